@@ -23,7 +23,8 @@ use ferrowarp::matmul::{KernelChoice, Problem, Real};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::matmul::{
-    CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare, prepare_rung, problem, sweep,
+    CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare, prepare_kernels, prepare_rung, problem,
+    sweep,
 };
 use ferrowarp_benches::results::{Results, median};
 use ferrowarp_benches::serve::{Prepared, serve};
@@ -184,6 +185,7 @@ fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepa
     let shape = Shape { m: m.parse()?, n: n.parse()?, k: k.parse()? };
     Ok(match RUNGS.iter().find(|rung| rung.name == name) {
         Some(rung) => (prepare_rung(device, rung, shape)?, rung.kernel.meta.name.to_owned()),
+        None if name != "matmul" => (prepare_kernels(device, ty, shape, name)?, name.to_owned()),
         None => (prepare(device, ty, shape)?, kernels(device, ty, shape)?),
     })
 }

@@ -82,6 +82,7 @@ def parse():
     parser.add_argument("--types", default=",".join(TYPES), help=f"of {', '.join(TYPES)}")
     parser.add_argument("--shapes", default="", help="a regular expression for shapes such as 4096x4096x4096")
     parser.add_argument("--rungs", default=RUNGS, help=f"shapes at which the rungs of the ladder are timed, too ({RUNGS})")
+    parser.add_argument("--kernels", default="", help="kernels of ours that are timed, too, such as 'matmul_bf16_kk_128x192w(2splitsofk)'")
     parser.add_argument("--peers", default="cublaslt,torch,triton,compile,copy")
     parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
     parser.add_argument("--resume", action="store_true", help="go on with what the file has")
@@ -95,6 +96,7 @@ def parse():
     options.types = options.types.split(",")
     options.peers = options.peers.split(",")
     options.rungs = options.rungs.split(",")
+    options.kernels = options.kernels.split(",") if options.kernels else []
     if unknown := set(options.types) - set(TYPES):
         parser.error(f"unknown types: {', '.join(sorted(unknown))}; choose from {', '.join(TYPES)}")
     return options
@@ -168,7 +170,7 @@ def error_of(timer, sets, peer, name):
 def makers(timer, options, server, kind, shape):
     """The contenders of one shape, by name."""
     timer.torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
-    names = ["matmul"] if server else []
+    names = ["matmul", *options.kernels] if server else []
     if server and kind == "bf16" and words(shape) in options.rungs:
         names += server.ask("rungs").split()
     for name in names:

@@ -7,7 +7,10 @@ use std::fmt;
 use anyhow::{Context as _, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::matmul::{Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem, Workspace, run_rung};
+use ferrowarp::matmul::{
+    KernelChoice, Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem, Workspace, run_rung,
+};
+use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::matmul::ladder::Rung;
 use serde::Serialize;
@@ -217,6 +220,43 @@ fn prepare_as<T: Number + MatmulAs<T>>(
     let launch = move |set: &mut Set<T>| {
         let (call, workspace) = call(set, shape, precision)?;
         Ok(call.run_with(&on, workspace)?)
+    };
+    prepare_launch(device, ty, shape, launch)
+}
+
+/// The operation at a shape by the kernels `name`, checked, and ready to be timed. `name` is a [`KernelChoice`] as it prints itself, but without
+/// spaces.
+///
+/// # Errors
+/// As for [`prepare`], and the kernels cannot do the shape.
+pub fn prepare_kernels(
+    device: &Device,
+    ty: Type,
+    shape: Shape,
+    name: &str,
+) -> anyhow::Result<Box<dyn Timed>> {
+    match ty {
+        Type::Bf16 => prepare_kernels_as::<bf16>(device, ty, shape, name),
+        Type::F16 => prepare_kernels_as::<f16>(device, ty, shape, name),
+        Type::Tf32 | Type::F32 => prepare_kernels_as::<f32>(device, ty, shape, name),
+    }
+}
+
+fn prepare_kernels_as<T: Number + MatmulAs<T>>(
+    device: &Device,
+    ty: Type,
+    shape: Shape,
+    name: &str,
+) -> anyhow::Result<Box<dyn Timed>> {
+    let problem = problem(ty, shape);
+    let ranked = KernelChoice::<T>::ranked(&DeviceProfile::from(device), &problem);
+    let mut choices = ranked.into_iter().map(|(choice, _)| choice);
+    let choice = choices.find(|choice| choice.to_string().replace(' ', "") == name);
+    let choice = choice.with_context(|| format!("no kernels {name} at {} {shape}", ty.name()))?;
+    let on = device.clone();
+    let launch = move |set: &mut Set<T>| {
+        let (call, workspace) = call(set, shape, problem.precision)?;
+        Ok(call.run_by(&on, workspace, choice)?)
     };
     prepare_launch(device, ty, shape, launch)
 }

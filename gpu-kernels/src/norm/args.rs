@@ -1,14 +1,18 @@
 //! What the kernels are launched with. Strides are in elements.
 
-use cuda_std::KernelArgs;
+use cuda_std::hint::prefetch_l2;
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
+use cuda_std::{KernelArgs, thread};
 
 /// A flag: the mean of a row is subtracted first, as in LayerNorm.
 pub const CENTRED: u32 = 1;
 /// A flag: every row of every matrix, the weight and the bias start at a multiple of 16 bytes, and a row is a whole number of
 /// vectors of 16 bytes.
 pub const ALIGNED: u32 = 2;
+
+/// As many blocks as run at first on a large GPU, about.
+const FIRST_BLOCKS: u32 = 264;
 
 /// The arguments of the forward kernels.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -119,6 +123,19 @@ impl<T> NormArgs<T> {
     #[inline(always)]
     pub(super) fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Brings weight and bias into L2 while the first blocks wait for their rows. One thread of a block calls it.
+    #[inline(always)]
+    pub(super) fn prefetch_vectors(&self) {
+        if thread::block_idx_x() < FIRST_BLOCKS && self.has(ALIGNED) {
+            for vector in [self.weight, self.bias] {
+                if !vector.is_null() {
+                    // SAFETY: `cols` elements, not none, aligned as the flag says.
+                    unsafe { prefetch_l2(vector, self.cols * size_of::<T>() as u32) };
+                }
+            }
+        }
     }
 }
 

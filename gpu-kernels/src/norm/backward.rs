@@ -33,14 +33,24 @@ use crate::element::{Element, Output};
     instances(
         T = f32, N = 4 {
             norm_backward_f32_32x2 = <32, 2>;
+            norm_backward_f32_32x4 = <32, 4>;
             norm_backward_f32_32x8 = <32, 8>;
+            norm_backward_f32_64x6 = <64, 6>;
+            norm_backward_f32_64x8 = <64, 8>;
+            norm_backward_f32_128x6 = <128, 6>;
             norm_backward_f32_128x8 = <128, 8>;
+            norm_backward_f32_256x6 = <256, 6>;
             norm_backward_f32_256x8 = <256, 8>;
         }
         for T in [f16, bf16], N = 8 {
             norm_backward_{T}_32x1 = <32, 1>;
+            norm_backward_{T}_32x2 = <32, 2>;
             norm_backward_{T}_32x4 = <32, 4>;
+            norm_backward_{T}_64x3 = <64, 3>;
+            norm_backward_{T}_64x4 = <64, 4>;
+            norm_backward_{T}_128x3 = <128, 3>;
             norm_backward_{T}_128x4 = <128, 4>;
+            norm_backward_{T}_256x3 = <256, 3>;
             norm_backward_{T}_256x4 = <256, 4>;
         }
     ),
@@ -84,11 +94,11 @@ pub unsafe fn norm_backward_rows<
             let mut sums = f32x2::new(0.0, 0.0);
             for i in 0..VECTORS {
                 if !args.weight.is_null() {
-                    let weight: [f32; N] = columns.load(args.weight, columns.at(i));
+                    let weight: [f32; N] = columns.load(args.weight, i);
                     g[i] = core::array::from_fn(|j| d_out[i][j] * weight[j]);
                 }
                 for j in 0..N {
-                    // Behind the row's end the gradients are zeros.
+                    // Past the row's end the gradients are zeros.
                     sums = f32x2::new(sums.x + g[i][j] * x[i][j], sums.y + g[i][j]);
                     d_weight[i][j] += d_out[i][j] * x[i][j];
                     d_bias[i][j] += d_out[i][j];
@@ -98,26 +108,22 @@ pub unsafe fn norm_backward_rows<
             let sums = row_sums::<THREADS>(of_turn, sums);
             let of_mean = if args.has(CENTRED) { sums.y * per_column } else { 0.0 };
             for i in 0..VECTORS {
-                let col = columns.at(i);
                 let mut d: [f32; N] =
                     core::array::from_fn(|j| rstd * (g[i][j] - x[i][j] * (sums.x * per_column) - of_mean));
                 if !args.d_sum.is_null() {
-                    let other: [f32; N] = columns.load(args.d_sum.add(row * args.d_sum_stride as usize), col);
+                    let other: [f32; N] = columns.load(args.d_sum.add(row * args.d_sum_stride as usize), i);
                     d = core::array::from_fn(|j| d[j] + other[j]);
                 }
-                columns.store(args.d_inp.add(row * args.d_inp_stride as usize), col, d);
+                columns.store(args.d_inp.add(row * args.d_inp_stride as usize), i, d);
             }
         }
         for i in 0..VECTORS {
-            let col = of_row.at(i);
-            if col < args.cols as usize {
-                let at = part * args.pitch as usize + col;
-                if !args.d_weight.is_null() {
-                    <f32 as Output<N>>::store(args.d_weight.add(at), d_weight[i]);
-                }
-                if !args.d_bias.is_null() {
-                    <f32 as Output<N>>::store(args.d_bias.add(at), d_bias[i]);
-                }
+            let at = part * args.pitch as usize;
+            if !args.d_weight.is_null() {
+                of_row.store(args.d_weight.add(at), i, d_weight[i]);
+            }
+            if !args.d_bias.is_null() {
+                of_row.store(args.d_bias.add(at), i, d_bias[i]);
             }
         }
     }

@@ -42,13 +42,14 @@ where
     if col >= args.cols as usize {
         return;
     }
-    let columns = Columns { first: col, step: 0, len: args.cols as usize, is_aligned: args.has(ALIGNED) };
+    let is_aligned = args.has(ALIGNED);
+    let columns = Columns { first: col, step: 0, stride: 1, len: args.cols as usize, is_aligned };
     let (mut d_weight, mut d_bias) = ([0.0; N], [0.0; N]);
     // SAFETY: the kernel's contract; the thread has columns.
     unsafe {
         for row in (part..args.rows as usize).step_by(parts) {
-            let x: [f32; N] = columns.load(args.inp.add(row * args.inp_stride as usize), col);
-            let d_out: [f32; N] = columns.load(args.d_out.add(row * args.d_out_stride as usize), col);
+            let x: [f32; N] = columns.load(args.inp.add(row * args.inp_stride as usize), 0);
+            let d_out: [f32; N] = columns.load(args.d_out.add(row * args.d_out_stride as usize), 0);
             let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
             let rstd = *args.rstd.add(row);
             for j in 0..N {

@@ -30,16 +30,28 @@ use crate::element::Element;
     instances(
         T = f32, N = 4 {
             norm_f32_32x2 = <32, 2>;
+            norm_f32_32x4 = <32, 4>;
             norm_f32_32x8 = <32, 8>;
+            norm_f32_64x6 = <64, 6>;
+            norm_f32_64x8 = <64, 8>;
+            norm_f32_128x6 = <128, 6>;
             norm_f32_128x8 = <128, 8>;
+            norm_f32_256x6 = <256, 6>;
             norm_f32_256x8 = <256, 8>;
+            norm_f32_512x6 = <512, 6>;
             norm_f32_512x8 = <512, 8>;
         }
         for T in [f16, bf16], N = 8 {
             norm_{T}_32x1 = <32, 1>;
+            norm_{T}_32x2 = <32, 2>;
             norm_{T}_32x4 = <32, 4>;
+            norm_{T}_64x3 = <64, 3>;
+            norm_{T}_64x4 = <64, 4>;
+            norm_{T}_128x3 = <128, 3>;
             norm_{T}_128x4 = <128, 4>;
+            norm_{T}_256x3 = <256, 3>;
             norm_{T}_256x4 = <256, 4>;
+            norm_{T}_512x3 = <512, 3>;
             norm_{T}_512x4 = <512, 4>;
         }
     ),
@@ -57,6 +69,9 @@ pub unsafe fn norm_rows<T, const N: usize, const THREADS: usize, const VECTORS: 
     let (row, len) = if is_there { (row, args.cols as usize) } else { (0, 0) };
     let columns = Columns::new::<N>(tid % THREADS, THREADS, len, args.has(ALIGNED));
     let per_column = 1.0 / args.cols as f32;
+    if tid == 0 {
+        args.prefetch_vectors();
+    }
     // SAFETY: the kernel's contract; all threads come to the sums, of which each has shared memory of its own.
     unsafe {
         let mut x: Held<N, VECTORS> = columns.load_all(args.inp.add(row * args.inp_stride as usize));
@@ -69,12 +84,12 @@ pub unsafe fn norm_rows<T, const N: usize, const THREADS: usize, const VECTORS: 
         }
         if !args.sum.is_null() {
             for i in 0..VECTORS {
-                columns.store(args.sum.add(row * args.sum_stride as usize), columns.at(i), x[i]);
+                columns.store(args.sum.add(row * args.sum_stride as usize), i, x[i]);
             }
         }
         let mut mean = 0.0;
         if args.has(CENTRED) {
-            // Behind the row's end there are zeros.
+            // Past the row's end there are zeros.
             let sum = x.iter().flatten().fold(0.0, |sum, x| sum + x);
             mean = row_sums::<THREADS>(shared_mean, f32x2::new(sum, 0.0)).x * per_column;
         }
@@ -91,17 +106,16 @@ pub unsafe fn norm_rows<T, const N: usize, const THREADS: usize, const VECTORS: 
             }
         }
         for i in 0..VECTORS {
-            let col = columns.at(i);
             let mut y = x[i].map(|x| (x - mean) * rstd);
             if !args.weight.is_null() {
-                let weight: [f32; N] = columns.load(args.weight, col);
+                let weight: [f32; N] = columns.load(args.weight, i);
                 y = core::array::from_fn(|j| y[j] * weight[j]);
             }
             if !args.bias.is_null() {
-                let bias: [f32; N] = columns.load(args.bias, col);
+                let bias: [f32; N] = columns.load(args.bias, i);
                 y = core::array::from_fn(|j| y[j] + bias[j]);
             }
-            columns.store(args.out.add(row * args.out_stride as usize), col, y);
+            columns.store(args.out.add(row * args.out_stride as usize), i, y);
         }
     }
 }

@@ -4,16 +4,21 @@ use cuda_std::mem::{f32x2, load_global};
 use cuda_std::thread;
 use cuda_std::warp::reduce_sum_width;
 
-use crate::element::{Element, Number};
+use crate::element::{Element, Number, Output};
 
 /// The elements that a thread holds: vectors of `N` neighbours.
 pub(super) type Held<const N: usize, const VECTORS: usize> = [[f32; N]; VECTORS];
 
-/// The columns of a thread's vectors: the first one's, and how many there are between one and the next.
+/// The columns of a thread's vectors, of `N` elements each. Neighbouring threads have neighbouring vectors where these are read and
+/// written as such, and otherwise neighbouring elements.
 #[derive(Clone, Copy)]
 pub(super) struct Columns {
+    /// The first element of the first vector.
     pub first: usize,
+    /// From a vector to the next.
     pub step: usize,
+    /// From an element to the next.
+    pub stride: usize,
     /// Columns of the row.
     pub len: usize,
     /// Whether vectors are read and written as such.
@@ -24,31 +29,33 @@ impl Columns {
     /// The thread's vectors of `N` elements, of a row that `threads` of them hold.
     #[inline(always)]
     pub fn new<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
-        Self { first: N * thread, step: N * threads, len, is_aligned }
+        let (first, stride) = if is_aligned { (N * thread, 1) } else { (thread, threads) };
+        Self { first, step: N * threads, stride, len, is_aligned }
     }
 
-    /// The first column of vector `i`.
+    /// The column of element `j` of vector `i`.
     #[inline(always)]
-    pub fn at(&self, i: usize) -> usize {
-        self.first + i * self.step
+    pub fn at(&self, i: usize, j: usize) -> usize {
+        self.first + i * self.step + j * self.stride
     }
 
-    /// A vector of the row from `col` on, zeros behind its end.
+    /// Vector `i` of the row, zeros past its end.
     ///
     /// # Safety
     /// `row` has as many elements as there are columns, and is aligned if the vectors are said to be.
     #[inline(always)]
-    pub unsafe fn load<T: Element<N>, const N: usize>(&self, row: *const T, col: usize) -> [f32; N] {
+    pub unsafe fn load<T: Element<N>, const N: usize>(&self, row: *const T, i: usize) -> [f32; N] {
         if self.is_aligned {
-            if col >= self.len {
+            if self.at(i, 0) >= self.len {
                 return [0.0; N];
             }
             // SAFETY: a whole vector of the row from a boundary on.
-            return T::unpack(unsafe { load_global(row.add(col).cast()) });
+            return T::unpack(unsafe { load_global(row.add(self.at(i, 0)).cast()) });
         }
         core::array::from_fn(|j| {
+            let col = self.at(i, j);
             // SAFETY: an element of the row.
-            if col + j < self.len { unsafe { *row.add(col + j) }.to_f32() } else { 0.0 }
+            if col < self.len { unsafe { *row.add(col) }.to_f32() } else { 0.0 }
         })
     }
 
@@ -65,29 +72,29 @@ impl Columns {
         // SAFETY: the caller's row. Two loops without a branch inside.
         unsafe {
             if self.is_aligned {
-                core::array::from_fn(|i| whole.load(row, whole.at(i)))
+                core::array::from_fn(|i| whole.load(row, i))
             } else {
-                core::array::from_fn(|i| single.load(row, single.at(i)))
+                core::array::from_fn(|i| single.load(row, i))
             }
         }
     }
 
-    /// Rounds a vector and writes it to the row from `col` on, as far as that has columns.
+    /// Rounds vector `i` and writes it to the row, as far as that has columns.
     ///
     /// # Safety
     /// As for [`Self::load`], and no other code uses the elements.
     #[inline(always)]
-    pub unsafe fn store<T: Element<N>, const N: usize>(&self, row: *mut T, col: usize, x: [f32; N]) {
+    pub unsafe fn store<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
         // SAFETY: the caller's row.
         unsafe {
             if !self.is_aligned {
                 for j in 0..N {
-                    if col + j < self.len {
-                        *row.add(col + j) = T::from_f32(x[j]);
+                    if self.at(i, j) < self.len {
+                        *row.add(self.at(i, j)) = T::from_f32(x[j]);
                     }
                 }
-            } else if col < self.len {
-                T::store(row.add(col), x);
+            } else if self.at(i, 0) < self.len {
+                T::store(row.add(self.at(i, 0)), x);
             }
         }
     }
@@ -95,8 +102,7 @@ impl Columns {
     /// The sum of `term` of the columns that vector `i` has.
     #[inline(always)]
     pub fn sum<const N: usize>(&self, i: usize, term: impl Fn(usize) -> f32) -> f32 {
-        let left = self.len.saturating_sub(self.at(i));
-        (0..N).fold(0.0, |sum, j| if j < left { sum + term(j) } else { sum })
+        (0..N).fold(0.0, |sum, j| if self.at(i, j) < self.len { sum + term(j) } else { sum })
     }
 }
 
@@ -126,7 +132,9 @@ pub(super) unsafe fn row_sums<const THREADS: usize>(shared: *mut f32x2, x: f32x2
                 }
                 thread::sync_threads_aligned();
                 let warps = THREADS / 32;
-                let of_lane = if tid % 32 < warps { *shared.add(tid % 32) } else { f32x2::new(0.0, 0.0) };
+                let first = tid / THREADS * warps;
+                let of_lane =
+                    if tid % 32 < warps { *shared.add(first + tid % 32) } else { f32x2::new(0.0, 0.0) };
                 sums::<32>(of_lane)
             }
         }

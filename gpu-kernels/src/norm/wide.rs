@@ -41,17 +41,17 @@ where
     unsafe {
         let inp = args.inp.add(row * args.inp_stride as usize);
         let x = |i: usize| -> [f32; N] {
-            let x = columns.load(inp, columns.at(i));
+            let x = columns.load(inp, i);
             if args.residual.is_null() {
                 return x;
             }
             let residual = args.residual.add(row * args.residual_stride as usize);
-            let residual: [f32; N] = columns.load(residual, columns.at(i));
+            let residual: [f32; N] = columns.load(residual, i);
             rounded::<T, N>(core::array::from_fn(|j| x[j] + residual[j]))
         };
         let mut mean = 0.0;
         if args.has(CENTRED) {
-            // Behind the row's end there are zeros.
+            // Past the row's end there are zeros.
             let sum = (0..vectors).fold(0.0, |sum, i| x(i).iter().fold(sum, |sum, x| sum + x));
             mean = row_sums::<THREADS>(shared_mean, f32x2::new(sum, 0.0)).x * per_column;
         }
@@ -71,20 +71,20 @@ where
             }
         }
         for i in 0..vectors {
-            let (x, col) = (x(i), columns.at(i));
+            let x = x(i);
             if !args.sum.is_null() {
-                columns.store(args.sum.add(row * args.sum_stride as usize), col, x);
+                columns.store(args.sum.add(row * args.sum_stride as usize), i, x);
             }
             let mut y = x.map(|x| (x - mean) * rstd);
             if !args.weight.is_null() {
-                let weight: [f32; N] = columns.load(args.weight, col);
+                let weight: [f32; N] = columns.load(args.weight, i);
                 y = core::array::from_fn(|j| y[j] * weight[j]);
             }
             if !args.bias.is_null() {
-                let bias: [f32; N] = columns.load(args.bias, col);
+                let bias: [f32; N] = columns.load(args.bias, i);
                 y = core::array::from_fn(|j| y[j] + bias[j]);
             }
-            columns.store(args.out.add(row * args.out_stride as usize), col, y);
+            columns.store(args.out.add(row * args.out_stride as usize), i, y);
         }
     }
 }
@@ -123,10 +123,10 @@ where
         let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
         let rstd = *args.rstd.add(row);
         let x_and_g = |i: usize| -> [[f32; N]; 2] {
-            let x: [f32; N] = columns.load(inp, columns.at(i));
-            let mut g: [f32; N] = columns.load(d_out, columns.at(i));
+            let x: [f32; N] = columns.load(inp, i);
+            let mut g: [f32; N] = columns.load(d_out, i);
             if !args.weight.is_null() {
-                let weight: [f32; N] = columns.load(args.weight, columns.at(i));
+                let weight: [f32; N] = columns.load(args.weight, i);
                 g = core::array::from_fn(|j| g[j] * weight[j]);
             }
             [x.map(|x| (x - mean) * rstd), g]
@@ -134,7 +134,7 @@ where
         let mut sums = f32x2::new(0.0, 0.0);
         for i in 0..vectors {
             let [x, g] = x_and_g(i);
-            // Behind the row's end the gradients are zeros.
+            // Past the row's end the gradients are zeros.
             for j in 0..N {
                 sums = f32x2::new(sums.x + g[j] * x[j], sums.y + g[j]);
             }
@@ -142,14 +142,14 @@ where
         let sums = row_sums::<THREADS>(shared, sums);
         let of_mean = if args.has(CENTRED) { sums.y * per_column } else { 0.0 };
         for i in 0..vectors {
-            let ([x, g], col) = (x_and_g(i), columns.at(i));
+            let [x, g] = x_and_g(i);
             let mut d: [f32; N] =
                 core::array::from_fn(|j| rstd * (g[j] - x[j] * (sums.x * per_column) - of_mean));
             if !args.d_sum.is_null() {
-                let other: [f32; N] = columns.load(args.d_sum.add(row * args.d_sum_stride as usize), col);
+                let other: [f32; N] = columns.load(args.d_sum.add(row * args.d_sum_stride as usize), i);
                 d = core::array::from_fn(|j| d[j] + other[j]);
             }
-            columns.store(args.d_inp.add(row * args.d_inp_stride as usize), col, d);
+            columns.store(args.d_inp.add(row * args.d_inp_stride as usize), i, d);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! multiprocessor take turns. So the time is that of the multiprocessor with the most blocks, but at least that of moving all
 //! operands and results, at the rate that its blocks request them. A split adds the time to write and read the sums, and a
 //! launch. The constants were fitted to the times of all kernels for `bf16` at the shapes of `cargo bench matmul -- --sweep 24`
-//! on an H200. Those of pairs, of rows across lines and of copies were set from a few times on an H100, without a fit.
+//! on an H200. Those of rows across lines and of copies were set from a few times on an H100, without a fit.
 //! The estimate ranks kernels; it does not predict a time.
 
 use gpu_kernels::matmul::operation::{THREE_PRODUCTS, WarpgroupShape};
@@ -21,16 +21,10 @@ const WARPGROUP_MULTIPLY_ADDS: f64 = 1610.0;
 const FETCHED: f64 = 8.9;
 /// The same where rows start at no multiple of 16 bytes.
 const FETCHED_UNALIGNED: f64 = 5.9;
-/// The same by tensor copies of one block, and of two that share B. The half of B that comes from the other block counts as
-/// nothing.
-const WARPGROUP_FETCHED: [f64; 2] = [40.6, 28.0];
+/// The same by tensor copies.
+const WARPGROUP_FETCHED: f64 = 40.6;
 /// The same where rows are not multiples of 128 bytes apart.
-const WARPGROUP_FETCHED_ACROSS_LINES: [f64; 2] = [25.0, 22.0];
-/// How much faster the blocks of a pair multiply 16-bit numbers, since half of B comes from the other one, and the cycles that they take
-/// to meet.
-const PAIR_SPEED: f64 = 1.015;
-/// As above.
-const PAIR_CYCLES: f64 = 1600.0;
+const WARPGROUP_FETCHED_ACROSS_LINES: f64 = 25.0;
 /// Cycles of a launch that copies an operand, and how many times as long as its bytes it takes.
 const ALIGN_CYCLES: f64 = 4000.0;
 /// As above.
@@ -56,20 +50,16 @@ const SUMS: f64 = 10.3;
 
 /// What the blocks of a kernel do.
 struct Blocks {
-    /// Rows and columns of the tile of a block, or of a cluster whose blocks share B.
+    /// Rows and columns of a tile.
     tile: [f64; 2],
     /// Terms of a buffer.
     terms: f64,
-    /// Rows and columns that a block fetches of each term: what a cluster shares it fetches once.
-    fetched_lines: f64,
     /// Multiply-adds of a multiprocessor per cycle.
     speed: f64,
     /// Bytes that a multiprocessor fetches per cycle.
     fetched: f64,
     /// Bytes that a block requests from memory per cycle, and blocks on a multiprocessor.
     requested: [f64; 2],
-    /// Blocks that have a tile.
-    sharing: f64,
 }
 
 impl<T: Real> KernelChoice<T> {
@@ -82,20 +72,16 @@ impl<T: Real> KernelChoice<T> {
         let operands = (m + n) * k * batch;
         let of_warpgroups = |shape: &WarpgroupShape, products: f64, has_lines: bool| {
             let fetched = if has_lines { WARPGROUP_FETCHED } else { WARPGROUP_FETCHED_ACROSS_LINES };
-            let fetched = fetched[usize::from(shape.sharing > 1)];
-            let [rows, cols, terms, sharing] =
-                [WarpgroupShape::ROWS, shape.cols, shape.terms, shape.sharing].map(f64::from);
+            let [rows, cols, terms] = [WarpgroupShape::ROWS, shape.cols, shape.terms].map(f64::from);
             Blocks {
-                tile: [rows * sharing, cols],
+                tile: [rows, cols],
                 terms,
-                fetched_lines: rows + cols / sharing,
                 speed: WARPGROUP_MULTIPLY_ADDS * 2.0 / bytes / products,
                 fetched,
                 requested: [WARPGROUP_REQUESTED * (cols / WIDE).min(1.0), 1.0],
-                sharing,
             }
         };
-        let (mut before, mut pair_speed) = (0.0, 1.0);
+        let mut before = 0.0;
         let of_kernel = match self.kernel {
             Kernel::Serial(_) => return f64::INFINITY,
             Kernel::Tiles(kernel) => {
@@ -104,11 +90,9 @@ impl<T: Real> KernelChoice<T> {
                 Blocks {
                     tile: [rows, cols],
                     terms,
-                    fetched_lines: rows + cols,
                     speed: MULTIPLY_ADDS * 2.0 / bytes / products,
                     fetched: if problem.is_aligned { FETCHED } else { FETCHED_UNALIGNED },
                     requested: REQUESTED,
-                    sharing: 1.0,
                 }
             }
             // They are not chosen by the model.
@@ -118,10 +102,6 @@ impl<T: Real> KernelChoice<T> {
                     before = 2.0 * ALIGN_CYCLES
                         + ALIGN_BYTES * 2.0 * bytes * operands / (FROM_MEMORY * multiprocessors);
                 }
-                if kernel.sharing > 1 {
-                    before += PAIR_CYCLES;
-                    pair_speed = if size_of::<T>() == 2 { PAIR_SPEED } else { 1.0 };
-                }
                 of_warpgroups(kernel, 1.0, problem.has_whole_lines || aligns)
             }
             Kernel::ThreeProducts => {
@@ -130,20 +110,17 @@ impl<T: Real> KernelChoice<T> {
                 of_warpgroups(THREE_PRODUCTS, 3.0, true)
             }
         };
-        let Blocks { tile: [rows, cols], terms, fetched_lines, speed, fetched, requested, sharing } =
+        let Blocks { tile: [rows, cols], terms, speed, fetched, requested: [requested, resident] } =
             of_kernel;
-        let [requested, resident] = requested;
         let splits = f64::from(self.splits);
-        let units = (m / rows).ceil() * (n / cols).ceil() * batch * splits;
-        let blocks = units * sharing;
+        let blocks = (m / rows).ceil() * (n / cols).ceil() * batch * splits;
         let steps = (k / terms / splits).ceil();
         let fetched = match self.kernel {
             Kernel::Warpgroups { .. } => fetched * (multiprocessors / blocks).clamp(1.0, FETCHED_ALONE),
             _ => fetched,
         };
-        let multiplied = rows / sharing * cols * terms / (speed * pair_speed);
-        let step = multiplied.max(fetched_lines * terms * bytes / fetched);
-        let computed = (units / (multiprocessors / sharing).floor()).ceil() * (steps * step + END_CYCLES);
+        let step = (rows * cols * terms / speed).max((rows + cols) * terms * bytes / fetched);
+        let computed = (blocks / multiprocessors).ceil() * (steps * step + END_CYCLES);
         let rate = FROM_MEMORY.min(requested * resident.min(blocks / multiprocessors));
         let moved = (operands + m * n * batch) * bytes / (rate * multiprocessors);
         let split = match self.needs_sums() {

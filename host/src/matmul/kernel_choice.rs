@@ -181,10 +181,10 @@ impl<T: Real> KernelChoice<T> {
             };
             // An empty split is a case of its own.
             let is_split = move |splits: &u32| *splits == 1 || terms < problem.k || is_small;
-            // Splits of pairs and of copies are other launches of the same code. Copies that nothing asks for are made for one tile.
+            // Splits of copies are other launches of the same code. Copies that nothing asks for are made for one tile.
             let (is_plain, is_wanted) = match kernel {
                 Kernel::Warpgroups { kernel, aligns } => {
-                    (kernel.sharing == 1 && !aligns, !aligns || !problem.is_aligned || kernel.cols == 64)
+                    (!aligns, !aligns || !problem.is_aligned || kernel.cols == 64)
                 }
                 _ => (true, true),
             };
@@ -255,8 +255,6 @@ fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl 
             && !is_three
             && k > 0
             && kernel.units([m, n], MOST_SPLITS, batch) < 1 << 31
-            // A block that shares B has a tile of its own.
-            && (kernel.sharing - 1) * WarpgroupShape::ROWS < m
             && fits_too(kernel.meta, kernel.shared_bytes)
     });
     let warpgroups = warpgroups.flat_map(move |kernel| {

@@ -1,6 +1,7 @@
 //! `cargo xtask report`: what the benches and their peers measured on a GPU, into `docs/` and the README. This is what the
 //! reports have in common: the files of a run, their merging, and the parts of a page.
 
+pub mod contests;
 pub mod figures;
 pub mod matmul;
 pub mod mlp;
@@ -23,6 +24,8 @@ use crate::workspace;
 /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
 #[derive(clap::Subcommand)]
 pub enum Report {
+    /// Attention and its peers, in turns: benches/peers/attention.py
+    Attention(contests::Merged),
     /// Write the table of figures in the README again, from the results in docs/results
     Figures,
     /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
@@ -31,6 +34,8 @@ pub enum Report {
     Matmul(matmul::Merged),
     /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
     Mlp(Files),
+    /// RMSNorm and LayerNorm and their peers, in turns: benches/peers/norm.py
+    Norm(contests::Merged),
     /// The softmax ladder and its peers: `cargo bench softmax` and benches/peers/softmax.py
     Softmax(softmax::Merged),
 }
@@ -39,10 +44,12 @@ impl Report {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
+            Report::Attention(merged) => contests::run(&contests::ATTENTION, merged),
             Report::Figures => figures::update_readme(),
             Report::Gallery(merged) => gallery_report::run(merged),
             Report::Matmul(merged) => matmul::run(merged),
             Report::Mlp(files) => mlp::run(files),
+            Report::Norm(merged) => contests::run(&contests::NORM, merged),
             Report::Softmax(files) => softmax::run(files),
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! The copies have rows at multiples of 128 bytes. A product of large matrices reads each row many times, so it gains far more
 //! than the copy costs.
-//@ ptx(matmul_align_16, compute_90a): st.global.v4 >= 1, .local == 0
+//@ ptx(matmul_align_16, compute_90a): ld.global.nc.v4 >= 1, st.global.v4 >= 1, .local == 0
 
-use cuda_std::mem::{store_global, u32x4};
+use cuda_std::mem::{load_global_nc, store_global, u32x4};
 use cuda_std::{KernelArgs, kernel, thread};
 
 /// Bytes of a row of a copy are a multiple of this.
@@ -65,25 +65,42 @@ pub unsafe fn matmul_align<const BYTES: u32>(args: AlignArgs) {
     while i < all {
         let (row, col) = (i / chunks, i % chunks * per_chunk);
         let from = inp.wrapping_add((u64::from(row) * args.inp_pitch + u64::from(col * BYTES)) as usize);
-        let left = args.cols - col;
-        let mut words = [0u32; 4];
-        for (word, number) in (0..4).zip(&mut words) {
-            // SAFETY: the elements lie in the row as far as it has them.
-            unsafe {
+        // SAFETY: the row has these elements.
+        let [x, y, z, w] = unsafe { chunk::<BYTES>(from, args.cols - col) };
+        let to = out.wrapping_add((u64::from(row) * args.out_pitch + u64::from(col * BYTES)) as usize);
+        // SAFETY: a row of the copy has whole chunks, and no other thread writes this one.
+        unsafe { store_global(to.cast(), u32x4::new(x, y, z, w)) };
+        i += thread::grid_dim_x() * THREADS;
+    }
+}
+
+/// The first 16 bytes of `left` elements, and zeros for those that are missing, by loads as wide as the address allows.
+///
+/// # Safety
+/// `from` points to `left` elements of `BYTES` bytes, which no thread writes.
+#[inline(always)]
+unsafe fn chunk<const BYTES: u32>(from: *const u8, left: u32) -> [u32; 4] {
+    let is_whole = left >= 16 / BYTES;
+    let [words, halves] = [from.cast::<u32>(), from.cast::<u32>().wrapping_byte_add(2)];
+    // SAFETY: the caller's elements, of which all that are read are left.
+    unsafe {
+        match from.addr() % 16 {
+            0 if is_whole => load_global_nc::<u32x4>(from.cast()).to_array(),
+            4 | 8 | 12 if is_whole => [0, 1, 2, 3].map(|i| load_global_nc(words.add(i))),
+            2 | 6 | 10 | 14 if is_whole => {
+                let half = |at: usize| u32::from(*from.cast::<u16>().add(at));
+                let [x, y, z] = [0, 1, 2].map(|i| load_global_nc(halves.add(i)));
+                [half(0) | x << 16, x >> 16 | y << 16, y >> 16 | z << 16, z >> 16 | half(7) << 16]
+            }
+            _ => [0, 1, 2, 3].map(|word| {
                 if BYTES == 4 {
-                    if word < left {
-                        *number = *from.cast::<u32>().add(word as usize);
-                    }
+                    if word < left { *words.add(word as usize) } else { 0 }
                 } else {
                     let half =
                         |at: u32| if at < left { u32::from(*from.cast::<u16>().add(at as usize)) } else { 0 };
-                    *number = half(2 * word) | half(2 * word + 1) << 16;
+                    half(2 * word) | half(2 * word + 1) << 16
                 }
-            }
+            }),
         }
-        let to = out.wrapping_add((u64::from(row) * args.out_pitch + u64::from(col * BYTES)) as usize);
-        // SAFETY: a row of the copy has whole chunks, and no other thread writes this one.
-        unsafe { store_global(to.cast(), u32x4::new(words[0], words[1], words[2], words[3])) };
-        i += thread::grid_dim_x() * THREADS;
     }
 }

@@ -114,8 +114,6 @@ pub struct WarpgroupShape {
     pub a_along_k: bool,
     /// Whether B is stored as its transpose.
     pub b_along_k: bool,
-    /// Blocks of a cluster, which share B: 1 or 2.
-    pub sharing: u32,
 }
 
 impl WarpgroupShape {
@@ -124,37 +122,29 @@ impl WarpgroupShape {
     /// Rows of the boxes of the result.
     pub const OUT_BOX_ROWS: u32 = 64;
 
-    pub(super) const fn new(
-        cols: usize,
-        along_k: [usize; 2],
-        sharing: usize,
-        bytes: usize,
-        shared_bytes: usize,
-    ) -> Self {
+    pub(super) const fn new(cols: usize, along_k: [usize; 2], bytes: usize, shared_bytes: usize) -> Self {
         // The stages start at a multiple of 1024.
         let shared_bytes = shared_bytes as u32 + 1024;
         let [a_along_k, b_along_k] = [along_k[0] == 1, along_k[1] == 1];
-        let (cols, terms, sharing) = (cols as u32, terms(bytes) as u32, sharing as u32);
-        Self { cols, terms, shared_bytes, a_along_k, b_along_k, sharing }
+        Self { cols: cols as u32, terms: terms(bytes) as u32, shared_bytes, a_along_k, b_along_k }
     }
 
     /// Rows of the boxes of A and of B.
     pub fn box_rows(&self) -> [u32; 2] {
         let rows = |along_k: bool, side: u32| if along_k { side } else { self.terms };
-        [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols) / self.sharing]
+        [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols)]
     }
 
-    /// Tiles of all matrices and splits, or groups of tiles below each other that a cluster computes.
+    /// Tiles of all matrices and splits.
     pub fn units(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> u64 {
-        let tiles = u64::from(m.div_ceil(Self::ROWS * self.sharing)) * u64::from(n.div_ceil(self.cols));
+        let tiles = u64::from(m.div_ceil(Self::ROWS)) * u64::from(n.div_ceil(self.cols));
         tiles * u64::from(splits) * u64::from(batch)
     }
 
     /// The grid for so many units on a GPU with so many multiprocessors.
     pub fn config(&self, units: u64, multiprocessors: usize) -> LaunchConfig {
-        let clusters = units.min(multiprocessors as u64 / u64::from(self.sharing)).max(1) as u32;
-        let config = LaunchConfig::new(clusters * self.sharing, 384).with_shared_bytes(self.shared_bytes);
-        if self.sharing == 1 { config } else { config.with_cluster(self.sharing) }
+        let blocks = units.min(multiprocessors as u64).max(1) as u32;
+        LaunchConfig::new(blocks, 384).with_shared_bytes(self.shared_bytes)
     }
 }
 

@@ -49,7 +49,7 @@ struct Shared {
     min_blocks = 1,
     arch = "90a",
     args,
-    facts: WarpgroupShape = WarpgroupShape::new(COLS, [1, 1], 1, 4, size_of::<Shared>()),
+    facts: WarpgroupShape = WarpgroupShape::new(COLS, [1, 1], 4, size_of::<Shared>()),
     instances(
         matmul_f32x3_128x128w = <f32>;
     ),
@@ -57,7 +57,7 @@ struct Shared {
 pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<T>) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
-    let work = Work::new(&args, COLS as u32, 1);
+    let work = Work::new(&args, COLS as u32);
     let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     // SAFETY: as in `warpgroup_tiles`.
     unsafe {
@@ -69,7 +69,7 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
         if tid / WARPGROUP == 0 {
             fewer_registers::<40>();
             while tid == 0 && unit < work.units {
-                let tile = work.tile(unit, COLS as u32, TERMS, 0, &args);
+                let tile = work.tile(unit, COLS as u32, TERMS, &args);
                 let matrix_a = if args.a_batch == 0 { 0 } else { 2 * tile.batch };
                 let matrix_b = if args.b_batch == 0 { 0 } else { 2 * tile.batch };
                 let mut k = tile.terms[0];
@@ -95,7 +95,7 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
             more_registers::<232>();
             let consumer = tid / WARPGROUP - 1;
             while unit < work.units {
-                let tile = work.tile(unit, COLS as u32, TERMS, 0, &args);
+                let tile = work.tile(unit, COLS as u32, TERMS, &args);
                 let mut sums = Accumulator::<{ COLS / 2 }>::ZERO;
                 let mut k = tile.terms[0];
                 while k < tile.terms[1] {

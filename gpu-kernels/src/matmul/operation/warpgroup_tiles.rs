@@ -5,16 +5,12 @@
 //! which tensor copies ask for; [`super::tensor_tiles`] does the others. In a layout in which the terms are not neighbours, a panel
 //! has the terms as rows, and `wgmma` transposes it on the way.
 //!
-//! The blocks of a pair, a cluster of two as in rung 8, compute tiles below each other and share B by multicast. Pairs have kernels
-//! of their own: to ask in each stage whether there is a second block takes 4 % of the time on an H100.
-//!
 //! A result of 16 bits goes through panels and tensor copies if its rows start at multiples of 16 bytes, and otherwise straight
 //! from the registers, as `f32` does.
 //!
-//! The instances are the tuning table: columns of the tile, stages, and blocks that share B.
+//! The instances are the tuning table: columns of the tile, and stages.
 //@ ptx(matmul_bf16_kk_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
 //@ ptx(matmul_f16_mn_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
-//@ ptx(matmul_bf16_kk_128x256w_pair, compute_90a): .multicast::cluster >= 1, .local == 0
 //@ ptx(matmul_bf16_kn_128x256w, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 16, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -22,15 +18,15 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
-use cuda_std::{bulk, cluster, kernel, tensor, thread};
+use cuda_std::{bulk, kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::ladder::{Ring, WARPGROUP, init_barriers};
+use super::super::ladder::{Ring, WARPGROUP, arrive_warp, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::WarpgroupOperand;
 use super::warpgroup_store::{apply_epilogue, out_panels, store};
-use super::warpgroup_work::{PANEL_ROW, ROWS, Work, advance, copy, copy_half, meet, release, terms};
+use super::warpgroup_work::{PANEL_ROW, ROWS, Work, advance, copy, terms};
 
 /// Bytes of the stages, of the results on their way out, and of the barriers, after the first multiple of 1024.
 pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
@@ -49,8 +45,8 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
 /// the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide and have as many rows as the
 /// facts say.
 ///
-/// Launched on any number of clusters of `SHARING` blocks along x, with the shared memory that the facts say. The tiles of all
-/// matrices and splits are shared by the clusters.
+/// Launched on any number of blocks along x, with the shared memory that the facts say. The blocks share the tiles of all matrices and
+/// splits.
 ///
 /// # Safety
 /// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`, which
@@ -62,41 +58,31 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
     arch = "90a",
     args,
     facts: WarpgroupShape =
-        WarpgroupShape::new(COLS, [A_K, B_K], SHARING, BYTES, shared_bytes(COLS, STAGES, BYTES)),
+        WarpgroupShape::new(COLS, [A_K, B_K], BYTES, shared_bytes(COLS, STAGES, BYTES)),
     instances(
         for T in [bf16, f16], BYTES = 2 {
-            matmul_{T}_kk_128x256w = <1, 1, 256, 4, 1>;
-            matmul_{T}_kn_128x256w = <1, 0, 256, 4, 1>;
-            matmul_{T}_mk_128x256w = <0, 1, 256, 4, 1>;
-            matmul_{T}_mn_128x256w = <0, 0, 256, 4, 1>;
-            matmul_{T}_kk_128x256w_pair = <1, 1, 256, 4, 2>;
-            matmul_{T}_kn_128x256w_pair = <1, 0, 256, 4, 2>;
-            matmul_{T}_mk_128x256w_pair = <0, 1, 256, 4, 2>;
-            matmul_{T}_mn_128x256w_pair = <0, 0, 256, 4, 2>;
-            matmul_{T}_kk_128x192w = <1, 1, 192, 4, 1>;
-            matmul_{T}_kn_128x192w = <1, 0, 192, 4, 1>;
-            matmul_{T}_mk_128x192w = <0, 1, 192, 4, 1>;
-            matmul_{T}_mn_128x192w = <0, 0, 192, 4, 1>;
-            matmul_{T}_kk_128x192w_pair = <1, 1, 192, 4, 2>;
-            matmul_{T}_kn_128x192w_pair = <1, 0, 192, 4, 2>;
-            matmul_{T}_mk_128x192w_pair = <0, 1, 192, 4, 2>;
-            matmul_{T}_mn_128x192w_pair = <0, 0, 192, 4, 2>;
-            matmul_{T}_kk_128x128w = <1, 1, 128, 6, 1>;
-            matmul_{T}_kn_128x128w = <1, 0, 128, 6, 1>;
-            matmul_{T}_mk_128x128w = <0, 1, 128, 6, 1>;
-            matmul_{T}_mn_128x128w = <0, 0, 128, 6, 1>;
-            matmul_{T}_kk_128x64w = <1, 1, 64, 8, 1>;
-            matmul_{T}_kn_128x64w = <1, 0, 64, 8, 1>;
-            matmul_{T}_mk_128x64w = <0, 1, 64, 8, 1>;
-            matmul_{T}_mn_128x64w = <0, 0, 64, 8, 1>;
+            matmul_{T}_kk_128x256w = <1, 1, 256, 4>;
+            matmul_{T}_kn_128x256w = <1, 0, 256, 4>;
+            matmul_{T}_mk_128x256w = <0, 1, 256, 4>;
+            matmul_{T}_mn_128x256w = <0, 0, 256, 4>;
+            matmul_{T}_kk_128x192w = <1, 1, 192, 4>;
+            matmul_{T}_kn_128x192w = <1, 0, 192, 4>;
+            matmul_{T}_mk_128x192w = <0, 1, 192, 4>;
+            matmul_{T}_mn_128x192w = <0, 0, 192, 4>;
+            matmul_{T}_kk_128x128w = <1, 1, 128, 6>;
+            matmul_{T}_kn_128x128w = <1, 0, 128, 6>;
+            matmul_{T}_mk_128x128w = <0, 1, 128, 6>;
+            matmul_{T}_mn_128x128w = <0, 0, 128, 6>;
+            matmul_{T}_kk_128x64w = <1, 1, 64, 8>;
+            matmul_{T}_kn_128x64w = <1, 0, 64, 8>;
+            matmul_{T}_mk_128x64w = <0, 1, 64, 8>;
+            matmul_{T}_mn_128x64w = <0, 0, 64, 8>;
         }
         T = f32, BYTES = 4 {
-            matmul_f32_kk_128x256w = <1, 1, 256, 4, 1>;
-            matmul_f32_kk_128x256w_pair = <1, 1, 256, 4, 2>;
-            matmul_f32_kk_128x192w = <1, 1, 192, 5, 1>;
-            matmul_f32_kk_128x192w_pair = <1, 1, 192, 5, 2>;
-            matmul_f32_kk_128x128w = <1, 1, 128, 6, 1>;
-            matmul_f32_kk_128x64w = <1, 1, 64, 8, 1>;
+            matmul_f32_kk_128x256w = <1, 1, 256, 4>;
+            matmul_f32_kk_128x192w = <1, 1, 192, 5>;
+            matmul_f32_kk_128x128w = <1, 1, 128, 6>;
+            matmul_f32_kk_128x64w = <1, 1, 64, 8>;
         }
     ),
 )]
@@ -106,7 +92,6 @@ pub unsafe fn matmul_warpgroups<
     const B_K: usize,
     const COLS: usize,
     const STAGES: usize,
-    const SHARING: usize,
     const BYTES: usize,
     const REGISTERS: usize,
 >(
@@ -121,26 +106,21 @@ pub unsafe fn matmul_warpgroups<
     let out_shared = b_shared.wrapping_add(STAGES * b_bytes);
     let full = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
     let empty = full.wrapping_add(STAGES);
-    let (rank, sharing) = (if SHARING == 1 { 0 } else { cluster::block_rank() }, SHARING as u32);
-    let work = Work::new(&args, COLS as u32, sharing);
-    let (first, blocks) = (thread::block_idx_x() / sharing, thread::grid_dim_x() / sharing);
+    let work = Work::new(&args, COLS as u32);
     // SAFETY: stages, results and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its
-    // `full`. The consumers of both blocks of a cluster arrive at `empty` of both, and the blocks meet before the first copy and
-    // after the last arrival. All threads of a warpgroup come to its collectives. A consumer has results and a named barrier of
-    // its own.
+    // `full`. All threads of a warpgroup come to its collectives. A consumer has results and a named barrier of its own.
     unsafe {
         if tid == 0 {
             tensor::prefetch(&args.a_map);
             tensor::prefetch(&args.b_map);
         }
-        init_barriers(full, empty, STAGES as u32, 8 * sharing);
-        meet(sharing);
+        init_barriers(full, empty, STAGES as u32, 8);
         let mut ring = Ring { stage: 0, parity: 0 };
-        let mut unit = first;
+        let mut unit = thread::block_idx_x();
         if tid / WARPGROUP == 0 {
             fewer_registers::<40>();
             while tid == 0 && unit < work.units {
-                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, rank, &args);
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
                 let batch_a = if args.a_batch == 0 { 0 } else { tile.batch as i32 };
                 let batch_b = if args.b_batch == 0 { 0 } else { tile.batch as i32 };
                 let mut k = tile.terms[0];
@@ -152,16 +132,11 @@ pub unsafe fn matmul_warpgroups<
                     let to = shared.add(stage * a_bytes);
                     copy::<T, A_K>(to, &args.a_map, [tile.row, k], batch_a, ROWS as u32, full);
                     let to = b_shared.add(stage * b_bytes);
-                    let at = [tile.col, k];
-                    if sharing == 1 {
-                        copy::<T, B_K>(to, &args.b_map, at, batch_b, COLS as u32, full);
-                    } else {
-                        copy_half::<T, B_K>(to, &args.b_map, at, batch_b, COLS as u32, full, rank);
-                    }
+                    copy::<T, B_K>(to, &args.b_map, [tile.col, k], batch_b, COLS as u32, full);
                     advance::<STAGES>(&mut ring);
                     k += const { terms(BYTES) as u32 };
                 }
-                unit += blocks;
+                unit += thread::grid_dim_x();
             }
         } else {
             more_registers::<232>();
@@ -169,7 +144,7 @@ pub unsafe fn matmul_warpgroups<
             let panels = out_shared.add(consumer as usize * const { out_panels(COLS) * OUT_PANEL });
             let panels = panels.cast::<Panel<T, 64>>();
             while unit < work.units {
-                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, rank, &args);
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
                 let mut pending = Accumulator::<REGISTERS>::ZERO.start();
                 let (mut before, mut k) = (0, tile.terms[0]);
                 while k < tile.terms[1] {
@@ -183,7 +158,7 @@ pub unsafe fn matmul_warpgroups<
                     wgmma::commit();
                     wgmma::wait::<1>();
                     if !is_first {
-                        release(empty.add(before), sharing);
+                        arrive_warp(empty.add(before));
                     }
                     before = stage;
                     advance::<STAGES>(&mut ring);
@@ -191,16 +166,15 @@ pub unsafe fn matmul_warpgroups<
                 }
                 let mut sums = pending.finish::<0>();
                 if tile.terms[0] < tile.terms[1] {
-                    release(empty.add(before), sharing);
+                    arrive_warp(empty.add(before));
                 }
                 apply_epilogue(&args, &tile, consumer, &mut sums);
                 store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
-                unit += blocks;
+                unit += thread::grid_dim_x();
             }
             if tid.is_multiple_of(WARPGROUP) {
                 bulk::wait_read::<0>();
             }
         }
-        meet(sharing);
     }
 }

@@ -1,10 +1,10 @@
 //! Which tile a block of `wgmma` computes when, and the copies of its stages.
 
 use cuda_std::barrier::Barrier;
-use cuda_std::{cluster, tensor};
+use cuda_std::tensor;
 
 use super::super::args::MatmulArgs;
-use super::super::ladder::{GROUP, Ring, arrive_in_all, arrive_warp};
+use super::super::ladder::{GROUP, Ring};
 use super::super::tile_order::grouped;
 
 /// Rows of a tile.
@@ -17,35 +17,9 @@ pub const fn terms(bytes: usize) -> usize {
 /// Bytes of a panel's row.
 pub(super) const PANEL_ROW: usize = 128;
 
-/// Lets the blocks of a cluster meet. It orders their barriers and the lives of their shared memory alone.
-///
-/// # Safety
-/// All threads of the cluster call it.
-#[inline(always)]
-pub(super) unsafe fn meet(sharing: u32) {
-    if sharing > 1 {
-        // SAFETY: the caller's.
-        unsafe {
-            cluster::arrive_relaxed();
-            cluster::wait();
-        }
-    }
-}
-
-/// Counts an arrival of the calling warp at `empty` of each block that shares the stage.
-///
-/// # Safety
-/// As for [`arrive_warp`] and [`arrive_in_all`].
-#[inline(always)]
-pub(super) unsafe fn release(empty: *mut Barrier, sharing: u32) {
-    // SAFETY: the caller's.
-    unsafe { if sharing == 1 { arrive_warp(empty) } else { arrive_in_all(empty, sharing) } }
-}
-
-/// The tiles of all matrices and splits, or as many tiles below each other as blocks of a cluster share B.
+/// The tiles of all matrices and splits.
 pub(super) struct Work {
     tiles: [u32; 2],
-    sharing: u32,
     pub units: u32,
 }
 
@@ -65,15 +39,15 @@ pub(super) struct Tile {
 
 impl Work {
     #[inline(always)]
-    pub fn new<T>(args: &MatmulArgs<T>, cols: u32, sharing: u32) -> Self {
-        let tiles = [args.m.div_ceil(ROWS as u32 * sharing), args.n.div_ceil(cols)];
-        Self { tiles, sharing, units: tiles[0] * tiles[1] * args.splits * args.batch }
+    pub fn new<T>(args: &MatmulArgs<T>, cols: u32) -> Self {
+        let tiles = [args.m.div_ceil(ROWS as u32), args.n.div_ceil(cols)];
+        Self { tiles, units: tiles[0] * tiles[1] * args.splits * args.batch }
     }
 
     /// The tiles of a matrix come one after the other, then those of the next split, then those of the next matrix. A stage has
-    /// `depth` terms. In a cluster the tile is that of block `rank`.
+    /// `depth` terms.
     #[inline(always)]
-    pub fn tile<T>(&self, unit: u32, cols: u32, depth: u32, rank: u32, args: &MatmulArgs<T>) -> Tile {
+    pub fn tile<T>(&self, unit: u32, cols: u32, depth: u32, args: &MatmulArgs<T>) -> Tile {
         let each = self.tiles[0] * self.tiles[1];
         // SAFETY: there is a unit, so there are tiles and splits. It keeps a panic out of the kernel.
         unsafe { core::hint::assert_unchecked(each != 0 && args.splits != 0) };
@@ -82,8 +56,7 @@ impl Work {
         let terms = args.k.div_ceil(depth).div_ceil(args.splits) * depth;
         let first = (split * terms).min(args.k);
         let terms = [first, args.k.min(first + terms)];
-        let row = (row * self.sharing + rank) * ROWS as u32;
-        Tile { row, col: col * cols, batch, split, terms }
+        Tile { row: row * ROWS as u32, col: col * cols, batch, split, terms }
     }
 }
 
@@ -121,42 +94,6 @@ pub(super) unsafe fn copy<T, const ALONG_K: usize>(
             for i in 0..side / panel {
                 let to = to.add((i * panel) as usize * PANEL_ROW);
                 tensor::global_to_shared(to, map, [first + (panel * i) as i32, k, batch], barrier);
-            }
-        }
-    }
-}
-
-/// Starts the copies of one half of B, the calling block's, to both blocks of the cluster: of `cols` columns from `at[0]` on, and
-/// the terms from `at[1]` on.
-///
-/// # Safety
-/// As for [`tensor::global_to_shared_multicast`].
-#[inline(always)]
-pub(super) unsafe fn copy_half<T, const ALONG_K: usize>(
-    to: *mut u8,
-    map: &tensor::TensorMap,
-    at: [u32; 2],
-    batch: i32,
-    cols: u32,
-    barrier: *mut Barrier,
-    rank: u32,
-) {
-    const BOTH: u16 = 0b11;
-    let terms = const { terms(size_of::<T>()) as u32 };
-    // SAFETY: the caller's.
-    unsafe {
-        if ALONG_K == 1 {
-            let half = rank * (cols / 2);
-            let [first, k] = [at[0] + half, at[1]].map(|at| at as i32);
-            let to = to.add(half as usize * PANEL_ROW);
-            tensor::global_to_shared_multicast(to, map, [k, first, batch], barrier, BOTH);
-        } else {
-            // Half of the terms of each panel.
-            let half = rank * (terms / 2);
-            let [first, k] = [at[0], at[1] + half].map(|at| at as i32);
-            for i in 0..cols / 64 {
-                let to = to.add((i * terms + half) as usize * PANEL_ROW);
-                tensor::global_to_shared_multicast(to, map, [first + 64 * i as i32, k, batch], barrier, BOTH);
             }
         }
     }

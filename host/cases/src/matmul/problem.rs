@@ -47,8 +47,6 @@ pub struct Problem {
     pub values: Values,
     /// Whether 16-bit operands also give `f32`.
     pub is_also_f32: bool,
-    /// Whether only pairs of blocks run it, which other problems have too few rows for.
-    pub is_for_pairs: bool,
 }
 
 const PLAIN: Problem = Problem {
@@ -59,7 +57,6 @@ const PLAIN: Problem = Problem {
     epilogue: None,
     values: Values::Ordinary,
     is_also_f32: false,
-    is_for_pairs: false,
 };
 
 /// Tiles, fragments, vectors and buffers of terms end in their midst. One row, one column, one term, none.
@@ -73,7 +70,6 @@ pub const PROBLEMS: &[Problem] = &[
         epilogue: Some(Activation::Relu),
         ..PLAIN
     },
-    Problem { scopes: &[Scope::Small, Scope::NewEmulator], shape: [136, 8, 72], is_for_pairs: true, ..PLAIN },
     Problem {
         scopes: &[Scope::NewEmulator],
         shape: [35, 70, 129],
@@ -342,9 +338,6 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
                 let splits = choice.splits();
                 let is_small = |name: &&str| name.ends_with("_serial") || SMALLEST.contains(name);
                 if setting.is_serial() && !kernels.iter().all(is_small) {
-                    continue;
-                }
-                if of.is_for_pairs && !(splits == 1 && kernels.len() == 1 && kernels[0].ends_with("_pair")) {
                     continue;
                 }
                 let words = move || {

@@ -1,0 +1,311 @@
+//! `cargo xtask report norm` and `report attention`: runs of benches/peers/norm.py and attention.py, in which contenders took turns, into
+//! `docs/results/`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::report::peaks::{self, Check};
+use crate::report::softmax::tables::time;
+use crate::report::softmax::targets::geometric_mean;
+use crate::report::{self, Run, row, stem, times};
+use crate::workspace;
+
+/// The files to merge.
+#[derive(clap::Args)]
+pub struct Merged {
+    /// What the script wrote; again for every further run of the same commit and machine. Contenders are compared with ours of their run
+    #[arg(long, value_name = "FILE")]
+    runs: Vec<PathBuf>,
+}
+
+/// What a page is about.
+pub struct Subject {
+    /// The stem of its files.
+    pub name: &'static str,
+    title: &'static str,
+    /// What every row of the tables is.
+    about: &'static str,
+    /// The peers by their names in the files and on the pages. `copy` is none.
+    peers: &'static [(&'static str, &'static str)],
+    /// The fields that tell an entry's table, beside its type.
+    tables: &'static [&'static str],
+    /// Fields that tell a row.
+    rows: &'static [&'static str],
+    /// The unit of [`Self::work`].
+    unit: &'static str,
+    /// Bytes moved at least, or operations: what the rate counts.
+    work: fn(&Entry) -> f64,
+    sources: &'static [&'static str],
+}
+
+/// RMSNorm and LayerNorm.
+pub const NORM: Subject = Subject {
+    name: "norm",
+    title: "RMSNorm and LayerNorm",
+    about: "Rows of normal random numbers, with a weight, LayerNorm also with a bias; backward, the gradients of input, weight and bias. GB/s \
+            counts what has to be moved at least: the input and the output, backward the input, its gradient and that of the output. The copy \
+            moves as much.",
+    peers: &[("torch", "PyTorch"), ("compile", "torch.compile"), ("quack", "QuACK")],
+    tables: &["norm"],
+    rows: &["rows", "cols"],
+    unit: "GB/s",
+    work: |entry| {
+        let matrices = if entry.text("norm").ends_with("backward") { 3.0 } else { 2.0 };
+        matrices * entry.element_bytes() * entry.number("rows") * entry.number("cols")
+    },
+    sources: &["gpu-kernels/src/norm", "host/src/norm"],
+};
+
+/// Attention, forward.
+pub const ATTENTION: Subject = Subject {
+    name: "attention",
+    title: "Attention, forward",
+    about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, half of them of a causal mask.",
+    peers: &[("sdpa", "PyTorch"), ("cudnn", "cuDNN"), ("flex", "FlexAttention"), ("fa3", "FlashAttention 3")],
+    tables: &["head_size", "causal"],
+    rows: &["batch", "length", "heads", "key_heads"],
+    unit: "TFLOP/s",
+    work: |entry| {
+        let causal = if entry.number("causal") > 0.0 { 2.0 } else { 1.0 };
+        let heads = entry.number("batch") * entry.number("heads") * entry.number("head_size");
+        4.0 * heads * entry.number("length").powi(2) / causal / 1e3
+    },
+    sources: &["gpu-kernels/src/attention", "host/src/attention"],
+};
+
+/// The committed file.
+type Results = report::Results<Entry>;
+
+/// One contender at one problem: a time, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    name: String,
+    dtype: String,
+    /// The file of the run: only what is in one is compared.
+    #[serde(default)]
+    run: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kernels: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    microseconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clock_and_power: Option<[f64; 2]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// The problem, and what else the script wrote.
+    #[serde(flatten)]
+    other: BTreeMap<String, Value>,
+}
+
+impl report::Entry for Entry {
+    const RUN: &'static str = "contenders'";
+
+    /// Each is compared with those of its own run.
+    fn is_replaced_by(&self, _: &Self) -> bool {
+        false
+    }
+}
+
+impl Entry {
+    fn number(&self, field: &str) -> f64 {
+        match self.other.get(field) {
+            Some(Value::Bool(is)) => f64::from(u8::from(*is)),
+            value => value.and_then(Value::as_f64).unwrap_or(f64::NAN),
+        }
+    }
+
+    fn text(&self, field: &str) -> String {
+        match self.other.get(field) {
+            Some(Value::String(text)) => text.clone(),
+            value => value.map(Value::to_string).unwrap_or_default(),
+        }
+    }
+
+    fn element_bytes(&self) -> f64 {
+        if self.dtype == "f32" { 4.0 } else { 2.0 }
+    }
+
+    /// The fields of it, as one key.
+    fn of(&self, fields: &[&str]) -> Vec<String> {
+        fields.iter().map(|field| self.text(field)).collect()
+    }
+
+    /// Whether it is ours: the operation's own name, or that of the norm.
+    fn is_ours(&self) -> bool {
+        self.name == "attention" || self.name == self.text("norm")
+    }
+
+    /// In the unit of the subject.
+    fn rate(&self, subject: &Subject) -> Option<f64> {
+        Some((subject.work)(self) / self.microseconds? / 1e3)
+    }
+}
+
+/// Runs the command.
+pub fn run(subject: &Subject, merged: &Merged) -> anyhow::Result<()> {
+    let folder = workspace::root().join("docs/results");
+    let mut results: Option<Results> = None;
+    for (number, path) in merged.runs.iter().enumerate() {
+        let mut run: Run<Entry> = Run::read(path)?;
+        run.entries.iter_mut().for_each(|entry| entry.run = number);
+        let (ours, peers): (Vec<Entry>, Vec<Entry>) = run.entries.into_iter().partition(Entry::is_ours);
+        let run = Results::merge(Run { entries: ours, ..run }, None)?;
+        let run = Results { peers, ..run };
+        results = Some(match results {
+            Some(before) => before.with(run)?,
+            None => run,
+        });
+    }
+    if let Some(results) = &results {
+        results.write(&folder.join(format!("{}.json", stem(subject.name, &results.machine))))?;
+    }
+    let merged = report::merged(&folder, subject.name)?;
+    ensure!(!merged.is_empty(), "docs/results has no {}.json; give --runs", subject.name);
+    for path in &merged {
+        let results = Results::read_and_date(path, subject.sources)?;
+        check(subject, &results)?;
+        let name = format!("results/{}.md", stem(subject.name, &results.machine));
+        workspace::write(&workspace::root().join("docs").join(&name), &page(subject, &results)?)?;
+        println!("written to docs/{name}");
+    }
+    Ok(())
+}
+
+/// Checks that no rate is above the GPU's peak. Less than a cache's worth may come from there in part.
+fn check(subject: &Subject, results: &Results) -> anyhow::Result<()> {
+    let Some(peaks) = peaks::of(&results.machine) else { return Ok(()) };
+    let mut check = Check::default();
+    for entry in results.ours.iter().chain(&results.peers) {
+        let told = || format!("{}, {} {:?}", entry.name, entry.dtype, entry.of(subject.rows));
+        let (peak, counts) = match subject.unit {
+            "GB/s" => (peaks.gigabytes_per_second, (subject.work)(entry) > 100e6),
+            _ => (peaks.tensor_tflops, true),
+        };
+        if let Some(rate) = entry.rate(subject).filter(|_| counts) {
+            check.rate(told, rate, peak, subject.unit);
+        }
+    }
+    check.finish()
+}
+
+/// Ours at a problem, and what the others did there in the same run.
+struct Contest<'a> {
+    ours: &'a Entry,
+    others: Vec<&'a Entry>,
+}
+
+impl Contest<'_> {
+    /// The time of another one over ours.
+    fn lead(&self, name: &str) -> Option<f64> {
+        let other = self.others.iter().find(|entry| entry.name == name)?;
+        Some(other.microseconds? / self.ours.microseconds?)
+    }
+
+    /// The same of the fastest peer.
+    fn least(&self, subject: &Subject) -> Option<(f64, &'static str)> {
+        let leads = subject.peers.iter().filter_map(|(name, shown)| Some((self.lead(name)?, *shown)));
+        leads.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+}
+
+/// The contests of each table, in the order of the run.
+fn contests<'a>(subject: &Subject, results: &'a Results) -> Vec<(String, Vec<Contest<'a>>)> {
+    let mut tables: Vec<(String, Vec<Contest<'a>>)> = Vec::new();
+    let fields = [subject.tables, subject.rows].concat();
+    for ours in &results.ours {
+        let is_there = |other: &&Entry| {
+            other.run == ours.run && other.dtype == ours.dtype && other.of(&fields) == ours.of(&fields)
+        };
+        let contest = Contest { ours, others: results.peers.iter().filter(is_there).collect() };
+        let fields = subject.tables.iter().map(|field| match ours.other.get(*field) {
+            Some(Value::String(text)) => text.clone(),
+            _ => format!("{field} {}", ours.text(field)),
+        });
+        let title = fields.chain([ours.dtype.clone()]).collect::<Vec<_>>().join(", ");
+        match tables.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, contests)) => contests.push(contest),
+            None => tables.push((title, vec![contest])),
+        }
+    }
+    tables
+}
+
+/// The page of a machine.
+fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
+    let tables = contests(subject, results);
+    let cells = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
+    let head = |first: &[&str], left: usize| {
+        let line =
+            (0..first.len()).map(|i| if i < left { "---" } else { "---:" }.to_owned()).collect::<Vec<_>>();
+        row(&cells(first)) + &row(&line)
+    };
+    let Subject { name, title, about, .. } = subject;
+    let mut text = format!(
+        "# {title} on an {}: all figures\n\n{}.\n\n{about} L2 is cold. The contenders of a problem take turns, and each time is the median of \
+         the rounds, by events around CUDA graphs. A ratio is the other one's time over ours: over 1 means that ours is faster. Written by `cargo \
+         xtask report {name}`.\n\n",
+        results.machine,
+        results.provenance(),
+    );
+    if !results.changed_since.is_empty() {
+        text += &format!("The sources have changed since: {}.\n\n", results.changed_since.join(", "));
+    }
+    text += "## Summary\n\nThe fastest peer's time over ours.\n\n";
+    text += &head(&["", "geometric mean", "least", "at", "problems"], 1);
+    for (title, contests) in &tables {
+        let leads: Vec<(f64, String)> = contests
+            .iter()
+            .filter_map(|contest| {
+                Some((contest.least(subject)?.0, contest.ours.of(subject.rows).join(" x ")))
+            })
+            .collect();
+        let Some((least, at)) = leads.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
+        let ratios: Vec<f64> = leads.iter().map(|(lead, _)| *lead).collect();
+        let mean = geometric_mean(&ratios).context("a table without times")?;
+        text += &row(&[
+            title.clone(),
+            times(Some(mean)),
+            times(Some(*least)),
+            at.clone(),
+            leads.len().to_string(),
+        ]);
+    }
+    for (title, contests) in &tables {
+        let rows = subject.rows.join(" x ");
+        let shown: Vec<&str> = subject.peers.iter().map(|(_, shown)| *shown).collect();
+        let has_copy = contests.iter().any(|contest| contest.lead("copy").is_some());
+        let copy: &[&str] = if has_copy { &["copy"] } else { &[] };
+        let columns =
+            [&[rows.as_str(), "kernel", "time", subject.unit][..], &shown, copy, &["clock", "power"]]
+                .concat();
+        text += &format!("\n## {title}\n\n{}", head(&columns, 2));
+        for contest in contests {
+            let ours = contest.ours;
+            let kernel = ours.kernels.as_ref().map_or_else(String::new, |kernel| format!("`{kernel}`"));
+            let shown = ours.microseconds.map_or_else(|| "failed".to_owned(), time);
+            let rate = ours.rate(subject).map_or_else(String::new, |rate| format!("{rate:.0}"));
+            let mut line = vec![ours.of(subject.rows).join(" x "), kernel, shown, rate];
+            line.extend(subject.peers.iter().map(|(name, _)| times(contest.lead(name))));
+            line.extend(copy.iter().map(|name| times(contest.lead(name))));
+            let [clock, power] =
+                ours.clock_and_power.map_or([String::new(), String::new()], |[clock, power]| {
+                    [format!("{clock:.0} MHz"), format!("{power:.0} W")]
+                });
+            line.extend([clock, power]);
+            text += &row(&line);
+        }
+    }
+    let failed = results.ours.iter().chain(&results.peers).filter_map(|entry| {
+        let fields = entry.of(&[subject.tables, subject.rows].concat()).join(" ");
+        Some(format!("- {}, {} {fields}: {}\n", entry.name, entry.dtype, entry.error.as_ref()?))
+    });
+    let failed: String = failed.collect();
+    if !failed.is_empty() {
+        text += &format!("\n## What failed or was left out\n\n{failed}");
+    }
+    Ok(text)
+}
