@@ -47,8 +47,8 @@ fn section(folder: &Path) -> anyhow::Result<String> {
     for operation in &OPERATIONS {
         text += &row_of(operation.name, &contests);
     }
-    let matmul = folder.join("matmul.json");
-    let matmul = matmul.exists().then(|| matmul::Results::read(&matmul)).transpose()?;
+    let matmul =
+        report::merged(folder, "matmul")?.first().map(|path| matmul::Results::read(path)).transpose()?;
     text += &multiplication(matmul.as_ref());
     text += &training(&mlp);
     let (rows, cols) = SHAPE;
@@ -64,8 +64,9 @@ fn section(folder: &Path) -> anyhow::Result<String> {
         mlp::USUAL,
         provenance(&softmax.machine, &softmax.date, &softmax.commit),
         matmul.as_ref().map_or_else(String::new, |matmul| format!(
-            " `matmul`: `bf16` / `f16`; {} ([all figures](docs/results/matmul.md)).",
-            provenance(&matmul.machine, &matmul.date, &matmul.commit)
+            " `matmul`: `bf16` / `f16`; {} ([all figures](docs/results/{}.md)).",
+            provenance(&matmul.machine, &matmul.date, &matmul.commit),
+            report::stem("matmul", &matmul.machine)
         )),
         provenance(&mlp.machine, &mlp.date, &mlp.commit),
     );
@@ -122,7 +123,8 @@ fn multiplication(results: Option<&matmul::Results>) -> String {
     let means = |peer: &str| {
         let leads =
             |dtype| contests(dtype).iter().filter_map(|contest| contest.lead(peer)).collect::<Vec<f64>>();
-        ["bf16", "f16"].map(|dtype| times(geometric_mean(&leads(dtype)))).join(" / ")
+        let means = ["bf16", "f16"].map(|dtype| geometric_mean(&leads(dtype)));
+        means.into_iter().flatten().map(|mean| times(Some(mean))).collect::<Vec<_>>().join(" / ")
     };
     let others = matmul::PEERS.into_iter().filter(|(name, _)| *name != "torch");
     let timed = others.filter_map(|(name, shown)| {
