@@ -222,7 +222,8 @@ pub unsafe fn global_to_shared_multicast<T, const RANK: usize>(
 
 /// Starts a copy of a tile from shared memory to the tensor at `at` (PTX ISA, `cp.async.bulk.tensor`).
 ///
-/// A GPU writes whole 16 bytes where a row ends. What lies behind rows of another length is lost, which the executor reports.
+/// Where a row ends, a GPU writes all of the last 16 bytes. If the row ends within them, what follows it in memory is lost; the executor
+/// reports that.
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-copies); the thread waits by [`bulk::wait_read`](crate::bulk::wait_read) or

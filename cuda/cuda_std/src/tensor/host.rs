@@ -89,7 +89,7 @@ pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *cons
         let bytes = tile.bytes();
         if let Some(row) = tile.ends_within_chunk() {
             return Err(format!(
-                " writes whole 16 bytes, and the tensor's rows end after {row}: what lies behind them would be lost; store their \
+                " writes whole 16 bytes, and the tensor's rows end after {row}: what follows them would be lost; store their \
                  ends from registers, or make rows a multiple of 16 bytes long"
             ));
         }

@@ -103,7 +103,8 @@ impl Tile {
     /// Bytes of the tensor's rows, if the tile reaches over their end and they end within 16 bytes, which are written as a whole.
     pub fn ends_within_chunk(&self) -> Option<u64> {
         let Decoded { element, sizes, tile, .. } = self.map;
-        let is_over = (0..self.at[0] + tile[0] as i64).contains(&sizes[0].cast_signed());
+        let (first, len) = (self.at[0], sizes[0].cast_signed());
+        let is_over = first < len && len < first + tile[0] as i64;
         let bytes = sizes[0] * element as u64;
         (is_over && !bytes.is_multiple_of(CHUNK as u64)).then_some(bytes)
     }

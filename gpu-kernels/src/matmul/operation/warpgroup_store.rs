@@ -14,8 +14,7 @@ use crate::element::Number;
 /// Accumulators that are written at once: those of 16 columns.
 const CHUNK: usize = 8;
 
-/// Panels that a consumer's results leave through, of a tile with so many columns: while the copies of one are under way, the other
-/// is written.
+/// Panels through which a consumer stores the results of a tile of `cols` columns: one is written while the other is copied out.
 pub(super) const fn out_panels(cols: usize) -> usize {
     if cols > 64 { 2 } else { 1 }
 }
