@@ -75,7 +75,7 @@ struct Run {
     #[arg(long)]
     workers: Option<usize>,
     /// When no further module is begun
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 480)]
     seconds: u64,
     /// Write what came out, for `cargo xtask differ --gpu-results`
     #[arg(long, value_name = "FILE.json")]

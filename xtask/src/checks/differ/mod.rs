@@ -135,10 +135,11 @@ impl Differ {
     /// Takes the results of a GPU.
     fn take_results(&self, path: &Path) -> anyhow::Result<()> {
         let text = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let entries: Vec<Entry> =
+        let mut entries: Vec<Entry> =
             serde_json::from_slice(&text).with_context(|| format!("{} holds no results", path.display()))?;
         ensure!(!entries.is_empty(), "{} holds no results", path.display());
         let differ: usize = entries.iter().map(|entry| entry.outcome.wrong()).sum();
+        entries.iter_mut().for_each(|entry| entry.outcome.sum_up_late());
         let mut results = Results::read()?;
         entries.into_iter().for_each(|entry| results.put(entry));
         if self.write {

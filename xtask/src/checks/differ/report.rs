@@ -160,6 +160,14 @@ impl Outcome {
         }
     }
 
+    /// Puts one line in place of those of all that did not run for want of time.
+    pub fn sum_up_late(&mut self) {
+        let before = self.found.len();
+        self.found.retain(|line| !line.ends_with("did not run: there was no time left"));
+        let late = before - self.found.len();
+        self.found.extend((late > 0).then(|| format!("{late} did not run: there was no time left")));
+    }
+
     /// How many differ, or did not run.
     pub fn wrong(&self) -> usize {
         self.backends.iter().map(|of| of.differ + of.refused).sum()
