@@ -224,8 +224,7 @@ fn prepare_as<T: Number + MatmulAs<T>>(
     prepare_launch(device, ty, shape, launch)
 }
 
-/// The operation at a shape by the kernels `name`, checked, and ready to be timed. `name` is a [`KernelChoice`] as it prints itself, but without
-/// spaces.
+/// Prepares the operation with the kernels `name`: what a [`KernelChoice`] displays, without spaces. Their results are checked.
 ///
 /// # Errors
 /// As for [`prepare`], and the kernels cannot do the shape.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::ptx::function_name;
 
-/// The PTX whose functions have the bodies that `edit` gives for a name and a body, or their own where it gives none.
+/// Replaces the body of each function by what `edit` returns for its name and body; `None` keeps it.
 pub(crate) fn edit_bodies(ptx: &str, edit: impl Fn(&str, &str) -> Option<String>) -> Cow<'_, str> {
     let (mut edited, mut copied, mut start) = (String::new(), 0, None);
     let (mut at, mut head) = (0, 0);

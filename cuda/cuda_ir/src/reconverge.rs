@@ -1,19 +1,19 @@
 //! Calls from which the threads of a warp return one after another.
 //!
-//! ptxas takes for granted that the threads which call a function together also return from it together, and changes uniform
-//! registers, of which a warp has one set, after the call: `UIADD3 UR40, UR40, 0x60`. Threads that return one after another each
-//! do so. (13.0.88 and 13.5.37, at every level.) They return one after another where the callee saves the barrier at which a branch
-//! of its caller meets again, as a function does that calls itself or what a pointer leads to:
+//! ptxas assumes that threads which call a function together also return together. After the call it changes uniform registers in place,
+//! of which a warp has one set: `UIADD3 UR40, UR40, 0x60`. If the threads return in groups, each group executes this. (ptxas 13.0.88 and
+//! 13.5.37, at every level.) A recursive function splits the threads into groups, because each frame reuses the convergence barrier
+//! at which threads of other frames wait:
 //!
 //! ```text
 //! depth: BMOV.32.CLEAR R19, B6;  BSSY B6, ...;  @!P0 BRA L;  ...  CALL depth;  L: BSYNC B6;  BMOV.32 B6, R19;  RET
 //! ```
 //!
-//! A `bar.warp.sync` after the call would bring them together, but ptxas removes it as needless. It stays where ptxas must think
-//! that other threads went another way: so the call and the `bar.warp.sync` stand under a condition that always holds.
+//! A `bar.warp.sync` after the call would bring the groups together, but ptxas removes it as redundant. It keeps it in code that only
+//! some threads may reach. So the call and the `bar.warp.sync` are placed under a condition that always holds.
 //!
-//! A function that calls itself does not wait in itself: on an H100 threads that wait at the same `bar.warp.sync` for others, which
-//! come by for an inner call first, wait for ever.
+//! No such wait is added to recursive functions themselves: on an H100 it deadlocks, as threads of an outer frame wait at the same
+//! instruction as threads of an inner one.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

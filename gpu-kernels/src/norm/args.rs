@@ -11,7 +11,7 @@ pub const CENTRED: u32 = 1;
 /// vectors of 16 bytes.
 pub const ALIGNED: u32 = 2;
 
-/// As many blocks as run at first on a large GPU, about.
+/// About as many blocks as a large GPU runs at the same time.
 const FIRST_BLOCKS: u32 = 264;
 
 /// The arguments of the forward kernels.

@@ -276,9 +276,10 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
     }
     for (title, contests) in &tables {
         let rows = subject.rows.join(" x ");
-        let shown: Vec<&str> = subject.peers.iter().map(|(_, shown)| *shown).collect();
-        let has_copy = contests.iter().any(|contest| contest.lead("copy").is_some());
-        let copy: &[&str] = if has_copy { &["copy"] } else { &[] };
+        let has_time = |name: &str| contests.iter().any(|contest| contest.lead(name).is_some());
+        let peers = subject.peers.iter().filter(|(name, _)| has_time(name));
+        let (names, shown): (Vec<&str>, Vec<&str>) = peers.copied().unzip();
+        let copy: &[&str] = if has_time("copy") { &["copy"] } else { &[] };
         let columns =
             [&[rows.as_str(), "kernel", "time", subject.unit][..], &shown, copy, &["clock", "power"]]
                 .concat();
@@ -289,8 +290,7 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             let shown = ours.microseconds.map_or_else(|| "failed".to_owned(), time);
             let rate = ours.rate(subject).map_or_else(String::new, |rate| format!("{rate:.0}"));
             let mut line = vec![ours.of(subject.rows).join(" x "), kernel, shown, rate];
-            line.extend(subject.peers.iter().map(|(name, _)| times(contest.lead(name))));
-            line.extend(copy.iter().map(|name| times(contest.lead(name))));
+            line.extend(names.iter().chain(copy).map(|name| times(contest.lead(name))));
             let [clock, power] =
                 ours.clock_and_power.map_or([String::new(), String::new()], |[clock, power]| {
                     [format!("{clock:.0} MHz"), format!("{power:.0} W")]
@@ -299,11 +299,14 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             text += &row(&line);
         }
     }
-    let failed = results.ours.iter().chain(&results.peers).filter_map(|entry| {
-        let fields = entry.of(&[subject.tables, subject.rows].concat()).join(" ");
-        Some(format!("- {}, {} {fields}: {}\n", entry.name, entry.dtype, entry.error.as_ref()?))
-    });
-    let failed: String = failed.collect();
+    let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+    for entry in results.ours.iter().chain(&results.peers) {
+        if let Some(error) = &entry.error {
+            *failures.entry(format!("{}: {error}", entry.name)).or_default() += 1;
+        }
+    }
+    let failed: String =
+        failures.iter().map(|(what, count)| format!("- {what} ({count} problems)\n")).collect();
     if !failed.is_empty() {
         text += &format!("\n## What failed or was left out\n\n{failed}");
     }

@@ -160,7 +160,7 @@ impl Outcome {
         }
     }
 
-    /// Puts one line in place of those of all that did not run for want of time.
+    /// Replaces the lines of what did not run in time by one line with their number.
     pub fn sum_up_late(&mut self) {
         let before = self.found.len();
         self.found.retain(|line| !line.ends_with("did not run: there was no time left"));
