@@ -28,4 +28,4 @@ pub mod r08_cluster;
 mod copies;
 mod epilogue;
 mod operand;
-mod tile_order;
+pub mod tile_order;

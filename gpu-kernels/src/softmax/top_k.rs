@@ -29,7 +29,7 @@ mod args;
 pub(super) mod block;
 mod elements;
 pub(super) mod in_warp;
-pub(super) mod key;
+pub mod key;
 pub(super) mod select;
 pub(super) mod serial;
 mod sort;
