@@ -4,14 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cuda_builder::{Backend, NvvmArch};
 use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
 use ferrowarp_cases::{Case, Scope, assert_right, attention, emulated, gallery, matmul, norm, small};
 use gpu_kernels::mlp::batch;
-use ptx_emulator::Turns;
 
 /// Assesses every kernel of the network on every problem.
 fn all_are_right(device: &Device, problems: impl Iterator<Item = Problem>) {
@@ -27,28 +25,14 @@ fn on_the_executor() {
 }
 
 #[test]
-fn as_ptx_by_nvvm() {
-    let device = emulated::device(Backend::Nvvm, NvvmArch::Compute75, Turns::Ascending);
-    all_are_right(&device, layer::small_problems());
-}
-
-#[test]
-fn as_ptx_by_llvm() {
-    let device = emulated::device(Backend::Llvm, NvvmArch::Compute75, Turns::Ascending);
-    all_are_right(&device, layer::small_problems());
+fn as_ptx() {
+    emulated::by_each().iter().for_each(|on| all_are_right(on, layer::small_problems()));
 }
 
 /// With the threads in the other order, which shows another half of all races.
 #[test]
 fn as_ptx_for_a_newer_architecture() {
-    let device = emulated::device(Backend::Nvvm, NvvmArch::Compute90, Turns::Descending);
-    all_are_right(&device, layer::small_problems());
-}
-
-#[test]
-fn as_ptx_by_llvm_for_a_newer_architecture() {
-    let device = emulated::device(Backend::Llvm, NvvmArch::Compute90, Turns::Descending);
-    all_are_right(&device, layer::small_problems());
+    emulated::newer_by_each().iter().for_each(|on| all_are_right(on, layer::small_problems()));
 }
 
 /// Gradients that `f16` would lose most bits of, unless they are scaled before.

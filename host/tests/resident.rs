@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cuda_builder::NvvmArch;
+use cuda_builder::{Backend, NvvmArch};
 use cuda_std::launch::Limits;
 use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
@@ -81,7 +81,7 @@ fn under_seeds() {
 
 #[test]
 fn as_ptx_by_each_back_end() {
-    for (backend, turns) in emulated::BACK_ENDS.into_iter().zip([Turns::Ascending, Turns::Descending]) {
+    for (backend, turns) in emulated::back_ends().zip([Turns::Ascending, Turns::Descending]) {
         let device = emulated::device(backend, NvvmArch::Compute90, turns);
         let runs = |kernel: &&Kernel| device.limits().runs(kernel.meta);
         let kernels: Vec<&Kernel> = train::INSTANCES.iter().filter(runs).collect();
@@ -92,8 +92,7 @@ fn as_ptx_by_each_back_end() {
 /// Whatever steps a launch ends between, the bits are the same.
 #[test]
 fn launches_can_end_anywhere() {
-    let (backend, arch) = (emulated::BACK_ENDS[0], NvvmArch::Compute90);
-    for device in [Device::cpu(), emulated::device(backend, arch, Turns::Ascending)] {
+    for device in [Device::cpu(), emulated::device(Backend::Nvvm, NvvmArch::Compute90, Turns::Ascending)] {
         let training = Training::new(extents([20, 13, 7, 3, 3]), 5, 1);
         // Of the executor's stacks there are not enough for the kernels of a GPU beside other tests.
         for kernel in train::INSTANCES.iter().filter(|it| it.meta.cpu_only == device.limits().runs_cpu_only) {

@@ -11,8 +11,19 @@ use cuda_std::testing::Counter;
 use ferrowarp::device::Device;
 use ptx_emulator::{Emulator, PtxModule, Turns};
 
-/// Every way in which the kernels become PTX.
-pub const BACK_ENDS: [Backend; 2] = [Backend::Nvvm, Backend::Llvm];
+/// Whether all kernels are compiled by LLVM too, and for every architecture, which takes minutes. With `FERROWARP_CASES=K/N` in the
+/// environment this is left to part 0.
+///
+/// # Panics
+/// `FERROWARP_CASES` is something else.
+pub fn compiles_all() -> bool {
+    crate::chosen_part().0 == 0
+}
+
+/// The back ends that tests compile all kernels with: both, or libNVVM alone unless [`compiles_all`].
+pub fn back_ends() -> impl Iterator<Item = Backend> + Clone {
+    [Backend::Nvvm, Backend::Llvm].into_iter().take(if compiles_all() { 2 } else { 1 })
+}
 
 /// The PTX of each family of `gpu-kernels`.
 ///
@@ -136,13 +147,13 @@ pub fn counting(counter: &Counter) -> anyhow::Result<Device> {
     Ok(Device::with_launcher(emulators, limits))
 }
 
-/// The kernels of each back end for the oldest architecture: [`Scope::OldEmulator`](crate::Scope::OldEmulator).
-pub fn by_each() -> [Device; 2] {
-    BACK_ENDS.map(|backend| device(backend, NvvmArch::Compute75, Turns::Ascending))
+/// The kernels of each of the [`back_ends`] for the oldest architecture: [`Scope::OldEmulator`](crate::Scope::OldEmulator).
+pub fn by_each() -> Vec<Device> {
+    back_ends().map(|backend| device(backend, NvvmArch::Compute75, Turns::Ascending)).collect()
 }
 
-/// The kernels of each back end for a newer architecture, with the threads in the other order, which shows another half
+/// The kernels of each of the [`back_ends`] for a newer architecture, with the threads in the other order, which shows another half
 /// of all races: [`Scope::NewEmulator`](crate::Scope::NewEmulator).
-pub fn newer_by_each() -> [Device; 2] {
-    BACK_ENDS.map(|backend| device(backend, NvvmArch::Compute90, Turns::Descending))
+pub fn newer_by_each() -> Vec<Device> {
+    back_ends().map(|backend| device(backend, NvvmArch::Compute90, Turns::Descending)).collect()
 }

@@ -39,10 +39,7 @@ pub use case::Case;
 pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &Device) -> Result<T> + Sync) {
     static CLUSTERS: Mutex<()> = Mutex::new(());
     assert!(!cases.is_empty(), "no case was chosen");
-    let (part, parts) = match std::env::var("FERROWARP_CASES") {
-        Ok(text) => part(&text).unwrap_or_else(|| panic!("FERROWARP_CASES={text}: expected K/N, like 0/4")),
-        Err(_) => (0, 1),
-    };
+    let (part, parts) = chosen_part();
     let cases: Vec<&Case> = match cases.len() {
         few if few <= parts => cases.iter().collect(),
         _ => (cases.iter().zip(0..))
@@ -70,6 +67,18 @@ pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &
     let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = wrong {
         panic!("{error:#}");
+    }
+}
+
+/// The part of the cases that is to run, and the number of parts.
+///
+/// # Panics
+/// `FERROWARP_CASES` is not K/N.
+#[track_caller]
+fn chosen_part() -> (usize, usize) {
+    match std::env::var("FERROWARP_CASES") {
+        Ok(text) => part(&text).unwrap_or_else(|| panic!("FERROWARP_CASES={text}: expected K/N, like 0/4")),
+        Err(_) => (0, 1),
     }
 }
 

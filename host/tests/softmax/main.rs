@@ -58,7 +58,9 @@ fn every_rung_agrees_in_another_order_for_a_newer_architecture() {
 #[test]
 fn clusters_agree_with_the_oracle_as_ptx() {
     let orders = [Turns::Ascending, Turns::Descending].into_iter();
-    for (turns, backend) in orders.flat_map(|turns| emulated::BACK_ENDS.map(|backend| (turns, backend))) {
+    for (turns, backend) in
+        orders.flat_map(|turns| emulated::back_ends().map(move |backend| (turns, backend)))
+    {
         let on = emulated::device(backend, NvvmArch::Compute90, turns);
         let cases = ladder::cases(Scope::NewEmulator, on.limits(), |name| name == "clusters");
         assert_right(&cases, &on, Case::assess);
