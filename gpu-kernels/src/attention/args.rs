@@ -82,6 +82,8 @@ pub struct AttentionArgs<T> {
     pub keys: u32,
     /// Heads of Q.
     pub heads: u32,
+    /// Heads of K and V.
+    pub key_heads: u32,
     /// Heads of Q that share a head of K and V. At least 1.
     pub group: u32,
     /// Elements of a row. Kernels with a fixed head size ignore it.
@@ -179,12 +181,13 @@ impl<T> AttentionArgs<T> {
     pub fn row(&self, row: u32) -> Row {
         let rows = self.rows();
         // SAFETY: there is a row, so there are queries and heads. It keeps a panic out of the kernel.
-        unsafe { core::hint::assert_unchecked(rows != 0 && self.group != 0 && self.heads >= self.group) };
+        unsafe {
+            core::hint::assert_unchecked(self.group != 0);
+            core::hint::assert_unchecked(self.key_heads != 0);
+            core::hint::assert_unchecked(rows != 0);
+        }
         let (head, row) = (row / rows, row % rows);
-        let key_heads = self.heads / self.group;
-        // SAFETY: as above.
-        unsafe { core::hint::assert_unchecked(key_heads != 0) };
-        let (batch, key_head) = (head / key_heads, head % key_heads);
+        let (batch, key_head) = (head / self.key_heads, head % self.key_heads);
         Row { query: row / self.group, head: key_head * self.group + row % self.group, batch, key_head }
     }
 

@@ -6,9 +6,9 @@
 //! - A kernel of `wgmma` takes the blocks of the busiest multiprocessor one after the other, each with all keys. 128 queries compute
 //!   with a key for about as long as it takes to read it, and a block does not do both at once all the time: it takes
 //!   [`WARPGROUP_KEYS`].
-//! - A kernel that splits the keys takes as many blocks at once as fit the shared memory of a multiprocessor. They share its
-//!   bandwidth, so their time is that of one after the other. Blocks that have less than [`BYTES_AHEAD`] on their way together
-//!   take as long as if they had. The second launch, and each partial result that it reads, take some time too.
+//! - A kernel that splits the keys takes as many blocks at once as fit the registers and the shared memory of a multiprocessor. They
+//!   share its bandwidth, so their time is that of one after the other. Blocks that have less than [`BYTES_AHEAD`] on their way
+//!   together take as long as if they had. The second launch, and each partial result that it reads, take some time too.
 //!
 //! The estimate ranks kernels and numbers of splits; it does not predict a time.
 
@@ -192,13 +192,19 @@ fn of_splits<T: Real>(
 }
 
 /// How long a kernel takes with so many splits, in keys.
-fn estimate(shape: &SplitShape, profile: &DeviceProfile, problem: &Problem, splits: u32) -> f64 {
+fn estimate<T>(
+    kernel: &KernelOf<AttentionArgs<T>, SplitShape>,
+    profile: &DeviceProfile,
+    problem: &Problem,
+    splits: u32,
+) -> f64 {
     let &Problem { queries, heads, key_heads, batch, keys, .. } = problem;
     let blocks = SplitShape::tiles(queries, heads, key_heads, batch).saturating_mul(splits.into());
     let blocks = blocks.div_ceil(profile.multiprocessors.max(1) as u64);
     let shared = profile.limits.max_dynamic_shared_bytes.saturating_add(RESERVED_BYTES);
-    let resident = u64::from(shared / (shape.shared_bytes + RESERVED_BYTES)).max(1);
-    let least = BYTES_AHEAD / f64::from(shape.bytes_ahead);
+    let resident = shared / (kernel.shared_bytes + RESERVED_BYTES);
+    let resident = u64::from(resident.min(kernel.meta.min_blocks).max(1));
+    let least = BYTES_AHEAD / f64::from(kernel.bytes_ahead);
     let of_wave = |blocks: u64| if blocks == 0 { 0.0 } else { least.max(blocks as f64) };
     let rounds = (blocks / resident) as f64 * of_wave(resident) + of_wave(blocks % resident);
     let keys = keys.div_ceil(SplitShape::KEYS).div_ceil(splits) * SplitShape::KEYS;

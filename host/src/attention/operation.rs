@@ -337,6 +337,7 @@ impl<'a, T: Real> Attention<'a, T> {
             queries,
             keys,
             heads,
+            key_heads,
             group: heads / key_heads.max(1),
             head_size,
             diagonal,

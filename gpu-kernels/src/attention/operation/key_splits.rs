@@ -67,7 +67,7 @@ pub const fn bytes_ahead(size: usize, warps: usize) -> usize {
     facts: SplitShape = SplitShape::new(SIZE, WARPS),
     instances(
         for T in [bf16, f16] {
-            attention_{T}_64_split = <64, 4>, min_blocks = 5;
+            attention_{T}_64_split = <64, 4>, min_blocks = 4;
             attention_{T}_128_split = <128, 4>, min_blocks = 3;
             attention_{T}_256_split = <256, 2>, min_blocks = 2;
         }
