@@ -1,13 +1,13 @@
 """Times the attention of PyTorch and FlashAttention-3 on a GPU, in turns with ours.
 
-python3 benches/peers/attention.py --out attention.json [--ours PROGRAM] [--types bf16,f16] [--shapes REGEX] [--peers sdpa,cudnn,flex,fa3]
-                         [--budget SECONDS]
+python3 benches/peers/attention.py --out attention.json [--ours PROGRAM] [--types bf16,f16] [--shapes REGEX]
+                         [--peers sdpa,flash,efficient,cudnn,flex,fa3] [--budget SECONDS]
 
 Every contender computes the forward attention of random normal tensors `[batch, length, heads, head size]`. They take turns, as turns.py
 describes. PROGRAM is our bench, which `--serve` makes a server.
 
 - sdpa: torch.nn.functional.scaled_dot_product_attention as it comes.
-- cudnn: the same, restricted to cuDNN.
+- flash, efficient, cudnn: the same, restricted to FlashAttention 2, to memory-efficient attention, and to cuDNN.
 - flex: FlexAttention, compiled, with a block mask where it is causal.
 - fa3: FlashAttention-3, where the module flash_attn_interface is installed.
 """
@@ -24,8 +24,8 @@ TYPES = ("bf16", "f16")
 # Queries whose results are checked.
 CHECKED = 16
 
-# Of a shape.
-EXTENTS = ("batch", "length", "heads", "key_heads", "head_size", "causal")
+# Of a shape. A shape without the last one has as many queries as keys.
+EXTENTS = ("batch", "length", "heads", "key_heads", "head_size", "causal", "queries")
 SHAPES = [
     (32, 512, 16, 16, 128, False),
     (16, 1024, 16, 16, 128, False),
@@ -53,11 +53,28 @@ SHAPES = [
     (3, 4097, 16, 16, 128, True),
     (1, 77, 12, 12, 64, True),
     (8, 197, 12, 12, 64, False),
+    (1, 8192, 32, 8, 128, False, 1),
+    (1, 131072, 32, 8, 128, False, 1),
+    (16, 8192, 32, 8, 128, False, 1),
+    (64, 4096, 32, 8, 128, False, 1),
+    (8, 8192, 32, 32, 128, False, 1),
+    (4, 32768, 16, 1, 128, False, 1),
+    (16, 8192, 32, 8, 64, False, 1),
+    (16, 8192, 32, 8, 96, False, 1),
+    (16, 8192, 32, 8, 192, False, 1),
+    (16, 8192, 16, 8, 256, False, 1),
+    (16, 8192, 32, 8, 128, False, 4),
+    (16, 8192, 16, 16, 128, False, 16),
 ]
 
 
+def queries_of(shape):
+    return shape[6] if len(shape) > 6 else shape[1]
+
+
 def words(shape):
-    return "x".join(str(extent) for extent in shape[:5]) + ("-causal" if shape[5] else "")
+    end = "-causal" if shape[5] else f"-{shape[6]}q" if len(shape) > 6 else ""
+    return "x".join(str(extent) for extent in shape[:5]) + end
 
 
 def parse():
@@ -102,10 +119,13 @@ def sdpa(timer, sets, shape):
     return with_sdpa(timer, sets, shape)
 
 
-def cudnn(timer, sets, shape):
-    from torch.nn.attention import SDPBackend
+def with_backend(name):
+    def peer(timer, sets, shape):
+        from torch.nn.attention import SDPBackend
 
-    return with_sdpa(timer, sets, shape, SDPBackend.CUDNN_ATTENTION)
+        return with_sdpa(timer, sets, shape, getattr(SDPBackend, name))
+
+    return peer
 
 
 def flex(timer, sets, shape):
@@ -135,15 +155,24 @@ def fa3(timer, sets, shape):
     return Peer(timer, sets, function)
 
 
-PEERS = {"sdpa": sdpa, "cudnn": cudnn, "flex": flex, "fa3": fa3}
+PEERS = {
+    "sdpa": sdpa,
+    "flash": with_backend("FLASH_ATTENTION"),
+    "efficient": with_backend("EFFICIENT_ATTENTION"),
+    "cudnn": with_backend("CUDNN_ATTENTION"),
+    "flex": flex,
+    "fa3": fa3,
+}
 
 
 def make_sets(timer, kind, shape):
-    torch, (batch, length, heads, key_heads, head_size, _) = timer.torch, shape
+    torch, (batch, length, heads, key_heads, head_size) = timer.torch, shape[:5]
+    queries = queries_of(shape)
     dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[kind]
-    size = 2 * batch * length * (heads + key_heads) * head_size * dtype.itemsize
-    random = lambda heads: torch.randn(batch, length, heads, head_size, device="cuda", dtype=dtype)
-    return [(random(heads), random(key_heads), random(key_heads)) for _ in range(timer.count(size))]
+    size = 2 * batch * (queries * heads + length * key_heads) * head_size * dtype.itemsize
+    random = lambda length, heads: torch.randn(batch, length, heads, head_size, device="cuda", dtype=dtype)
+    keys = lambda: random(length, key_heads)
+    return [(random(queries, heads), keys(), keys()) for _ in range(timer.count(size))]
 
 
 def error_of(timer, sets, peer, shape):
@@ -165,8 +194,8 @@ def error_of(timer, sets, peer, shape):
 
 
 def operations(shape):
-    batch, length, heads, _, head_size, causal = shape
-    return 4 * batch * heads * head_size * length**2 / (2 if causal else 1)
+    batch, length, heads, _, head_size, causal = shape[:6]
+    return 4 * batch * heads * head_size * queries_of(shape) * length / (2 if causal else 1)
 
 
 def makers(timer, options, server, kind, shape):
@@ -193,7 +222,7 @@ def main():
     for kind in options.types:
         for shape in SHAPES:
             if re.search(options.shapes, words(shape)):
-                entry = {"dtype": kind} | dict(zip(EXTENTS, shape))
+                entry = {"dtype": kind} | dict(zip(EXTENTS, (*shape[:6], queries_of(shape))))
                 make = lambda kind=kind, shape=shape: makers(timer, options, server, kind, shape)
                 problems.append((f"{kind}/{words(shape)}", entry, operations(shape), make))
     run(timer, options, server, problems)

@@ -6,7 +6,7 @@ use std::fmt;
 
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
-use ferrowarp::attention::{Attention, Causal, KernelChoice, Problem, Real, Tensor, TensorMut};
+use ferrowarp::attention::{Attention, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, Workspace};
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
@@ -15,12 +15,14 @@ use serde::Serialize;
 use crate::matmul::Type;
 use crate::timed::{Timed, count_of_sets, normal, timed};
 
-/// An attention. Queries and keys are as long.
+/// An attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
     /// Entries of the batch.
     pub batch: usize,
-    /// Queries, and keys.
+    /// Queries of each head: as many as keys, or the last ones.
+    pub queries: usize,
+    /// Keys of each head.
     pub length: usize,
     /// Heads of Q.
     pub heads: usize,
@@ -35,50 +37,66 @@ pub struct Shape {
 impl Shape {
     /// Operations of the two multiplications. Half of them count with a causal mask.
     pub fn operations(&self) -> f64 {
-        let all = 4.0 * (self.batch * self.heads * self.head_size) as f64 * (self.length as f64).powi(2);
+        let all = 4.0 * self.query_elements() as f64 * self.length as f64;
         if self.causal { all / 2.0 } else { all }
     }
 
     fn query_elements(&self) -> usize {
-        self.batch * self.length * self.heads * self.head_size
+        self.batch * self.queries * self.heads * self.head_size
     }
 
     fn key_elements(&self) -> usize {
         self.batch * self.length * self.key_heads * self.head_size
     }
 
-    /// The shape that its words name, such as `8x4096x16x16x128` or `8x4096x16x4x128-causal`.
+    /// The shape that its words name, such as `8x4096x16x16x128`, `8x4096x16x4x128-causal` or, with one query,
+    /// `8x4096x16x4x128-1q`.
     ///
     /// # Errors
     /// The words name none.
     pub fn from_words(words: &str) -> anyhow::Result<Self> {
-        let (extents, causal) = match words.strip_suffix("-causal") {
-            Some(extents) => (extents, true),
-            None => (words, false),
-        };
+        let (extents, end) = words.split_once('-').unwrap_or((words, ""));
+        let causal = end == "causal";
+        let queries = end.strip_suffix('q').and_then(|queries| queries.parse().ok());
         let extents: Vec<usize> =
             extents.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
-        let [batch, length, heads, key_heads, head_size] = extents[..] else {
-            bail!("{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal after it")
+        let &[batch, length, heads, key_heads, head_size] = &extents[..] else {
+            bail!(
+                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal or -QUERIESq after it"
+            )
         };
-        Ok(Self { batch, length, heads, key_heads, head_size, causal })
+        ensure!(
+            end.is_empty() || causal || queries.is_some(),
+            "{words} is not a shape, because of -{end}; end it with -causal, -QUERIESq or nothing"
+        );
+        let queries = queries.unwrap_or(length);
+        Ok(Self { batch, queries, length, heads, key_heads, head_size, causal })
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, length, heads, key_heads, head_size, causal } = self;
-        let mask = if *causal { "-causal" } else { "" };
-        write!(f, "{batch}x{length}x{heads}x{key_heads}x{head_size}{mask}")
+        let Self { batch, queries, length, heads, key_heads, head_size, causal } = self;
+        write!(f, "{batch}x{length}x{heads}x{key_heads}x{head_size}")?;
+        match (causal, queries == length) {
+            (true, _) => f.write_str("-causal"),
+            (false, false) => write!(f, "-{queries}q"),
+            (false, true) => Ok(()),
+        }
     }
 }
 
 const fn shape(batch: usize, length: usize, heads: [usize; 2], head_size: usize, causal: bool) -> Shape {
-    Shape { batch, length, heads: heads[0], key_heads: heads[1], head_size, causal }
+    Shape { batch, queries: length, length, heads: heads[0], key_heads: heads[1], head_size, causal }
 }
 
-/// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, as the papers on attention have them, and odd lengths.
-pub const SHAPES: [Shape; 26] = [
+const fn decode(batch: usize, length: usize, heads: [usize; 2], head_size: usize, queries: usize) -> Shape {
+    Shape { queries, ..shape(batch, length, heads, head_size, false) }
+}
+
+/// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, as the papers on attention have them, odd lengths, and few
+/// queries with many keys.
+pub const SHAPES: [Shape; 38] = [
     shape(32, 512, [16, 16], 128, false),
     shape(16, 1024, [16, 16], 128, false),
     shape(8, 2048, [16, 16], 128, false),
@@ -107,6 +125,19 @@ pub const SHAPES: [Shape; 26] = [
     shape(3, 4097, [16, 16], 128, true),
     shape(1, 77, [12, 12], 64, true),
     shape(8, 197, [12, 12], 64, false),
+    // Decoding.
+    decode(1, 8192, [32, 8], 128, 1),
+    decode(1, 131_072, [32, 8], 128, 1),
+    decode(16, 8192, [32, 8], 128, 1),
+    decode(64, 4096, [32, 8], 128, 1),
+    decode(8, 8192, [32, 32], 128, 1),
+    decode(4, 32_768, [16, 1], 128, 1),
+    decode(16, 8192, [32, 8], 64, 1),
+    decode(16, 8192, [32, 8], 96, 1),
+    decode(16, 8192, [32, 8], 192, 1),
+    decode(16, 8192, [16, 8], 256, 1),
+    decode(16, 8192, [32, 8], 128, 4),
+    decode(16, 8192, [16, 16], 128, 16),
 ];
 
 /// The shapes for the CPU.
@@ -150,6 +181,7 @@ struct Set<T> {
     k: Buffer<T>,
     v: Buffer<T>,
     out: Buffer<T>,
+    workspace: Workspace,
 }
 
 /// The attention at a shape, checked, and ready to be timed, and its kernel.
@@ -165,9 +197,13 @@ pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<(Box<d
 }
 
 fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
-    let Shape { batch, length, heads, head_size, .. } = shape;
-    let [queries, heads, batch, head_size] = [length, heads, batch, head_size].map(|extent| extent as u32);
-    let problem = Problem { queries, heads, batch, head_size };
+    let problem = Problem {
+        queries: shape.queries as u32,
+        heads: shape.heads as u32,
+        key_heads: shape.key_heads as u32,
+        is_aligned: shape.head_size.is_multiple_of(8),
+        ..Problem::new(shape.batch as u32, shape.length as u32, shape.head_size as u32)
+    };
     let kernel = KernelChoice::<T>::new(&DeviceProfile::from(device), &problem)?.to_string();
     let on = device.clone();
     let timed = prepare_launch(device, shape, move |set: &mut Set<T>| Ok(run(&on, set, shape)?))?;
@@ -179,12 +215,13 @@ fn run<T: Real>(
     set: &mut Set<T>,
     shape: Shape,
 ) -> Result<(), ferrowarp::attention::AttentionError> {
-    let Shape { batch, length, heads, key_heads, head_size, causal } = shape;
-    let (of_queries, of_keys) = ([batch, length, heads, head_size], [batch, length, key_heads, head_size]);
+    let Shape { batch, queries, length, heads, key_heads, head_size, causal } = shape;
+    let (of_queries, of_keys) = ([batch, queries, heads, head_size], [batch, length, key_heads, head_size]);
     let (k, v) = (Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?);
     let call =
         Attention::new(TensorMut::new(&mut set.out, of_queries)?, Tensor::new(&set.q, of_queries)?, k, v);
-    if causal { call.causal(Causal::TopLeft).run(device) } else { call.run(device) }
+    let call = if causal { call.causal(Causal::TopLeft) } else { call };
+    call.run_with(device, &mut set.workspace)
 }
 
 /// A launch on sets of tensors, checked, and ready to be timed.
@@ -199,10 +236,14 @@ fn prepare_launch<T: Number>(
     let v = normal::<T>(of_keys, 3);
     let set = || -> Result<Set<T>, DeviceError> {
         let out = device.alloc_zeroed(of_queries)?;
-        Ok(Set { q: device.upload(&q)?, k: device.upload(&k)?, v: device.upload(&v)?, out })
+        let workspace = Workspace::default();
+        Ok(Set { q: device.upload(&q)?, k: device.upload(&k)?, v: device.upload(&v)?, out, workspace })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
-    launch(&mut sets[0])?;
+    // Each set gets its workspace before a launch is recorded.
+    for set in &mut sets {
+        launch(set)?;
+    }
     let got = sets[0].out.to_vec()?;
     let relative_error = check(shape, [&q, &k, &v], &got).with_context(|| format!("{} {shape}", T::NAME))?;
     Ok(timed(device, sets, launch, relative_error)?)
@@ -217,15 +258,15 @@ const ALLOWED: f64 = 0.02;
 
 /// Compares rows from all over the result with f64; the error of the last queries, as [`Timed::relative_error`] says.
 fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Result<f64> {
-    let Shape { batch, length, heads, key_heads, head_size: size, causal } = shape;
+    let Shape { batch, queries, length, heads, key_heads, head_size: size, causal } = shape;
     let value = |x: T| f64::from(x.value());
     let scale = 1.0 / (size as f64).sqrt();
-    let rows = batch * length * heads;
+    let rows = batch * queries * heads;
     let mut squares = [0.0; 2];
     let from_all = (0..CHECKED).map(|i| (i * (rows - 1) / (CHECKED - 1), false));
-    let last = (0..LAST.min(length)).map(|i| (rows - 1 - i * heads, true));
+    let last = (0..LAST.min(queries)).map(|i| (rows - 1 - i * heads, true));
     for (row, is_last) in from_all.chain(last) {
-        let (entry, query, head) = (row / heads / length, row / heads % length, row % heads);
+        let (entry, query, head) = (row / heads / queries, row / heads % queries, row % heads);
         let key_row = |key: usize| ((entry * length + key) * key_heads + head / (heads / key_heads)) * size;
         let seen = if causal { query + 1 } else { length };
         let logits: Vec<f64> = (0..seen)

@@ -55,3 +55,42 @@ fn errors_name_the_value_and_the_fix() {
     let error = error_of([1, 2, 1, 300], [1, 2, 1, 300], 1.0, 2);
     assert!(error.contains("head size of 300") && error.contains("1 to 256"), "{error}");
 }
+
+#[test]
+fn errors_of_pages_name_the_value_and_the_fix() {
+    let device = Device::cpu();
+    let zeros = device.alloc_zeroed::<bf16>(1 << 12).unwrap();
+    let indices = device.alloc_zeroed::<u32>(5).unwrap();
+    let error = |k: [usize; 4], pages: Option<usize>, lengths: Option<usize>| {
+        let mut out = device.alloc_zeroed::<bf16>(2 * 8).unwrap();
+        let (q, k) = (Tensor::new(&zeros, [2, 1, 1, 8]).unwrap(), Tensor::new(&zeros, k).unwrap());
+        let mut call = Attention::new(TensorMut::new(&mut out, [2, 1, 1, 8]).unwrap(), q, k, k);
+        if let Some(pages) = pages {
+            call = call.pages(indices.view(..pages).unwrap());
+        }
+        if let Some(lengths) = lengths {
+            call = call.lengths(indices.view(..lengths).unwrap());
+        }
+        call.run(&device).unwrap_err().to_string()
+    };
+    let text = error([7, 16, 1, 8], Some(3), None);
+    assert!(text.contains("page table of 3 pages") && text.contains("batch of 2"), "{text}");
+    let text = error([7, 24, 1, 8], Some(4), None);
+    assert!(text.contains("pages of 24 positions") && text.contains("multiple of 16"), "{text}");
+    let text = error([2, 24, 1, 8], None, Some(5));
+    assert!(text.contains("with 5 lengths") && text.contains("pass 2"), "{text}");
+}
+
+#[test]
+fn pages_that_are_not_there_count_as_the_last_one() {
+    let device = Device::cpu();
+    let (q, k) = (device.alloc_zeroed::<bf16>(8).unwrap(), device.alloc_zeroed::<bf16>(2 * 16 * 8).unwrap());
+    let v = [[bf16::ZERO; 16 * 8], [bf16::ONE; 16 * 8]].concat();
+    let (v, table) = (device.upload(&v).unwrap(), device.upload(&[u32::MAX]).unwrap());
+    let mut out = device.alloc_zeroed::<bf16>(8).unwrap();
+    let (shape, of_pages) = ([1, 1, 1, 8], [2, 16, 1, 8]);
+    let (q, k) = (Tensor::new(&q, shape).unwrap(), Tensor::new(&k, of_pages).unwrap());
+    let (to, v) = (TensorMut::new(&mut out, shape).unwrap(), Tensor::new(&v, of_pages).unwrap());
+    Attention::new(to, q, k, v).pages(&table).run(&device).unwrap();
+    assert_eq!(out.to_vec().unwrap(), [bf16::ONE; 8]);
+}

@@ -6,6 +6,11 @@ use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
 use cuda_std::thread;
 
+/// A bit of [`AttentionArgs::flags`]: every row of Q, K and V starts at a multiple of 16 bytes.
+pub const ALIGNED: u32 = 1;
+/// A bit of `flags`: the last query of a batch entry sees its last key, whatever the entry's length.
+pub const FROM_END: u32 = 2;
+
 /// How the rows of a tensor `[batch, length, heads, head size]` are stored. The elements of a row are neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -53,6 +58,14 @@ pub struct AttentionArgs<T> {
     /// Written, unless it is null: the natural logarithm of the sum of `exp(logit)` over the keys that a query sees, dense
     /// `[batch, heads, queries]`.
     pub log_sum_exp: *mut f32,
+    /// With several splits of the keys: for each split and [row](Self::rows) the largest logit and the sum of exponentials, then
+    /// for each of them `head_size` results. Otherwise null.
+    pub sums: *mut f32,
+    /// Where the keys of the batch entries are, dense `[batch, pages]`: K and V are `[page, position, head, element]`. Null if they
+    /// are `[batch, position, head, element]`.
+    pub page_table: *const u32,
+    /// The keys of each batch entry, of which `keys` count at most. Null if all have `keys`.
+    pub lengths: *const u32,
     /// How `out` is stored.
     pub out_strides: Strides,
     /// How Q is stored.
@@ -69,6 +82,8 @@ pub struct AttentionArgs<T> {
     pub keys: u32,
     /// Heads of Q.
     pub heads: u32,
+    /// Heads of K and V.
+    pub key_heads: u32,
     /// Heads of Q that share a head of K and V. At least 1.
     pub group: u32,
     /// Elements of a row. Kernels with a fixed head size ignore it.
@@ -77,18 +92,68 @@ pub struct AttentionArgs<T> {
     pub diagonal: i32,
     /// The factor of Q K^T, greater than 0.
     pub scale: f32,
+    /// Positions of a page: with a page table a multiple of 16.
+    pub page_size: u32,
+    /// Pages that there are. A larger number in the page table means the last one.
+    pub pages: u32,
+    /// Parts into which the keys are split. At least 1.
+    pub splits: u32,
+    /// The bits above.
+    pub flags: u32,
 }
 
 /// [`AttentionArgs`] in the buffers of the host.
 #[cfg(not(target_arch = "nvptx64"))]
-pub type AttentionLaunch<T> =
-    AttentionArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<f32>>;
+pub type AttentionLaunch<T> = AttentionArgsHost<
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<u32>,
+    RawBuffer<u32>,
+>;
 
 impl<T> AttentionArgs<T> {
-    /// The number of keys that a query sees: the first ones.
+    /// The number of keys that a query sees if all batch entries have the same: the first ones.
     #[inline(always)]
     pub fn visible(&self, query: u32) -> u32 {
-        (query as i32 + self.diagonal + 1).min(self.keys as i32).max(0) as u32
+        Keys { count: self.keys, diagonal: self.diagonal }.visible(query)
+    }
+
+    /// The keys of a batch entry.
+    ///
+    /// # Safety
+    /// There is the entry, and `lengths` has one for it or is null.
+    #[inline(always)]
+    pub unsafe fn keys_of(&self, batch: u32) -> Keys {
+        if self.lengths.is_null() {
+            return Keys { count: self.keys, diagonal: self.diagonal };
+        }
+        // SAFETY: the caller's.
+        let count = unsafe { *self.lengths.add(batch as usize) }.min(self.keys);
+        let diagonal = if self.has(FROM_END) { count as i32 - self.queries as i32 } else { self.diagonal };
+        Keys { count, diagonal }
+    }
+
+    /// Where the row of a key starts, in elements. With pages, the next positions up to a multiple of 16 follow it after the stride of
+    /// a position.
+    ///
+    /// # Safety
+    /// There is the key, and the page table has its page or is null.
+    #[inline(always)]
+    pub unsafe fn key_row(&self, strides: &Strides, batch: u32, position: u32, key_head: u32) -> usize {
+        if self.page_table.is_null() {
+            return strides.row(batch, position, key_head);
+        }
+        // SAFETY: there is a key, so pages have positions. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(self.page_size != 0) };
+        let in_entry = self.keys / self.page_size;
+        let at = u64::from(batch) * u64::from(in_entry) + u64::from(position / self.page_size);
+        // SAFETY: the caller's.
+        let page = unsafe { *self.page_table.add(at as usize) }.min(self.pages - 1);
+        strides.row(page, position % self.page_size, key_head)
     }
 
     /// Where the logarithm of a query is stored.
@@ -96,6 +161,54 @@ impl<T> AttentionArgs<T> {
     pub fn log_index(&self, batch: u32, head: u32, query: u32) -> usize {
         ((u64::from(batch) * u64::from(self.heads) + u64::from(head)) * u64::from(self.queries)
             + u64::from(query)) as usize
+    }
+
+    /// Whether a bit of `flags` is set.
+    #[inline(always)]
+    pub fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Rows of a head of K and V: the queries of all heads that share it. Row `r` is query `r / group` of head `r % group` of
+    /// them. Rows of all heads are counted by batch entry, then by head of K and V, and are at most 2^31.
+    #[inline(always)]
+    pub fn rows(&self) -> u32 {
+        self.queries * self.group
+    }
+
+    /// The row of all heads' rows.
+    #[inline(always)]
+    pub fn row(&self, row: u32) -> Row {
+        let rows = self.rows();
+        // SAFETY: there is a row, so there are queries and heads. It keeps a panic out of the kernel.
+        unsafe {
+            core::hint::assert_unchecked(self.group != 0);
+            core::hint::assert_unchecked(self.key_heads != 0);
+            core::hint::assert_unchecked(rows != 0);
+        }
+        let (head, row) = (row / rows, row % rows);
+        let (batch, key_head) = (head / self.key_heads, head % self.key_heads);
+        Row { query: row / self.group, head: key_head * self.group + row % self.group, batch, key_head }
+    }
+
+    /// Where the largest logit and the sum of a row of all heads' rows are in `sums`, with those of `split`.
+    #[inline(always)]
+    pub fn total_index(&self, split: u32, row: u32) -> usize {
+        (2 * (self.all_rows() * u64::from(split) + u64::from(row))) as usize
+    }
+
+    /// Where the results of a row of all heads' rows are in `sums`, with those of `split`.
+    #[inline(always)]
+    pub fn results_index(&self, split: u32, row: u32) -> usize {
+        let totals = 2 * self.all_rows() * u64::from(self.splits);
+        let row = self.all_rows() * u64::from(split) + u64::from(row);
+        (totals + row * u64::from(self.head_size)) as usize
+    }
+
+    /// The number of all heads' rows.
+    #[inline(always)]
+    fn all_rows(&self) -> u64 {
+        u64::from(self.batch) * u64::from(self.heads) * u64::from(self.queries)
     }
 
     /// The block's share of all tiles with `rows` queries.
@@ -118,6 +231,36 @@ impl<T> AttentionArgs<T> {
         let last = self.queries.min(row + rows) - 1;
         Tile { row, head, key_head: head / self.group, batch, visible: self.visible(last) }
     }
+}
+
+/// The keys of a batch entry, and the mask.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// The number of keys.
+    pub count: u32,
+    /// Query `i` sees the keys up to `i + diagonal`.
+    pub diagonal: i32,
+}
+
+impl Keys {
+    /// The number of keys that a query sees: the first ones.
+    #[inline(always)]
+    pub fn visible(self, query: u32) -> u32 {
+        (query as i32 + self.diagonal + 1).min(self.count as i32).max(0) as u32
+    }
+}
+
+/// A query of one head.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The query.
+    pub query: u32,
+    /// The head of Q and of the result.
+    pub head: u32,
+    /// The batch entry.
+    pub batch: u32,
+    /// The head of K and V.
+    pub key_head: u32,
 }
 
 /// The tiles of a block: one of each `grid_dim_x`. In every second round the blocks take them in the opposite order, since tiles with

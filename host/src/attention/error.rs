@@ -82,6 +82,35 @@ pub enum AttentionError {
         /// Elements that it must have.
         expected: usize,
     },
+    /// The page table does not have the same number of pages for each batch entry.
+    #[error(
+        "attention with a page table of {len} pages failed: it is [batch, pages], so its length must be a multiple of the batch \
+         of {batch}"
+    )]
+    PageTableLength {
+        /// Elements of the page table.
+        len: usize,
+        /// Entries of the batch.
+        batch: usize,
+    },
+    /// The pages have a size that the kernels cannot read.
+    #[error(
+        "attention with pages of {size} positions failed: the page size must be a multiple of {multiple}"
+    )]
+    PageSize {
+        /// Positions of a page: the length of K.
+        size: usize,
+        /// What it must be a multiple of.
+        multiple: usize,
+    },
+    /// There is not one length for each batch entry.
+    #[error("attention with {len} lengths failed: it needs one for each batch entry, so pass {batch}")]
+    LengthsLength {
+        /// Elements of the lengths.
+        len: usize,
+        /// Entries of the batch.
+        batch: usize,
+    },
     /// An extent is larger than the kernels can count.
     #[error("attention with {what} = {value} failed: it is at most {most}; split the tensors")]
     TooLarge {
@@ -92,15 +121,13 @@ pub enum AttentionError {
         /// The largest one.
         most: usize,
     },
-    /// No kernel of the device has the head size.
-    #[error(
-        "attention with a head size of {head_size} failed: this device has kernels for {supported}; pad the heads"
-    )]
+    /// There is no kernel for the head size.
+    #[error("attention with a head size of {head_size} failed: the head size must be 1 to {most}")]
     HeadSize {
         /// Elements of a row.
         head_size: usize,
-        /// What there are kernels for.
-        supported: &'static str,
+        /// The most elements that there are kernels for.
+        most: u32,
     },
     /// Tensor copies cannot read or write a tensor.
     #[error(
@@ -115,7 +142,7 @@ pub enum AttentionError {
     },
     /// The device has no kernel for it.
     #[error(
-        "attention on a GPU of compute capability {}.{} failed: the kernels need 9.0; use an H100 or H200, or \
+        "attention on a GPU of compute capability {}.{} failed: the kernels need 8.0; use an A100 or a newer GPU, or \
          `Device::cpu()`",
         capability / 10, capability % 10
     )]

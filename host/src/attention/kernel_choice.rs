@@ -1,39 +1,83 @@
 //! Which kernel an attention gets.
 //!
 //! # The model
-//! Blocks on one multiprocessor take turns, and a block's time is proportional to its queries. So the estimate is the number of
-//! blocks of the busiest multiprocessor, times the queries of a block. The estimate ranks kernels; it does not predict a time.
+//! Times are in keys: the time in which a multiprocessor reads one key and its value for one tile.
+//!
+//! - A kernel of `wgmma` takes the blocks of the busiest multiprocessor one after the other, each with all keys. 128 queries compute
+//!   with a key for about as long as it takes to read it, and a block does not do both at once all the time: it takes
+//!   [`WARPGROUP_KEYS`].
+//! - A kernel that splits the keys takes as many blocks at once as fit the registers and the shared memory of a multiprocessor. They
+//!   share its bandwidth, so their time is that of one after the other. Blocks that have less than [`BYTES_AHEAD`] on their way
+//!   together take as long as if they had. The second launch, and each partial result that it reads, take some time too.
+//!
+//! The estimate ranks kernels and numbers of splits; it does not predict a time.
 
 use std::fmt;
 
 use cuda_std::launch::{KernelMeta, KernelOf};
 use gpu_kernels::attention::args::AttentionArgs;
-use gpu_kernels::attention::operation::WarpgroupShape;
+use gpu_kernels::attention::operation::{SplitShape, WarpgroupShape};
 
 use super::{AttentionError, Real};
 use crate::softmax::DeviceProfile;
 
-/// The largest head size of the kernel for a CPU.
-const MOST_ON_CPU: u32 = gpu_kernels::attention::operation::serial::MOST as u32;
+/// The largest head size.
+const MOST: u32 = gpu_kernels::attention::operation::serial::MOST as u32;
+/// Bytes on their way that hide the latency of memory, for each multiprocessor: 4.8 TB/s for 132 of them, times 1.8 us.
+const BYTES_AHEAD: f64 = 65_536.0;
+/// A key for a tile of 128 queries on `wgmma`, in keys.
+const WARPGROUP_KEYS: f64 = 1.25;
+/// The start and the end of a block, in keys.
+const START_KEYS: f64 = 64.0;
+/// The second launch, in keys.
+const COMBINE_KEYS: f64 = 192.0;
+/// One more partial result for the second launch, in keys.
+const KEYS_A_SPLIT: f64 = 2.0;
+/// Bytes of shared memory that the system takes for each block.
+const RESERVED_BYTES: u32 = 1024;
 
 /// What a kernel is chosen for.
 ///
 /// ```
 /// use ferrowarp::attention::Problem;
 ///
-/// let problem = Problem { queries: 4096, heads: 32, batch: 2, head_size: 128 };
-/// assert_eq!(problem.head_size, 128);
+/// let one_query = Problem { queries: 1, heads: 32, key_heads: 8, ..Problem::new(2, 8192, 128) };
+/// assert_eq!((one_query.batch, one_query.keys), (2, 8192));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Queries of each head.
     pub queries: u32,
+    /// Keys of each head.
+    pub keys: u32,
     /// Heads of Q.
     pub heads: u32,
+    /// Heads of K and V.
+    pub key_heads: u32,
     /// Entries of the batch.
     pub batch: u32,
     /// Elements of a row.
     pub head_size: u32,
+    /// Whether every row of the tensors starts at a multiple of 16 bytes, and no stride is 0.
+    pub is_aligned: bool,
+    /// Whether K and V are in pages, or the entries of the batch have lengths of their own.
+    pub is_ragged: bool,
+}
+
+impl Problem {
+    /// One head of aligned tensors, with as many queries as keys.
+    pub const fn new(batch: u32, length: u32, head_size: u32) -> Self {
+        Self {
+            queries: length,
+            keys: length,
+            heads: 1,
+            key_heads: 1,
+            batch,
+            head_size,
+            is_aligned: true,
+            is_ragged: false,
+        }
+    }
 }
 
 /// The kernel for an attention on a device.
@@ -45,19 +89,21 @@ pub struct Problem {
 /// use ferrowarp::softmax::DeviceProfile;
 ///
 /// let profile = DeviceProfile::from(&Device::cpu());
-/// let problem = Problem { queries: 100, heads: 8, batch: 1, head_size: 96 };
-/// let choice = KernelChoice::<bf16>::new(&profile, &problem)?;
+/// let choice = KernelChoice::<bf16>::new(&profile, &Problem::new(1, 100, 96))?;
 /// assert_eq!(choice.to_string(), "attention_bf16_serial");
 /// # Ok::<(), AttentionError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChoice<T: 'static> {
     pub(super) kernel: Kernel<T>,
+    /// Parts into which the keys are split.
+    pub(super) splits: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernel<T: 'static> {
     Serial(&'static KernelOf<AttentionArgs<T>>),
+    Splits(&'static KernelOf<AttentionArgs<T>, SplitShape>),
     Warpgroups(&'static KernelOf<AttentionArgs<T>, WarpgroupShape>),
 }
 
@@ -67,49 +113,52 @@ impl<T: Real> KernelChoice<T> {
     /// # Errors
     /// The device has no kernel for it, or none of this head size.
     pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, AttentionError> {
-        let head_size = problem.head_size as usize;
-        if profile.is_cpu {
-            let supported = "1 to 256";
-            let is_there = (1..=MOST_ON_CPU).contains(&problem.head_size);
-            let choice = Self { kernel: Kernel::Serial(T::SERIAL) };
-            return if is_there {
-                Ok(choice)
-            } else {
-                Err(AttentionError::HeadSize { head_size, supported })
-            };
+        if !(1..=MOST).contains(&problem.head_size) {
+            return Err(AttentionError::HeadSize { head_size: problem.head_size as usize, most: MOST });
         }
-        let estimate = |kernel: &&'static KernelOf<_, WarpgroupShape>| {
+        if profile.is_cpu {
+            return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
+        }
+        let multiprocessors = profile.multiprocessors.max(1) as u64;
+        let warpgroups = of_warpgroups::<T>(profile, problem).map(|kernel| {
             let blocks = kernel.tiles(problem.queries, problem.heads, problem.batch);
-            blocks.div_ceil(profile.multiprocessors.max(1) as u64) * u64::from(kernel.queries)
-        };
-        let best = of_warpgroups::<T>(profile, problem).min_by_key(estimate);
-        let best = best.map(|kernel| Self { kernel: Kernel::Warpgroups(kernel) });
-        best.ok_or_else(|| {
-            if T::WARPGROUPS.iter().any(|kernel| profile.limits.runs(kernel.meta)) {
-                AttentionError::HeadSize { head_size, supported: "64 and 128" }
-            } else {
-                AttentionError::NoKernel { capability: profile.limits.capability }
-            }
-        })
+            let of_key = WARPGROUP_KEYS * f64::from(kernel.queries) / 128.0;
+            let each = f64::from(problem.keys) * of_key + START_KEYS;
+            let choice = Self { kernel: Kernel::Warpgroups(kernel), splits: 1 };
+            (choice, blocks.div_ceil(multiprocessors) as f64 * each)
+        });
+        let splits = of_splits::<T>(profile, problem).into_iter().flat_map(|kernel| {
+            let most = problem.keys.div_ceil(SplitShape::KEYS).clamp(1, SplitShape::MOST_SPLITS);
+            (1..=most).map(move |splits| {
+                let choice = Self { kernel: Kernel::Splits(kernel), splits };
+                (choice, estimate(kernel, profile, problem, splits))
+            })
+        });
+        let best = warpgroups.chain(splits).min_by(|(_, a), (_, b)| a.total_cmp(b));
+        let capability = profile.limits.capability;
+        best.map(|(choice, _)| choice).ok_or(AttentionError::NoKernel { capability })
     }
 
-    /// Every kernel of the device that can do it.
+    /// Every kernel of the device that can do it. Those that can split the keys do so into one part, and into three.
     pub fn every(profile: &DeviceProfile, problem: &Problem) -> Vec<Self> {
         let serial = Some(T::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
-        let serial = serial.map(|kernel| Self { kernel: Kernel::Serial(kernel) });
-        let warpgroups = of_warpgroups::<T>(profile, problem);
-        serial
-            .into_iter()
-            .chain(warpgroups.map(|kernel| Self { kernel: Kernel::Warpgroups(kernel) }))
+        let splits = of_splits::<T>(profile, problem).map(Kernel::Splits);
+        let once = serial.map(Kernel::Serial).into_iter().chain(splits);
+        let once = once.chain(of_warpgroups::<T>(profile, problem).map(Kernel::Warpgroups));
+        once.map(|kernel| (kernel, 1))
+            .chain(splits.map(|kernel| (kernel, 3)))
+            .map(|(kernel, splits)| Self { kernel, splits })
             .collect()
     }
 
-    /// What is launched.
-    pub fn kernel(&self) -> &'static KernelMeta {
-        match self.kernel {
+    /// What is launched, in order.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> + use<T> {
+        let first = match self.kernel {
             Kernel::Serial(kernel) => kernel.meta,
+            Kernel::Splits(kernel) => kernel.meta,
             Kernel::Warpgroups(kernel) => kernel.meta,
-        }
+        };
+        std::iter::once(first).chain((self.splits > 1).then_some(T::COMBINE.meta))
     }
 }
 
@@ -118,17 +167,56 @@ fn of_warpgroups<T: Real>(
     profile: &DeviceProfile,
     problem: &Problem,
 ) -> impl Iterator<Item = &'static KernelOf<AttentionArgs<T>, WarpgroupShape>> {
-    let (limits, head_size) = (profile.limits.clone(), problem.head_size);
+    let (limits, problem) = (profile.limits.clone(), *problem);
     T::WARPGROUPS.iter().filter(move |kernel| {
-        kernel.head_size == head_size
+        kernel.head_size == problem.head_size
+            && problem.is_aligned
+            && !problem.is_ragged
             && limits.runs(kernel.meta)
             && kernel.shared_bytes <= limits.max_dynamic_shared_bytes
     })
 }
 
+/// The kernel that splits the keys for the head size, if the device has it.
+fn of_splits<T: Real>(
+    profile: &DeviceProfile,
+    problem: &Problem,
+) -> Option<&'static KernelOf<AttentionArgs<T>, SplitShape>> {
+    let limits = &profile.limits;
+    let fits = |kernel: &&'static KernelOf<_, SplitShape>| {
+        kernel.head_size >= problem.head_size
+            && limits.runs(kernel.meta)
+            && kernel.shared_bytes <= limits.max_dynamic_shared_bytes
+    };
+    T::SPLITS.iter().filter(fits).min_by_key(|kernel| kernel.head_size)
+}
+
+/// How long a kernel takes with so many splits, in keys.
+fn estimate<T>(
+    kernel: &KernelOf<AttentionArgs<T>, SplitShape>,
+    profile: &DeviceProfile,
+    problem: &Problem,
+    splits: u32,
+) -> f64 {
+    let &Problem { queries, heads, key_heads, batch, keys, .. } = problem;
+    let blocks = SplitShape::tiles(queries, heads, key_heads, batch).saturating_mul(splits.into());
+    let blocks = blocks.div_ceil(profile.multiprocessors.max(1) as u64);
+    let shared = profile.limits.max_dynamic_shared_bytes.saturating_add(RESERVED_BYTES);
+    let resident = shared / (kernel.shared_bytes + RESERVED_BYTES);
+    let resident = u64::from(resident.min(kernel.meta.min_blocks).max(1));
+    let least = BYTES_AHEAD / f64::from(kernel.bytes_ahead);
+    let of_wave = |blocks: u64| if blocks == 0 { 0.0 } else { least.max(blocks as f64) };
+    let rounds = (blocks / resident) as f64 * of_wave(resident) + of_wave(blocks % resident);
+    let keys = keys.div_ceil(SplitShape::KEYS).div_ceil(splits) * SplitShape::KEYS;
+    let combine = if splits > 1 { COMBINE_KEYS + KEYS_A_SPLIT * f64::from(splits) } else { 0.0 };
+    rounds * (f64::from(keys) + START_KEYS) + combine
+}
+
 impl<T: Real> fmt::Display for KernelChoice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kernel().name)
+        let names: Vec<_> = self.kernels().map(|kernel| kernel.name).collect();
+        f.write_str(&names.join(" + "))?;
+        if self.splits > 1 { write!(f, " ({} splits of the keys)", self.splits) } else { Ok(()) }
     }
 }
 
@@ -146,19 +234,43 @@ mod tests {
         choice.map(|choice| choice.to_string()).map_err(|error| error.to_string())
     }
 
-    const PROBLEM: Problem = Problem { queries: 4096, heads: 16, batch: 2, head_size: 128 };
+    const PROBLEM: Problem = Problem { heads: 16, key_heads: 16, ..Problem::new(2, 4096, 128) };
 
     #[test]
-    fn tiles_fit_the_queries() {
+    fn many_queries_get_warpgroups_where_there_are_any() {
         assert_eq!(chosen(90, PROBLEM).unwrap(), "attention_bf16_128_2w");
         assert_eq!(chosen(90, Problem { head_size: 64, ..PROBLEM }).unwrap(), "attention_bf16_64_2w");
+        assert_eq!(chosen(80, PROBLEM).unwrap(), "attention_bf16_128_split");
+        let of = |problem| chosen(90, problem).unwrap();
+        assert_eq!(of(Problem { head_size: 96, ..PROBLEM }), "attention_bf16_128_split");
+        assert_eq!(of(Problem { head_size: 192, ..PROBLEM }), "attention_bf16_256_split");
+        assert_eq!(of(Problem { is_aligned: false, ..PROBLEM }), "attention_bf16_128_split");
+        assert_eq!(of(Problem { is_ragged: true, ..PROBLEM }), "attention_bf16_128_split");
+    }
+
+    #[test]
+    fn few_queries_split_long_keys_into_what_fits_the_device() {
+        let decode = Problem { queries: 1, heads: 32, key_heads: 8, batch: 1, ..PROBLEM };
+        let splits = |problem: Problem| {
+            let choice = chosen(90, problem).unwrap();
+            let words = choice.strip_prefix("attention_bf16_128_split + attention_bf16_combine (").unwrap();
+            words.split(' ').next().unwrap().parse::<u32>().unwrap()
+        };
+        // 132 multiprocessors have room for three blocks each.
+        let most = splits(Problem { keys: 131_072, ..decode });
+        assert!((33..=3 * 132 / 8).contains(&most), "{most}");
+        assert!(splits(Problem { keys: 4096, ..decode }) <= most);
+        // Without splits there are enough blocks.
+        for problem in [Problem { batch: 512, ..decode }, Problem { key_heads: 32, batch: 8, ..decode }] {
+            assert_eq!(chosen(90, problem).unwrap(), "attention_bf16_128_split");
+        }
     }
 
     #[test]
     fn what_no_kernel_does_is_refused() {
-        let error = chosen(90, Problem { head_size: 96, ..PROBLEM }).unwrap_err();
-        assert!(error.contains("head size of 96") && error.contains("64 and 128"), "{error}");
-        let error = chosen(80, PROBLEM).unwrap_err();
-        assert!(error.contains("compute capability 8.0") && error.contains("need 9.0"), "{error}");
+        let error = chosen(90, Problem { head_size: 257, ..PROBLEM }).unwrap_err();
+        assert!(error.contains("head size of 257") && error.contains("1 to 256"), "{error}");
+        let error = chosen(75, PROBLEM).unwrap_err();
+        assert!(error.contains("compute capability 7.5") && error.contains("need 8.0"), "{error}");
     }
 }

@@ -29,12 +29,18 @@
 //!
 //! Tensors are `[batch, length, heads, head size]`. Any order of the first three dimensions in memory is a matter of
 //! [strides](Tensor::with_strides). K and V may have fewer heads than Q (grouped-query attention). Lengths are any. Head sizes
-//! are 1 to 256 on a CPU, and 64 or 128 on a GPU of compute capability 9.0. [`KernelChoice`] picks the kernel, and prints its
-//! choice without a GPU.
+//! are 1 to 256. A GPU needs compute capability 8.0. On 9.0, many queries with a head size of 64 or 128, and rows that start at
+//! multiples of 16 bytes, are the fastest. Few queries with many keys (decoding) are as fast as K and V are read.
+//! [`KernelChoice`] picks the kernel, and prints its choice without a GPU.
+//!
+//! # A KV cache
+//! The keys and values of a cache may be in [pages](Attention::pages), and each entry of the batch may have
+//! [a length of its own](Attention::lengths). With several splits of the keys, [`Attention::run_with`] keeps the memory for their
+//! partial results from call to call.
 //!
 //! # Masked rows
-//! A query that sees no key gets zeros, and -inf as its log-sum-exp. Values of masked keys must be finite: a GPU multiplies them by
-//! a weight of 0.
+//! A query that sees no key gets zeros, and -inf as its log-sum-exp. Values of keys that a mask hides must be finite: a GPU multiplies
+//! them by a weight of 0. Keys and values after the length of a batch entry are not read.
 //!
 //! # Accuracy
 //! Logits, exponentials and sums are `f32`. On a GPU the weights are rounded to the type of the tensors before they multiply
@@ -49,6 +55,6 @@ mod types;
 
 pub use error::AttentionError;
 pub use kernel_choice::{KernelChoice, Problem};
-pub use operation::Attention;
+pub use operation::{Attention, Workspace};
 pub use tensor::{Tensor, TensorMut};
 pub use types::{Causal, Real};

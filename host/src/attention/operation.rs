@@ -2,20 +2,22 @@
 
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
-use gpu_kernels::attention::args::AttentionLaunch;
-use gpu_kernels::attention::operation::serial_config;
+use gpu_kernels::attention::args::{ALIGNED, AttentionLaunch, FROM_END};
+use gpu_kernels::attention::operation::{SplitShape, combine_config, serial_config};
 
 use super::kernel_choice::Kernel;
 use super::maps::with_maps;
 use super::tensor::raw_mut;
 use super::{AttentionError, Causal, KernelChoice, Problem, Real, Tensor, TensorMut};
-use crate::device::{BufferViewMut, Device};
+use crate::device::{Buffer, BufferView, BufferViewMut, Device, DeviceError};
 use crate::softmax::DeviceProfile;
 
 /// The largest length.
 const MOST_POSITIONS: usize = 1 << 29;
 /// The most queries of a head with a causal mask whose tiles the blocks share evenly.
 const MOST_IN_TURNS: u32 = 2048;
+/// What a page size is a multiple of: the keys that a kernel reads together.
+const PAGE_MULTIPLE: usize = SplitShape::KEYS as usize;
 /// The most blocks of a grid.
 const MOST_BLOCKS: u64 = i32::MAX as u64;
 
@@ -51,6 +53,8 @@ pub struct Attention<'a, T> {
     k: Tensor<'a, T>,
     v: Tensor<'a, T>,
     log_sum_exp: Option<BufferViewMut<'a, f32>>,
+    page_table: Option<BufferView<'a, u32>>,
+    lengths: Option<BufferView<'a, u32>>,
     scale: f32,
     causal: Option<Causal>,
 }
@@ -61,7 +65,7 @@ impl<'a, T: Real> Attention<'a, T> {
     /// heads: neighbouring heads of Q share a head of K and V.
     pub fn new(out: TensorMut<'a, T>, q: Tensor<'a, T>, k: Tensor<'a, T>, v: Tensor<'a, T>) -> Self {
         let scale = 1.0 / (q.shape()[3].max(1) as f32).sqrt();
-        Self { out, q, k, v, log_sum_exp: None, scale, causal: None }
+        Self { out, q, k, v, log_sum_exp: None, page_table: None, lengths: None, scale, causal: None }
     }
 
     /// Hides the keys that come after a query.
@@ -83,29 +87,79 @@ impl<'a, T: Real> Attention<'a, T> {
         self
     }
 
+    /// Reads the keys and values of each batch entry from pages, as a paged KV cache has them. K and V are
+    /// `[pages, page size, key heads, head size]`, and the page size is a multiple of 16. `page_table` is dense `[batch, n]`: key
+    /// `i` of a batch entry is position `i % page_size` of the page in column `i / page_size`. Each batch entry has
+    /// `n * page_size` keys, or as many as its [length](Self::lengths) says. Columns after those are not read. A page that
+    /// K and V do not have counts as their last one.
+    ///
+    /// ```
+    /// use ferrowarp::attention::{Attention, AttentionError, Tensor, TensorMut};
+    /// use ferrowarp::device::Device;
+    /// use ferrowarp::f16;
+    ///
+    /// let device = Device::cpu();
+    /// // Two pages of 16 positions. The two entries of the batch have one each, with 16 and 3 keys.
+    /// let k = device.upload(&[f16::ZERO; 2 * 16 * 8])?;
+    /// let v = [[f16::from_f32(1.0); 16 * 8], [f16::from_f32(2.0); 16 * 8]].concat();
+    /// let (v, table, lengths) = (device.upload(&v)?, device.upload(&[1u32, 0])?, device.upload(&[16u32, 3])?);
+    /// let q = device.upload(&[f16::ONE; 2 * 8])?;
+    /// let mut out = device.alloc_zeroed::<f16>(2 * 8)?;
+    /// Attention::new(
+    ///     TensorMut::new(&mut out, [2, 1, 1, 8])?,
+    ///     Tensor::new(&q, [2, 1, 1, 8])?,
+    ///     Tensor::new(&k, [2, 16, 1, 8])?,
+    ///     Tensor::new(&v, [2, 16, 1, 8])?,
+    /// )
+    /// .pages(&table)
+    /// .lengths(&lengths)
+    /// .run(&device)?;
+    /// assert_eq!([0, 8].map(|i| out.to_vec().unwrap()[i].to_f32()), [2.0, 1.0]);
+    /// # Ok::<(), AttentionError>(())
+    /// ```
+    pub fn pages(mut self, page_table: impl Into<BufferView<'a, u32>>) -> Self {
+        self.page_table = Some(page_table.into());
+        self
+    }
+
+    /// Takes only the first keys and values of each batch entry: the number of them for each. What is larger than the number of keys
+    /// counts as that. [`Causal::BottomRight`] counts from the last of these keys.
+    pub fn lengths(mut self, lengths: impl Into<BufferView<'a, u32>>) -> Self {
+        self.lengths = Some(lengths.into());
+        self
+    }
+
     /// Computes it. On a GPU it is queued. Without queries nothing is written.
     ///
     /// # Errors
     /// The shapes do not fit each other, the scale is out of range, an extent is too large, the device has no kernel for the
-    /// head size or the strides, a tensor lives on another device, or the device failed.
+    /// head size, a tensor lives on another device, or the device failed.
     pub fn run(self, device: &Device) -> Result<(), AttentionError> {
+        self.run_with(device, &mut Workspace::default())
+    }
+
+    /// As [`run`](Self::run), with a workspace that is kept for the next run.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
         let problem = self.checked(device)?;
         let choice = KernelChoice::new(&DeviceProfile::from(device), &problem)?;
-        self.launch(device, &problem, choice)
+        self.launch(device, workspace, &problem, choice)
     }
 
     /// Runs it by the kernel of a choice, the fastest one or another: to compare them.
     #[doc(hidden)]
-    pub fn run_by(self, device: &Device, choice: KernelChoice<T>) -> Result<(), AttentionError> {
+    pub fn run_by(mut self, device: &Device, choice: KernelChoice<T>) -> Result<(), AttentionError> {
         let problem = self.checked(device)?;
-        self.launch(device, &problem, choice)
+        self.launch(device, &mut Workspace::default(), &problem, choice)
     }
 
     /// What a kernel is chosen for, after everything else has been checked.
-    fn checked(&self, device: &Device) -> Result<Problem, AttentionError> {
+    fn checked(&mut self, device: &Device) -> Result<Problem, AttentionError> {
         let [batch, queries, heads, size] = self.q.shape();
-        let [_, keys, key_heads, _] = self.k.shape();
-        let of_keys = [batch, keys, key_heads, size];
+        let [pages, length, key_heads, _] = self.k.shape();
+        let of_keys = [if self.page_table.is_some() { pages } else { batch }, length, key_heads, size];
         for (what, at, got, expected) in [
             ("output", self.out.device(), self.out.shape(), self.q.shape()),
             ("query tensor", self.q.device(), self.q.shape(), self.q.shape()),
@@ -132,31 +186,60 @@ impl<'a, T: Real> Attention<'a, T> {
             }
             check_device(device, "log-sum-exp", log_sum_exp.device())?;
         }
+        if let Some(page_table) = &self.page_table {
+            let len = page_table.len();
+            if !len.is_multiple_of(batch.max(1)) {
+                return Err(AttentionError::PageTableLength { len, batch });
+            }
+            if !length.is_multiple_of(PAGE_MULTIPLE) {
+                return Err(AttentionError::PageSize { size: length, multiple: PAGE_MULTIPLE });
+            }
+            check_device(device, "page table", page_table.device())?;
+        }
+        if let Some(lengths) = &self.lengths {
+            let len = lengths.len();
+            if len != batch {
+                return Err(AttentionError::LengthsLength { len, batch });
+            }
+            check_device(device, "buffer of lengths", lengths.device())?;
+        }
+        let keys = match &self.page_table {
+            None => length,
+            Some(_) if self.k.layout.is_empty() => 0,
+            Some(page_table) => (page_table.len() / batch.max(1)).saturating_mul(length),
+        };
         let extent = |what, value: usize, most: usize| {
             if value > most {
                 return Err(AttentionError::TooLarge { what, value, most });
             }
             Ok(value as u32)
         };
-        extent("keys", keys, MOST_POSITIONS)?;
+        extent("batch entries or pages of K and V", pages, i32::MAX as usize)?;
+        let rows = batch.saturating_mul(heads).saturating_mul(queries);
+        extent("queries of all heads in the batch", rows, i32::MAX as usize)?;
         Ok(Problem {
             queries: extent("queries", queries, MOST_POSITIONS)?,
+            keys: extent("keys", keys, MOST_POSITIONS)?,
             heads: extent("heads", heads, i32::MAX as usize)?,
+            key_heads: extent("key heads", key_heads, i32::MAX as usize)?,
             batch: extent("batch", batch, i32::MAX as usize)?,
             head_size: extent("head size", size, i32::MAX as usize)?,
+            is_aligned: self.check_alignment().is_ok(),
+            is_ragged: self.page_table.is_some() || self.lengths.is_some(),
         })
     }
 
     fn launch(
         mut self,
         device: &Device,
+        workspace: &mut Workspace,
         problem: &Problem,
         choice: KernelChoice<T>,
     ) -> Result<(), AttentionError> {
         if self.out.layout.is_empty() {
             return Ok(());
         }
-        let &Problem { queries, heads, batch, .. } = problem;
+        let &Problem { queries, heads, key_heads, batch, .. } = problem;
         let args = self.args(problem);
         let counted = |blocks: u64| {
             let (value, most) = (blocks as usize, MOST_BLOCKS as usize);
@@ -164,14 +247,28 @@ impl<'a, T: Real> Attention<'a, T> {
             let what = "tiles of queries in all heads";
             if is_too_large { Err(AttentionError::TooLarge { what, value, most }) } else { Ok(blocks as u32) }
         };
-        // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, and the maps describe the
-        // tensors. Later uses of the memory wait for the device or are queued after this.
+        // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, the flags follow from the
+        // addresses and strides, and the maps describe the tensors. The workspace holds the partial results of all splits. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match choice.kernel {
                 Kernel::Serial(kernel) => {
                     let (config, blocks) = serial_config(queries, heads, batch);
                     counted(blocks)?;
                     kernel.launch(device, config, args)?;
+                }
+                Kernel::Splits(kernel) => {
+                    let splits = choice.splits;
+                    let tiles = SplitShape::tiles(queries, heads, key_heads, batch);
+                    let blocks = counted(tiles.saturating_mul(splits.into()))?;
+                    if splits == 1 {
+                        return Ok(kernel.launch(device, kernel.config(blocks), args)?);
+                    }
+                    let rows = batch * heads * queries;
+                    let len = splits as usize * rows as usize * (2 + problem.head_size as usize);
+                    let sums = RawBuffer::written(workspace.at_least(device, len)?);
+                    let args = AttentionLaunch { sums, splits, ..args };
+                    kernel.launch(device, kernel.config(blocks), AttentionLaunch { ..args })?;
+                    T::COMBINE.launch(device, combine_config(rows), args)?;
                 }
                 Kernel::Warpgroups(kernel) => {
                     let tiles = counted(kernel.tiles(queries, heads, batch))?;
@@ -208,13 +305,16 @@ impl<'a, T: Real> Attention<'a, T> {
 
     /// What the kernels are launched with, without maps.
     fn args(&mut self, problem: &Problem) -> AttentionLaunch<T> {
-        let &Problem { queries, heads, batch, head_size } = problem;
-        let [_, keys, key_heads, _] = self.k.shape().map(|extent| extent as u32);
+        let &Problem { queries, keys, heads, key_heads, batch, head_size, .. } = problem;
         let diagonal = match self.causal {
             None => keys as i32,
             Some(Causal::TopLeft) => 0,
             Some(Causal::BottomRight) => keys as i32 - queries as i32,
         };
+        let read =
+            [(self.q.raw(), self.q.layout), (self.k.raw(), self.k.layout), (self.v.raw(), self.v.layout)];
+        let is_aligned = read.iter().all(|(raw, layout)| layout.is_empty() || layout.is_aligned(raw.pointer));
+        let is_from_end = self.causal == Some(Causal::BottomRight);
         let no_map = TensorMap::from_words([0; 16]);
         AttentionLaunch {
             q_map: no_map,
@@ -226,6 +326,9 @@ impl<'a, T: Real> Attention<'a, T> {
             k: self.k.raw(),
             v: self.v.raw(),
             log_sum_exp: self.log_sum_exp.as_mut().map_or(RawBuffer::NULL, raw_mut),
+            sums: RawBuffer::NULL,
+            page_table: self.page_table.map_or(RawBuffer::NULL, RawBuffer::read),
+            lengths: self.lengths.map_or(RawBuffer::NULL, RawBuffer::read),
             out_strides: self.out.layout.strides(),
             q_strides: self.q.layout.strides(),
             k_strides: self.k.layout.strides(),
@@ -234,11 +337,51 @@ impl<'a, T: Real> Attention<'a, T> {
             queries,
             keys,
             heads,
+            key_heads,
             group: heads / key_heads.max(1),
             head_size,
             diagonal,
             scale: self.scale,
+            page_size: self.k.shape()[1] as u32,
+            pages: self.k.shape()[0] as u32,
+            splits: 1,
+            flags: if is_aligned { ALIGNED } else { 0 } | if is_from_end { FROM_END } else { 0 },
         }
+    }
+}
+
+/// Memory for the partial results of splits of the keys. It grows when an attention needs more, which a recording refuses: run
+/// once before.
+///
+/// ```
+/// use ferrowarp::attention::{Attention, AttentionError, Tensor, TensorMut, Workspace};
+/// use ferrowarp::bf16;
+/// use ferrowarp::device::Device;
+///
+/// let device = Device::cpu();
+/// let ones = device.upload(&[bf16::ONE; 8])?;
+/// let (mut out, mut workspace) = (device.alloc_zeroed::<bf16>(8)?, Workspace::default());
+/// for _ in 0..2 {
+///     let tensor = Tensor::new(&ones, [1, 1, 1, 8])?;
+///     let to = TensorMut::new(&mut out, [1, 1, 1, 8])?;
+///     Attention::new(to, tensor, tensor, tensor).run_with(&device, &mut workspace)?;
+/// }
+/// assert_eq!(out.to_vec()?, [bf16::ONE; 8]);
+/// # Ok::<(), AttentionError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Workspace {
+    sums: Option<Buffer<f32>>,
+}
+
+impl Workspace {
+    /// At least `len` elements on the device.
+    fn at_least(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<f32>, DeviceError> {
+        let fits = |buffer: &Buffer<f32>| buffer.len() >= len && device.is_in_order_with(buffer.device());
+        if !self.sums.as_ref().is_some_and(fits) {
+            self.sums = Some(device.alloc_unwritten(len)?);
+        }
+        Ok(self.sums.as_mut().expect("it was filled"))
     }
 }
 

@@ -65,14 +65,21 @@ pub const ATTENTION: Subject = Subject {
     name: "attention",
     title: "Attention, forward",
     about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, half of them of a causal mask.",
-    peers: &[("sdpa", "PyTorch"), ("cudnn", "cuDNN"), ("flex", "FlexAttention"), ("fa3", "FlashAttention 3")],
+    peers: &[
+        ("sdpa", "PyTorch"),
+        ("flash", "FlashAttention 2"),
+        ("efficient", "memory-efficient"),
+        ("cudnn", "cuDNN"),
+        ("flex", "FlexAttention"),
+        ("fa3", "FlashAttention 3"),
+    ],
     tables: &["head_size", "causal"],
-    rows: &["batch", "length", "heads", "key_heads"],
+    rows: &["batch", "queries", "length", "heads", "key_heads"],
     unit: "TFLOP/s",
     work: |entry| {
         let causal = if entry.number("causal") > 0.0 { 2.0 } else { 1.0 };
         let heads = entry.number("batch") * entry.number("heads") * entry.number("head_size");
-        4.0 * heads * entry.number("length").powi(2) / causal / 1e3
+        4.0 * heads * entry.number("queries") * entry.number("length") / causal / 1e3
     },
     sources: &["gpu-kernels/src/attention", "host/src/attention"],
 };

@@ -4,6 +4,8 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
 
 use super::super::args::AttentionArgs;
+use super::combine::{self, attention_combine};
+use super::key_splits::{self, attention_splits};
 use super::serial::{self, attention_serial};
 use super::warpgroups::{self, attention_warpgroups};
 
@@ -52,10 +54,56 @@ impl WarpgroupShape {
     }
 }
 
+/// The tiles of a kernel that splits the keys, and what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitShape {
+    /// The most elements of a row.
+    pub head_size: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// Bytes that a block has on their way from memory.
+    pub bytes_ahead: u32,
+}
+
+impl SplitShape {
+    /// Rows of a tile: queries of the heads that share a head of K and V.
+    pub const ROWS: u32 = key_splits::ROWS as u32;
+    /// Keys of a tile. Splits are of whole tiles.
+    pub const KEYS: u32 = key_splits::KEYS as u32;
+    /// The most splits.
+    pub const MOST_SPLITS: u32 = combine::MOST_SPLITS;
+
+    pub(super) const fn new(head_size: usize, warps: usize) -> Self {
+        Self {
+            head_size: head_size as u32,
+            threads: 32 * warps as u32,
+            shared_bytes: key_splits::shared_bytes(head_size, warps) as u32,
+            bytes_ahead: key_splits::bytes_ahead(head_size, warps) as u32,
+        }
+    }
+
+    /// The number of tiles for `queries` queries of `heads` heads, of which the `key_heads` heads of K and V are shared evenly.
+    pub fn tiles(queries: u32, heads: u32, key_heads: u32, batch: u32) -> u64 {
+        let rows = u64::from(queries) * u64::from(heads / key_heads.max(1));
+        rows.div_ceil(u64::from(Self::ROWS)) * u64::from(key_heads) * u64::from(batch)
+    }
+
+    /// The launch of a block for each split of each tile.
+    pub fn config(&self, blocks: u32) -> LaunchConfig {
+        LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
+    }
+}
+
 /// A type that there are kernels for.
 pub trait AttentionKernels: Sized + 'static {
     /// Kernels of `wgmma`.
     const WARPGROUPS: &'static [KernelOf<AttentionArgs<Self>, WarpgroupShape>];
+    /// Kernels that split the keys.
+    const SPLITS: &'static [KernelOf<AttentionArgs<Self>, SplitShape>];
+    /// Adds up the partial results of the splits.
+    const COMBINE: &'static KernelOf<AttentionArgs<Self>>;
     /// The kernel for a CPU.
     const SERIAL: &'static KernelOf<AttentionArgs<Self>>;
 }
@@ -68,11 +116,20 @@ pub fn serial_config(queries: u32, heads: u32, batch: u32) -> (LaunchConfig, u64
     (config, blocks)
 }
 
+/// The launch of [`AttentionKernels::COMBINE`] for so many rows: the queries of all heads in the batch.
+pub fn combine_config(rows: u32) -> LaunchConfig {
+    LaunchConfig::new(rows, combine::THREADS)
+}
+
 macro_rules! kernels {
     ($($ty:ident),*) => {$(
         impl AttentionKernels for $ty {
             const WARPGROUPS: &'static [KernelOf<AttentionArgs<Self>, WarpgroupShape>] =
                 <attention_warpgroups as KernelsOf<AttentionArgs<$ty>>>::INSTANCES;
+            const SPLITS: &'static [KernelOf<AttentionArgs<Self>, SplitShape>] =
+                <attention_splits as KernelsOf<AttentionArgs<$ty>>>::INSTANCES;
+            const COMBINE: &'static KernelOf<AttentionArgs<Self>> =
+                &<attention_combine as KernelsOf<AttentionArgs<$ty>>>::INSTANCES[0];
             const SERIAL: &'static KernelOf<AttentionArgs<Self>> =
                 &<attention_serial as KernelsOf<AttentionArgs<$ty>>>::INSTANCES[0];
         }
@@ -82,4 +139,9 @@ macro_rules! kernels {
 kernels! { f16, bf16 }
 
 /// All of them.
-pub const KERNELS: [&[&KernelMeta]; 2] = [attention_warpgroups::KERNELS, attention_serial::KERNELS];
+pub const KERNELS: [&[&KernelMeta]; 4] = [
+    attention_warpgroups::KERNELS,
+    attention_splits::KERNELS,
+    attention_combine::KERNELS,
+    attention_serial::KERNELS,
+];

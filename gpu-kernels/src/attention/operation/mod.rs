@@ -1,5 +1,9 @@
 //! The kernels that the operation launches, by type and head size.
 
+pub mod combine;
+
+pub mod key_splits;
+
 pub mod serial;
 
 pub mod warpgroups;
@@ -9,4 +13,4 @@ mod online;
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use kernels::{AttentionKernels, KERNELS, WarpgroupShape, serial_config};
+pub use kernels::{AttentionKernels, KERNELS, SplitShape, WarpgroupShape, combine_config, serial_config};

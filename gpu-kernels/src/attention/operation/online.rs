@@ -1,7 +1,6 @@
 //! The softmax of rows whose logits come a tile at a time.
 
 use cuda_std::fastmath::{ex2_approx_ftz, lg2_approx_ftz};
-use cuda_std::wgmma::Accumulator;
 use cuda_std::{GpuFloat, warp};
 
 /// From here on, a maximum times the factor of the exponents is rounded by more than an exponent may be off.
@@ -19,15 +18,14 @@ impl Online {
     /// That of rows without logits.
     pub const EMPTY: Self = Self { max: [f32::NEG_INFINITY; 2], sum: [0.0; 2] };
 
-    /// Replaces the logits of a tile by `2^(factor (logit - max))`. Gives what sums and results of earlier tiles must be
+    /// Replaces the logits `x` of a tile by `2^(factor (logit - max))`: in turns two of the first row and two of the second. Gives what sums and results of earlier tiles must be
     /// multiplied by, because the maxima have grown. A logit of -inf counts as none.
     ///
     /// # Safety
     /// All lanes of the warp call it.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn update<const S: usize>(&mut self, logits: &mut Accumulator<S>, factor: f32) -> [f32; 2] {
-        let x = &mut logits.0;
+    pub unsafe fn update<const S: usize>(&mut self, x: &mut [f32; S], factor: f32) -> [f32; 2] {
         let mut largest = self.max;
         let mut i = 0;
         while i < S {
@@ -36,8 +34,7 @@ impl Online {
         }
         // SAFETY: the caller brings all lanes.
         let largest = largest.map(|max| unsafe { warp::reduce_max_width::<f32, 4>(u32::MAX, max) });
-        // Without any logit, every difference from 0 is -inf, and every exponential 0.
-        let base = largest.map(|max| if max == f32::NEG_INFINITY { 0.0 } else { max });
+        let base = largest.map(base);
         let offset = base.map(|max| max * factor);
         let is_large = offset[0].abs().max(offset[1].abs()) > LARGE;
         let mut sum = [0.0; 2];
@@ -60,27 +57,67 @@ impl Online {
                 i += 1;
             }
         }
-        let [a, b] = [0, 1].map(|row: usize| ex2_approx_ftz((self.max[row] - base[row]) * factor));
+        let [a, b] = [0, 1].map(|row: usize| rescale(self.max[row], largest[row], factor));
         self.sum = [self.sum[0] * a + sum[0], self.sum[1] * b + sum[1]];
         self.max = largest;
         [a, b]
     }
 
-    /// For each row what its results must be multiplied by, and the natural logarithm of the sum of `exp(scale * logit)`. A row
-    /// without logits has 0 and -inf.
+    /// The largest logit and the sum of exponentials of each row.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn totals(self) -> [Total; 2] {
+        [0, 1].map(|row: usize| {
+            // SAFETY: the caller brings all lanes.
+            let sum = unsafe { warp::reduce_sum_width::<f32, 4>(u32::MAX, self.sum[row]) };
+            Total { max: self.max[row], sum }
+        })
+    }
+
+    /// [`Total::finish`] of each row.
     ///
     /// # Safety
     /// All lanes of the warp call it.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn finish(self, scale: f32) -> [[f32; 2]; 2] {
-        [0, 1].map(|row: usize| {
-            // SAFETY: the caller brings all lanes.
-            let sum = unsafe { warp::reduce_sum_width::<f32, 4>(u32::MAX, self.sum[row]) };
-            if self.max[row] == f32::NEG_INFINITY && sum == 0.0 {
-                return [0.0, f32::NEG_INFINITY];
-            }
-            [1.0 / sum, self.max[row] * scale + lg2_approx_ftz(sum) * core::f32::consts::LN_2]
-        })
+        // SAFETY: the caller brings all lanes.
+        unsafe { self.totals() }.map(|total| total.finish(scale))
+    }
+}
+
+/// What a maximum is subtracted as. Without any logit it is 0: every difference from it is -inf, and every exponential 0.
+#[inline(always)]
+pub fn base(max: f32) -> f32 {
+    if max == f32::NEG_INFINITY { 0.0 } else { max }
+}
+
+/// What logits with the maximum `of` must be multiplied by to count from the maximum `max`, at least as large: 0 without logits.
+#[inline(always)]
+pub fn rescale(of: f32, max: f32, factor: f32) -> f32 {
+    ex2_approx_ftz((of - base(max)) * factor)
+}
+
+/// The largest logit of a row, and the sum of `2^(factor (logit - max))`.
+#[derive(Clone, Copy)]
+pub struct Total {
+    /// The largest logit, or -inf.
+    pub max: f32,
+    /// The sum, or 0.
+    pub sum: f32,
+}
+
+impl Total {
+    /// What the row's results must be multiplied by, and the natural logarithm of the sum of `exp(scale * logit)`. A row without
+    /// logits has 0 and -inf.
+    #[inline(always)]
+    pub fn finish(self, scale: f32) -> [f32; 2] {
+        if self.max == f32::NEG_INFINITY && self.sum == 0.0 {
+            return [0.0, f32::NEG_INFINITY];
+        }
+        [1.0 / self.sum, self.max * scale + lg2_approx_ftz(self.sum) * core::f32::consts::LN_2]
     }
 }

@@ -55,6 +55,8 @@ pub unsafe fn attention_serial<T: Number>(args: AttentionArgs<T>) {
     let rows = ROWS.min((args.queries - tile.row) as usize);
     // SAFETY: the panels are the thread's own, and the rows lie in their tensors.
     unsafe {
+        let keys = args.keys_of(tile.batch);
+        let tile = Tile { visible: keys.visible(tile.row + rows as u32 - 1), ..tile };
         let panels = &mut *init(dynamic_shared_mem::<Panels>(), rows, size);
         for row in 0..rows {
             let at = args.q_strides.row(tile.batch, tile.row + row as u32, tile.head);
@@ -63,7 +65,7 @@ pub unsafe fn attention_serial<T: Number>(args: AttentionArgs<T>) {
         for first in (0..tile.visible as usize).step_by(KEYS) {
             copy_keys(&args, &tile, panels, first);
             for row in 0..rows {
-                let visible = args.visible(tile.row + row as u32) as usize;
+                let visible = keys.visible(tile.row + row as u32) as usize;
                 let count = KEYS.min(visible.saturating_sub(first));
                 if count > 0 {
                     add_tile(panels, row, size, count, args.scale);
@@ -132,11 +134,11 @@ unsafe fn copy_keys<T: Number>(args: &AttentionArgs<T>, tile: &Tile, panels: &mu
         let position = (first + key) as u32;
         // SAFETY: the caller's rows.
         unsafe {
-            let from = args.k.add(args.k_strides.row(tile.batch, position, tile.key_head));
+            let from = args.k.add(args.key_row(&args.k_strides, tile.batch, position, tile.key_head));
             for i in 0..size {
                 panels.keys[i][key] = (*from.add(i)).to_f32();
             }
-            let from = args.v.add(args.v_strides.row(tile.batch, position, tile.key_head));
+            let from = args.v.add(args.key_row(&args.v_strides, tile.batch, position, tile.key_head));
             load(&mut panels.values[key][..size], from);
         }
     }

@@ -145,7 +145,7 @@ pub unsafe fn attention_warpgroups<
                     k_ring.release();
                     k_ring.advance();
                     mask.apply(&mut logits, 0);
-                    rows.update(&mut logits, factor);
+                    rows.update(&mut logits.0, factor);
                     let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
                     let mut first = KEYS as u32;
                     while first < tile.visible {
@@ -163,7 +163,7 @@ pub unsafe fn attention_warpgroups<
                         k_ring.release();
                         k_ring.advance();
                         mask.apply(&mut logits, first);
-                        let factors = rows.update(&mut logits, factor);
+                        let factors = rows.update(&mut logits.0, factor);
                         out = sums.finish::<0>();
                         v_ring.release();
                         v_ring.advance();

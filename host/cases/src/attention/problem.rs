@@ -30,6 +30,17 @@ pub enum Values {
     Equal,
 }
 
+/// How the keys of the batch entries are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// All have the same number.
+    Whole,
+    /// The first entry has all keys, the second half of them, and the third none.
+    Lengths,
+    /// The same, in pages of so many positions, the last page first. There is one page more, which none has.
+    Pages(usize),
+}
+
 /// One attention, for every type.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem {
@@ -52,6 +63,16 @@ pub struct Problem {
     pub heads_first: Option<usize>,
     /// Whether the log-sum-exp is asked for.
     pub has_log: bool,
+    /// How the keys are stored.
+    pub cache: Cache,
+}
+
+impl Problem {
+    /// The number of keys of a batch entry.
+    fn keys(&self, batch: usize) -> usize {
+        let keys = self.lengths[1];
+        if self.cache == Cache::Whole { keys } else { keys.saturating_sub(batch * keys.div_ceil(2)) }
+    }
 }
 
 const PLAIN: Problem = Problem {
@@ -64,6 +85,7 @@ const PLAIN: Problem = Problem {
     values: Values::Ordinary,
     heads_first: None,
     has_log: true,
+    cache: Cache::Whole,
 };
 
 const TOP_LEFT: Option<Causal> = Some(Causal::TopLeft);
@@ -77,6 +99,24 @@ pub const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Small], lengths: [5, 130], heads: [1, 2], ..PLAIN },
     Problem { scopes: &[Scope::Small], lengths: [9, 130], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
     Problem { scopes: &[Scope::Small], lengths: [19, 35], head_size: 5, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: &[Scope::Small], lengths: [2, 90], heads: [1, 3], head_size: 192, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Tiny],
+        batch: 2,
+        lengths: [1, 4],
+        head_size: 4,
+        cache: Cache::Pages(16),
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::Small, Scope::NewEmulator],
+        batch: 2,
+        lengths: [2, 70],
+        heads: [1, 2],
+        causal: BOTTOM_RIGHT,
+        cache: Cache::Pages(16),
+        ..PLAIN
+    },
     Problem {
         scopes: &[Scope::NewEmulator],
         lengths: [70, 261],
@@ -99,6 +139,82 @@ pub const PROBLEMS: &[Problem] = &[
         head_size: 128,
         causal: BOTTOM_RIGHT,
         has_log: false,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [2, 150],
+        heads: [1, 3],
+        head_size: 192,
+        causal: BOTTOM_RIGHT,
+        values: Values::Dominant,
+        ..PLAIN
+    },
+    Problem { scopes: &[Scope::NewEmulator], lengths: [3, 40], head_size: 67, ..PLAIN },
+    // Few queries.
+    Problem { scopes: LARGER, lengths: [1, 1030], heads: [2, 8], head_size: 128, ..PLAIN },
+    Problem {
+        scopes: LARGER,
+        lengths: [4, 333],
+        heads: [1, 5],
+        head_size: 256,
+        causal: BOTTOM_RIGHT,
+        ..PLAIN
+    },
+    Problem {
+        scopes: LARGER,
+        batch: 2,
+        lengths: [2, 200],
+        heads: [1, 20],
+        heads_first: Some(8),
+        causal: BOTTOM_RIGHT,
+        values: Values::Large,
+        ..PLAIN
+    },
+    Problem {
+        scopes: LARGER,
+        lengths: [16, 700],
+        head_size: 96,
+        values: Values::Huge,
+        causal: BOTTOM_RIGHT,
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, lengths: [1, 200], head_size: 192, values: Values::Dominant, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [7, 100], heads: [1, 3], head_size: 192, causal: TOP_LEFT, ..PLAIN },
+    Problem {
+        scopes: LARGER,
+        batch: 3,
+        lengths: [1, 300],
+        heads: [2, 4],
+        head_size: 128,
+        cache: Cache::Pages(64),
+        ..PLAIN
+    },
+    Problem {
+        scopes: LARGER,
+        batch: 3,
+        lengths: [5, 211],
+        heads: [2, 2],
+        heads_first: Some(3),
+        causal: BOTTOM_RIGHT,
+        cache: Cache::Pages(48),
+        ..PLAIN
+    },
+    Problem {
+        scopes: LARGER,
+        batch: 3,
+        lengths: [20, 77],
+        head_size: 96,
+        causal: TOP_LEFT,
+        cache: Cache::Lengths,
+        ..PLAIN
+    },
+    Problem {
+        scopes: LARGER,
+        batch: 3,
+        lengths: [4, 100],
+        causal: BOTTOM_RIGHT,
+        cache: Cache::Lengths,
         ..PLAIN
     },
     Problem { scopes: LARGER, batch: 2, heads: [2, 3], lengths: [70, 300], ..PLAIN },
@@ -128,7 +244,7 @@ pub const PROBLEMS: &[Problem] = &[
         ..PLAIN
     },
     Problem { scopes: LARGER, heads: [1, 2], lengths: [67, 133], heads_first: Some(64), ..PLAIN },
-    // What the kernel for a CPU alone can do.
+    // Other head sizes, and rows that are not aligned.
     Problem { scopes: LARGER, heads: [2, 2], lengths: [37, 70], heads_first: Some(3), ..PLAIN },
     Problem { scopes: LARGER, lengths: [33, 65], head_size: 256, causal: TOP_LEFT, ..PLAIN },
     Problem { scopes: LARGER, lengths: [18, 33], head_size: 1, ..PLAIN },
@@ -237,11 +353,49 @@ impl<T: Number + Real> Operands<T> {
         1.0 / (self.problem.head_size as f32).sqrt()
     }
 
+    /// K or V as the problem stores it. What no batch entry has is NaN.
+    fn cached(&self, whole: &Stored<T>) -> Stored<T> {
+        let [batch, length, heads, size] = whole.shape;
+        let nan = T::nearest(f32::NAN);
+        let mut stored = match self.problem.cache {
+            Cache::Pages(page) => {
+                let shape = [batch * length.div_ceil(page) + 1, page, heads, size];
+                Stored::new(shape, self.problem.heads_first, nan)
+            }
+            _ => Stored::new(whole.shape, self.problem.heads_first, nan),
+        };
+        for row in 0..batch * length * heads {
+            let (entry, position, head) = (row / heads / length, row / heads % length, row % heads);
+            if position < self.problem.keys(entry) {
+                let [to, at] = match self.problem.cache {
+                    Cache::Pages(page) => [self.page(entry, position / page), position % page],
+                    _ => [entry, position],
+                };
+                let first = stored.index([to, at, head, 0]);
+                stored.elements[first..][..size].copy_from_slice(whole.row(entry, position, head));
+            }
+        }
+        stored
+    }
+
+    /// The page of some keys of a batch entry.
+    fn page(&self, batch: usize, number: usize) -> usize {
+        let Cache::Pages(page) = self.problem.cache else { return batch };
+        let each = self.problem.lengths[1].div_ceil(page);
+        self.problem.batch * each - (batch * each + number)
+    }
+
     fn run(&self, device: &Device, choice: KernelChoice<T>) -> Result<Outputs> {
-        let &Problem { has_log, causal, heads_first, .. } = &self.problem;
+        let &Problem { has_log, causal, heads_first, cache, lengths: [_, keys], .. } = &self.problem;
         let [batch, queries, heads, _] = self.q.shape;
-        let (q, k) = (device.upload(&self.q.elements)?, device.upload(&self.k.elements)?);
-        let v = device.upload(&self.v.elements)?;
+        let [of_k, of_v] = [&self.k, &self.v].map(|whole| self.cached(whole));
+        let (q, k) = (device.upload(&self.q.elements)?, device.upload(&of_k.elements)?);
+        let v = device.upload(&of_v.elements)?;
+        let lengths: Vec<_> = (0..batch).map(|entry| self.problem.keys(entry) as u32).collect();
+        let lengths = device.upload(&lengths)?;
+        let each = if let Cache::Pages(page) = cache { keys.div_ceil(page) } else { 0 };
+        let pages: Vec<_> = (0..batch * each).map(|i| self.page(i / each, i % each) as u32).collect();
+        let pages = device.upload(&pages)?;
         let mut out = Stored::<T>::new(self.q.shape, heads_first, T::nearest(0.0));
         bytemuck::cast_slice_mut(&mut out.elements).fill(UNTOUCHED);
         let mut buffer = device.upload(&out.elements)?;
@@ -249,9 +403,15 @@ impl<T: Number + Real> Operands<T> {
         {
             let to = TensorMut::with_strides(&mut buffer, out.shape, out.strides)?;
             let q = Tensor::with_strides(&q, self.q.shape, self.q.strides)?;
-            let k = Tensor::with_strides(&k, self.k.shape, self.k.strides)?;
-            let v = Tensor::with_strides(&v, self.v.shape, self.v.strides)?;
+            let k = Tensor::with_strides(&k, of_k.shape, of_k.strides)?;
+            let v = Tensor::with_strides(&v, of_v.shape, of_v.strides)?;
             let mut call = Attention::new(to, q, k, v);
+            if cache != Cache::Whole {
+                call = call.lengths(&lengths);
+            }
+            if matches!(cache, Cache::Pages(_)) {
+                call = call.pages(&pages);
+            }
             if let Some(causal) = causal {
                 call = call.causal(causal);
             }
@@ -280,7 +440,8 @@ impl<T: Number + Real> Operands<T> {
     }
 
     fn logits(&self, batch: usize, query: usize, head: usize) -> Row {
-        let &Problem { lengths: [queries, keys], heads: [_, group], causal, head_size, .. } = &self.problem;
+        let &Problem { lengths: [queries, _], heads: [_, group], causal, head_size, .. } = &self.problem;
+        let keys = self.problem.keys(batch);
         let visible = causal.map_or(keys, |causal| causal.visible(query, queries, keys));
         let q = self.q.row(batch, query, head);
         let products = (0..visible).map(|key| {
@@ -320,27 +481,31 @@ pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) ->
     let of = *problem;
     let operands = Later::new(move || Operands::<T>::new(&of));
     let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
+    let gap = problem.heads_first.unwrap_or(0);
     let shape = Shape {
         queries: queries as u32,
+        keys: keys as u32,
         heads: (key_heads * group) as u32,
+        key_heads: key_heads as u32,
         batch: batch as u32,
         head_size: head_size as u32,
+        is_aligned: [gap, head_size].iter().all(|elements| elements.is_multiple_of(8)),
+        is_ragged: problem.cache != Cache::Whole,
     };
-    let is_aligned = problem.heads_first.is_none_or(|gap| gap.is_multiple_of(8));
     let choices = KernelChoice::<T>::every(&setting.profile, &shape).into_iter();
-    let choices = choices.map(|choice| (choice, choice.kernel().name));
+    let choices = choices.map(|choice| (choice, choice.kernels().map(|kernel| kernel.name).collect()));
     choices
-        .filter(|(_, name)| (is_aligned && !setting.is_serial()) || name.ends_with("_serial"))
-        .map(|(choice, name)| {
-            let Problem { causal, values, heads_first, .. } = *problem;
+        .filter(|(_, names): &(_, Vec<_>)| !setting.is_serial() || names[0].ends_with("_serial"))
+        .map(|(choice, names)| {
+            let Problem { causal, values, heads_first, cache, .. } = *problem;
             let words = move || format!(
-                "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {:?}, {:?}, gap {:?}",
-                causal, values, heads_first
+                "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, {values:?}, gap \
+                 {heads_first:?}, {cache:?}"
             );
             let (on_run, on_expect) = (operands.clone(), operands.clone());
-            let is_rounded = !name.ends_with("_serial");
+            let is_rounded = !names[0].ends_with("_serial");
             let run = move |device: &Device| on_run.run(device, choice);
-            Case::new(vec![name], words, run, move || {
+            Case::new(names, words, run, move || {
                 let expected = &on_expect.expected[usize::from(is_rounded)];
                 expected.get_or_init(|| on_expect.expected(is_rounded)).clone()
             })

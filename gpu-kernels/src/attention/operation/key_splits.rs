@@ -1,0 +1,534 @@
+//! Attention by `mma.sync` for few queries and many keys, and for every head size up to 256 (compute capability 8.0 and later).
+//!
+//! With few queries, the time is that of reading K and V once. The queries of all heads that share a head of K and V are the rows
+//! of one tile, up to 16, and the keys are split between blocks. Each warp of a block takes tiles of 16 keys in turns. It copies
+//! them through buffers of its own, keeps its own softmax and results in registers, and waits for no other warp until the keys
+//! end. Of its four buffers, two of K and two of V, three are on their way while it computes with the fourth.
+//!
+//! At the end, the block adds up the results of its warps. With several splits it writes them as partial results, and
+//! [`super::combine`] adds up those of the splits. Every sum has a fixed order, so two runs give the same bits.
+//!
+//! A head size between those of two instances takes the larger one: the rest of a row in shared memory is zeros.
+//@ ptx(attention_bf16_128_split, compute_80+): mma.sync.aligned.m16n8k16 == 32, ldmatrix.sync.aligned.m8n8.x4.trans == 8, .local == 0
+//@ ptx(attention_bf16_128_split, compute_80+): cp.async.cg >= 16, bar.sync == 3
+//@ ptx(attention_f16_64_split, attention_f16_256_split, attention_bf16_256_split, compute_80+): .local == 0
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::mem::{f32x2, store_shared, u32x4};
+use cuda_std::mma::{self, FragmentA, FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles};
+use cuda_std::pipeline::memcpy_async_l2_zfill;
+use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::wgmma::Element16;
+use cuda_std::{kernel, pipeline, thread, warp};
+
+use super::super::args::{ALIGNED, AttentionArgs, Keys, Row, Strides};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::SplitShape;
+use super::online::{Online, Total, rescale};
+use crate::element::Number;
+
+/// Rows of a tile.
+pub const ROWS: usize = 16;
+/// Keys of a warp's tile.
+pub const KEYS: usize = 16;
+/// Buffers of K, and of V.
+const STAGES: usize = 2;
+/// Elements of a vector.
+const VECTOR: usize = 8;
+
+/// Elements from a row in shared memory to the next. The rows of a fragment lie in different banks.
+const fn pitch(size: usize) -> usize {
+    size + VECTOR
+}
+
+/// Bytes of Q, of the warps' buffers, and of what they find.
+pub const fn shared_bytes(size: usize, warps: usize) -> usize {
+    (ROWS + warps * 2 * STAGES * KEYS) * 2 * pitch(size) + warps * ROWS * size_of::<Total>()
+}
+
+/// Bytes that a block has on their way.
+pub const fn bytes_ahead(size: usize, warps: usize) -> usize {
+    warps * (2 * STAGES - 1) * KEYS * 2 * size
+}
+
+/// Attention of the arguments, for head sizes up to `SIZE`.
+///
+/// Launched on a block for each split of each tile of [`ROWS`] rows of each head of K and V in the batch, with the threads and the
+/// shared memory that the facts say. With several splits `out` and `log_sum_exp` are left to [`super::combine`].
+///
+/// # Safety
+/// The launch is as said. The tensors hold what their shapes and strides say, and the flags are true. No other code uses `out`,
+/// `log_sum_exp` and `sums`, which has room for the partial results of all splits if there are several.
+#[kernel(
+    with(STEPS = SIZE / 16, O = SIZE / 8, THREADS = 32 * WARPS),
+    max_threads = THREADS,
+    min_arch = 80,
+    args,
+    facts: SplitShape = SplitShape::new(SIZE, WARPS),
+    instances(
+        for T in [bf16, f16] {
+            attention_{T}_64_split = <64, 4>, min_blocks = 4;
+            attention_{T}_128_split = <128, 4>, min_blocks = 3;
+            attention_{T}_256_split = <256, 2>, min_blocks = 2;
+        }
+    ),
+)]
+pub unsafe fn attention_splits<
+    T: Number + Element16 + mma::Element,
+    const SIZE: usize,
+    const WARPS: usize,
+    const STEPS: usize,
+    const O: usize,
+    const THREADS: usize,
+>(
+    args: AttentionArgs<T>,
+) {
+    let tid = thread::thread_idx_x() as usize;
+    let (warp, lane) = (tid / 32, tid % 32);
+    let pitch = const { pitch(SIZE) };
+    let q_shared = dynamic_shared_mem::<T>();
+    let buffers = q_shared.wrapping_add((ROWS + warp * 2 * STAGES * KEYS) * pitch);
+    let totals = q_shared.wrapping_add((ROWS + WARPS * 2 * STAGES * KEYS) * pitch).cast::<Total>();
+    // SAFETY: the arguments are those of a kernel.
+    let part = unsafe { Part::new(&args) };
+    let copies = Copies::<T, SIZE>::new(&args, lane);
+    let factor = args.scale * core::f32::consts::LOG2_E;
+    // SAFETY: the rows lie in their tensors, and the buffers in the shared memory. A buffer is read after its copies are complete and
+    // the warp has met, and filled again after the warp has met once more. The results of the warps take the place of
+    // the buffers. All threads come to the barriers, and all lanes to the collectives.
+    unsafe {
+        let k_at = |stage: usize| buffers.add(stage * KEYS * pitch);
+        let v_at = |stage: usize| buffers.add((STAGES + stage) * KEYS * pitch);
+        let copy_k = |tile: u32, stage: usize| {
+            if tile < part.end {
+                copies.copy(&args, k_at(stage), args.k, &args.k_strides, &part, tile * KEYS as u32);
+            }
+            pipeline::commit();
+        };
+        let copy_v = |tile: u32, stage: usize| {
+            if tile < part.end {
+                copies.copy(&args, v_at(stage), args.v, &args.v_strides, &part, tile * KEYS as u32);
+            }
+            pipeline::commit();
+        };
+        copies.clear_rest(buffers);
+        copy_queries::<T, SIZE, THREADS>(&args, &part, q_shared, tid);
+        pipeline::commit();
+        let mut tile = part.first + warp as u32;
+        copy_k(tile, 0);
+        copy_v(tile, 0);
+        copy_k(tile + WARPS as u32, 1);
+        pipeline::wait_prior::<3>();
+        thread::sync_threads_aligned();
+        let mask = Mask::new(&args, &part, lane);
+        // The largest heads leave no registers for the queries.
+        let mut queries = [[0; 4]; STEPS];
+        let mut i = 0;
+        while i < STEPS && SIZE <= 128 {
+            queries[i] = load_queries::<T, SIZE>(q_shared, i, lane);
+            i += 1;
+        }
+
+        let mut rows = Online::EMPTY;
+        let mut out = [FragmentC::ZERO; O];
+        let mut stage = 0;
+        while tile < part.end {
+            // K is there. V, and the next K, may be on their way.
+            pipeline::wait_prior::<2>();
+            warp::sync_warp(u32::MAX);
+            copy_v(tile + WARPS as u32, stage ^ 1);
+            let mut logits = [[FragmentC::ZERO; 2]];
+            let mut i = 0;
+            while i < STEPS {
+                let q = if SIZE <= 128 { queries[i] } else { load_queries::<T, SIZE>(q_shared, i, lane) };
+                let row = lane % 8 + lane / 16 * 8;
+                let [a, b, c, d] = ldmatrix(k_at(stage).add(row * pitch + 16 * i + lane / 8 % 2 * 8));
+                let keys = [[a, b], [c, d]].map(FragmentB::<T>::from_registers);
+                mma_sync_tiles(&[FragmentA::<T>::from_registers(q)], &keys, &mut logits);
+                i += 1;
+            }
+            let [[FragmentC([a, b, c, d]), FragmentC([e, f, g, h])]] = logits;
+            let mut x = [a, b, c, d, e, f, g, h];
+            mask.apply(&mut x, tile * KEYS as u32);
+            let factors = rows.update(&mut x, factor);
+            let weights = [[x[0], x[1]], [x[2], x[3]], [x[4], x[5]], [x[6], x[7]]].map(T::pack);
+            let weights = [FragmentA::<T>::from_registers(weights)];
+
+            pipeline::wait_prior::<2>();
+            warp::sync_warp(u32::MAX);
+            copy_k(tile + 2 * WARPS as u32, stage);
+            let mut i = 0;
+            while i < STEPS {
+                let row = lane % 16;
+                let [a, b, c, d] = ldmatrix_trans(v_at(stage).add(row * pitch + 16 * i + lane / 16 * 8));
+                let values = [[a, b], [c, d]].map(FragmentB::<T>::from_registers);
+                let scaled = |FragmentC([a, b, c, d]): FragmentC| {
+                    FragmentC([a * factors[0], b * factors[0], c * factors[1], d * factors[1]])
+                };
+                let mut pair = [[scaled(out[2 * i]), scaled(out[2 * i + 1])]];
+                mma_sync_tiles(&weights, &values, &mut pair);
+                [[out[2 * i], out[2 * i + 1]]] = pair;
+                i += 1;
+            }
+            tile += WARPS as u32;
+            stage ^= 1;
+        }
+        pipeline::wait_all();
+        warp::sync_warp(u32::MAX);
+
+        let results = buffers.cast::<f32>();
+        let (row, col) = FragmentC::position(lane as u32, 0);
+        let mut i = 0;
+        while i < O {
+            let FragmentC([a, b, c, d]) = out[i];
+            let to = results.add(row * pitch + 8 * i + col);
+            store_shared(to.cast(), f32x2::new(a, b));
+            store_shared(to.add(8 * pitch).cast(), f32x2::new(c, d));
+            i += 1;
+        }
+        let [first, second] = rows.totals();
+        if lane.is_multiple_of(4) {
+            *totals.add(warp * ROWS + row) = first;
+            *totals.add(warp * ROWS + row + 8) = second;
+        }
+        thread::sync_threads_aligned();
+        if tid < part.rows as usize {
+            add_totals::<T, WARPS>(&args, &part, totals, tid, factor);
+        }
+        thread::sync_threads_aligned();
+        let all = q_shared.add(ROWS * pitch).cast::<f32>();
+        store_results::<T, SIZE, WARPS, THREADS>(&args, &part, totals, all, tid);
+    }
+}
+
+/// The rows and keys of a block.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The first row, of all heads' rows.
+    row: u32,
+    /// Its query, head and batch entry.
+    at: Row,
+    /// The number of rows.
+    rows: u32,
+    /// The keys of the batch entry.
+    keys: Keys,
+    /// Keys that the last row sees; the others see no more.
+    visible: u32,
+    /// The first tile of keys.
+    first: u32,
+    /// The tile after the last one.
+    end: u32,
+    /// The split.
+    split: u32,
+}
+
+impl Part {
+    /// That of the calling block. The rows of a head start with the last ones, which have the most keys to see.
+    ///
+    /// # Safety
+    /// The arguments are those of a kernel.
+    #[inline(always)]
+    unsafe fn new<T>(args: &AttentionArgs<T>) -> Self {
+        let rows = args.rows();
+        let tiles = rows.div_ceil(ROWS as u32);
+        // SAFETY: there is a block, so there are splits and tiles. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(args.splits != 0 && tiles != 0) };
+        let (tile, split) = (thread::block_idx_x() / args.splits, thread::block_idx_x() % args.splits);
+        let (head, tile) = (tile / tiles, tiles - 1 - tile % tiles);
+        let first_row = tile * ROWS as u32;
+        let count = (rows - first_row).min(ROWS as u32);
+        let row = head * rows + first_row;
+        let at = args.row(row);
+        // SAFETY: the caller's.
+        let keys = unsafe { args.keys_of(at.batch) };
+        let visible = keys.visible(args.row(row + count - 1).query);
+        let key_tiles = visible.div_ceil(KEYS as u32);
+        let each = key_tiles.div_ceil(args.splits);
+        let first = (split * each).min(key_tiles);
+        let end = key_tiles.min(first + each);
+        Self { row, at, rows: count, keys, visible, first, end, split }
+    }
+}
+
+/// A lane's copies of tiles of K and V: one vector of some of the rows.
+#[derive(Clone, Copy)]
+struct Copies<T, const SIZE: usize> {
+    zeros: *const T,
+    /// The row, of those that the warp copies at once.
+    row: usize,
+    /// The first element.
+    col: usize,
+    /// Elements that the row has from there on, at most those of a vector.
+    count: u32,
+    is_aligned: bool,
+}
+
+impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
+    /// Vectors of a row.
+    const ACROSS: usize = SIZE / VECTOR;
+    /// Rows that a warp copies at once.
+    const DOWN: usize = 32 / Self::ACROSS;
+
+    #[inline(always)]
+    fn new(args: &AttentionArgs<T>, lane: usize) -> Self {
+        let col = lane % Self::ACROSS * VECTOR;
+        let count = args.head_size.saturating_sub(col as u32).min(VECTOR as u32);
+        Self { zeros: args.k, row: lane / Self::ACROSS, col, count, is_aligned: args.has(ALIGNED) }
+    }
+
+    /// Starts the copy of a tile of the part's head of K or V, with zeros after the keys that the part sees.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it, and nothing uses the buffer before the copies are complete. The tensor has the rows.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn copy(
+        &self,
+        args: &AttentionArgs<T>,
+        buffer: *mut T,
+        from: *const T,
+        strides: &Strides,
+        part: &Part,
+        first: u32,
+    ) {
+        if self.count == 0 {
+            return;
+        }
+        let Row { batch, key_head, .. } = part.at;
+        // SAFETY: there is the first key of the tile.
+        let from = from.wrapping_add(unsafe { args.key_row(strides, batch, first, key_head) } + self.col);
+        let mut row = self.row;
+        let mut i = 0;
+        while i < KEYS / Self::DOWN {
+            let (from, count) = if first + (row as u32) < part.visible {
+                (from.wrapping_add(row * strides.length as usize), self.count)
+            } else {
+                (self.zeros, 0)
+            };
+            // SAFETY: the caller's buffer and row.
+            unsafe {
+                copy_vector(buffer.add(row * const { pitch(SIZE) } + self.col), from, count, self.is_aligned);
+            }
+            row += Self::DOWN;
+            i += 1;
+        }
+    }
+
+    /// Fills what the copies leave of the warp's buffers with zeros.
+    ///
+    /// # Safety
+    /// The buffers are the warp's.
+    #[inline(always)]
+    unsafe fn clear_rest(&self, buffers: *mut T) {
+        if self.count > 0 {
+            return;
+        }
+        let mut row = self.row;
+        while row < 2 * STAGES * KEYS {
+            // SAFETY: the caller's buffers.
+            unsafe {
+                let to = buffers.add(row * const { pitch(SIZE) } + self.col);
+                store_shared(to.cast(), u32x4::default());
+            }
+            row += Self::DOWN;
+        }
+    }
+}
+
+/// Copies the first `count` elements from `from` on, and zeros after them, to a vector: asynchronously if the source is aligned.
+///
+/// # Safety
+/// The source has the elements, and starts at a multiple of 16 bytes with `is_aligned`. The vector is as for
+/// [`pipeline`](cuda_std::pipeline#safety-of-the-copies).
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn copy_vector<T: Number>(to: *mut T, from: *const T, count: u32, is_aligned: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        if is_aligned {
+            memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), 2 * count);
+        } else {
+            let mut words = [0u32; 4];
+            let mut i = 0;
+            while i < VECTOR {
+                if (i as u32) < count {
+                    words[i / 2] |= u32::from(*from.add(i).cast::<u16>()) << (16 * (i % 2));
+                }
+                i += 1;
+            }
+            store_shared(to.cast(), u32x4::from(words));
+        }
+    }
+}
+
+/// Starts the copies of the part's queries, with zeros after them and after the ends of rows.
+///
+/// # Safety
+/// All threads of the block call it, and nothing uses the memory before the copies are complete.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn copy_queries<T: Number, const SIZE: usize, const THREADS: usize>(
+    args: &AttentionArgs<T>,
+    part: &Part,
+    to: *mut T,
+    tid: usize,
+) {
+    let mut i = tid;
+    while i < ROWS * SIZE / VECTOR {
+        let (row, col) = (i / (SIZE / VECTOR), i % (SIZE / VECTOR) * VECTOR);
+        let left = args.head_size.saturating_sub(col as u32).min(VECTOR as u32);
+        let (from, count) = if (row as u32) < part.rows && left > 0 {
+            let Row { query, head, batch, .. } = args.row(part.row + row as u32);
+            (args.q.wrapping_add(args.q_strides.row(batch, query, head) + col), left)
+        } else {
+            (args.q, 0)
+        };
+        // SAFETY: the caller's memory, and a row of Q.
+        unsafe { copy_vector(to.add(row * const { pitch(SIZE) } + col), from, count, args.has(ALIGNED)) };
+        i += THREADS;
+    }
+}
+
+/// 16 columns of the queries as an operand.
+///
+/// # Safety
+/// All lanes of the warp call it. The queries are there.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn load_queries<T, const SIZE: usize>(queries: *const T, step: usize, lane: usize) -> [u32; 4] {
+    let at = lane % 16 * const { pitch(SIZE) } + 16 * step + lane / 16 * 8;
+    // SAFETY: the caller's queries.
+    unsafe { ldmatrix(queries.add(at)) }
+}
+
+/// Which keys the rows of a lane see.
+#[derive(Clone, Copy)]
+struct Mask {
+    /// The keys that its two rows see.
+    visible: [u32; 2],
+    /// The keys that all rows see.
+    common: u32,
+    /// The lane's first column of a fragment.
+    col: u32,
+}
+
+impl Mask {
+    #[inline(always)]
+    fn new<T>(args: &AttentionArgs<T>, part: &Part, lane: usize) -> Self {
+        let (row, col) = FragmentC::position(lane as u32, 0);
+        let visible = |row: u32| part.keys.visible(args.row(part.row + row.min(part.rows - 1)).query);
+        Self {
+            visible: [visible(row as u32), visible(row as u32 + 8)],
+            common: part.keys.visible(part.at.query),
+            col: col as u32,
+        }
+    }
+
+    /// Replaces the logits of keys that a row does not see by -inf, of the tile that begins at `first`.
+    #[inline(always)]
+    fn apply(self, x: &mut [f32; 8], first: u32) {
+        if first + KEYS as u32 <= self.common {
+            return;
+        }
+        let mut i = 0;
+        while i < x.len() {
+            let key = first + self.col + (i / 4 * 8 + i % 2) as u32;
+            if key >= self.visible[i / 2 % 2] {
+                x[i] = f32::NEG_INFINITY;
+            }
+            i += 1;
+        }
+    }
+}
+
+/// Adds up what the warps found in a row: writes it, and replaces the warps' maxima by what their results must be multiplied by.
+///
+/// # Safety
+/// One thread calls it for the row, and the others wait.
+#[inline(always)]
+unsafe fn add_totals<T, const WARPS: usize>(
+    args: &AttentionArgs<T>,
+    part: &Part,
+    totals: *mut Total,
+    row: usize,
+    factor: f32,
+) {
+    // SAFETY: the caller's totals, and the row's elements in global memory.
+    unsafe {
+        let mut total = Total { max: f32::NEG_INFINITY, sum: 0.0 };
+        let mut warp = 0;
+        while warp < WARPS {
+            total.max = total.max.max((*totals.add(warp * ROWS + row)).max);
+            warp += 1;
+        }
+        let mut weights = [0.0; WARPS];
+        let mut warp = 0;
+        while warp < WARPS {
+            let of_warp = *totals.add(warp * ROWS + row);
+            weights[warp] = rescale(of_warp.max, total.max, factor);
+            total.sum += weights[warp] * of_warp.sum;
+            warp += 1;
+        }
+        let mut last = 1.0;
+        let index = part.row + row as u32;
+        if args.splits == 1 {
+            let [factor, log] = total.finish(args.scale);
+            last = factor;
+            if !args.log_sum_exp.is_null() {
+                let Row { query, head, batch, .. } = args.row(index);
+                *args.log_sum_exp.add(args.log_index(batch, head, query)) = log;
+            }
+        } else {
+            *args.sums.add(args.total_index(part.split, index)).cast() = f32x2::new(total.max, total.sum);
+        }
+        let mut warp = 0;
+        while warp < WARPS {
+            (*totals.add(warp * ROWS + row)).max = weights[warp] * last;
+            warp += 1;
+        }
+    }
+}
+
+/// Adds up the results of the warps, times their factors, and writes them. A split without keys has none.
+///
+/// # Safety
+/// All threads of the block call it, after what they wait for. The factors and the results are there.
+#[inline(always)]
+unsafe fn store_results<T: Number, const SIZE: usize, const WARPS: usize, const THREADS: usize>(
+    args: &AttentionArgs<T>,
+    part: &Part,
+    factors: *const Total,
+    results: *const f32,
+    tid: usize,
+) {
+    let is_whole = args.splits == 1;
+    if !is_whole && part.first == part.end {
+        return;
+    }
+    let size = args.head_size as usize;
+    let mut i = tid;
+    while i < part.rows as usize * SIZE {
+        let (row, col) = (i / SIZE, i % SIZE);
+        if col < size {
+            let index = part.row + row as u32;
+            // SAFETY: the results of the row, and its elements in global memory, which this thread alone writes.
+            unsafe {
+                let mut sum = 0.0;
+                let mut warp = 0;
+                while warp < WARPS {
+                    let of_warp = warp * 2 * STAGES * KEYS * const { pitch(SIZE) } / 2;
+                    let result = *results.add(of_warp + row * const { pitch(SIZE) } + col);
+                    sum += (*factors.add(warp * ROWS + row)).max * result;
+                    warp += 1;
+                }
+                if is_whole {
+                    let Row { query, head, batch, .. } = args.row(index);
+                    *args.out.add(args.out_strides.row(batch, query, head) + col) = T::from_f32(sum);
+                } else {
+                    *args.sums.add(args.results_index(part.split, index) + col) = sum;
+                }
+            }
+        }
+        i += THREADS;
+    }
+}
