@@ -353,16 +353,16 @@ fn a_timeline_shows_what_each_rung_does() {
         epoch(&mut network);
         let timeline = network.take_timeline().unwrap().unwrap();
         let (steps, launches) = if pipeline == Pipeline::Graph { (48, 1) } else { (8, 8) };
-        let (loads, copies) = match pipeline {
-            Pipeline::Naive => (0, 8),
-            Pipeline::Overlapped => (8, 8),
-            _ => (0, 0),
+        let (loads, copies, fetches) = match pipeline {
+            Pipeline::Naive => (0, 0, 8),
+            Pipeline::Overlapped => (8, 8, 0),
+            _ => (0, 0, 0),
         };
         assert_eq!(timeline.steps, steps, "{pipeline:?}");
-        let Timeline { load, copies: copied, kernels, host, .. } = timeline;
-        let found = [load.len(), copied.len(), kernels.len(), host.len()];
-        assert_eq!(found, [loads, copies, launches, launches], "{pipeline:?}");
-        for lane in [load, copied, kernels, host] {
+        let Timeline { load, copies: copied, fetches: fetched, kernels, host, .. } = timeline;
+        let found = [load.len(), copied.len(), fetched.len(), kernels.len(), host.len()];
+        assert_eq!(found, [loads, copies, fetches, launches, launches], "{pipeline:?}");
+        for lane in [load, copied, fetched, kernels, host] {
             assert!(lane.iter().all(|span| span.start <= span.end), "{pipeline:?}: {lane:?}");
             assert!(lane.windows(2).all(|pair| pair[0].end <= pair[1].start), "{pipeline:?}: {lane:?}");
         }

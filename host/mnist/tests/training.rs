@@ -152,10 +152,10 @@ fn a_timeline_is_drawn_of_every_pipeline() {
             "{svg}"
         );
         // A lane without spans is left out; only `overlapped` decodes and copies in every step.
-        let lanes = if pipeline == "overlapped" {
-            &["load", "copy", "kernels", "host"][..]
-        } else {
-            &["kernels", "host"]
+        let lanes = match pipeline {
+            "overlapped" => &["load", "copy", "kernels", "host"][..],
+            "naive" => &["kernels", "host", "fetch"],
+            _ => &["kernels", "host"],
         };
         for lane in lanes {
             assert!(svg.contains(&format!("\n{lane}\n")), "{pipeline}, {lane}: {svg}");

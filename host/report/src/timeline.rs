@@ -13,8 +13,14 @@ use crate::output_file;
 const WIDTH: u32 = 1200;
 const LANE: u32 = 50;
 const FRAME: u32 = 100;
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(44, 160, 44), RGBColor(214, 95, 14), RGBColor(31, 119, 180), RGBColor(127, 127, 127)];
+/// Of the lanes, in their order; a lane keeps its colour in timelines that lack another lane.
+const COLOURS: [RGBColor; 5] = [
+    RGBColor(44, 160, 44),
+    RGBColor(214, 95, 14),
+    RGBColor(31, 119, 180),
+    RGBColor(127, 127, 127),
+    RGBColor(148, 103, 189),
+];
 /// The share of a lane's height that a span fills.
 const THICKNESS: f64 = 0.6;
 
@@ -48,7 +54,8 @@ pub fn save_timeline(path: &Path, title: &str, lanes: &[Lane]) -> Result<(), Rep
 pub fn render_timeline(title: &str, lanes: &[Lane]) -> Result<String, ReportError> {
     let end = lanes.iter().flat_map(|lane| &lane.spans).map(|span| span.end).max();
     let end = end.ok_or(ReportError::NoSpans)?;
-    let lanes: Vec<&Lane> = lanes.iter().filter(|lane| !lane.spans.is_empty()).collect();
+    let lanes = lanes.iter().zip(COLOURS.into_iter().cycle());
+    let lanes: Vec<(&Lane, RGBColor)> = lanes.filter(|(lane, _)| !lane.spans.is_empty()).collect();
     let mut svg = String::new();
     draw(&mut svg, title, &lanes, round_up(milliseconds(end)))
         .map_err(|error| ReportError::Draw { message: error.to_string() })?;
@@ -66,7 +73,12 @@ fn round_up(x: f64) -> f64 {
     factors.into_iter().map(|factor| factor * power).find(|round| *round >= x).unwrap_or(10.0 * power)
 }
 
-fn draw(svg: &mut String, title: &str, lanes: &[&Lane], end: f64) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(
+    svg: &mut String,
+    title: &str,
+    lanes: &[(&Lane, RGBColor)],
+    end: f64,
+) -> Result<(), Box<dyn std::error::Error>> {
     let size = (WIDTH, FRAME + LANE * lanes.len() as u32);
     let root = SVGBackend::with_string(svg, size).into_drawing_area();
     root.fill(&WHITE)?;
@@ -87,7 +99,7 @@ fn draw(svg: &mut String, title: &str, lanes: &[&Lane], end: f64) -> Result<(), 
         .label_style(("sans-serif", 13))
         .draw()?;
     let pixel = end / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
-    for (i, (lane, colour)) in lanes.iter().zip(COLOURS.iter().cycle()).enumerate() {
+    for (i, (lane, colour)) in lanes.iter().enumerate() {
         let (top, bottom) = (i as f64 + 0.5 - THICKNESS / 2.0, i as f64 + 0.5 + THICKNESS / 2.0);
         let spans = lane.spans.iter().map(|span| {
             // Of what is shorter than a pixel there is a pixel to see.
@@ -156,6 +168,15 @@ mod tests {
     fn a_lane_in_which_nothing_happens_is_left_out() {
         let svg = render_timeline("steps", &[lane("load", &[(0, 10)]), lane("copy", &[])]).unwrap();
         assert!(svg.contains("load") && !svg.contains("copy"), "{svg}");
+    }
+
+    #[test]
+    fn a_lane_keeps_its_colour_where_another_is_left_out() {
+        let colour = |loads: &[(u64, u64)]| {
+            let svg = render_timeline("steps", &[lane("load", loads), lane("copy", &[(0, 10)])]).unwrap();
+            svg.contains("#D65F0E")
+        };
+        assert!(colour(&[(0, 10)]) && colour(&[]));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use plotters::prelude::*;
 
 use super::axis::{Axis, Ruler};
-use super::{CAPTION, Canvas, Drawn, FAINT, Family, GRID, INK, Place, TEXT, dashed, line, text, width_of};
+use super::{
+    CAPTION, Canvas, Drawn, FAINT, Family, GRID, INK, PREDICTED, Place, TEXT, dashed, line, text, width_of,
+};
 
 const HEIGHT: i32 = 24;
 
@@ -81,6 +83,10 @@ impl Bars {
             }
         }
         text(area, &self.axis.label, ((left + right) / 2, bottom + 26), Place::default().centre().top())?;
+        for (_, value) in &self.roofs {
+            let at = x.at(*value);
+            dashed(area, &[(at, top - 4), (at, bottom)], 8.0, 5.0, INK.stroke_width(1))?;
+        }
         for (place, bar) in self.bars.iter().enumerate() {
             let colour = bar.family.main();
             let y = top + place as i32 * HEIGHT;
@@ -95,6 +101,13 @@ impl Bars {
                 let is_across = (end - 4..end + width_of(&bar.words, TEXT) + 10).contains(&at);
                 free = if is_across { at + 2 } else { end };
             }
+            let from = free + 4;
+            let to = from + width_of(&bar.words, TEXT) + 2;
+            // A roof does not cross the figures.
+            if self.roofs.iter().any(|roof| (from..to).contains(&x.at(roof.1))) {
+                let corners = [(from, y + 3), (to, y + HEIGHT - 3)];
+                area.draw(&Rectangle::new(corners, WHITE.filled()))?;
+            }
             text(area, &bar.words, (free + 6, y + HEIGHT / 2), Place::default())?;
         }
         line(area, (left, top), (left, bottom), INK, 1)?;
@@ -103,15 +116,13 @@ impl Bars {
         roofs.sort_by(|a, b| b.1.total_cmp(&a.1));
         for (name, value) in roofs {
             let (at, words) = (x.at(*value), width_of(name, TEXT));
-            dashed(area, &[(at, top - 4), (at, bottom)], 8.0, 5.0, INK.stroke_width(1))?;
             let end = (at + words / 2).min(free_to - 4);
             text(area, name, (end, top - 18), Place::default().right().top())?;
             free_to = end - words;
         }
         if self.bars.iter().any(|bar| bar.predicted.is_some()) {
-            let words = "black stroke: predicted";
-            if free_to > width_of(words, TEXT) + left {
-                text(area, words, (left, top - 18), Place::default().colour(FAINT).top())?;
+            if free_to > width_of(PREDICTED, TEXT) + left {
+                text(area, PREDICTED, (left, top - 18), Place::default().colour(FAINT).top())?;
             }
         }
         Ok(())

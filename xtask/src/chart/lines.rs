@@ -5,7 +5,8 @@ use plotters::prelude::*;
 use super::axis::{Axis, Ruler};
 use super::names::{self, Name};
 use super::{
-    CAPTION, Canvas, Drawn, FAINT, Family, GRID, INK, Place, TEXT, colours, dashed, line, text, width_of,
+    CAPTION, Canvas, Drawn, FAINT, Family, GRID, INK, PREDICTED, Place, TEXT, colours, dashed, line, text,
+    width_of,
 };
 
 /// A diagram of lines.
@@ -34,6 +35,8 @@ pub struct Series {
     pub is_bold: bool,
     /// Whether points are joined: not if what lies between them was skipped on purpose.
     pub is_joined: bool,
+    /// What theory predicts at single points, black strokes that a dotted line joins to what was measured.
+    pub predicted: Vec<(f64, f64)>,
 }
 
 /// A line that was not measured as a contestant.
@@ -60,7 +63,8 @@ pub struct Note {
 
 impl Series {
     pub fn new(name: impl Into<String>, family: Family, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), family, points, is_bold: false, is_joined: true }
+        let (name, predicted) = (name.into(), Vec::new());
+        Self { name, family, points, is_bold: false, is_joined: true, predicted }
     }
 
     pub fn bold(self) -> Self {
@@ -105,13 +109,16 @@ impl Lines {
         let shown: Vec<&Series> = self.series.iter().filter(|series| !series.points.is_empty()).collect();
         let every_name = shown.iter().map(|series| series.name.as_str());
         let right = width as i32 - names::room(every_name.chain(self.guides.iter().map(Guide::name))) as i32;
-        let top = if self.caption.is_empty() { 12 } else { 34 } + if self.marks.is_empty() { 0 } else { 18 };
+        let has_predictions = shown.iter().any(|series| !series.predicted.is_empty());
+        let has_words = !self.marks.is_empty() || has_predictions;
+        let top = if self.caption.is_empty() { 12 } else { 34 } + if has_words { 18 } else { 0 };
         let bottom = height as i32 - 52;
 
         let points = || shown.iter().flat_map(|series| series.points.iter().copied());
         let xs: Vec<f64> = points().map(|point| point.0).collect();
         let guides = self.guides.iter().flat_map(Guide::heights);
-        let ys: Vec<f64> = points().map(|point| point.1).chain(guides).collect();
+        let predicted = shown.iter().flat_map(|series| &series.predicted).map(|point| point.1);
+        let ys: Vec<f64> = points().map(|point| point.1).chain(guides).chain(predicted).collect();
         let y = Ruler::new(self.y.scale, &ys, bottom..top, 0.06, true)?;
         let y_ticks = y.round_ticks(9);
         let widest = y_ticks.iter().map(|&tick| width_of(&(self.y.format)(tick), TEXT)).max().unwrap_or(0);
@@ -140,6 +147,10 @@ impl Lines {
             text(area, &self.caption, (left, 4), Place::default().size(CAPTION).bold().top())?;
         }
         let mut free_from = left;
+        if has_predictions {
+            text(area, PREDICTED, (left + 4, top - 16), Place::default().colour(FAINT).top())?;
+            free_from += width_of(PREDICTED, TEXT) + 8;
+        }
         for mark in self.marks.iter().filter(|mark| x.has(mark.x)) {
             let at = x.at(mark.x);
             dashed(area, &[(at, top), (at, bottom)], 2.0, 3.0, FAINT.stroke_width(1))?;
@@ -172,6 +183,13 @@ impl Lines {
             }
             for &point in &path {
                 area.draw(&Circle::new(point, if series.is_bold { 4 } else { 3 }, colour.filled()))?;
+            }
+            for &(at, value) in &series.predicted {
+                let (at, stroke) = (x.at(at), y.at(value));
+                if let Some(point) = path.iter().find(|point| point.0 == at) {
+                    dashed(area, &[*point, (at, stroke)], 2.0, 3.0, colour.stroke_width(1))?;
+                }
+                area.draw(&Rectangle::new([(at - 7, stroke - 1), (at + 7, stroke + 1)], INK.filled()))?;
             }
             let Some(&end) = path.last() else { continue };
             ends.push(Name { words: series.name.clone(), colour, is_bold: series.is_bold, end });

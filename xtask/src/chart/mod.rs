@@ -4,7 +4,8 @@
 //! - Ticks of x stand at measured values. A value axis is logarithmic if its values span more than one decade.
 //! - Each line has its name at its end, in its colour. Names that would overlap are moved apart.
 //! - Ours are warm colours, peers are cool ones, other machines are grey. No two series share a colour.
-//! - Roofs are dashed black lines and predictions dotted ones, with their names.
+//! - Roofs are dashed black lines. Predictions are dotted lines with their names, or black strokes where one value is
+//!   predicted.
 //! - What was not measured is not drawn.
 //!
 //! A report builds a [`Chart`] of [`Lines`], [`Bars`] and [`Dots`] and calls [`Chart::svg`]. `cargo xtask` commands write
@@ -67,6 +68,9 @@ const SUBTITLE: i32 = 13;
 /// The size of text in panels.
 const TEXT: i32 = 13;
 const CAPTION: i32 = 15;
+
+/// What explains the strokes of predicted values.
+const PREDICTED: &str = "black stroke: predicted";
 
 const INK: RGBColor = RGBColor(30, 30, 30);
 const FAINT: RGBColor = RGBColor(110, 110, 110);

@@ -106,3 +106,14 @@ fn bars_and_dots_leave_out_what_was_not_measured() {
     // One of each contestant is in the key.
     assert_eq!(svg.matches("<circle ").count(), 3);
 }
+
+#[test]
+fn single_predicted_values_are_strokes_that_a_line_explains() {
+    let without = lines();
+    let mut with = lines();
+    with.series[0].predicted = vec![(2048.0, 90.0)];
+    let [without, with] = [without, with].map(|lines| Chart::of("t", "", Panel::Lines(lines)).svg().unwrap());
+    assert!(!without.contains(PREDICTED) && with.contains(PREDICTED));
+    // One for the stroke.
+    assert_eq!(with.matches("<rect ").count(), without.matches("<rect ").count() + 1);
+}

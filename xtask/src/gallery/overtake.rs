@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::chart::{Axis, Chart, Family, Lines, Panel, Scale, Series, binary, number};
-use crate::gallery::entry::Entry;
+use crate::gallery::entry::{Entry, find};
 use crate::gallery::predictions;
 use crate::gallery::report::tables::{header, short_time};
 use crate::gallery::report::{Lesson, NOT_MEASURED};
@@ -22,18 +22,22 @@ pub fn section(lesson: &Lesson<'_>, machine: &str, pages: &Path) -> anyhow::Resu
     if !entries.iter().any(|entry| entry.name.ends_with("GPU")) {
         return Ok(NOT_MEASURED.to_owned());
     }
-    workspace::write(&pages.join("overtake.svg"), &draw(&entries, &lesson.whence)?)?;
+    workspace::write(&pages.join("overtake.svg"), &draw(lesson, &entries)?)?;
     let mut text = predictions::section(&lesson.predictions, &entries, lesson.limits);
     text += "\n![Time over the number of elements](overtake.svg)\n";
     for (function, title) in FUNCTIONS {
         text += &format!("\n{}\n{}", table(&entries, function, title), words(&entries, function));
     }
-    if let Some(entry) = entries.iter().find(|entry| entry.name.ends_with("all cores")) {
-        // After the number of elements.
-        let cpu = entry.problem.split_once(", ").map_or("", |(_, cpu)| cpu);
+    if let Some(cpu) = cpu(&entries) {
         text += &format!("\nThe CPU is {cpu}; the GPU is {machine}.\n");
     }
     Ok(text)
+}
+
+/// The processor and its threads, which a problem names after the number of elements.
+fn cpu<'a>(entries: &[&'a Entry]) -> Option<&'a str> {
+    let entry = entries.iter().find(|entry| entry.name.ends_with("all cores"))?;
+    Some(entry.problem.split_once(", ")?.1)
 }
 
 /// Microseconds.
@@ -89,13 +93,20 @@ fn words(entries: &[&Entry], function: &str) -> String {
     )
 }
 
-fn draw(entries: &[&Entry], whence: &str) -> anyhow::Result<String> {
+fn draw(lesson: &Lesson<'_>, entries: &[&Entry]) -> anyhow::Result<String> {
     let panel = |&(function, title): &(&str, &str)| {
         let sizes = sizes(entries, function);
         let line = |&place: &&str| {
             let points = sizes.iter().filter_map(|&at| Some((at, time(entries, function, place, at)?)));
             let family = if place.starts_with("GPU") { Family::Ours } else { Family::Other };
-            Series::new(place, family, points.collect())
+            let name = format!("{function}, {place}");
+            let of_line = lesson.predictions.iter().filter(|prediction| prediction.rung == name);
+            let predicted = of_line.filter_map(|prediction| {
+                let at = find(entries, &name, prediction.at)?.at;
+                Some((at, prediction.microseconds(entries, lesson.limits)?))
+            });
+            let predicted = predicted.collect();
+            Series { predicted, ..Series::new(place, family, points.collect()) }
         };
         let x = Axis::new("elements").scale(Scale::Log).format(binary);
         let y = Axis::new("time").scale(Scale::Log).format(short_time);
@@ -116,7 +127,9 @@ fn draw(entries: &[&Entry], whence: &str) -> anyhow::Result<String> {
     };
     let timed = FUNCTIONS.iter().filter(|(function, _)| !sizes(entries, function).is_empty());
     let panels = timed.map(panel).collect();
-    Chart { title, subtitle: whence.to_owned(), columns: 2, panels }.svg()
+    let mut subtitle = lesson.whence.clone();
+    subtitle.extend(cpu(entries).map(|cpu| format!("; the CPU is {cpu}")));
+    Chart { title, subtitle, columns: 2, panels }.svg()
 }
 
 #[cfg(test)]

@@ -56,6 +56,12 @@ impl Prediction {
         let entry = find(entries, &self.rung, self.at)?;
         match self.quantity.as_str() {
             "time_over" => Some(self.value * self.other(entries)?.microseconds?),
+            "rate_over" => {
+                let other = self.other.as_ref().and_then(|other| find(entries, other, None))?;
+                // At the other's rate the work of this entry would take that long.
+                let at_its_rate = entry.microseconds? * entry.value()? / other.value()?;
+                (entry.measure != "time").then_some(at_its_rate / self.value)
+            }
             "share_of_copy" => Some(entry.bytes / (1e3 * self.value * limits.copy?)),
             "share_of_peak" => Some(entry.flop / (1e3 * self.value * peak(entry, limits)?)),
             "rate" => {
@@ -232,5 +238,9 @@ mod tests {
         assert_eq!(over.microseconds(&[&a, &b], &LIMITS), Some(15.0));
         assert_eq!(prediction("b", "share_of_copy", 0.5).microseconds(&[&a, &b], &LIMITS), Some(20.0));
         assert_eq!(prediction("b", "cycles", 9.0).microseconds(&[&a, &b], &LIMITS), None);
+        let rate = Prediction { other: Some("b".to_owned()), ..prediction("a", "rate_over", 4.0) };
+        assert_eq!(rate.microseconds(&[&a, &b], &LIMITS), None);
+        let a = Entry::of_test("a", 1.0, Some(2.0));
+        assert_eq!(rate.microseconds(&[&a, &b], &LIMITS), Some(1.25));
     }
 }

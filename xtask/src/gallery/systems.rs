@@ -184,9 +184,7 @@ pub fn index(pages: &Path) -> anyhow::Result<String> {
     let header = ["lesson", "teaches", "kernels"];
     text += &(row(&header.map(str::to_owned)) + &row(&["---"; 3].map(str::to_owned)));
     for lesson in in_order(&there) {
-        let page = pages.join(format!("{lesson}.md"));
-        let page = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
-        let title = page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(lesson);
+        let title = title(pages, lesson)?;
         let teaches = ORDER.iter().find(|(name, _)| name == lesson).map_or("", |(_, teaches)| teaches);
         text += &row(&[format!("[{title}]({lesson}.md)"), teaches.to_owned(), file(pages, lesson)]);
     }
@@ -195,9 +193,10 @@ pub fn index(pages: &Path) -> anyhow::Result<String> {
     for (word, meaning) in GLOSSARY {
         text += &row(&[*word, *meaning].map(str::to_owned));
     }
-    text += "\n## Where the lessons come from\n\nSystems that five documents build or measure, and what shows them here. Not in \
-             the gallery: tensor cores, mixed precision, FlashAttention, texture memory, cooperative groups, TPUs, measured \
-             latencies of the memory hierarchy, and drawings of the hardware.\n";
+    text += "\n## Where the lessons come from\n\nSystems that five documents build or measure, and what shows them here. Tensor \
+             cores and mixed precision are in [the matmul ladder](../matmul-ladder.md), FlashAttention is \
+             `ferrowarp::attention`. Not shown: texture memory, cooperative groups, TPUs, measured latencies of the memory \
+             hierarchy, and drawings of the hardware.\n";
     for Document { title, author, systems } in DOCUMENTS {
         text += &format!("\n### {title} ({author})\n\n");
         let header = ["system", "kernels", "test", "bench", "picture"];
@@ -208,6 +207,31 @@ pub fn index(pages: &Path) -> anyhow::Result<String> {
         }
     }
     Ok(text)
+}
+
+/// The title of a lesson's page.
+fn title(pages: &Path, lesson: &str) -> anyhow::Result<String> {
+    let page = pages.join(format!("{lesson}.md"));
+    let page = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
+    Ok(page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(lesson).to_owned())
+}
+
+/// Where a lesson stands among the others: a line with links to its neighbours and to the glossary.
+pub fn path(pages: &Path, lesson: &str) -> anyhow::Result<String> {
+    let there = lessons(pages)?;
+    let all = in_order(&there);
+    let place =
+        all.iter().position(|name| *name == lesson).with_context(|| format!("no page for {lesson}"))?;
+    let link = |name: &str| anyhow::Ok(format!("[{}]({name}.md)", title(pages, name)?));
+    let mut parts = vec![format!("Lesson {} of {} of [the gallery](README.md)", place + 1, all.len())];
+    if let Some(before) = place.checked_sub(1) {
+        parts.push(format!("before: {}", link(all[before])?));
+    }
+    if let Some(next) = all.get(place + 1) {
+        parts.push(format!("next: {}", link(next)?));
+    }
+    parts.push("[words](README.md#words)".to_owned());
+    Ok(parts.join(" · ") + "\n")
 }
 
 /// The lessons in reading order; those that it does not name come last.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::report::peaks::{self, Check};
 use crate::report::softmax::tables::time;
 use crate::report::softmax::targets::geometric_mean;
-use crate::report::{self, Run, row, stem, times};
+use crate::report::{self, Run, row, stale, stem, times};
 use crate::workspace;
 
 /// The files to merge.
@@ -259,7 +259,7 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
         results.provenance(),
     );
     if !results.changed_since.is_empty() {
-        text += &format!("The sources have changed since: {}.\n\n", results.changed_since.join(", "));
+        text += &format!("{}\n\n", stale::note(&results.changed_since));
     }
     text += "## Summary\n\nThe fastest peer's time over ours.\n\n";
     text += &head(&["", "geometric mean", "least", "at", "problems"], 1);

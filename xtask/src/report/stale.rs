@@ -18,16 +18,40 @@ pub fn changed(root: &Path, commit: &str, paths: &[&str]) -> Option<Vec<String>>
     Some(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// The note on a page about them.
+/// More files than this are not named but counted.
+const MOST_NAMES: usize = 4;
+/// Parts of a path that name a folder of counted files.
+const FOLDER_PARTS: usize = 3;
+
+/// The note on a page about them. The file of results has all names.
 pub fn note(changed: &[String]) -> String {
-    if changed.is_empty() {
-        return String::new();
-    }
-    let names: Vec<String> = changed.iter().map(|path| format!("`{path}`")).collect();
-    format!(
-        "These sources have changed since that commit, so the code of today may be faster or slower: {}.",
+    let shown = |paths: &[&str]| -> String {
+        let names: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
         names.join(", ")
-    )
+    };
+    let paths: Vec<&str> = changed.iter().map(String::as_str).collect();
+    match paths.len() {
+        0 => String::new(),
+        count if count <= MOST_NAMES => format!(
+            "These sources have changed since that commit, so the code of today may be faster or slower: {}.",
+            shown(&paths)
+        ),
+        count => {
+            let end = |path: &str| {
+                let parts =
+                    path.match_indices('/').nth(FOLDER_PARTS - 1).or_else(|| path.rmatch_indices('/').next());
+                parts.map(|(end, _)| end)
+            };
+            let mut folders: Vec<&str> =
+                paths.iter().map(|path| end(path).map_or(".", |end| &path[..end])).collect();
+            folders.sort_unstable();
+            folders.dedup();
+            format!(
+                "{count} sources in {} have changed since that commit, so the code of today may be faster or slower.",
+                shown(&folders)
+            )
+        }
+    }
 }
 
 #[cfg(test)]
@@ -59,6 +83,13 @@ mod tests {
         let found = changed(root, &first, &["a.rs", "b.rs"]);
         assert_eq!(found, Some(vec!["a.rs".to_owned()]));
         assert!(note(&found.unwrap()).contains("since that commit") && note(&[]).is_empty());
+    }
+
+    #[test]
+    fn many_files_are_counted_by_folder() {
+        let paths = ["a/src/x/1.rs", "a/src/x/2.rs", "a/src/x/y/3.rs", "b/src/z/4.rs", "c.rs"];
+        let text = note(&paths.map(str::to_owned));
+        assert!(text.starts_with("5 sources in `.`, `a/src/x`, `b/src/z` have changed since"), "{text}");
     }
 
     #[test]

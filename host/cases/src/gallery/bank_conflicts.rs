@@ -29,15 +29,15 @@ fn predictions() -> Vec<Prediction> {
             .why("Addresses and the loop take the remaining cycles."),
         Prediction::growth("plain", 1.0, 32.0)
             .at(32.0)
-            .from("32 passes for 1")
+            .from("32 wavefronts for 1")
             .elsewhere("32-way conflict, 31 replays", "learning_cuda")
-            .why("All lanes want another word of the same bank, and the bank gives one word per cycle."),
-        Prediction::time_over("padded", "plain", 1.0 / 32.0).at(32.0).from("1 pass for 32").why(
+            .why("Each lane wants a different word of the same bank, and the bank gives one word per cycle."),
+        Prediction::time_over("padded", "plain", 1.0 / 32.0).at(32.0).from("1 wavefront for 32").why(
             "The conflicts are gone. What is left is the arithmetic of the addresses: three times the instructions of `plain`.",
         ),
         Prediction::time_over("swizzled", "plain", 1.0 / 32.0)
             .at(32.0)
-            .from("1 pass for 32")
+            .from("1 wavefront for 32")
             .why("The conflicts are gone. The addresses cost a little more than those of `padded`."),
     ]
 }

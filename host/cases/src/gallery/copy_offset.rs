@@ -33,7 +33,7 @@ fn predictions() -> Vec<Prediction> {
             "The first threads copy what lies before the first whole sector, so every other warp uses its sectors whole.",
         ),
         Prediction::share_of_copy("vec4x4", 1.0).at(1.0).from("16 whole sectors per load").why(
-            "One load of 16 bytes per thread already fills the memory pipe. Four of them only make the last wave of blocks longer.",
+            "One load of 16 bytes per thread already fills the memory pipe. Four of them may only make the last wave of blocks longer.",
         ),
         Prediction::growth("stride", 1.0, 8.0)
             .at(8.0)

@@ -47,7 +47,7 @@ const CONVERT: f64 = 4.0;
 
 /// Why the parsers are slower than their instructions say.
 const SLOWER: &str = "The core runs at about 2.9 GHz (`core_scalar` of the page on peaks, four operations per cycle), not at 4. \
-                      Pages that are touched for the first time and mispredicted branches take the rest.";
+                      The first touch of the output's pages and mispredicted branches probably take the rest.";
 
 fn predictions() -> Vec<Prediction> {
     vec![

@@ -40,7 +40,7 @@ fn predictions() -> Vec<Prediction> {
         ),
         Prediction::growth("trips_by_warp", 1.0, 1.0).at(4.0).from("the average of all loops").why(
             "With four branches every fourth warp has the longest loop, and the four schedulers take warps by their number. One \
-             scheduler may so get all the long loops. That does not explain why two branches cost nothing.",
+             scheduler may get all the long loops that way. That does not explain why two branches cost nothing.",
         ),
     ]
 }

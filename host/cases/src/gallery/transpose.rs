@@ -29,7 +29,7 @@ fn predictions() -> Vec<Prediction> {
              memory writes the sector more than once.",
         ),
         Prediction::rate("tile", 8.0 * 32.0 / 33.0 * h200::MULTIPROCESSORS * h200::CLOCK)
-            .from("33 passes of shared memory for 256 bytes")
+            .from("33 wavefronts of shared memory for 256 bytes")
             .why("Barriers keep shared memory from being busy all the time."),
         Prediction::share_of_copy("padded", 1.0)
             .from("8 bytes per element")

@@ -13,8 +13,10 @@ pub struct Timeline {
     pub steps: usize,
     /// The host decodes a batch.
     pub load: Vec<Range<Duration>>,
-    /// A batch is copied to the device, or results from it.
+    /// A batch is copied to the device.
     pub copies: Vec<Range<Duration>>,
+    /// The host waits for the results of a step and copies them.
+    pub fetches: Vec<Range<Duration>>,
     /// The device runs the kernels of a step, or of those that are queued by one call.
     pub kernels: Vec<Range<Duration>>,
     /// The host queues a step, or several by one call.
@@ -119,12 +121,11 @@ impl Recorder {
                 |[start, end]: &[Event; 2]| Ok(start.elapsed_since(origin)?..end.elapsed_since(origin)?);
             events.iter().map(since).collect()
         };
-        let mut copies = of_device(&self.copies)?;
-        copies.extend(of_host(&self.fetches));
         Ok(Some(Timeline {
             steps: self.steps,
             load: of_host(&self.load),
-            copies,
+            copies: of_device(&self.copies)?,
+            fetches: of_host(&self.fetches),
             kernels: of_device(&self.kernels)?,
             host: of_host(&self.host),
         }))

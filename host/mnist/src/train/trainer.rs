@@ -164,7 +164,7 @@ impl<'a> Trainer<'a> {
     fn draw_timeline(&mut self) -> Result<(), TrainError> {
         let timeline = self.network.take_timeline()?;
         let (Some(path), Some(timeline)) = (&self.config.timeline, timeline) else { return Ok(()) };
-        let Timeline { steps, load, copies, kernels, host } = timeline;
+        let Timeline { steps, load, copies, fetches, kernels, host } = timeline;
         let title = format!(
             "pipeline {}, precision {}, the first {steps} steps of epoch {} on {}",
             self.network.pipeline().name(),
@@ -172,7 +172,8 @@ impl<'a> Trainer<'a> {
             self.epoch,
             self.device.name()
         );
-        let lanes = [("load", load), ("copy", copies), ("kernels", kernels), ("host", host)];
+        let lanes =
+            [("load", load), ("copy", copies), ("kernels", kernels), ("host", host), ("fetch", fetches)];
         let lanes = lanes.map(|(name, spans)| Lane { name: name.to_owned(), spans });
         Ok(save_timeline(path, &title, &lanes)?)
     }

@@ -155,8 +155,11 @@ fn label(entry: &Entry, value: Value) -> String {
         }
         (Value::Measure, "bytes") if entry.lesson == "bank_conflicts" => "GB/s from shared memory".to_owned(),
         (Value::Measure, "bytes") if entry.lesson == "csv" => "GB/s of the text".to_owned(),
+        (Value::Measure, "bytes") if entry.lesson == "transfers" => "GB/s of the copy".to_owned(),
+        (Value::Measure, "bytes") if entry.lesson == "overlap" => "GB/s, up and down together".to_owned(),
         (Value::Measure, "bytes") => "useful GB/s".to_owned(),
         (Value::Measure, "flops") => "GFLOP/s".to_owned(),
+        (_, "time") => "microseconds per launch".to_owned(),
         _ => "microseconds".to_owned(),
     }
 }
@@ -231,10 +234,13 @@ fn lines(lesson: &Lesson<'_>, shown: impl Fn(&Entry) -> bool) -> Lines {
     let mut guides: Vec<Guide> = Vec::new();
     for entry in shown.iter().filter(|entry| entry.name != "link") {
         let Some(value) = entry.value() else { continue };
-        match series.iter_mut().find(|series| series.name == entry.name) {
-            Some(series) => series.points.push((entry.at, value)),
-            None => series.push(Series::new(entry.name.clone(), family(entry), vec![(entry.at, value)])),
-        }
+        let place = series.iter().position(|series| series.name == entry.name).unwrap_or_else(|| {
+            series.push(Series::new(entry.name.clone(), family(entry), Vec::new()));
+            series.len() - 1
+        });
+        series[place].points.push((entry.at, value));
+        let predicted = predicted_time(lesson, entry).and_then(|time| entry.value_of(time));
+        series[place].predicted.extend(predicted.map(|predicted| (entry.at, predicted)));
     }
     let link = shown.iter().find(|entry| entry.name == "link").and_then(|entry| entry.value());
     guides.extend(link.map(|rate| Guide::Roof("link".to_owned(), rate)));

@@ -137,7 +137,8 @@ impl Gallery {
     fn new(theory: Theory, results: Option<&Results>, folder: &Path) -> Self {
         let (ours, peers) = results.map_or((&[][..], &[][..]), |results| (&results.ours, &results.peers));
         let mut entries = theory.with_times(ours);
-        entries.extend(peers.iter().cloned());
+        let peers: Vec<Entry> = peers.iter().map(|peer| with_its_function(peer, &entries)).collect();
+        entries.extend(peers);
         let machine = results.map_or_else(String::new, |results| results.machine.clone());
         let softmax = softmax::Results::read(&folder.join("softmax.json")).ok();
         let softmax = softmax.filter(|softmax| softmax.machine == machine);
@@ -186,6 +187,16 @@ impl Gallery {
     }
 }
 
+/// The peer in the place of the function that it computes, for the lesson that has two: its name has that of the function.
+fn with_its_function(peer: &Entry, ours: &[Entry]) -> Entry {
+    let is_its = |entry: &&Entry| {
+        let function = entry.name.rsplit_once('_').map(|(function, _)| function);
+        entry.lesson == "fusion" && function.is_some_and(|function| peer.name.contains(function))
+    };
+    let found = ours.iter().find(is_its).filter(|_| peer.lesson == "fusion");
+    Entry { at: found.map_or(peer.at, |entry| entry.at), ..peer.clone() }
+}
+
 /// A longer table is folded.
 const MOST_ROWS: usize = 22;
 
@@ -207,6 +218,7 @@ fn write_page(
         text = with_section(&file, &text, section, words)?;
         Ok(())
     };
+    put("path", &systems::path(pages, name)?)?;
     if let ("roofline", Some(roofline)) = (name, roofline) {
         let (counts, results) = roofline.sections(pages)?;
         put("counts", &counts)?;
@@ -273,4 +285,19 @@ fn results(lesson: &Lesson<'_>, pages: &Path) -> anyhow::Result<String> {
         table => table,
     };
     Ok(format!("{picture}{table}{told}\nMeasured on: {}.\n{note}", lesson.whence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_compared_with_the_rungs_of_its_function() {
+        let of =
+            |name: &str, at| Entry { lesson: "fusion".to_owned(), ..Entry::of_test(name, at, Some(1.0)) };
+        let ours = [of("sin_cos_parts", 0.0), of("gelu_parts", 1.0), of("gelu_fused", 1.0)];
+        assert_eq!(with_its_function(&of("torch eager, gelu", 0.0), &ours).at, 1.0);
+        assert_eq!(with_its_function(&of("torch eager, sin_cos", 0.0), &ours).at, 0.0);
+        assert_eq!(with_its_function(&Entry::of_test("torch gelu", 7.0, None), &ours).at, 7.0);
+    }
 }

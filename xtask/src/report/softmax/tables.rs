@@ -131,11 +131,7 @@ pub fn full(results: &Results) -> String {
 /// Which peers are not in the run.
 fn missing(results: &Results) -> String {
     let missing = results.missing();
-    if missing.is_empty() {
-        String::new()
-    } else {
-        format!(" Not in this run, missing: {}.", missing.join(", "))
-    }
+    if missing.is_empty() { String::new() } else { format!(" Not in this run: {}.", missing.join(", ")) }
 }
 
 fn table(contests: &[&Contest<'_>]) -> String {

@@ -94,9 +94,7 @@ fn documents_hold_figures_charts_and_what_is_missed() {
     let row = "| 4096x4096 | f32 | 40.0 us | 3355 | 90.0 % | 2.25 x | 0.97 x |\n";
     assert!(short.contains(row), "{short}");
     assert!(
-        short.contains(
-            "Not in this run, missing: Triton (left out: too wide), QuACK, FlashInfer. Geometric means"
-        ),
+        short.contains("Not in this run: Triton (left out: too wide), QuACK, FlashInfer. Geometric means"),
         "{short}"
     );
     assert!(short.contains("| softmax | f32 | 2.25 x (1) | 0.97 x (1) |\n"), "{short}");
@@ -112,7 +110,7 @@ fn documents_hold_figures_charts_and_what_is_missed() {
         "| cross_entropy | >= 1.000 | yes: 1 of 1, the least 3.000 | not measured |\n",
         "QuACK's time over ours, geometric mean\n\n| operation | wanted | f32 | bf16 |\n| --- | ---: | --- | --- |\n| softmax | >= 1.050 | not measured |",
         "- softmax f32 4096x4096: 0.975 the best peer's time over ours, at every shape\n",
-        "missing: Triton (left out: too wide), QuACK, FlashInfer.\n",
+        "Not in this run: Triton (left out: too wide), QuACK, FlashInfer.\n",
         "| 4096x4096 | bf16 | softmax | 20.0 us | 3355 | 80.0 % | copy_x4 | none |",
     ] {
         assert!(full.contains(part), "{part} is missing in {full}");
@@ -148,7 +146,7 @@ fn a_run_without_peers_is_reported_too() {
     let contests = results.contests();
     assert!(contests[0].best_peer().is_none());
     let short = tables::section(&results, &[]);
-    assert!(short.contains("missing: PyTorch, torch.compile, Triton, QuACK, FlashInfer."), "{short}");
+    assert!(short.contains("Not in this run: PyTorch, torch.compile, Triton, QuACK, FlashInfer."), "{short}");
     assert!(short.contains("| 4096x256 | f32 | 4.0 us | 2097 |  |\n"), "{short}");
     assert!(chart::widths(&results).unwrap().contains("k1_naive"));
 }
@@ -167,7 +165,10 @@ fn a_peer_that_is_not_installed_is_named_with_the_reason() {
     results.write(&path).unwrap();
     assert_eq!(Results::read(&path).unwrap(), results);
     let full = tables::full(&results);
-    assert!(full.contains("missing: torch.compile, Triton, QuACK (No module), FlashInfer.\n"), "{full}");
+    assert!(
+        full.contains("Not in this run: torch.compile, Triton, QuACK (No module), FlashInfer.\n"),
+        "{full}"
+    );
 }
 
 #[test]

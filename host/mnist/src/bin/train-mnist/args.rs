@@ -125,7 +125,7 @@ pub struct Args {
     plot: Option<PathBuf>,
 
     /// Draw a timeline of the first 64 steps of the second epoch (of the only one if there is one): decoding, copies,
-    /// kernels, and the host queueing them
+    /// kernels, and the host queueing them and fetching results
     #[arg(long, value_name = "FILE.svg")]
     timeline: Option<PathBuf>,
 
