@@ -35,6 +35,8 @@ pub use cuda_std::half::{bf16, f16};
 
 #[cfg(feature = "attention")]
 pub mod attention;
+#[cfg(feature = "collective")]
+pub mod collective;
 pub mod device;
 #[cfg(feature = "matmul")]
 pub mod matmul;

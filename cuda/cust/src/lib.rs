@@ -42,6 +42,7 @@ pub mod function;
 mod load;
 pub mod memory;
 pub mod module;
+pub mod nccl;
 pub mod prelude;
 pub mod stream;
 pub mod sys;

@@ -100,7 +100,8 @@ pub(crate) fn functions() -> Option<&'static Functions> {
 fn load_once() -> &'static Result<Loaded, LoadError> {
     static LOADED: OnceLock<Result<Loaded, LoadError>> = OnceLock::new();
     LOADED.get_or_init(|| {
-        let (path, library) = open()?;
+        let (path, library) = open_first(LIBRARY_VARIABLE, LIBRARIES)
+            .map_err(|NotLoaded { library, loader }| LoadError::Library { library, loader })?;
         let functions = Functions::of(&library);
         // The functions lie in the library, so it is never unloaded.
         std::mem::forget(library);
@@ -112,30 +113,39 @@ fn load_once() -> &'static Result<Loaded, LoadError> {
     })
 }
 
-/// The first library that loads; the error is the first one's, which names the usual place.
-fn open() -> Result<(PathBuf, Library), LoadError> {
-    let asked = std::env::var_os(LIBRARY_VARIABLE).filter(|value| !value.is_empty());
+/// Why no library was loaded.
+pub(crate) struct NotLoaded {
+    /// The library that was asked for.
+    pub library: String,
+    /// The loader's text.
+    pub loader: String,
+}
+
+/// The library that `variable` names, else the first of `libraries` that loads. The error is the first one's, which names
+/// the usual place.
+pub(crate) fn open_first(variable: &str, libraries: &[&str]) -> Result<(PathBuf, Library), NotLoaded> {
+    let asked = std::env::var_os(variable).filter(|value| !value.is_empty());
     let candidates: Vec<OsString> = match asked {
         Some(path) => vec![path],
-        None => LIBRARIES.iter().map(OsString::from).collect(),
+        None => libraries.iter().map(OsString::from).collect(),
     };
     let mut first_error = None;
     for candidate in candidates {
         // The loader would wait for the writer of a pipe.
         let path = Path::new(&candidate);
         if path.parent() != Some(Path::new("")) && path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            first_error.get_or_insert_with(|| LoadError::Library {
+            first_error.get_or_insert_with(|| NotLoaded {
                 library: path.display().to_string(),
                 loader: "it is not a regular file".to_owned(),
             });
             continue;
         }
-        // SAFETY: loading runs the library's initialisers; it is the system's driver or the library that the
-        // user named in its place.
+        // SAFETY: loading runs the library's initialisers; it is the system's library or the one that the user named in
+        // its place.
         match unsafe { Library::new(&candidate) } {
             Ok(library) => return Ok((candidate.into(), library)),
             Err(error) => {
-                first_error.get_or_insert_with(|| LoadError::Library {
+                first_error.get_or_insert_with(|| NotLoaded {
                     library: candidate.to_string_lossy().into_owned(),
                     loader: loader_text(&error),
                 });

@@ -245,7 +245,7 @@ impl<'a, T: Pod> BufferView<'a, T> {
         Self { device, pointer, len, borrow: PhantomData }
     }
 
-    pub(super) fn first_byte(&self) -> *mut u8 {
+    pub(crate) fn first_byte(&self) -> *mut u8 {
         self.pointer.as_ptr().cast()
     }
 
@@ -295,7 +295,7 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         Self { device, pointer, len, borrow: PhantomData }
     }
 
-    pub(super) fn first_byte(&self) -> *mut u8 {
+    pub(crate) fn first_byte(&self) -> *mut u8 {
         self.pointer.as_ptr().cast()
     }
 

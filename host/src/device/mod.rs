@@ -26,7 +26,7 @@ mod profile;
 mod ptx_header;
 mod race;
 mod stack;
-mod stream;
+pub(crate) mod stream;
 mod tensor_map;
 mod testing;
 mod timing;

@@ -1,5 +1,8 @@
 //! Streams of a device, and the events that order them.
 
+#[cfg(feature = "collective")]
+pub(crate) mod foreign;
+
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};

@@ -160,6 +160,32 @@ impl CudaDevice {
         self.check(status.ok(), || format!("copying {bytes} bytes from {}", self.name))
     }
 
+    /// The driver's handle of the stream, in a context that is current.
+    #[cfg(feature = "collective")]
+    pub fn raw_stream(&self, lane: &Lane) -> Result<sys::CUstream, DeviceError> {
+        self.enter()?;
+        Ok(self.stream_of(lane).as_inner())
+    }
+
+    /// Queues a copy between two parts of the device's memory.
+    ///
+    /// # Safety
+    /// Both are valid on the device for `bytes` bytes and do not overlap, until the copy has ended. Until then no other
+    /// code writes them, or reads `to`.
+    #[cfg(feature = "collective")]
+    pub unsafe fn copy_within(
+        &self,
+        stream: sys::CUstream,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        let (to, from) = (address_of(to), address_of(from.cast_mut()));
+        // SAFETY: the caller's memory and stream.
+        let status = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream) };
+        self.check(status.ok(), || format!("copying {bytes} bytes within the memory of {}", self.name))
+    }
+
     /// Page-locked memory of `bytes` zero bytes, at least one.
     pub fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
         /// `CU_MEMHOSTALLOC_DEVICEMAP`.

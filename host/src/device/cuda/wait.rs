@@ -110,7 +110,7 @@ impl CudaDevice {
     }
 
     /// Makes the context current, unless the device has failed.
-    pub(super) fn enter(&self) -> Result<(), DeviceError> {
+    pub fn enter(&self) -> Result<(), DeviceError> {
         if let Some(first) = &self.state().fault {
             return Err(self.faulted(first));
         }

@@ -1,0 +1,158 @@
+//! The types of `nccl.h`.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::fmt;
+
+use super::OLDEST;
+
+/// A version of NCCL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NcclVersion(pub(super) c_int);
+
+impl fmt::Display for NcclVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Up to 2.8 a minor version had one digit less.
+        let (major, minor) = if self.0 < 10000 {
+            (self.0 / 1000, self.0 / 100 % 10)
+        } else {
+            (self.0 / 10000, self.0 / 100 % 100)
+        };
+        write!(f, "{major}.{minor}.{}", self.0 % 100)
+    }
+}
+
+/// What a function of NCCL answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+#[must_use]
+pub struct ncclResult_t(pub c_int);
+
+impl ncclResult_t {
+    /// The call succeeded.
+    pub const SUCCESS: Self = Self(0);
+    /// A call of CUDA failed.
+    pub const UNHANDLED_CUDA_ERROR: Self = Self(1);
+    /// A call of the operating system failed.
+    pub const SYSTEM_ERROR: Self = Self(2);
+    /// NCCL found a fault of its own.
+    pub const INTERNAL_ERROR: Self = Self(3);
+    /// An argument is wrong.
+    pub const INVALID_ARGUMENT: Self = Self(4);
+    /// The call is not allowed now, or the ranks disagree.
+    pub const INVALID_USAGE: Self = Self(5);
+    /// Another rank ended, or the network failed.
+    pub const REMOTE_ERROR: Self = Self(6);
+    /// A non-blocking communicator still works on it.
+    pub const IN_PROGRESS: Self = Self(7);
+}
+
+impl fmt::Display for ncclResult_t {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            Self::SUCCESS => "ncclSuccess",
+            Self::UNHANDLED_CUDA_ERROR => "ncclUnhandledCudaError",
+            Self::SYSTEM_ERROR => "ncclSystemError",
+            Self::INTERNAL_ERROR => "ncclInternalError",
+            Self::INVALID_ARGUMENT => "ncclInvalidArgument",
+            Self::INVALID_USAGE => "ncclInvalidUsage",
+            Self::REMOTE_ERROR => "ncclRemoteError",
+            Self::IN_PROGRESS => "ncclInProgress",
+            Self(_) => "an unknown NCCL error",
+        };
+        write!(f, "{name} ({})", self.0)
+    }
+}
+
+/// The type of an element: a number of `ncclDataType_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct ncclDataType_t(pub c_int);
+
+impl ncclDataType_t {
+    /// Bytes.
+    pub const UINT8: Self = Self(1);
+    /// `u32`.
+    pub const UINT32: Self = Self(3);
+    /// `u64`.
+    pub const UINT64: Self = Self(5);
+    /// `f16`.
+    pub const FLOAT16: Self = Self(6);
+    /// `f32`.
+    pub const FLOAT32: Self = Self(7);
+    /// `bf16`.
+    pub const BFLOAT16: Self = Self(9);
+}
+
+/// How elements of ranks are combined: a number of `ncclRedOp_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct ncclRedOp_t(pub c_int);
+
+impl ncclRedOp_t {
+    /// The sum.
+    pub const SUM: Self = Self(0);
+    /// The largest.
+    pub const MAX: Self = Self(2);
+    /// The smallest.
+    pub const MIN: Self = Self(3);
+    /// The sum divided by the number of ranks.
+    pub const AVG: Self = Self(4);
+}
+
+/// What names a communicator that is being created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ncclUniqueId {
+    /// Opaque bytes, which one rank asks NCCL for and sends to the others.
+    pub internal: [u8; 128],
+}
+
+/// What a [`ncclComm_t`] points to.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ncclComm {
+    _opaque: [u8; 0],
+}
+
+/// A communicator's handle.
+pub type ncclComm_t = *mut ncclComm;
+
+/// The configuration of a communicator as of NCCL 2.18. Later versions give their own fields the default.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ncclConfig_t {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    blocking: c_int,
+    cga_cluster_size: c_int,
+    min_ctas: c_int,
+    max_ctas: c_int,
+    net_name: *const c_char,
+    split_share: c_int,
+}
+
+impl ncclConfig_t {
+    /// The default, except that no call waits for other ranks.
+    pub fn non_blocking() -> Self {
+        const UNDEFINED: c_int = c_int::MIN;
+        Self {
+            size: size_of::<Self>(),
+            magic: 0xcafe_beef,
+            version: OLDEST.0.unsigned_abs(),
+            blocking: 0,
+            cga_cluster_size: UNDEFINED,
+            min_ctas: UNDEFINED,
+            max_ctas: UNDEFINED,
+            net_name: std::ptr::null(),
+            split_share: UNDEFINED,
+        }
+    }
+}
+
+// The layout of nccl.h where pointers have 64 bits.
+const _: () = assert!(
+    size_of::<ncclConfig_t>() == 48
+        && std::mem::offset_of!(ncclConfig_t, net_name) == 32
+        && size_of::<ncclUniqueId>() == 128
+);

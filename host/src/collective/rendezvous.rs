@@ -1,0 +1,325 @@
+//! How the ranks find each other: rank 0 listens, the others connect and get the name of NCCL's communicator. The
+//! connections then stay open, for [`super::watch`].
+//!
+//! A rank sends its [hello](hello), 16 bytes. Once all ranks have, rank 0 answers each with a byte, the length of the rest,
+//! and the rest: the name, or after a failure a text.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::error::ranks;
+use super::{CollectiveError, World};
+
+/// The first bytes of a hello, with the version of the protocol.
+const MAGIC: &[u8; 8] = b"ferroW-1";
+
+/// Bytes of NCCL's name of a communicator.
+const NAME_BYTES: usize = 128;
+
+/// How long a rank pauses between two looks at its connections.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How much longer than rank 0 the others wait for its answer, which says who is missing.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A connection to another rank.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub rank: u32,
+    pub stream: TcpStream,
+}
+
+/// What a rank knows after the ranks have met.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    /// Rank 0's connections to all others, or another rank's to rank 0.
+    pub peers: Vec<Peer>,
+    /// What rank 0 gave to all.
+    pub name: [u8; NAME_BYTES],
+}
+
+/// Waits until all ranks have connected. `name` is rank 0's.
+pub(super) fn meet(world: &World, name: [u8; NAME_BYTES]) -> Result<Meeting, CollectiveError> {
+    let deadline = Instant::now() + world.join_limit();
+    let met = match world.rank() {
+        0 => listen(world, deadline).and_then(|peers| welcome(peers, name)),
+        _ => connect(world, deadline),
+    };
+    met.map_err(|reason| {
+        let (host, port) = world.address();
+        let (rank, size) = (world.rank(), world.size());
+        CollectiveError::Join { rank, size, address: format!("{host}:{port}"), reason }
+    })
+}
+
+fn hello(world: &World) -> [u8; 16] {
+    let mut hello = [0; 16];
+    hello[..8].copy_from_slice(MAGIC);
+    hello[8..12].copy_from_slice(&world.rank().to_le_bytes());
+    hello[12..].copy_from_slice(&world.size().to_le_bytes());
+    hello
+}
+
+/// The rank and the number of ranks of a hello; none from a stranger.
+fn parse_hello(hello: [u8; 16]) -> Option<(u32, u32)> {
+    let number = |at: usize| u32::from_le_bytes(hello[at..at + 4].try_into().unwrap_or_default());
+    hello.starts_with(MAGIC).then(|| (number(8), number(12)))
+}
+
+/// A connection that has not sent all of its hello.
+struct Arrival {
+    stream: TcpStream,
+    hello: [u8; 16],
+    len: usize,
+}
+
+impl Arrival {
+    /// Reads what has come. True once the hello is complete or the connection is closed.
+    fn has_ended(&mut self) -> bool {
+        while self.len < self.hello.len() {
+            match self.stream.read(&mut self.hello[self.len..]) {
+                Ok(0) => return true,
+                Ok(bytes) => self.len += bytes,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}
+
+/// Rank 0's part: the connections of all other ranks, by rank.
+fn listen(world: &World, deadline: Instant) -> Result<Vec<Peer>, String> {
+    let (size, (host, port)) = (world.size(), world.address());
+    let in_use = |error: io::Error| {
+        format!(
+            "listening there failed: {error}; set MASTER_PORT or FERROWARP_COLLECTIVE_PORT to another port, the same for all \
+             ranks"
+        )
+    };
+    let listener = TcpListener::bind(bind_address(host, port)).map_err(in_use)?;
+    listener.set_nonblocking(true).map_err(in_use)?;
+    let mut joined: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    loop {
+        while let Ok((stream, _)) = listener.accept() {
+            if stream.set_nonblocking(true).is_ok() {
+                arrivals.push(Arrival { stream, hello: [0; 16], len: 0 });
+            }
+        }
+        let mut refusal = None;
+        let mut at = 0;
+        while at < arrivals.len() {
+            if !arrivals[at].has_ended() {
+                at += 1;
+                continue;
+            }
+            let Arrival { mut stream, hello, .. } = arrivals.swap_remove(at);
+            let Some((rank, their_size)) = parse_hello(hello) else { continue };
+            let seat = joined.get_mut(rank as usize).filter(|_| rank > 0);
+            let reason = match seat {
+                _ if their_size != size => format!(
+                    "rank {rank} belongs to a world of {their_size} ranks and rank 0 to one of {size}; give all ranks the \
+                     same number, and two jobs on one machine different ports (MASTER_PORT)"
+                ),
+                Some(seat) if seat.is_none() => {
+                    *seat = Some(stream);
+                    continue;
+                }
+                _ => format!(
+                    "two processes have rank {rank}; give each process its own rank, and two jobs on one machine different \
+                     ports (MASTER_PORT)"
+                ),
+            };
+            // A rank that has gone needs no answer.
+            let _ = answer(&mut stream, 1, reason.as_bytes());
+            refusal = Some(reason);
+        }
+        let missing: Vec<u32> =
+            (1..size).zip(&joined[1..]).filter(|(_, seat)| seat.is_none()).map(|(rank, _)| rank).collect();
+        if refusal.is_none() && missing.is_empty() {
+            let peers =
+                (0..size).zip(joined).filter_map(|(rank, stream)| Some(Peer { rank, stream: stream? }));
+            return Ok(peers.collect());
+        }
+        if refusal.is_none() && Instant::now() >= deadline {
+            refusal = Some(format!(
+                "{} of {size} did not connect within {:?}; see the errors of the missing ranks, or set \
+                 FERROWARP_JOIN_SECONDS to wait longer",
+                ranks(&missing),
+                world.join_limit()
+            ));
+        }
+        if let Some(reason) = refusal {
+            for mut stream in joined.into_iter().flatten() {
+                let _ = answer(&mut stream, 1, reason.as_bytes());
+            }
+            return Err(reason);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Rank 0 listens on the loopback device alone where that is its address.
+fn bind_address(host: &str, port: u16) -> SocketAddr {
+    let resolved = (host, port).to_socket_addrs().ok();
+    let loopback = resolved.and_then(|mut addresses| addresses.find(|address| address.ip().is_loopback()));
+    loopback.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
+}
+
+fn answer(stream: &mut TcpStream, status: u8, text: &[u8]) -> io::Result<()> {
+    let len = u16::try_from(text.len()).map_err(io::Error::other)?;
+    // The answer is smaller than any socket's buffer, so this does not wait.
+    stream.write_all(&[&[status][..], &len.to_le_bytes(), text].concat())
+}
+
+fn welcome(mut peers: Vec<Peer>, name: [u8; NAME_BYTES]) -> Result<Meeting, String> {
+    for Peer { rank, stream } in &mut peers {
+        answer(stream, 0, &name)
+            .and_then(|()| stream.set_nodelay(true))
+            .map_err(|error| format!("rank {rank} has closed its connection: {error}; see its error"))?;
+    }
+    Ok(Meeting { peers, name })
+}
+
+/// Another rank's part: its connection to rank 0, and rank 0's answer.
+fn connect(world: &World, deadline: Instant) -> Result<Meeting, String> {
+    let (host, port) = world.address();
+    let mut stream = loop {
+        match try_connect(host, port, deadline) {
+            Ok(stream) => break stream,
+            Err(error) if Instant::now() >= deadline => {
+                return Err(format!(
+                    "rank 0 did not listen there within {:?}: {error}; see the error of rank 0, or set MASTER_ADDR and \
+                     MASTER_PORT to where it runs",
+                    world.join_limit()
+                ));
+            }
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let mut join = || {
+        stream.set_nodelay(true)?;
+        stream.write_all(&hello(world))?;
+        let patience = deadline.saturating_duration_since(Instant::now()) + GRACE;
+        stream.set_read_timeout(Some(patience))?;
+        let mut head = [0; 3];
+        stream.read_exact(&mut head)?;
+        let mut text = vec![0; usize::from(u16::from_le_bytes([head[1], head[2]]))];
+        stream.read_exact(&mut text)?;
+        stream.set_nonblocking(true)?;
+        Ok((head[0], text))
+    };
+    let (status, text) = join().map_err(|error: io::Error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            "rank 0 did not answer; see the error of rank 0".to_owned()
+        }
+        _ => format!("rank 0 closed the connection: {error}; see the error of rank 0"),
+    })?;
+    if status != 0 {
+        return Err(String::from_utf8_lossy(&text).into_owned());
+    }
+    let name = text.try_into().map_err(|_| "what listens there is not rank 0; set MASTER_PORT".to_owned())?;
+    Ok(Meeting { peers: vec![Peer { rank: 0, stream }], name })
+}
+
+fn try_connect(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+    let mut failure = io::Error::other("the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        let left = deadline.saturating_duration_since(Instant::now()).max(PAUSE);
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world(rank: u32, size: u32, port: u16, limit: Duration) -> World {
+        World::new(rank, size, rank, "127.0.0.1", port).unwrap().with_join_limit(limit)
+    }
+
+    /// A port that was free a moment ago.
+    fn free_port() -> u16 {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    }
+
+    /// The results of these ranks, each in a thread.
+    fn meet_all(worlds: Vec<World>) -> Vec<Result<Meeting, CollectiveError>> {
+        let threads: Vec<_> = worlds
+            .into_iter()
+            .map(|world| thread::spawn(move || meet(&world, [7 - world.rank() as u8; NAME_BYTES])))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    }
+
+    #[test]
+    fn all_ranks_get_the_name_of_rank_0() {
+        let port = free_port();
+        let limit = Duration::from_secs(30);
+        let met = meet_all((0..4).rev().map(|rank| world(rank, 4, port, limit)).collect());
+        assert!(met.iter().all(|meeting| meeting.as_ref().is_ok_and(|meeting| meeting.name == [7; 128])));
+        let peers: Vec<u32> = met[3].as_ref().unwrap().peers.iter().map(|peer| peer.rank).collect();
+        assert_eq!(peers, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_missing_rank_is_named_by_all_others() {
+        let port = free_port();
+        let limit = Duration::from_millis(500);
+        let start = Instant::now();
+        let met = meet_all(vec![world(0, 4, port, limit), world(2, 4, port, limit)]);
+        for (result, rank) in met.into_iter().zip([0, 2]) {
+            let error = result.unwrap_err().to_string();
+            let expected = format!(
+                "joining the world at 127.0.0.1:{port} failed on rank {rank} of 4: ranks 1 and 3 of 4 did not connect within \
+                 500ms; see the errors of the missing ranks"
+            );
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_missing_rank_0_is_named() {
+        let error = meet(&world(1, 2, free_port(), Duration::from_millis(200)), [0; 128]).unwrap_err();
+        assert!(error.to_string().contains("rank 0 did not listen there within 200ms"), "{error}");
+    }
+
+    #[test]
+    fn two_processes_of_one_rank_and_other_worlds_are_refused() {
+        let limit = Duration::from_secs(30);
+        for (other, expected) in [
+            (world(1, 3, 0, limit), "two processes have rank 1"),
+            (world(1, 2, 0, limit), "rank 1 belongs to a world of 2 ranks and rank 0 to one of 3"),
+        ] {
+            let port = free_port();
+            let other = World::new(1, other.size(), 1, "127.0.0.1", port).unwrap();
+            let met = meet_all(vec![world(0, 3, port, limit), world(1, 3, port, limit), other]);
+            let error = met[0].as_ref().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn strangers_are_not_counted() {
+        let port = free_port();
+        let limit = Duration::from_secs(30);
+        let zero = thread::spawn(move || meet(&world(0, 2, port, limit), [1; 128]));
+        let mut stranger = loop {
+            match TcpStream::connect(("127.0.0.1", port)) {
+                Ok(stream) => break stream,
+                Err(_) => thread::sleep(PAUSE),
+            }
+        };
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        assert_eq!(meet(&world(1, 2, port, limit), [0; 128]).unwrap().name, [1; 128]);
+        assert!(zero.join().unwrap().is_ok());
+    }
+}

@@ -1,0 +1,123 @@
+//! Work that another library queues on a stream: collective operations of NCCL.
+
+use cust::sys::CUstream;
+
+use super::super::order::{Admission, Touch};
+use super::super::race::StreamWork;
+use super::super::{Backend, Device, DeviceError, Stream};
+
+/// Memory of a device that such work reads or writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// What messages call it.
+    pub argument: &'static str,
+    /// The first byte.
+    pub first: *mut u8,
+    /// How many bytes there are.
+    pub bytes: usize,
+    /// Whether they are written.
+    pub is_write: bool,
+}
+
+/// What happened to the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queued {
+    /// It is queued, or on the CPU has ended.
+    Now,
+    /// It is part of a recording.
+    Recorded,
+}
+
+/// Where foreign work goes.
+pub(crate) enum Queue {
+    /// A GPU's stream, in a context that is current.
+    Cuda(CUstream),
+    /// The calling thread, at once.
+    Host,
+}
+
+impl Device {
+    /// Whether both are handles to one device.
+    pub(crate) fn is_same_as(&self, other: &Device) -> bool {
+        std::sync::Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Makes the GPU's context the calling thread's, for a library that looks for it there.
+    pub(crate) fn make_current(&self) -> Result<(), DeviceError> {
+        match &self.inner.backend {
+            Backend::Cpu(_) => Ok(()),
+            Backend::Cuda(cuda) => cuda.enter(),
+        }
+    }
+}
+
+impl Stream {
+    /// Lets `queue` queue work that touches this memory, where it does not race with another stream's work. On a CPU the
+    /// work runs in `queue`, which is not called in a recording.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unordered`], [`DeviceError::NotRecordable`], what `queue` answers, or the device failed.
+    pub(crate) fn queue_foreign<E: From<DeviceError>>(
+        &self,
+        operation: &'static str,
+        accesses: impl Iterator<Item = Access>,
+        queue: impl FnOnce(Queue) -> Result<(), E>,
+    ) -> Result<Queued, E> {
+        let device = self.device();
+        let order = &device.inner.order;
+        let admission = if order.is_plain() {
+            Admission::Run(None)
+        } else {
+            if order.is_outside_of_recording(self.number()) {
+                let action = "a collective operation on a stream that waits for no event of the recording";
+                order.spoil(action);
+                return Err(DeviceError::NotRecordable { device: device.name(), action }.into());
+            }
+            let touches: Vec<Touch> = accesses
+                .filter(|access| access.bytes > 0)
+                .map(|access| Touch {
+                    argument: access.argument,
+                    bytes: access.first.addr()..access.first.addr().saturating_add(access.bytes),
+                    is_write: access.is_write,
+                    work: StreamWork::Collective(operation),
+                })
+                .collect();
+            order.admit(self.number(), None, &touches).map_err(DeviceError::Unordered)?
+        };
+        let is_recorded = matches!(admission, Admission::Record);
+        let queued = match &device.inner.backend {
+            Backend::Cpu(_) if is_recorded => Ok(()),
+            Backend::Cpu(_) => queue(Queue::Host),
+            Backend::Cuda(cuda) => {
+                cuda.raw_stream(self.lane()).map_err(E::from).and_then(|raw| queue(Queue::Cuda(raw)))
+            }
+        };
+        if queued.is_err() {
+            order.cancel(&admission);
+        }
+        queued.map(|()| if is_recorded { Queued::Recorded } else { Queued::Now })
+    }
+
+    /// Copies between two parts of the device's memory, on the queue that [`Self::queue_foreign`] gave.
+    ///
+    /// # Safety
+    /// Both are valid for that many bytes of the device's memory and do not overlap, until the copy has ended. Until then
+    /// no other code writes them, or reads `to`.
+    pub(crate) unsafe fn copy_foreign(
+        &self,
+        queue: &Queue,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        match (&self.device().inner.backend, queue) {
+            // SAFETY: the caller's memory.
+            (Backend::Cuda(cuda), Queue::Cuda(raw)) => unsafe { cuda.copy_within(*raw, to, from, bytes) },
+            _ => {
+                // SAFETY: as above; on the CPU it is the host's.
+                unsafe { to.copy_from_nonoverlapping(from, bytes) };
+                Ok(())
+            }
+        }
+    }
+}
