@@ -3,11 +3,12 @@
 //! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
 //! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
-//! [`matmul`] multiplies matrices on tensor cores, [`attention`] computes attention, and [`norm`] RMSNorm and LayerNorm.
+//! [`matmul`] multiplies matrices on tensor cores, [`attention`] computes attention, [`norm`] RMSNorm and LayerNorm, and [`axis`] sums,
+//! cumulative sums and transposes.
 //! [`gallery`] has a lesson of GPU programming a file.
 //!
-//! Each part is a feature, all on by default: `softmax`, `matmul`, `attention` and `norm` have the operations, `lessons`
-//! also the softmax ladder, the gallery and the copies, `mlp` the training step.
+//! Each part is a feature, all on by default: `softmax`, `matmul`, `attention`, `norm` and `axis` have the operations,
+//! `lessons` also the softmax ladder, the gallery and the copies, `mlp` the training step.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -19,6 +20,7 @@
 #![cfg_attr(
     not(all(
         feature = "attention",
+        feature = "axis",
         feature = "lessons",
         feature = "matmul",
         feature = "mlp",
@@ -32,6 +34,9 @@
 
 #[cfg(feature = "attention")]
 pub mod attention;
+
+#[cfg(feature = "axis")]
+pub mod axis;
 
 #[cfg(feature = "lessons")]
 pub mod copy;
@@ -57,6 +62,7 @@ pub mod softmax;
 #[cfg(all(
     not(target_arch = "nvptx64"),
     feature = "attention",
+    feature = "axis",
     feature = "lessons",
     feature = "matmul",
     feature = "mlp",
@@ -66,6 +72,7 @@ mod table;
 #[cfg(all(
     not(target_arch = "nvptx64"),
     feature = "attention",
+    feature = "axis",
     feature = "lessons",
     feature = "matmul",
     feature = "mlp",

@@ -6,7 +6,7 @@ use crate::mlp::{
     activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd, short,
 };
 use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, sample, serial, top_k};
-use crate::{attention, copy, gallery, matmul, norm};
+use crate::{attention, axis, copy, gallery, matmul, norm};
 
 /// Every kernel of this crate.
 pub const KERNELS: &[&KernelMeta] = ALL.kernels.split_at(ALL.len).0;
@@ -55,6 +55,11 @@ const ALL: List = {
     let mut i = 0;
     while i < norm::KERNELS.len() {
         all = all.with(norm::KERNELS[i]);
+        i += 1;
+    }
+    let mut i = 0;
+    while i < axis::KERNELS.len() {
+        all = all.with(axis::KERNELS[i]);
         i += 1;
     }
     all.with(forward_kernels::softmax::KERNELS)

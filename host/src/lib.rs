@@ -1,5 +1,5 @@
 //! Runs kernels written in Rust on a GPU and on the CPU: devices, buffers, typed launches, matrix multiplication,
-//! attention, norms, and fused softmax operations.
+//! attention, norms, fused softmax operations, and sums along an axis.
 //!
 //! A kernel is launched the same way on either device:
 //!
@@ -35,6 +35,8 @@ pub use cuda_std::half::{bf16, f16};
 
 #[cfg(feature = "attention")]
 pub mod attention;
+#[cfg(feature = "axis")]
+pub mod axis;
 #[cfg(feature = "collective")]
 pub mod collective;
 pub mod device;

@@ -8,7 +8,7 @@ use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, assert_right, attention, emulated, gallery, matmul, norm, small};
+use ferrowarp_cases::{Case, Scope, assert_right, attention, axis, emulated, gallery, matmul, norm, small};
 use gpu_kernels::mlp::batch;
 
 /// Assesses every kernel of the network on every problem.
@@ -101,13 +101,15 @@ fn every_kernel_is_assessed() {
             cases.extend(matmul::cases(setting));
             cases.extend(attention::cases(setting));
             cases.extend(norm::cases(setting));
+            cases.extend(axis::cases(setting));
             cases.extend(gallery::cases(scope, limits));
         }
         let assessed: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
         let there =
             gpu_kernels::KERNELS.iter().filter(|kernel| limits.runs(kernel)).map(|kernel| kernel.name);
         // Miri runs few kernels with large tiles or blocks: it would take minutes for each.
-        let is_slow = |name: &str| ["matmul_", "attention_", "norm_"].iter().any(|of| name.starts_with(of));
+        let is_slow =
+            |name: &str| ["matmul_", "attention_", "norm_", "axis_"].iter().any(|of| name.starts_with(of));
         let is_left_out = |name: &&str| scope == Scope::Tiny && is_slow(name) && !assessed.contains(name);
         let there: BTreeSet<&str> = there.filter(|name| !is_left_out(name)).collect();
         let differ: Vec<_> = assessed.symmetric_difference(&there).collect();

@@ -5,6 +5,7 @@
 //! the sanitizers.
 
 pub mod attention;
+pub mod axis;
 mod case;
 pub mod compare;
 #[cfg(feature = "emulator")]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cuda_std::launch::Limits;
 
 use crate::attention;
+use crate::axis;
 use crate::gallery;
 use crate::layer::{self, Problem};
 use crate::matmul;
@@ -49,6 +50,7 @@ pub fn all(scope: Scope) -> Vec<Case> {
         .chain(matmul::cases(&Setting::new(scope)))
         .chain(attention::cases(&Setting::new(scope)))
         .chain(norm::cases(&Setting::new(scope)))
+        .chain(axis::cases(&Setting::new(scope)))
         .chain(gallery::cases(scope, &limits))
         .collect()
 }

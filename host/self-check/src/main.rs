@@ -16,7 +16,7 @@ use clap::Parser;
 use cuda_std::simt::parse_seed;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, attention, gallery, layer, matmul, norm};
+use ferrowarp_cases::{Case, Scope, attention, axis, gallery, layer, matmul, norm};
 use ferrowarp_report::{OutputError, pool, print_line};
 
 /// Runs every kernel on a device and checks its results.
@@ -180,6 +180,7 @@ fn cases(arguments: &Arguments, device: &Device) -> Vec<(Case, Assess)> {
     others.extend(matmul::cases(&of_tiles));
     others.extend(attention::cases(&of_tiles));
     others.extend(norm::cases(&of_tiles));
+    others.extend(axis::cases(&of_tiles));
     // What takes a GPU microseconds for wide rows and clusters takes the CPU minutes.
     let twice: Assess = |case, device| Ok(case.assess_twice(device)?.1);
     let of_layers = of_layers.into_iter().map(|case| (case, Case::assess_with_cpu as Assess));

@@ -29,7 +29,7 @@ mod error;
 mod forward;
 
 use bytemuck::Pod;
-use cuda_std::launch::{PtrMutArg, RawBuffer};
+use cuda_std::launch::RawBuffer;
 use gpu_kernels::norm::NormKernels;
 
 pub use backward::{NormBackward, Workspace};
@@ -38,7 +38,8 @@ pub use forward::Norm;
 
 pub use crate::softmax::{Matrix, MatrixMut};
 
-use crate::device::{BufferView, BufferViewMut, Device};
+use crate::device::{BufferView, Device};
+use crate::softmax::{is_aligned, written};
 
 /// `f32`, `f16` or `bf16`.
 ///
@@ -104,20 +105,4 @@ fn check_matrix(
 /// The elements of a view as a launch takes them; null for none.
 fn read<T: Pod>(view: Option<BufferView<'_, T>>) -> RawBuffer<T> {
     view.map_or(RawBuffer::NULL, RawBuffer::read)
-}
-
-/// The elements of a view as a launch takes them; null for none.
-fn written<T: Pod>(view: &mut Option<BufferViewMut<'_, T>>) -> RawBuffer<T> {
-    view.as_mut().map_or(RawBuffer::NULL, |view| {
-        let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
-        RawBuffer { pointer: PtrMutArg::<T>::as_raw_mut_ptr(view), bytes, residence }
-    })
-}
-
-/// Whether a row is a whole number of vectors of 16 bytes, and all these start at multiples of 16 bytes: rows with that stride,
-/// or a vector of elements.
-fn is_aligned<T>(cols: usize, buffers: &[(RawBuffer<T>, usize)]) -> bool {
-    let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
-    let starts = |buffer: &RawBuffer<T>| buffer.pointer.addr().is_multiple_of(16);
-    is_multiple(cols) && buffers.iter().all(|(buffer, stride)| starts(buffer) && is_multiple(*stride))
 }

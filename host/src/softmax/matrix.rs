@@ -156,6 +156,30 @@ macro_rules! extents {
 
 extents! { Matrix, MatrixMut }
 
+/// The elements of a view as a launch takes them; null for none.
+#[cfg(any(feature = "axis", feature = "norm"))]
+pub(crate) fn written<T: Pod>(view: &mut Option<BufferViewMut<'_, T>>) -> RawBuffer<T> {
+    view.as_mut().map_or(RawBuffer::NULL, |view| {
+        let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
+        RawBuffer { pointer: PtrMutArg::<T>::as_raw_mut_ptr(view), bytes, residence }
+    })
+}
+
+/// Whether a row is a whole number of vectors of 16 bytes, and all these start at multiples of 16 bytes: rows with that stride,
+/// or a vector of elements.
+#[cfg(any(feature = "axis", feature = "norm"))]
+pub(crate) fn is_aligned<T>(cols: usize, buffers: &[(RawBuffer<T>, usize)]) -> bool {
+    (cols * size_of::<T>()).is_multiple_of(16) && starts_aligned(buffers)
+}
+
+/// Whether all rows with that stride start at multiples of 16 bytes.
+#[cfg(any(feature = "axis", feature = "norm"))]
+pub(crate) fn starts_aligned<T>(buffers: &[(RawBuffer<T>, usize)]) -> bool {
+    buffers.iter().all(|(buffer, stride)| {
+        buffer.pointer.addr().is_multiple_of(16) && (stride * size_of::<T>()).is_multiple_of(16)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::Layout;

@@ -68,7 +68,11 @@ pub use backward::{softmax_backward, softmax_backward_in_place};
 pub use cross_entropy::{CrossEntropy, Targets};
 pub use error::SoftmaxError;
 pub use kernel_choice::{DeviceProfile, KernelChoice};
+#[cfg(feature = "axis")]
+pub(crate) use matrix::starts_aligned;
 pub use matrix::{Matrix, MatrixMut};
+#[cfg(any(feature = "axis", feature = "norm"))]
+pub(crate) use matrix::{is_aligned, written};
 pub use operations::{OPERATIONS, Operation};
 pub use options::Options;
 pub use plan::Plan;

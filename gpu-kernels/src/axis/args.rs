@@ -1,0 +1,141 @@
+//! What the kernels are launched with. Strides are in elements.
+
+use cuda_std::KernelArgs;
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
+
+/// A flag: the elements are added. Without it the result is their maximum.
+pub const SUM: u32 = 1;
+/// A flag: every row of every matrix starts at a multiple of 16 bytes, and a row is a whole number of vectors of 16 bytes.
+pub const ALIGNED: u32 = 2;
+
+/// The arguments of the kernels that reduce parts of rows or columns.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct ReduceArgs<T> {
+    /// `[outputs]`, written; or null. There is one part.
+    pub out: *mut T,
+    /// `[parts, outputs]`, written; or null.
+    pub full: *mut f32,
+    /// `[rows, cols]`.
+    pub inp: *const T,
+    /// From a row of `inp` to the next.
+    pub stride: u64,
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub cols: u32,
+    /// The elements of a row or column that a part has. The last part may have fewer.
+    pub chunk: u32,
+    /// The logarithm of the threads that share a row, or of the vectors that a block has side by side.
+    pub log_threads: u32,
+    /// What elements are multiplied by before their maximum is taken: -1 for a minimum.
+    pub sign: f32,
+    /// What the result is multiplied by.
+    pub scale: f32,
+    /// [`SUM`], [`ALIGNED`].
+    pub flags: u32,
+}
+
+/// [`ReduceArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type ReduceLaunch<T> = ReduceArgsHost<RawBuffer<T>, RawBuffer<f32>, RawBuffer<T>>;
+
+/// The arguments of the kernel that combines parts.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct FinishArgs<T> {
+    /// `[outputs]`, written; or null.
+    pub out: *mut T,
+    /// `[outputs]`, written; or null.
+    pub full: *mut f32,
+    /// `[parts, outputs]`.
+    pub parts: *const f32,
+    /// Number of parts.
+    pub count: u32,
+    /// Results.
+    pub outputs: u32,
+    /// What a result is multiplied by.
+    pub scale: f32,
+    /// [`SUM`].
+    pub flags: u32,
+}
+
+/// [`FinishArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type FinishLaunch<T> = FinishArgsHost<RawBuffer<T>, RawBuffer<f32>, RawBuffer<f32>>;
+
+/// The arguments of the cumulative sums.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct ScanArgs<T> {
+    /// `[rows, cols]`, written.
+    pub out: *mut T,
+    /// `[rows, cols]`.
+    pub inp: *const T,
+    /// `[rows, tiles, 4]`: the sums of the tiles, zeros before the launch; or null for rows of one tile.
+    pub sums: *mut u32,
+    /// From a row of `out` to the next.
+    pub out_stride: u64,
+    /// From a row of `inp` to the next.
+    pub inp_stride: u64,
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub cols: u32,
+    /// Tiles of a row.
+    pub tiles: u32,
+    /// The logarithm of the warps that share a row of one tile.
+    pub log_warps: u32,
+    /// [`ALIGNED`].
+    pub flags: u32,
+}
+
+/// [`ScanArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type ScanLaunch<T> = ScanArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u32>>;
+
+/// The arguments of the transpose.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct TransposeArgs<T> {
+    /// `[cols, rows]`, written.
+    pub out: *mut T,
+    /// `[rows, cols]`.
+    pub inp: *const T,
+    /// From a row of `out` to the next.
+    pub out_stride: u64,
+    /// From a row of `inp` to the next.
+    pub inp_stride: u64,
+    /// Rows of `inp`.
+    pub rows: u32,
+    /// Columns of `inp`.
+    pub cols: u32,
+    /// [`ALIGNED`], of both matrices' rows.
+    pub flags: u32,
+}
+
+/// [`TransposeArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type TransposeLaunch<T> = TransposeArgsHost<RawBuffer<T>, RawBuffer<T>>;
+
+impl<T> ReduceArgs<T> {
+    #[inline(always)]
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+impl<T> ScanArgs<T> {
+    #[inline(always)]
+    pub(super) fn is_aligned(&self) -> bool {
+        self.flags & ALIGNED != 0
+    }
+}
+
+impl<T> TransposeArgs<T> {
+    #[inline(always)]
+    pub(super) fn is_aligned(&self) -> bool {
+        self.flags & ALIGNED != 0
+    }
+}

@@ -1,0 +1,17 @@
+//! Operations along an axis of a matrix: sums, maxima and minima of rows or columns, cumulative sums of rows, and the transpose.
+//!
+//! [`rows`] and [`columns`] reduce a part of a row or column each; [`finish`] combines the parts. [`scan`] has the cumulative sums of
+//! rows, [`mod@transpose`] the transpose. Kernels named `_serial` are for a CPU, whose blocks have one thread.
+
+pub mod args;
+pub mod columns;
+pub mod finish;
+mod fold;
+#[cfg(not(target_arch = "nvptx64"))]
+mod kernels;
+pub mod rows;
+pub mod scan;
+pub mod transpose;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use kernels::{AxisKernels, Blocks, KERNELS, ReduceShape, ScanShape, TransposeKernels, TransposeShape};

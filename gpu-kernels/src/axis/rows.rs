@@ -1,0 +1,142 @@
+//! Sums and maxima of rows, or of parts of rows that are long.
+//!
+//! 1 to 256 threads share a row, as the launch says. Loads are 16 bytes wherever a row starts: the elements before the first
+//! multiple of 16 bytes and after the last one are read one by one. A thread has four loads in flight.
+//@ ptx(axis_rows_f32, axis_rows_f16, axis_rows_bf16): ld.global.nc.v4 >= 8, bar.sync == 1, .local == 0
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::hint::opaque;
+use cuda_std::mem::u32x4;
+use cuda_std::warp::warp_shuffle_xor;
+use cuda_std::{kernel, shared_array, thread};
+
+use super::args::{ReduceArgs, SUM};
+use super::fold::{combine, combine_all, load, neutral, write};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::kernels::ReduceShape;
+use crate::element::{Element, VECTOR_ALIGN};
+
+/// Loads of a thread that are in flight at the same time.
+pub(super) const IN_FLIGHT: usize = 4;
+
+/// The sum or the maximum of each part of each row.
+///
+/// `1 << log_threads` threads share a row. Launched on blocks of `BLOCK` threads: enough for the rows along x, and along y the parts of
+/// `chunk` columns, all of which start in the row.
+///
+/// # Safety
+/// The launch is as said, and no more threads share a row than a block has. The pointers are valid for what their shapes and strides
+/// say; no other code uses what is written, and no code writes `inp`.
+#[kernel(
+    max_threads = BLOCK,
+    args,
+    facts: ReduceShape = ReduceShape { block: BLOCK as u32, vector: N as u32 },
+    instances(
+        axis_rows_f32 = <f32, 4, 256>;
+        axis_rows_f16 = <f16, 8, 256>;
+        axis_rows_bf16 = <bf16, 8, 256>;
+        axis_rows_f32_serial = <f32, 4, 1>, cpu_only = true;
+        axis_rows_f16_serial = <f16, 8, 1>, cpu_only = true;
+        axis_rows_bf16_serial = <bf16, 8, 1>, cpu_only = true;
+    ),
+)]
+pub unsafe fn axis_rows<T, const N: usize, const BLOCK: usize>(args: ReduceArgs<T>)
+where
+    T: Element<N>,
+{
+    let shared = shared_array![f32; 32];
+    let (tid, threads) = (thread::thread_idx_x() as usize, 1 << args.log_threads);
+    let lane = tid & (threads - 1);
+    let row = thread::block_idx_x() as usize * (BLOCK >> args.log_threads) + (tid >> args.log_threads);
+    let part = thread::block_idx_y() as usize;
+    let first = part * args.chunk as usize;
+    // The threads of a row that is not there come to the shuffles and barriers of the others.
+    let is_there = row < args.rows as usize;
+    let (start, len) = if is_there {
+        (row * args.stride as usize + first, (args.chunk as usize).min(args.cols as usize - first))
+    } else {
+        (0, 0)
+    };
+    let is_sum = args.has(SUM);
+    // SAFETY: the kernel's contract. All threads of the block come to the exchanges.
+    unsafe {
+        let inp = args.inp.add(start);
+        let mut all = if is_sum {
+            accumulate::<T, N, true>(inp, len, [lane, threads], args.sign)
+        } else {
+            accumulate::<T, N, false>(inp, len, [lane, threads], args.sign)
+        };
+        let mut distance = 1;
+        while distance < threads && distance < 32 {
+            let (other, _) = warp_shuffle_xor(u32::MAX, all, distance as u32, 32);
+            all = combine(is_sum, all, other);
+            distance *= 2;
+        }
+        if threads > 32 {
+            if tid.is_multiple_of(32) {
+                *shared.add(tid / 32) = all;
+            }
+            thread::sync_threads_aligned();
+            let warps = threads / 32;
+            let of_row = shared.add((tid >> args.log_threads) * warps);
+            all = *of_row;
+            for warp in 1..warps {
+                all = combine(is_sum, all, *of_row.add(warp));
+            }
+        }
+        if is_there && lane == 0 {
+            write(args.out, args.full, part * args.rows as usize + row, all * args.scale);
+        }
+    }
+}
+
+/// The thread's share of a row of `len` elements.
+///
+/// # Safety
+/// `row` has that many elements, which no code writes.
+#[inline(always)]
+unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
+    row: *const T,
+    len: usize,
+    [lane, threads]: [usize; 2],
+    sign: f32,
+) -> f32 {
+    let term = |x: f32| if IS_SUM { x } else { sign * x };
+    let mut all = [neutral(IS_SUM); N];
+    let take = |all: &mut [f32; N], vector: u32x4| {
+        let x = T::unpack(vector);
+        for j in 0..N {
+            all[j] = combine(IS_SUM, all[j], term(x[j]));
+        }
+    };
+    let before = (row.addr().wrapping_neg() % VECTOR_ALIGN / size_of::<T>()).min(len);
+    let (vectors, after) = ((len - before) / N, (len - before) % N);
+    // SAFETY: elements of the row. The vectors begin at a multiple of 16 bytes.
+    unsafe {
+        for i in (lane..before).step_by(threads) {
+            all[0] = combine(IS_SUM, all[0], term((*row.add(i)).to_f32()));
+        }
+        let aligned = row.add(before);
+        for i in (lane..after).step_by(threads) {
+            all[0] = combine(IS_SUM, all[0], term((*aligned.add(N * vectors + i)).to_f32()));
+        }
+        let mut v = lane;
+        while v + (IN_FLIGHT - 1) * threads < vectors {
+            let loaded: [u32x4; IN_FLIGHT] =
+                core::array::from_fn(|i| load(aligned.add(N * (v + i * threads))));
+            loaded.into_iter().for_each(|vector| take(&mut all, vector));
+            v = opaque(v + IN_FLIGHT * threads);
+        }
+        // Fewer are left than are in flight at once.
+        let is_there = |i: usize| v + i * threads < vectors;
+        let loaded: [u32x4; IN_FLIGHT - 1] = core::array::from_fn(|i| {
+            if is_there(i) { load(aligned.add(N * (v + i * threads))) } else { u32x4::splat(0) }
+        });
+        for i in 0..IN_FLIGHT - 1 {
+            if is_there(i) {
+                take(&mut all, loaded[i]);
+            }
+        }
+    }
+    combine_all(IS_SUM, all)
+}

@@ -1,0 +1,275 @@
+//! Sums, maxima, cumulative sums and transposes: every kernel in every type.
+
+mod problems;
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use bytemuck::Pod;
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::KernelMeta;
+use cuda_std::testing::Element;
+use ferrowarp::axis::{
+    CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, ScanBy, Transpose, Workspace, choices,
+};
+use ferrowarp::device::Device;
+use gpu_kernels::axis::{Blocks, TransposeKernels as _};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use crate::case::wide;
+use crate::compare::{Bound, Outputs};
+use crate::reference::{Number, Sum};
+use crate::softmax::Setting;
+use crate::{Case, Scope};
+use problems::{Problem, REDUCTIONS, SCANS, TRANSPOSES, Values};
+
+/// A byte that no kernel writes: what lies between and after the rows.
+const UNTOUCHED: u8 = 0x5b;
+/// Elements after an output.
+const GUARD: usize = 8;
+
+/// Every case of the setting.
+pub fn cases(setting: &Setting) -> Vec<Case> {
+    let mut cases = of_type::<f32>(setting);
+    cases.extend(of_type::<f16>(setting));
+    cases.extend(of_type::<bf16>(setting));
+    cases
+}
+
+/// A problem's matrix in a type.
+struct Operand<T> {
+    problem: Problem,
+    inp: Vec<T>,
+}
+
+impl<T: Number + Real> Operand<T> {
+    fn new(problem: &Problem) -> Self {
+        let Problem { shape: [rows, cols], gap, start, values, is_of_rows, .. } = *problem;
+        let mut rng = StdRng::seed_from_u64((rows * 31 + cols) as u64);
+        let mut element = |i: usize| {
+            let (row, col) = (i / (cols + gap), i % (cols + gap));
+            let x = rng.random_range(-1.0f32..1.0);
+            let (line, along) = if is_of_rows { (row, col) } else { (col, row) };
+            match values {
+                Values::Ordinary => x,
+                Values::Offset => 100.0 + x,
+                Values::Cancelling if along.is_multiple_of(2) => 1000.0,
+                Values::Cancelling => -1000.0 + x,
+                Values::Special => match (line, along) {
+                    (0, 4) => f32::NAN,
+                    (1, 3) | (2, 1) => f32::INFINITY,
+                    (2, 6) => f32::NEG_INFINITY,
+                    _ => x,
+                },
+            }
+        };
+        let matrix = (0..rows * (cols + gap)).map(|i| T::nearest(element(i)));
+        let inp = core::iter::repeat_n(T::nearest(0.0), start).chain(matrix).collect();
+        Self { problem: *problem, inp }
+    }
+
+    /// The number at a row and a column.
+    fn at(&self, row: usize, col: usize) -> f64 {
+        let Problem { shape: [_, cols], gap, start, .. } = self.problem;
+        self.inp[start + row * (cols + gap) + col].value().into()
+    }
+
+    /// Runs `on` with the matrix.
+    fn with<R>(&self, device: &Device, on: impl FnOnce(Matrix<'_, T>) -> Result<R>) -> Result<R> {
+        let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
+        let inp = device.upload(&self.inp)?;
+        on(Matrix::new(inp.view(start..)?, rows, cols)?.with_stride(cols + gap)?)
+    }
+
+    fn reduce<O: Output<T> + Element>(&self, device: &Device, blocks: Blocks) -> Result<Outputs> {
+        let Problem { shape: [rows, cols], operation, is_of_rows, .. } = self.problem;
+        let len = if is_of_rows { rows } else { cols };
+        let mut out = device.upload(&untouched::<O>(len + GUARD))?;
+        self.with(device, |inp| {
+            let view = out.view_mut(..len)?;
+            let reduce = if is_of_rows {
+                Reduce::rows(operation, view, inp)
+            } else {
+                Reduce::columns(operation, view, inp)
+            };
+            Ok(reduce.run_by(device, &mut Workspace::default(), blocks)?)
+        })?;
+        Ok(vec![("out", inside(&out.to_vec()?, [1, len], len + GUARD)?)])
+    }
+
+    fn expected_reduce(&self) -> Vec<Bound> {
+        let Problem { shape: [rows, cols], operation, is_of_rows, is_full, .. } = self.problem;
+        let (outputs, len) = if is_of_rows { (rows, cols) } else { (cols, rows) };
+        let result = |output: usize| {
+            let all = (0..len).map(|i| if is_of_rows { self.at(output, i) } else { self.at(i, output) });
+            let larger = |a: f64, b: f64| if a > b || a.is_nan() { a } else { b };
+            match operation {
+                Operation::Max => Bound::exact(all.fold(f64::NEG_INFINITY, larger)),
+                Operation::Min => Bound::exact(-all.map(|x| -x).fold(f64::NEG_INFINITY, larger)),
+                Operation::Sum | Operation::Mean => {
+                    let sum = all.fold(Sum::default(), Sum::and);
+                    let by = if operation == Operation::Mean { 1.0 / len as f64 } else { 1.0 };
+                    let sum = Sum { value: sum.value * by, magnitude: sum.magnitude * by };
+                    rounded::<T>(sum.within(64.0 + len as f64), is_full)
+                }
+            }
+        };
+        (0..outputs).map(result).collect()
+    }
+
+    fn scan(&self, device: &Device, by: ScanBy) -> Result<Outputs> {
+        let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
+        let mut out = device.upload(&untouched::<T>(self.inp.len() + GUARD))?;
+        self.with(device, |inp| {
+            let to = MatrixMut::new(out.view_mut(start..)?, rows, cols)?.with_stride(cols + gap)?;
+            Ok(CumulativeSum::new(to, inp).run_by(device, &mut Workspace::default(), by)?)
+        })?;
+        Ok(vec![("out", inside(&out.to_vec()?[start..], [rows, cols], cols + gap)?)])
+    }
+
+    fn expected_scan(&self) -> Vec<Bound> {
+        let [rows, cols] = self.problem.shape;
+        let of_row = |row: usize| {
+            (0..cols).scan(Sum::default(), move |sum, col| {
+                *sum = sum.and(self.at(row, col));
+                // A thread adds up to 256 elements, and then one sum for at least as many.
+                let roundings = 64.0 + (col.min(256) + col / 256) as f64;
+                Some(rounded::<T>(sum.within(roundings), false))
+            })
+        };
+        (0..rows).flat_map(of_row).collect()
+    }
+
+    fn transpose(&self, device: &Device, blocks: Blocks) -> Result<Outputs> {
+        let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
+        let mut out = device.upload(&untouched::<T>(start + cols * (rows + gap) + GUARD))?;
+        self.with(device, |inp| {
+            let to = MatrixMut::new(out.view_mut(start..)?, cols, rows)?.with_stride(rows + gap)?;
+            Ok(Transpose::new(to, inp).run_by(device, blocks)?)
+        })?;
+        Ok(vec![("out", inside(&out.to_vec()?[start..], [cols, rows], rows + gap)?)])
+    }
+
+    fn expected_transpose(&self) -> Vec<Bound> {
+        let [rows, cols] = self.problem.shape;
+        (0..cols).flat_map(|col| (0..rows).map(move |row| Bound::exact(self.at(row, col)))).collect()
+    }
+}
+
+/// Elements that are not written where no kernel writes them.
+fn untouched<T: Pod>(len: usize) -> Vec<T> {
+    let mut all = vec![T::zeroed(); len];
+    bytemuck::cast_slice_mut(&mut all).fill(UNTOUCHED);
+    all
+}
+
+/// The elements of the rows that a kernel wrote, if it wrote nothing else.
+fn inside<T: Pod + Element>(got: &[T], [rows, cols]: [usize; 2], stride: usize) -> Result<Vec<f64>> {
+    let is_same = |x: &T| bytemuck::bytes_of(x).iter().all(|&byte| byte == UNTOUCHED);
+    let is_inside = |i: usize| i / stride < rows && i % stride < cols;
+    let changed = (0..got.len()).find(|&i| !is_inside(i) && !is_same(&got[i]));
+    ensure!(changed.is_none(), "element {changed:?} outside of the rows was written");
+    let rows: Vec<T> = (0..rows).flat_map(|row| got[row * stride..][..cols].iter().copied()).collect();
+    Ok(wide(&rows))
+}
+
+/// What a result may be after it has been rounded, to `f32` if it is full.
+fn rounded<T: Number>(Bound { value, allowed }: Bound, is_full: bool) -> Bound {
+    if is_full {
+        return Bound { value, allowed: allowed + f32::ROUNDING * value.abs() };
+    }
+    // From there on a number is rounded to infinity.
+    let largest = f64::from(T::LARGEST) * (1.0 + T::ROUNDING / 2.0);
+    if value.abs() - allowed > largest {
+        return Bound::exact(f64::INFINITY.copysign(value));
+    }
+    Bound { value, allowed: allowed + T::ROUNDING * (value.abs() + allowed) + T::SMALLEST }
+}
+
+/// The cases of a type, by every kernel that can do them.
+fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
+    let limits = &setting.profile.limits;
+    // Miri takes minutes for blocks of 256 threads, so it runs each of their kernels once.
+    let is_tiny = setting.scope == Scope::Tiny;
+    let of_blocks = |problem: &Problem| {
+        let is_wide =
+            !is_tiny || T::NAME == "f32" && (problem.is_of_rows || problem.values == Values::Special);
+        choices(limits).iter().copied().filter(move |blocks| is_wide || *blocks == Blocks::Serial)
+    };
+    let problems =
+        |of: &'static [Problem]| of.iter().filter(|problem| problem.scopes.contains(&setting.scope));
+    let mut cases = Vec::new();
+    for problem in problems(REDUCTIONS) {
+        let operand = Arc::new(Operand::<T>::new(problem));
+        for blocks in of_blocks(problem) {
+            let kernel = if problem.is_of_rows { T::rows(blocks) } else { T::columns(blocks) };
+            let mut kernels = vec![kernel.meta];
+            kernels.extend(problem.is_split.then(|| T::finish(blocks).meta));
+            let words = move |of: Problem| {
+                let line = if of.is_of_rows { "rows" } else { "columns" };
+                format!("{:?} of {line}{}", of.operation, if of.is_full { " as f32" } else { "" })
+            };
+            cases.push(operand.case(
+                kernels,
+                words,
+                move |operand, device| {
+                    if operand.problem.is_full {
+                        operand.reduce::<f32>(device, blocks)
+                    } else {
+                        operand.reduce::<T>(device, blocks)
+                    }
+                },
+                Operand::expected_reduce,
+            ));
+        }
+    }
+    for problem in problems(SCANS) {
+        let operand = Arc::new(Operand::<T>::new(problem));
+        let cols = problem.shape[1];
+        let mut by = CumulativeSum::<T>::choices(limits, cols);
+        // Blocks that have several tiles.
+        by.extend((cols > 2 * T::SCAN_GRID.tile as usize).then_some(ScanBy::Grid(2)));
+        for by in by.into_iter().filter(|by| !is_tiny || *by == ScanBy::Serial) {
+            cases.push(operand.case(
+                by.kernels::<T>(),
+                move |_| format!("cumulative sums, {by:?}"),
+                move |operand, device| operand.scan(device, by),
+                Operand::expected_scan,
+            ));
+        }
+    }
+    // Elements are moved as they are: one type of each size.
+    for problem in problems(TRANSPOSES).filter(|_| T::NAME != "bf16") {
+        let operand = Arc::new(Operand::<T>::new(problem));
+        for blocks in of_blocks(problem) {
+            let is_short = size_of::<T>() == 2;
+            let kernel = if is_short { u16::transpose(blocks).meta } else { u32::transpose(blocks).meta };
+            cases.push(operand.case(
+                vec![kernel],
+                |_| "transpose".to_owned(),
+                move |operand, device| operand.transpose(device, blocks),
+                Operand::expected_transpose,
+            ));
+        }
+    }
+    cases
+}
+
+impl<T: Number + Real> Operand<T> {
+    fn case(
+        self: &Arc<Self>,
+        kernels: Vec<&'static KernelMeta>,
+        words: impl Fn(Problem) -> String + Send + 'static,
+        run: impl Fn(&Self, &Device) -> Result<Outputs> + Send + Sync + 'static,
+        expected: impl Fn(&Self) -> Vec<Bound> + Send + Sync + 'static,
+    ) -> Case {
+        let (on_run, on_expect, of) = (self.clone(), self.clone(), self.problem);
+        let words = move || {
+            let Problem { shape: [rows, cols], gap, start, values, .. } = of;
+            format!("{} {rows} x {cols}, gap {gap}, start {start}, {values:?}", words(of))
+        };
+        let kernels = kernels.into_iter().map(|meta| meta.name).collect();
+        let run = move |device: &Device| run(&on_run, device);
+        Case::new(kernels, words, run, move || vec![("out", expected(&on_expect))])
+    }
+}

@@ -1,0 +1,118 @@
+//! Operations along an axis of a matrix of `f32`, `f16` or `bf16`: sums, means, maxima and minima of rows or columns ([`Reduce`]),
+//! cumulative sums of rows ([`CumulativeSum`]), and the transpose ([`Transpose`]).
+//!
+//! ```
+//! use ferrowarp::axis::{AxisError, Matrix, Operation, Reduce};
+//! use ferrowarp::device::Device;
+//!
+//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let inp = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+//! let (mut sums, mut maxima) = (device.alloc_zeroed::<f32>(2)?, device.alloc_zeroed::<f32>(3)?);
+//! Reduce::rows(Operation::Sum, &mut sums, Matrix::new(&inp, 2, 3)?).run(&device)?;
+//! Reduce::columns(Operation::Max, &mut maxima, Matrix::new(&inp, 2, 3)?).run(&device)?;
+//! assert_eq!(sums.to_vec()?, [6.0, 15.0]);
+//! assert_eq!(maxima.to_vec()?, [4.0, 5.0, 6.0]);
+//! # Ok::<(), AxisError>(())
+//! ```
+//!
+//! Rows may have any length and stride, and start at any element. Reductions of rows read 16 bytes at a time for any of them. The other
+//! operations do so if the start of every row is a multiple of 16 bytes and, except for the transpose, a row is a whole number of them;
+//! otherwise they go element by element, which is slower.
+//!
+//! # Accuracy
+//! Sums are `f32`, each of few terms, and a result is rounded once. For one device, shape and alignment, results are the same bits in
+//! every run, because all sums have a fixed order.
+
+mod error;
+mod reduce;
+mod scan;
+mod transpose;
+
+use bytemuck::Pod;
+use cuda_std::launch::{Limits, RawBuffer};
+use gpu_kernels::axis::{AxisKernels, Blocks};
+
+pub use error::AxisError;
+pub use reduce::{Operation, Output, Reduce};
+pub use scan::CumulativeSum;
+#[doc(hidden)]
+pub use scan::ScanBy;
+pub use transpose::Transpose;
+
+pub use crate::softmax::{Matrix, MatrixMut};
+
+use crate::device::{Buffer, Device};
+use crate::softmax::written;
+
+/// `f32`, `f16` or `bf16`.
+///
+/// ```
+/// use ferrowarp::axis::Real;
+///
+/// fn bytes<T: Real>(elements: usize) -> usize {
+///     elements * size_of::<T>()
+/// }
+/// assert_eq!(bytes::<ferrowarp::bf16>(8), 16);
+/// ```
+pub trait Real: Pod + AxisKernels {}
+
+impl<T: Pod + AxisKernels> Real for T {}
+
+/// Memory for the parts of a result. It grows when an operation needs more, which a recording refuses: run once before.
+///
+/// ```
+/// let workspace = ferrowarp::axis::Workspace::default();
+/// assert!(format!("{workspace:?}").contains("None"));
+/// ```
+#[derive(Debug, Default)]
+pub struct Workspace {
+    parts: Option<Buffer<f32>>,
+    tiles: Option<Buffer<u32>>,
+}
+
+/// `len` elements of a buffer that is kept.
+fn kept<T: Pod>(
+    buffer: &mut Option<Buffer<T>>,
+    device: &Device,
+    len: usize,
+) -> Result<RawBuffer<T>, AxisError> {
+    let fits = |buffer: &Buffer<T>| buffer.len() >= len && device.is_in_order_with(buffer.device());
+    if !buffer.as_ref().is_some_and(fits) {
+        *buffer = Some(device.alloc_unwritten(len)?);
+    }
+    let buffer = buffer.as_mut().expect("it was filled");
+    Ok(written(&mut Some(buffer.view_mut(..len)?)))
+}
+
+/// The most rows, columns and elements from a row to the next.
+const MOST: usize = i32::MAX as usize;
+
+/// The shape, if the kernels can count it.
+fn counted(operation: &'static str, [rows, cols]: [usize; 2]) -> Result<[u32; 2], AxisError> {
+    for (what, value) in [("rows", rows), ("columns", cols)] {
+        if value > MOST {
+            return Err(AxisError::TooLarge { operation, what, value, most: MOST });
+        }
+    }
+    Ok([rows as u32, cols as u32])
+}
+
+/// Refuses an operand on another device.
+fn check_device(
+    operation: &'static str,
+    device: &Device,
+    what: &'static str,
+    at: &Device,
+) -> Result<(), AxisError> {
+    if device.is_in_order_with(at) {
+        return Ok(());
+    }
+    let (at, device) = (at.residence(), device.residence());
+    Err(AxisError::WrongDevice { operation, what, at, device })
+}
+
+/// Whose kernels a device runs, first those that are used.
+#[doc(hidden)]
+pub fn choices(limits: &Limits) -> &'static [Blocks] {
+    if limits.runs_cpu_only { &[Blocks::Serial, Blocks::Wide] } else { &[Blocks::Wide] }
+}

@@ -1,0 +1,148 @@
+//! Cumulative sums of rows.
+
+use cuda_std::launch::{KernelMeta, LaunchConfig, Limits, RawBuffer};
+use gpu_kernels::axis::ScanShape;
+use gpu_kernels::axis::args::{ALIGNED, ScanLaunch};
+use gpu_kernels::axis::scan::axis_scan_clear;
+
+use super::{AxisError, Matrix, MatrixMut, Real, Workspace, check_device, counted, kept};
+use crate::device::Device;
+use crate::softmax::is_aligned;
+
+/// The name in errors.
+const NAME: &str = "a cumulative sum";
+
+/// The cumulative sums of the rows of a matrix, before [`run`](Self::run) computes them: `out[row][col]` is the sum of the row's elements
+/// up to `col`, that one included.
+///
+/// ```
+/// use ferrowarp::axis::{AxisError, CumulativeSum, Matrix, MatrixMut};
+/// use ferrowarp::device::Device;
+///
+/// let device = Device::cpu();
+/// let (inp, mut out) = (device.upload(&[1.0f32, 2.0, 3.0, 4.0])?, device.alloc_zeroed::<f32>(4)?);
+/// CumulativeSum::new(MatrixMut::new(&mut out, 2, 2)?, Matrix::new(&inp, 2, 2)?).run(&device)?;
+/// assert_eq!(out.to_vec()?, [1.0, 3.0, 3.0, 7.0]);
+/// # Ok::<(), AxisError>(())
+/// ```
+///
+/// A row of any length is read once. Blocks of a GPU share rows of more than 8192 elements. The sums are `f32` until they are rounded to
+/// the type of the matrix.
+pub struct CumulativeSum<'a, T> {
+    out: MatrixMut<'a, T>,
+    inp: Matrix<'a, T>,
+}
+
+/// Which kernel.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanBy {
+    /// A thread for each row, on a CPU.
+    Serial,
+    /// Warps for each row, which is one tile.
+    Rows,
+    /// At most that many blocks, which wait for each other.
+    Grid(u32),
+}
+
+impl ScanBy {
+    /// The kernels that it launches.
+    pub fn kernels<T: Real>(self) -> Vec<&'static KernelMeta> {
+        match self {
+            ScanBy::Serial => vec![T::SCAN_SERIAL.meta],
+            ScanBy::Rows => vec![T::SCAN.meta],
+            ScanBy::Grid(_) => vec![T::SCAN_GRID.meta, axis_scan_clear::META],
+        }
+    }
+}
+
+impl<'a, T: Real> CumulativeSum<'a, T> {
+    /// Both are `[rows, cols]`.
+    pub fn new(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
+        Self { out, inp }
+    }
+
+    /// Computes them. On a GPU it is queued.
+    ///
+    /// # Errors
+    /// The shapes differ, the matrix is too large, an operand lives on another device, or the device failed.
+    pub fn run(self, device: &Device) -> Result<(), AxisError> {
+        self.run_with(device, &mut Workspace::default())
+    }
+
+    /// As [`Self::run`], with memory that is kept from one to the next.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AxisError> {
+        let choices = Self::choices(device.limits(), self.inp.cols());
+        self.run_by(device, workspace, choices[0])
+    }
+
+    /// The kernels that can do rows of `cols` columns, first the one that is used.
+    #[doc(hidden)]
+    pub fn choices(limits: &Limits, cols: usize) -> Vec<ScanBy> {
+        let serial = limits.runs_cpu_only.then_some(ScanBy::Serial);
+        let rows = (cols <= T::SCAN.tile as usize).then_some(ScanBy::Rows);
+        serial.into_iter().chain(rows).chain([ScanBy::Grid(ScanShape::MOST_BLOCKS)]).collect()
+    }
+
+    /// Runs it by one of its [`choices`](Self::choices).
+    #[doc(hidden)]
+    pub fn run_by(mut self, device: &Device, workspace: &mut Workspace, by: ScanBy) -> Result<(), AxisError> {
+        let [rows, cols] = self.checked(device)?;
+        if rows == 0 || cols == 0 {
+            return Ok(());
+        }
+        let (out_stride, inp_stride) = (self.out.stride(), self.inp.stride());
+        let (out, inp) = (self.out.raw(), self.inp.raw());
+        let is_aligned = is_aligned(cols as usize, &[(out, out_stride), (inp, inp_stride)]);
+        let (tiles, warps) = (cols.div_ceil(T::SCAN_GRID.tile), cols.div_ceil(T::SCAN.of_warp));
+        let args = ScanLaunch {
+            out,
+            inp,
+            sums: RawBuffer::NULL,
+            out_stride: out_stride as u64,
+            inp_stride: inp_stride as u64,
+            rows,
+            cols,
+            tiles,
+            log_warps: warps.next_power_of_two().ilog2(),
+            flags: if is_aligned { ALIGNED } else { 0 },
+        };
+        // SAFETY: shapes and devices were checked, what is written is borrowed exclusively, and the kernel can do the columns. The
+        // launches come one after the other. Later uses of the memory wait for the device or are queued after this.
+        unsafe {
+            match by {
+                ScanBy::Serial => T::SCAN_SERIAL.launch(device, LaunchConfig::new(rows, 1), args)?,
+                ScanBy::Rows => T::SCAN.launch(device, T::SCAN.rows(rows, args.log_warps), args)?,
+                ScanBy::Grid(most) => {
+                    let all = u64::from(rows) * u64::from(tiles);
+                    let Ok(count) = u32::try_from(all) else {
+                        let (value, most) = (all as usize, u32::MAX as usize);
+                        return Err(AxisError::TooLarge { operation: NAME, what: "tiles", value, most });
+                    };
+                    let block = T::SCAN_GRID.block;
+                    let fit = device.resident_blocks(T::SCAN_GRID.meta, &LaunchConfig::new(1, block))?;
+                    let blocks = most.min(ScanShape::MOST_BLOCKS).min(count).min(fit as u32).max(1);
+                    let sums = kept(&mut workspace.tiles, device, 4 * count as usize)?;
+                    axis_scan_clear::launch(device, LaunchConfig::cover(count as usize, 256), sums, count)?;
+                    let args = ScanLaunch { sums, ..args };
+                    T::SCAN_GRID.launch(device, LaunchConfig::new(blocks, block), args)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows and columns, after everything has been checked.
+    fn checked(&self, device: &Device) -> Result<[u32; 2], AxisError> {
+        let shape = self.inp.shape();
+        check_device(NAME, device, "input", self.inp.device())?;
+        check_device(NAME, device, "output", self.out.device())?;
+        if self.out.shape() != shape {
+            return Err(AxisError::ShapesDiffer { operation: NAME, got: self.out.shape(), expected: shape });
+        }
+        counted(NAME, shape)
+    }
+}

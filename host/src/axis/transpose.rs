@@ -1,0 +1,108 @@
+//! The transpose of a matrix.
+
+use bytemuck::Pod;
+use cuda_std::launch::RawBuffer;
+use gpu_kernels::axis::args::{ALIGNED, TransposeLaunch};
+use gpu_kernels::axis::{Blocks, TransposeKernels};
+
+use super::{AxisError, Matrix, MatrixMut, check_device, choices, counted};
+use crate::device::Device;
+use crate::softmax::starts_aligned;
+
+/// The name in errors.
+const NAME: &str = "a transpose";
+
+/// The transpose of a matrix, before [`run`](Self::run) computes it. The elements have any type of 2 or 4 bytes.
+///
+/// ```
+/// use ferrowarp::axis::{AxisError, Matrix, MatrixMut, Transpose};
+/// use ferrowarp::device::Device;
+///
+/// let device = Device::cpu();
+/// let (inp, mut out) = (device.upload(&[1u16, 2, 3, 4, 5, 6])?, device.alloc_zeroed::<u16>(6)?);
+/// Transpose::new(MatrixMut::new(&mut out, 3, 2)?, Matrix::new(&inp, 2, 3)?).run(&device)?;
+/// assert_eq!(out.to_vec()?, [1, 4, 2, 5, 3, 6]);
+/// # Ok::<(), AxisError>(())
+/// ```
+pub struct Transpose<'a, T> {
+    out: MatrixMut<'a, T>,
+    inp: Matrix<'a, T>,
+}
+
+impl<'a, T: Pod> Transpose<'a, T> {
+    /// The input is `[rows, cols]`, the output `[cols, rows]`.
+    pub fn new(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
+        const { assert!(size_of::<T>() == 2 || size_of::<T>() == 4, "elements of 2 or 4 bytes can be transposed") };
+        Self { out, inp }
+    }
+
+    /// Computes it. On a GPU it is queued.
+    ///
+    /// # Errors
+    /// The output has another shape, the matrix is too large, an operand lives on another device, or the device failed.
+    pub fn run(self, device: &Device) -> Result<(), AxisError> {
+        self.run_by(device, choices(device.limits())[0])
+    }
+
+    /// Runs it by the kernels of a GPU or a CPU.
+    #[doc(hidden)]
+    pub fn run_by(self, device: &Device, blocks: Blocks) -> Result<(), AxisError> {
+        let shape = self.checked(device)?;
+        if shape.contains(&0) {
+            return Ok(());
+        }
+        if size_of::<T>() == 2 {
+            self.launch::<u16>(device, blocks, shape)
+        } else {
+            self.launch::<u32>(device, blocks, shape)
+        }
+    }
+
+    fn launch<W: TransposeKernels>(
+        mut self,
+        device: &Device,
+        blocks: Blocks,
+        [rows, cols]: [u32; 2],
+    ) -> Result<(), AxisError> {
+        let (out_stride, inp_stride) = (self.out.stride(), self.inp.stride());
+        let (out, inp) = (self.out.raw(), self.inp.raw());
+        let is_aligned = starts_aligned(&[(out, out_stride), (inp, inp_stride)]);
+        let args = TransposeLaunch {
+            out: cast::<T, W>(out),
+            inp: cast::<T, W>(inp),
+            out_stride: out_stride as u64,
+            inp_stride: inp_stride as u64,
+            rows,
+            cols,
+            flags: if is_aligned { ALIGNED } else { 0 },
+        };
+        let kernel = W::transpose(blocks);
+        let Some(config) = kernel.config([rows, cols], size_of::<T>()) else {
+            let tiles = (rows as usize).div_ceil(kernel.tile as usize)
+                * (cols as usize).div_ceil(kernel.tile as usize);
+            let most = i32::MAX as usize;
+            return Err(AxisError::TooLarge { operation: NAME, what: "tiles", value: tiles, most });
+        };
+        // SAFETY: shapes and devices were checked, and what is written is borrowed exclusively. Elements and words have the same size,
+        // and buffers start at multiples of it. Later uses of the memory wait for the device or are queued after this.
+        unsafe { kernel.launch(device, config, args)? };
+        Ok(())
+    }
+
+    /// Rows and columns of the input, after everything has been checked.
+    fn checked(&self, device: &Device) -> Result<[u32; 2], AxisError> {
+        let shape @ [rows, cols] = self.inp.shape();
+        check_device(NAME, device, "input", self.inp.device())?;
+        check_device(NAME, device, "output", self.out.device())?;
+        let (got, expected) = (self.out.shape(), [cols, rows]);
+        if got != expected {
+            return Err(AxisError::ShapesDiffer { operation: NAME, got, expected });
+        }
+        counted(NAME, shape)
+    }
+}
+
+/// The same elements as words.
+fn cast<T, W>(buffer: RawBuffer<T>) -> RawBuffer<W> {
+    RawBuffer { pointer: buffer.pointer.cast(), bytes: buffer.bytes, residence: buffer.residence }
+}
