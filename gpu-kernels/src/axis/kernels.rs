@@ -53,7 +53,7 @@ impl ScanShape {
 
     /// The launch for `rows` rows of one tile each, with `1 << log_warps` warps for a row.
     pub fn rows(&self, rows: u32, log_warps: u32) -> LaunchConfig {
-        LaunchConfig::new(rows.div_ceil(self.block / 32 >> log_warps), self.block)
+        LaunchConfig::new(rows.div_ceil((self.block / 32) >> log_warps), self.block)
     }
 }
 

@@ -113,6 +113,7 @@ macro_rules! functions {
                 ///
                 /// # Safety
                 /// As documented in NCCL's reference.
+                #[allow(clippy::too_many_arguments, reason = "the parameters of the C function")]
                 pub unsafe fn $name(&self, $($parameter: $ty),*) -> $result {
                     // SAFETY: the caller's contract is NCCL's.
                     unsafe { (self.functions.$name)($($parameter),*) }
