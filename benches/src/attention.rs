@@ -20,7 +20,7 @@ use crate::timed::{Timed, count_of_sets, normal, timed};
 pub struct Shape {
     /// Entries of the batch.
     pub batch: usize,
-    /// Queries of each head: as many as keys, or the last ones.
+    /// Queries of each head: one for each key, or the last ones.
     pub queries: usize,
     /// Keys of each head.
     pub length: usize,

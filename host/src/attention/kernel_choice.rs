@@ -191,7 +191,7 @@ fn of_splits<T: Real>(
     T::SPLITS.iter().filter(fits).min_by_key(|kernel| kernel.head_size)
 }
 
-/// How long a kernel takes with so many splits, in keys.
+/// How long a kernel takes with `splits` splits, in keys.
 fn estimate<T>(
     kernel: &KernelOf<AttentionArgs<T>, SplitShape>,
     profile: &DeviceProfile,

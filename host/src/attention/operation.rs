@@ -90,7 +90,7 @@ impl<'a, T: Real> Attention<'a, T> {
     /// Reads the keys and values of each batch entry from pages, as a paged KV cache has them. K and V are
     /// `[pages, page size, key heads, head size]`, and the page size is a multiple of 16. `page_table` is dense `[batch, n]`: key
     /// `i` of a batch entry is position `i % page_size` of the page in column `i / page_size`. Each batch entry has
-    /// `n * page_size` keys, or as many as its [length](Self::lengths) says. Columns after those are not read. A page that
+    /// `n * page_size` keys, or the number that [`lengths`](Self::lengths) gives. Columns after those are not read. A page that
     /// K and V do not have counts as their last one.
     ///
     /// ```

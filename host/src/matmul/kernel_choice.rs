@@ -308,10 +308,8 @@ mod tests {
         let choice =
             |problem: &Problem| KernelChoice::<bf16>::new(&profile(90), problem).unwrap().to_string();
         let problem = Problem { b_is_transposed: true, ..Problem::new(8192, 8192, 8192) };
-        assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w_pair");
-        // A pair takes longer to start.
-        assert_eq!(choice(&Problem { m: 2048, n: 2048, k: 2048, ..problem }), "matmul_bf16_kk_128x256w");
-        let unaligned = "matmul_align_16 + matmul_bf16_kk_128x256w_pair";
+        assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w");
+        let unaligned = "matmul_align_16 + matmul_bf16_kk_128x256w";
         assert_eq!(choice(&Problem { is_aligned: false, has_whole_lines: false, ..problem }), unaligned);
         assert_eq!(choice(&Problem { m: 8, ..problem }), "matmul_bf16_kk_16x128w (4 splits of k)");
     }

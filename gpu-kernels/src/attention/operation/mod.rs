@@ -9,6 +9,7 @@ pub mod serial;
 pub mod warpgroups;
 
 mod online;
+mod part;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;

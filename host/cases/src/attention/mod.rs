@@ -2,6 +2,7 @@
 //!
 //! [`problem`] has the table. A row says in which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can do it.
 
+mod operands;
 mod oracle;
 pub mod problem;
 
@@ -9,7 +10,8 @@ use cuda_std::half::{bf16, f16};
 
 use crate::Case;
 use crate::softmax::Setting;
-use problem::{PROBLEMS, of_type};
+use operands::of_type;
+use problem::PROBLEMS;
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {

@@ -1,0 +1,274 @@
+//! The rows and keys of a block of [`super::key_splits`], how they come into shared memory, and which keys a row sees.
+
+use cuda_std::mem::{store_shared, u32x4};
+use cuda_std::mma::{FragmentC, ldmatrix};
+use cuda_std::pipeline::memcpy_async_l2_zfill;
+use cuda_std::thread;
+
+use super::super::args::{ALIGNED, AttentionArgs, Keys, Row, Strides};
+use super::online::Total;
+use crate::element::Number;
+
+/// Rows of a tile.
+pub const ROWS: usize = 16;
+/// Keys of a warp's tile.
+pub const KEYS: usize = 16;
+/// Buffers of K, and of V.
+pub const STAGES: usize = 2;
+/// Elements of a vector.
+pub const VECTOR: usize = 8;
+
+/// Elements from a row in shared memory to the next. The rows of a fragment lie in different banks.
+pub const fn pitch(size: usize) -> usize {
+    size + VECTOR
+}
+
+/// Bytes of Q, of the warps' buffers, and of what they find.
+pub const fn shared_bytes(size: usize, warps: usize) -> usize {
+    (ROWS + warps * 2 * STAGES * KEYS) * 2 * pitch(size) + warps * ROWS * size_of::<Total>()
+}
+
+/// Bytes that a block has on their way.
+pub const fn bytes_ahead(size: usize, warps: usize) -> usize {
+    warps * (2 * STAGES - 1) * KEYS * 2 * size
+}
+
+/// The rows and keys of a block.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// The first row, of all heads' rows.
+    pub row: u32,
+    /// Its query, head and batch entry.
+    pub at: Row,
+    /// The number of rows.
+    pub rows: u32,
+    /// The keys of the batch entry.
+    pub keys: Keys,
+    /// Keys that the last row sees; the others see no more.
+    pub visible: u32,
+    /// The first tile of keys.
+    pub first: u32,
+    /// The tile after the last one.
+    pub end: u32,
+    /// The split.
+    pub split: u32,
+}
+
+impl Part {
+    /// That of the calling block. The rows of a head start with the last ones, which have the most keys to see.
+    ///
+    /// # Safety
+    /// The arguments are those of a kernel.
+    #[inline(always)]
+    pub unsafe fn new<T>(args: &AttentionArgs<T>) -> Self {
+        let rows = args.rows();
+        let tiles = rows.div_ceil(ROWS as u32);
+        // SAFETY: there is a block, so there are splits and tiles. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(args.splits != 0 && tiles != 0) };
+        let (tile, split) = (thread::block_idx_x() / args.splits, thread::block_idx_x() % args.splits);
+        let (head, tile) = (tile / tiles, tiles - 1 - tile % tiles);
+        let first_row = tile * ROWS as u32;
+        let count = (rows - first_row).min(ROWS as u32);
+        let row = head * rows + first_row;
+        let at = args.row(row);
+        // SAFETY: the caller's.
+        let keys = unsafe { args.keys_of(at.batch) };
+        let visible = keys.visible(args.row(row + count - 1).query);
+        let key_tiles = visible.div_ceil(KEYS as u32);
+        let each = key_tiles.div_ceil(args.splits);
+        let first = (split * each).min(key_tiles);
+        let end = key_tiles.min(first + each);
+        Self { row, at, rows: count, keys, visible, first, end, split }
+    }
+}
+
+/// A lane's copies of tiles of K and V: one vector of some of the rows.
+#[derive(Clone, Copy)]
+pub struct Copies<T, const SIZE: usize> {
+    zeros: *const T,
+    /// The row, of those that the warp copies at once.
+    row: usize,
+    /// The first element.
+    col: usize,
+    /// Elements that the row has from there on, at most those of a vector.
+    count: u32,
+    is_aligned: bool,
+}
+
+impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
+    /// Vectors of a row.
+    const ACROSS: usize = SIZE / VECTOR;
+    /// Rows that a warp copies at once.
+    const DOWN: usize = 32 / Self::ACROSS;
+
+    #[inline(always)]
+    pub fn new(args: &AttentionArgs<T>, lane: usize) -> Self {
+        let col = lane % Self::ACROSS * VECTOR;
+        let count = args.head_size.saturating_sub(col as u32).min(VECTOR as u32);
+        Self { zeros: args.k, row: lane / Self::ACROSS, col, count, is_aligned: args.has(ALIGNED) }
+    }
+
+    /// Starts the copy of a tile of the part's head of K or V, with zeros after the keys that the part sees.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it, and nothing uses the buffer before the copies are complete. The tensor has the rows.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn copy(
+        &self,
+        args: &AttentionArgs<T>,
+        buffer: *mut T,
+        from: *const T,
+        strides: &Strides,
+        part: &Part,
+        first: u32,
+    ) {
+        if self.count == 0 {
+            return;
+        }
+        let Row { batch, key_head, .. } = part.at;
+        // SAFETY: there is the first key of the tile.
+        let from = from.wrapping_add(unsafe { args.key_row(strides, batch, first, key_head) } + self.col);
+        let mut row = self.row;
+        let mut i = 0;
+        while i < KEYS / Self::DOWN {
+            let (from, count) = if first + (row as u32) < part.visible {
+                (from.wrapping_add(row * strides.length as usize), self.count)
+            } else {
+                (self.zeros, 0)
+            };
+            // SAFETY: the caller's buffer and row.
+            unsafe {
+                copy_vector(buffer.add(row * const { pitch(SIZE) } + self.col), from, count, self.is_aligned);
+            }
+            row += Self::DOWN;
+            i += 1;
+        }
+    }
+
+    /// Fills what the copies leave of the warp's buffers with zeros.
+    ///
+    /// # Safety
+    /// The buffers are the warp's.
+    #[inline(always)]
+    pub unsafe fn clear_rest(&self, buffers: *mut T) {
+        if self.count > 0 {
+            return;
+        }
+        let mut row = self.row;
+        while row < 2 * STAGES * KEYS {
+            // SAFETY: the caller's buffers.
+            unsafe {
+                let to = buffers.add(row * const { pitch(SIZE) } + self.col);
+                store_shared(to.cast(), u32x4::default());
+            }
+            row += Self::DOWN;
+        }
+    }
+}
+
+/// Copies the first `count` elements from `from` on, and zeros after them, to a vector: asynchronously if the source is aligned.
+///
+/// # Safety
+/// The source has the elements, and starts at a multiple of 16 bytes with `is_aligned`. The vector is as for
+/// [`pipeline`](cuda_std::pipeline#safety-of-the-copies).
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn copy_vector<T: Number>(to: *mut T, from: *const T, count: u32, is_aligned: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        if is_aligned {
+            memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), 2 * count);
+        } else {
+            let mut words = [0u32; 4];
+            let mut i = 0;
+            while i < VECTOR {
+                if (i as u32) < count {
+                    words[i / 2] |= u32::from(*from.add(i).cast::<u16>()) << (16 * (i % 2));
+                }
+                i += 1;
+            }
+            store_shared(to.cast(), u32x4::from(words));
+        }
+    }
+}
+
+/// Starts the copies of the part's queries, with zeros after them and after the ends of rows.
+///
+/// # Safety
+/// All threads of the block call it, and nothing uses the memory before the copies are complete.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn copy_queries<T: Number, const SIZE: usize, const THREADS: usize>(
+    args: &AttentionArgs<T>,
+    part: &Part,
+    to: *mut T,
+    tid: usize,
+) {
+    let mut i = tid;
+    while i < ROWS * SIZE / VECTOR {
+        let (row, col) = (i / (SIZE / VECTOR), i % (SIZE / VECTOR) * VECTOR);
+        let left = args.head_size.saturating_sub(col as u32).min(VECTOR as u32);
+        let (from, count) = if (row as u32) < part.rows && left > 0 {
+            let Row { query, head, batch, .. } = args.row(part.row + row as u32);
+            (args.q.wrapping_add(args.q_strides.row(batch, query, head) + col), left)
+        } else {
+            (args.q, 0)
+        };
+        // SAFETY: the caller's memory, and a row of Q.
+        unsafe { copy_vector(to.add(row * const { pitch(SIZE) } + col), from, count, args.has(ALIGNED)) };
+        i += THREADS;
+    }
+}
+
+/// 16 columns of the queries as an operand.
+///
+/// # Safety
+/// All lanes of the warp call it. The queries are there.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn load_queries<T, const SIZE: usize>(queries: *const T, step: usize, lane: usize) -> [u32; 4] {
+    let at = lane % 16 * const { pitch(SIZE) } + 16 * step + lane / 16 * 8;
+    // SAFETY: the caller's queries.
+    unsafe { ldmatrix(queries.add(at)) }
+}
+
+/// Which keys the rows of a lane see.
+#[derive(Clone, Copy)]
+pub struct Mask {
+    /// The keys that its two rows see.
+    visible: [u32; 2],
+    /// The keys that all rows see.
+    common: u32,
+    /// The lane's first column of a fragment.
+    col: u32,
+}
+
+impl Mask {
+    #[inline(always)]
+    pub fn new<T>(args: &AttentionArgs<T>, part: &Part, lane: usize) -> Self {
+        let (row, col) = FragmentC::position(lane as u32, 0);
+        let visible = |row: u32| part.keys.visible(args.row(part.row + row.min(part.rows - 1)).query);
+        Self {
+            visible: [visible(row as u32), visible(row as u32 + 8)],
+            common: part.keys.visible(part.at.query),
+            col: col as u32,
+        }
+    }
+
+    /// Replaces the logits of keys that a row does not see by -inf, of the tile that begins at `first`.
+    #[inline(always)]
+    pub fn apply(self, x: &mut [f32; 8], first: u32) {
+        if first + KEYS as u32 <= self.common {
+            return;
+        }
+        let mut i = 0;
+        while i < x.len() {
+            let key = first + self.col + (i / 4 * 8 + i % 2) as u32;
+            if key >= self.visible[i / 2 % 2] {
+                x[i] = f32::NEG_INFINITY;
+            }
+            i += 1;
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The operands of a [`Problem`], what is right, and its cases.
+
+use std::sync::OnceLock;
+
+use anyhow::{Result, ensure};
+use ferrowarp::attention::{Attention, KernelChoice, Problem as Shape, Real, Tensor, TensorMut};
+use ferrowarp::device::Device;
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::oracle::Row;
+use super::problem::{Cache, Problem, Values};
+use crate::Case;
+use crate::case::wide;
+use crate::compare::{Expected, Outputs};
+use crate::later::Later;
+use crate::reference::{Number, Sum};
+use crate::softmax::Setting;
+
+/// A byte that no kernel writes: what lies between the rows of the output.
+const UNTOUCHED: u8 = 0x5b;
+
+/// A tensor as it is stored, with gaps.
+struct Stored<T> {
+    elements: Vec<T>,
+    shape: [usize; 4],
+    strides: [usize; 3],
+}
+
+impl<T: Number> Stored<T> {
+    /// A tensor of this shape, all elements `fill`.
+    fn new(shape: [usize; 4], heads_first: Option<usize>, fill: T) -> Self {
+        let [batch, length, heads, size] = shape;
+        let strides = match heads_first {
+            None => [length * heads * size, heads * size, size],
+            Some(gap) => [heads * (length * (size + gap) + gap), size + gap, length * (size + gap) + gap],
+        };
+        Self { elements: vec![fill; batch * strides[0]], shape, strides }
+    }
+
+    fn index(&self, [batch, position, head, column]: [usize; 4]) -> usize {
+        batch * self.strides[0] + position * self.strides[1] + head * self.strides[2] + column
+    }
+
+    /// The indices of all elements, in the order of the dimensions.
+    fn indices(&self) -> impl Iterator<Item = usize> {
+        let [batch, length, heads, size] = self.shape;
+        (0..batch * length * heads * size).map(move |i| {
+            let row = i / size;
+            self.index([row / heads / length, row / heads % length, row % heads, i % size])
+        })
+    }
+
+    fn filled(mut self, mut number: impl FnMut() -> f32) -> Self {
+        let indices: Vec<_> = self.indices().collect();
+        for i in indices {
+            self.elements[i] = T::nearest(number());
+        }
+        self
+    }
+
+    fn row(&self, batch: usize, position: usize, head: usize) -> &[T] {
+        let first = self.index([batch, position, head, 0]);
+        &self.elements[first..][..self.shape[3]]
+    }
+}
+
+/// The operands of a problem in a type, and what they give.
+struct Operands<T> {
+    problem: Problem,
+    q: Stored<T>,
+    k: Stored<T>,
+    v: Stored<T>,
+    /// What they give with weights as they are, and with rounded ones, once a kernel has been compared with it.
+    expected: [OnceLock<Expected>; 2],
+}
+
+impl<T: Number + Real> Operands<T> {
+    fn new(problem: &Problem) -> Self {
+        let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
+        let mut rng = StdRng::seed_from_u64((queries * 31 + keys * 7 + head_size) as u64);
+        let range = match problem.values {
+            Values::Ordinary | Values::Dominant => 2.0,
+            Values::Large => 32.0,
+            Values::Huge => 4096.0,
+            Values::Equal => 0.0,
+        };
+        let nan = T::nearest(f32::NAN);
+        let stored = |length, heads| Stored::new([batch, length, heads, head_size], problem.heads_first, nan);
+        let mut q = stored(queries, key_heads * group).filled(|| rng.random_range(-1.0f32..1.0) * range);
+        let mut k = stored(keys, key_heads).filled(|| rng.random_range(-1.0f32..1.0) * range);
+        let v = stored(keys, key_heads).filled(|| rng.random_range(-1.0f32..1.0));
+        if problem.values == Values::Dominant {
+            // The first elements of a query and of the last key make its logit; those of the other keys are 0.
+            let firsts = |stored: &Stored<T>| stored.indices().step_by(head_size).collect::<Vec<_>>();
+            for i in firsts(&q) {
+                q.elements[i] = T::nearest(16.0);
+            }
+            let firsts = firsts(&k);
+            let last = (keys - 1) * key_heads;
+            for (row, i) in firsts.into_iter().enumerate() {
+                let is_last = row % (keys * key_heads) >= last;
+                k.elements[i] = T::nearest(if is_last { 40.0 } else { 0.0 });
+            }
+        }
+        Self { problem: *problem, q, k, v, expected: Default::default() }
+    }
+
+    fn scale(&self) -> f32 {
+        1.0 / (self.problem.head_size as f32).sqrt()
+    }
+
+    /// K or V as the problem stores it. What no batch entry has is NaN.
+    fn cached(&self, whole: &Stored<T>) -> Stored<T> {
+        let [batch, length, heads, size] = whole.shape;
+        let nan = T::nearest(f32::NAN);
+        let mut stored = match self.problem.cache {
+            Cache::Pages(page) => {
+                let shape = [batch * length.div_ceil(page) + 1, page, heads, size];
+                Stored::new(shape, self.problem.heads_first, nan)
+            }
+            _ => Stored::new(whole.shape, self.problem.heads_first, nan),
+        };
+        for row in 0..batch * length * heads {
+            let (entry, position, head) = (row / heads / length, row / heads % length, row % heads);
+            if position < self.problem.keys(entry) {
+                let [to, at] = match self.problem.cache {
+                    Cache::Pages(page) => [self.page(entry, position / page), position % page],
+                    _ => [entry, position],
+                };
+                let first = stored.index([to, at, head, 0]);
+                stored.elements[first..][..size].copy_from_slice(whole.row(entry, position, head));
+            }
+        }
+        stored
+    }
+
+    /// The page of some keys of a batch entry.
+    fn page(&self, batch: usize, number: usize) -> usize {
+        let Cache::Pages(page) = self.problem.cache else { return batch };
+        let each = self.problem.lengths[1].div_ceil(page);
+        self.problem.batch * each - (batch * each + number)
+    }
+
+    fn run(&self, device: &Device, choice: KernelChoice<T>) -> Result<Outputs> {
+        let &Problem { has_log, causal, heads_first, cache, lengths: [_, keys], .. } = &self.problem;
+        let [batch, queries, heads, _] = self.q.shape;
+        let [of_k, of_v] = [&self.k, &self.v].map(|whole| self.cached(whole));
+        let (q, k) = (device.upload(&self.q.elements)?, device.upload(&of_k.elements)?);
+        let v = device.upload(&of_v.elements)?;
+        let lengths: Vec<_> = (0..batch).map(|entry| self.problem.keys(entry) as u32).collect();
+        let lengths = device.upload(&lengths)?;
+        let each = if let Cache::Pages(page) = cache { keys.div_ceil(page) } else { 0 };
+        let pages: Vec<_> = (0..batch * each).map(|i| self.page(i / each, i % each) as u32).collect();
+        let pages = device.upload(&pages)?;
+        let mut out = Stored::<T>::new(self.q.shape, heads_first, T::nearest(0.0));
+        bytemuck::cast_slice_mut(&mut out.elements).fill(UNTOUCHED);
+        let mut buffer = device.upload(&out.elements)?;
+        let mut log = device.upload(&vec![f32::NAN; batch * heads * queries])?;
+        {
+            let to = TensorMut::with_strides(&mut buffer, out.shape, out.strides)?;
+            let q = Tensor::with_strides(&q, self.q.shape, self.q.strides)?;
+            let k = Tensor::with_strides(&k, of_k.shape, of_k.strides)?;
+            let v = Tensor::with_strides(&v, of_v.shape, of_v.strides)?;
+            let mut call = Attention::new(to, q, k, v);
+            if cache != Cache::Whole {
+                call = call.lengths(&lengths);
+            }
+            if matches!(cache, Cache::Pages(_)) {
+                call = call.pages(&pages);
+            }
+            if let Some(causal) = causal {
+                call = call.causal(causal);
+            }
+            if has_log {
+                call = call.log_sum_exp(&mut log);
+            }
+            call.run_by(device, choice)?;
+        }
+        let got = buffer.to_vec()?;
+        let mut inside = vec![false; got.len()];
+        let results: Vec<_> = out
+            .indices()
+            .map(|at| {
+                inside[at] = true;
+                got[at]
+            })
+            .collect();
+        let is_same = |i: usize| bytemuck::bytes_of(&got[i]).iter().all(|&byte| byte == UNTOUCHED);
+        let changed = (0..got.len()).find(|&i| !inside[i] && !is_same(i));
+        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
+        let mut outputs = vec![("out", wide(&results))];
+        if has_log {
+            outputs.push(("log_sum_exp", wide(&log.to_vec()?)));
+        }
+        Ok(outputs)
+    }
+
+    fn logits(&self, batch: usize, query: usize, head: usize) -> Row {
+        let &Problem { lengths: [queries, _], heads: [_, group], causal, head_size, .. } = &self.problem;
+        let keys = self.problem.keys(batch);
+        let visible = causal.map_or(keys, |causal| causal.visible(query, queries, keys));
+        let q = self.q.row(batch, query, head);
+        let products = (0..visible).map(|key| {
+            let terms = q.iter().zip(self.k.row(batch, key, head / group));
+            let terms = terms.map(|(q, k)| f64::from(q.value()) * f64::from(k.value()));
+            terms.fold(Sum::default(), Sum::and)
+        });
+        Row::new(products, head_size, self.scale().into())
+    }
+
+    fn expected(&self, is_rounded: bool) -> Expected {
+        let &Problem { heads: [_, group], head_size, has_log, .. } = &self.problem;
+        let [batch, queries, heads, _] = self.q.shape;
+        let mut out = Vec::with_capacity(batch * queries * heads * head_size);
+        let mut logs = vec![None; batch * heads * queries];
+        for row in 0..batch * queries * heads {
+            let (entry, query, head) = (row / heads / queries, row / heads % queries, row % heads);
+            let logits = self.logits(entry, query, head);
+            let visible = logits.len();
+            for column in 0..head_size {
+                let value = |key| f64::from(self.v.row(entry, key, head / group)[column].value());
+                let values: Vec<_> = (0..visible).map(value).collect();
+                out.push(logits.result::<T>(&values, is_rounded));
+            }
+            logs[(entry * heads + head) * queries + query] = Some(logits.log_sum_exp());
+        }
+        let mut expected = vec![("out", out)];
+        if has_log {
+            expected.push(("log_sum_exp", logs.into_iter().flatten().collect()));
+        }
+        expected
+    }
+}
+
+/// The cases of a problem with tensors of `T`, by every kernel that can do it.
+pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
+    let of = *problem;
+    let operands = Later::new(move || Operands::<T>::new(&of));
+    let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
+    let gap = problem.heads_first.unwrap_or(0);
+    let shape = Shape {
+        queries: queries as u32,
+        keys: keys as u32,
+        heads: (key_heads * group) as u32,
+        key_heads: key_heads as u32,
+        batch: batch as u32,
+        head_size: head_size as u32,
+        is_aligned: [gap, head_size].iter().all(|elements| elements.is_multiple_of(8)),
+        is_ragged: problem.cache != Cache::Whole,
+    };
+    let choices = KernelChoice::<T>::every(&setting.profile, &shape).into_iter();
+    let choices = choices.map(|choice| (choice, choice.kernels().map(|kernel| kernel.name).collect()));
+    choices
+        .filter(|(_, names): &(_, Vec<_>)| !setting.is_serial() || names[0].ends_with("_serial"))
+        .map(|(choice, names)| {
+            let Problem { causal, values, heads_first, cache, .. } = *problem;
+            let words = move || format!(
+                "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, {values:?}, gap \
+                 {heads_first:?}, {cache:?}"
+            );
+            let (on_run, on_expect) = (operands.clone(), operands.clone());
+            let is_rounded = !names[0].ends_with("_serial");
+            let run = move |device: &Device| on_run.run(device, choice);
+            Case::new(names, words, run, move || {
+                let expected = &on_expect.expected[usize::from(is_rounded)];
+                expected.get_or_init(|| on_expect.expected(is_rounded)).clone()
+            })
+        })
+        .collect()
+}
