@@ -120,10 +120,9 @@ impl Bars {
             text(area, name, (end, top - 18), Place::default().right().top())?;
             free_to = end - words;
         }
-        if self.bars.iter().any(|bar| bar.predicted.is_some()) {
-            if free_to > width_of(PREDICTED, TEXT) + left {
-                text(area, PREDICTED, (left, top - 18), Place::default().colour(FAINT).top())?;
-            }
+        let has_strokes = self.bars.iter().any(|bar| bar.predicted.is_some());
+        if has_strokes && free_to > width_of(PREDICTED, TEXT) + left {
+            text(area, PREDICTED, (left, top - 18), Place::default().colour(FAINT).top())?;
         }
         Ok(())
     }
