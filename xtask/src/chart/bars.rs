@@ -120,8 +120,8 @@ impl Bars {
             text(area, name, (end, top - 18), Place::default().right().top())?;
             free_to = end - words;
         }
-        let has_predictions = self.bars.iter().any(|bar| bar.predicted.is_some());
-        if has_predictions && free_to > width_of(PREDICTED, TEXT) + left {
+        let has_strokes = self.bars.iter().any(|bar| bar.predicted.is_some());
+        if has_strokes && free_to > width_of(PREDICTED, TEXT) + left {
             text(area, PREDICTED, (left, top - 18), Place::default().colour(FAINT).top())?;
         }
         Ok(())

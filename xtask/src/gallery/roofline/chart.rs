@@ -43,11 +43,11 @@ pub fn draw(points: &[Point], roofs: &Roofs) -> anyhow::Result<Option<String>> {
             vec![(low, slope(low, bytes)), (ridge, peak / 1e9), (high.max(ridge), peak / 1e9)],
         ));
     };
-    roof(
-        format!("tensor cores, {} TFLOP/s", number(roofs.tensor_flops / 1e12)),
-        roofs.bytes_per_second,
-        roofs.tensor_flops,
-    );
+    // A roof over nothing says nothing.
+    if placed.iter().any(|point| point.is_tensor) {
+        let name = format!("tensor cores, {} TFLOP/s", number(roofs.tensor_flops / 1e12));
+        roof(name, roofs.bytes_per_second, roofs.tensor_flops);
+    }
     roof(format!("FP32, {} TFLOP/s", number(roofs.flops / 1e12)), roofs.bytes_per_second, roofs.flops);
     let notes = NAMED.iter().filter_map(|name| {
         let point = placed.iter().find(|point| point.name == *name)?;
@@ -55,7 +55,7 @@ pub fn draw(points: &[Point], roofs: &Roofs) -> anyhow::Result<Option<String>> {
     });
     let bound = placed.iter().filter(|point| point.intensity() < roofs.ridge()).count();
     let title =
-        format!("{bound} of {} timed kernels are bound by memory: they lie left of the ridge", placed.len());
+        format!("{bound} of {} timed kernels lie left of the ridge, where memory is the roof", placed.len());
     let subtitle = format!(
         "{}: {} GB/s; {} more kernels have no floating-point operations, or hardly any bytes",
         roofs.machine,
