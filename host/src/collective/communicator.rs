@@ -97,8 +97,12 @@ impl Communicator {
         if !device.is_cuda() && !nccl.takes_host_memory() {
             return Err(CollectiveError::NotOnCpu { rank, size });
         }
-        let on_device =
-            |source| CollectiveError::Device { operation: CREATION.to_owned(), rank, size, source };
+        let on_device = |source| CollectiveError::Device {
+            operation: CREATION.to_owned(),
+            rank,
+            size,
+            source: Box::new(source),
+        };
         device.make_current().map_err(on_device)?;
         let handle = Arc::new(Handle::new(nccl));
         let failed = |status| {
@@ -147,7 +151,7 @@ impl Communicator {
     /// A device's error as one of an operation on this rank.
     pub fn device_error(&self, operation: &str, source: DeviceError) -> CollectiveError {
         let (operation, rank, size) = (operation.to_owned(), self.rank, self.size);
-        CollectiveError::Device { operation, rank, size, source }
+        CollectiveError::Device { operation, rank, size, source: Box::new(source) }
     }
 
     /// Combines the elements of all ranks; each gets the result.
@@ -333,7 +337,9 @@ impl Communicator {
     fn error(&self, operation: &str, trouble: Trouble) -> CollectiveError {
         let (operation, rank, size) = (operation.to_owned(), self.rank, self.size);
         match trouble {
-            Trouble::Device(source) => CollectiveError::Device { operation, rank, size, source },
+            Trouble::Device(source) => {
+                CollectiveError::Device { operation, rank, size, source: Box::new(source) }
+            }
             Trouble::Failure(Failure::Lost(lost)) => CollectiveError::Lost { operation, rank, size, lost },
             Trouble::Failure(Failure::TimedOut) => {
                 CollectiveError::TimedOut { operation, rank, size, limit: self.limit }

@@ -121,14 +121,14 @@ pub enum CollectiveError {
         /// The number of ranks.
         size: u32,
         /// The device's error.
-        source: DeviceError,
+        source: Box<DeviceError>,
     },
 }
 
 impl From<CollectiveError> for DeviceError {
     fn from(error: CollectiveError) -> Self {
         match error {
-            CollectiveError::Device { source, .. } => source,
+            CollectiveError::Device { source, .. } => *source,
             other => DeviceError::Work(Box::new(other)),
         }
     }
