@@ -52,7 +52,7 @@ impl Handle {
             return None;
         }
         let mut state = ncclResult_t::SUCCESS;
-        // SAFETY: the communicator lives, since whoever frees it takes the lock; the out parameter is valid.
+        // SAFETY: the communicator lives, since it is freed under the lock; the out parameter is valid.
         let status = unsafe { self.nccl.ncclCommGetAsyncError(raw.0, &mut state) };
         Some(if status == ncclResult_t::SUCCESS { state } else { status })
     }

@@ -9,7 +9,7 @@ use crate::device::stream::foreign::Access;
 use crate::device::{BufferView, BufferViewMut};
 use crate::{bf16, f16};
 
-/// An element that operations combine or move: `f32`, [`bf16`], [`f16`], `u32` or `u64`.
+/// An element that operations combine or move: `f32`, [`bf16`](struct@bf16), [`f16`](struct@f16), `u32` or `u64`.
 ///
 /// ```
 /// use ferrowarp::bf16;

@@ -3,7 +3,10 @@
 //! Each rank is a process of this program, which runs the same test as its parent. A test fails, instead of hanging, where
 //! a rank does not end in time.
 
+#[path = "../../../cuda/cust/tests/support/mod.rs"]
+mod driver;
 mod failures;
+mod gpu;
 mod operations;
 #[path = "../support/nccl.rs"]
 mod support;

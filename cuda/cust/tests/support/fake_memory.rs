@@ -95,6 +95,11 @@ unsafe extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> c_int 
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mut c_void) -> c_int {
+    unsafe { cuMemcpyHtoDAsync_v2(to, from as *const u8, bytes, stream) }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAllocManaged(address: *mut u64, bytes: usize, flags: c_uint) -> c_int {
     assert_eq!(flags, 1, "attached to no stream");
     unsafe { cuMemAlloc_v2(address, bytes) }

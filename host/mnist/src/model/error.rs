@@ -38,6 +38,12 @@ pub enum ModelError {
         /// What to do instead.
         cure: String,
     },
+    /// Several devices cannot train the network together.
+    #[error("training on several devices failed: {why}")]
+    Parallel {
+        /// Why not, and the fix.
+        why: String,
+    },
     /// Two things that belong together do not fit.
     #[error("{what} is {got}, expected {expected}")]
     Mismatch {

@@ -44,13 +44,23 @@ impl Network {
         spec: &EpochSpec,
         first: usize,
     ) -> Result<u32, ModelError> {
-        let Network { device, pipeline, precision, batch_size, core, .. } = self;
-        let range @ (_, rows) = data.samples_from(first, *batch_size)?;
+        let range @ (_, rows) = data.samples_from(first, self.batch_size)?;
+        self.judge_samples(data, spec, range)?;
+        Ok(rows)
+    }
+
+    /// As [`Self::judge_batch`], of the samples `first..first + rows` of an epoch, at most a batch.
+    pub(super) fn judge_samples(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        range @ (_, rows): (u32, u32),
+    ) -> Result<(), ModelError> {
+        let Network { device, pipeline, precision, core, .. } = self;
         let Core { layers, training, results, .. } = &mut *core.lock();
         let into = (&mut training.inputs, &mut training.labels);
         batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
-        loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)?;
-        Ok(rows)
+        loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)
     }
 
     /// As [`Self::judge_batch`], of samples on the host.

@@ -16,6 +16,7 @@ mod judge;
 mod naive;
 mod network;
 mod ops;
+mod parallel;
 mod parameters;
 mod pipeline;
 mod precision;

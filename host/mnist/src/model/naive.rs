@@ -60,6 +60,17 @@ pub(super) fn backward(
     rows: u32,
     sgd: Sgd,
 ) -> Result<(), ModelError> {
+    input_gradients(on, layers, state, rows)?;
+    updates(on, layers, state, rows, sgd)
+}
+
+/// The gradients at the inputs of all layers but the first, which are those at the outputs of the layers below.
+pub(super) fn input_gradients(
+    on: &Device,
+    layers: &[Layer],
+    state: &mut Activations,
+    rows: u32,
+) -> Result<(), ModelError> {
     for l in (1..layers.len()).rev() {
         let shape = Shape::new(rows, layers[l].inputs, layers[l].outputs)?;
         let (below, here) = state.gradients.split_at_mut(l);
@@ -74,6 +85,17 @@ pub(super) fn backward(
             shape.inputs,
         )?;
     }
+    Ok(())
+}
+
+/// Moves the parameters of all layers, or of others of their shapes.
+pub(super) fn updates(
+    on: &Device,
+    layers: &mut [Layer],
+    state: &Activations,
+    rows: u32,
+    sgd: Sgd,
+) -> Result<(), ModelError> {
     for (l, layer) in layers.iter_mut().enumerate() {
         let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
         let activations = if l == 0 { &state.inputs } else { &state.outputs[l - 1] };

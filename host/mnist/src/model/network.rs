@@ -12,12 +12,9 @@ use super::epoch::{DeviceRates, EpochSpec};
 use super::error::{ModelError, expect, to_u32};
 use super::feed::{Feed, HostEpoch};
 use super::graph::Recorded;
-use super::ops::{
-    Queue, batch,
-    fused::{check_classes, check_precision},
-    short::Short,
-    update::Sgd,
-};
+use super::ops::fused::{check_classes, check_precision};
+use super::ops::{Queue, batch, short::Short, update::Sgd};
+use super::parallel::Parallel;
 use super::parameters::Parameters;
 use super::pipeline::Pipeline;
 use super::precision::Precision;
@@ -50,6 +47,8 @@ pub struct Network {
     recorder: Recorder,
     /// Created by the first steps of its pipeline.
     pub(super) resident: Option<Resident>,
+    /// Where other ranks train the same network.
+    pub(super) parallel: Option<Parallel>,
 }
 
 /// How far an epoch has been launched.
@@ -115,6 +114,7 @@ impl Network {
             feed: None,
             recorder: Recorder::default(),
             resident: None,
+            parallel: None,
         })
     }
 
@@ -209,7 +209,7 @@ impl Network {
             self.recorder.end(begun, &stream, samples.div_ceil(self.batch_size.get()))?;
             end += samples;
             match self.pipeline {
-                Pipeline::Naive => {
+                _ if self.pipeline == Pipeline::Naive || self.parallel.is_some() => {
                     let began = Instant::now();
                     self.core.lock().results.add_to(&mut stats, end)?;
                     self.recorder.fetched(began);
@@ -217,7 +217,7 @@ impl Network {
                         break;
                     }
                 }
-                Pipeline::Deferred | Pipeline::Overlapped => self.device.synchronize()?,
+                Pipeline::Naive | Pipeline::Deferred | Pipeline::Overlapped => self.device.synchronize()?,
                 Pipeline::Fused | Pipeline::Graph | Pipeline::Resident => {}
             }
             if progress(end).is_break() {
@@ -258,7 +258,7 @@ impl Network {
         samples: &'a Samples,
         spec: &EpochSpec,
     ) -> Result<(HostEpoch<'a>, Feed), ModelError> {
-        if self.pipeline.is_fused() {
+        if self.pipeline.is_fused() || self.parallel.is_some() {
             return Err(ModelError::OnHost { pipeline: self.pipeline.name() });
         }
         let epoch = HostEpoch::new(samples, spec, self.batch_size)?;
@@ -278,6 +278,9 @@ impl Network {
         is_first: bool,
     ) -> Result<usize, ModelError> {
         let first = range.start;
+        if self.parallel.is_some() {
+            return self.parallel_step(data, spec, first);
+        }
         if !self.pipeline.is_fused() {
             let rows = self.judge_batch(data, spec, first)?;
             let sgd = Sgd::of(spec, self.batch_size, first as u32);

@@ -1,6 +1,7 @@
 //! What a pass over a data set comes to: loss and hit of every sample on the device, sums on the host.
 
 use super::error::ModelError;
+use ferrowarp::collective::{Communicator, Reduction};
 use ferrowarp::device::{Buffer, BufferViewMut, Device};
 
 /// What came of an epoch so far.
@@ -81,6 +82,33 @@ impl Results {
         losses.sort_unstable();
         losses.dedup();
         Ok(samples > classes && losses.len() <= classes)
+    }
+
+    /// Gives each rank the results of a whole batch. It has those of the samples `own`.
+    pub fn exchange(
+        &mut self,
+        communicator: &Communicator,
+        (first, rows): (u32, u32),
+        (own_first, own_rows): (u32, u32),
+    ) -> Result<(), ModelError> {
+        let batch = first as usize..first as usize + rows as usize;
+        let own = own_first as usize..own_first as usize + own_rows as usize;
+        let (device, stream) = (communicator.device(), communicator.device().default_stream());
+        // What is another rank's is 0 here.
+        let is_own = |sample: usize| own.contains(&sample);
+        let mut losses = self.loss.view(batch.clone())?.to_vec()?;
+        let mut hits = self.correct.view(batch.clone())?.to_vec()?;
+        for (sample, (loss, hit)) in batch.clone().zip(losses.iter_mut().zip(&mut hits)) {
+            if !is_own(sample) {
+                (*loss, *hit) = (0.0, 0);
+            }
+        }
+        let (mut sums, mut counts) = (device.upload(&losses)?, device.upload(&hits)?);
+        let sum = communicator.group().all_reduce(&mut sums, Reduction::Sum);
+        sum.all_reduce(&mut counts, Reduction::Sum).submit(&stream)?;
+        communicator.synchronize(&stream)?;
+        self.loss.view_mut(batch.clone())?.copy_from(&sums.to_vec()?)?;
+        Ok(self.correct.view_mut(batch)?.copy_from(&counts.to_vec()?)?)
     }
 
     /// Adds what lies after the samples of `stats` up to the sample `end`. Added piece by piece, the sum is the same

@@ -11,10 +11,12 @@ mod transfers;
 mod upload;
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::{self, Found, Training};
 use crate::model::{ModelError, Parameters};
+use ferrowarp::collective::Communicator;
 use ferrowarp::device::Device;
 use ferrowarp_data::LazyMnist;
 use ferrowarp_report::{EpochRecord, Metrics, Profile, Times, save_plot};
@@ -175,9 +177,26 @@ pub fn run(
     start: Start,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, TrainError> {
+    run_as_rank(device, mnist, config, start, observer, None)
+}
+
+/// [`run`] as one rank of those of `communicator`, which train together: the batches are those of a single device, divided
+/// among the ranks. All ranks have the same settings, except that only one may write files, and observers that stop the run
+/// after the same step.
+///
+/// # Errors
+/// As [`run`]; a rank is lost; the pipeline cannot train on several devices.
+pub fn run_as_rank(
+    device: &Device,
+    mnist: &LazyMnist,
+    config: &Config,
+    start: Start,
+    observer: &mut dyn Observer,
+    communicator: Option<&Arc<Communicator>>,
+) -> Result<Outcome, TrainError> {
     let started = Instant::now();
     let transfers = Transfers::now(device);
-    let mut trainer = Trainer::new(device, mnist, config, start)?;
+    let mut trainer = Trainer::new(device, mnist, config, start, communicator)?;
     let run = trainer.run.clone();
 
     let metrics = config.metrics.as_deref().map(|path| Metrics::going_on(path, &trainer.records));

@@ -5,6 +5,7 @@ mod steps;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::Symptom;
@@ -18,6 +19,7 @@ use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training};
 use crate::model::{
     DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters, Timeline, TrainingSet,
 };
+use ferrowarp::collective::Communicator;
 use ferrowarp::device::Device;
 use ferrowarp_data::LazyMnist;
 use ferrowarp_report::{EpochRecord, Lane, ReportError, Times, in_one_line, save_timeline};
@@ -63,6 +65,7 @@ impl<'a> Trainer<'a> {
         mnist: &'a LazyMnist,
         config: &'a Config,
         start: Start,
+        communicator: Option<&Arc<Communicator>>,
     ) -> Result<Self, TrainError> {
         config.check_against(mnist.train.len())?;
         let saver = Saver::open(config, mnist, &start)?;
@@ -71,6 +74,10 @@ impl<'a> Trainer<'a> {
         let last_epoch = config.last_epoch(epochs_before)?;
         let network =
             Network::new(device, &parameters, config.pipeline, config.precision, config.batch_size)?;
+        let network = match communicator {
+            Some(communicator) => network.with_communicator(Arc::clone(communicator))?,
+            None => network,
+        };
         let mut trainer = Trainer {
             train: training_set(device, &mnist.train, config.pipeline)?,
             test: upload(device, &mnist.test)?,
@@ -124,6 +131,7 @@ impl<'a> Trainer<'a> {
             self.network.watch(WATCHED_STEPS);
         }
         self.train_epoch(observer)?;
+        self.network.check_ranks()?;
         if is_watched {
             match self.draw_timeline() {
                 Err(TrainError::Report(error)) => self.note_unwritten(error, observer),

@@ -20,6 +20,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     pub device: DeviceChoice,
 
+    /// Train on this many GPUs of this machine, with a process for each and NVIDIA's NCCL between them. A batch is divided
+    /// among them. torchrun, srun and mpirun start the processes without this option. For the pipelines naive and deferred
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub gpus: Option<u32>,
+
     /// Stop with an error if the queued work of the GPU takes longer than this many seconds [default: no limit]. On the
     /// CPU, FERROWARP_KERNEL_SECONDS limits each launch
     #[arg(long, value_name = "SECONDS", value_parser = device::parse_time_limit)]
@@ -248,10 +253,15 @@ impl Args {
         Ok(Config { metrics, save, load, plot, timeline, profile, target_accuracy, ..config })
     }
 
-    /// The pipeline of a new run that names none: the fastest that trains on the device, which gives way where it cannot.
-    pub fn pipeline_for(&self, device: &Device, config: &Config) -> Pipeline {
+    /// The pipeline of a new run that names none: the fastest that trains on the device, which gives way where it cannot, or
+    /// that of a run on several devices.
+    pub fn pipeline_for(&self, device: &Device, config: &Config, of_several: Option<Pipeline>) -> Pipeline {
         let is_open = self.pipeline.is_none() && self.resume.is_none();
-        if is_open && device.is_cuda() { Pipeline::Resident } else { config.pipeline }
+        match of_several {
+            Some(pipeline) if is_open => pipeline,
+            None if is_open && device.is_cuda() => Pipeline::Resident,
+            _ => config.pipeline,
+        }
     }
 
     /// The seeds of a run that trains several networks.

@@ -1,24 +1,28 @@
 //! Trains a network of fully connected layers on MNIST, on a GPU or on the CPU.
 
 mod args;
+mod ranks;
 mod seeds;
 mod stop;
 
-use std::io::{self, Stdout};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use ferrowarp::collective::Communicator;
 use ferrowarp::device;
 use ferrowarp_data::LazyMnist;
 use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
 use ferrowarp_mnist::model::Pipeline;
-use ferrowarp_mnist::train::{self, Config, Outcome, Start, TimeToAccuracy, TrainError};
+use ferrowarp_mnist::train::{self, Config, Observer, Outcome, Silent, Start, TimeToAccuracy, TrainError};
 use ferrowarp_report::print_note;
 
 use args::Args;
+use ranks::{Ranks, Together};
 use stop::Signals;
 
 fn main() -> ExitCode {
@@ -49,20 +53,34 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     let started = Instant::now();
     let found = args.resume.as_deref().map(checkpoint::newest).transpose()?;
     let mut config = args.config(found.as_ref())?;
+    let mut ranks = Ranks::new(args.gpus)?;
     let start = match found {
         Some(found) => Start::resume(&config, found)?,
         None => Start::prepare(&config)?,
     };
-    let mut console = Console::new(io::stdout());
+    let out: Box<dyn Write> = if ranks.is_first() { Box::new(io::stdout()) } else { Box::new(io::sink()) };
+    let mut console = Console::new(out);
 
-    let (mut device, why) = device::open(args.device).context(ferrowarp_mnist::NO_DEVICE)?;
+    let (mut device, why) = ranks.open(args.device).context(ferrowarp_mnist::NO_DEVICE)?;
     if let Some(limit) = args.time_limit {
         device = device.with_time_limit(limit);
     }
     console.line(why)?;
-    config.pipeline = args.pipeline_for(&device, &config);
+    config.pipeline = args.pipeline_for(&device, &config, ranks.default_pipeline());
+    ranks.check(&config, args.seeds().is_some())?;
+    if ranks.world.size() > 1 {
+        console.line(format_args!("one of {} processes that train together", ranks.world.size()))?;
+    }
     args.note(&config).map_or(Ok(()), |note| console.line(note))?;
+    // Rank 0 fetches the data, and the others go on once it has.
+    let mut communicator = if ranks.is_first() { None } else { ranks.connect(&device)? };
     let (dir, fetch) = data_dir(args.data.as_deref())?;
+    if ranks.is_first() {
+        ranks.start()?;
+        communicator = ranks.connect(&device)?;
+    } else {
+        config = Config { metrics: None, save: None, plot: None, checkpoints: None, ..config };
+    }
     if let Some(files) = ferrowarp_data::find(&dir)? {
         config.check_spared(files.paths())?;
     }
@@ -90,15 +108,34 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         print_note(format_args!("interrupted: {stopped}"));
         return Ok(Ended::Stopped(signals.exit_code()));
     }
-    let result = train::run(&device, &mnist, &config, start, &mut signals.observe(&mut console));
+    let mut silent = Silent;
+    let shown: &mut dyn Observer = if ranks.is_first() { &mut console } else { &mut silent };
+    let mut observer = signals.observe(shown);
+    let result = match &communicator {
+        Some(communicator) => {
+            let mut observer = Together::new(communicator, &mut observer);
+            train::run_as_rank(&device, &mnist, &config, start, &mut observer, Some(communicator))
+        }
+        None => train::run(&device, &mnist, &config, start, &mut observer),
+    };
+    drop(observer);
     let mut outcome = match result {
         Ok(outcome) => outcome,
         Err(error @ TrainError::Stopped { .. }) => {
+            if !ranks.is_first() {
+                return Ok(Ended::Stopped(signals.exit_code()));
+            }
             print_note(format_args!("interrupted: {error}; {}", how_to_go_on(&config)));
             return Ok(Ended::Stopped(signals.exit_code()));
         }
-        Err(error) => return Err(tell_how_to_go_on(error, &config).into()),
+        Err(error) => {
+            // The others learn at once that this rank has failed.
+            communicator.and_then(Arc::into_inner).into_iter().for_each(Communicator::abort);
+            return Err(tell_how_to_go_on(error, &config).into());
+        }
     };
+    drop(communicator);
+    ranks.wait()?;
     outcome.times.fetch = fetch;
     outcome.times.load = load;
     outcome.times.total = started.elapsed();
@@ -148,7 +185,7 @@ fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
 }
 
 fn introduce(
-    console: &mut Console<Stdout>,
+    console: &mut Console<Box<dyn Write>>,
     mnist: &LazyMnist,
     dir: &Path,
     is_held_out: bool,
@@ -167,7 +204,7 @@ fn introduce(
 
 /// Says what a resumed run goes on from, and what is not as it was.
 fn introduce_resumed(
-    console: &mut Console<Stdout>,
+    console: &mut Console<Box<dyn Write>>,
     found: &Found,
     differences: &[String],
 ) -> anyhow::Result<()> {
@@ -186,7 +223,7 @@ fn introduce_resumed(
     Ok(())
 }
 
-fn conclude(console: &mut Console<Stdout>, config: &Config, outcome: &Outcome) -> anyhow::Result<()> {
+fn conclude(console: &mut Console<Box<dyn Write>>, config: &Config, outcome: &Outcome) -> anyhow::Result<()> {
     let test = outcome.test;
     console.line(format_args!(
         "test accuracy {:.2} % ({} of {} images), test loss {:.4}\n\n{}",

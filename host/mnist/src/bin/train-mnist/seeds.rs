@@ -1,7 +1,7 @@
 //! Networks from several seeds, and what they come to together.
 
 use std::fmt;
-use std::io::Stdout;
+use std::io::Write;
 use std::ops::RangeInclusive;
 
 use ferrowarp::device::Device;
@@ -47,7 +47,7 @@ pub fn train(
     mnist: &LazyMnist,
     config: &Config,
     seeds: RangeInclusive<u64>,
-    (console, signals): (&mut Console<Stdout>, &Signals),
+    (console, signals): (&mut Console<Box<dyn Write>>, &Signals),
 ) -> anyhow::Result<()> {
     let mut outcomes = Vec::new();
     for seed in seeds {
@@ -69,7 +69,11 @@ pub fn train(
 }
 
 /// Writes what the networks that were trained come to.
-fn summarize(outcomes: &[Outcome], config: &Config, console: &mut Console<Stdout>) -> anyhow::Result<()> {
+fn summarize(
+    outcomes: &[Outcome],
+    config: &Config,
+    console: &mut Console<Box<dyn Write>>,
+) -> anyhow::Result<()> {
     summary(outcomes, config.target_accuracy).iter().try_for_each(|line| console.line(line))?;
     Ok(())
 }

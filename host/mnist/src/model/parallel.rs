@@ -1,0 +1,229 @@
+//! Training on several devices: each rank computes the gradients of its part of every batch, and all take the same step with
+//! their sum.
+//!
+//! Only the pipelines of one kernel per operation can, since the others take their steps where they compute the gradients.
+//! The kernel of the update serves for both halves: from zeros, with the learning rate -1, it leaves the gradient; and the
+//! step of biases, given a gradient, is the step of any parameters.
+
+use std::sync::Arc;
+
+use gpu_kernels::mlp::grid::per_element;
+use gpu_kernels::mlp::sgd::update_layer;
+
+use super::activations::Activations;
+use super::core::Core;
+use super::dataset::DeviceDataset;
+use super::epoch::EpochSpec;
+use super::error::{ModelError, to_u32};
+use super::naive;
+use super::network::Network;
+use super::ops::{Layer, update::Sgd};
+use super::pipeline::Pipeline;
+use ferrowarp::collective::{CollectiveError, Communicator, Reduction};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+
+/// This rank's part in the training, and the memory that it takes.
+#[derive(Debug)]
+pub(super) struct Parallel {
+    communicator: Arc<Communicator>,
+    /// Layers whose parameters are the gradients.
+    gradients: Vec<Layer>,
+    /// As long as the longest parameters: zeros, and what the step of biases writes without need.
+    zeros: Buffer<f32>,
+    unused: [Buffer<f32>; 2],
+}
+
+impl From<CollectiveError> for ModelError {
+    fn from(error: CollectiveError) -> Self {
+        ModelError::Device(error.into())
+    }
+}
+
+impl Network {
+    /// The same network as one rank of several, which train together: a batch is divided among them, and their gradients are
+    /// added up. All ranks have the same weights, to the bit, and the same results.
+    ///
+    /// # Errors
+    /// [`ModelError::Parallel`]: the pipeline is not one of one kernel per operation, or the ranks start from different
+    /// weights; no memory; the ranks cannot be reached.
+    pub fn with_communicator(mut self, communicator: Arc<Communicator>) -> Result<Self, ModelError> {
+        if !self.pipeline.is_parallel() {
+            let why = format!(
+                "the pipeline {} takes its steps where it computes the gradients; use naive or deferred",
+                self.pipeline.name()
+            );
+            return Err(ModelError::Parallel { why });
+        }
+        let parallel = Parallel::new(&self.device, &self.core.lock().layers, communicator)?;
+        self.parallel = Some(parallel);
+        self.check_ranks()?;
+        Ok(self)
+    }
+
+    /// Checks that all ranks have the same parameters, to the bit. Does nothing without other ranks.
+    ///
+    /// # Errors
+    /// [`ModelError::Parallel`] names the first rank whose parameters are not those of rank 0.
+    pub fn check_ranks(&self) -> Result<(), ModelError> {
+        match &self.parallel {
+            Some(parallel) => parallel.check_equal(&self.device, &self.core.lock().layers),
+            None => Ok(()),
+        }
+    }
+
+    /// A step with the batch that begins with the sample `first` of the epoch. Returns its number of samples, of all ranks.
+    pub(super) fn parallel_step(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        first: usize,
+    ) -> Result<usize, ModelError> {
+        let batch @ (first_sample, rows) = data.samples_from(first, self.batch_size)?;
+        let sgd = Sgd::of(spec, self.batch_size, first_sample);
+        let own = self.parallel.as_ref().map_or(batch, |parallel| parallel.part_of(batch));
+        if own.1 > 0 {
+            self.judge_samples(data, spec, own)?;
+        }
+        let Network { device, core, parallel, .. } = self;
+        if let Some(parallel) = parallel {
+            let Core { layers, training, results, .. } = &mut *core.lock();
+            parallel.step(device, layers, training, (own.1, rows), sgd)?;
+            results.exchange(&parallel.communicator, batch, own)?;
+        }
+        Ok(rows as usize)
+    }
+}
+
+impl Pipeline {
+    /// Whether it can train on several devices.
+    pub fn is_parallel(self) -> bool {
+        matches!(self, Pipeline::Naive | Pipeline::Deferred)
+    }
+}
+
+impl Parallel {
+    fn new(device: &Device, layers: &[Layer], communicator: Arc<Communicator>) -> Result<Self, ModelError> {
+        let gradient = |layer: &Layer| {
+            Ok(Layer {
+                inputs: layer.inputs,
+                outputs: layer.outputs,
+                weights: device.alloc_zeroed(layer.weights.len())?,
+                biases: device.alloc_zeroed(layer.biases.len())?,
+                weight_velocity: device.alloc_zeroed(0)?,
+                bias_velocity: device.alloc_zeroed(0)?,
+            })
+        };
+        let gradients = layers.iter().map(gradient).collect::<Result<_, DeviceError>>()?;
+        let longest = layers.iter().map(|layer| layer.weights.len().max(layer.biases.len())).max();
+        let zeroed = || device.alloc_zeroed(longest.unwrap_or(0));
+        let (zeros, unused) = (zeroed()?, [zeroed()?, zeroed()?]);
+        Ok(Self { communicator, gradients, zeros, unused })
+    }
+
+    /// This rank's samples of a batch: the first one and their number, which may be 0.
+    fn part_of(&self, (first, rows): (u32, u32)) -> (u32, u32) {
+        let (rank, size) = (u64::from(self.communicator.rank()), u64::from(self.communicator.size()));
+        // At most `rows`, which is a `u32`.
+        let before = |rank: u64| (u64::from(rows) * rank / size) as u32;
+        (first + before(rank), before(rank + 1) - before(rank))
+    }
+
+    /// A step with the gradients of all ranks. This one has `rows` of the batch's `all` samples, in `training`.
+    fn step(
+        &mut self,
+        on: &Device,
+        layers: &mut [Layer],
+        training: &mut Activations,
+        (rows, all): (u32, u32),
+        sgd: Sgd,
+    ) -> Result<(), ModelError> {
+        let stream = on.default_stream();
+        let own = Communicator::single(on);
+        for layer in &mut self.gradients {
+            for gradient in [&mut layer.weights, &mut layer.biases] {
+                // Zeros, copied on the device.
+                own.all_gather(&stream, self.zeros.view(..gradient.len())?, gradient)?;
+            }
+        }
+        if rows > 0 {
+            naive::input_gradients(on, layers, training, rows)?;
+            // The mean of this rank's samples becomes its share of the batch's.
+            let share = Sgd { lr: -(rows as f32 / all as f32), momentum: 0.0 };
+            naive::updates(on, &mut self.gradients, training, rows, share)?;
+        }
+        // One operation for all layers.
+        let mut sum = self.communicator.group();
+        for layer in &mut self.gradients {
+            sum = sum.all_reduce(&mut layer.weights, Reduction::Sum);
+            sum = sum.all_reduce(&mut layer.biases, Reduction::Sum);
+        }
+        sum.submit(&stream)?;
+        for (layer, gradient) in layers.iter_mut().zip(&self.gradients) {
+            let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
+            let spare = (&self.zeros, &mut self.unused);
+            move_by(on, weights, weight_velocity, &gradient.weights, sgd, spare)?;
+            let spare = (&self.zeros, &mut self.unused);
+            move_by(on, biases, bias_velocity, &gradient.biases, sgd, spare)?;
+        }
+        Ok(())
+    }
+
+    fn check_equal(&self, device: &Device, layers: &[Layer]) -> Result<(), ModelError> {
+        // FNV-1a over the words of all parameters.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for layer in layers {
+            for values in [&layer.weights, &layer.biases, &layer.weight_velocity, &layer.bias_velocity] {
+                for value in values.to_vec()? {
+                    hash = (hash ^ u64::from(value.to_bits())).wrapping_mul(0x0100_0000_01b3);
+                }
+            }
+        }
+        let (own, stream) = (device.upload(&[hash])?, device.default_stream());
+        let mut all = device.alloc_zeroed::<u64>(self.communicator.size() as usize)?;
+        self.communicator.all_gather(&stream, &own, &mut all)?;
+        self.communicator.synchronize(&stream)?;
+        let all = all.to_vec()?;
+        match all.iter().position(|hash| *hash != all[0]) {
+            None => Ok(()),
+            Some(rank) => Err(ModelError::Parallel {
+                why: format!(
+                    "rank {rank} has other weights than rank 0; give all ranks the same settings and files, and GPUs of \
+                     one model"
+                ),
+            }),
+        }
+    }
+}
+
+/// Moves parameters against their gradient: the step of the biases of a layer with one sample, as whose gradient at the
+/// outputs this one stands, and one input, which is 0.
+fn move_by(
+    on: &Device,
+    parameters: &mut Buffer<f32>,
+    velocity: &mut Buffer<f32>,
+    gradient: &Buffer<f32>,
+    sgd: Sgd,
+    (zeros, [weights, weight_velocity]): (&Buffer<f32>, &mut [Buffer<f32>; 2]),
+) -> Result<(), ModelError> {
+    let len = to_u32("number of parameters", parameters.len())?;
+    // SAFETY: gradient and parameters have `len` elements, and so has the velocity if there is momentum; the layer's weights
+    // have one row of that length, for which the other buffers have room.
+    unsafe {
+        update_layer::launch(
+            on,
+            per_element(1, len),
+            weights,
+            parameters,
+            weight_velocity,
+            velocity,
+            zeros.view(..1)?,
+            gradient,
+            1,
+            1,
+            len,
+            sgd.lr,
+            sgd.momentum,
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! `train-mnist` on several devices: processes on the CPU, with an NCCL that works on host memory.
+
+mod common;
+#[path = "../../tests/support/nccl.rs"]
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+
+use common::{Place, succeeds};
+use ferrowarp_mnist::checkpoint;
+
+/// Settings of a run of a few steps; the last batch of an epoch has 57 images, so ranks have unequal parts.
+const RUN: [&str; 6] = ["--hidden", "20,12", "--momentum", "0.5", "--pipeline", "deferred"];
+
+fn library() -> PathBuf {
+    static LIBRARY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, library) = LIBRARY.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let library = support::build_fake_nccl(folder.path(), &[]);
+        (folder, library)
+    });
+    library.clone()
+}
+
+/// `train-mnist` with the fake NCCL; a busy machine keeps a process waiting.
+fn train(place: &Place, flags: &[&str]) -> Command {
+    let mut command = place.train(flags);
+    command.env("FERROWARP_NCCL", library()).env("FERROWARP_COLLECTIVE_SECONDS", "60");
+    command
+}
+
+fn on(place: &Place, gpus: &str, epochs: &str, more: &[&str]) -> String {
+    succeeds(train(place, &[&RUN[..], &["--gpus", gpus, "--epochs", epochs], more].concat()))
+}
+
+#[test]
+fn several_ranks_train_what_one_trains() {
+    let place = Place::with_idx();
+    let text = on(&place, "1", "2", &["--save", "one"]);
+    assert!(!text.contains("train together"), "{text}");
+    for gpus in ["2", "4"] {
+        let text = on(&place, gpus, "2", &["--save", gpus]);
+        assert!(text.contains(&format!("one of {gpus} processes that train together")), "{text}");
+        assert_eq!(text.matches("test accuracy").count(), 3, "{text}");
+        // From run to run the same bits.
+        on(&place, gpus, "2", &["--save", "again"]);
+        assert_eq!(place.read(gpus), place.read("again"));
+    }
+    // As one device trains, except for the order in which gradients are added.
+    let [one, two, four] =
+        ["one", "2", "4"].map(|name| checkpoint::load(&place.path(name)).unwrap().parameters);
+    for other in [&two, &four] {
+        for (one, other) in one.layers.iter().zip(&other.layers) {
+            let pairs = one.weights.iter().zip(&other.weights).chain(one.biases.iter().zip(&other.biases));
+            for (one, other) in pairs {
+                assert!((one - other).abs() < 1e-4, "{one} {other}");
+            }
+        }
+    }
+    assert_ne!(two, four);
+}
+
+#[test]
+fn a_run_goes_on_with_any_number_of_ranks() {
+    let place = Place::with_idx();
+    on(&place, "2", "2", &["--checkpoint", "c", "--checkpoint-every", "7"]);
+    on(&place, "2", "3", &["--save", "whole"]);
+    let resume = ["--resume", "c", "--epochs", "3"];
+    for gpus in ["1", "2", "4"] {
+        let flags = ["--gpus", gpus, "--checkpoint", &format!("c{gpus}"), "--save", gpus];
+        let text = succeeds(train(&place, &[&resume[..], &flags].concat()));
+        assert!(text.contains("continuing from"), "{text}");
+    }
+    // As if it had never stopped.
+    assert_eq!(place.read("2"), place.read("whole"));
+    assert_ne!(place.read("4"), place.read("whole"));
+}
+
+#[test]
+fn processes_of_a_launcher_train_together() {
+    let place = Place::with_idx();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port() - 1;
+    let start = |rank: &str| -> Child {
+        // What torchrun sets.
+        let mut command = train(&place, &[&RUN[..], &["--epochs", "2", "--save", "launched"]].concat());
+        command.envs([
+            ("RANK", rank),
+            ("LOCAL_RANK", rank),
+            ("WORLD_SIZE", "2"),
+            ("MASTER_ADDR", "127.0.0.1"),
+        ]);
+        command.env("MASTER_PORT", port.to_string()).spawn().unwrap()
+    };
+    let ranks = ["0", "1"].map(start);
+    for (child, rank) in ranks.into_iter().zip(0..) {
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(text.is_empty(), rank == 1, "{text}");
+    }
+    on(&place, "2", "2", &["--save", "started"]);
+    assert_eq!(place.read("launched"), place.read("started"));
+}
+
+#[test]
+fn a_rank_that_fails_ends_the_run_with_its_number() {
+    let place = Place::with_idx();
+    let mut command = train(&place, &[&RUN[..], &["--gpus", "2"]].concat());
+    command.env("FAKE_NCCL_FAULT", "die:1:9");
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("failed on rank 0 of 2: rank 1 has ended: its connection is closed"), "{text}");
+}
+
+#[test]
+fn settings_that_several_ranks_cannot_train_with_are_refused() {
+    let place = Place::with_idx();
+    for (flags, needles) in [
+        (
+            &["--gpus", "2", "--pipeline", "fused"][..],
+            &["--pipeline fused cannot be used", "naive or deferred"][..],
+        ),
+        (&["--gpus", "4", "--batch-size", "3"], &["--batch-size 3 cannot be used", "choose at least 4"]),
+        (&["--gpus", "2", "--profile"], &["--profile works on one device, not on 2"]),
+        (&["--gpus", "0"], &["--gpus"]),
+    ] {
+        place.refuses(train(&place, flags), needles);
+    }
+    let mut launched = train(&place, &["--gpus", "3"]);
+    launched.envs([("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1")]);
+    place.refuses(launched, &["--gpus 3 cannot be used: the launcher has started 2 processes"]);
+    let mut without = place.train(&["--gpus", "2"]);
+    without.env("FERROWARP_NCCL", "/nowhere/libnccl.so.2").env("FERROWARP_COLLECTIVE_SECONDS", "5");
+    let output = without.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && text.contains("loading NCCL from /nowhere/libnccl.so.2 failed"),
+        "{text}"
+    );
+}
