@@ -2,6 +2,7 @@
 //! medians.
 
 pub mod attention;
+pub mod axis;
 pub mod gallery;
 pub mod matmul;
 pub mod matrices;

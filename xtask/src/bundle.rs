@@ -27,20 +27,22 @@ const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cu
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
 /// The benches, and the scripts of their peers, under their names in `run.sh`.
-const BENCHES: [(&str, &str); 5] = [
+const BENCHES: [(&str, &str); 6] = [
     ("softmax", "bench-softmax"),
     ("mlp", "bench-mlp"),
     ("matmul", "bench-matmul"),
     ("attention", "bench-attention"),
     ("norm", "bench-norm"),
+    ("axis", "bench-axis"),
 ];
-const PEERS: [(&str, &str); 6] = [
+const PEERS: [(&str, &str); 7] = [
     ("benches/peers/softmax.py", "peers_softmax.py"),
     ("benches/peers/mnist.py", "peers_mnist.py"),
     ("benches/peers/gallery.py", "peers_gallery.py"),
     ("benches/peers/matmul.py", "peers_matmul.py"),
     ("benches/peers/attention.py", "peers_attention.py"),
     ("benches/peers/norm.py", "peers_norm.py"),
+    ("benches/peers/axis.py", "peers_axis.py"),
 ];
 
 /// What those scripts import, under its own name.

@@ -7,7 +7,8 @@
 # (our matrix multiplication at every shape), matmul-sweep (the kernels that its model ranks first; only if it is named),
 # matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), attention (our attention at every
 # shape), attention-peers (ours in turns with PyTorch, cuDNN and FlexAttention), norm (our norms at every shape), norm-peers (ours in turns
-# with PyTorch, torch.compile and QuACK), mlp (our training, rung by rung), mlp-peers
+# with PyTorch, torch.compile and QuACK), axis (our sums, cumulative sums and transposes), axis-peers (ours in turns with PyTorch and
+# torch.compile), mlp (our training, rung by rung), mlp-peers
 # (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels of each rung), gallery (the
 # lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
 # conflicts of each lesson), roofline (the time of every kernel that no lesson times), faults (kernels that fail on purpose,
@@ -46,12 +47,12 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
+steps=${*:-start check crates train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
         start | check | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
         gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-sweep | matmul-peers) ;;
-        attention | attention-peers | norm | norm-peers) ;;
+        attention | attention-peers | norm | norm-peers | axis | axis-peers) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -239,6 +240,16 @@ norm-peers() {
     part peers-norm python3 peers_norm.py --out "$out/norm-peers.json" --ours ./bench-norm \
         --types "${FERROWARP_NORM_TYPES:-bf16,f32}" --norms "${FERROWARP_NORMS:-}" --peers "${FERROWARP_NORM_PEERS:-torch,quack,copy}" \
         --budget "${FERROWARP_NORM_BUDGET:-540}"
+}
+
+axis() {
+    CRITERION_HOME=$scratch/criterion part bench-axis ./bench-axis --bench
+    cp "$scratch/criterion/axis.json" "$out/"
+}
+
+axis-peers() {
+    part peers-axis python3 peers_axis.py --out "$out/axis-peers.json" --ours ./bench-axis --types "${FERROWARP_AXIS_TYPES:-bf16,f32}" \
+        --operations "${FERROWARP_AXIS:-}" --peers "${FERROWARP_AXIS_PEERS:-torch,compile,copy}" --budget "${FERROWARP_AXIS_BUDGET:-540}"
 }
 
 mlp() {

@@ -28,6 +28,7 @@ const SINGLE_IN_FLIGHT: usize = 2;
 /// strides say; the flags are true; no other code uses what is written, and no code writes `inp`.
 #[kernel(
     max_threads = BLOCK,
+    min_blocks = 1024 / BLOCK,
     args,
     facts: ReduceShape = ReduceShape { block: BLOCK as u32, vector: N as u32 },
     instances(

@@ -29,6 +29,7 @@ pub(super) const IN_FLIGHT: usize = 4;
 /// say; no other code uses what is written, and no code writes `inp`.
 #[kernel(
     max_threads = BLOCK,
+    min_blocks = 1024 / BLOCK,
     args,
     facts: ReduceShape = ReduceShape { block: BLOCK as u32, vector: N as u32 },
     instances(

@@ -1,5 +1,5 @@
-//! `cargo xtask report norm` and `report attention`: runs of benches/peers/norm.py and attention.py, in which contenders took turns, into
-//! `docs/results/`.
+//! `cargo xtask report norm`, `report axis` and `report attention`: runs of benches/peers/norm.py, axis.py and attention.py, in which
+//! contenders took turns, into `docs/results/`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -58,6 +58,28 @@ pub const NORM: Subject = Subject {
         matrices * entry.element_bytes() * entry.number("rows") * entry.number("cols")
     },
     sources: &["gpu-kernels/src/norm", "host/src/norm"],
+};
+
+/// Sums, cumulative sums and transposes.
+pub const AXIS: Subject = Subject {
+    name: "axis",
+    title: "Sums, cumulative sums and transposes",
+    about: "Matrices of normal random numbers. `rows` is one result for each row, `columns` one for each column. GB/s counts what has to be \
+            moved at least: the matrix and the output. The copy moves as much: for a reduction it copies half of the matrix.",
+    peers: &[("torch", "PyTorch"), ("compile", "torch.compile")],
+    tables: &["operation"],
+    rows: &["rows", "cols"],
+    unit: "GB/s",
+    work: |entry| {
+        let (rows, cols, operation) = (entry.number("rows"), entry.number("cols"), entry.text("operation"));
+        let out = match operation.rsplit('-').next() {
+            Some("rows") => rows,
+            Some("columns") => cols,
+            _ => rows * cols,
+        };
+        entry.element_bytes() * (rows * cols + out)
+    },
+    sources: &["gpu-kernels/src/axis", "host/src/axis"],
 };
 
 /// Attention, forward.
@@ -143,7 +165,7 @@ impl Entry {
 
     /// Whether it is ours: the operation's own name, or that of the norm.
     fn is_ours(&self) -> bool {
-        self.name == "attention" || self.name == self.text("norm")
+        self.name == "attention" || self.name == self.text("norm") || self.name == self.text("operation")
     }
 
     /// In the unit of the subject.

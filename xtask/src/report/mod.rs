@@ -26,6 +26,8 @@ use crate::workspace;
 pub enum Report {
     /// Attention and its peers, in turns: benches/peers/attention.py
     Attention(contests::Merged),
+    /// Sums, cumulative sums and transposes and their peers, in turns: benches/peers/axis.py
+    Axis(contests::Merged),
     /// Write the table of figures in the README again, from the results in docs/results
     Figures,
     /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
@@ -45,6 +47,7 @@ impl Report {
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
             Report::Attention(merged) => contests::run(&contests::ATTENTION, merged),
+            Report::Axis(merged) => contests::run(&contests::AXIS, merged),
             Report::Figures => figures::update_readme(),
             Report::Gallery(merged) => gallery_report::run(merged),
             Report::Matmul(merged) => matmul::run(merged),

@@ -1,0 +1,282 @@
+//! Sums, cumulative sums and transposes that are timed: shapes, and our launches.
+//!
+//! `benches/peers/axis.py` holds the same table of shapes.
+
+use anyhow::{Context as _, bail, ensure};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::axis::{
+    AxisError, CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, Transpose, Workspace,
+    choices,
+};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp_cases::reference::Number;
+use gpu_kernels::axis::TransposeKernels as _;
+use serde::Serialize;
+
+use crate::matmul::Type;
+use crate::serve::Prepared;
+use crate::timed::{count_of_sets, normal, timed};
+
+/// Rows and columns of reductions on a GPU.
+const REDUCTIONS: [[usize; 2]; 6] =
+    [[131_072, 256], [32_768, 1024], [4096, 4096], [16_384, 8192], [1024, 131_072], [1, 1 << 28]];
+/// The same for results of columns. The last matrix is narrow.
+const OF_COLUMNS: [[usize; 2]; 6] =
+    [[131_072, 256], [32_768, 1024], [4096, 4096], [16_384, 8192], [1024, 131_072], [1 << 24, 16]];
+/// Rows and columns of cumulative sums on a GPU.
+const SCANS: [[usize; 2]; 3] = [[4096, 4096], [64, 1 << 20], [1, 1 << 28]];
+/// Rows and columns of transposes on a GPU.
+const TRANSPOSES: [[usize; 2]; 3] = [[4096, 4096], [16_384, 16_384], [8191, 4097]];
+/// Rows and columns for the CPU.
+const ON_CPU: [[usize; 2]; 2] = [[64, 768], [8, 4097]];
+
+/// The types of the matrices.
+pub const TYPES: [Type; 2] = [Type::Bf16, Type::F32];
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A result for each row.
+    Rows(Operation),
+    /// A result for each column.
+    Columns(Operation),
+    /// Cumulative sums of the rows.
+    Scan,
+    /// The transpose.
+    Transpose,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 8] = [
+        Kind::Rows(Operation::Sum),
+        Kind::Rows(Operation::Mean),
+        Kind::Rows(Operation::Max),
+        Kind::Columns(Operation::Sum),
+        Kind::Columns(Operation::Mean),
+        Kind::Columns(Operation::Max),
+        Kind::Scan,
+        Kind::Transpose,
+    ];
+
+    /// Its name in ids.
+    pub fn name(self) -> String {
+        let word = |operation: Operation| format!("{operation:?}").to_lowercase();
+        match self {
+            Kind::Rows(operation) => format!("{}-rows", word(operation)),
+            Kind::Columns(operation) => format!("{}-columns", word(operation)),
+            Kind::Scan => "cumsum".to_owned(),
+            Kind::Transpose => "transpose".to_owned(),
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The shapes at which it is timed.
+    pub fn shapes(self, is_gpu: bool) -> &'static [[usize; 2]] {
+        match self {
+            _ if !is_gpu => &ON_CPU,
+            Kind::Rows(_) => &REDUCTIONS,
+            Kind::Columns(_) => &OF_COLUMNS,
+            Kind::Scan => &SCANS,
+            Kind::Transpose => &TRANSPOSES,
+        }
+    }
+
+    /// Elements of the output.
+    fn outputs(self, [rows, cols]: [usize; 2]) -> usize {
+        match self {
+            Kind::Rows(_) => rows,
+            Kind::Columns(_) => cols,
+            Kind::Scan | Kind::Transpose => rows * cols,
+        }
+    }
+
+    /// The bytes that it must read and write.
+    pub fn bytes(self, ty: Type, [rows, cols]: [usize; 2]) -> f64 {
+        ((rows * cols + self.outputs([rows, cols])) * ty.bytes()) as f64
+    }
+}
+
+/// One contender at one shape: a time, or why there is none.
+#[derive(Debug, Serialize)]
+pub struct AxisEntry {
+    /// The operation.
+    pub name: String,
+    /// Type of the matrices.
+    pub dtype: Type,
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// The kernel that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<String>,
+    /// Device time of one launch, the median of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    /// Batches that were timed.
+    pub samples: usize,
+    /// Sets of matrices that the launches took in turns.
+    pub sets: usize,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl AxisEntry {
+    /// One that has not been timed.
+    pub fn new(kind: Kind, dtype: Type, [rows, cols]: [usize; 2]) -> Self {
+        let name = kind.name();
+        Self { name, dtype, rows, cols, kernels: None, microseconds: None, samples: 0, sets: 0, error: None }
+    }
+}
+
+/// The operands of one launch.
+struct Set<T> {
+    inp: Buffer<T>,
+    out: Buffer<T>,
+    workspace: Workspace,
+}
+
+/// The operation at a shape, checked, and ready to be timed, and its kernel.
+///
+/// # Errors
+/// There is no memory, a launch failed, or a result is wrong.
+pub fn prepare(device: &Device, kind: Kind, ty: Type, shape: [usize; 2]) -> anyhow::Result<Prepared> {
+    match ty {
+        Type::Bf16 => prepare_as::<bf16>(device, kind, shape),
+        Type::F16 => prepare_as::<f16>(device, kind, shape),
+        Type::F32 => prepare_as::<f32>(device, kind, shape),
+        Type::Tf32 => bail!("no matrix of {}; pass bf16, f16 or f32", ty.name()),
+    }
+}
+
+fn prepare_as<T: Number + Real + Output<T>>(
+    device: &Device,
+    kind: Kind,
+    shape: [usize; 2],
+) -> anyhow::Result<Prepared> {
+    let [rows, cols] = shape;
+    let (len, outputs) = (rows * cols, kind.outputs(shape));
+    let count = count_of_sets(device, (len + outputs) * size_of::<T>())?;
+    // Of as many normal numbers, again and again.
+    let inp: Vec<T> = normal::<T>(len.min(1 << 22), 1).into_iter().cycle().take(len).collect();
+    let set = || -> Result<Set<T>, DeviceError> {
+        let (inp, out) = (device.upload(&inp)?, device.alloc_zeroed(outputs)?);
+        Ok(Set { inp, out, workspace: Workspace::default() })
+    };
+    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
+    let on = device.clone();
+    let launch = move |set: &mut Set<T>| Ok(run::<T>(&on, kind, set, shape)?);
+    for set in &mut sets {
+        launch(set)?;
+    }
+    check(kind, &inp, &sets[0].out.to_vec()?, shape).with_context(|| format!("{} {rows}x{cols}", T::NAME))?;
+    let blocks = choices(device.limits())[0];
+    let name = match kind {
+        Kind::Rows(_) => T::rows(blocks).meta.name,
+        Kind::Columns(_) => T::columns(blocks).meta.name,
+        Kind::Scan => CumulativeSum::<T>::choices(device.limits(), cols)[0].kernels::<T>()[0].name,
+        Kind::Transpose if size_of::<T>() == 2 => u16::transpose(blocks).meta.name,
+        Kind::Transpose => u32::transpose(blocks).meta.name,
+    };
+    Ok((timed(device, sets, launch, 0.0)?, name.to_owned()))
+}
+
+fn run<T: Number + Real + Output<T>>(
+    device: &Device,
+    kind: Kind,
+    set: &mut Set<T>,
+    [rows, cols]: [usize; 2],
+) -> Result<(), AxisError> {
+    let (inp, out) = (Matrix::new(&set.inp, rows, cols)?, &mut set.out);
+    match kind {
+        Kind::Rows(operation) => Reduce::rows(operation, out, inp).run_with(device, &mut set.workspace),
+        Kind::Columns(operation) => Reduce::columns(operation, out, inp).run_with(device, &mut set.workspace),
+        Kind::Scan => {
+            CumulativeSum::new(MatrixMut::new(out, rows, cols)?, inp).run_with(device, &mut set.workspace)
+        }
+        Kind::Transpose => Transpose::new(MatrixMut::new(out, cols, rows)?, inp).run(device),
+    }
+}
+
+/// The largest error of a sum, in parts of the sum of the absolute values. A result that is rounded may be off by 2^-8 of itself, too.
+const ALLOWED: f64 = 1e-4;
+
+/// Compares the last row or column with f64.
+fn check<T: Number>(kind: Kind, inp: &[T], out: &[T], [rows, cols]: [usize; 2]) -> anyhow::Result<()> {
+    let value = |x: &T| f64::from(x.value());
+    let last_row = || inp[inp.len() - cols..].iter().map(value);
+    let last_column = || inp[cols - 1..].iter().step_by(cols).map(value);
+    let is_near = |what: usize, got: f64, want: f64, size: f64| {
+        let allowed = ALLOWED * size + want.abs() / 256.0;
+        ensure!((got - want).abs() <= allowed, "result {what} is {got:e}, not {want:e}");
+        Ok(())
+    };
+    let last = out.len() - 1;
+    let reduced = |operation: Operation, all: &mut dyn Iterator<Item = f64>, len: usize| {
+        let (mut sum, mut size, mut max) = (0.0, 0.0, f64::NEG_INFINITY);
+        all.for_each(|x| (sum, size, max) = (sum + x, size + x.abs(), max.max(x)));
+        match operation {
+            Operation::Sum => is_near(last, value(&out[last]), sum, size),
+            Operation::Mean => is_near(last, value(&out[last]), sum / len as f64, size / len as f64),
+            Operation::Max => is_near(last, value(&out[last]), max, 0.0),
+            Operation::Min => bail!("minima are not timed"),
+        }
+    };
+    match kind {
+        Kind::Rows(operation) => reduced(operation, &mut last_row(), cols),
+        Kind::Columns(operation) => reduced(operation, &mut last_column(), rows),
+        Kind::Scan => {
+            let (mut sum, mut size) = (0.0, 0.0);
+            for (i, x) in last_row().enumerate() {
+                (sum, size) = (sum + x, size + x.abs());
+                let at = out.len() - cols + i;
+                is_near(at, value(&out[at]), sum, size)?;
+            }
+            Ok(())
+        }
+        Kind::Transpose => last_column().enumerate().try_for_each(|(row, x)| {
+            let at = (cols - 1) * rows + row;
+            is_near(at, value(&out[at]), x, 0.0)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shapes that the peers' script prints, which must be ours.
+    #[test]
+    fn the_peers_have_the_same_shapes() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/axis.py");
+        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
+        else {
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let of_kind = |kind: Kind| {
+            let line = move |[rows, cols]: &[usize; 2]| format!("{} {rows}x{cols}\n", kind.name());
+            kind.shapes(true).iter().map(line).collect::<String>()
+        };
+        let ours: String = Kind::ALL.into_iter().map(of_kind).collect();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+    }
+
+    #[test]
+    fn every_kind_is_prepared_and_a_wrong_result_is_found() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_name(&kind.name()), Some(kind));
+            assert!(prepare(&Device::cpu(), kind, Type::Bf16, [3, 40]).is_ok(), "{kind:?}");
+        }
+        let error = check(Kind::Scan, &[1.0f32, 2.0], &[1.0, 4.0], [1, 2]).unwrap_err().to_string();
+        assert_eq!(error, "result 1 is 4e0, not 3e0");
+        assert!(check(Kind::Transpose, &[1.0f32, 2.0, 3.0, 4.0], &[1.0, 3.0, 4.0, 2.0], [2, 2]).is_err());
+        assert!(check(Kind::ALL[2], &[1.0f32, 2.0], &[1.0], [1, 2]).is_err());
+    }
+}
