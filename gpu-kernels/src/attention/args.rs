@@ -58,7 +58,7 @@ pub struct AttentionArgs<T> {
     /// Written, unless it is null: the natural logarithm of the sum of `exp(logit)` over the keys that a query sees, dense
     /// `[batch, heads, queries]`.
     pub log_sum_exp: *mut f32,
-    /// With several splits of the keys: for each split and [row](Self::rows) the largest logit and the sum of exponentials, then
+    /// With several splits of the keys: for each split and row the largest logit and the sum of exponentials, then
     /// for each of them `head_size` results. Otherwise null.
     pub sums: *mut f32,
     /// Where the keys of the batch entries are, dense `[batch, pages]`: K and V are `[page, position, head, element]`. Null if they
