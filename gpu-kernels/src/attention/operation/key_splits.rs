@@ -10,7 +10,7 @@
 //!
 //! A head size between those of two instances takes the larger one: the rest of a row in shared memory is zeros.
 //@ ptx(attention_bf16_128_split, compute_80+): mma.sync.aligned.m16n8k16 == 32, ldmatrix.sync.aligned.m8n8.x4.trans == 8, .local == 0
-//@ ptx(attention_bf16_128_split, compute_80+): cp.async.cg >= 16, bar.sync == 3
+//@ ptx(attention_bf16_128_split, compute_80+): cp.async.cg >= 8, bar.sync == 3
 //@ ptx(attention_f16_64_split, attention_f16_256_split, attention_bf16_256_split, compute_80+): .local == 0
 
 use cuda_std::half::{bf16, f16};
