@@ -2,8 +2,6 @@
 
 mod problems;
 
-use std::sync::Arc;
-
 use anyhow::{Result, ensure};
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
@@ -18,6 +16,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use crate::case::wide;
 use crate::compare::{Bound, Outputs};
+use crate::later::Later;
 use crate::reference::{Number, Sum};
 use crate::softmax::Setting;
 use crate::{Case, Scope};
@@ -200,7 +199,7 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
         |of: &'static [Problem]| of.iter().filter(|problem| problem.scopes.contains(&setting.scope));
     let mut cases = Vec::new();
     for problem in problems(REDUCTIONS) {
-        let operand = Arc::new(Operand::<T>::new(problem));
+        let operand = Later::new(|| Operand::<T>::new(problem));
         for blocks in of_blocks(problem) {
             let kernel = if problem.is_of_rows { T::rows(blocks) } else { T::columns(blocks) };
             let mut kernels = vec![kernel.meta];
@@ -209,7 +208,8 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
                 let line = if of.is_of_rows { "rows" } else { "columns" };
                 format!("{:?} of {line}{}", of.operation, if of.is_full { " as f32" } else { "" })
             };
-            cases.push(operand.case(
+            cases.push(case(
+                (problem, &operand),
                 kernels,
                 words,
                 move |operand, device| {
@@ -224,13 +224,14 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
         }
     }
     for problem in problems(SCANS) {
-        let operand = Arc::new(Operand::<T>::new(problem));
+        let operand = Later::new(|| Operand::<T>::new(problem));
         let cols = problem.shape[1];
         let mut by = CumulativeSum::<T>::choices(limits, cols);
         // Blocks that have several tiles.
         by.extend((cols > 2 * T::SCAN_GRID.tile as usize).then_some(ScanBy::Grid(2)));
         for by in by.into_iter().filter(|by| !is_tiny || *by == ScanBy::Serial) {
-            cases.push(operand.case(
+            cases.push(case(
+                (problem, &operand),
                 by.kernels::<T>(),
                 move |_| format!("cumulative sums, {by:?}"),
                 move |operand, device| operand.scan(device, by),
@@ -240,11 +241,12 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
     }
     // Elements are moved as they are: one type of each size.
     for problem in problems(TRANSPOSES).filter(|_| T::NAME != "bf16") {
-        let operand = Arc::new(Operand::<T>::new(problem));
+        let operand = Later::new(|| Operand::<T>::new(problem));
         for blocks in of_blocks(problem) {
             let is_short = size_of::<T>() == 2;
             let kernel = if is_short { u16::transpose(blocks).meta } else { u32::transpose(blocks).meta };
-            cases.push(operand.case(
+            cases.push(case(
+                (problem, &operand),
                 vec![kernel],
                 |_| "transpose".to_owned(),
                 move |operand, device| operand.transpose(device, blocks),
@@ -255,21 +257,20 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
     cases
 }
 
-impl<T: Number + Real> Operand<T> {
-    fn case(
-        self: &Arc<Self>,
-        kernels: Vec<&'static KernelMeta>,
-        words: impl Fn(Problem) -> String + Send + 'static,
-        run: impl Fn(&Self, &Device) -> Result<Outputs> + Send + Sync + 'static,
-        expected: impl Fn(&Self) -> Vec<Bound> + Send + Sync + 'static,
-    ) -> Case {
-        let (on_run, on_expect, of) = (self.clone(), self.clone(), self.problem);
-        let words = move || {
-            let Problem { shape: [rows, cols], gap, start, values, .. } = of;
-            format!("{} {rows} x {cols}, gap {gap}, start {start}, {values:?}", words(of))
-        };
-        let kernels = kernels.into_iter().map(|meta| meta.name).collect();
-        let run = move |device: &Device| run(&on_run, device);
-        Case::new(kernels, words, run, move || vec![("out", expected(&on_expect))])
-    }
+/// A case of the kernels on a problem's matrix.
+fn case<T: Number + Real>(
+    (problem, operand): (&'static Problem, &Later<Operand<T>>),
+    kernels: Vec<&'static KernelMeta>,
+    words: impl Fn(Problem) -> String + Send + 'static,
+    run: impl Fn(&Operand<T>, &Device) -> Result<Outputs> + Send + Sync + 'static,
+    expected: impl Fn(&Operand<T>) -> Vec<Bound> + Send + Sync + 'static,
+) -> Case {
+    let (on_run, on_expect) = (operand.clone(), operand.clone());
+    let words = move || {
+        let Problem { shape: [rows, cols], gap, start, values, .. } = *problem;
+        format!("{} {rows} x {cols}, gap {gap}, start {start}, {values:?}", words(*problem))
+    };
+    let kernels = kernels.into_iter().map(|meta| meta.name).collect();
+    let run = move |device: &Device| run(&on_run, device);
+    Case::new(kernels, words, run, move || vec![("out", expected(&on_expect))])
 }
