@@ -53,6 +53,11 @@ const ALL: List = {
         i += 1;
     }
     let mut i = 0;
+    while i < attention::backward::KERNELS.len() {
+        all = all.with(attention::backward::KERNELS[i]);
+        i += 1;
+    }
+    let mut i = 0;
     while i < norm::KERNELS.len() {
         all = all.with(norm::KERNELS[i]);
         i += 1;

@@ -1,9 +1,12 @@
-//! Attention, forward: `out = softmax(scale Q K^T + mask) V` for each head, without storing the matrix of the logits.
+//! Attention: `out = softmax(scale Q K^T + mask) V` for each head, and its gradients, without storing the matrix of the logits.
 //!
-//! [`operation`] has the kernels that `ferrowarp::attention` launches.
+//! [`operation`] has the kernels that `ferrowarp::attention` launches, [`backward`] those of the gradients.
 
 pub mod args;
 
+pub mod backward;
+
 pub mod operation;
 
+mod panels;
 mod ring;

@@ -142,13 +142,15 @@ pub enum AttentionError {
     },
     /// The device has no kernel for it.
     #[error(
-        "attention on a GPU of compute capability {}.{} failed: the kernels need 8.0; use an A100 or a newer GPU, or \
+        "attention on a GPU of compute capability {}.{} failed: the kernels need {}.{}; use a GPU that has it, or \
          `Device::cpu()`",
-        capability / 10, capability % 10
+        capability / 10, capability % 10, needs / 10, needs % 10
     )]
     NoKernel {
         /// The capability, times ten.
         capability: u32,
+        /// The smallest one of the kernels, times ten.
+        needs: u32,
     },
     /// A tensor lives in the memory of another device, or of the same device opened a second time.
     #[error(

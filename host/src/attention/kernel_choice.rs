@@ -136,7 +136,7 @@ impl<T: Real> KernelChoice<T> {
         });
         let best = warpgroups.chain(splits).min_by(|(_, a), (_, b)| a.total_cmp(b));
         let capability = profile.limits.capability;
-        best.map(|(choice, _)| choice).ok_or(AttentionError::NoKernel { capability })
+        best.map(|(choice, _)| choice).ok_or(AttentionError::NoKernel { capability, needs: 80 })
     }
 
     /// Every kernel of the device that can do it. Those that can split the keys do so into one part, and into three.

@@ -13,7 +13,7 @@ use crate::device::Device;
 const VECTOR: usize = 8;
 
 /// The map of a tensor, with boxes of `rows` positions.
-fn map<T: TensorElement>(
+pub(super) fn map<T: TensorElement>(
     device: &Device,
     buffer: RawBuffer<T>,
     layout: &Layout,

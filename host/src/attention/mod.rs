@@ -1,4 +1,4 @@
-//! Attention, forward, for `f16` and `bf16`: `softmax(scale Q K^T + mask) V` for each head, in memory proportional to the
+//! Attention for `f16` and `bf16`: `softmax(scale Q K^T + mask) V` for each head, and its gradients, in memory proportional to the
 //! length.
 //!
 //! ```
@@ -33,6 +33,11 @@
 //! multiples of 16 bytes, are the fastest. Few queries with many keys (decoding) are as fast as K and V are read.
 //! [`KernelChoice`] picks the kernel, and prints its choice without a GPU.
 //!
+//! # Gradients
+//! [`Backward`] computes the gradients of Q, K and V from the log-sum-exp, by computing the weights again. On a GPU it needs
+//! compute capability 9.0, head sizes up to 128, and rows that start at multiples of 16 bytes. Each sum has a fixed order, so
+//! gradients too are the same bits in every run.
+//!
 //! # A KV cache
 //! The keys and values of a cache may be in [pages](Attention::pages), and each entry of the batch may have
 //! [a length of its own](Attention::lengths). With several splits of the keys, [`Attention::run_with`] keeps the memory for their
@@ -46,6 +51,7 @@
 //! Logits, exponentials and sums are `f32`. On a GPU the weights are rounded to the type of the tensors before they multiply
 //! the values. A result is rounded once. For one device and shape, results are the same bits in every run.
 
+mod backward;
 mod error;
 mod kernel_choice;
 mod maps;
@@ -53,6 +59,9 @@ mod operation;
 mod tensor;
 mod types;
 
+#[doc(hidden)]
+pub use backward::BackwardBy;
+pub use backward::{Backward, Forward, Gradients};
 pub use error::AttentionError;
 pub use kernel_choice::{KernelChoice, Problem};
 pub use operation::{Attention, Workspace};

@@ -13,13 +13,13 @@ use crate::device::{Buffer, BufferView, BufferViewMut, Device, DeviceError};
 use crate::softmax::DeviceProfile;
 
 /// The largest length.
-const MOST_POSITIONS: usize = 1 << 29;
+pub(super) const MOST_POSITIONS: usize = 1 << 29;
 /// The most queries of a head with a causal mask whose tiles the blocks share evenly.
 const MOST_IN_TURNS: u32 = 2048;
 /// What a page size is a multiple of: the keys that a kernel reads together.
 const PAGE_MULTIPLE: usize = SplitShape::KEYS as usize;
 /// The most blocks of a grid.
-const MOST_BLOCKS: u64 = i32::MAX as u64;
+const MOST_BLOCKS: usize = i32::MAX as usize;
 
 /// `out = softmax(scale Q K^T + mask) V`: what is to be computed, before [`run`](Self::run) computes it.
 ///
@@ -171,14 +171,8 @@ impl<'a, T: Real> Attention<'a, T> {
             }
             check_device(device, what, at)?;
         }
-        if key_heads == 0 && heads > 0 || key_heads > 0 && !heads.is_multiple_of(key_heads) {
-            return Err(AttentionError::HeadsDiffer { heads, key_heads });
-        }
-        // False for NaN too.
-        let is_in_range = self.scale > 0.0 && self.scale <= 2f32.powi(64);
-        if !is_in_range {
-            return Err(AttentionError::Scale { scale: self.scale });
-        }
+        check_heads(heads, key_heads)?;
+        check_scale(self.scale)?;
         if let Some(log_sum_exp) = &self.log_sum_exp {
             let (len, expected) = (log_sum_exp.len(), batch.saturating_mul(heads).saturating_mul(queries));
             if len != expected {
@@ -208,12 +202,6 @@ impl<'a, T: Real> Attention<'a, T> {
             Some(_) if self.k.layout.is_empty() => 0,
             Some(page_table) => (page_table.len() / batch.max(1)).saturating_mul(length),
         };
-        let extent = |what, value: usize, most: usize| {
-            if value > most {
-                return Err(AttentionError::TooLarge { what, value, most });
-            }
-            Ok(value as u32)
-        };
         extent("batch entries or pages of K and V", pages, i32::MAX as usize)?;
         let rows = batch.saturating_mul(heads).saturating_mul(queries);
         extent("queries of all heads in the batch", rows, i32::MAX as usize)?;
@@ -241,12 +229,7 @@ impl<'a, T: Real> Attention<'a, T> {
         }
         let &Problem { queries, heads, key_heads, batch, .. } = problem;
         let args = self.args(problem);
-        let counted = |blocks: u64| {
-            let (value, most) = (blocks as usize, MOST_BLOCKS as usize);
-            let is_too_large = blocks > MOST_BLOCKS;
-            let what = "tiles of queries in all heads";
-            if is_too_large { Err(AttentionError::TooLarge { what, value, most }) } else { Ok(blocks as u32) }
-        };
+        let counted = |blocks: u64| extent("tiles of queries in all heads", blocks as usize, MOST_BLOCKS);
         // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, the flags follow from the
         // addresses and strides, and the maps describe the tensors. The workspace holds the partial results of all splits. Later uses of the memory wait for the device or are queued after this.
         unsafe {
@@ -306,11 +289,6 @@ impl<'a, T: Real> Attention<'a, T> {
     /// What the kernels are launched with, without maps.
     fn args(&mut self, problem: &Problem) -> AttentionLaunch<T> {
         let &Problem { queries, keys, heads, key_heads, batch, head_size, .. } = problem;
-        let diagonal = match self.causal {
-            None => keys as i32,
-            Some(Causal::TopLeft) => 0,
-            Some(Causal::BottomRight) => keys as i32 - queries as i32,
-        };
         let read =
             [(self.q.raw(), self.q.layout), (self.k.raw(), self.k.layout), (self.v.raw(), self.v.layout)];
         let is_aligned = read.iter().all(|(raw, layout)| layout.is_empty() || layout.is_aligned(raw.pointer));
@@ -340,7 +318,7 @@ impl<'a, T: Real> Attention<'a, T> {
             key_heads,
             group: heads / key_heads.max(1),
             head_size,
-            diagonal,
+            diagonal: diagonal(self.causal, queries, keys),
             scale: self.scale,
             page_size: self.k.shape()[1] as u32,
             pages: self.k.shape()[0] as u32,
@@ -350,8 +328,8 @@ impl<'a, T: Real> Attention<'a, T> {
     }
 }
 
-/// Memory for the partial results of splits of the keys. It grows when an attention needs more, which a recording refuses: run
-/// once before.
+/// Memory for the partial results of splits of the keys, or for what the gradients need of each query. It grows when an attention
+/// needs more, which a recording refuses: run once before.
 ///
 /// ```
 /// use ferrowarp::attention::{Attention, AttentionError, Tensor, TensorMut, Workspace};
@@ -376,7 +354,7 @@ pub struct Workspace {
 
 impl Workspace {
     /// At least `len` elements on the device.
-    fn at_least(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<f32>, DeviceError> {
+    pub(super) fn at_least(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<f32>, DeviceError> {
         let fits = |buffer: &Buffer<f32>| buffer.len() >= len && device.is_in_order_with(buffer.device());
         if !self.sums.as_ref().is_some_and(fits) {
             self.sums = Some(device.alloc_unwritten(len)?);
@@ -385,7 +363,37 @@ impl Workspace {
     }
 }
 
-fn check_device(device: &Device, what: &'static str, at: &Device) -> Result<(), AttentionError> {
+/// The mask as kernels take it: query `i` sees the keys up to `i + diagonal`.
+pub(super) fn diagonal(causal: Option<Causal>, queries: u32, keys: u32) -> i32 {
+    match causal {
+        None => keys as i32,
+        Some(Causal::TopLeft) => 0,
+        Some(Causal::BottomRight) => keys as i32 - queries as i32,
+    }
+}
+
+/// An extent as kernels count it.
+pub(super) fn extent(what: &'static str, value: usize, most: usize) -> Result<u32, AttentionError> {
+    if value > most {
+        return Err(AttentionError::TooLarge { what, value, most });
+    }
+    Ok(value as u32)
+}
+
+pub(super) fn check_heads(heads: usize, key_heads: usize) -> Result<(), AttentionError> {
+    if key_heads == 0 && heads > 0 || key_heads > 0 && !heads.is_multiple_of(key_heads) {
+        return Err(AttentionError::HeadsDiffer { heads, key_heads });
+    }
+    Ok(())
+}
+
+pub(super) fn check_scale(scale: f32) -> Result<(), AttentionError> {
+    // False for NaN too.
+    let is_in_range = scale > 0.0 && scale <= 2f32.powi(64);
+    if is_in_range { Ok(()) } else { Err(AttentionError::Scale { scale }) }
+}
+
+pub(super) fn check_device(device: &Device, what: &'static str, at: &Device) -> Result<(), AttentionError> {
     if device.is_in_order_with(at) {
         return Ok(());
     }

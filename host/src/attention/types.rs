@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 use cuda_std::tensor::TensorElement;
+use gpu_kernels::attention::backward::BackwardKernels;
 use gpu_kernels::attention::operation::AttentionKernels;
 
 /// `f16` or `bf16`.
@@ -14,9 +15,9 @@ use gpu_kernels::attention::operation::AttentionKernels;
 /// }
 /// assert_eq!(bytes::<ferrowarp::f16>(8), 16);
 /// ```
-pub trait Real: Pod + AttentionKernels + TensorElement {}
+pub trait Real: Pod + AttentionKernels + BackwardKernels + TensorElement {}
 
-impl<T: Pod + AttentionKernels + TensorElement> Real for T {}
+impl<T: Pod + AttentionKernels + BackwardKernels + TensorElement> Real for T {}
 
 /// Which keys a query sees under a causal mask. The two differ if there are more keys than queries, or fewer.
 ///

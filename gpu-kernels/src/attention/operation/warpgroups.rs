@@ -15,26 +15,21 @@
 use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
-use cuda_std::mma::stmatrix;
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::tensor::TensorMap;
-use cuda_std::wgmma::{self, Accumulator, Element16, FragmentA, Panel, Pending, Registers};
-use cuda_std::{bulk, kernel, tensor, thread};
+use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Registers};
+use cuda_std::{bulk, kernel, thread};
 
 use super::super::args::{AttentionArgs, Tile};
+use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, store};
 use super::super::ring::{Ring, WARPGROUP, init_once};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::online::Online;
 
-/// Columns of a panel.
-const COLS: usize = 64;
 /// Queries of a consumer.
-const QUERIES: usize = 64;
+const QUERIES: usize = ROWS;
 /// Stages of K, and of V.
 const STAGES: u32 = 2;
-/// Bytes of a panel's row.
-const ROW: usize = 2 * COLS;
 
 /// Bytes of the panels of Q and of the results, of the stages of K and V, and of the barriers, after the first multiple of 1024.
 pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> usize {
@@ -109,16 +104,16 @@ pub unsafe fn attention_warpgroups<
                 for consumer in 0..CONSUMERS {
                     let to = q_shared.add(consumer * QUERIES * 2 * SIZE);
                     let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
-                    copy::<SIZE, QUERIES>(to, &args.q_map, at, full);
+                    copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
                 }
                 q_ring.advance();
                 for step in 0..tile.visible.div_ceil(KEYS as u32) {
                     let at = [tile.key_head, step * KEYS as u32, tile.batch];
                     let bytes = KEYS * 2 * SIZE;
                     let full = k_ring.fill(bytes as u32);
-                    copy::<SIZE, KEYS>(k_shared.add(k_ring.stage() * bytes), &args.k_map, at, full);
+                    copy::<SIZE, KEYS, KEYS>(k_shared.add(k_ring.stage() * bytes), &args.k_map, at, full);
                     let full = v_ring.fill(bytes as u32);
-                    copy::<SIZE, KEYS>(v_shared.add(v_ring.stage() * bytes), &args.v_map, at, full);
+                    copy::<SIZE, KEYS, KEYS>(v_shared.add(v_ring.stage() * bytes), &args.v_map, at, full);
                     k_ring.advance();
                     v_ring.advance();
                 }
@@ -139,7 +134,7 @@ pub unsafe fn attention_warpgroups<
                     let mut pending = Accumulator::<S>::ZERO.start();
                     wgmma::fence();
                     let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
-                    multiply_logits::<T, SIZE, KEYS, S>(&mut pending, q, k);
+                    multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
                     wgmma::commit();
                     let mut logits = pending.finish::<0>();
                     k_ring.release();
@@ -153,11 +148,11 @@ pub unsafe fn attention_warpgroups<
                         let (mut pending, mut sums) = (logits.start(), out.start());
                         wgmma::fence();
                         let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
-                        multiply_logits::<T, SIZE, KEYS, S>(&mut pending, q, k);
+                        multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
                         wgmma::commit();
                         v_ring.wait_full();
                         let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
-                        multiply_values::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
+                        multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
                         wgmma::commit();
                         logits = pending.finish::<1>();
                         k_ring.release();
@@ -177,7 +172,7 @@ pub unsafe fn attention_warpgroups<
                     let mut sums = out.start();
                     wgmma::fence();
                     let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
-                    multiply_values::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
+                    multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
                     wgmma::commit();
                     out = sums.finish::<0>();
                     v_ring.release();
@@ -189,98 +184,14 @@ pub unsafe fn attention_warpgroups<
                 let [[a, log_a], [b, log_b]] = rows.finish(args.scale);
                 scale_rows(&mut out, [a, b]);
                 store_logs(&args, &tile, mask.query, [log_a, log_b]);
-                store::<T, SIZE, O>(&args.out_map, &tile, panels, &out, consumer);
+                let at = [tile.head, tile.row + QUERIES as u32 * consumer, tile.batch];
+                store::<T, SIZE, O>(&args.out_map, at, panels, &out, 1 + consumer);
             }
             if tid.is_multiple_of(WARPGROUP) {
                 bulk::wait_read::<0>();
             }
         }
     }
-}
-
-/// Starts the copies of `ROWS` positions of one head, `at` being head, first position and batch entry.
-///
-/// # Safety
-/// As for [`tensor::global_to_shared`].
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn copy<const SIZE: usize, const ROWS: usize>(
-    to: *mut u8,
-    map: &TensorMap,
-    at: [u32; 3],
-    barrier: *mut Barrier,
-) {
-    let [head, position, batch] = at.map(|at| at as i32);
-    let mut panel = 0;
-    while panel < SIZE / COLS {
-        // SAFETY: the caller's.
-        unsafe {
-            let to = to.add(panel * ROWS * ROW);
-            tensor::global_to_shared(to, map, [(panel * COLS) as i32, head, position, batch], barrier);
-        }
-        panel += 1;
-    }
-}
-
-/// Starts the logits of 64 queries and a tile of keys. What the accumulators were is ignored.
-///
-/// # Safety
-/// As for [`Pending::multiply`].
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn multiply_logits<T: Element16, const SIZE: usize, const KEYS: usize, const S: usize>(
-    logits: &mut Pending<S>,
-    q: *const u8,
-    k: *const u8,
-) where
-    [f32; S]: Registers,
-{
-    let mut i = 0;
-    while i < SIZE / 16 {
-        let (panel, step) = (i / 4, (i % 4) as u32);
-        let q = Panel::<T, QUERIES>::k_major::<QUERIES>(q.wrapping_add(panel * QUERIES * ROW).cast(), 0);
-        let k = Panel::<T, KEYS>::k_major::<KEYS>(k.wrapping_add(panel * KEYS * ROW).cast(), 0);
-        // SAFETY: the caller's.
-        unsafe { logits.multiply_keeping(i > 0, q.step(step), k.step(step)) };
-        i += 1;
-    }
-}
-
-/// Starts to add the values of a tile, times their weights, to the results.
-///
-/// # Safety
-/// As for [`Pending::multiply`].
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn multiply_values<
-    T: Element16,
-    const SIZE: usize,
-    const KEYS: usize,
-    const O: usize,
-    const FRAGMENTS: usize,
->(
-    sums: &mut Pending<O>,
-    weights: &[FragmentA<T>; FRAGMENTS],
-    v: *const u8,
-) where
-    [f32; O]: Registers,
-{
-    let v = Panel::<T, KEYS>::mn_major::<SIZE>(v.cast());
-    let mut i = 0;
-    while i < FRAGMENTS {
-        // SAFETY: the caller's.
-        unsafe { sums.multiply(weights[i], v.step(i as u32)) };
-        i += 1;
-    }
-}
-
-/// The exponentials of a tile, rounded, as an operand.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-fn fragments<T: Element16, const S: usize, const FRAGMENTS: usize>(
-    logits: &Accumulator<S>,
-) -> [FragmentA<T>; FRAGMENTS] {
-    core::array::from_fn(|i| logits.fragment::<T>(i))
 }
 
 /// Multiplies the two rows of a thread.
@@ -349,52 +260,6 @@ unsafe fn store_logs<T>(args: &AttentionArgs<T>, tile: &Tile, query: u32, logs: 
         if query < args.queries {
             // SAFETY: the query has an element, and this thread alone writes it.
             unsafe { *args.log_sum_exp.add(args.log_index(tile.batch, tile.head, query)) = log };
-        }
-    }
-}
-
-/// Writes the results of a consumer through its panels.
-///
-/// # Safety
-/// All threads of the warpgroup call it, and no other uses its panels and its named barrier. The first waits for the copies.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
-    map: &TensorMap,
-    tile: &Tile,
-    panels: *mut u8,
-    out: &Accumulator<O>,
-    consumer: u32,
-) {
-    let thread = thread::thread_idx_x() % WARPGROUP;
-    let (warp, lane) = (thread / 32, thread % 32);
-    let x = &out.0;
-    let mut i = 0;
-    // SAFETY: the caller's panels. The copies read what all threads have written.
-    unsafe {
-        if thread == 0 {
-            bulk::wait_read::<0>();
-        }
-        thread::sync_named_aligned(1 + consumer, WARPGROUP);
-        while i < O / 8 {
-            let pair = |at: usize| T::pack([x[8 * i + at], x[8 * i + at + 1]]);
-            let panel = panels.add(i / 4 * QUERIES * ROW).cast::<Panel<T, QUERIES>>();
-            let at = Panel::chunk(panel, 16 * warp + lane % 16, (i % 4 * 2) as u32 + lane / 16);
-            stmatrix(at, [pair(0), pair(2), pair(4), pair(6)]);
-            i += 1;
-        }
-        bulk::fence_shared();
-        thread::sync_named_aligned(1 + consumer, WARPGROUP);
-        if thread == 0 {
-            let row = tile.row + QUERIES as u32 * consumer;
-            let [head, row, batch] = [tile.head, row, tile.batch].map(|at| at as i32);
-            let mut panel = 0;
-            while panel < SIZE / COLS {
-                let from = panels.add(panel * QUERIES * ROW).cast::<Panel<T, QUERIES>>();
-                tensor::shared_to_global(map, [(panel * COLS) as i32, head, row, batch], from);
-                panel += 1;
-            }
-            bulk::commit();
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`problem`] has the table. A row says in which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can do it.
 
+mod gradients;
 mod operands;
 mod oracle;
 pub mod problem;
@@ -11,14 +12,19 @@ use cuda_std::half::{bf16, f16};
 use crate::Case;
 use crate::softmax::Setting;
 use operands::of_type;
-use problem::PROBLEMS;
+use problem::{BACKWARD, PROBLEMS};
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
     let problems = PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope));
-    problems
+    let mut cases: Vec<_> = problems
         .flat_map(|problem| {
             of_type::<bf16>(problem, setting).into_iter().chain(of_type::<f16>(problem, setting))
         })
-        .collect()
+        .collect();
+    for problem in BACKWARD.iter().filter(|problem| problem.scopes.contains(&setting.scope)) {
+        cases.extend(gradients::of_type::<bf16>(problem, setting));
+        cases.extend(gradients::of_type::<f16>(problem, setting));
+    }
+    cases
 }

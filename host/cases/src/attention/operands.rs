@@ -17,18 +17,18 @@ use crate::reference::{Number, Sum};
 use crate::softmax::Setting;
 
 /// A byte that no kernel writes: what lies between the rows of the output.
-const UNTOUCHED: u8 = 0x5b;
+pub(super) const UNTOUCHED: u8 = 0x5b;
 
 /// A tensor as it is stored, with gaps.
-struct Stored<T> {
-    elements: Vec<T>,
-    shape: [usize; 4],
-    strides: [usize; 3],
+pub(super) struct Stored<T> {
+    pub elements: Vec<T>,
+    pub shape: [usize; 4],
+    pub strides: [usize; 3],
 }
 
 impl<T: Number> Stored<T> {
     /// A tensor of this shape, all elements `fill`.
-    fn new(shape: [usize; 4], heads_first: Option<usize>, fill: T) -> Self {
+    pub fn new(shape: [usize; 4], heads_first: Option<usize>, fill: T) -> Self {
         let [batch, length, heads, size] = shape;
         let strides = match heads_first {
             None => [length * heads * size, heads * size, size],
@@ -37,12 +37,12 @@ impl<T: Number> Stored<T> {
         Self { elements: vec![fill; batch * strides[0]], shape, strides }
     }
 
-    fn index(&self, [batch, position, head, column]: [usize; 4]) -> usize {
+    pub fn index(&self, [batch, position, head, column]: [usize; 4]) -> usize {
         batch * self.strides[0] + position * self.strides[1] + head * self.strides[2] + column
     }
 
     /// The indices of all elements, in the order of the dimensions.
-    fn indices(&self) -> impl Iterator<Item = usize> {
+    pub fn indices(&self) -> impl Iterator<Item = usize> {
         let [batch, length, heads, size] = self.shape;
         (0..batch * length * heads * size).map(move |i| {
             let row = i / size;
@@ -50,7 +50,7 @@ impl<T: Number> Stored<T> {
         })
     }
 
-    fn filled(mut self, mut number: impl FnMut() -> f32) -> Self {
+    pub fn filled(mut self, mut number: impl FnMut() -> f32) -> Self {
         let indices: Vec<_> = self.indices().collect();
         for i in indices {
             self.elements[i] = T::nearest(number());
@@ -58,24 +58,42 @@ impl<T: Number> Stored<T> {
         self
     }
 
-    fn row(&self, batch: usize, position: usize, head: usize) -> &[T] {
+    pub fn row(&self, batch: usize, position: usize, head: usize) -> &[T] {
         let first = self.index([batch, position, head, 0]);
         &self.elements[first..][..self.shape[3]]
     }
 }
 
+impl<T: Number + Real> Stored<T> {
+    /// The elements of the rows that a kernel wrote, in the order of the dimensions, if it wrote nothing else.
+    pub fn inside(&self, got: &[T]) -> Result<Vec<f64>> {
+        let mut inside = vec![false; got.len()];
+        let results: Vec<_> = self
+            .indices()
+            .map(|at| {
+                inside[at] = true;
+                got[at]
+            })
+            .collect();
+        let is_same = |i: usize| bytemuck::bytes_of(&got[i]).iter().all(|&byte| byte == UNTOUCHED);
+        let changed = (0..got.len()).find(|&i| !inside[i] && !is_same(i));
+        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
+        Ok(wide(&results))
+    }
+}
+
 /// The operands of a problem in a type, and what they give.
-struct Operands<T> {
-    problem: Problem,
-    q: Stored<T>,
-    k: Stored<T>,
-    v: Stored<T>,
+pub(super) struct Operands<T> {
+    pub problem: Problem,
+    pub q: Stored<T>,
+    pub k: Stored<T>,
+    pub v: Stored<T>,
     /// What they give with weights as they are, and with rounded ones, once a kernel has been compared with it.
     expected: [OnceLock<Expected>; 2],
 }
 
 impl<T: Number + Real> Operands<T> {
-    fn new(problem: &Problem) -> Self {
+    pub fn new(problem: &Problem) -> Self {
         let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
         let mut rng = StdRng::seed_from_u64((queries * 31 + keys * 7 + head_size) as u64);
         let range = match problem.values {
@@ -105,7 +123,7 @@ impl<T: Number + Real> Operands<T> {
         Self { problem: *problem, q, k, v, expected: Default::default() }
     }
 
-    fn scale(&self) -> f32 {
+    pub fn scale(&self) -> f32 {
         1.0 / (self.problem.head_size as f32).sqrt()
     }
 
@@ -176,36 +194,38 @@ impl<T: Number + Real> Operands<T> {
             }
             call.run_by(device, choice)?;
         }
-        let got = buffer.to_vec()?;
-        let mut inside = vec![false; got.len()];
-        let results: Vec<_> = out
-            .indices()
-            .map(|at| {
-                inside[at] = true;
-                got[at]
-            })
-            .collect();
-        let is_same = |i: usize| bytemuck::bytes_of(&got[i]).iter().all(|&byte| byte == UNTOUCHED);
-        let changed = (0..got.len()).find(|&i| !inside[i] && !is_same(i));
-        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
-        let mut outputs = vec![("out", wide(&results))];
+        let mut outputs = vec![("out", out.inside(&buffer.to_vec()?)?)];
         if has_log {
             outputs.push(("log_sum_exp", wide(&log.to_vec()?)));
         }
         Ok(outputs)
     }
 
-    fn logits(&self, batch: usize, query: usize, head: usize) -> Row {
-        let &Problem { lengths: [queries, _], heads: [_, group], causal, head_size, .. } = &self.problem;
-        let keys = self.problem.keys(batch);
-        let visible = causal.map_or(keys, |causal| causal.visible(query, queries, keys));
-        let q = self.q.row(batch, query, head);
-        let products = (0..visible).map(|key| {
+    /// The number of keys that a query sees.
+    pub fn visible(&self, batch: usize, query: usize) -> usize {
+        let (queries, keys) = (self.problem.lengths[0], self.problem.keys(batch));
+        self.problem.causal.map_or(keys, |causal| causal.visible(query, queries, keys))
+    }
+
+    /// Batch entry, query and head of each row of Q, in the order of the dimensions.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, usize, usize)> + use<T> {
+        let [batch, queries, heads, _] = self.q.shape;
+        (0..batch * queries * heads)
+            .map(move |row| (row / heads / queries, row / heads % queries, row % heads))
+    }
+
+    /// The products of a query with the keys that it sees.
+    pub fn products(&self, batch: usize, query: usize, head: usize) -> impl Iterator<Item = Sum> {
+        let (q, group) = (self.q.row(batch, query, head), self.problem.heads[1]);
+        (0..self.visible(batch, query)).map(move |key| {
             let terms = q.iter().zip(self.k.row(batch, key, head / group));
             let terms = terms.map(|(q, k)| f64::from(q.value()) * f64::from(k.value()));
             terms.fold(Sum::default(), Sum::and)
-        });
-        Row::new(products, head_size, self.scale().into())
+        })
+    }
+
+    fn logits(&self, batch: usize, query: usize, head: usize) -> Row {
+        Row::new(self.products(batch, query, head), self.problem.head_size, self.scale().into())
     }
 
     fn expected(&self, is_rounded: bool) -> Expected {
@@ -213,8 +233,7 @@ impl<T: Number + Real> Operands<T> {
         let [batch, queries, heads, _] = self.q.shape;
         let mut out = Vec::with_capacity(batch * queries * heads * head_size);
         let mut logs = vec![None; batch * heads * queries];
-        for row in 0..batch * queries * heads {
-            let (entry, query, head) = (row / heads / queries, row / heads % queries, row % heads);
+        for (entry, query, head) in self.rows() {
             let logits = self.logits(entry, query, head);
             let visible = logits.len();
             for column in 0..head_size {

@@ -248,3 +248,57 @@ pub const PROBLEMS: &[Problem] = &[
     },
     Problem { scopes: &[Scope::Device], lengths: [400, 400], causal: TOP_LEFT, ..PLAIN },
 ];
+
+/// Attentions whose gradients are compared. Those of a few elements run on the executor under any schedule, and under Miri by one
+/// thread.
+pub const BACKWARD: &[Problem] = &[
+    Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 4, causal: TOP_LEFT, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Small],
+        lengths: [70, 66],
+        head_size: 24,
+        heads: [1, 2],
+        causal: TOP_LEFT,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [70, 133],
+        heads: [1, 2],
+        heads_first: Some(8),
+        causal: BOTTOM_RIGHT,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [131, 66],
+        head_size: 96,
+        causal: BOTTOM_RIGHT,
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, lengths: [1, 1], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 0], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [0, 66], ..PLAIN },
+    Problem { scopes: LARGER, batch: 2, lengths: [130, 200], heads: [2, 2], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [200, 200], head_size: 128, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [257, 129], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [129, 257], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [129, 257], causal: TOP_LEFT, heads: [1, 3], ..PLAIN },
+    Problem {
+        scopes: LARGER,
+        batch: 2,
+        heads: [2, 2],
+        lengths: [67, 133],
+        heads_first: Some(8),
+        head_size: 128,
+        causal: TOP_LEFT,
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, lengths: [66, 130], head_size: 96, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 130], head_size: 8, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 130], values: Values::Large, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 130], head_size: 128, values: Values::Dominant, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 130], values: Values::Equal, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [33, 20], head_size: 5, heads: [2, 3], causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [5, 18], head_size: 256, heads_first: Some(3), ..PLAIN },
+];

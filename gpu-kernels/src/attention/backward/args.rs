@@ -1,0 +1,194 @@
+//! The arguments of the kernels.
+
+use cuda_std::KernelArgs;
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
+use cuda_std::tensor::TensorMap;
+
+use super::super::args::{Keys, Strides};
+use super::super::panels::ROWS;
+
+/// What the number of rows that have statistics is a multiple of: the most queries of a block.
+pub const PADDED: u32 = 2 * ROWS as u32;
+
+/// The gradients of an attention of these tensors, for the gradient `d_out` of its result.
+///
+/// Q, `out`, `d_out` and `dq` are `[batch, queries, heads, head size]`; K, V, `dk` and `dv` are
+/// `[batch, keys, heads / group, head size]`. Query `i` sees key `j` if `j <= i + diagonal`.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct BackwardArgs<T> {
+    /// Q, for kernels of tensor copies; otherwise of any words.
+    pub q_map: TensorMap,
+    /// K, as above.
+    pub k_map: TensorMap,
+    /// V, as above.
+    pub v_map: TensorMap,
+    /// The gradient of the result, as above.
+    pub d_out_map: TensorMap,
+    /// The gradient of Q, as above.
+    pub dq_map: TensorMap,
+    /// The gradient of K, as above.
+    pub dk_map: TensorMap,
+    /// The gradient of V, as above.
+    pub dv_map: TensorMap,
+    /// Written: the gradient of Q.
+    pub dq: *mut T,
+    /// Written: the gradient of K.
+    pub dk: *mut T,
+    /// Written: the gradient of V.
+    pub dv: *mut T,
+    /// The queries.
+    pub q: *const T,
+    /// The keys.
+    pub k: *const T,
+    /// The values.
+    pub v: *const T,
+    /// The result.
+    pub out: *const T,
+    /// Its gradient.
+    pub d_out: *const T,
+    /// The natural logarithm of the sum of `exp(logit)` over the keys that a query sees, dense `[batch, heads, queries]`. -inf for
+    /// a query that sees none.
+    pub log_sum_exp: *const f32,
+    /// Written by the first kernel, read by the others: what [`stat_index`](Self::stat_index) says.
+    pub stats: *mut f32,
+    /// How `dq` is stored.
+    pub dq_strides: Strides,
+    /// How `dk` is stored.
+    pub dk_strides: Strides,
+    /// How `dv` is stored.
+    pub dv_strides: Strides,
+    /// How Q is stored.
+    pub q_strides: Strides,
+    /// How K is stored.
+    pub k_strides: Strides,
+    /// How V is stored.
+    pub v_strides: Strides,
+    /// How `out` is stored.
+    pub out_strides: Strides,
+    /// How `d_out` is stored.
+    pub d_out_strides: Strides,
+    /// Entries of the batch.
+    pub batch: u32,
+    /// Number of queries, at most 2^29.
+    pub queries: u32,
+    /// Number of keys, at most 2^29.
+    pub keys: u32,
+    /// Heads of Q.
+    pub heads: u32,
+    /// Heads of K and V.
+    pub key_heads: u32,
+    /// Heads of Q that share a head of K and V. At least 1.
+    pub group: u32,
+    /// Elements of a row.
+    pub head_size: u32,
+    /// Query `i` sees the keys up to `i + diagonal`, -2^29 to 2^29. From `keys` on it sees all of them.
+    pub diagonal: i32,
+    /// The factor of Q K^T, greater than 0.
+    pub scale: f32,
+}
+
+/// [`BackwardArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type BackwardLaunch<T> = BackwardArgsHost<
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+>;
+
+impl<T> BackwardArgs<T> {
+    /// The number of keys that a query sees: the first ones.
+    #[inline(always)]
+    pub fn visible(&self, query: u32) -> u32 {
+        Keys { count: self.keys, diagonal: self.diagonal }.visible(query)
+    }
+
+    /// The first query that sees a key; `queries` or more if none does.
+    #[inline(always)]
+    pub fn first_query(&self, key: u32) -> u32 {
+        (key as i32 - self.diagonal).max(0) as u32
+    }
+
+    /// Rows of a head that have statistics: the queries, and those up to a multiple of [`PADDED`].
+    #[inline(always)]
+    pub fn padded(&self) -> u32 {
+        self.queries.next_multiple_of(PADDED)
+    }
+
+    /// Where the statistics of a query are: the logarithm to base 2 of its sum of exponentials, and [`ROWS`] elements later its
+    /// delta. The numbers of [`ROWS`] queries lie next to each other. Without visible keys, and after the last query, the
+    /// logarithm is inf, which makes every exponential 0.
+    #[inline(always)]
+    pub fn stat_index(&self, batch: u32, head: u32, query: u32) -> usize {
+        let head = u64::from(batch) * u64::from(self.heads) + u64::from(head);
+        let row = head * u64::from(self.padded()) + u64::from(query);
+        let (tile, row) = (row / ROWS as u64, row % ROWS as u64);
+        (tile * 2 * ROWS as u64 + row) as usize
+    }
+
+    /// Where the logarithm of a query is.
+    #[inline(always)]
+    pub fn log_index(&self, batch: u32, head: u32, query: u32) -> usize {
+        ((u64::from(batch) * u64::from(self.heads) + u64::from(head)) * u64::from(self.queries)
+            + u64::from(query)) as usize
+    }
+
+    /// The tile of the calling block, of tiles with `rows` keys. Those of a head come one after the other, the first ones, which
+    /// most queries see, first.
+    #[inline(always)]
+    pub fn key_tile(&self, block: u32, rows: u32) -> KeyTile {
+        let tiles = self.keys.div_ceil(rows);
+        // SAFETY: there is a block, so there are tiles and heads. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(tiles != 0 && self.key_heads != 0) };
+        let (place, head) = (block % tiles, block / tiles);
+        KeyTile { first: place * rows, head: head % self.key_heads, batch: head / self.key_heads }
+    }
+
+    /// The tile of the calling block, of tiles with `rows` queries. Those of a head come one after the other, the last ones, which
+    /// see most keys, first.
+    #[inline(always)]
+    pub fn query_tile(&self, block: u32, rows: u32) -> QueryTile {
+        let tiles = self.queries.div_ceil(rows);
+        // SAFETY: as above.
+        unsafe { core::hint::assert_unchecked(tiles != 0 && self.heads != 0 && self.group != 0) };
+        let (place, head) = (block % tiles, block / tiles);
+        let (head, batch) = (head % self.heads, head / self.heads);
+        let first = (tiles - 1 - place) * rows;
+        let visible = self.visible(self.queries.min(first + rows) - 1);
+        QueryTile { first, head, key_head: head / self.group, batch, visible }
+    }
+}
+
+/// Keys of one head, whose gradients a block computes.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyTile {
+    /// The first key.
+    pub first: u32,
+    /// The head of K and V.
+    pub head: u32,
+    /// The batch entry.
+    pub batch: u32,
+}
+
+/// Queries of one head, whose gradients a block computes.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryTile {
+    /// The first query.
+    pub first: u32,
+    /// The head of Q.
+    pub head: u32,
+    /// The head of K and V.
+    pub key_head: u32,
+    /// The batch entry.
+    pub batch: u32,
+    /// Keys that the last query sees; the others see no more.
+    pub visible: u32,
+}

@@ -1,0 +1,218 @@
+//! The gradients of K and V by `wgmma` and tensor copies (compute capability 9.0, `compute_90a`).
+//!
+//! A block computes the gradients of 64 keys for each of its consumer warpgroups, which keep them in registers. One thread of another
+//! warpgroup copies K and V once, and then tiles of 64 queries with the gradients of their results and their statistics into
+//! a ring: those of all heads that share the head of K and V.
+//!
+//! A consumer computes the transposed tiles, keys by queries. Then P and dS lie in the registers as the first operand of the
+//! multiplications that add them to dV and dK, and are never written to memory.
+//@ ptx(attention_bf16_128_dkv, attention_f16_64_dkv, compute_90a): setmaxnreg == 2, .local == 0
+
+use cuda_std::barrier::Barrier;
+use cuda_std::fastmath::ex2_approx_ftz;
+use cuda_std::half::{bf16, f16};
+use cuda_std::hint::{fewer_registers, more_registers};
+use cuda_std::mem::{f32x2, load_shared};
+use cuda_std::shared::dynamic_shared_mem_aligned;
+use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Registers};
+use cuda_std::{GpuFloat, bulk, kernel, thread};
+
+use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, store};
+use super::super::ring::{Ring, WARPGROUP, init_once};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::BackwardShape;
+use super::args::BackwardArgs;
+
+/// Stages of the ring.
+const STAGES: u32 = 2;
+/// Statistics of a tile.
+const STATS: usize = 2 * ROWS;
+
+/// Bytes of the panels of K and V, of the stages and of the barriers, after the first multiple of 1024.
+pub const fn shared_bytes(head_size: usize, consumers: usize) -> usize {
+    let rows = 2 * consumers * ROWS + 2 * STAGES as usize * ROWS;
+    let stats = STAGES as usize * STATS * size_of::<f32>();
+    rows * 2 * head_size + stats + size_of::<Barrier>() * (Ring::<1>::BARRIERS + Ring::<STAGES>::BARRIERS)
+}
+
+/// The gradients `dk` and `dv` of the arguments, with the maps of Q, K, V, `d_out`, `dk` and `dv`. A map has the dimensions head size,
+/// heads, length and batch, the innermost first. Its boxes have 64 columns of one head and one batch entry, and 64 positions.
+///
+/// Launched on a block for each tile of keys of each head of K and V in the batch, with the threads and the shared memory that the
+/// facts say.
+///
+/// # Safety
+/// The launch is as said. The head size is at most that of the kernel. The tensors hold what their shapes and maps say, `stats`
+/// what [`super::delta`] wrote, and no other code uses `dk` and `dv`. There are queries.
+#[kernel(
+    with(O = SIZE / 2, THREADS = 128 * CONSUMERS + 128),
+    max_threads = THREADS,
+    min_blocks = 1,
+    arch = "90a",
+    args,
+    facts: BackwardShape = BackwardShape::of_keys(SIZE, CONSUMERS, THREADS),
+    instances(
+        for T in [bf16, f16] {
+            attention_{T}_128_dkv = <128, 2>;
+            attention_{T}_64_dkv = <64, 2>;
+        }
+    ),
+)]
+pub unsafe fn attention_dkv<
+    T: Element16,
+    const SIZE: usize,
+    const CONSUMERS: usize,
+    const O: usize,
+    const THREADS: usize,
+>(
+    args: BackwardArgs<T>,
+) where
+    [f32; O]: Registers,
+{
+    let tid = thread::thread_idx_x();
+    let (own, stage) = (const { ROWS * 2 * SIZE }, const { ROWS * 2 * SIZE });
+    let k_shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
+    let v_shared = k_shared.wrapping_add(CONSUMERS * own);
+    let q_shared = v_shared.wrapping_add(CONSUMERS * own);
+    let d_shared = q_shared.wrapping_add(STAGES as usize * stage);
+    let stats = d_shared.wrapping_add(STAGES as usize * stage).cast::<f32>();
+    let barriers = stats.wrapping_add(STAGES as usize * STATS).cast::<Barrier>();
+    let key_ring = Ring::<1>::new(barriers);
+    let mut ring = Ring::<STAGES>::new(barriers.wrapping_add(Ring::<1>::BARRIERS));
+    let tile = args.key_tile(thread::block_idx_x(), (CONSUMERS * ROWS) as u32);
+    let first_query = args.first_query(tile.first) / ROWS as u32 * ROWS as u32;
+    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads of
+    // a warpgroup come to its collectives.
+    unsafe {
+        init_once(|| {
+            key_ring.init(4 * CONSUMERS as u32);
+            ring.init(4 * CONSUMERS as u32);
+        });
+        if tid / WARPGROUP == 0 {
+            fewer_registers::<24>();
+            if tid == 0 {
+                let full = key_ring.fill((2 * CONSUMERS * own) as u32);
+                for consumer in 0..CONSUMERS {
+                    let at = [tile.head, tile.first + (consumer * ROWS) as u32, tile.batch];
+                    copy::<SIZE, ROWS, ROWS>(k_shared.add(consumer * own), &args.k_map, at, full);
+                    copy::<SIZE, ROWS, ROWS>(v_shared.add(consumer * own), &args.v_map, at, full);
+                }
+                let mut head = tile.head * args.group;
+                while head < (tile.head + 1) * args.group {
+                    let mut query = first_query;
+                    while query < args.queries {
+                        let full = ring.fill((2 * stage + STATS * size_of::<f32>()) as u32);
+                        let (i, at) = (ring.stage(), [head, query, tile.batch]);
+                        copy::<SIZE, ROWS, ROWS>(q_shared.add(i * stage), &args.q_map, at, full);
+                        copy::<SIZE, ROWS, ROWS>(d_shared.add(i * stage), &args.d_out_map, at, full);
+                        let from = args.stats.cast_const().add(args.stat_index(tile.batch, head, query));
+                        bulk::global_to_shared(stats.add(i * STATS), from, STATS as u32, full);
+                        ring.advance();
+                        query += ROWS as u32;
+                    }
+                    head += 1;
+                }
+            }
+        } else {
+            more_registers::<240>();
+            let consumer = tid / WARPGROUP - 1;
+            let k = k_shared.add(consumer as usize * own);
+            let v = v_shared.add(consumer as usize * own);
+            let first_key = tile.first + ROWS as u32 * consumer;
+            let factor = args.scale * core::f32::consts::LOG2_E;
+            let (mut dk, mut dv) = (Accumulator::<O>::ZERO, Accumulator::<O>::ZERO);
+            key_ring.wait_full();
+            let mut head = 0;
+            while head < args.group {
+                let mut query = first_query;
+                while query < args.queries {
+                    ring.wait_full();
+                    let (q, d_out) = (q_shared.add(ring.stage() * stage), d_shared.add(ring.stage() * stage));
+                    let logs = stats.add(ring.stage() * STATS);
+                    let mut logits = Accumulator::<32>::ZERO.start();
+                    let mut products = Accumulator::<32>::ZERO.start();
+                    wgmma::fence();
+                    multiply_rows::<T, SIZE, ROWS, 32>(&mut logits, k, q);
+                    wgmma::commit();
+                    multiply_rows::<T, SIZE, ROWS, 32>(&mut products, v, d_out);
+                    wgmma::commit();
+                    let mut p = logits.finish::<1>();
+                    hide(&args, &mut p, first_key, query);
+                    each(logs, &mut p, |x, log| ex2_approx_ftz(x.mul_add(factor, -log)));
+                    let weights = fragments::<T, 32, 4>(&p);
+                    let mut sums = dv.start();
+                    wgmma::fence();
+                    multiply_columns::<T, SIZE, ROWS, O, 4>(&mut sums, &weights, d_out);
+                    wgmma::commit();
+                    let mut ds = products.finish::<1>();
+                    let mut i = 0;
+                    each(logs.add(ROWS), &mut ds, |x, delta| {
+                        let ds = p.0[i] * (x - delta);
+                        i += 1;
+                        ds
+                    });
+                    let weights = fragments::<T, 32, 4>(&ds);
+                    let mut key_sums = dk.start();
+                    wgmma::fence();
+                    multiply_columns::<T, SIZE, ROWS, O, 4>(&mut key_sums, &weights, q);
+                    wgmma::commit();
+                    dv = sums.finish::<1>();
+                    dk = key_sums.finish::<0>();
+                    ring.release();
+                    ring.advance();
+                    query += ROWS as u32;
+                }
+                head += 1;
+            }
+            dk.0 = dk.0.map(|x| x * args.scale);
+            let at = [tile.head, first_key, tile.batch];
+            store::<T, SIZE, O>(&args.dk_map, at, k, &dk, 1 + consumer);
+            store::<T, SIZE, O>(&args.dv_map, at, v, &dv, 1 + consumer);
+            if tid.is_multiple_of(WARPGROUP) {
+                bulk::wait_read::<0>();
+            }
+        }
+    }
+}
+
+/// Replaces each element of a tile, keys by queries, by `f` of it and of the number of its query.
+///
+/// # Safety
+/// There are 64 numbers in shared memory.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn each(numbers: *const f32, tile: &mut Accumulator<32>, mut f: impl FnMut(f32, f32) -> f32) {
+    let thread = thread::thread_idx_x() % WARPGROUP;
+    let mut i = 0;
+    while i < tile.0.len() {
+        let (_, col) = Accumulator::<32>::position(thread, i);
+        // SAFETY: the caller's numbers.
+        let pair: f32x2 = unsafe { load_shared(numbers.add(col).cast()) };
+        let [a, b] = pair.to_array();
+        tile.0[i] = f(tile.0[i], a);
+        tile.0[i + 1] = f(tile.0[i + 1], b);
+        tile.0[i + 2] = f(tile.0[i + 2], a);
+        tile.0[i + 3] = f(tile.0[i + 3], b);
+        i += 4;
+    }
+}
+
+/// Replaces the logits of keys that a query does not see by -inf, of the keys and the queries from the first ones on.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+fn hide<T>(args: &BackwardArgs<T>, tile: &mut Accumulator<32>, first_key: u32, first_query: u32) {
+    // The first query sees the fewest keys.
+    let seen = first_query as i32 + args.diagonal - first_key as i32;
+    if seen >= ROWS as i32 - 1 {
+        return;
+    }
+    let thread = thread::thread_idx_x() % WARPGROUP;
+    let mut i = 0;
+    while i < tile.0.len() {
+        let (key, query) = Accumulator::<32>::position(thread, i);
+        if key as i32 > query as i32 + seen {
+            tile.0[i] = f32::NEG_INFINITY;
+        }
+        i += 1;
+    }
+}

@@ -1,0 +1,154 @@
+//! Panels of rows in shared memory: how `wgmma` reads them, and how tensor copies fill and empty them.
+//!
+//! A tile of rows with `SIZE` elements is `SIZE / 64` panels of 64 columns, one after the other. It is an operand in two ways: by
+//! its rows, for the products of rows with rows, and by its columns, for sums of rows times weights.
+
+use cuda_std::barrier::Barrier;
+use cuda_std::mma::stmatrix;
+use cuda_std::tensor::TensorMap;
+use cuda_std::wgmma::{Accumulator, Element16, FragmentA, Panel, Pending, Registers};
+use cuda_std::{bulk, tensor, thread};
+
+use super::ring::WARPGROUP;
+
+/// Columns of a panel.
+pub const COLS: usize = 64;
+/// Rows of the A of a multiplication.
+pub const ROWS: usize = 64;
+/// Bytes of a panel's row.
+pub const ROW: usize = 2 * COLS;
+
+/// Starts the copies of `COUNT` positions of one head, `BOX` at a time, `at` being head, first position and batch entry.
+///
+/// # Safety
+/// As for [`tensor::global_to_shared`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn copy<const SIZE: usize, const COUNT: usize, const BOX: usize>(
+    to: *mut u8,
+    map: &TensorMap,
+    at: [u32; 3],
+    barrier: *mut Barrier,
+) {
+    let [head, position, batch] = at.map(|at| at as i32);
+    let mut panel = 0;
+    while panel < SIZE / COLS {
+        let mut row = 0;
+        while row < COUNT {
+            // SAFETY: the caller's.
+            unsafe {
+                let to = to.add((panel * COUNT + row) * ROW);
+                let at = [(panel * COLS) as i32, head, position + row as i32, batch];
+                tensor::global_to_shared(to, map, at, barrier);
+            }
+            row += BOX;
+        }
+        panel += 1;
+    }
+}
+
+/// Starts the products of 64 rows with each of `COUNT` rows. What the accumulators were is ignored.
+///
+/// # Safety
+/// As for [`Pending::multiply`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn multiply_rows<T: Element16, const SIZE: usize, const COUNT: usize, const S: usize>(
+    products: &mut Pending<S>,
+    a: *const u8,
+    b: *const u8,
+) where
+    [f32; S]: Registers,
+{
+    let mut i = 0;
+    while i < SIZE / 16 {
+        let (panel, step) = (i / 4, (i % 4) as u32);
+        let a = Panel::<T, ROWS>::k_major::<ROWS>(a.wrapping_add(panel * ROWS * ROW).cast(), 0);
+        let b = Panel::<T, COUNT>::k_major::<COUNT>(b.wrapping_add(panel * COUNT * ROW).cast(), 0);
+        // SAFETY: the caller's.
+        unsafe { products.multiply_keeping(i > 0, a.step(step), b.step(step)) };
+        i += 1;
+    }
+}
+
+/// Starts to add `COUNT` rows, times their weights, to 64 sums.
+///
+/// # Safety
+/// As for [`Pending::multiply`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn multiply_columns<
+    T: Element16,
+    const SIZE: usize,
+    const COUNT: usize,
+    const O: usize,
+    const FRAGMENTS: usize,
+>(
+    sums: &mut Pending<O>,
+    weights: &[FragmentA<T>; FRAGMENTS],
+    rows: *const u8,
+) where
+    [f32; O]: Registers,
+{
+    let rows = Panel::<T, COUNT>::mn_major::<SIZE>(rows.cast());
+    let mut i = 0;
+    while i < FRAGMENTS {
+        // SAFETY: the caller's.
+        unsafe { sums.multiply(weights[i], rows.step(i as u32)) };
+        i += 1;
+    }
+}
+
+/// The numbers of a tile, rounded, as an operand.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn fragments<T: Element16, const S: usize, const FRAGMENTS: usize>(
+    tile: &Accumulator<S>,
+) -> [FragmentA<T>; FRAGMENTS] {
+    core::array::from_fn(|i| tile.fragment::<T>(i))
+}
+
+/// Writes the 64 rows of a warpgroup through its panels, `at` being head, first position and batch entry.
+///
+/// # Safety
+/// All threads of the warpgroup call it, and no other uses its panels and its named barrier. The first waits for the copies.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
+    map: &TensorMap,
+    at: [u32; 3],
+    panels: *mut u8,
+    rows: &Accumulator<O>,
+    barrier: u32,
+) {
+    let thread = thread::thread_idx_x() % WARPGROUP;
+    let (warp, lane) = (thread / 32, thread % 32);
+    let x = &rows.0;
+    let mut i = 0;
+    // SAFETY: the caller's panels. The copies read what all threads have written.
+    unsafe {
+        if thread == 0 {
+            bulk::wait_read::<0>();
+        }
+        thread::sync_named_aligned(barrier, WARPGROUP);
+        while i < O / 8 {
+            let pair = |at: usize| T::pack([x[8 * i + at], x[8 * i + at + 1]]);
+            let panel = panels.add(i / 4 * ROWS * ROW).cast::<Panel<T, ROWS>>();
+            let at = Panel::chunk(panel, 16 * warp + lane % 16, (i % 4 * 2) as u32 + lane / 16);
+            stmatrix(at, [pair(0), pair(2), pair(4), pair(6)]);
+            i += 1;
+        }
+        bulk::fence_shared();
+        thread::sync_named_aligned(barrier, WARPGROUP);
+        if thread == 0 {
+            let [head, row, batch] = at.map(|at| at as i32);
+            let mut panel = 0;
+            while panel < SIZE / COLS {
+                let from = panels.add(panel * ROWS * ROW).cast::<Panel<T, ROWS>>();
+                tensor::shared_to_global(map, [(panel * COLS) as i32, head, row, batch], from);
+                panel += 1;
+            }
+            bulk::commit();
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The gradients of a [`Problem`]: what is right, and its cases.
+
+use std::sync::OnceLock;
+
+use anyhow::Result;
+use ferrowarp::attention::{Backward, BackwardBy, Forward, Gradients, Real, Tensor, TensorMut, Workspace};
+use ferrowarp::device::Device;
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::operands::{Operands, Stored, UNTOUCHED};
+use super::problem::Problem;
+use crate::Case;
+use crate::compare::{Bound, Expected, Outputs};
+use crate::later::Later;
+use crate::reference::{Number, Sum};
+use crate::softmax::Setting;
+
+/// Half a unit in the last place of `f32`, relative.
+const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
+/// Roundings of the magnitude of a sum that a result may be off by, for a sum of few terms.
+const ROUNDINGS: f64 = 16.0;
+/// Terms that may cost one rounding more: tensor cores may cut what they add.
+const TERMS_A_ROUNDING: f64 = 8.0;
+/// The error of an approximate exponential, relative.
+const APPROXIMATE: f64 = 1.0 / (1 << 20) as f64;
+
+/// A number, and how far it may be off.
+#[derive(Clone, Copy)]
+struct Near {
+    value: f64,
+    error: f64,
+}
+
+impl Near {
+    /// A sum of `terms` products.
+    fn sum(sum: Sum, terms: usize) -> Self {
+        let roundings = ROUNDINGS + terms as f64 / TERMS_A_ROUNDING;
+        Self { value: sum.value, error: roundings * ROUNDING * sum.magnitude + 1e-37 }
+    }
+
+    /// The number rounded to a type, if it is.
+    fn rounded<T: Number>(self, is_rounded: bool) -> Self {
+        let of_rounding = T::ROUNDING * (self.value.abs() + self.error) + T::SMALLEST;
+        Self { error: self.error + if is_rounded { of_rounding } else { 0.0 }, ..self }
+    }
+}
+
+/// A sum of products with numbers that are off.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    sum: Sum,
+    error: f64,
+    terms: usize,
+}
+
+impl Total {
+    fn add(&mut self, x: Near, by: f64) {
+        self.sum = self.sum.and(x.value * by);
+        self.error += x.error * by.abs();
+        self.terms += 1;
+    }
+
+    /// The sum times `scale`, as it is stored.
+    fn stored<T: Number>(self, scale: f64) -> Bound {
+        let near = Near::sum(self.sum, self.terms);
+        let (value, error) =
+            (near.value * scale, (near.error + self.error + ROUNDING * near.value.abs()) * scale);
+        Bound { value, allowed: error + T::ROUNDING * (value.abs() + error) + T::SMALLEST }
+    }
+}
+
+/// The operands of a problem in a type, the gradient of its result, and what they give.
+struct Operation<T> {
+    of: Operands<T>,
+    /// The result, to the nearest.
+    out: Stored<T>,
+    d_out: Stored<T>,
+    /// The logarithms, to the nearest.
+    logs: Vec<f32>,
+    /// What they give with weights as they are, and with rounded ones, once a kernel has been compared with it.
+    expected: [OnceLock<Expected>; 2],
+}
+
+fn dot<T: Number>(a: &[T], b: &[T]) -> Sum {
+    let terms = a.iter().zip(b).map(|(a, b)| f64::from(a.value()) * f64::from(b.value()));
+    terms.fold(Sum::default(), Sum::and)
+}
+
+impl<T: Number + Real> Operation<T> {
+    fn new(problem: &Problem) -> Self {
+        let of = Operands::<T>::new(problem);
+        let [batch, queries, heads, size] = of.q.shape;
+        let mut rng = StdRng::seed_from_u64((queries + size) as u64);
+        let nan = T::nearest(f32::NAN);
+        let stored = || Stored::new(of.q.shape, problem.heads_first, nan);
+        let d_out = stored().filled(|| rng.random_range(-1.0f32..1.0));
+        let mut out = stored();
+        let mut logs = vec![f32::NEG_INFINITY; batch * heads * queries];
+        for (entry, query, head) in of.rows() {
+            let scale = f64::from(of.scale());
+            let logits: Vec<_> = of.products(entry, query, head).map(|sum| sum.value * scale).collect();
+            let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = logits.iter().map(|x| (x - max).exp()).sum();
+            if !logits.is_empty() {
+                logs[(entry * heads + head) * queries + query] = (max + sum.ln()) as f32;
+            }
+            let first = out.index([entry, query, head, 0]);
+            for column in 0..size {
+                let terms = logits.iter().enumerate().map(|(key, x)| {
+                    let v = of.v.row(entry, key, head / problem.heads[1])[column].value();
+                    (x - max).exp() / sum * f64::from(v)
+                });
+                out.elements[first + column] = T::nearest(terms.sum::<f64>() as f32);
+            }
+        }
+        Self { of, out, d_out, logs, expected: Default::default() }
+    }
+
+    fn run(&self, device: &Device, by: BackwardBy) -> Result<Outputs> {
+        let problem = &self.of.problem;
+        let of = &self.of;
+        let upload = |stored: &Stored<T>| device.upload(&stored.elements);
+        let (q, k, v) = (upload(&of.q)?, upload(&of.k)?, upload(&of.v)?);
+        let (out, d_out, logs) = (upload(&self.out)?, upload(&self.d_out)?, device.upload(&self.logs)?);
+        let mut gradients = [of.q.shape, of.k.shape, of.v.shape].map(|shape| {
+            let mut stored = Stored::<T>::new(shape, problem.heads_first, T::nearest(0.0));
+            bytemuck::cast_slice_mut(&mut stored.elements).fill(UNTOUCHED);
+            stored
+        });
+        let [dq, dk, dv] = &mut gradients;
+        let mut buffers = [upload(dq)?, upload(dk)?, upload(dv)?];
+        {
+            let tensor =
+                |buffer, stored: &Stored<T>| Tensor::with_strides(buffer, stored.shape, stored.strides);
+            let [of_q, of_k, of_v] = &mut buffers;
+            let gradients = Gradients {
+                q: TensorMut::with_strides(of_q, dq.shape, dq.strides)?,
+                k: TensorMut::with_strides(of_k, dk.shape, dk.strides)?,
+                v: TensorMut::with_strides(of_v, dv.shape, dv.strides)?,
+            };
+            let forward = Forward {
+                q: tensor(&q, &of.q)?,
+                k: tensor(&k, &of.k)?,
+                v: tensor(&v, &of.v)?,
+                out: tensor(&out, &self.out)?,
+                log_sum_exp: (&logs).into(),
+            };
+            let mut call = Backward::new(gradients, tensor(&d_out, &self.d_out)?, forward);
+            if let Some(causal) = problem.causal {
+                call = call.causal(causal);
+            }
+            call.run_by(device, &mut Workspace::default(), by)?;
+        }
+        let mut outputs = Vec::new();
+        for (name, (stored, buffer)) in ["dq", "dk", "dv"].into_iter().zip(gradients.iter().zip(&buffers)) {
+            outputs.push((name, stored.inside(&buffer.to_vec()?)?));
+        }
+        Ok(outputs)
+    }
+
+    fn expected(&self, is_rounded: bool) -> Expected {
+        let of = &self.of;
+        let group = of.problem.heads[1];
+        let size = of.problem.head_size;
+        let zeros = |stored: &Stored<T>| vec![Total::default(); stored.indices().count()];
+        let [mut dq, mut dk, mut dv] = [zeros(&of.q), zeros(&of.k), zeros(&of.v)];
+        let dense = |shape: [usize; 4], [entry, position, head]: [usize; 3]| {
+            ((entry * shape[1] + position) * shape[2] + head) * size
+        };
+        let scale = f64::from(of.scale());
+        let [_, queries, heads, _] = of.q.shape;
+        for (entry, query, head) in of.rows() {
+            let log = f64::from(self.logs[(entry * heads + head) * queries + query]);
+            let d_out = self.d_out.row(entry, query, head);
+            let delta = Near::sum(dot(d_out, self.out.row(entry, query, head)), size);
+            let q = of.q.row(entry, query, head);
+            let at_query = dense(of.q.shape, [entry, query, head]);
+            for key in 0..of.visible(entry, query) {
+                let (k, v) = (of.k.row(entry, key, head / group), of.v.row(entry, key, head / group));
+                let logit = Near::sum(dot(q, k), size);
+                let (x, off) = (logit.value * scale, logit.error * scale);
+                let off = off + 4.0 * ROUNDING * (x.abs() + log.abs());
+                let relative = (2.0 * off).min(40.0).exp_m1() + APPROXIMATE;
+                let p = (x - log).exp();
+                let p = Near { value: p, error: p * relative + f64::from(f32::MIN_POSITIVE) };
+                let product = Near::sum(dot(d_out, v), size);
+                let difference = product.value - delta.value;
+                let off = product.error + delta.error + ROUNDING * difference.abs();
+                let ds = Near {
+                    value: p.value * difference,
+                    error: p.error * difference.abs() + (p.value + p.error) * off,
+                };
+                let (p, ds) = (p.rounded::<T>(is_rounded), ds.rounded::<T>(is_rounded));
+                let at_key = dense(of.k.shape, [entry, key, head / group]);
+                for i in 0..size {
+                    dq[at_query + i].add(ds, k[i].value().into());
+                    dk[at_key + i].add(ds, q[i].value().into());
+                    dv[at_key + i].add(p, d_out[i].value().into());
+                }
+            }
+        }
+        let stored = |all: Vec<Total>, scale| all.into_iter().map(|total| total.stored::<T>(scale)).collect();
+        vec![("dq", stored(dq, scale)), ("dk", stored(dk, scale)), ("dv", stored(dv, 1.0))]
+    }
+}
+
+/// The cases of a problem with tensors of `T`, by every kernel that can do it.
+pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
+    let of = *problem;
+    let operation = Later::new(move || Operation::<T>::new(&of));
+    let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
+    let Problem { causal, values, heads_first, .. } = *problem;
+    let gap = heads_first.unwrap_or(0);
+    let is_aligned = [gap, head_size].iter().all(|elements| elements.is_multiple_of(8));
+    BackwardBy::every::<T>(&setting.profile, head_size as u32, is_aligned)
+        .into_iter()
+        .filter(|by| !setting.is_serial() || *by == BackwardBy::Serial)
+        .map(|by| {
+            let names = by.kernels::<T>().into_iter().map(|kernel| kernel.name).collect();
+            let words = move || format!(
+                "gradients of {batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, \
+                 {values:?}, gap {heads_first:?}"
+            );
+            let (on_run, on_expect) = (operation.clone(), operation.clone());
+            let is_rounded = by != BackwardBy::Serial;
+            Case::new(names, words, move |device: &Device| on_run.run(device, by), move || {
+                let expected = &on_expect.expected[usize::from(is_rounded)];
+                expected.get_or_init(|| on_expect.expected(is_rounded)).clone()
+            })
+        })
+        .collect()
+}

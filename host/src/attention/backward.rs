@@ -1,0 +1,391 @@
+//! The gradients of attention.
+
+use cuda_std::launch::{KernelMeta, RawBuffer};
+use cuda_std::tensor::TensorMap;
+use gpu_kernels::attention::backward::args::{BackwardLaunch, PADDED};
+use gpu_kernels::attention::backward::{BackwardShape, delta_config, serial::MOST, serial_config};
+
+use super::maps::map;
+use super::operation::{MOST_POSITIONS, check_device, check_heads, check_scale, diagonal, extent};
+use super::tensor::Layout;
+use super::{AttentionError, Causal, Real, Tensor, TensorMut, Workspace};
+use crate::device::{BufferView, Device};
+use crate::softmax::DeviceProfile;
+
+/// What is left of a forward attention: its operands and results.
+///
+/// ```
+/// use ferrowarp::attention::{AttentionError, Forward, Tensor};
+/// use ferrowarp::bf16;
+/// use ferrowarp::device::Device;
+///
+/// let device = Device::cpu();
+/// let (buffer, log_sum_exp) = (device.alloc_zeroed::<bf16>(8)?, device.alloc_zeroed::<f32>(1)?);
+/// let tensor = Tensor::new(&buffer, [1, 1, 1, 8])?;
+/// let forward = Forward { q: tensor, k: tensor, v: tensor, out: tensor, log_sum_exp: (&log_sum_exp).into() };
+/// assert_eq!(forward.q.shape(), [1, 1, 1, 8]);
+/// # Ok::<(), AttentionError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Forward<'a, T> {
+    /// The queries, `[batch, queries, heads, head size]`.
+    pub q: Tensor<'a, T>,
+    /// The keys, `[batch, keys, key heads, head size]`.
+    pub k: Tensor<'a, T>,
+    /// The values, as the keys.
+    pub v: Tensor<'a, T>,
+    /// The result, as the queries.
+    pub out: Tensor<'a, T>,
+    /// The logarithms that [`Attention::log_sum_exp`](super::Attention::log_sum_exp) wrote, dense `[batch, heads, queries]`.
+    pub log_sum_exp: BufferView<'a, f32>,
+}
+
+/// The gradients that are written: of a function whose gradient by the attention's result is given.
+///
+/// ```
+/// use ferrowarp::attention::{AttentionError, Gradients, TensorMut};
+/// use ferrowarp::bf16;
+/// use ferrowarp::device::Device;
+///
+/// let device = Device::cpu();
+/// let shape = [1, 1, 1, 8];
+/// let (mut q, mut k, mut v) = (device.alloc_zeroed::<bf16>(8)?, device.alloc_zeroed(8)?, device.alloc_zeroed(8)?);
+/// let gradients = Gradients {
+///     q: TensorMut::new(&mut q, shape)?,
+///     k: TensorMut::new(&mut k, shape)?,
+///     v: TensorMut::new(&mut v, shape)?,
+/// };
+/// assert_eq!(gradients.k.shape(), shape);
+/// # Ok::<(), AttentionError>(())
+/// ```
+pub struct Gradients<'a, T> {
+    /// The gradient of the queries, of their shape.
+    pub q: TensorMut<'a, T>,
+    /// The gradient of the keys, of their shape.
+    pub k: TensorMut<'a, T>,
+    /// The gradient of the values, of their shape.
+    pub v: TensorMut<'a, T>,
+}
+
+/// The gradients of an attention by its queries, keys and values, before [`run`](Self::run) computes them.
+///
+/// ```
+/// use ferrowarp::attention::{Attention, AttentionError, Backward, Forward, Gradients, Tensor, TensorMut};
+/// use ferrowarp::bf16;
+/// use ferrowarp::device::Device;
+///
+/// let device = Device::cpu();
+/// let numbers = |numbers: [f32; 4]| device.upload(&numbers.map(bf16::from_f32));
+/// let shape = [1, 2, 1, 2];
+/// let (q, k) = (numbers([1.0, 0.0, 0.0, 1.0])?, numbers([0.0; 4])?);
+/// let (v, d_out) = (numbers([1.0, 2.0, 3.0, 4.0])?, numbers([1.0; 4])?);
+/// let (q, k, v) = (Tensor::new(&q, shape)?, Tensor::new(&k, shape)?, Tensor::new(&v, shape)?);
+/// let (mut out, mut log_sum_exp) = (device.alloc_zeroed(4)?, device.alloc_zeroed(2)?);
+/// let forward = Attention::new(TensorMut::new(&mut out, shape)?, q, k, v);
+/// forward.log_sum_exp(&mut log_sum_exp).run(&device)?;
+///
+/// let (mut dq, mut dk, mut dv) = (device.alloc_zeroed(4)?, device.alloc_zeroed(4)?, device.alloc_zeroed(4)?);
+/// let gradients = Gradients {
+///     q: TensorMut::new(&mut dq, shape)?,
+///     k: TensorMut::new(&mut dk, shape)?,
+///     v: TensorMut::new(&mut dv, shape)?,
+/// };
+/// let out = Tensor::new(&out, shape)?;
+/// let forward = Forward { q, k, v, out, log_sum_exp: (&log_sum_exp).into() };
+/// Backward::new(gradients, Tensor::new(&d_out, shape)?, forward).run(&device)?;
+/// // Both queries weight both values equally.
+/// assert_eq!(dv.to_vec()?, [bf16::ONE; 4]);
+/// # Ok::<(), AttentionError>(())
+/// ```
+pub struct Backward<'a, T> {
+    gradients: Gradients<'a, T>,
+    d_out: Tensor<'a, T>,
+    forward: Forward<'a, T>,
+    scale: f32,
+    causal: Option<Causal>,
+}
+
+/// The kernels that can compute gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum BackwardBy {
+    /// Those for a CPU.
+    Serial,
+    /// Those of `wgmma`, of so many elements of a row at most.
+    Warpgroups {
+        /// Their number among the head sizes.
+        size: usize,
+    },
+}
+
+impl BackwardBy {
+    /// Every kernel of the device for a head size, if the tensors are aligned or not: the fastest first.
+    pub fn every<T: Real>(profile: &DeviceProfile, head_size: u32, is_aligned: bool) -> Vec<Self> {
+        let size = T::KEYS.iter().position(|kernel| kernel.head_size >= head_size).filter(|_| is_aligned);
+        let warpgroups = size.map(|size| Self::Warpgroups { size });
+        let serial = Some(Self::Serial).filter(|_| head_size as usize <= MOST);
+        let all = if profile.is_cpu { [serial, warpgroups] } else { [warpgroups, serial] };
+        let runs = |by: &Self| by.kernels::<T>().iter().all(|kernel| profile.limits.runs(kernel));
+        all.into_iter().flatten().filter(runs).collect()
+    }
+
+    /// What is launched, in order.
+    pub fn kernels<T: Real>(self) -> Vec<&'static KernelMeta> {
+        match self {
+            Self::Serial => vec![T::SERIAL_QUERIES.meta, T::SERIAL_KEYS.meta],
+            Self::Warpgroups { size } => vec![T::DELTA.meta, T::KEYS[size].meta, T::QUERIES[size].meta],
+        }
+    }
+}
+
+/// The extents of a problem.
+#[derive(Clone, Copy)]
+struct Extents {
+    queries: u32,
+    keys: u32,
+    heads: u32,
+    key_heads: u32,
+    batch: u32,
+    head_size: u32,
+}
+
+impl<'a, T: Real> Backward<'a, T> {
+    /// The gradients for the gradient `d_out` of the result, of an attention without a mask, and with a scale of
+    /// 1 / sqrt(head size).
+    pub fn new(gradients: Gradients<'a, T>, d_out: Tensor<'a, T>, forward: Forward<'a, T>) -> Self {
+        let scale = 1.0 / (forward.q.shape()[3].max(1) as f32).sqrt();
+        Self { gradients, d_out, forward, scale, causal: None }
+    }
+
+    /// The mask of the forward attention.
+    pub fn causal(mut self, causal: Causal) -> Self {
+        self.causal = Some(causal);
+        self
+    }
+
+    /// The factor of the logits in the forward attention, greater than 0 and at most 2^64.
+    pub fn scale(mut self, scale: f32) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    /// Computes them. On a GPU they are queued.
+    ///
+    /// # Errors
+    /// The shapes do not fit each other, the scale is out of range, an extent is too large, the device has no kernel for the
+    /// head size or the strides, a tensor lives on another device, or the device failed.
+    pub fn run(self, device: &Device) -> Result<(), AttentionError> {
+        self.run_with(device, &mut Workspace::default())
+    }
+
+    /// As [`run`](Self::run), with a workspace that is kept for the next run.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
+        let (profile, head_size) = (DeviceProfile::from(device), self.forward.q.shape()[3]);
+        let of = |is_aligned| BackwardBy::every::<T>(&profile, head_size as u32, is_aligned).first().copied();
+        let Some(by) = of(true) else {
+            let most = if profile.is_cpu { MOST as u32 } else { T::KEYS[T::KEYS.len() - 1].head_size };
+            let capability = profile.limits.capability;
+            return Err(if head_size > most as usize {
+                AttentionError::HeadSize { head_size, most }
+            } else {
+                AttentionError::NoKernel { capability, needs: 90 }
+            });
+        };
+        self.run_by(device, workspace, by)
+    }
+
+    /// Runs it by these kernels, the fastest ones or others: to compare them.
+    #[doc(hidden)]
+    pub fn run_by(
+        mut self,
+        device: &Device,
+        workspace: &mut Workspace,
+        by: BackwardBy,
+    ) -> Result<(), AttentionError> {
+        let extents = self.checked(device)?;
+        let Extents { queries, keys, heads, key_heads, batch, head_size } = extents;
+        if head_size == 0 {
+            return Err(AttentionError::HeadSize { head_size: 0, most: MOST as u32 });
+        }
+        let has_queries = [queries, heads, batch].iter().all(|&extent| extent > 0);
+        let has_keys = [keys, key_heads, batch].iter().all(|&extent| extent > 0);
+        let rows = u64::from(queries.next_multiple_of(PADDED)) * u64::from(heads) * u64::from(batch);
+        let stats = RawBuffer::written(workspace.at_least(device, (2 * rows as usize).max(1))?);
+        let args = self.args(&extents, stats);
+        let counted = |blocks: u64| extent("tiles of all heads", blocks as usize, i32::MAX as usize);
+        // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, and the maps describe the
+        // tensors. The workspace holds the statistics. Later uses of the memory wait for the device or are queued after this.
+        unsafe {
+            match by {
+                BackwardBy::Serial => {
+                    if has_queries {
+                        let (config, blocks) = serial_config(queries, heads, batch);
+                        counted(blocks)?;
+                        T::SERIAL_QUERIES.launch(device, config, BackwardLaunch { ..args })?;
+                    }
+                    if has_keys {
+                        let (config, blocks) = serial_config(keys, key_heads, batch);
+                        counted(blocks)?;
+                        T::SERIAL_KEYS.launch(device, config, args)?;
+                    }
+                }
+                BackwardBy::Warpgroups { size } => {
+                    self.check_alignment()?;
+                    if !has_queries && !has_keys {
+                        return Ok(());
+                    }
+                    let args = self.with_maps(device, args)?;
+                    if has_queries {
+                        let (config, blocks) = delta_config(rows);
+                        counted(blocks)?;
+                        T::DELTA.launch(device, config, BackwardLaunch { ..args })?;
+                    }
+                    if has_keys {
+                        let kernel = T::KEYS[size];
+                        let blocks = counted(kernel.blocks(keys, key_heads, batch))?;
+                        kernel.launch(device, kernel.config(blocks), BackwardLaunch { ..args })?;
+                    }
+                    if has_queries {
+                        let kernel = T::QUERIES[size];
+                        let blocks = counted(kernel.blocks(queries, heads, batch))?;
+                        kernel.launch(device, kernel.config(blocks), args)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The extents, after everything has been checked that does not depend on the kernels.
+    fn checked(&mut self, device: &Device) -> Result<Extents, AttentionError> {
+        let Self { gradients, d_out, forward, .. } = self;
+        let [batch, queries, heads, size] = forward.q.shape();
+        let [_, keys, key_heads, _] = forward.k.shape();
+        let (of_queries, of_keys) = (forward.q.shape(), [batch, keys, key_heads, size]);
+        for (what, at, got, expected) in [
+            ("query tensor", forward.q.device(), forward.q.shape(), of_queries),
+            ("key tensor", forward.k.device(), forward.k.shape(), of_keys),
+            ("value tensor", forward.v.device(), forward.v.shape(), of_keys),
+            ("result", forward.out.device(), forward.out.shape(), of_queries),
+            ("gradient of the result", d_out.device(), d_out.shape(), of_queries),
+            ("gradient of the queries", gradients.q.device(), gradients.q.shape(), of_queries),
+            ("gradient of the keys", gradients.k.device(), gradients.k.shape(), of_keys),
+            ("gradient of the values", gradients.v.device(), gradients.v.shape(), of_keys),
+        ] {
+            if got != expected {
+                return Err(AttentionError::ShapesDiffer { what, got, expected });
+            }
+            check_device(device, what, at)?;
+        }
+        check_heads(heads, key_heads)?;
+        check_scale(self.scale)?;
+        let (len, expected) =
+            (forward.log_sum_exp.len(), batch.saturating_mul(heads).saturating_mul(queries));
+        if len != expected {
+            return Err(AttentionError::LogSumExpLength { len, expected });
+        }
+        check_device(device, "log-sum-exp", forward.log_sum_exp.device())?;
+        // The padded rows are counted in 32 bits.
+        let rows = queries.saturating_add(PADDED as usize).saturating_mul(heads).saturating_mul(batch);
+        extent("queries of all heads in the batch", rows, i32::MAX as usize)?;
+        Ok(Extents {
+            queries: extent("queries", queries, MOST_POSITIONS)?,
+            keys: extent("keys", keys, MOST_POSITIONS)?,
+            heads: extent("heads", heads, i32::MAX as usize)?,
+            key_heads: extent("key heads", key_heads, i32::MAX as usize)?,
+            batch: extent("batch", batch, i32::MAX as usize)?,
+            head_size: extent("head size", size, i32::MAX as usize)?,
+        })
+    }
+
+    /// Whether tensor copies can read and write the tensors.
+    fn check_alignment(&mut self) -> Result<(), AttentionError> {
+        let Self { gradients, d_out, forward, .. } = self;
+        for (what, raw, layout) in [
+            ("query tensor", forward.q.raw(), forward.q.layout),
+            ("key tensor", forward.k.raw(), forward.k.layout),
+            ("value tensor", forward.v.raw(), forward.v.layout),
+            ("result", forward.out.raw(), forward.out.layout),
+            ("gradient of the result", d_out.raw(), d_out.layout),
+            ("gradient of the queries", gradients.q.raw(), gradients.q.layout),
+            ("gradient of the keys", gradients.k.raw(), gradients.k.layout),
+            ("gradient of the values", gradients.v.raw(), gradients.v.layout),
+        ] {
+            if !layout.is_empty() && !layout.is_aligned(raw.pointer) {
+                return Err(AttentionError::NotAligned { what, strides: layout.strides });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the kernels are launched with, without maps.
+    fn args(&mut self, extents: &Extents, stats: RawBuffer<f32>) -> BackwardLaunch<T> {
+        let &Extents { queries, keys, heads, key_heads, batch, head_size } = extents;
+        let Self { gradients, d_out, forward, .. } = self;
+        let no_map = TensorMap::from_words([0; 16]);
+        BackwardLaunch {
+            q_map: no_map,
+            k_map: no_map,
+            v_map: no_map,
+            d_out_map: no_map,
+            dq_map: no_map,
+            dk_map: no_map,
+            dv_map: no_map,
+            dq: gradients.q.raw(),
+            dk: gradients.k.raw(),
+            dv: gradients.v.raw(),
+            q: forward.q.raw(),
+            k: forward.k.raw(),
+            v: forward.v.raw(),
+            out: forward.out.raw(),
+            d_out: d_out.raw(),
+            log_sum_exp: RawBuffer::read(forward.log_sum_exp),
+            stats,
+            dq_strides: gradients.q.layout.strides(),
+            dk_strides: gradients.k.layout.strides(),
+            dv_strides: gradients.v.layout.strides(),
+            q_strides: forward.q.layout.strides(),
+            k_strides: forward.k.layout.strides(),
+            v_strides: forward.v.layout.strides(),
+            out_strides: forward.out.layout.strides(),
+            d_out_strides: d_out.layout.strides(),
+            batch,
+            queries,
+            keys,
+            heads,
+            key_heads,
+            group: heads / key_heads.max(1),
+            head_size,
+            diagonal: diagonal(self.causal, queries, keys),
+            scale: self.scale,
+        }
+    }
+
+    /// The arguments with the maps of the tensors.
+    fn with_maps(
+        &self,
+        device: &Device,
+        args: BackwardLaunch<T>,
+    ) -> Result<BackwardLaunch<T>, AttentionError> {
+        let Self { gradients, d_out, forward, .. } = self;
+        let of = |buffer, layout: &Layout| map(device, buffer, layout, BackwardShape::BOX_ROWS);
+        // Without queries, or without keys, there is nothing to describe, and nothing is copied.
+        let any =
+            if forward.q.layout.is_empty() { (args.k, forward.k.layout) } else { (args.q, forward.q.layout) };
+        let of =
+            |buffer, layout: Layout| if layout.is_empty() { of(any.0, &any.1) } else { of(buffer, &layout) };
+        Ok(BackwardLaunch {
+            q_map: of(args.q, forward.q.layout)?,
+            k_map: of(args.k, forward.k.layout)?,
+            v_map: of(args.v, forward.v.layout)?,
+            d_out_map: of(args.d_out, d_out.layout)?,
+            dq_map: of(args.dq, gradients.q.layout)?,
+            dk_map: of(args.dk, gradients.k.layout)?,
+            dv_map: of(args.dv, gradients.v.layout)?,
+            ..args
+        })
+    }
+}
