@@ -10,6 +10,8 @@ describes. PROGRAM is our bench, which `--serve` makes a server.
 - flash, efficient, cudnn: the same, restricted to FlashAttention 2, to memory-efficient attention, and to cuDNN.
 - flex: FlexAttention, compiled, with a block mask where it is causal.
 - fa3: FlashAttention-3, where the module flash_attn_interface is installed.
+
+Gradients have the peers flash and cudnn: the operators that PyTorch's autograd calls.
 """
 
 import argparse
@@ -24,8 +26,8 @@ TYPES = ("bf16", "f16")
 # Queries whose results are checked.
 CHECKED = 16
 
-# Of a shape. A shape without the last one has as many queries as keys.
-EXTENTS = ("batch", "length", "heads", "key_heads", "head_size", "causal", "queries")
+# Of a shape. A shape without the last two has as many queries as keys, and no gradients.
+EXTENTS = ("batch", "length", "heads", "key_heads", "head_size", "causal", "queries", "backward")
 SHAPES = [
     (32, 512, 16, 16, 128, False),
     (16, 1024, 16, 16, 128, False),
@@ -66,15 +68,34 @@ SHAPES = [
     (16, 8192, 32, 8, 128, False, 4),
     (16, 8192, 16, 16, 128, False, 16),
 ]
+BACKWARD = [
+    (32, 512, 16, 16, 128, False),
+    (8, 2048, 16, 16, 128, False),
+    (4, 4096, 16, 16, 128, False),
+    (1, 16384, 16, 16, 128, False),
+    (32, 512, 16, 16, 128, True),
+    (8, 2048, 16, 16, 128, True),
+    (4, 4096, 16, 16, 128, True),
+    (1, 16384, 16, 16, 128, True),
+    (16, 1024, 32, 32, 64, False),
+    (4, 4096, 32, 32, 64, False),
+    (16, 1024, 32, 32, 64, True),
+    (4, 4096, 32, 32, 64, True),
+]
+SHAPES += [(*shape, shape[1], True) for shape in BACKWARD]
 
 
 def queries_of(shape):
     return shape[6] if len(shape) > 6 else shape[1]
 
 
+def is_backward(shape):
+    return len(shape) > 7
+
+
 def words(shape):
-    end = "-causal" if shape[5] else f"-{shape[6]}q" if len(shape) > 6 else ""
-    return "x".join(str(extent) for extent in shape[:5]) + end
+    end = "-causal" if shape[5] else f"-{shape[6]}q" if queries_of(shape) != shape[1] else ""
+    return "x".join(str(extent) for extent in shape[:5]) + end + ("-backward" if is_backward(shape) else "")
 
 
 def parse():
@@ -155,6 +176,38 @@ def fa3(timer, sets, shape):
     return Peer(timer, sets, function)
 
 
+def gradients(name):
+    """The gradients by the operators that autograd calls, so that they can be recorded alone."""
+
+    def peer(timer, sets, shape):
+        aten = timer.torch.ops.aten
+        forward = getattr(aten, f"_scaled_dot_product_{name}_attention")
+        backward = getattr(aten, f"_scaled_dot_product_{name}_attention_backward")
+        saved = {}
+        for q, k, v in sets:
+            heads_first = [x.transpose(1, 2) for x in (q, k, v)]
+            kept = (None, True, 0.0, shape[5]) if name == "cudnn" else (0.0, shape[5])
+            out, log, cum_q, cum_k, most_q, most_k, seed, offset, _ = forward(*heads_first, *kept)
+            d_out = timer.torch.randn_like(q).transpose(1, 2)
+            given = (d_out, *heads_first, out, log)
+            if name == "cudnn":
+                rest = (seed, offset, None, cum_q, cum_k, most_q, most_k, 0.0, shape[5])
+            else:
+                rest = (cum_q, cum_k, most_q, most_k, 0.0, shape[5], seed, offset)
+            saved[q.data_ptr()] = given, rest
+
+        def function(q, k, v):
+            given, rest = saved[q.data_ptr()]
+            return backward(*given, *rest)
+
+        peer = Peer(timer, sets, function)
+        peer.saved = saved
+        return peer
+
+    return peer
+
+
+GRADIENTS = {"flash": gradients("flash"), "cudnn": gradients("cudnn")}
 PEERS = {
     "sdpa": sdpa,
     "flash": with_backend("FLASH_ATTENTION"),
@@ -169,7 +222,8 @@ def make_sets(timer, kind, shape):
     torch, (batch, length, heads, key_heads, head_size) = timer.torch, shape[:5]
     queries = queries_of(shape)
     dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[kind]
-    size = 2 * batch * (queries * heads + length * key_heads) * head_size * dtype.itemsize
+    tensors = 4 if is_backward(shape) else 2
+    size = tensors * batch * (queries * heads + length * key_heads) * head_size * dtype.itemsize
     random = lambda length, heads: torch.randn(batch, length, heads, head_size, device="cuda", dtype=dtype)
     keys = lambda: random(length, key_heads)
     return [(random(queries, heads), keys(), keys()) for _ in range(timer.count(size))]
@@ -179,6 +233,8 @@ def error_of(timer, sets, peer, shape):
     """The error of a peer's last queries of the last head against f64: the root of the mean square of the differences over that of
     the results."""
     torch, (q, k, v) = timer.torch, sets[0]
+    if is_backward(shape):
+        return error_of_gradients(torch, sets[0], peer, shape)
     with torch.no_grad():
         got = peer.function(q, k, v)[-1, -CHECKED:, -1].double()
     rows = q[-1, -CHECKED:, -1].double()
@@ -193,9 +249,29 @@ def error_of(timer, sets, peer, shape):
     return off
 
 
+def error_of_gradients(torch, given, peer, shape):
+    """As `error_of`, of the gradients of the last queries."""
+    q, k, v = given
+    d_out = peer.saved[q.data_ptr()][0][0].transpose(1, 2)
+    with torch.no_grad():
+        got = peer.function(q, k, v)[0].transpose(1, 2)[-1, -CHECKED:, -1].double()
+    rows = q[-1, -CHECKED:, -1].double().requires_grad_()
+    logits = rows @ k[-1, :, -1].double().T / shape[4] ** 0.5
+    if shape[5]:
+        places = torch.arange(shape[1], device="cuda")
+        logits = logits.masked_fill(places[None] > places[-CHECKED:, None], float("-inf"))
+    out = logits.softmax(-1) @ v[-1, :, -1].double()
+    (want,) = torch.autograd.grad(out, rows, d_out[-1, -CHECKED:, -1].double())
+    off = ((got - want).norm() / want.norm()).item()
+    if not off < 0.05:
+        raise RuntimeError(f"its gradients are off by {off:.2g}")
+    return off
+
+
 def operations(shape):
     batch, length, heads, _, head_size, causal = shape[:6]
-    return 4 * batch * heads * head_size * queries_of(shape) * length / (2 if causal else 1)
+    one = 2 * batch * heads * head_size * queries_of(shape) * length
+    return one * (5 if is_backward(shape) else 2) / (2 if causal else 1)
 
 
 def makers(timer, options, server, kind, shape):
@@ -203,11 +279,12 @@ def makers(timer, options, server, kind, shape):
     if server:
         yield "attention", lambda: Ours(server, "attention", f"{kind} {words(shape)}")
     sets = make_sets(timer, kind, shape)
-    for name in options.peers:
+    peers = GRADIENTS if is_backward(shape) else PEERS
+    for name in filter(peers.__contains__, options.peers):
 
         def make():
             with timer.torch.no_grad():
-                peer = PEERS[name](timer, sets, shape)
+                peer = peers[name](timer, sets, shape)
             peer.error = error_of(timer, sets, peer, shape)
             return peer
 
@@ -222,7 +299,7 @@ def main():
     for kind in options.types:
         for shape in SHAPES:
             if re.search(options.shapes, words(shape)):
-                entry = {"dtype": kind} | dict(zip(EXTENTS, (*shape[:6], queries_of(shape))))
+                entry = {"dtype": kind} | dict(zip(EXTENTS, (*shape[:6], queries_of(shape), is_backward(shape))))
                 make = lambda kind=kind, shape=shape: makers(timer, options, server, kind, shape)
                 problems.append((f"{kind}/{words(shape)}", entry, operations(shape), make))
     run(timer, options, server, problems)

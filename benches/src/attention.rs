@@ -2,6 +2,8 @@
 //!
 //! `benches/peers/attention.py` holds the same table of shapes.
 
+mod gradients;
+
 use std::fmt;
 
 use anyhow::{Context as _, bail, ensure};
@@ -32,12 +34,15 @@ pub struct Shape {
     pub head_size: usize,
     /// Whether a query sees only the keys up to its own position.
     pub causal: bool,
+    /// Whether the gradients are computed, from the result of the forward attention.
+    pub backward: bool,
 }
 
 impl Shape {
-    /// Operations of the two multiplications. Half of them count with a causal mask.
+    /// Operations of the two multiplications, or of five for the gradients. Half of them count with a causal mask.
     pub fn operations(&self) -> f64 {
-        let all = 4.0 * self.query_elements() as f64 * self.length as f64;
+        let one = 2.0 * self.query_elements() as f64 * self.length as f64;
+        let all = one * if self.backward { 5.0 } else { 2.0 };
         if self.causal { all / 2.0 } else { all }
     }
 
@@ -49,45 +54,52 @@ impl Shape {
         self.batch * self.length * self.key_heads * self.head_size
     }
 
-    /// The shape that its words name, such as `8x4096x16x16x128`, `8x4096x16x4x128-causal` or, with one query,
-    /// `8x4096x16x4x128-1q`.
+    /// The shape that its words name, such as `8x4096x16x16x128`, `8x4096x16x4x128-causal`, with one query
+    /// `8x4096x16x4x128-1q`, or for gradients `8x4096x16x4x128-causal-backward`.
     ///
     /// # Errors
     /// The words name none.
     pub fn from_words(words: &str) -> anyhow::Result<Self> {
-        let (extents, end) = words.split_once('-').unwrap_or((words, ""));
+        let (front, backward) = words.strip_suffix("-backward").map_or((words, false), |front| (front, true));
+        let (extents, end) = front.split_once('-').unwrap_or((front, ""));
         let causal = end == "causal";
         let queries = end.strip_suffix('q').and_then(|queries| queries.parse().ok());
         let extents: Vec<usize> =
             extents.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
         let &[batch, length, heads, key_heads, head_size] = &extents[..] else {
             bail!(
-                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal or -QUERIESq after it"
+                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal, -QUERIESq or -backward after it"
             )
         };
         ensure!(
             end.is_empty() || causal || queries.is_some(),
-            "{words} is not a shape, because of -{end}; end it with -causal, -QUERIESq or nothing"
+            "{words} is not a shape, because of -{end}; end it with -causal, -QUERIESq or -backward, or nothing"
         );
         let queries = queries.unwrap_or(length);
-        Ok(Self { batch, queries, length, heads, key_heads, head_size, causal })
+        Ok(Self { batch, queries, length, heads, key_heads, head_size, causal, backward })
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, queries, length, heads, key_heads, head_size, causal } = self;
+        let Self { batch, queries, length, heads, key_heads, head_size, causal, backward } = self;
         write!(f, "{batch}x{length}x{heads}x{key_heads}x{head_size}")?;
         match (causal, queries == length) {
-            (true, _) => f.write_str("-causal"),
-            (false, false) => write!(f, "-{queries}q"),
-            (false, true) => Ok(()),
+            (true, _) => f.write_str("-causal")?,
+            (false, false) => write!(f, "-{queries}q")?,
+            (false, true) => {}
         }
+        f.write_str(if *backward { "-backward" } else { "" })
     }
 }
 
 const fn shape(batch: usize, length: usize, heads: [usize; 2], head_size: usize, causal: bool) -> Shape {
-    Shape { batch, queries: length, length, heads: heads[0], key_heads: heads[1], head_size, causal }
+    let [heads, key_heads] = heads;
+    Shape { batch, queries: length, length, heads, key_heads, head_size, causal, backward: false }
+}
+
+const fn backward(batch: usize, length: usize, heads: [usize; 2], head_size: usize, causal: bool) -> Shape {
+    Shape { backward: true, ..shape(batch, length, heads, head_size, causal) }
 }
 
 const fn decode(batch: usize, length: usize, heads: [usize; 2], head_size: usize, queries: usize) -> Shape {
@@ -96,7 +108,7 @@ const fn decode(batch: usize, length: usize, heads: [usize; 2], head_size: usize
 
 /// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, as the papers on attention have them, odd lengths, and few
 /// queries with many keys.
-pub const SHAPES: [Shape; 38] = [
+pub const SHAPES: [Shape; 50] = [
     shape(32, 512, [16, 16], 128, false),
     shape(16, 1024, [16, 16], 128, false),
     shape(8, 2048, [16, 16], 128, false),
@@ -138,11 +150,28 @@ pub const SHAPES: [Shape; 38] = [
     decode(16, 8192, [16, 8], 256, 1),
     decode(16, 8192, [32, 8], 128, 4),
     decode(16, 8192, [16, 16], 128, 16),
+    // Gradients.
+    backward(32, 512, [16, 16], 128, false),
+    backward(8, 2048, [16, 16], 128, false),
+    backward(4, 4096, [16, 16], 128, false),
+    backward(1, 16384, [16, 16], 128, false),
+    backward(32, 512, [16, 16], 128, true),
+    backward(8, 2048, [16, 16], 128, true),
+    backward(4, 4096, [16, 16], 128, true),
+    backward(1, 16384, [16, 16], 128, true),
+    backward(16, 1024, [32, 32], 64, false),
+    backward(4, 4096, [32, 32], 64, false),
+    backward(16, 1024, [32, 32], 64, true),
+    backward(4, 4096, [32, 32], 64, true),
 ];
 
 /// The shapes for the CPU.
-pub const CPU_SHAPES: [Shape; 3] =
-    [shape(1, 128, [4, 4], 64, false), shape(1, 512, [4, 2], 64, true), shape(1, 512, [2, 2], 128, false)];
+pub const CPU_SHAPES: [Shape; 4] = [
+    shape(1, 128, [4, 4], 64, false),
+    shape(1, 512, [4, 2], 64, true),
+    shape(1, 512, [2, 2], 128, false),
+    backward(1, 128, [4, 2], 64, true),
+];
 
 /// The types of the tensors.
 pub const TYPES: [Type; 2] = [Type::Bf16, Type::F16];
@@ -197,6 +226,9 @@ pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<(Box<d
 }
 
 fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
+    if shape.backward {
+        return gradients::prepare::<T>(device, shape);
+    }
     let problem = Problem {
         queries: shape.queries as u32,
         heads: shape.heads as u32,
@@ -215,7 +247,7 @@ fn run<T: Real>(
     set: &mut Set<T>,
     shape: Shape,
 ) -> Result<(), ferrowarp::attention::AttentionError> {
-    let Shape { batch, queries, length, heads, key_heads, head_size, causal } = shape;
+    let Shape { batch, queries, length, heads, key_heads, head_size, causal, .. } = shape;
     let (of_queries, of_keys) = ([batch, queries, heads, head_size], [batch, length, key_heads, head_size]);
     let (k, v) = (Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?);
     let call =
@@ -258,7 +290,7 @@ const ALLOWED: f64 = 0.02;
 
 /// Compares rows from all over the result with f64; the error of the last queries, as [`Timed::relative_error`] says.
 fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Result<f64> {
-    let Shape { batch, queries, length, heads, key_heads, head_size: size, causal } = shape;
+    let Shape { batch, queries, length, heads, key_heads, head_size: size, causal, .. } = shape;
     let value = |x: T| f64::from(x.value());
     let scale = 1.0 / (size as f64).sqrt();
     let rows = batch * queries * heads;

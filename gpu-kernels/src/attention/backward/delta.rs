@@ -1,5 +1,5 @@
 //! The first launch of the gradients: what each query needs of its whole row.
-//@ ptx(attention_bf16_delta, attention_f16_delta, compute_90a): ld.global.nc.v4 >= 2, .local == 0
+//@ ptx(attention_bf16_delta, attention_f16_delta, compute_90a): ld.global.v4 == 2, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::load_global;
