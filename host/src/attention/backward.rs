@@ -111,7 +111,7 @@ pub struct Backward<'a, T> {
 pub enum BackwardBy {
     /// Those for a CPU.
     Serial,
-    /// Those of `wgmma`, of so many elements of a row at most.
+    /// Those of `wgmma`.
     Warpgroups {
         /// Their number among the head sizes.
         size: usize,

@@ -231,7 +231,8 @@ impl<'a, T: Real> Attention<'a, T> {
         let args = self.args(problem);
         let counted = |blocks: u64| extent("tiles of queries in all heads", blocks as usize, MOST_BLOCKS);
         // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, the flags follow from the
-        // addresses and strides, and the maps describe the tensors. The workspace holds the partial results of all splits. Later uses of the memory wait for the device or are queued after this.
+        // addresses and strides, and the maps describe the tensors. The workspace holds the partial results of all splits.
+        // Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match choice.kernel {
                 Kernel::Serial(kernel) => {
@@ -374,10 +375,7 @@ pub(super) fn diagonal(causal: Option<Causal>, queries: u32, keys: u32) -> i32 {
 
 /// An extent as kernels count it.
 pub(super) fn extent(what: &'static str, value: usize, most: usize) -> Result<u32, AttentionError> {
-    if value > most {
-        return Err(AttentionError::TooLarge { what, value, most });
-    }
-    Ok(value as u32)
+    if value > most { Err(AttentionError::TooLarge { what, value, most }) } else { Ok(value as u32) }
 }
 
 pub(super) fn check_heads(heads: usize, key_heads: usize) -> Result<(), AttentionError> {
@@ -389,8 +387,7 @@ pub(super) fn check_heads(heads: usize, key_heads: usize) -> Result<(), Attentio
 
 pub(super) fn check_scale(scale: f32) -> Result<(), AttentionError> {
     // False for NaN too.
-    let is_in_range = scale > 0.0 && scale <= 2f32.powi(64);
-    if is_in_range { Ok(()) } else { Err(AttentionError::Scale { scale }) }
+    if scale > 0.0 && scale <= 2f32.powi(64) { Ok(()) } else { Err(AttentionError::Scale { scale }) }
 }
 
 pub(super) fn check_device(device: &Device, what: &'static str, at: &Device) -> Result<(), AttentionError> {

@@ -82,11 +82,12 @@ pub const AXIS: Subject = Subject {
     sources: &["gpu-kernels/src/axis", "host/src/axis"],
 };
 
-/// Attention, forward.
+/// Attention, and its gradients.
 pub const ATTENTION: Subject = Subject {
     name: "attention",
-    title: "Attention, forward",
-    about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, half of them of a causal mask.",
+    title: "Attention",
+    about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, or the five of the \
+            gradients (`backward true`), half of them of a causal mask. Ours computes seven for the gradients, in a fixed order.",
     peers: &[
         ("sdpa", "PyTorch"),
         ("flash", "FlashAttention 2"),
@@ -95,13 +96,14 @@ pub const ATTENTION: Subject = Subject {
         ("flex", "FlexAttention"),
         ("fa3", "FlashAttention 3"),
     ],
-    tables: &["head_size", "causal"],
+    tables: &["backward", "head_size", "causal"],
     rows: &["batch", "queries", "length", "heads", "key_heads"],
     unit: "TFLOP/s",
     work: |entry| {
         let causal = if entry.number("causal") > 0.0 { 2.0 } else { 1.0 };
         let heads = entry.number("batch") * entry.number("heads") * entry.number("head_size");
-        4.0 * heads * entry.number("queries") * entry.number("length") / causal / 1e3
+        let products = if entry.number("backward") > 0.0 { 5.0 } else { 2.0 };
+        2.0 * products * heads * entry.number("queries") * entry.number("length") / causal / 1e3
     },
     sources: &["gpu-kernels/src/attention", "host/src/attention"],
 };

@@ -51,7 +51,7 @@ pub struct BackwardArgs<T> {
     /// The natural logarithm of the sum of `exp(logit)` over the keys that a query sees, dense `[batch, heads, queries]`. -inf for
     /// a query that sees none.
     pub log_sum_exp: *const f32,
-    /// Written by the first kernel, read by the others: what [`stat_index`](Self::stat_index) says.
+    /// Written by the first kernel, read by the others: the statistics of [`BackwardArgs::stat_index`].
     pub stats: *mut f32,
     /// How `dq` is stored.
     pub dq_strides: Strides,
@@ -123,8 +123,8 @@ impl<T> BackwardArgs<T> {
         self.queries.next_multiple_of(PADDED)
     }
 
-    /// Where the statistics of a query are: the logarithm to base 2 of its sum of exponentials, and [`ROWS`] elements later its
-    /// delta. The numbers of [`ROWS`] queries lie next to each other. Without visible keys, and after the last query, the
+    /// Where the statistics of a query are: the logarithm to base 2 of its sum of exponentials, and 64 elements later its
+    /// delta. The numbers of 64 queries lie next to each other. Without visible keys, and after the last query, the
     /// logarithm is inf, which makes every exponential 0.
     #[inline(always)]
     pub fn stat_index(&self, batch: u32, head: u32, query: u32) -> usize {

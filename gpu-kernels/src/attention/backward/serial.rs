@@ -85,7 +85,7 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
 /// dynamic shared memory.
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, `stats` what [`attention_dq_serial`] wrote, and no
+/// The launch is as said. The tensors hold what their shapes and strides say, `stats` what `attention_dq_serial` wrote, and no
 /// other code uses `dk` and `dv`.
 #[kernel(
     max_threads = 1,

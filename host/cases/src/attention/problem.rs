@@ -252,6 +252,7 @@ pub const PROBLEMS: &[Problem] = &[
 /// Attentions whose gradients are compared. Those of a few elements run on the executor under any schedule, and under Miri by one
 /// thread.
 pub const BACKWARD: &[Problem] = &[
+    Problem { scopes: &[Scope::Small], lengths: [10, 12], head_size: 72, ..PLAIN },
     Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 4, causal: TOP_LEFT, ..PLAIN },
     Problem {
         scopes: &[Scope::Small],

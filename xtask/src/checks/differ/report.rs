@@ -77,7 +77,7 @@ impl Results {
 
     /// Puts the comparison in the place of an older one of the same part and level.
     pub fn put(&mut self, entry: Entry) {
-        let key = |entry: &Entry| (entry.outcome.part.clone(), entry.outcome.opt_level);
+        let key = |entry: &Entry| (entry.outcome.part.clone(), entry.outcome.opt_level, entry.outcome.seeds);
         self.comparisons.retain(|old| key(old) != key(&entry));
         self.comparisons.push(entry);
         self.comparisons.sort_by_key(key);
