@@ -3,6 +3,7 @@
 
 pub mod attention;
 pub mod axis;
+pub mod collective;
 pub mod gallery;
 pub mod matmul;
 pub mod matrices;

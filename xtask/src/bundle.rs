@@ -17,8 +17,10 @@ const PACKAGES: [&str; 5] =
     ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ", "ferrowarp-benches"];
 
 /// Packages and programs of the steps that measure.
-const MEASURING: ([&str; 2], [&str; 2]) =
-    (["ferrowarp-mnist", "ferrowarp-benches"], ["train-mnist", "gallery"]);
+const MEASURING: ([&str; 3], [&str; 3]) = (
+    ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-benches"],
+    ["train-mnist", "self-check", "gallery"],
+);
 
 /// Examples of `cust`, and what they are called in the bundle.
 const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];
@@ -27,15 +29,16 @@ const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cu
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
 /// The benches, and the scripts of their peers, under their names in `run.sh`.
-const BENCHES: [(&str, &str); 6] = [
+const BENCHES: [(&str, &str); 7] = [
     ("softmax", "bench-softmax"),
     ("mlp", "bench-mlp"),
     ("matmul", "bench-matmul"),
     ("attention", "bench-attention"),
     ("norm", "bench-norm"),
     ("axis", "bench-axis"),
+    ("collective", "bench-collective"),
 ];
-const PEERS: [(&str, &str); 7] = [
+const PEERS: [(&str, &str); 8] = [
     ("benches/peers/softmax.py", "peers_softmax.py"),
     ("benches/peers/mnist.py", "peers_mnist.py"),
     ("benches/peers/gallery.py", "peers_gallery.py"),
@@ -43,6 +46,7 @@ const PEERS: [(&str, &str); 7] = [
     ("benches/peers/attention.py", "peers_attention.py"),
     ("benches/peers/norm.py", "peers_norm.py"),
     ("benches/peers/axis.py", "peers_axis.py"),
+    ("benches/peers/collective.py", "peers_collective.py"),
 ];
 
 /// What those scripts import, under its own name.

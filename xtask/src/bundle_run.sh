@@ -2,14 +2,15 @@
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
-# sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton,
+# sanitizers), repeat (100 runs of attention and matrix multiplication, bit for bit, while another process uses the GPU), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton,
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), matmul
 # (our matrix multiplication at every shape), matmul-sweep (the kernels that its model ranks first; only if it is named),
 # matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), attention (our attention at every
 # shape), attention-peers (ours in turns with PyTorch, cuDNN and FlexAttention), norm (our norms at every shape), norm-peers (ours in turns
 # with PyTorch, torch.compile and QuACK), axis (our sums, cumulative sums and transposes), axis-peers (ours in turns with PyTorch and
-# torch.compile), mlp (our training, rung by rung), mlp-peers
-# (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels of each rung), gallery (the
+# torch.compile), collective (all-reduce, cross entropy and wide layers on one GPU and on all), collective-peers (PyTorch's all-reduce on all
+# GPUs), ranks (training on two GPUs, by torchrun and by --gpus, whose processes are then killed), mlp (our training, rung by rung),
+# mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels of each rung), gallery (the
 # lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
 # conflicts of each lesson), roofline (the time of every kernel that no lesson times), faults (kernels that fail on purpose,
 # and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
@@ -36,6 +37,11 @@
 # FERROWARP_MATMUL_TYPES=bf16 FERROWARP_MATMUL_PEERS=cublaslt,compile FERROWARP_MATMUL_SHAPES=4096 bash run.sh OUT6 matmul-peers
 # cargo xtask report matmul --runs OUT6/matmul-peers.json --runs OUT4/matmul-peers.json --runs OUT5/matmul-peers.json
 #
+# What the page of several GPUs needs, on a machine with two or more; `collective` also works with one:
+# bash run.sh OUT7 ranks collective collective-peers
+# NCCL is that of python3's PyTorch, unless FERROWARP_NCCL names another one. FERROWARP_COLLECTIVE is a part of ids such as
+# all_reduce/f32/1024.
+#
 # QuACK is timed where python3 finds it, and else named as missing. It comes by `pip install 'quack-kernels[cu13]'`; onto a
 # machine without a network as wheels, of the packages that it and nvidia-cutlass-dsl[cu13] require, but no others of CUDA:
 # pip install --no-index --no-deps --target DIR *.whl
@@ -47,12 +53,12 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
+steps=${*:-start check repeat crates train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers collective collective-peers ranks mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
-        start | check | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
+        start | check | repeat | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
         gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-sweep | matmul-peers) ;;
-        attention | attention-peers | norm | norm-peers | axis | axis-peers) ;;
+        attention | attention-peers | norm | norm-peers | axis | axis-peers | collective | collective-peers | ranks) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -136,6 +142,17 @@ check() {
     sanitize synccheck --most-rows 8
     # Minutes, where the others take seconds.
     sanitize racecheck
+}
+
+# Other processes have other contexts, so the kernels of the two take turns.
+repeat() {
+    local other
+    CRITERION_HOME=$scratch/other ./bench-matmul --bench bf16/4096x >"$scratch/other.log" 2>&1 &
+    other=$!
+    for operation in attention matmul; do
+        part "repeat-$operation" ./self-check --device cuda --only "$operation" --runs 100
+    done
+    kill "$other"
 }
 
 crates() {
@@ -250,6 +267,73 @@ axis() {
 axis-peers() {
     part peers-axis python3 peers_axis.py --out "$out/axis-peers.json" --ours ./bench-axis --types "${FERROWARP_AXIS_TYPES:-bf16,f32}" \
         --operations "${FERROWARP_AXIS:-}" --peers "${FERROWARP_AXIS_PEERS:-torch,compile,copy}" --budget "${FERROWARP_AXIS_BUDGET:-540}"
+}
+
+# With multicast in the NVLink switches, which some virtual machines lack, NCCL fails there.
+collective() {
+    NCCL_NVLS_ENABLE=0 FERROWARP_NCCL=${FERROWARP_NCCL:-$(nccl)} CRITERION_HOME=$scratch/criterion \
+        part bench-collective ./bench-collective --bench "${FERROWARP_COLLECTIVE:-collective}"
+    cp "$scratch/criterion/collective.json" "$out/"
+}
+
+collective-peers() {
+    NCCL_NVLS_ENABLE=0 part peers-collective python3 peers_collective.py --out "$out/collective-peers.json"
+}
+
+# torchrun and --gpus give the same weights, and so does a run whose processes are killed at ten moments.
+ranks() {
+    if [ "$(nvidia-smi --list-gpus | wc -l)" -lt 2 ]; then
+        part ranks echo "needs two GPUs: nothing was run"
+        return
+    fi
+    export NCCL_NVLS_ENABLE=0 FERROWARP_NCCL=${FERROWARP_NCCL:-$(nccl)}
+    local kill run=(./train-mnist --device cuda --data data --epochs "${FERROWARP_RANKS_EPOCHS:-40}")
+    part ranks-whole "${run[@]}" --gpus 2 --save "$scratch/whole.safetensors"
+    part ranks-torchrun python3 -m torch.distributed.run --standalone --nproc-per-node 2 --no-python \
+        "${run[@]}" --save "$scratch/torchrun.safetensors"
+    part ranks-same-weights cmp "$scratch/whole.safetensors" "$scratch/torchrun.safetensors"
+    for kill in 1 2 3 4 5 6 7 8 9 10; do
+        part "ranks-kill-$kill" kill_rank "${run[@]}"
+    done
+    part ranks-resumed "${run[@]}" --gpus 2 --checkpoint "$scratch/kills" --resume "$scratch/kills" \
+        --save "$scratch/resumed.safetensors"
+    part ranks-same-bits cmp "$scratch/whole.safetensors" "$scratch/resumed.safetensors"
+}
+
+# Starts two ranks, or goes on with their newest checkpoint, and kills one within a second of the next checkpoint. The other one must
+# end with status 1 and name the killed one, within 15 s.
+kill_rank() {
+    local rank victim=$((RANDOM % 2)) delay=0.$((RANDOM % 10))$((RANDOM % 10)) folder=$scratch/kills pids=() before after status
+    local flags=(--checkpoint "$folder" --checkpoint-every 100)
+    [ ! -e "$folder" ] || flags+=(--resume "$folder")
+    touch "$scratch/begun"
+    for rank in 0 1; do
+        RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 FERROWARP_COLLECTIVE_PORT=29777 \
+            "$@" "${flags[@]}" >"$scratch/rank-$rank.log" 2>&1 &
+        pids+=($!)
+    done
+    for _ in $(seq 600); do
+        [ -n "$(find "$folder" -name '*.checkpoint' -newer "$scratch/begun" 2>/dev/null)" ] && break
+        sleep 0.1
+    done
+    sleep "$delay"
+    kill -9 "${pids[$victim]}" || { cat "$scratch"/rank-*.log && return 1; }
+    before=$(date +%s%N)
+    wait "${pids[1 - victim]}"
+    status=$?
+    after=$(date +%s%N)
+    cat "$scratch/rank-$((1 - victim)).log"
+    echo "rank $victim was killed $delay s after a checkpoint; the other ended with status $status after $(((after - before) / 1000000)) ms"
+    [ "$status" = 1 ] && [ $((after - before)) -lt 15000000000 ] && grep -q "rank $victim" "$scratch/rank-$((1 - victim)).log"
+}
+
+# The path of the NCCL that comes with PyTorch; the loader's search path finds another one where there is none.
+nccl() {
+    python3 -c '
+import pathlib, sys
+found = [path for folder in sys.path for path in pathlib.Path(folder or ".").glob("nvidia/nccl/lib/libnccl.so.2")]
+print(found[0] if found else "libnccl.so.2")
+'
 }
 
 mlp() {

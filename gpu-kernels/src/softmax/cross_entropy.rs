@@ -54,11 +54,18 @@ mod in_registers;
 mod in_shared;
 mod narrow;
 mod serial;
+mod sharded;
 mod wide;
 
 pub use args::CrossEntropyArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use args::{CrossEntropyArgsHost, CrossEntropyLaunch};
+pub use sharded::{
+    FACTORS, NUMBERS, ShardGradientArgs, ShardPartArgs, cross_entropy_combine, cross_entropy_gradient,
+    cross_entropy_part,
+};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use sharded::{ShardGradientArgsHost, ShardGradientLaunch, ShardPartArgsHost, ShardPartLaunch};
 
 use in_registers::in_registers;
 use in_shared::in_shared;

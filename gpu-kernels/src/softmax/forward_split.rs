@@ -115,6 +115,6 @@ pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize, const BLO
 /// The blocks of a row have neighbouring numbers, from that of its first part on. A thread takes every `BLOCK`th vector of
 /// the part, and in the first part one or two of the elements around the vectors.
 #[inline(always)]
-fn part_of(block: u32, parts: u32) -> (usize, Part) {
+pub(super) fn part_of(block: u32, parts: u32) -> (usize, Part) {
     ((block / parts) as usize, Part { rank: block % parts, parts })
 }

@@ -4,7 +4,10 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig, Limits};
 
 use super::backward::{BackwardArgs, softmax_backward, softmax_backward_staged};
-use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows, cross_entropy_staged};
+use super::cross_entropy::{
+    CrossEntropyArgs, ShardGradientArgs, ShardPartArgs, cross_entropy_gradient, cross_entropy_part,
+    cross_entropy_rows, cross_entropy_staged,
+};
 use super::forward::ForwardArgs;
 use super::forward_kernels::{narrow, reduce, softmax, staged, write};
 use super::sample::{SampleArgs, sample_cluster, sample_rows, sample_top_k_cluster, sample_top_k_rows};
@@ -246,6 +249,8 @@ pub unsafe trait RowKernels: ForwardTo<Self> {
     const BACKWARD: &'static RowVariants<BackwardArgs<Self>>;
     /// The kernels of cross entropy.
     const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<Self>>;
+    /// The kernels of cross entropy of rows whose columns are divided among devices.
+    const SHARDED_CROSS_ENTROPY: &'static ShardKernels<Self>;
     /// The kernels of the largest probabilities.
     const TOP_K: &'static RowVariants<TopKArgs<Self>>;
     /// The kernels that draw tokens of all logits.
@@ -264,6 +269,15 @@ pub struct RowVariants<A: 'static> {
     pub staged: Option<&'static Variant<A>>,
     /// Columns from which many rows are better held there than in registers; of a cluster that holds nothing, the fewest of a block.
     pub staged_from: usize,
+}
+
+/// The kernels of cross entropy of a shard: a block for each part of a row.
+#[derive(Debug)]
+pub struct ShardKernels<T: 'static> {
+    /// The numbers of the parts.
+    pub part: &'static Variant<ShardPartArgs<T>>,
+    /// The gradient.
+    pub gradient: &'static Variant<ShardGradientArgs<T>>,
 }
 
 macro_rules! kernels {
@@ -285,6 +299,10 @@ macro_rules! kernels {
                 variants: cross_entropy_rows::INSTANCES,
                 staged: Some(&<cross_entropy_staged as KernelsOf<CrossEntropyArgs<$ty>>>::INSTANCES[0]),
                 staged_from: 32_768,
+            };
+            const SHARDED_CROSS_ENTROPY: &'static ShardKernels<$ty> = &ShardKernels {
+                part: &<cross_entropy_part as KernelsOf<ShardPartArgs<$ty>>>::INSTANCES[0],
+                gradient: &<cross_entropy_gradient as KernelsOf<ShardGradientArgs<$ty>>>::INSTANCES[0],
             };
             const TOP_K: &'static RowVariants<TopKArgs<$ty>> = &RowVariants {
                 variants: top_k_rows::INSTANCES,

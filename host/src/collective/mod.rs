@@ -9,6 +9,8 @@
 //! source for any number of devices. docs/collective.md describes how to start one.
 
 mod communicator;
+#[cfg(feature = "softmax")]
+mod cross_entropy;
 mod error;
 mod group;
 mod handle;
@@ -19,6 +21,8 @@ mod watch;
 mod world;
 
 pub use communicator::Communicator;
+#[cfg(feature = "softmax")]
+pub use cross_entropy::ShardedCrossEntropy;
 pub use error::{CollectiveError, LostRank, RankLoss};
 pub use group::Group;
 pub use operation::{Element, Reduction};

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
-use cuda_std::launch::RawBuffer;
+use cuda_std::launch::{Launcher, RawBuffer};
 use gpu_kernels::softmax::cross_entropy::{CrossEntropyLaunch, I32, I64, U8};
 
 use super::row_kernel::RowKernel;
@@ -168,6 +168,15 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
     /// A vector has not one element for each row, the gradient is not of the logits' shape, a row has 2^32 elements or
     /// more, memory lives on another device, or the device failed.
     pub fn run(self, device: &Device) -> Result<(), SoftmaxError> {
+        let (args, shape) = self.checked(device)?;
+        launch(device, device, args, shape)
+    }
+
+    /// What the kernels are launched with, checked against the device and the logits, and the shape of the logits.
+    pub(crate) fn checked(
+        self,
+        device: &Device,
+    ) -> Result<(CrossEntropyLaunch<T>, [usize; 2]), SoftmaxError> {
         let Self { args, shape, vectors, matrices, .. } = self;
         for (what, len, at) in vectors {
             if len != shape[0] {
@@ -179,26 +188,36 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         for (what, got, at) in matrices {
             check(device, what, shape, (got, at))?;
         }
-        let profile = DeviceProfile::from(device);
-        let Some(kernel) = RowKernel::new::<T>(T::CROSS_ENTROPY, &profile, shape)? else { return Ok(()) };
-        for (first, rows) in kernel.launches() {
-            let args = CrossEntropyLaunch {
-                loss: args.loss.skip(first),
-                lse: args.lse.skip(first),
-                correct: args.correct.skip(first),
-                d_logits: args.d_logits.skip(first * args.d_stride as usize),
-                logits: args.logits.skip(first * args.stride as usize),
-                targets: args.targets.skip(first * args.target_bytes as usize),
-                d_loss: args.d_loss.skip(first),
-                rows,
-                cols: kernel.cols,
-                prefetch_blocks: kernel.prefetch_blocks(&[args.stride]),
-                ..args
-            };
-            // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively,
-            // and later uses of it wait for the device or are queued after this; the grid is for that many rows.
-            unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
-        }
-        Ok(())
+        Ok((args, shape))
     }
+}
+
+/// Launches the kernels of a device on `on`, with [checked](CrossEntropy::checked) arguments whose memory is still borrowed.
+pub(crate) fn launch<T: Real>(
+    device: &Device,
+    on: &dyn Launcher,
+    args: CrossEntropyLaunch<T>,
+    shape: [usize; 2],
+) -> Result<(), SoftmaxError> {
+    let profile = DeviceProfile::from(device);
+    let Some(kernel) = RowKernel::new::<T>(T::CROSS_ENTROPY, &profile, shape)? else { return Ok(()) };
+    for (first, rows) in kernel.launches() {
+        let args = CrossEntropyLaunch {
+            loss: args.loss.skip(first),
+            lse: args.lse.skip(first),
+            correct: args.correct.skip(first),
+            d_logits: args.d_logits.skip(first * args.d_stride as usize),
+            logits: args.logits.skip(first * args.stride as usize),
+            targets: args.targets.skip(first * args.target_bytes as usize),
+            d_loss: args.d_loss.skip(first),
+            rows,
+            cols: kernel.cols,
+            prefetch_blocks: kernel.prefetch_blocks(&[args.stride]),
+            ..args
+        };
+        // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively,
+        // and later uses of it wait for the device or are queued after this; the grid is for that many rows.
+        unsafe { kernel.spread.variant.launch(on, kernel.config(rows), args) }?;
+    }
+    Ok(())
 }

@@ -330,8 +330,8 @@ pub(super) fn prefetch_blocks<A>(
     halves.map_or(0, |(_, halves)| (halves * profile.multiprocessors / 2) as u32)
 }
 
-/// In how many parts the pair cuts each row, so that the device has enough blocks and no part is too small.
-fn parts(profile: &DeviceProfile, rows: usize, cols: usize) -> u32 {
+/// In how many parts a pair of kernels cuts each row, so that the device has enough blocks and no part is too small.
+pub(crate) fn parts(profile: &DeviceProfile, rows: usize, cols: usize) -> u32 {
     let wanted = (SPLIT_BLOCKS * profile.multiprocessors) / rows.max(1);
     let parts = wanted.min(cols / LEAST_PART).max(1);
     u32::try_from(parts).unwrap_or(u32::MAX).min(profile.limits.max_grid.x)

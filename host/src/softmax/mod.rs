@@ -65,8 +65,12 @@ use crate::device::Device;
 #[cfg(feature = "ndarray")]
 pub use arrays::{cross_entropy_of_array, softmax_of_array};
 pub use backward::{softmax_backward, softmax_backward_in_place};
+#[cfg(feature = "collective")]
+pub(crate) use cross_entropy::launch as launch_cross_entropy;
 pub use cross_entropy::{CrossEntropy, Targets};
 pub use error::SoftmaxError;
+#[cfg(feature = "collective")]
+pub(crate) use kernel_choice::parts;
 pub use kernel_choice::{DeviceProfile, KernelChoice};
 #[cfg(feature = "axis")]
 pub(crate) use matrix::starts_aligned;

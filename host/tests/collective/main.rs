@@ -3,6 +3,7 @@
 //! Each rank is a process of this program, which runs the same test as its parent. A test fails, instead of hanging, where
 //! a rank does not end in time.
 
+mod cross_entropy;
 #[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod driver;
 mod failures;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
 use ferrowarp_cases::softmax::cross_entropy::{self, CrossEntropy};
-use ferrowarp_cases::softmax::{Rowwise as _, Setting};
+use ferrowarp_cases::softmax::{Rowwise as _, Setting, sharded};
 use ferrowarp_cases::{Case, Scope, assert_right, emulated};
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
@@ -22,6 +22,19 @@ fn every_kernel_agrees_with_the_oracle_as_ptx() {
     let cases = cross_entropy::cases(&Setting::new(Scope::OldEmulator));
     emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
     let cases = cross_entropy::cases(&Setting::new(Scope::NewEmulator));
+    emulated::newer_by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
+}
+
+#[test]
+fn shards_agree_with_the_oracle_on_the_executor() {
+    assert_right(&sharded::cases(&Setting::new(Scope::Executor)), &Device::cpu(), Case::assess_twice);
+}
+
+#[test]
+fn shards_agree_with_the_oracle_as_ptx() {
+    let cases = sharded::cases(&Setting::new(Scope::OldEmulator));
+    emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
+    let cases = sharded::cases(&Setting::new(Scope::NewEmulator));
     emulated::newer_by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
 }
 

@@ -104,7 +104,36 @@ pub(super) struct Target {
     pub is_ignored: bool,
 }
 
+/// The class of row `row`, among targets of the type that `target_bytes` says.
+///
+/// # Safety
+/// The targets have that row.
+#[inline(always)]
+pub(super) unsafe fn class_of(targets: *const u8, target_bytes: u32, row: usize) -> i64 {
+    // SAFETY: the caller's.
+    unsafe {
+        match target_bytes {
+            I64 => *targets.cast::<i64>().add(row),
+            I32 => i64::from(*targets.cast::<i32>().add(row)),
+            _ => i64::from(*targets.add(row)),
+        }
+    }
+}
+
 impl Target {
+    /// What `class` means for the columns of a shard, whose first column is `first_class`.
+    #[inline(always)]
+    pub(super) fn of_shard(class: i64, ignore_index: i64, first_class: i64, cols: u32) -> Self {
+        let (is_ignored, col) = (class == ignore_index, class.wrapping_sub(first_class));
+        let is_column = !is_ignored && (0..i64::from(cols)).contains(&col);
+        Self { col: if is_column { col as u32 } else { NONE }, is_ignored }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_column(self) -> bool {
+        self.col != NONE
+    }
+
     #[inline(always)]
     fn is_mistake(self) -> bool {
         self.col == NONE && !self.is_ignored
@@ -209,16 +238,8 @@ impl<T: Number> CrossEntropyArgs<T> {
     pub(super) unsafe fn target(&self, row: usize) -> Target {
         let row = row.min(self.rows as usize - 1);
         // SAFETY: there is a target for each row, of the type that the launch says.
-        let class = unsafe {
-            match self.target_bytes {
-                I64 => *self.targets.cast::<i64>().add(row),
-                I32 => i64::from(*self.targets.cast::<i32>().add(row)),
-                _ => i64::from(*self.targets.add(row)),
-            }
-        };
-        let is_ignored = class == self.ignore_index;
-        let is_column = !is_ignored && (0..i64::from(self.cols)).contains(&class);
-        Target { col: if is_column { class as u32 } else { NONE }, is_ignored }
+        let class = unsafe { class_of(self.targets, self.target_bytes, row) };
+        Target::of_shard(class, self.ignore_index, 0, self.cols)
     }
 
     /// The logit of the target, NaN if there is none.
@@ -290,6 +311,12 @@ pub(super) struct Gradient {
 }
 
 impl Gradient {
+    /// The gradient of a row in which an exponential is multiplied by `factor`, and the target's column loses `scale`.
+    #[inline(always)]
+    pub fn new(target: Target, factor: f32, scale: f32) -> Self {
+        Self { target, factor, scale }
+    }
+
     /// The same for exponentials that are larger by `1 / factor`.
     #[inline(always)]
     pub fn times(self, factor: f32) -> Self {

@@ -6,7 +6,7 @@
 use cuda_std::mem::f32x2;
 use cuda_std::thread;
 
-use super::args::CrossEntropyArgs;
+use super::args::{CrossEntropyArgs, Gradient};
 use super::first_max::{first_of, first_of_row};
 use crate::element::{Element, Output};
 use crate::softmax::forward::{exp, sum_of};
@@ -53,28 +53,45 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
             return;
         }
         let gradient = args.gradient(index, target, sum);
-        // Backwards: the end of the row is what L2 still holds.
-        let mut start = 0;
-        while row.has_vectors(start) {
-            start += VECTORS;
-        }
-        while start > 0 {
-            start -= VECTORS;
-            let x_reg = source.load::<N, VECTORS>(start, T::NEG_INFINITY);
-            for i in 0..VECTORS {
-                if let Some(to) = row.output::<N>(start + i) {
-                    let exps = T::unpack(x_reg[i]).map(|x| exp::<T>(x - max, 1.0));
-                    T::store(to, if gradient.is_zero() { [0.0; N] } else { gradient.of_others(exps) });
-                }
+        write::<T, N, BLOCK, VECTORS>([row, source], gradient, (edge_reg, logit), max);
+    }
+}
+
+/// Writes the gradient of this thread's elements of a row. `source` is the row, or an empty one where its elements do not count;
+/// `edge_reg` has its single elements, and `logit` is the target's, if the thread has that one in a vector.
+///
+/// # Safety
+/// No other code uses what is written.
+#[inline(always)]
+pub(super) unsafe fn write<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize>(
+    [row, source]: [Row<T, T, BLOCK>; 2],
+    gradient: Gradient,
+    (edge_reg, logit): ([f32; 2], f32),
+    max: f32,
+) {
+    // Backwards: the end of the row is what L2 still holds.
+    let mut start = 0;
+    while row.has_vectors(start) {
+        start += VECTORS;
+    }
+    while start > 0 {
+        start -= VECTORS;
+        let x_reg = source.load::<N, VECTORS>(start, T::NEG_INFINITY);
+        for i in 0..VECTORS {
+            if let Some(to) = row.output::<N>(start + i) {
+                let exps = T::unpack(x_reg[i]).map(|x| exp::<T>(x - max, 1.0));
+                // SAFETY: the vector lies in the row, from a boundary on, and this thread alone writes it.
+                unsafe { T::store(to, if gradient.is_zero() { [0.0; N] } else { gradient.of_others(exps) }) };
             }
         }
-        gradient.finish::<T, N, BLOCK>(&row, (edge_reg, logit), |x| exp::<T>(x - max, 1.0));
     }
+    // SAFETY: the caller's elements, whose vectors are written.
+    unsafe { gradient.finish::<T, N, BLOCK>(&row, (edge_reg, logit), |x| exp::<T>(x - max, 1.0)) };
 }
 
 /// The (max, sum) of this thread's elements, and the column of the first that is as large.
 #[inline(always)]
-fn reduce<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize>(
+pub(super) fn reduce<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     row: Row<T, T, BLOCK>,
     edge_reg: [f32; 2],
     wants_correct: bool,

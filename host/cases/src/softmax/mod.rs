@@ -1,7 +1,7 @@
 //! The softmax that users call, its gradient, cross entropy, the largest probabilities and draws
 //! from them, and the rungs of the ladder: every kernel, in every type.
 //!
-//! Each kind has a table of problems, in [`forward`], [`backward`], [`cross_entropy`], [`top_k`],
+//! Each kind has a table of problems, in [`forward`], [`backward`], [`cross_entropy`], [`sharded`], [`top_k`],
 //! [`sample`] and [`ladder`]; a row of it says in
 //! which [`Scope`] it is run, and makes a case with each kernel that can do it.
 
@@ -13,6 +13,7 @@ pub mod ladder;
 pub mod logits;
 mod rowwise;
 pub mod sample;
+pub mod sharded;
 pub mod top_k;
 
 use cuda_std::launch::Limits;
@@ -68,6 +69,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
     let mut cases = forward::cases(setting, |_| true);
     cases.extend(backward::cases(setting));
     cases.extend(cross_entropy::cases(setting));
+    cases.extend(sharded::cases(setting));
     cases.extend(top_k::cases(setting));
     cases.extend(sample::cases(setting));
     cases

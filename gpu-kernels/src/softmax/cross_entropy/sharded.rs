@@ -1,0 +1,270 @@
+//! Cross entropy of rows whose columns are divided among devices, in three kernels.
+//!
+//! A device has a shard: some neighbouring columns of all rows, from class `first_class` on. A row of a shard is cut in
+//! parts, a block each.
+//! 1. [`cross_entropy_part`](fn@cross_entropy_part) computes three numbers for each part: maximum, sum of exponentials, and
+//!    the target's logit.
+//! 2. The devices gather each other's numbers. [`cross_entropy_combine`](fn@cross_entropy_combine) computes the row's loss
+//!    from them.
+//! 3. [`cross_entropy_gradient`](fn@cross_entropy_gradient) writes the gradient of the shard.
+//!
+//! All devices combine the same numbers in the same order, so they have the same losses, to the bit. Results mean what they
+//! mean in [the kernels of one device](super). The shard is read twice where a gradient is wanted.
+//!
+//! Requires: rows from 1 on, strides of at least `cols`, and the same `parts` on all devices.
+//@ ptx(cross_entropy_part_f32): ld.global.v4 >= 4, bar.sync == 1, st.global.v4 == 0
+//@ ptx(cross_entropy_part_f16, cross_entropy_part_bf16): ld.global.v4 >= 4, bar.sync == 1, st.global.v4 == 0
+//@ ptx(cross_entropy_gradient_f32): ld.global.v4 >= 4, st.global.v4 >= 4, bar.sync == 0
+//@ ptx(cross_entropy_gradient_f16, cross_entropy_gradient_bf16): ld.global.v4 >= 4, st.global.v4 >= 4, bar.sync == 0
+//@ ptx(cross_entropy_combine): bar.sync == 0, .shared == 0
+
+use cuda_std::half::{bf16, f16};
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
+use cuda_std::mem::f32x2;
+use cuda_std::{GpuFloat as _, KernelArgs, kernel, thread};
+
+use super::args::{Gradient, Target, class_of};
+use super::wide;
+use crate::element::Element;
+use crate::softmax::forward_split::part_of;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::softmax::operation::Fit;
+use crate::softmax::row::{NO_PAIR, Row, exchange, merge};
+
+/// Numbers of a part: its maximum, its sum of exponentials, and the target's logit, NaN if the shard does not have it.
+pub const NUMBERS: usize = 3;
+
+/// Numbers of a row that [`cross_entropy_gradient`](fn@cross_entropy_gradient) needs: its maximum, what an exponential is multiplied by,
+/// and what the target's column loses.
+pub const FACTORS: usize = 3;
+
+/// What [`cross_entropy_part`](fn@cross_entropy_part) is launched with. Strides are in elements.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct ShardPartArgs<T> {
+    /// `[NUMBERS, rows, parts]`, written.
+    pub numbers: *mut f32,
+    /// `[rows, cols]`.
+    pub logits: *const T,
+    /// `[rows]`, of the type that `target_bytes` says.
+    pub targets: *const u8,
+    /// Rows.
+    pub rows: u32,
+    /// From a row of `logits` to the next.
+    pub stride: u64,
+    /// Columns of the shard.
+    pub cols: u32,
+    /// The class of the shard's first column.
+    pub first_class: i64,
+    /// The target of rows that count for nothing.
+    pub ignore_index: i64,
+    /// As for the kernels of one device.
+    pub target_bytes: u32,
+    /// Parts of a row.
+    pub parts: u32,
+    /// Whether rows that count for nothing are read, for their log-sum-exp: 0 or 1.
+    pub reads_ignored: u32,
+}
+
+/// [`ShardPartArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type ShardPartLaunch<T> = ShardPartArgsHost<RawBuffer<f32>, RawBuffer<T>, RawBuffer<u8>>;
+
+/// What [`cross_entropy_gradient`](fn@cross_entropy_gradient) is launched with. Strides are in elements.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct ShardGradientArgs<T> {
+    /// `[rows, cols]`, written.
+    pub d_logits: *mut T,
+    /// `[rows, cols]`.
+    pub logits: *const T,
+    /// `[rows]`, of the type that `target_bytes` says.
+    pub targets: *const u8,
+    /// `[FACTORS, rows]`.
+    pub factors: *const f32,
+    /// Rows.
+    pub rows: u32,
+    /// From a row of `d_logits` to the next.
+    pub d_stride: u64,
+    /// From a row of `logits` to the next.
+    pub stride: u64,
+    /// Columns of the shard.
+    pub cols: u32,
+    /// The class of the shard's first column.
+    pub first_class: i64,
+    /// The target of rows that count for nothing.
+    pub ignore_index: i64,
+    /// As for the kernels of one device.
+    pub target_bytes: u32,
+    /// Parts of a row.
+    pub parts: u32,
+}
+
+/// [`ShardGradientArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type ShardGradientLaunch<T> =
+    ShardGradientArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
+
+/// The numbers of each part of each row of a shard.
+///
+/// Launched on `rows * parts` blocks of `BLOCK` threads.
+///
+/// # Safety
+/// The launch is as said; all pointers are valid for what their shapes say; no other code uses `numbers`.
+#[kernel(
+    with(BLOCK = 512),
+    max_threads = BLOCK,
+    min_blocks = 2,
+    args,
+    facts: Fit = Fit::any_width(BLOCK),
+    instances(
+        cross_entropy_part_f32 = <f32, 4, 4>;
+        cross_entropy_part_f16 = <f16, 8, 4>;
+        cross_entropy_part_bf16 = <bf16, 8, 4>;
+    ),
+)]
+pub unsafe fn cross_entropy_part<T: Element<N>, const N: usize, const VECTORS: usize, const BLOCK: usize>(
+    #[shared(BLOCK / 32)] shared: *mut f32x2,
+    args: ShardPartArgs<T>,
+) {
+    let block = thread::block_idx_x();
+    let (index, part) = part_of(block, args.parts);
+    // SAFETY: the kernel's contract. All threads of the block come to the exchange, and the first alone writes.
+    unsafe {
+        let class = class_of(args.targets, args.target_bytes, index);
+        let target = Target::of_shard(class, args.ignore_index, args.first_class, args.cols);
+        let logits = args.logits.add(index * args.stride as usize);
+        let row = Row::<T, T, BLOCK>::new::<N>(logits.cast_mut(), logits, args.cols as usize, part);
+        let is_needed = !target.is_ignored || args.reads_ignored != 0;
+        let source = if is_needed { row } else { row.empty() };
+        let edge_reg = source.load_edges::<N>(f32::NEG_INFINITY);
+        let (mine, _) = wide::reduce::<T, N, BLOCK, VECTORS>(source, edge_reg, false);
+        let pair = exchange::<BLOCK>(shared, merge::<32>(mine, 1.0), 1.0);
+        if thread::thread_idx_x() == 0 {
+            let logit =
+                if target.is_column() { (*logits.add(target.col as usize)).to_f32() } else { f32::NAN };
+            let len = args.rows as usize * args.parts as usize;
+            let numbers = args.numbers.add(block as usize);
+            *numbers = pair.x;
+            *numbers.add(len) = pair.y;
+            *numbers.add(2 * len) = logit;
+        }
+    }
+}
+
+/// Loss and log-sum-exp of each row, and what its gradient needs, from the numbers of all devices.
+///
+/// `numbers` is `[devices, NUMBERS, rows, parts]`; `loss`, `lse` and `d_loss` are `[rows]`, `targets` too, of the type that
+/// `target_bytes` says; `factors` is `[FACTORS, rows]`. `lse`, `factors` and `d_loss` may be null. Launched on at least `rows`
+/// threads.
+///
+/// # Safety
+/// The launch is as said; all pointers are valid for what their shapes say; no other code uses what is written.
+#[kernel(max_threads = 256)]
+pub unsafe fn cross_entropy_combine(
+    loss: *mut f32,
+    lse: *mut f32,
+    factors: *mut f32,
+    numbers: *const f32,
+    targets: *const u8,
+    d_loss: *const f32,
+    rows: u32,
+    parts: u32,
+    devices: u32,
+    target_bytes: u32,
+    ignore_index: i64,
+    d_scale: f32,
+) {
+    let row = thread::index_1d() as usize;
+    let [rows, parts, devices] = [rows as usize, parts as usize, devices as usize];
+    if row >= rows {
+        return;
+    }
+    // SAFETY: the kernel's contract, and the row is one of the matrix.
+    unsafe {
+        let is_ignored = class_of(targets, target_bytes, row) == ignore_index;
+        let len = rows * parts;
+        let number = |device: usize, which: usize, part: usize| {
+            *numbers.add((device * NUMBERS + which) * len + row * parts + part)
+        };
+        let (mut max, mut logit) = (NO_PAIR.x, f32::NAN);
+        for device in 0..devices {
+            for part in 0..parts {
+                max = max.max(number(device, 0, part));
+                // Where one of them is NaN, the maximum is the other: all parts of one device have the same one.
+                logit = logit.max(number(device, 2, part));
+            }
+        }
+        let mut sum = 0.0;
+        for device in 0..devices {
+            for part in 0..parts {
+                sum += number(device, 1, part) * (number(device, 0, part) - max).exp();
+            }
+        }
+        let ln_sum = sum.ln();
+        *loss.add(row) = if is_ignored { 0.0 } else { ln_sum - (logit - max) };
+        if !lse.is_null() {
+            *lse.add(row) = max + ln_sum;
+        }
+        if !factors.is_null() {
+            // A target that no device has is a mistake. A target's logit that is NaN makes the sum NaN, too.
+            let mut scale = if logit.is_nan() && !is_ignored { f32::NAN } else { d_scale };
+            if !d_loss.is_null() {
+                scale *= *d_loss.add(row);
+            }
+            *factors.add(row) = max;
+            *factors.add(rows + row) = scale / sum;
+            *factors.add(2 * rows + row) = scale;
+        }
+    }
+}
+
+/// The gradient of each part of each row of a shard, from what [`cross_entropy_combine`](fn@cross_entropy_combine) has left.
+///
+/// Launched on `rows * parts` blocks of `BLOCK` threads.
+///
+/// # Safety
+/// The launch is as said; all pointers are valid for what their shapes say; no other code uses `d_logits`, which may be `logits`
+/// with the same stride.
+#[kernel(
+    with(BLOCK = 512),
+    max_threads = BLOCK,
+    min_blocks = 2,
+    args,
+    facts: Fit = Fit::any_width(BLOCK),
+    instances(
+        cross_entropy_gradient_f32 = <f32, 4, 4>;
+        cross_entropy_gradient_f16 = <f16, 8, 4>;
+        cross_entropy_gradient_bf16 = <bf16, 8, 4>;
+    ),
+)]
+pub unsafe fn cross_entropy_gradient<
+    T: Element<N>,
+    const N: usize,
+    const VECTORS: usize,
+    const BLOCK: usize,
+>(
+    args: ShardGradientArgs<T>,
+) {
+    // From the last part back: L2 still holds those that were read last.
+    let (index, part) = part_of(thread::grid_dim_x() - 1 - thread::block_idx_x(), args.parts);
+    // SAFETY: the kernel's contract. A thread alone reads and writes its elements, and reads each before it writes it.
+    unsafe {
+        let class = class_of(args.targets, args.target_bytes, index);
+        let target = Target::of_shard(class, args.ignore_index, args.first_class, args.cols);
+        let logits = args.logits.add(index * args.stride as usize);
+        let d_logits = args.d_logits.add(index * args.d_stride as usize);
+        let row = Row::<T, T, BLOCK>::new::<N>(d_logits, logits, args.cols as usize, part);
+        let [max, factor, scale] =
+            core::array::from_fn(|i| *args.factors.add(i * args.rows as usize + index));
+        let gradient = Gradient::new(target, factor, scale);
+        let source = if gradient.is_zero() { row.empty() } else { row };
+        let edge_reg = source.load_edges::<N>(f32::NEG_INFINITY);
+        let logit = match row.output_at::<N>(target.col as usize) {
+            Some(_) => (*logits.add(target.col as usize)).to_f32(),
+            None => f32::NAN,
+        };
+        wide::write::<T, N, BLOCK, VECTORS>([row, source], gradient, (edge_reg, logit), max);
+    }
+}

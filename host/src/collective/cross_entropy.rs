@@ -1,0 +1,342 @@
+//! Cross entropy of rows whose classes are divided among ranks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cuda_std::launch::{LaunchConfig, LaunchError, RawBuffer};
+use gpu_kernels::softmax::cross_entropy::{
+    CrossEntropyLaunch, FACTORS, NUMBERS, ShardGradientLaunch, ShardPartLaunch, cross_entropy_combine,
+};
+
+use super::{CollectiveError, Communicator};
+use crate::device::{Buffer, DeviceError, Stream};
+use crate::softmax::{CrossEntropy, DeviceProfile, Real, SoftmaxError, launch_cross_entropy, parts};
+
+/// Threads of a block that combines the numbers of the ranks.
+const BLOCK: u32 = 256;
+
+/// The most rows: a block each.
+const MOST_ROWS: u64 = i32::MAX as u64;
+
+/// Cross entropy of rows whose classes are divided among the ranks of a communicator, for logits that outgrow one device.
+///
+/// Rank 0 has the logits of the first classes, rank 1 those of the next ones, and so on. Ranks may have different numbers of
+/// classes. Each rank passes its own logits to [`Self::run`], `[rows, cols]`, and the targets of all rows, which count
+/// classes from the first one of rank 0. Losses and log-sum-exps are those of whole rows, with the same bits on all ranks. The
+/// gradient is that of the rank's own logits.
+///
+/// The ranks exchange three numbers for each row: the maximum of a rank's logits, the sum of their exponentials, and the target's
+/// logit. One all-gather has them all.
+///
+/// [`Self::run`] only queues, so it can be [recorded](crate::device::Device::record). A recorded run uses the workspace:
+/// keep this as long as the graph.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use ferrowarp::collective::{Communicator, ShardedCrossEntropy, World};
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
+///
+/// // On GPUs: Device::cuda(world.local_rank(), &PtxModules::find()?)?
+/// let (world, device) = (World::from_environment()?, Device::cpu());
+/// let communicator = Arc::new(Communicator::connect(&world, &device)?);
+/// // Two rows and two classes of each rank.
+/// let logits = device.upload(&[0.0f32; 4])?;
+/// let targets = device.upload(&[0i64, 1])?;
+/// let (mut losses, mut gradient) = (device.alloc_zeroed::<f32>(2)?, device.alloc_zeroed::<f32>(4)?);
+/// let mut operation = ShardedCrossEntropy::new(Arc::clone(&communicator), 2, 2)?;
+/// let call = CrossEntropy::new(&mut losses, &Matrix::new(&logits, 2, 2)?, &targets)
+///     .with_gradient(MatrixMut::new(&mut gradient, 2, 2)?, 1.0);
+/// let stream = device.default_stream();
+/// operation.run(&stream, call)?;
+/// communicator.synchronize(&stream)?;
+/// let classes = operation.classes() as f32;
+/// assert!(losses.to_vec()?.iter().all(|loss| (loss - classes.ln()).abs() < 1e-6));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ShardedCrossEntropy {
+    communicator: Arc<Communicator>,
+    shards: Shards,
+    /// `[NUMBERS, rows, parts]`, of this rank and of all ranks.
+    numbers: Buffer<f32>,
+    all_numbers: Buffer<f32>,
+    /// `[FACTORS, rows]`.
+    factors: Buffer<f32>,
+}
+
+/// How the classes are divided, seen from one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shards {
+    rows: usize,
+    /// Of this rank.
+    cols: usize,
+    first_class: usize,
+    /// Of all ranks.
+    classes: usize,
+    /// Parts of a row of each rank.
+    parts: u32,
+}
+
+impl Shards {
+    /// From the rows, columns and wanted parts of all ranks.
+    ///
+    /// # Errors
+    /// The rows differ, or there are too many rows or columns.
+    fn new(ranks: &[[u64; 3]], rank: usize) -> Result<Self, String> {
+        let rows = ranks.first().map_or(0, |&[rows, ..]| rows);
+        if let Some((other, [differing, ..])) = ranks.iter().enumerate().find(|(_, shard)| shard[0] != rows) {
+            return Err(format!(
+                "rank {other} has {differing} rows and rank 0 has {rows}; give each rank all rows, and its own columns of them"
+            ));
+        }
+        if rows > MOST_ROWS {
+            return Err(format!("there are {rows} rows, and {MOST_ROWS} is the most; split the rows"));
+        }
+        let most = u64::from(u32::MAX);
+        if let Some((wide, [_, cols, _])) = ranks.iter().enumerate().find(|(_, shard)| shard[1] > most) {
+            return Err(format!(
+                "rank {wide} has {cols} columns, and {most} is the most; divide the classes among more ranks"
+            ));
+        }
+        let cols = |ranks: &[[u64; 3]]| ranks.iter().map(|shard| shard[1]).sum::<u64>() as usize;
+        let parts = ranks.iter().map(|shard| shard[2]).max().unwrap_or(1);
+        Ok(Self {
+            rows: rows as usize,
+            cols: cols(&ranks[rank..=rank]),
+            first_class: cols(&ranks[..rank]),
+            classes: cols(ranks),
+            parts: u32::try_from(parts).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// The parts of all rows.
+    fn all_parts(&self) -> usize {
+        self.rows * self.parts as usize
+    }
+}
+
+impl ShardedCrossEntropy {
+    /// Prepares the operation for `rows` rows, where this rank has `cols` columns, or none. All ranks call it at the same
+    /// time. It allocates `4 * (ranks + 2) * 3 * rows` bytes or, for few rows, a little more.
+    ///
+    /// # Errors
+    /// The ranks have different numbers of rows; there are 2^31 rows or more, or 2^32 columns or more on a rank: all ranks return
+    /// the same. Or a rank is lost, there is no memory, or the device failed.
+    pub fn new(communicator: Arc<Communicator>, rows: usize, cols: usize) -> Result<Self, CollectiveError> {
+        let (device, size) = (communicator.device().clone(), communicator.size() as usize);
+        let operation = format!("preparing cross entropy of {rows} x {cols}");
+        let on_device = |error: DeviceError| communicator.device_error(&operation, error);
+        let wanted = parts(&DeviceProfile::from(&device), rows, cols);
+        let own = device.upload(&[rows as u64, cols as u64, u64::from(wanted)]).map_err(on_device)?;
+        let mut all = device.alloc_zeroed::<u64>(3 * size).map_err(on_device)?;
+        let stream = device.default_stream();
+        communicator.all_gather(&stream, &own, &mut all)?;
+        communicator.synchronize(&stream)?;
+        let all = all.to_vec().map_err(on_device)?;
+        let ranks = all.as_chunks::<3>().0;
+        let shards = Shards::new(ranks, communicator.rank() as usize).map_err(|reason| {
+            let (operation, rank, size) = (operation.clone(), communicator.rank(), communicator.size());
+            CollectiveError::Refused { operation, rank, size, reason }
+        })?;
+        // A world of one needs no workspace.
+        let len = if size == 1 { 0 } else { shards.all_parts() };
+        let numbers = device.alloc_zeroed(NUMBERS * len).map_err(on_device)?;
+        let all_numbers = device.alloc_zeroed(size * NUMBERS * len).map_err(on_device)?;
+        let factors = device.alloc_zeroed(FACTORS * if len == 0 { 0 } else { rows }).map_err(on_device)?;
+        Ok(Self { communicator, shards, numbers, all_numbers, factors })
+    }
+
+    /// The class of this rank's first column.
+    pub fn first_class(&self) -> usize {
+        self.shards.first_class
+    }
+
+    /// The classes of all ranks.
+    pub fn classes(&self) -> usize {
+        self.shards.classes
+    }
+
+    /// Computes what `call` asks for, of this rank's logits. All ranks must ask for it with the same targets, the same
+    /// [ignored](CrossEntropy::ignoring) one, and all with or all without
+    /// [log-sum-exps](CrossEntropy::with_log_sum_exp). On a GPU it is queued. Without rows or classes nothing is written.
+    ///
+    /// [`CrossEntropy::with_correct`] is not supported.
+    ///
+    /// # Errors
+    /// The logits have another shape than the operation was prepared for, a vector has not one element for each row, the
+    /// gradient is not of the logits' shape, memory or the stream is another device's, or the call asks for correctness: this
+    /// rank has queued nothing, and the others wait for it. Or a rank is lost, or the device failed.
+    pub fn run<T: Real>(
+        &mut self,
+        stream: &Stream,
+        call: CrossEntropy<'_, T>,
+    ) -> Result<(), CollectiveError> {
+        let (communicator, shards) = (Arc::clone(&self.communicator), self.shards);
+        let device = communicator.device();
+        let refused = |reason| CollectiveError::Refused {
+            operation: shards.to_string(),
+            rank: communicator.rank(),
+            size: communicator.size(),
+            reason,
+        };
+        let failed = |error| match error {
+            SoftmaxError::Device(error) => communicator.device_error(&shards.to_string(), error),
+            error => refused(error.to_string()),
+        };
+        let (args, [rows, cols]) = call.checked(device).map_err(failed)?;
+        if [rows, cols] != [shards.rows, shards.cols] {
+            return Err(refused(format!(
+                "the logits are {rows} x {cols}; prepare the operation for that shape"
+            )));
+        }
+        if !args.correct.pointer.is_null() {
+            return Err(refused("marks of correct rows are for one device; omit with_correct".to_owned()));
+        }
+        if !device.is_same_as(stream.device()) {
+            return Err(refused("the stream is another device's; open it on the communicator's".to_owned()));
+        }
+        if shards.rows == 0 || shards.classes == 0 {
+            return Ok(());
+        }
+        if communicator.size() == 1 {
+            return launch_cross_entropy(device, stream, args, [rows, cols]).map_err(failed);
+        }
+        let on_device = |error: LaunchError| communicator.device_error(&shards.to_string(), error.into());
+        // SAFETY: `args` was checked against the device and the shape, which is that of the workspace. All of it is
+        // borrowed, what is written exclusively, and later uses wait for the device or are queued after this.
+        unsafe { self.launch_part(stream, &args) }.map_err(on_device)?;
+        communicator.all_gather(stream, &self.numbers, &mut self.all_numbers)?;
+        // SAFETY: as above; the numbers of all ranks are there before, in the order of the stream.
+        unsafe { self.launch_rest(stream, &args) }.map_err(on_device)
+    }
+
+    /// A block for each part of each row.
+    fn config(&self, block: u32) -> LaunchConfig {
+        // At most 2^31 - 1, since rows are cut only where they are few.
+        LaunchConfig::new(self.shards.all_parts() as u32, block)
+    }
+
+    /// # Safety
+    /// `args` is of the shape that this was prepared for and of its device, and its memory is borrowed.
+    unsafe fn launch_part<T: Real>(
+        &mut self,
+        on: &Stream,
+        args: &CrossEntropyLaunch<T>,
+    ) -> Result<(), LaunchError> {
+        let (kernel, config) =
+            (T::SHARDED_CROSS_ENTROPY.part, self.config(T::SHARDED_CROSS_ENTROPY.part.block));
+        let Shards { rows, cols, first_class, parts, .. } = self.shards;
+        let args = ShardPartLaunch {
+            numbers: RawBuffer::written(&mut self.numbers),
+            logits: args.logits,
+            targets: args.targets,
+            rows: rows as u32,
+            stride: args.stride,
+            cols: cols as u32,
+            first_class: first_class as i64,
+            ignore_index: args.ignore_index,
+            target_bytes: args.target_bytes,
+            parts,
+            reads_ignored: u32::from(!args.lse.pointer.is_null()),
+        };
+        // SAFETY: the caller's memory; the workspace has the numbers of all parts, and the grid is for them.
+        unsafe { kernel.launch(on, config, args) }
+    }
+
+    /// # Safety
+    /// As [`Self::launch_part`].
+    unsafe fn launch_rest<T: Real>(
+        &mut self,
+        on: &Stream,
+        args: &CrossEntropyLaunch<T>,
+    ) -> Result<(), LaunchError> {
+        let Shards { rows, cols, first_class, parts, .. } = self.shards;
+        let is_gradient_wanted = !args.d_logits.pointer.is_null();
+        let factors = match is_gradient_wanted {
+            true => RawBuffer::written(&mut self.factors),
+            false => RawBuffer::NULL,
+        };
+        // SAFETY: the caller's memory; the workspace has the numbers of all ranks and the factors, and each row has a
+        // thread.
+        unsafe {
+            cross_entropy_combine::launch(
+                on,
+                LaunchConfig::cover(rows, BLOCK),
+                args.loss,
+                args.lse,
+                factors,
+                &self.all_numbers,
+                args.targets,
+                args.d_loss,
+                rows as u32,
+                parts,
+                self.communicator.size(),
+                args.target_bytes,
+                args.ignore_index,
+                args.d_scale,
+            )?;
+        }
+        if !is_gradient_wanted || cols == 0 {
+            return Ok(());
+        }
+        let kernel = T::SHARDED_CROSS_ENTROPY.gradient;
+        let args = ShardGradientLaunch {
+            d_logits: args.d_logits,
+            logits: args.logits,
+            targets: args.targets,
+            factors,
+            rows: rows as u32,
+            d_stride: args.d_stride,
+            stride: args.stride,
+            cols: cols as u32,
+            first_class: first_class as i64,
+            ignore_index: args.ignore_index,
+            target_bytes: args.target_bytes,
+            parts,
+        };
+        // SAFETY: as above; the gradient has the shape of the logits, and the grid is for all parts.
+        unsafe { kernel.launch(on, self.config(kernel.block), args) }
+    }
+}
+
+impl fmt::Display for Shards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rows, cols, classes, .. } = self;
+        write!(f, "cross entropy of {rows} x {cols} of {classes} classes")
+    }
+}
+
+impl fmt::Debug for ShardedCrossEntropy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { communicator, shards, .. } = self;
+        f.debug_struct("ShardedCrossEntropy")
+            .field("communicator", communicator)
+            .field("shards", shards)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_classes_of_a_rank_follow_those_of_the_ranks_before() {
+        let shards = Shards::new(&[[4, 10, 1], [4, 0, 3], [4, 7, 2]], 2).unwrap();
+        assert_eq!(shards, Shards { rows: 4, cols: 7, first_class: 10, classes: 17, parts: 3 });
+        assert_eq!(shards.to_string(), "cross entropy of 4 x 7 of 17 classes");
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_each_other_are_refused() {
+        for (ranks, expected) in [
+            ([[4, 10, 1], [5, 10, 1]], "rank 1 has 5 rows and rank 0 has 4; give each rank all rows"),
+            ([[4, 10, 1], [4, 1 << 32, 1]], "rank 1 has 4294967296 columns, and 4294967295 is the most"),
+            ([[1 << 31, 10, 1]; 2], "there are 2147483648 rows, and 2147483647 is the most; split the rows"),
+        ] {
+            let error = Shards::new(&ranks, 0).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}
