@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use common::{Place, succeeds};
 use ferrowarp_mnist::checkpoint;
+use ferrowarp_mnist::model::Parameters;
 
 /// Settings of a run of a few steps; the last batch of an epoch has 57 images, so ranks have unequal parts.
 const RUN: [&str; 6] = ["--hidden", "20,12", "--momentum", "0.5", "--pipeline", "deferred"];
@@ -48,18 +49,37 @@ fn several_ranks_train_what_one_trains() {
         on(&place, gpus, "2", &["--save", "again"]);
         assert_eq!(place.read(gpus), place.read("again"));
     }
-    // As one device trains, except for the order in which gradients are added.
-    let [one, two, four] =
-        ["one", "2", "4"].map(|name| checkpoint::load(&place.path(name)).unwrap().parameters);
-    for other in [&two, &four] {
-        for (one, other) in one.layers.iter().zip(&other.layers) {
-            let pairs = one.weights.iter().zip(&other.weights).chain(one.biases.iter().zip(&other.biases));
-            for (one, other) in pairs {
-                assert!((one - other).abs() < 1e-4, "{one} {other}");
-            }
+    let [one, two, four] = ["one", "2", "4"].map(|name| parameters(&place, name));
+    assert_near(&one, &two);
+    assert_near(&one, &four);
+    assert_ne!(two, four);
+}
+
+/// Two operations a step: the gradients of the second layer alone are those of more than a megabyte.
+#[test]
+fn gradients_of_wide_layers_are_added_up_apart() {
+    let place = Place::with_idx();
+    let flags = ["--hidden", "400,700", "--pipeline", "deferred", "--epochs", "1", "--batch-size", "100"];
+    for gpus in ["1", "2"] {
+        succeeds(train(&place, &[&flags[..], &["--gpus", gpus, "--save", gpus]].concat()));
+    }
+    let [one, two] = ["1", "2"].map(|name| parameters(&place, name));
+    assert_near(&one, &two);
+    assert_ne!(one, two);
+}
+
+fn parameters(place: &Place, name: &str) -> Parameters {
+    checkpoint::load(&place.path(name)).unwrap().parameters
+}
+
+/// The same parameters, except for the order in which gradients are added.
+fn assert_near(one: &Parameters, other: &Parameters) {
+    for (one, other) in one.layers.iter().zip(&other.layers) {
+        let pairs = one.weights.iter().zip(&other.weights).chain(one.biases.iter().zip(&other.biases));
+        for (one, other) in pairs {
+            assert!((one - other).abs() < 1e-4, "{one} {other}");
         }
     }
-    assert_ne!(two, four);
 }
 
 #[test]

@@ -60,48 +60,43 @@ pub(super) fn backward(
     rows: u32,
     sgd: Sgd,
 ) -> Result<(), ModelError> {
-    input_gradients(on, layers, state, rows)?;
-    updates(on, layers, state, rows, sgd)
+    for l in (1..layers.len()).rev() {
+        input_gradient(on, layers, state, rows, l)?;
+    }
+    for (l, layer) in layers.iter_mut().enumerate() {
+        update(on, layer, state, rows, sgd, l)?;
+    }
+    Ok(())
 }
 
-/// The gradients at the inputs of all layers but the first, which are those at the outputs of the layers below.
-pub(super) fn input_gradients(
+/// The gradient at the inputs of the layer `l`, which is that at the outputs of the layer below. The first layer needs none.
+pub(super) fn input_gradient(
     on: &Device,
     layers: &[Layer],
     state: &mut Activations,
     rows: u32,
+    l: usize,
 ) -> Result<(), ModelError> {
-    for l in (1..layers.len()).rev() {
-        let shape = Shape::new(rows, layers[l].inputs, layers[l].outputs)?;
-        let (below, here) = state.gradients.split_at_mut(l);
-        let activations = &state.outputs[l - 1];
-        linear::linear_backward_input(on, &mut state.scratch, &here[0], &layers[l], shape)?;
-        activation::relu_backward(
-            on,
-            &mut below[l - 1],
-            &state.scratch,
-            activations,
-            shape.rows,
-            shape.inputs,
-        )?;
-    }
-    Ok(())
+    let shape = Shape::new(rows, layers[l].inputs, layers[l].outputs)?;
+    let Activations { outputs, gradients, scratch, .. } = state;
+    let (below, here) = gradients.split_at_mut(l);
+    let (Some(to), Some(activations)) = (below.last_mut(), outputs[..l].last()) else { return Ok(()) };
+    linear::linear_backward_input(on, scratch, &here[0], &layers[l], shape)?;
+    activation::relu_backward(on, to, scratch, activations, shape.rows, shape.inputs)
 }
 
-/// Moves the parameters of all layers, or of others of their shapes.
-pub(super) fn updates(
+/// Moves the parameters of the layer `l`, or others of their shapes.
+pub(super) fn update(
     on: &Device,
-    layers: &mut [Layer],
+    layer: &mut Layer,
     state: &Activations,
     rows: u32,
     sgd: Sgd,
+    l: usize,
 ) -> Result<(), ModelError> {
-    for (l, layer) in layers.iter_mut().enumerate() {
-        let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
-        let activations = if l == 0 { &state.inputs } else { &state.outputs[l - 1] };
-        update::update_layer(on, layer, activations, &state.gradients[l], shape, sgd)?;
-    }
-    Ok(())
+    let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
+    let activations = state.outputs[..l].last().unwrap_or(&state.inputs);
+    update::update_layer(on, layer, activations, &state.gradients[l], shape, sgd)
 }
 
 impl Step {

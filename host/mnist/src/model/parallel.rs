@@ -4,6 +4,10 @@
 //! Only the pipelines of one kernel per operation can, since the others take their steps where they compute the gradients.
 //! The kernel of the update serves for both halves: from zeros, with the learning rate -1, it leaves the gradient; and the
 //! step of biases, given a gradient, is the step of any parameters.
+//!
+//! The sums are computed on a stream of their own. The gradients of the last layers are added up there while those of the
+//! layers below are computed. Neighbouring layers share an operation until they have [`BUCKET_BYTES`], because a small sum
+//! takes as long as its latency.
 
 use std::sync::Arc;
 
@@ -19,13 +23,19 @@ use super::naive;
 use super::network::Network;
 use super::ops::{Layer, update::Sgd};
 use super::pipeline::Pipeline;
-use ferrowarp::collective::{CollectiveError, Communicator, Reduction};
-use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp::collective::{CollectiveError, Communicator, Group, Reduction};
+use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
+
+/// Gradients of at least so many bytes are added up by one operation. On two H100s an operation of so many takes little more
+/// than the shortest one.
+const BUCKET_BYTES: usize = 1 << 20;
 
 /// This rank's part in the training, and the memory that it takes.
 #[derive(Debug)]
 pub(super) struct Parallel {
     communicator: Arc<Communicator>,
+    /// The stream of the sums.
+    exchange: Stream,
     /// Layers whose parameters are the gradients.
     gradients: Vec<Layer>,
     /// As long as the longest parameters: zeros, and what the step of biases writes without need.
@@ -117,7 +127,7 @@ impl Parallel {
         let longest = layers.iter().map(|layer| layer.weights.len().max(layer.biases.len())).max();
         let zeroed = || device.alloc_zeroed(longest.unwrap_or(0));
         let (zeros, unused) = (zeroed()?, [zeroed()?, zeroed()?]);
-        Ok(Self { communicator, gradients, zeros, unused })
+        Ok(Self { communicator, exchange: device.stream()?, gradients, zeros, unused })
     }
 
     /// This rank's samples of a batch: the first one and their number, which may be 0.
@@ -145,19 +155,24 @@ impl Parallel {
                 own.all_gather(&stream, self.zeros.view(..gradient.len())?, gradient)?;
             }
         }
-        if rows > 0 {
-            naive::input_gradients(on, layers, training, rows)?;
-            // The mean of this rank's samples becomes its share of the batch's.
-            let share = Sgd { lr: -(rows as f32 / all as f32), momentum: 0.0 };
-            naive::updates(on, &mut self.gradients, training, rows, share)?;
+        // The mean of this rank's samples becomes its share of the batch's.
+        let share = Sgd { lr: -(rows as f32 / all as f32), momentum: 0.0 };
+        let mut end = layers.len();
+        for l in (0..layers.len()).rev() {
+            if rows > 0 {
+                naive::update(on, &mut self.gradients[l], training, rows, share, l)?;
+            }
+            let ready = &mut self.gradients[l..end];
+            if l == 0 || bytes_of(ready) >= BUCKET_BYTES {
+                self.exchange.wait(&stream.record()?)?;
+                sum_of(&self.communicator, ready).submit(&self.exchange)?;
+                end = l;
+            }
+            if rows > 0 && l > 0 {
+                naive::input_gradient(on, layers, training, rows, l)?;
+            }
         }
-        // One operation for all layers.
-        let mut sum = self.communicator.group();
-        for layer in &mut self.gradients {
-            sum = sum.all_reduce(&mut layer.weights, Reduction::Sum);
-            sum = sum.all_reduce(&mut layer.biases, Reduction::Sum);
-        }
-        sum.submit(&stream)?;
+        stream.wait(&self.exchange.record()?)?;
         for (layer, gradient) in layers.iter_mut().zip(&self.gradients) {
             let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
             let spare = (&self.zeros, &mut self.unused);
@@ -193,6 +208,18 @@ impl Parallel {
             }),
         }
     }
+}
+
+/// The bytes of the gradients of some layers.
+fn bytes_of(layers: &[Layer]) -> usize {
+    layers.iter().map(|layer| (layer.weights.len() + layer.biases.len()) * size_of::<f32>()).sum()
+}
+
+/// One operation that adds up the gradients of some layers.
+fn sum_of<'c, 'a>(communicator: &'c Communicator, gradients: &'a mut [Layer]) -> Group<'c, 'a> {
+    gradients.iter_mut().fold(communicator.group(), |sum, layer| {
+        sum.all_reduce(&mut layer.weights, Reduction::Sum).all_reduce(&mut layer.biases, Reduction::Sum)
+    })
 }
 
 /// Moves parameters against their gradient: the step of the biases of a layer with one sample, as whose gradient at the
