@@ -86,6 +86,22 @@ impl Case {
         Ok((got, worst))
     }
 
+    /// Runs it `runs` times and compares the outputs bit for bit.
+    ///
+    /// # Errors
+    /// A run gave other bits than the first one, or as for [`Self::run`].
+    pub fn repeat(&self, device: &Device, runs: u32) -> Result<()> {
+        let first = self.run(device)?;
+        for run in 1..runs {
+            ensure!(
+                is_same(&self.run(device)?, &first),
+                "{self}: run {} gave other results than the first",
+                run + 1
+            );
+        }
+        Ok(())
+    }
+
     /// As [`Self::assess_twice`]; also a GPU gives what the CPU executor does, within twice what is allowed to each.
     ///
     /// # Errors

@@ -45,6 +45,9 @@ struct Arguments {
     /// Check only kernels and operations whose name contains NAME.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// Also run each kernel NUMBER times, and compare the results bit for bit.
+    #[arg(long, value_name = "NUMBER", default_value = "2", value_parser = clap::value_parser!(u32).range(2..))]
+    runs: u32,
     /// Instead, run every kernel on small shapes under NUMBER shuffled schedules of the CPU executor, and compare with the
     /// fixed order bit for bit.
     #[arg(long, value_name = "NUMBER")]
@@ -142,7 +145,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let mut tally = Tally::default();
     // A case that is done gives back what it computed.
     for (case, assess) in cases {
-        tally.count(&case.to_string(), assess(&case, &device).map(told))?;
+        let mut result = assess(&case, &device);
+        if result.is_ok() && arguments.runs > 2 {
+            result = case.repeat(&device, arguments.runs).and(result);
+        }
+        tally.count(&case.to_string(), result.map(told))?;
         // A GPU that has failed would fail every check after.
         device.synchronize()?;
     }

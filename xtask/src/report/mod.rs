@@ -1,6 +1,7 @@
 //! `cargo xtask report`: what the benches and their peers measured on a GPU, into `docs/` and the README. This is what the
 //! reports have in common: the files of a run, their merging, and the parts of a page.
 
+pub mod collective;
 pub mod contests;
 pub mod figures;
 pub mod matmul;
@@ -28,6 +29,8 @@ pub enum Report {
     Attention(contests::Merged),
     /// Sums, cumulative sums and transposes and their peers, in turns: benches/peers/axis.py
     Axis(contests::Merged),
+    /// Work on several GPUs: `cargo bench collective` and benches/peers/collective.py
+    Collective(Files),
     /// Write the table of figures in the README again, from the results in docs/results
     Figures,
     /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
@@ -48,6 +51,7 @@ impl Report {
         match self {
             Report::Attention(merged) => contests::run(&contests::ATTENTION, merged),
             Report::Axis(merged) => contests::run(&contests::AXIS, merged),
+            Report::Collective(files) => collective::run(files),
             Report::Figures => figures::update_readme(),
             Report::Gallery(merged) => gallery_report::run(merged),
             Report::Matmul(merged) => matmul::run(merged),
