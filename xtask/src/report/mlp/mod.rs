@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure;
 use crate::report::figures;
 use crate::report::peaks::{self, Check};
+use crate::report::timelines::{self, traced::Timelines};
 use crate::report::{self, Files, render_png, stem};
 use crate::workspace;
 
@@ -108,7 +109,8 @@ fn write_documents(results: Option<&Results>, others: &[&Results], docs: &Path) 
     if stem == "mlp" {
         let page = docs.join(ladder::PAGE);
         let page = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
-        write(ladder::PAGE, ladder::fill(&page, results)?)?;
+        let page = ladder::fill(&page, results)?;
+        write(ladder::PAGE, timelines::page::fill(&page, &Timelines::read()?, results)?)?;
     }
     if let Some(results) = results {
         write(&format!("{stem}.svg"), chart::ladder(results)?)?;
