@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure;
 use crate::report::figures;
 use crate::report::peaks::{self, Check};
-use crate::report::timelines::{self, traced::Timelines};
+use crate::report::timelines;
 use crate::report::{self, Files, render_png, stem};
 use crate::workspace;
 
@@ -65,6 +65,7 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
         println!("written to docs/{stem}.svg and docs/results/{stem}.md");
         render_png(&docs.join(format!("{stem}.svg")), &docs.join(format!("{stem}.png")))?;
     }
+    timelines::update_page(&timelines::traced::Timelines::read()?)?;
     figures::update_readme()?;
     println!("written to docs/{PAGE}, docs/{} and the README", ladder::PAGE);
     Ok(())
@@ -109,8 +110,7 @@ fn write_documents(results: Option<&Results>, others: &[&Results], docs: &Path) 
     if stem == "mlp" {
         let page = docs.join(ladder::PAGE);
         let page = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
-        let page = ladder::fill(&page, results)?;
-        write(ladder::PAGE, timelines::page::fill(&page, &Timelines::read()?, results)?)?;
+        write(ladder::PAGE, ladder::fill(&page, results)?)?;
     }
     if let Some(results) = results {
         write(&format!("{stem}.svg"), chart::ladder(results)?)?;

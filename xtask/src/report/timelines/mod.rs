@@ -127,7 +127,12 @@ fn draw(all: &All) -> anyhow::Result<()> {
         workspace::write(&path, &page::picture(traced, all)?)?;
         println!("{}", workspace::shown(&path));
     }
-    let path = docs.join(PAGE);
+    update_page(all)
+}
+
+/// Writes the figures of all timelines into the page, next to those of the bench.
+pub fn update_page(all: &All) -> anyhow::Result<()> {
+    let path = workspace::root().join("docs").join(PAGE);
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     workspace::write(&path, &page::fill(&text, all, bench().as_ref())?)
 }
