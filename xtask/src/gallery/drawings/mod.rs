@@ -16,8 +16,11 @@ use crate::workspace;
 /// Lanes of a warp, and banks of shared memory.
 const LANES: usize = 32;
 
+/// Draws one picture.
+type Draw = fn() -> Chart;
+
 /// Every lesson that has a drawing, and what draws it.
-const ALL: [(&str, fn() -> Chart); 8] = [
+const ALL: [(&str, Draw); 8] = [
     ("bank_conflicts", shared::bank_conflicts),
     ("copy_offset", memory::copy_offset),
     ("matmul", shared::matmul),

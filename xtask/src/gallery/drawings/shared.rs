@@ -65,8 +65,11 @@ pub(super) fn bank_conflicts() -> Chart {
     )
 }
 
-/// Where the rungs of the transpose keep element (row, column) of a tile.
-pub(super) const TILES: [(&str, fn(usize, usize) -> usize); 3] =
+/// The word of an element (row, column) of a tile.
+type Place = fn(usize, usize) -> usize;
+
+/// Where the rungs of the transpose keep their tile.
+pub(super) const TILES: [(&str, Place); 3] =
     [("tile", |r, c| r * 32 + c), ("padded", |r, c| r * 33 + c), ("swizzled", |r, c| r * 32 + (c ^ r))];
 
 pub(super) fn transpose() -> Chart {
