@@ -30,6 +30,7 @@
 # FERROWARP_MLP_PEERS_BUDGET=100 bash run.sh OUT3 mlp mlp-peers missed
 # cargo xtask report softmax --ours OUT1/softmax.json --peers OUT2/peers.json --peers OUT2/peers-compile.json --profile OUT3/missed.txt
 # cargo xtask report mlp --ours OUT3/mlp.json --peers OUT3/mnist-peers.json
+# cargo xtask timelines --merge OUT1
 #
 # What the page of matrix multiplication needs; the third run adds torch.compile, which tunes each shape for long:
 # FERROWARP_MATMUL_TYPES=bf16,f16 bash run.sh OUT4 matmul-peers
@@ -375,6 +376,7 @@ timelines() {
     for pipeline in naive deferred overlapped fused graph resident; do
         part "timeline-$pipeline" ./train-mnist --device cuda --data data --epochs 2 --pipeline "$pipeline" \
             --timeline "$out/$pipeline.svg"
+        echo "<!-- commit $FERROWARP_COMMIT, date $(date -u +%Y-%m-%d) -->" >>"$out/$pipeline.svg"
     done
 }
 

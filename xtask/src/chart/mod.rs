@@ -13,6 +13,7 @@
 
 mod axis;
 mod bars;
+mod cells;
 mod colour;
 mod dots;
 mod lines;
@@ -28,6 +29,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 pub use axis::{Axis, Scale, binary, number};
 pub use bars::{Bar, Bars};
+pub use cells::{Cell, Cells, Tone};
 pub use colour::{Family, colours};
 pub use dots::{Dots, Row};
 pub use lines::{Guide, Lines, Mark, Note, Series};
@@ -59,6 +61,8 @@ pub enum Panel {
     Dots(Dots),
     /// What ran where and when, a row for each place.
     Spans(Spans),
+    /// What lanes and words do, a cell for each.
+    Cells(Cells),
 }
 
 /// Pixels between the picture's edge and what is drawn.
@@ -142,6 +146,7 @@ impl Panel {
             Self::Bars(bars) => bars.size(),
             Self::Dots(dots) => dots.size(),
             Self::Spans(spans) => spans.size(),
+            Self::Cells(cells) => cells.size(),
         }
     }
 
@@ -151,6 +156,7 @@ impl Panel {
             Self::Bars(bars) => bars.draw(area),
             Self::Dots(dots) => dots.draw(area),
             Self::Spans(spans) => spans.draw(area),
+            Self::Cells(cells) => cells.draw(area),
         }
     }
 }

@@ -12,6 +12,8 @@ pub struct Spans {
     /// What this panel shows, if the picture has several; else empty.
     pub caption: String,
     pub axis: Axis,
+    /// Where the axis ends, if later than the last span: diagrams to be compared share it.
+    pub until: Option<f64>,
     /// From the top: the name of a row, and its spans.
     pub rows: Vec<(String, Vec<Span>)>,
     /// The names of the groups; each has a colour.
@@ -42,7 +44,7 @@ impl Spans {
         let bottom = top + self.rows.len() as i32 * HEIGHT + 4;
         let left = self.rows.iter().map(|row| width_of(&row.0, TEXT)).max().unwrap_or(0) + 12;
         let ends = self.rows.iter().flat_map(|row| &row.1).flat_map(|span| [span.from, span.to]);
-        let ends: Vec<f64> = ends.collect();
+        let ends: Vec<f64> = ends.chain(self.until).collect();
         let x = Ruler::new(self.axis.scale, &ends, left..width - 24, 0.02, true)?;
         if !self.caption.is_empty() {
             text(area, &self.caption, (left, 4), Place::default().size(CAPTION).bold().top())?;

@@ -1,5 +1,6 @@
 //! `cargo xtask gallery`: runs the lessons of the gallery on this machine, and draws what it measured.
 
+pub mod drawings;
 pub mod entry;
 pub mod merge;
 pub mod ncu;
@@ -45,6 +46,10 @@ pub struct Gallery {
     #[arg(long, conflicts_with_all = ["lessons", "quick", "count"])]
     roofline: bool,
 
+    /// Run nothing, but draw again the pictures that explain a lesson, into docs/gallery
+    #[arg(long, conflicts_with_all = ["lessons", "quick", "count", "roofline", "device"])]
+    drawings: bool,
+
     /// Where kernels run: auto, cpu or cuda
     #[arg(long, default_value = "auto")]
     device: String,
@@ -53,6 +58,9 @@ pub struct Gallery {
 impl Gallery {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
+        if self.drawings {
+            return drawings::write(&workspace::root().join("docs/gallery"));
+        }
         let folder = workspace::target().join("gallery");
         if self.roofline {
             return self.place_all(&folder);

@@ -178,7 +178,8 @@ pub fn index(pages: &Path) -> anyhow::Result<String> {
     let mut text = String::from(
         "# The gallery\n\nLessons of GPU programming. Each lesson has a few kernels that differ in one thing. Every lesson runs \
          without a GPU: `cargo xtask gallery LESSON`. On a GPU `cargo bench gallery` times it. Each page says what theory \
-         predicts, what was measured, what other texts report, and why they differ.\n\nThis page is written by `cargo xtask \
+         predicts, what was measured, what other texts report, and why they differ. Each page ends with exercises that need no \
+         GPU: predict, run, compare. After a change of a kernel, building takes some minutes.\n\nThis page is written by `cargo xtask \
          report gallery`. Begin at the top.\n\n",
     );
     let header = ["lesson", "teaches", "kernels"];
@@ -297,4 +298,35 @@ fn file(pages: &Path, lesson: &str) -> String {
     let mut files = [format!("{kernels}.rs"), kernels].into_iter().chain(of_host);
     let file = files.find(|file| root.join(file).exists());
     file.map_or_else(|| "not there".to_owned(), |file| format!("`{file}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace;
+
+    #[test]
+    fn the_committed_index_is_that_of_today() {
+        let pages = workspace::root().join("docs/gallery");
+        let committed = std::fs::read_to_string(pages.join("README.md")).unwrap();
+        assert!(
+            committed == index(&pages).unwrap(),
+            "docs/gallery/README.md is stale; run cargo xtask report gallery"
+        );
+    }
+
+    #[test]
+    fn every_lesson_has_exercises_with_a_command_and_an_answer() {
+        let pages = workspace::root().join("docs/gallery");
+        for lesson in lessons(&pages).unwrap() {
+            let page = std::fs::read_to_string(pages.join(format!("{lesson}.md"))).unwrap();
+            let exercises = page.split_once("\n## Exercises\n").map_or("", |(_, exercises)| exercises);
+            let count = (1..).take_while(|n| exercises.contains(&format!("\n{n}. "))).count();
+            assert!((1..=3).contains(&count), "{lesson} has {count} exercises");
+            let commands = exercises.matches(&format!("cargo xtask gallery {lesson}")).count();
+            let commands = commands + exercises.matches("cargo xtask gallery --roofline").count();
+            let answers = exercises.matches("<summary>What to expect</summary>").count();
+            assert_eq!((commands, answers), (count, count), "{lesson}");
+        }
+    }
 }

@@ -177,6 +177,7 @@ pub fn panels(entries: &[&Entry]) -> anyhow::Result<Vec<Panel>> {
         anyhow::Ok(Panel::Spans(Spans {
             caption: format!("{}: {}", entry.name, entry.problem),
             axis: Axis::new("microseconds since the first began").scale(Scale::Linear),
+            until: None,
             rows: rows.map(|(name, number, slot)| (name, of(number, slot))).collect(),
             groups: nth.iter().take(waves).map(|nth| format!("{nth} {} in its slot", columns.unit)).collect(),
             width: 960,

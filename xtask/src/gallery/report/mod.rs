@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 
 use crate::gallery;
+use crate::gallery::drawings;
 pub use crate::gallery::entry::Entry;
 use crate::gallery::merge::{Theory, update};
 use crate::gallery::ncu as profile;
@@ -98,6 +99,7 @@ pub fn run(Merged { files, counts, ncu, roofline }: &Merged) -> anyhow::Result<(
         write_page(&pages, &name, &gallery, &counted, roofline.as_ref())?;
     }
     workspace::write(&pages.join("README.md"), &systems::index(&pages)?)?;
+    drawings::write(&pages)?;
     println!("written to docs/gallery");
     Ok(())
 }

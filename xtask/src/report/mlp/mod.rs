@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure;
 use crate::report::figures;
 use crate::report::peaks::{self, Check};
+use crate::report::timelines;
 use crate::report::{self, Files, render_png, stem};
 use crate::workspace;
 
@@ -64,6 +65,7 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
         println!("written to docs/{stem}.svg and docs/results/{stem}.md");
         render_png(&docs.join(format!("{stem}.svg")), &docs.join(format!("{stem}.png")))?;
     }
+    timelines::update_page(&timelines::traced::Timelines::read()?)?;
     figures::update_readme()?;
     println!("written to docs/{PAGE}, docs/{} and the README", ladder::PAGE);
     Ok(())

@@ -1,0 +1,68 @@
+//! Global memory: the sectors that a warp's request touches.
+
+use super::{LANES, counted, drawing};
+use crate::chart::{Cell, Cells, Chart, Panel, Tone, number};
+
+/// Words of 4 bytes in a sector, and in a line of four sectors.
+const SECTOR: usize = 8;
+const LINE: usize = 32;
+
+/// The sectors that a warp touches whose lanes want these words.
+pub(super) fn sectors(words: &[usize]) -> Vec<usize> {
+    let mut sectors: Vec<usize> = words.iter().map(|word| word / SECTOR).collect();
+    sectors.sort_unstable();
+    sectors.dedup();
+    sectors
+}
+
+/// The word of each lane, for an offset and a stride.
+pub(super) fn words(offset: usize, stride: usize) -> Vec<usize> {
+    (0..LANES).map(|lane| offset + lane * stride).collect()
+}
+
+pub(super) fn copy_offset() -> Chart {
+    let panels = [(0, 1), (1, 1), (0, 2), (0, 8)].map(|(offset, stride)| {
+        let words = words(offset, stride);
+        let sectors = sectors(&words);
+        let what = match (offset, stride) {
+            (0, 1) => "neighbouring words".to_owned(),
+            (_, 1) => format!("offset {offset}"),
+            _ => format!("stride {stride}"),
+        };
+        let caption = format!(
+            "{what}: {}, {} % of their bytes are used",
+            counted(sectors.len(), "sector"),
+            number(100.0 * LANES as f64 / (SECTOR * sectors.len()) as f64)
+        );
+        let last = words.iter().max().copied().unwrap_or(0);
+        let rows = (0..=last / LINE).map(|row| {
+            let cell = |column| {
+                let word = row * LINE + column;
+                match words.iter().position(|wanted| *wanted == word) {
+                    Some(lane) => Some(Cell::new(column, Tone::Main, lane.to_string())),
+                    None if sectors.contains(&(word / SECTOR)) => Some(Cell::new(column, Tone::Pale, "")),
+                    None => None,
+                }
+            };
+            (format!("line {row}"), (0..LINE).filter_map(cell).collect())
+        });
+        Panel::Cells(Cells {
+            caption,
+            across: "word of the line".to_owned(),
+            columns: LINE,
+            rows: rows.collect(),
+            legend: vec![
+                (Tone::Main, "a lane wants the word; its number".to_owned()),
+                (Tone::Pale, "moved with its sector, not used".to_owned()),
+            ],
+            cell: (24, 20),
+            every: Some(SECTOR),
+        })
+    });
+    drawing(
+        "A warp moves whole sectors: 4 for neighbours, 32 for a stride of 8",
+        "One load of 4 bytes by the 32 lanes of a warp. Strong lines separate sectors of 32 bytes.",
+        1,
+        panels.into(),
+    )
+}
