@@ -87,7 +87,10 @@ pub const ATTENTION: Subject = Subject {
     name: "attention",
     title: "Attention",
     about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, or the five of the \
-            gradients (`backward true`), half of them of a causal mask. Ours computes seven for the gradients, in a fixed order.",
+            gradients (`backward`), half of them of a causal mask. Our gradients take seven \
+            products, which are added in a fixed order. Errors are of the last 16 queries of the last head, against f64: the root of the mean \
+            square of the differences, over that of the results. `large`: Q is 16 times as large. `dominant`: one key of each head has nearly all \
+            the weight.",
     peers: &[
         ("sdpa", "PyTorch"),
         ("flash", "FlashAttention 2"),
@@ -96,7 +99,7 @@ pub const ATTENTION: Subject = Subject {
         ("flex", "FlexAttention"),
         ("fa3", "FlashAttention 3"),
     ],
-    tables: &["backward", "head_size", "causal"],
+    tables: &["head_size", "causal", "backward", "inputs"],
     rows: &["batch", "queries", "length", "heads", "key_heads"],
     unit: "TFLOP/s",
     work: |entry| {
@@ -125,6 +128,8 @@ pub struct Entry {
     microseconds: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     clock_and_power: Option<[f64; 2]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    relative_error: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// The problem, and what else the script wrote.
@@ -236,6 +241,13 @@ impl Contest<'_> {
         Some(other.microseconds? / self.ours.microseconds?)
     }
 
+    /// Our error, and the least of the peers.
+    fn errors(&self, subject: &Subject) -> Option<[f64; 2]> {
+        let is_peer = |entry: &&&Entry| subject.peers.iter().any(|(name, _)| *name == entry.name);
+        let errors = self.others.iter().filter(is_peer).filter_map(|entry| entry.relative_error);
+        Some([self.ours.relative_error?, errors.min_by(f64::total_cmp)?])
+    }
+
     /// The same of the fastest peer.
     fn least(&self, subject: &Subject) -> Option<(f64, &'static str)> {
         let leads = subject.peers.iter().filter_map(|(name, shown)| Some((self.lead(name)?, *shown)));
@@ -252,9 +264,10 @@ fn contests<'a>(subject: &Subject, results: &'a Results) -> Vec<(String, Vec<Con
             other.run == ours.run && other.dtype == ours.dtype && other.of(&fields) == ours.of(&fields)
         };
         let contest = Contest { ours, others: results.peers.iter().filter(is_there).collect() };
-        let fields = subject.tables.iter().map(|field| match ours.other.get(*field) {
-            Some(Value::String(text)) => text.clone(),
-            _ => format!("{field} {}", ours.text(field)),
+        let fields = subject.tables.iter().filter_map(|field| match ours.other.get(*field)? {
+            Value::Bool(is) => is.then(|| (*field).to_owned()),
+            Value::String(text) => (text != "normal").then(|| text.clone()),
+            value => Some(format!("{} {value}", field.replace('_', " "))),
         });
         let title = fields.chain([ours.dtype.clone()]).collect::<Vec<_>>().join(", ");
         match tables.iter_mut().find(|(known, _)| *known == title) {
@@ -285,8 +298,8 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
     if !results.changed_since.is_empty() {
         text += &format!("{}\n\n", stale::note(&results.changed_since));
     }
-    text += "## Summary\n\nThe fastest peer's time over ours.\n\n";
-    text += &head(&["", "geometric mean", "least", "at", "problems"], 1);
+    text += "## Summary\n\nThe fastest peer's time over ours, and our error over the least of the peers.\n\n";
+    text += &head(&["", "geometric mean", "least", "at", "problems", "largest error"], 1);
     for (title, contests) in &tables {
         let leads: Vec<(f64, String)> = contests
             .iter()
@@ -295,6 +308,9 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             })
             .collect();
         let Some((least, at)) = leads.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
+        let errors = contests.iter().filter_map(|contest| contest.errors(subject));
+        let worst =
+            errors.map(|[ours, peer]| ours / peer).filter(|ratio| ratio.is_finite()).max_by(f64::total_cmp);
         let ratios: Vec<f64> = leads.iter().map(|(lead, _)| *lead).collect();
         let mean = geometric_mean(&ratios).context("a table without times")?;
         text += &row(&[
@@ -303,6 +319,7 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             times(Some(*least)),
             at.clone(),
             leads.len().to_string(),
+            times(worst),
         ]);
     }
     for (title, contests) in &tables {
@@ -311,9 +328,13 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
         let peers = subject.peers.iter().filter(|(name, _)| has_time(name));
         let (names, shown): (Vec<&str>, Vec<&str>) = peers.copied().unzip();
         let copy: &[&str] = if has_time("copy") { &["copy"] } else { &[] };
-        let columns =
-            [&[rows.as_str(), "kernel", "time", subject.unit][..], &shown, copy, &["clock", "power"]]
-                .concat();
+        let columns = [
+            &[rows.as_str(), "kernel", "time", subject.unit][..],
+            &shown,
+            copy,
+            &["error / a peer's", "clock", "power"],
+        ]
+        .concat();
         text += &format!("\n## {title}\n\n{}", head(&columns, 2));
         for contest in contests {
             let ours = contest.ours;
@@ -322,6 +343,8 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             let rate = ours.rate(subject).map_or_else(String::new, |rate| format!("{rate:.0}"));
             let mut line = vec![ours.of(subject.rows).join(" x "), kernel, shown, rate];
             line.extend(names.iter().chain(copy).map(|name| times(contest.lead(name))));
+            let errors = contest.errors(subject);
+            line.push(errors.map_or_else(String::new, |[ours, peer]| format!("{ours:.2e} / {peer:.2e}")));
             let [clock, power] =
                 ours.clock_and_power.map_or([String::new(), String::new()], |[clock, power]| {
                     [format!("{clock:.0} MHz"), format!("{power:.0} W")]
