@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::report::figures;
 use crate::report::peaks::{self, Check};
 use crate::report::softmax::tables::time;
 use crate::report::softmax::targets::geometric_mean;
@@ -22,11 +23,21 @@ pub struct Merged {
     runs: Vec<PathBuf>,
 }
 
+/// A row of the README's table.
+pub struct Shown {
+    /// The first cell.
+    pub name: &'static str,
+    /// The problem whose time it has, of the first type that was timed: fields and values.
+    pub at: &'static [(&'static str, &'static str)],
+    /// The fields that all problems of its means share with that one.
+    pub shared: &'static [&'static str],
+}
+
 /// What a page is about.
 pub struct Subject {
     /// The stem of its files.
     pub name: &'static str,
-    title: &'static str,
+    pub title: &'static str,
     /// What every row of the tables is.
     about: &'static str,
     /// The peers by their names in the files and on the pages. `copy` is none.
@@ -40,6 +51,8 @@ pub struct Subject {
     /// Bytes moved at least, or operations: what the rate counts.
     work: fn(&Entry) -> f64,
     sources: &'static [&'static str],
+    /// Its rows in the README.
+    pub shown: &'static [Shown],
 }
 
 /// RMSNorm and LayerNorm.
@@ -58,6 +71,18 @@ pub const NORM: Subject = Subject {
         matrices * entry.element_bytes() * entry.number("rows") * entry.number("cols")
     },
     sources: &["gpu-kernels/src/norm", "host/src/norm"],
+    shown: &[
+        Shown {
+            name: "RMSNorm, 32768 x 4096",
+            at: &[("norm", "rms"), ("rows", "32768"), ("cols", "4096")],
+            shared: &["norm"],
+        },
+        Shown {
+            name: "its gradients",
+            at: &[("norm", "rms-backward"), ("rows", "32768"), ("cols", "4096")],
+            shared: &["norm"],
+        },
+    ],
 };
 
 /// Sums, cumulative sums and transposes.
@@ -80,6 +105,18 @@ pub const AXIS: Subject = Subject {
         entry.element_bytes() * (rows * cols + out)
     },
     sources: &["gpu-kernels/src/axis", "host/src/axis"],
+    shown: &[
+        Shown {
+            name: "sum of rows, 16384 x 8192",
+            at: &[("operation", "sum-rows"), ("rows", "16384"), ("cols", "8192")],
+            shared: &["operation"],
+        },
+        Shown {
+            name: "cumulative sum, 64 x 1048576",
+            at: &[("operation", "cumsum"), ("rows", "64"), ("cols", "1048576")],
+            shared: &["operation"],
+        },
+    ],
 };
 
 /// Attention, and its gradients.
@@ -109,10 +146,36 @@ pub const ATTENTION: Subject = Subject {
         2.0 * products * heads * entry.number("queries") * entry.number("length") / causal / 1e3
     },
     sources: &["gpu-kernels/src/attention", "host/src/attention"],
+    shown: &[
+        Shown {
+            name: "attention, causal, 4096 keys, head size 128",
+            at: &[
+                ("batch", "4"),
+                ("length", "4096"),
+                ("heads", "16"),
+                ("head_size", "128"),
+                ("causal", "true"),
+                ("backward", "false"),
+            ],
+            shared: &["head_size", "backward"],
+        },
+        Shown {
+            name: "its gradients",
+            at: &[
+                ("batch", "4"),
+                ("length", "4096"),
+                ("heads", "16"),
+                ("head_size", "128"),
+                ("causal", "true"),
+                ("backward", "true"),
+            ],
+            shared: &["head_size", "backward"],
+        },
+    ],
 };
 
 /// The committed file.
-type Results = report::Results<Entry>;
+pub type Results = report::Results<Entry>;
 
 /// One contender at one problem: a time, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -208,7 +271,7 @@ pub fn run(subject: &Subject, merged: &Merged) -> anyhow::Result<()> {
         workspace::write(&workspace::root().join("docs").join(&name), &page(subject, &results)?)?;
         println!("written to docs/{name}");
     }
-    Ok(())
+    figures::update_readme()
 }
 
 /// Checks that no rate is above the GPU's peak. Less than a cache's worth may come from there in part.
@@ -253,6 +316,45 @@ impl Contest<'_> {
         let leads = subject.peers.iter().filter_map(|(name, shown)| Some((self.lead(name)?, *shown)));
         leads.min_by(|a, b| a.0.total_cmp(&b.0))
     }
+}
+
+/// Rows of the README's table: operation, time, rate, PyTorch, the closest other peer.
+pub fn readme_rows(subject: &Subject, results: &Results) -> String {
+    let tables = contests(subject, results);
+    let all: Vec<&Contest<'_>> = tables.iter().flat_map(|(_, contests)| contests).collect();
+    let rows = subject.shown.iter().filter_map(|Shown { name, at, shared }| {
+        let is_at = |entry: &Entry| at.iter().all(|(field, value)| entry.text(field) == *value);
+        let flagship =
+            all.iter().find(|contest| is_at(contest.ours) && contest.ours.text("inputs") != "large")?;
+        let rate = flagship.ours.rate(subject)?;
+        let of_means = |dtype: &str| {
+            let is_it = |contest: &&&Contest<'_>| {
+                contest.ours.dtype == dtype && contest.ours.of(shared) == flagship.ours.of(shared)
+            };
+            all.iter().filter(is_it).copied().collect::<Vec<_>>()
+        };
+        let mean = |peer: &str, dtype: &str| {
+            geometric_mean(&of_means(dtype).iter().filter_map(|c| c.lead(peer)).collect::<Vec<_>>())
+        };
+        let dtypes: Vec<&str> =
+            ["bf16", "f32"].into_iter().filter(|dtype| !of_means(dtype).is_empty()).collect();
+        let means = |peer: &str| {
+            let means = dtypes.iter().filter_map(|dtype| mean(peer, dtype));
+            means.map(|mean| times(Some(mean))).collect::<Vec<_>>().join(" / ")
+        };
+        let (torch, others) = subject.peers.split_first()?;
+        let timed =
+            others.iter().filter_map(|(peer, shown)| Some((mean(peer, dtypes.first()?)?, *peer, *shown)));
+        let closest = timed.min_by(|a, b| a.0.total_cmp(&b.0));
+        Some(row(&[
+            (*name).to_owned(),
+            time(flagship.ours.microseconds?),
+            format!("{rate:.0} {}", subject.unit),
+            means(torch.0),
+            closest.map_or_else(String::new, |(_, peer, shown)| format!("{shown} {}", means(peer))),
+        ]))
+    });
+    rows.collect()
 }
 
 /// The contests of each table, in the order of the run.
