@@ -134,7 +134,7 @@ def main():
                         timer, options, server, kind, operation, shape
                     )
                     problems.append((f"{operation}/{kind}/{words(shape)}", entry, rows * cols, make))
-    run(timer, options, server, problems)
+    run(timer, options, server, problems, "GB/s")
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ def main():
                     entry = {"norm": norm, "dtype": kind, "rows": rows, "cols": cols}
                     make = lambda kind=kind, norm=norm, shape=shape: makers(timer, options, server, kind, norm, shape)
                     problems.append((f"{norm}/{kind}/{words(shape)}", entry, 8 * rows * cols, make))
-    run(timer, options, server, problems)
+    run(timer, options, server, problems, "GB/s")
 
 
 if __name__ == "__main__":

@@ -148,12 +148,12 @@ def contest(timer, makers):
     return results
 
 
-def run(timer, options, server, problems):
-    """Times the problems and writes the file. Each has words, entries that all of its results get, the number of its operations,
-    and a function that yields its makers."""
+def run(timer, options, server, problems, unit="TFLOP/s"):
+    """Times the problems and writes the file. Each has words, entries that all of its results get, the number of its operations
+    or bytes, and a function that yields its makers."""
     results = timer.machine({}, {}) | {"entries": [], "lost": {}, "done": []}
     if options.resume:
-        results = json.loads(options.out.read_text())
+        results = {"lost": {}} | json.loads(options.out.read_text())
     start, skipped = time.monotonic(), []
     for words, entry, operations, makers in problems:
         if words in results["done"]:
@@ -179,11 +179,11 @@ def run(timer, options, server, problems):
         results["done"].append(words)
         timing.write(options.out, results)
         for name, figures in found.items():
-            flops = operations / figures["microseconds"] / 1e6 if "microseconds" in figures else 0
-            told = figures.get("error") or f"{figures['microseconds']:10.2f} us {flops:8.1f} TFLOP/s {figures.get('clock_and_power', '')}"
+            rate = operations / figures.get("microseconds", float("inf")) / (1e6 if unit == "TFLOP/s" else 1e3)
+            told = figures.get("error") or f"{figures['microseconds']:10.2f} us {rate:8.1f} {unit} {figures.get('clock_and_power', '')}"
             print(f"{words:32} {name:10} {told}", flush=True)
         timer.forget()
-    del results["done"], results["lost"]
+    del results["lost"]
     results["skipped"] = skipped
     timing.write(options.out, results)
     print(f"{len(results['entries'])} entries, {len(skipped)} shapes skipped")

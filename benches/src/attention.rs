@@ -36,6 +36,29 @@ pub struct Shape {
     pub causal: bool,
     /// Whether the gradients are computed, from the result of the forward attention.
     pub backward: bool,
+    /// What the tensors hold.
+    pub inputs: Inputs,
+}
+
+/// What the tensors hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Inputs {
+    /// Normal random numbers.
+    Normal,
+    /// The same, Q times 16, so that the logits have a standard deviation of 16.
+    Large,
+    /// The same, but the first elements of all queries and of one key of each head are 30, so that this key has nearly all the weight of the
+    /// queries that see it.
+    Dominant,
+}
+
+impl Inputs {
+    const HARD: [(Inputs, &'static str); 2] = [(Inputs::Large, "-large"), (Inputs::Dominant, "-dominant")];
+
+    fn suffix(self) -> &'static str {
+        Self::HARD.iter().find(|(inputs, _)| *inputs == self).map_or("", |(_, suffix)| suffix)
+    }
 }
 
 impl Shape {
@@ -50,17 +73,26 @@ impl Shape {
         self.batch * self.queries * self.heads * self.head_size
     }
 
+    /// The largest error of a row, relative to its largest result. Gradients of hard inputs are differences of nearly equal numbers, so
+    /// their errors are reported only.
+    fn allowed(&self) -> f64 {
+        if self.backward && self.inputs != Inputs::Normal { f64::INFINITY } else { ALLOWED }
+    }
+
     fn key_elements(&self) -> usize {
         self.batch * self.length * self.key_heads * self.head_size
     }
 
     /// The shape that its words name, such as `8x4096x16x16x128`, `8x4096x16x4x128-causal`, with one query
-    /// `8x4096x16x4x128-1q`, or for gradients `8x4096x16x4x128-causal-backward`.
+    /// `8x4096x16x4x128-1q`, for gradients `8x4096x16x4x128-causal-backward`, or with other inputs `8x4096x16x16x128-large`.
     ///
     /// # Errors
     /// The words name none.
     pub fn from_words(words: &str) -> anyhow::Result<Self> {
-        let (front, backward) = words.strip_suffix("-backward").map_or((words, false), |front| (front, true));
+        let hard =
+            Inputs::HARD.iter().find_map(|(inputs, suffix)| Some((words.strip_suffix(suffix)?, *inputs)));
+        let (front, inputs) = hard.unwrap_or((words, Inputs::Normal));
+        let (front, backward) = front.strip_suffix("-backward").map_or((front, false), |front| (front, true));
         let (extents, end) = front.split_once('-').unwrap_or((front, ""));
         let causal = end == "causal";
         let queries = end.strip_suffix('q').and_then(|queries| queries.parse().ok());
@@ -68,34 +100,36 @@ impl Shape {
             extents.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
         let &[batch, length, heads, key_heads, head_size] = &extents[..] else {
             bail!(
-                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal, -QUERIESq or -backward after it"
+                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal, -QUERIESq, -backward, -large or -dominant after it"
             )
         };
         ensure!(
             end.is_empty() || causal || queries.is_some(),
-            "{words} is not a shape, because of -{end}; end it with -causal, -QUERIESq or -backward, or nothing"
+            "{words} is not a shape, because of -{end}; end it with -causal, -QUERIESq, -backward, -large or -dominant, or nothing"
         );
         let queries = queries.unwrap_or(length);
-        Ok(Self { batch, queries, length, heads, key_heads, head_size, causal, backward })
+        Ok(Self { batch, queries, length, heads, key_heads, head_size, causal, backward, inputs })
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, queries, length, heads, key_heads, head_size, causal, backward } = self;
+        let Self { batch, queries, length, heads, key_heads, head_size, causal, backward, inputs } = self;
         write!(f, "{batch}x{length}x{heads}x{key_heads}x{head_size}")?;
         match (causal, queries == length) {
             (true, _) => f.write_str("-causal")?,
             (false, false) => write!(f, "-{queries}q")?,
             (false, true) => {}
         }
-        f.write_str(if *backward { "-backward" } else { "" })
+        f.write_str(if *backward { "-backward" } else { "" })?;
+        f.write_str(inputs.suffix())
     }
 }
 
 const fn shape(batch: usize, length: usize, heads: [usize; 2], head_size: usize, causal: bool) -> Shape {
     let [heads, key_heads] = heads;
-    Shape { batch, queries: length, length, heads, key_heads, head_size, causal, backward: false }
+    let inputs = Inputs::Normal;
+    Shape { batch, queries: length, length, heads, key_heads, head_size, causal, backward: false, inputs }
 }
 
 const fn backward(batch: usize, length: usize, heads: [usize; 2], head_size: usize, causal: bool) -> Shape {
@@ -108,7 +142,7 @@ const fn decode(batch: usize, length: usize, heads: [usize; 2], head_size: usize
 
 /// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, as the papers on attention have them, odd lengths, and few
 /// queries with many keys.
-pub const SHAPES: [Shape; 50] = [
+pub const SHAPES: [Shape; 57] = [
     shape(32, 512, [16, 16], 128, false),
     shape(16, 1024, [16, 16], 128, false),
     shape(8, 2048, [16, 16], 128, false),
@@ -163,14 +197,25 @@ pub const SHAPES: [Shape; 50] = [
     backward(4, 4096, [32, 32], 64, false),
     backward(16, 1024, [32, 32], 64, true),
     backward(4, 4096, [32, 32], 64, true),
+    // No N x N matrix has room: 16 heads of 131072 x 131072 numbers are 512 GiB.
+    shape(1, 131_072, [16, 16], 128, true),
+    backward(1, 131_072, [16, 16], 128, true),
+    // Hard inputs, for the errors.
+    Shape { inputs: Inputs::Large, ..shape(4, 4096, [16, 16], 128, false) },
+    Shape { inputs: Inputs::Large, ..backward(4, 4096, [16, 16], 128, false) },
+    Shape { inputs: Inputs::Dominant, ..shape(4, 4096, [16, 16], 128, true) },
+    Shape { inputs: Inputs::Dominant, ..backward(4, 4096, [16, 16], 128, true) },
+    Shape { inputs: Inputs::Large, ..shape(16, 1024, [32, 32], 64, true) },
 ];
 
 /// The shapes for the CPU.
-pub const CPU_SHAPES: [Shape; 4] = [
+pub const CPU_SHAPES: [Shape; 6] = [
     shape(1, 128, [4, 4], 64, false),
     shape(1, 512, [4, 2], 64, true),
     shape(1, 512, [2, 2], 128, false),
     backward(1, 128, [4, 2], 64, true),
+    Shape { inputs: Inputs::Large, ..shape(1, 128, [2, 2], 64, false) },
+    Shape { inputs: Inputs::Dominant, ..backward(1, 128, [2, 2], 64, true) },
 ];
 
 /// The types of the tensors.
@@ -256,6 +301,26 @@ fn run<T: Real>(
     call.run_with(device, &mut set.workspace)
 }
 
+/// Q and K.
+fn queries_and_keys<T: Number>(shape: Shape) -> (Vec<T>, Vec<T>) {
+    let (mut q, mut k) = (normal::<T>(shape.query_elements(), 1), normal::<T>(shape.key_elements(), 2));
+    match shape.inputs {
+        Inputs::Normal => {}
+        Inputs::Large => q.iter_mut().for_each(|x| *x = T::nearest(16.0 * x.value())),
+        Inputs::Dominant => {
+            let (key, row) = (shape.length / 3, shape.key_heads * shape.head_size);
+            q.iter_mut().step_by(shape.head_size).for_each(|x| *x = T::nearest(30.0));
+            for keys in k.chunks_exact_mut(shape.length * row) {
+                keys[key * row..][..row]
+                    .iter_mut()
+                    .step_by(shape.head_size)
+                    .for_each(|x| *x = T::nearest(30.0));
+            }
+        }
+    }
+    (q, k)
+}
+
 /// A launch on sets of tensors, checked, and ready to be timed.
 fn prepare_launch<T: Number>(
     device: &Device,
@@ -264,7 +329,7 @@ fn prepare_launch<T: Number>(
 ) -> anyhow::Result<Box<dyn Timed>> {
     let (of_queries, of_keys) = (shape.query_elements(), shape.key_elements());
     let count = count_of_sets(device, 2 * (of_queries + of_keys) * size_of::<T>())?;
-    let (q, k) = (normal::<T>(of_queries, 1), normal::<T>(of_keys, 2));
+    let (q, k) = queries_and_keys::<T>(shape);
     let v = normal::<T>(of_keys, 3);
     let set = || -> Result<Set<T>, DeviceError> {
         let out = device.alloc_zeroed(of_queries)?;
@@ -285,7 +350,7 @@ fn prepare_launch<T: Number>(
 const CHECKED: usize = 32;
 /// The last queries of the last head, whose error is reported, as that of the peers is.
 const LAST: usize = 16;
-/// The largest error of a row, relative to its largest result.
+/// As [`Shape::allowed`].
 const ALLOWED: f64 = 0.02;
 
 /// Compares rows from all over the result with f64; the error of the last queries, as [`Timed::relative_error`] says.
@@ -319,7 +384,7 @@ fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Re
         for (c, &want) in want.iter().enumerate() {
             let got = value(out[row * size + c]);
             ensure!(
-                (got - want).abs() <= ALLOWED * largest,
+                (got - want).abs() <= shape.allowed() * largest,
                 "result {c} of query {query} of head {head} is {got:e}, not {want:e}"
             );
             if is_last {

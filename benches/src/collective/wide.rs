@@ -151,14 +151,26 @@ impl Network {
             let d_outputs = if number == last { &*outputs } else { &self.d_outputs };
             let d_outputs = matmul::Matrix::new(d_outputs, batch, width)?;
             let inputs = before.last().map_or(&self.inputs, |layer| &layer.normed);
-            let inputs = matmul::Matrix::new(inputs, batch, width)?.transposed();
-            let weights = matmul::Matrix::new(&*weights, width, width)?;
-            Matmul::new(matmul::MatrixMut::new(&mut *moved, width, width)?, inputs, d_outputs)
+            // Nothing is left to compute during the last all-reduce, so the first layer has two, of half as many rows.
+            let parts = if number == 0 { 2 } else { 1 };
+            for part in 0..parts {
+                let rows = width * part / parts..width * (part + 1) / parts;
+                let own = rows.start * width..rows.end * width;
+                let inputs = matmul::Matrix::new(inputs.view(rows.start..)?, batch, rows.len())?;
+                let inputs = inputs.with_stride(width)?.transposed();
+                let from = matmul::Matrix::new(weights.view(own.clone())?, rows.len(), width)?;
+                Matmul::new(
+                    matmul::MatrixMut::new(moved.view_mut(own.clone())?, rows.len(), width)?,
+                    inputs,
+                    d_outputs,
+                )
                 .scale(-RATE)
-                .residual(weights)
+                .residual(from)
                 .run_with(device, &mut self.of_matmul)?;
-            self.exchange.wait(&device.default_stream().record()?)?;
-            self.communicator.all_reduce(&self.exchange, &mut *moved, Reduction::Average)?;
+                self.exchange.wait(&device.default_stream().record()?)?;
+                self.communicator.all_reduce(&self.exchange, moved.view_mut(own)?, Reduction::Average)?;
+            }
+            let weights = matmul::Matrix::new(&*weights, width, width)?;
             let Some(Layer { outputs, rstd, .. }) = before.last_mut() else { break };
             let to = matmul::MatrixMut::new(&mut self.d_inputs, batch, width)?;
             Matmul::new(to, d_outputs, weights.transposed()).run_with(device, &mut self.of_matmul)?;

@@ -1,13 +1,13 @@
 //! The gradients of rows that fit the registers of a warp or a block.
 //!
 //! With `g = weight d_out` and `x` the normalised row, the gradient of the input is `rstd (g - x mean(g x) - mean(g))`, the last
-//! mean of LayerNorm alone. Blocks take rows in turns, and keep the gradients of weight and bias of their rows in registers. They
+//! mean of LayerNorm alone. Blocks take rows in turns, the next one being on its way while they compute, and keep the gradients of weight and bias of their rows in registers. They
 //! write them as parts, which [`super::columns`] adds up in a fixed order.
 //@ ptx(norm_backward_f32_256x8): .local == 0
 //@ ptx(norm_backward_bf16_256x4, norm_backward_f16_256x4): .local == 0
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::f32x2;
+use cuda_std::mem::{f32x2, u32x4};
 use cuda_std::{kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
@@ -16,10 +16,10 @@ use super::kernels::RowsShape;
 use super::row::{Columns, Held, row_sums};
 use crate::element::{Element, Output};
 
-/// The gradients of a norm. A part is the rows that a group of `THREADS` threads takes.
+/// The gradients of a norm. A part is the rows that a block takes.
 ///
-/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each. Launched on any number of blocks of `BLOCK` threads, with
-/// `BLOCK / THREADS` parts each.
+/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each. Of each vector they keep the gradients of weight and bias, the
+/// elements of this row and of the next one. Launched on any number of blocks of `BLOCK` threads, whose number is that of the parts.
 ///
 /// # Safety
 /// The launch is as said; `cols` is at most what the threads of a row hold, and not 0. The pointers are valid for what their shapes and
@@ -27,9 +27,9 @@ use crate::element::{Element, Output};
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
-    min_blocks = 256 / BLOCK,
+    min_blocks = max(65536 / (BLOCK * (48 + VECTORS * (2 * N + 16))), 1),
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS),
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_registers(48 + VECTORS * (2 * N + 16)),
     instances(
         T = f32, N = 4 {
             norm_backward_f32_32x2 = <32, 2>;
@@ -50,8 +50,11 @@ use crate::element::{Element, Output};
             norm_backward_{T}_64x4 = <64, 4>;
             norm_backward_{T}_128x3 = <128, 3>;
             norm_backward_{T}_128x4 = <128, 4>;
+            norm_backward_{T}_160x4 = <160, 4>;
             norm_backward_{T}_256x3 = <256, 3>;
             norm_backward_{T}_256x4 = <256, 4>;
+            norm_backward_{T}_512x3 = <512, 3>;
+            norm_backward_{T}_512x4 = <512, 4>;
         }
     ),
 )]
@@ -70,61 +73,133 @@ pub unsafe fn norm_backward_rows<
     let shared = shared_array![f32x2; 64];
     let tid = thread::thread_idx_x() as usize;
     let groups = BLOCK / THREADS;
-    let part = thread::block_idx_x() as usize * groups + tid / THREADS;
-    let (parts, rows) = (thread::grid_dim_x() as usize * groups, args.rows as usize);
+    let block = thread::block_idx_x() as usize;
+    let first_row = block * groups + tid / THREADS;
+    let (stride, rows) = (thread::grid_dim_x() as usize * groups, args.rows as usize);
     let of_row = Columns::new::<N>(tid % THREADS, THREADS, args.cols as usize, args.has(ALIGNED));
     let per_column = 1.0 / args.cols as f32;
     let (mut d_weight, mut d_bias) = ([[0.0; N]; VECTORS], [[0.0; N]; VECTORS]);
     // All groups of the block take as many turns as its first one.
-    let turns = rows.saturating_sub(thread::block_idx_x() as usize * groups).div_ceil(parts);
-    // SAFETY: the kernel's contract. All threads come to the sums, and the barrier of the turn between lies between two with the same
-    // shared memory.
-    unsafe {
+    let turns = rows.saturating_sub(block * groups).div_ceil(stride);
+    // x and the gradient at the output, mean and reciprocal deviation of a turn's row.
+    let fetch = |turn: usize| -> (Held<VECTORS>, Held<VECTORS>, [f32; 2]) {
+        let row = first_row + turn * stride;
+        let (row, len) = if row < rows { (row, args.cols as usize) } else { (0, 0) };
+        let columns = Columns { len, ..of_row };
+        // SAFETY: the kernel's contract; there is a row if there is a turn.
+        unsafe {
+            let x = columns.load_all(args.inp.add(row * args.inp_stride as usize));
+            let d_out = columns.load_all(args.d_out.add(row * args.d_out_stride as usize));
+            (x, d_out, [if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 }, *args.rstd.add(row)])
+        }
+    };
+    // Larger blocks have no registers for it.
+    let is_ahead = THREADS < 512;
+    if turns > 0 {
+        let mut ahead = if is_ahead {
+            fetch(0)
+        } else {
+            ([u32x4::new(0, 0, 0, 0); VECTORS], [u32x4::new(0, 0, 0, 0); VECTORS], [0.0; 2])
+        };
         for turn in 0..turns {
-            let row = part + turn * parts;
-            let is_there = row < rows;
-            let (row, len) = if is_there { (row, args.cols as usize) } else { (0, 0) };
-            let columns = Columns { len, ..of_row };
-            let x: Held<N, VECTORS> = columns.load_all(args.inp.add(row * args.inp_stride as usize));
-            let d_out: Held<N, VECTORS> = columns.load_all(args.d_out.add(row * args.d_out_stride as usize));
-            let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
-            let rstd = *args.rstd.add(row);
-            let x = x.map(|x| x.map(|x| (x - mean) * rstd));
-            let mut g = d_out;
-            let mut sums = f32x2::new(0.0, 0.0);
-            for i in 0..VECTORS {
-                if !args.weight.is_null() {
-                    let weight: [f32; N] = columns.load(args.weight, i);
-                    g[i] = core::array::from_fn(|j| d_out[i][j] * weight[j]);
-                }
-                for j in 0..N {
-                    // Past the row's end the gradients are zeros.
-                    sums = f32x2::new(sums.x + g[i][j] * x[i][j], sums.y + g[i][j]);
-                    d_weight[i][j] += d_out[i][j] * x[i][j];
-                    d_bias[i][j] += d_out[i][j];
-                }
+            let (x, d_out, [mean, rstd]) = if is_ahead { ahead } else { fetch(turn) };
+            if is_ahead {
+                ahead = fetch(turn + 1);
             }
-            let of_turn = shared.cast::<f32x2>().add(turn % 2 * 32);
-            let sums = row_sums::<THREADS>(of_turn, sums);
-            let of_mean = if args.has(CENTRED) { sums.y * per_column } else { 0.0 };
-            for i in 0..VECTORS {
-                let mut d: [f32; N] =
-                    core::array::from_fn(|j| rstd * (g[i][j] - x[i][j] * (sums.x * per_column) - of_mean));
-                if !args.d_sum.is_null() {
-                    let other: [f32; N] = columns.load(args.d_sum.add(row * args.d_sum_stride as usize), i);
-                    d = core::array::from_fn(|j| d[j] + other[j]);
+            let row = first_row + turn * stride;
+            let (row, len) = if row < rows { (row, args.cols as usize) } else { (0, 0) };
+            let columns = Columns { len, ..of_row };
+            // SAFETY: the kernel's contract. All threads come to the sums, and the barrier of the turn between lies between two with the
+            // same shared memory.
+            unsafe {
+                // The normalised elements of a vector, and the gradients there, before and after the weight.
+                let vector = |i: usize| {
+                    let (x, d) = (T::unpack(x[i]).map(|x| (x - mean) * rstd), T::unpack(d_out[i]));
+                    let mut g = d;
+                    if !args.weight.is_null() {
+                        let weight: [f32; N] = columns.load(args.weight, i);
+                        g = core::array::from_fn(|j| d[j] * weight[j]);
+                    }
+                    (x, d, g)
+                };
+                let mut sums = f32x2::new(0.0, 0.0);
+                for i in 0..VECTORS {
+                    let (x, d, g) = vector(i);
+                    for j in 0..N {
+                        // Past the row's end the gradients are zeros.
+                        sums = f32x2::new(sums.x + g[j] * x[j], sums.y + g[j]);
+                        d_weight[i][j] += d[j] * x[j];
+                        d_bias[i][j] += d[j];
+                    }
                 }
-                columns.store(args.d_inp.add(row * args.d_inp_stride as usize), i, d);
+                let of_turn = shared.cast::<f32x2>().add(turn % 2 * 32);
+                let sums = row_sums::<THREADS>(of_turn, sums);
+                let of_mean = if args.has(CENTRED) { sums.y * per_column } else { 0.0 };
+                for i in 0..VECTORS {
+                    let (x, _, g) = vector(i);
+                    let mut d: [f32; N] =
+                        core::array::from_fn(|j| rstd * (g[j] - x[j] * (sums.x * per_column) - of_mean));
+                    if !args.d_sum.is_null() {
+                        let other: [f32; N] =
+                            columns.load(args.d_sum.add(row * args.d_sum_stride as usize), i);
+                        d = core::array::from_fn(|j| d[j] + other[j]);
+                    }
+                    columns.store(args.d_inp.add(row * args.d_inp_stride as usize), i, d);
+                }
             }
         }
-        for i in 0..VECTORS {
-            let at = part * args.pitch as usize;
-            if !args.d_weight.is_null() {
-                of_row.store(args.d_weight.add(at), i, d_weight[i]);
+    }
+    // SAFETY: the kernel's contract. All threads come to the barriers; each element of the shared memory has a thread in each group.
+    unsafe {
+        if groups > 1 {
+            let sums = shared_array![f32; LARGEST];
+            add_groups::<N, VECTORS, THREADS>(sums, groups, &mut d_weight);
+            add_groups::<N, VECTORS, THREADS>(sums, groups, &mut d_bias);
+        }
+        if tid < THREADS {
+            let at = block * args.pitch as usize;
+            for i in 0..VECTORS {
+                if !args.d_weight.is_null() {
+                    of_row.store(args.d_weight.add(at), i, d_weight[i]);
+                }
+                if !args.d_bias.is_null() {
+                    of_row.store(args.d_bias.add(at), i, d_bias[i]);
+                }
             }
-            if !args.d_bias.is_null() {
-                of_row.store(args.d_bias.add(at), i, d_bias[i]);
+        }
+    }
+}
+
+/// Columns of the largest kernel whose blocks hold several rows.
+const LARGEST: usize = 2048;
+
+/// Adds up the sums of the groups of a block, in order. The first group gets them.
+///
+/// # Safety
+/// All threads of the block come here; `shared` is the block's own, with an element for each column.
+#[inline(always)]
+unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>(
+    shared: *mut f32,
+    groups: usize,
+    sums: &mut [[f32; N]; VECTORS],
+) {
+    let tid = thread::thread_idx_x() as usize;
+    let (group, thread) = (tid / THREADS, tid % THREADS);
+    // SAFETY: the caller's. Neighbouring threads have neighbouring elements, and the barriers keep the groups apart.
+    unsafe {
+        for turn in (0..groups).rev() {
+            if group == turn {
+                for i in 0..VECTORS {
+                    for j in 0..N {
+                        let at = shared.add((i * N + j) * THREADS + thread);
+                        if turn + 1 < groups {
+                            sums[i][j] += *at;
+                        }
+                        *at = sums[i][j];
+                    }
+                }
             }
+            thread::sync_threads_aligned();
         }
     }
 }

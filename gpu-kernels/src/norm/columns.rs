@@ -3,7 +3,7 @@
 use cuda_std::half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
-use cuda_std::{KernelArgs, kernel, thread};
+use cuda_std::{KernelArgs, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -89,36 +89,45 @@ pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
 
 /// Adds up the parts of each column.
 ///
-/// Launched on blocks of `THREADS` threads along x, one thread for each column.
+/// A block has a column for each lane of a warp, whose parts its warps share. Launched on blocks of 32 `WARPS` threads along x.
 ///
 /// # Safety
 /// The launch is as said; the pointers are valid for what their shapes say; no other code uses `out`.
 #[kernel(
+    with(THREADS = 32 * WARPS),
     max_threads = THREADS,
     args,
-    facts: ColumnsShape = ColumnsShape::new(THREADS, THREADS),
+    facts: ColumnsShape = ColumnsShape::new(32, THREADS),
     instances(
-        norm_sum_parts_f32 = <f32, 128>;
-        norm_sum_parts_f16 = <f16, 128>;
-        norm_sum_parts_bf16 = <bf16, 128>;
+        norm_sum_parts_f32 = <f32, 16>;
+        norm_sum_parts_f16 = <f16, 16>;
+        norm_sum_parts_bf16 = <bf16, 16>;
     ),
 )]
-pub unsafe fn norm_sum_parts<T: Number, const THREADS: usize>(args: SumPartsArgs<T>) {
-    let col = thread::index_1d() as usize;
-    if col >= args.cols as usize {
-        return;
-    }
+pub unsafe fn norm_sum_parts<T: Number, const WARPS: usize, const THREADS: usize>(args: SumPartsArgs<T>) {
+    let shared = shared_array![f32; 512];
+    let tid = thread::thread_idx_x() as usize;
+    let (lane, own) = (tid % 32, tid / 32);
+    let col = thread::block_idx_x() as usize * 32 + lane;
     let mut sums = [0.0; 8];
-    // SAFETY: the kernel's contract. Eight sums keep eight loads on their way.
+    // SAFETY: the kernel's contract. Eight sums keep eight loads on their way; all threads come to the barrier.
     unsafe {
-        for first in (0..args.count as usize).step_by(8) {
-            for i in 0..8 {
-                if first + i < args.count as usize {
-                    sums[i] += *args.parts.add((first + i) * args.pitch as usize + col);
+        if col < args.cols as usize {
+            for first in (own..args.count as usize).step_by(8 * WARPS) {
+                for i in 0..8 {
+                    let part = first + i * WARPS;
+                    if part < args.count as usize {
+                        sums[i] += *args.parts.add(part * args.pitch as usize + col);
+                    }
                 }
             }
         }
         let [a, b, c, d, e, f, g, h] = sums;
-        *args.out.add(col) = T::from_f32(((a + b) + (c + d)) + ((e + f) + (g + h)));
+        *shared.add(tid) = ((a + b) + (c + d)) + ((e + f) + (g + h));
+        thread::sync_threads_aligned();
+        if own == 0 && col < args.cols as usize {
+            let sum = (0..WARPS).fold(0.0, |sum, warp| sum + *shared.add(32 * warp + lane));
+            *args.out.add(col) = T::from_f32(sum);
+        }
     }
 }

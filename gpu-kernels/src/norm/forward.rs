@@ -11,7 +11,7 @@ use cuda_std::{GpuFloat, kernel, shared_array, thread};
 use super::args::{ALIGNED, CENTRED, NormArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::RowsShape;
-use super::row::{Columns, Held, rounded, row_sums};
+use super::row::{Columns, Held, packed, row_sums};
 use crate::element::Element;
 
 /// `out = (x - mean) rstd weight + bias` along each row, where x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
@@ -40,6 +40,7 @@ use crate::element::Element;
             norm_f32_256x8 = <256, 8>;
             norm_f32_512x6 = <512, 6>;
             norm_f32_512x8 = <512, 8>;
+            norm_f32_1024x8 = <1024, 8>;
         }
         for T in [f16, bf16], N = 8 {
             norm_{T}_32x1 = <32, 1>;
@@ -49,10 +50,13 @@ use crate::element::Element;
             norm_{T}_64x4 = <64, 4>;
             norm_{T}_128x3 = <128, 3>;
             norm_{T}_128x4 = <128, 4>;
+            norm_{T}_160x4 = <160, 4>;
             norm_{T}_256x3 = <256, 3>;
             norm_{T}_256x4 = <256, 4>;
             norm_{T}_512x3 = <512, 3>;
             norm_{T}_512x4 = <512, 4>;
+            norm_{T}_1024x4 = <1024, 4>;
+            norm_{T}_1024x8 = <1024, 8>;
         }
     ),
 )]
@@ -74,27 +78,30 @@ pub unsafe fn norm_rows<T, const N: usize, const THREADS: usize, const VECTORS: 
     }
     // SAFETY: the kernel's contract; all threads come to the sums, of which each has shared memory of its own.
     unsafe {
-        let mut x: Held<N, VECTORS> = columns.load_all(args.inp.add(row * args.inp_stride as usize));
+        let mut x: Held<VECTORS> = columns.load_all(args.inp.add(row * args.inp_stride as usize));
         if !args.residual.is_null() {
-            let residual: Held<N, VECTORS> =
+            let residual: Held<VECTORS> =
                 columns.load_all(args.residual.add(row * args.residual_stride as usize));
             for i in 0..VECTORS {
-                x[i] = rounded::<T, N>(core::array::from_fn(|j| x[i][j] + residual[i][j]));
+                let (a, b) = (T::unpack(x[i]), T::unpack(residual[i]));
+                x[i] = packed::<T, N>(core::array::from_fn(|j| a[j] + b[j]));
             }
         }
         if !args.sum.is_null() {
             for i in 0..VECTORS {
-                columns.store(args.sum.add(row * args.sum_stride as usize), i, x[i]);
+                columns.store(args.sum.add(row * args.sum_stride as usize), i, T::unpack(x[i]));
             }
         }
         let mut mean = 0.0;
         if args.has(CENTRED) {
             // Past the row's end there are zeros.
-            let sum = x.iter().flatten().fold(0.0, |sum, x| sum + x);
+            let sum = x.iter().flat_map(|&x| T::unpack(x)).fold(0.0, |sum, x| sum + x);
             mean = row_sums::<THREADS>(shared_mean, f32x2::new(sum, 0.0)).x * per_column;
         }
-        let square = |i: usize, j: usize| (x[i][j] - mean) * (x[i][j] - mean);
-        let sum = (0..VECTORS).fold(0.0, |sum, i| sum + columns.sum::<N>(i, |j| square(i, j)));
+        let sum = (0..VECTORS).fold(0.0, |sum, i| {
+            let x = T::unpack(x[i]);
+            sum + columns.sum::<N>(i, |j| (x[j] - mean) * (x[j] - mean))
+        });
         let variance = row_sums::<THREADS>(shared_square, f32x2::new(sum, 0.0)).x * per_column;
         let rstd = 1.0 / GpuFloat::sqrt(variance + args.epsilon);
         if is_there && tid.is_multiple_of(THREADS) {
@@ -106,7 +113,7 @@ pub unsafe fn norm_rows<T, const N: usize, const THREADS: usize, const VECTORS: 
             }
         }
         for i in 0..VECTORS {
-            let mut y = x[i].map(|x| (x - mean) * rstd);
+            let mut y = T::unpack(x[i]).map(|x| (x - mean) * rstd);
             if !args.weight.is_null() {
                 let weight: [f32; N] = columns.load(args.weight, i);
                 y = core::array::from_fn(|j| y[j] * weight[j]);

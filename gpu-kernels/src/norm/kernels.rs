@@ -18,16 +18,29 @@ pub struct RowsShape {
     pub block: u32,
     /// Rows that a block has at a time.
     pub rows: u32,
+    /// Blocks of a multiprocessor that there are registers for, where blocks take rows in turns.
+    pub blocks: u32,
 }
 
 impl RowsShape {
     pub(super) const fn new(cols: usize, block: usize, threads: usize) -> Self {
-        Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32 }
+        Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32, blocks: 1 }
+    }
+
+    /// With so many registers a thread.
+    pub(super) const fn with_registers(self, registers: usize) -> Self {
+        let blocks = 65_536 / (self.block * registers as u32);
+        Self { blocks: if blocks == 0 { 1 } else { blocks }, ..self }
     }
 
     /// The launch for `rows` rows.
     pub fn config(&self, rows: u32) -> LaunchConfig {
         LaunchConfig::new(rows.div_ceil(self.rows), self.block)
+    }
+
+    /// The blocks that take `rows` rows in turns on so many multiprocessors.
+    pub fn parts(&self, rows: u32, multiprocessors: u32) -> u32 {
+        rows.div_ceil(self.rows).clamp(1, self.blocks * multiprocessors)
     }
 }
 

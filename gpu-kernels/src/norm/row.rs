@@ -1,13 +1,13 @@
 //! A row in the registers of the threads that hold it, and their sums.
 
-use cuda_std::mem::{f32x2, load_global};
+use cuda_std::mem::{f32x2, load_global, u32x4};
 use cuda_std::thread;
 use cuda_std::warp::reduce_sum_width;
 
-use crate::element::{Element, Number, Output};
+use crate::element::{Element, Output};
 
-/// The elements that a thread holds: vectors of `N` neighbours.
-pub(super) type Held<const N: usize, const VECTORS: usize> = [[f32; N]; VECTORS];
+/// The elements that a thread holds: vectors as they are in memory, which takes half the registers of `f32`.
+pub(super) type Held<const VECTORS: usize> = [u32x4; VECTORS];
 
 /// The columns of a thread's vectors, of `N` elements each. Neighbouring threads have neighbouring vectors where these are read and
 /// written as such, and otherwise neighbouring elements.
@@ -59,7 +59,7 @@ impl Columns {
         })
     }
 
-    /// The vectors of the row that are the thread's. All loads are on their way before the first is used.
+    /// The vectors of the row that are the thread's, zeros past its end. All loads are on their way before the first is used.
     ///
     /// # Safety
     /// As for [`Self::load`].
@@ -67,16 +67,18 @@ impl Columns {
     pub unsafe fn load_all<T: Element<N>, const N: usize, const VECTORS: usize>(
         &self,
         row: *const T,
-    ) -> Held<N, VECTORS> {
-        let (whole, single) = (Self { is_aligned: true, ..*self }, Self { is_aligned: false, ..*self });
-        // SAFETY: the caller's row. Two loops without a branch inside.
-        unsafe {
-            if self.is_aligned {
-                core::array::from_fn(|i| whole.load(row, i))
-            } else {
-                core::array::from_fn(|i| single.load(row, i))
-            }
+    ) -> Held<VECTORS> {
+        // Two loops without a branch inside.
+        if self.is_aligned {
+            return core::array::from_fn(|i| match self.at(i, 0) < self.len {
+                // SAFETY: a whole vector of the row from a boundary on.
+                true => unsafe { load_global(row.add(self.at(i, 0)).cast()) },
+                false => u32x4::new(0, 0, 0, 0),
+            });
         }
+        let single = Self { is_aligned: false, ..*self };
+        // SAFETY: the caller's row.
+        core::array::from_fn(|i| packed::<T, N>(unsafe { single.load(row, i) }))
     }
 
     /// Rounds vector `i` and writes it to the row, as far as that has columns.
@@ -106,10 +108,12 @@ impl Columns {
     }
 }
 
-/// A number as it is after it has been stored.
+/// A vector of the nearest numbers.
 #[inline(always)]
-pub(super) fn rounded<T: Number, const N: usize>(x: [f32; N]) -> [f32; N] {
-    x.map(|x| T::from_f32(x).to_f32())
+pub(super) fn packed<T: Element<N>, const N: usize>(x: [f32; N]) -> u32x4 {
+    let x = x.map(T::from_f32);
+    // SAFETY: `N` elements are 16 bytes, of any pattern.
+    unsafe { core::mem::transmute_copy(&x) }
 }
 
 /// The sums over the `THREADS` threads that hold a row, for all of them.

@@ -6,7 +6,7 @@ use cuda_std::mem::f32x2;
 use cuda_std::{GpuFloat, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormArgs, NormBackwardArgs};
-use super::row::{Columns, rounded, row_sums};
+use super::row::{Columns, row_sums};
 use crate::element::Element;
 
 /// As [`super::forward::norm_rows()`], for rows of any length, 0 included.
@@ -47,7 +47,7 @@ where
             }
             let residual = args.residual.add(row * args.residual_stride as usize);
             let residual: [f32; N] = columns.load(residual, i);
-            rounded::<T, N>(core::array::from_fn(|j| x[j] + residual[j]))
+            core::array::from_fn(|j| T::from_f32(x[j] + residual[j]).to_f32())
         };
         let mut mean = 0.0;
         if args.has(CENTRED) {

@@ -1,6 +1,6 @@
 //! The backward pass.
 
-use cuda_std::launch::{KernelMeta, Limits, RawBuffer};
+use cuda_std::launch::{KernelMeta, LaunchConfig, Limits, RawBuffer};
 use gpu_kernels::norm::Blocks;
 use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormBackwardLaunch};
 use gpu_kernels::norm::columns::SumPartsLaunch;
@@ -12,8 +12,6 @@ use super::{
 use crate::device::{Buffer, BufferView, BufferViewMut, Device};
 use crate::softmax::DeviceProfile;
 
-/// Blocks for each multiprocessor, which share the rows.
-const BLOCKS: usize = 2;
 /// Parts of the rows, where columns are added up by a launch of its own.
 const PARTS: u32 = 16;
 
@@ -157,10 +155,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         );
         let multiprocessors = DeviceProfile::from(device).multiprocessors.max(1);
         let parts = match in_rows {
-            // As many as there are rows for.
-            Some(kernel) => {
-                rows.div_ceil(kernel.rows).min((BLOCKS * multiprocessors) as u32).max(1) * kernel.rows
-            }
+            Some(kernel) => kernel.parts(rows, multiprocessors as u32),
             None => rows.clamp(1, PARTS),
         };
         let pitch = cols.next_multiple_of(8);
@@ -171,7 +166,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         // The launches come one after the other. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match in_rows {
-                Some(kernel) => kernel.launch(device, kernel.config(parts), args)?,
+                Some(kernel) => kernel.launch(device, LaunchConfig::new(parts, kernel.block), args)?,
                 None => {
                     if is_wanted != [false; 2] {
                         let columns = T::columns(blocks);

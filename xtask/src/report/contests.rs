@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::report::figures;
 use crate::report::peaks::{self, Check};
 use crate::report::softmax::tables::time;
 use crate::report::softmax::targets::geometric_mean;
@@ -22,11 +23,21 @@ pub struct Merged {
     runs: Vec<PathBuf>,
 }
 
+/// A row of the README's table.
+pub struct Shown {
+    /// The first cell.
+    pub name: &'static str,
+    /// The problem whose time it has, of the first type that was timed: fields and values.
+    pub at: &'static [(&'static str, &'static str)],
+    /// The fields that all problems of its means share with that one.
+    pub shared: &'static [&'static str],
+}
+
 /// What a page is about.
 pub struct Subject {
     /// The stem of its files.
     pub name: &'static str,
-    title: &'static str,
+    pub title: &'static str,
     /// What every row of the tables is.
     about: &'static str,
     /// The peers by their names in the files and on the pages. `copy` is none.
@@ -40,6 +51,8 @@ pub struct Subject {
     /// Bytes moved at least, or operations: what the rate counts.
     work: fn(&Entry) -> f64,
     sources: &'static [&'static str],
+    /// Its rows in the README.
+    pub shown: &'static [Shown],
 }
 
 /// RMSNorm and LayerNorm.
@@ -58,6 +71,18 @@ pub const NORM: Subject = Subject {
         matrices * entry.element_bytes() * entry.number("rows") * entry.number("cols")
     },
     sources: &["gpu-kernels/src/norm", "host/src/norm"],
+    shown: &[
+        Shown {
+            name: "RMSNorm, 32768 x 4096",
+            at: &[("norm", "rms"), ("rows", "32768"), ("cols", "4096")],
+            shared: &["norm"],
+        },
+        Shown {
+            name: "its gradients",
+            at: &[("norm", "rms-backward"), ("rows", "32768"), ("cols", "4096")],
+            shared: &["norm"],
+        },
+    ],
 };
 
 /// Sums, cumulative sums and transposes.
@@ -80,6 +105,18 @@ pub const AXIS: Subject = Subject {
         entry.element_bytes() * (rows * cols + out)
     },
     sources: &["gpu-kernels/src/axis", "host/src/axis"],
+    shown: &[
+        Shown {
+            name: "sum of rows, 16384 x 8192",
+            at: &[("operation", "sum-rows"), ("rows", "16384"), ("cols", "8192")],
+            shared: &["operation"],
+        },
+        Shown {
+            name: "cumulative sum, 64 x 1048576",
+            at: &[("operation", "cumsum"), ("rows", "64"), ("cols", "1048576")],
+            shared: &["operation"],
+        },
+    ],
 };
 
 /// Attention, and its gradients.
@@ -87,7 +124,10 @@ pub const ATTENTION: Subject = Subject {
     name: "attention",
     title: "Attention",
     about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, or the five of the \
-            gradients (`backward true`), half of them of a causal mask. Ours computes seven for the gradients, in a fixed order.",
+            gradients (`backward`), half of them of a causal mask. Our gradients take seven \
+            products, which are added in a fixed order. Errors are of the last 16 queries of the last head, against f64: the root of the mean \
+            square of the differences, over that of the results. `large`: Q is 16 times as large. `dominant`: one key of each head has nearly all \
+            the weight.",
     peers: &[
         ("sdpa", "PyTorch"),
         ("flash", "FlashAttention 2"),
@@ -96,7 +136,7 @@ pub const ATTENTION: Subject = Subject {
         ("flex", "FlexAttention"),
         ("fa3", "FlashAttention 3"),
     ],
-    tables: &["backward", "head_size", "causal"],
+    tables: &["head_size", "causal", "backward", "inputs"],
     rows: &["batch", "queries", "length", "heads", "key_heads"],
     unit: "TFLOP/s",
     work: |entry| {
@@ -106,10 +146,36 @@ pub const ATTENTION: Subject = Subject {
         2.0 * products * heads * entry.number("queries") * entry.number("length") / causal / 1e3
     },
     sources: &["gpu-kernels/src/attention", "host/src/attention"],
+    shown: &[
+        Shown {
+            name: "attention, causal, 4096 keys, head size 128",
+            at: &[
+                ("batch", "4"),
+                ("length", "4096"),
+                ("heads", "16"),
+                ("head_size", "128"),
+                ("causal", "true"),
+                ("backward", "false"),
+            ],
+            shared: &["head_size", "backward"],
+        },
+        Shown {
+            name: "its gradients",
+            at: &[
+                ("batch", "4"),
+                ("length", "4096"),
+                ("heads", "16"),
+                ("head_size", "128"),
+                ("causal", "true"),
+                ("backward", "true"),
+            ],
+            shared: &["head_size", "backward"],
+        },
+    ],
 };
 
 /// The committed file.
-type Results = report::Results<Entry>;
+pub type Results = report::Results<Entry>;
 
 /// One contender at one problem: a time, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -125,6 +191,8 @@ pub struct Entry {
     microseconds: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     clock_and_power: Option<[f64; 2]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    relative_error: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// The problem, and what else the script wrote.
@@ -203,7 +271,7 @@ pub fn run(subject: &Subject, merged: &Merged) -> anyhow::Result<()> {
         workspace::write(&workspace::root().join("docs").join(&name), &page(subject, &results)?)?;
         println!("written to docs/{name}");
     }
-    Ok(())
+    figures::update_readme()
 }
 
 /// Checks that no rate is above the GPU's peak. Less than a cache's worth may come from there in part.
@@ -236,11 +304,57 @@ impl Contest<'_> {
         Some(other.microseconds? / self.ours.microseconds?)
     }
 
+    /// Our error, and the least of the peers.
+    fn errors(&self, subject: &Subject) -> Option<[f64; 2]> {
+        let is_peer = |entry: &&&Entry| subject.peers.iter().any(|(name, _)| *name == entry.name);
+        let errors = self.others.iter().filter(is_peer).filter_map(|entry| entry.relative_error);
+        Some([self.ours.relative_error?, errors.min_by(f64::total_cmp)?])
+    }
+
     /// The same of the fastest peer.
     fn least(&self, subject: &Subject) -> Option<(f64, &'static str)> {
         let leads = subject.peers.iter().filter_map(|(name, shown)| Some((self.lead(name)?, *shown)));
         leads.min_by(|a, b| a.0.total_cmp(&b.0))
     }
+}
+
+/// Rows of the README's table: operation, time, rate, PyTorch, the closest other peer.
+pub fn readme_rows(subject: &Subject, results: &Results) -> String {
+    let tables = contests(subject, results);
+    let all: Vec<&Contest<'_>> = tables.iter().flat_map(|(_, contests)| contests).collect();
+    let rows = subject.shown.iter().filter_map(|Shown { name, at, shared }| {
+        let is_at = |entry: &Entry| at.iter().all(|(field, value)| entry.text(field) == *value);
+        let flagship =
+            all.iter().find(|contest| is_at(contest.ours) && contest.ours.text("inputs") != "large")?;
+        let rate = flagship.ours.rate(subject)?;
+        let of_means = |dtype: &str| {
+            let is_it = |contest: &&&Contest<'_>| {
+                contest.ours.dtype == dtype && contest.ours.of(shared) == flagship.ours.of(shared)
+            };
+            all.iter().filter(is_it).copied().collect::<Vec<_>>()
+        };
+        let mean = |peer: &str, dtype: &str| {
+            geometric_mean(&of_means(dtype).iter().filter_map(|c| c.lead(peer)).collect::<Vec<_>>())
+        };
+        let dtypes: Vec<&str> =
+            ["bf16", "f32"].into_iter().filter(|dtype| !of_means(dtype).is_empty()).collect();
+        let means = |peer: &str| {
+            let means = dtypes.iter().filter_map(|dtype| mean(peer, dtype));
+            means.map(|mean| times(Some(mean))).collect::<Vec<_>>().join(" / ")
+        };
+        let (torch, others) = subject.peers.split_first()?;
+        let timed =
+            others.iter().filter_map(|(peer, shown)| Some((mean(peer, dtypes.first()?)?, *peer, *shown)));
+        let closest = timed.min_by(|a, b| a.0.total_cmp(&b.0));
+        Some(row(&[
+            (*name).to_owned(),
+            time(flagship.ours.microseconds?),
+            format!("{rate:.0} {}", subject.unit),
+            means(torch.0),
+            closest.map_or_else(String::new, |(_, peer, shown)| format!("{shown} {}", means(peer))),
+        ]))
+    });
+    rows.collect()
 }
 
 /// The contests of each table, in the order of the run.
@@ -252,9 +366,10 @@ fn contests<'a>(subject: &Subject, results: &'a Results) -> Vec<(String, Vec<Con
             other.run == ours.run && other.dtype == ours.dtype && other.of(&fields) == ours.of(&fields)
         };
         let contest = Contest { ours, others: results.peers.iter().filter(is_there).collect() };
-        let fields = subject.tables.iter().map(|field| match ours.other.get(*field) {
-            Some(Value::String(text)) => text.clone(),
-            _ => format!("{field} {}", ours.text(field)),
+        let fields = subject.tables.iter().filter_map(|field| match ours.other.get(*field)? {
+            Value::Bool(is) => is.then(|| (*field).to_owned()),
+            Value::String(text) => (text != "normal").then(|| text.clone()),
+            value => Some(format!("{} {value}", field.replace('_', " "))),
         });
         let title = fields.chain([ours.dtype.clone()]).collect::<Vec<_>>().join(", ");
         match tables.iter_mut().find(|(known, _)| *known == title) {
@@ -285,8 +400,8 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
     if !results.changed_since.is_empty() {
         text += &format!("{}\n\n", stale::note(&results.changed_since));
     }
-    text += "## Summary\n\nThe fastest peer's time over ours.\n\n";
-    text += &head(&["", "geometric mean", "least", "at", "problems"], 1);
+    text += "## Summary\n\nThe fastest peer's time over ours, and our error over the least of the peers.\n\n";
+    text += &head(&["", "geometric mean", "least", "at", "problems", "largest error"], 1);
     for (title, contests) in &tables {
         let leads: Vec<(f64, String)> = contests
             .iter()
@@ -295,6 +410,9 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             })
             .collect();
         let Some((least, at)) = leads.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
+        let errors = contests.iter().filter_map(|contest| contest.errors(subject));
+        let worst =
+            errors.map(|[ours, peer]| ours / peer).filter(|ratio| ratio.is_finite()).max_by(f64::total_cmp);
         let ratios: Vec<f64> = leads.iter().map(|(lead, _)| *lead).collect();
         let mean = geometric_mean(&ratios).context("a table without times")?;
         text += &row(&[
@@ -303,6 +421,7 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             times(Some(*least)),
             at.clone(),
             leads.len().to_string(),
+            times(worst),
         ]);
     }
     for (title, contests) in &tables {
@@ -311,9 +430,13 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
         let peers = subject.peers.iter().filter(|(name, _)| has_time(name));
         let (names, shown): (Vec<&str>, Vec<&str>) = peers.copied().unzip();
         let copy: &[&str] = if has_time("copy") { &["copy"] } else { &[] };
-        let columns =
-            [&[rows.as_str(), "kernel", "time", subject.unit][..], &shown, copy, &["clock", "power"]]
-                .concat();
+        let columns = [
+            &[rows.as_str(), "kernel", "time", subject.unit][..],
+            &shown,
+            copy,
+            &["error / a peer's", "clock", "power"],
+        ]
+        .concat();
         text += &format!("\n## {title}\n\n{}", head(&columns, 2));
         for contest in contests {
             let ours = contest.ours;
@@ -322,6 +445,8 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             let rate = ours.rate(subject).map_or_else(String::new, |rate| format!("{rate:.0}"));
             let mut line = vec![ours.of(subject.rows).join(" x "), kernel, shown, rate];
             line.extend(names.iter().chain(copy).map(|name| times(contest.lead(name))));
+            let errors = contest.errors(subject);
+            line.push(errors.map_or_else(String::new, |[ours, peer]| format!("{ours:.2e} / {peer:.2e}")));
             let [clock, power] =
                 ours.clock_and_power.map_or([String::new(), String::new()], |[clock, power]| {
                     [format!("{clock:.0} MHz"), format!("{power:.0} W")]

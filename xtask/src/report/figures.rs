@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use crate::measure;
 use crate::operations::OPERATIONS;
+use crate::report::contests;
 use crate::report::matmul;
 use crate::report::mlp;
 use crate::report::softmax::tables::{microseconds, percent};
@@ -50,16 +51,33 @@ fn section(folder: &Path) -> anyhow::Result<String> {
     let matmul =
         report::merged(folder, "matmul")?.first().map(|path| matmul::Results::read(path)).transpose()?;
     text += &multiplication(matmul.as_ref());
-    text += &training(&mlp);
-    let (rows, cols) = SHAPE;
     let provenance = |machine: &str, date: &str, commit: &str| {
         format!("{machine}, {date}, commit {}", commit.get(..7).unwrap_or(commit))
     };
+    let mut pages = String::new();
+    for subject in [&contests::ATTENTION, &contests::NORM, &contests::AXIS] {
+        let Some(path) = report::merged(folder, subject.name)?.into_iter().next() else { continue };
+        let results = contests::Results::read(&path)?;
+        let rows = contests::readme_rows(subject, &results);
+        if rows.is_empty() {
+            continue;
+        }
+        text += &rows;
+        let _ = write!(
+            pages,
+            " {}: {} ([all figures](docs/results/{}.md)).",
+            subject.title,
+            provenance(&results.machine, &results.date, &results.commit),
+            report::stem(subject.name, &results.machine)
+        );
+    }
+    text += &training(&mlp);
+    let (rows, cols) = SHAPE;
     let _ = writeln!(
         text,
         "\nTime: one `f32` matrix of {rows} x {cols} with a cold L2; training: one epoch of MNIST in batches of {}. Bandwidth: \
          relative to the fastest copy. Peers: their time divided by ours, `f32` / `bf16`, geometric mean over all shapes \
-         that both ran. Operations: {} ([all figures](docs/results/softmax.md)).{} Training: {} \
+         that both ran; from `matmul` on `bf16` first. Operations: {} ([all figures](docs/results/softmax.md)).{}{pages} Training: {} \
          ([all figures](docs/results/mlp.md)). Written by `cargo xtask report`.",
         mlp::USUAL,
         provenance(&softmax.machine, &softmax.date, &softmax.commit),
@@ -70,7 +88,14 @@ fn section(folder: &Path) -> anyhow::Result<String> {
         )),
         provenance(&mlp.machine, &mlp.date, &mlp.commit),
     );
-    for (report, what) in [("softmax", "operations"), ("matmul", "products"), ("mlp", "training")] {
+    for (report, what) in [
+        ("softmax", "operations"),
+        ("matmul", "products"),
+        ("attention", "attention"),
+        ("norm", "norms"),
+        ("axis", "sums"),
+        ("mlp", "training"),
+    ] {
         for path in report::merged(folder, report)?.iter().skip(1) {
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let gpu = stem.trim_start_matches(report).trim_start_matches('-').to_uppercase();

@@ -26,12 +26,15 @@ impl Online {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn update<const S: usize>(&mut self, x: &mut [f32; S], factor: f32) -> [f32; 2] {
-        let mut largest = self.max;
+        // Two chains for each row: a maximum waits for the one before.
+        let mut pairs = [self.max; 2];
         let mut i = 0;
         while i < S {
-            largest[i / 2 % 2] = largest[i / 2 % 2].max(x[i]);
+            let largest = &mut pairs[i % 2][i / 2 % 2];
+            *largest = largest.max(x[i]);
             i += 1;
         }
+        let largest = [pairs[0][0].max(pairs[1][0]), pairs[0][1].max(pairs[1][1])];
         // SAFETY: the caller brings all lanes.
         let largest = largest.map(|max| unsafe { warp::reduce_max_width::<f32, 4>(u32::MAX, max) });
         let base = largest.map(base);

@@ -17,7 +17,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Registers};
-use cuda_std::{bulk, kernel, thread};
+use cuda_std::{bulk, kernel, thread, warp};
 
 use super::super::args::{AttentionArgs, Tile};
 use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, store};
@@ -77,6 +77,9 @@ pub unsafe fn attention_warpgroups<
     [f32; O]: Registers,
 {
     let tid = thread::thread_idx_x();
+    // The same in all lanes, for the compiler too, which keeps what follows from it in uniform registers.
+    // SAFETY: all lanes are here.
+    let (warpgroup, _) = unsafe { warp::warp_shuffle_idx(u32::MAX, tid / WARPGROUP, 0, 32) };
     let q_shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
     let k_shared = q_shared.wrapping_add(CONSUMERS * QUERIES * 2 * SIZE);
     let v_shared = k_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
@@ -95,7 +98,7 @@ pub unsafe fn attention_warpgroups<
             k_ring.init(4 * CONSUMERS as u32);
             v_ring.init(4 * CONSUMERS as u32);
         });
-        if tid / WARPGROUP == 0 {
+        if warpgroup == 0 {
             fewer_registers::<24>();
             while tid == 0
                 && let Some(tile) = tiles.next(&args)
@@ -120,14 +123,19 @@ pub unsafe fn attention_warpgroups<
             }
         } else {
             more_registers::<240>();
-            let consumer = tid / WARPGROUP - 1;
+            let consumer = warpgroup - 1;
             let q = q_shared.add(consumer as usize * QUERIES * 2 * SIZE);
             let panels = out_shared.add(consumer as usize * QUERIES * 2 * SIZE);
             let factor = args.scale * core::f32::consts::LOG2_E;
+            let turns = Turns::new(consumer, CONSUMERS as u32);
+            if consumer == 0 {
+                turns.begin();
+            }
             while let Some(tile) = tiles.next(&args) {
                 let mask = Mask::new(&args, tile.row + QUERIES as u32 * consumer);
                 let mut rows = Online::EMPTY;
                 let mut out = Accumulator::<O>::ZERO;
+                let mut factors = [1.0; 2];
                 q_ring.wait_full();
                 if tile.visible > 0 {
                     k_ring.wait_full();
@@ -140,34 +148,39 @@ pub unsafe fn attention_warpgroups<
                     k_ring.release();
                     k_ring.advance();
                     mask.apply(&mut logits, 0);
-                    rows.update(&mut logits.0, factor);
+                    factors = rows.update(&mut logits.0, factor);
                     let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
                     let mut first = KEYS as u32;
                     while first < tile.visible {
                         k_ring.wait_full();
-                        let (mut pending, mut sums) = (logits.start(), out.start());
+                        turns.wait();
+                        let mut pending = logits.start();
                         wgmma::fence();
                         let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
                         multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
                         wgmma::commit();
+                        scale_rows(&mut out, factors);
                         v_ring.wait_full();
+                        let mut sums = out.start();
+                        wgmma::fence();
                         let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
                         multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
                         wgmma::commit();
+                        turns.pass();
                         logits = pending.finish::<1>();
                         k_ring.release();
                         k_ring.advance();
                         mask.apply(&mut logits, first);
-                        let factors = rows.update(&mut logits.0, factor);
+                        factors = rows.update(&mut logits.0, factor);
                         out = sums.finish::<0>();
                         v_ring.release();
                         v_ring.advance();
-                        scale_rows(&mut out, factors);
                         weights = fragments::<T, S, FRAGMENTS>(&logits);
                         first += KEYS as u32;
                     }
                     // The next tile's queries may come.
                     q_ring.release();
+                    scale_rows(&mut out, factors);
                     v_ring.wait_full();
                     let mut sums = out.start();
                     wgmma::fence();
@@ -191,6 +204,58 @@ pub unsafe fn attention_warpgroups<
                 bulk::wait_read::<0>();
             }
         }
+    }
+}
+
+/// The order in which consumers start their multiplications: each waits until the one before has started its own, so one computes
+/// exponentials while the tensor cores work for another.
+#[derive(Clone, Copy)]
+struct Turns {
+    own: u32,
+    next: u32,
+}
+
+impl Turns {
+    /// The first named barrier; those before are of the stores.
+    const FIRST: u32 = 8;
+
+    #[inline(always)]
+    fn new(consumer: u32, consumers: u32) -> Self {
+        let next = if consumer + 1 == consumers { 0 } else { consumer + 1 };
+        Self { own: Self::FIRST + consumer, next: Self::FIRST + next }
+    }
+
+    /// Gives the first turn to the calling warpgroup.
+    ///
+    /// # Safety
+    /// All threads of one warpgroup call it, once.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn begin(self) {
+        // SAFETY: the caller's. The turn is the warpgroup's own, which `wait` takes.
+        unsafe { thread::arrive_named_aligned(self.own, 2 * WARPGROUP) };
+    }
+
+    /// Waits for the warpgroup's turn.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call it, in turns with [`Self::pass`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn wait(self) {
+        // SAFETY: the caller's.
+        unsafe { thread::sync_named_aligned(self.own, 2 * WARPGROUP) };
+    }
+
+    /// Gives the turn to the next warpgroup.
+    ///
+    /// # Safety
+    /// As for [`Self::wait`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn pass(self) {
+        // SAFETY: the caller's.
+        unsafe { thread::arrive_named_aligned(self.next, 2 * WARPGROUP) };
     }
 }
 
