@@ -126,7 +126,10 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
         let off = got.iter().zip(want).map(|(got, want)| (got - want).abs());
         // A NaN stays.
         let off = off.fold(0.0, |most: f64, off| if off <= most { most } else { off });
-        ensure!(off <= shape.allowed() * largest, "the gradient of {what} is off by {off:e}, of {largest:e}");
+        ensure!(
+            off <= shape.allowed() * largest.max(f64::MIN_POSITIVE),
+            "the gradient of {what} is off by {off:e}, of {largest:e}"
+        );
         Ok(())
     };
     let mut squares = [0.0; 2];

@@ -103,10 +103,28 @@ mod operand;
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod host;
 
+use crate::{thread, warp};
+
 pub use accumulator::{Accumulator, Pending};
 pub use element::{Element, Element16, Number, e4m3};
 pub use instruction::Registers;
 pub use operand::{FragmentA, KMajor, MnMajor, OperandA, OperandB, Panel};
+
+/// The number of the calling warpgroup in a block along x.
+///
+/// All lanes of a warp get it from the first one, so the compiler knows that they agree. What follows from it, such as the address of an
+/// operand, then stays in uniform registers, and a branch on it does not diverge. ptxas otherwise moves every descriptor there just
+/// before its multiplication, which waits for that.
+///
+/// # Safety
+/// All lanes of the warp call it.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn warpgroup_idx() -> u32 {
+    // SAFETY: the caller brings all lanes.
+    let (warpgroup, _) = unsafe { warp::warp_shuffle_idx(u32::MAX, thread::thread_idx_x() / 128, 0, 32) };
+    warpgroup
+}
 
 /// Orders the warpgroup's accesses to registers before its multiplications that follow (PTX ISA, `wgmma.fence`). It comes
 /// before the first one, and after each access to registers of accumulators or a [`FragmentA`].

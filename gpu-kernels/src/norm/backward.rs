@@ -27,9 +27,9 @@ use crate::element::{Element, Output};
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
-    min_blocks = max(65536 / (BLOCK * (48 + VECTORS * (2 * N + 16))), 1),
+    min_blocks = max(65536 / (BLOCK * (80 + VECTORS * (N + 16))), 1),
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_registers(48 + VECTORS * (2 * N + 16)),
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_registers(80 + VECTORS * (N + 16)),
     instances(
         T = f32, N = 4 {
             norm_backward_f32_32x2 = <32, 2>;
@@ -50,11 +50,9 @@ use crate::element::{Element, Output};
             norm_backward_{T}_64x4 = <64, 4>;
             norm_backward_{T}_128x3 = <128, 3>;
             norm_backward_{T}_128x4 = <128, 4>;
-            norm_backward_{T}_160x4 = <160, 4>;
             norm_backward_{T}_256x3 = <256, 3>;
             norm_backward_{T}_256x4 = <256, 4>;
             norm_backward_{T}_512x3 = <512, 3>;
-            norm_backward_{T}_512x4 = <512, 4>;
         }
     ),
 )]

@@ -40,7 +40,6 @@ use crate::element::Element;
             norm_f32_256x8 = <256, 8>;
             norm_f32_512x6 = <512, 6>;
             norm_f32_512x8 = <512, 8>;
-            norm_f32_1024x8 = <1024, 8>;
         }
         for T in [f16, bf16], N = 8 {
             norm_{T}_32x1 = <32, 1>;
@@ -56,7 +55,6 @@ use crate::element::Element;
             norm_{T}_512x3 = <512, 3>;
             norm_{T}_512x4 = <512, 4>;
             norm_{T}_1024x4 = <1024, 4>;
-            norm_{T}_1024x8 = <1024, 8>;
         }
     ),
 )]

@@ -88,7 +88,8 @@ pub unsafe fn attention_dkv<
             key_ring.init(4 * CONSUMERS as u32);
             ring.init(4 * CONSUMERS as u32);
         });
-        if tid / WARPGROUP == 0 {
+        let warpgroup = wgmma::warpgroup_idx();
+        if warpgroup == 0 {
             fewer_registers::<24>();
             if tid == 0 {
                 let full = key_ring.fill((2 * CONSUMERS * own) as u32);
@@ -115,7 +116,7 @@ pub unsafe fn attention_dkv<
             }
         } else {
             more_registers::<240>();
-            let consumer = tid / WARPGROUP - 1;
+            let consumer = warpgroup - 1;
             let k = k_shared.add(consumer as usize * own);
             let v = v_shared.add(consumer as usize * own);
             let first_key = tile.first + ROWS as u32 * consumer;

@@ -82,7 +82,8 @@ pub unsafe fn attention_dq<
             query_ring.init(4 * CONSUMERS as u32);
             ring.init(4 * CONSUMERS as u32);
         });
-        if tid / WARPGROUP == 0 {
+        let warpgroup = wgmma::warpgroup_idx();
+        if warpgroup == 0 {
             fewer_registers::<24>();
             if tid == 0 {
                 let full = query_ring.fill((2 * CONSUMERS * own) as u32);
@@ -103,7 +104,7 @@ pub unsafe fn attention_dq<
             }
         } else {
             more_registers::<240>();
-            let consumer = tid / WARPGROUP - 1;
+            let consumer = warpgroup - 1;
             let q = q_shared.add(consumer as usize * own);
             let d_out = d_shared.add(consumer as usize * own);
             let first_query = tile.first + ROWS as u32 * consumer;

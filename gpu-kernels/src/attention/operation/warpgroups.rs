@@ -17,7 +17,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Registers};
-use cuda_std::{bulk, kernel, thread, warp};
+use cuda_std::{bulk, kernel, thread};
 
 use super::super::args::{AttentionArgs, Tile};
 use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, store};
@@ -77,9 +77,6 @@ pub unsafe fn attention_warpgroups<
     [f32; O]: Registers,
 {
     let tid = thread::thread_idx_x();
-    // The same in all lanes, for the compiler too, which keeps what follows from it in uniform registers.
-    // SAFETY: all lanes are here.
-    let (warpgroup, _) = unsafe { warp::warp_shuffle_idx(u32::MAX, tid / WARPGROUP, 0, 32) };
     let q_shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
     let k_shared = q_shared.wrapping_add(CONSUMERS * QUERIES * 2 * SIZE);
     let v_shared = k_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
@@ -98,6 +95,7 @@ pub unsafe fn attention_warpgroups<
             k_ring.init(4 * CONSUMERS as u32);
             v_ring.init(4 * CONSUMERS as u32);
         });
+        let warpgroup = wgmma::warpgroup_idx();
         if warpgroup == 0 {
             fewer_registers::<24>();
             while tid == 0

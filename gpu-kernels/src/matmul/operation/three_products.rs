@@ -13,7 +13,7 @@ use cuda_std::wgmma::{self, Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::ladder::{Ring, WARPGROUP, arrive_warp, element, init_barriers};
+use super::super::ladder::{Ring, arrive_warp, element, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_store::{apply_epilogue, store_registers};
@@ -66,7 +66,8 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
         init_barriers(full, empty, STAGES as u32, 8);
         let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
         let mut unit = first;
-        if tid / WARPGROUP == 0 {
+        let warpgroup = wgmma::warpgroup_idx();
+        if warpgroup == 0 {
             fewer_registers::<40>();
             while tid == 0 && unit < work.units {
                 let tile = work.tile(unit, COLS as u32, TERMS, &args);
@@ -93,7 +94,7 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
             }
         } else {
             more_registers::<232>();
-            let consumer = tid / WARPGROUP - 1;
+            let consumer = warpgroup - 1;
             while unit < work.units {
                 let tile = work.tile(unit, COLS as u32, TERMS, &args);
                 let mut sums = Accumulator::<{ COLS / 2 }>::ZERO;

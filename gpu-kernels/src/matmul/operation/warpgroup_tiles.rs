@@ -117,7 +117,8 @@ pub unsafe fn matmul_warpgroups<
         init_barriers(full, empty, STAGES as u32, 8);
         let mut ring = Ring { stage: 0, parity: 0 };
         let mut unit = thread::block_idx_x();
-        if tid / WARPGROUP == 0 {
+        let warpgroup = wgmma::warpgroup_idx();
+        if warpgroup == 0 {
             fewer_registers::<40>();
             while tid == 0 && unit < work.units {
                 let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
@@ -140,7 +141,7 @@ pub unsafe fn matmul_warpgroups<
             }
         } else {
             more_registers::<232>();
-            let consumer = tid / WARPGROUP - 1;
+            let consumer = warpgroup - 1;
             let panels = out_shared.add(consumer as usize * const { out_panels(COLS) * OUT_PANEL });
             let panels = panels.cast::<Panel<T, 64>>();
             while unit < work.units {
