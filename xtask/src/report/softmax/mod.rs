@@ -65,6 +65,7 @@ pub fn run(merged: &Merged) -> anyhow::Result<()> {
         if let Some(path) = &merged.profile {
             results.profiles = missed::read(path)?;
         }
+        keep_measured(&mut results);
         operations::check_run(&results)?;
         check::check(&results)?;
         results.write(&folder.join(format!("{}.json", stem("softmax", &results.machine))))?;
@@ -90,6 +91,17 @@ pub fn run(merged: &Merged) -> anyhow::Result<()> {
     figures::update_readme()?;
     println!("written to docs/{PAGE}, docs/{} and the README", ladder::PAGE);
     Ok(())
+}
+
+/// Several files of a run may have a peer: what one had no time for, or did not find installed, another may have measured.
+fn keep_measured(results: &mut Results) {
+    let has_time = |entry: &&Entry| entry.microseconds.is_some();
+    let measured: Vec<Entry> = results.peers.iter().filter(has_time).cloned().collect();
+    let is_of = |a: &Entry, b: &Entry| {
+        (&a.name, &a.op, &a.dtype, a.rows, a.cols) == (&b.name, &b.op, &b.dtype, b.rows, b.cols)
+    };
+    results.peers.retain(|entry| has_time(&entry) || !measured.iter().any(|other| is_of(entry, other)));
+    results.missing.retain(|name, _| !measured.iter().any(|entry| entry.name == *name));
 }
 
 /// Writes charts and tables into `docs`; returns the section of `PAGE`. `others` are the figures of other GPUs.

@@ -378,3 +378,16 @@ fn peers_that_are_timed_by_a_second_script_belong_to_the_run() {
     let names: Vec<&str> = results.peers.iter().map(|entry| entry.name.as_str()).collect();
     assert_eq!(names, ["torch eager", "torch.compile"]);
 }
+
+#[test]
+fn what_one_file_leaves_out_another_may_have_measured() {
+    let mut results = results();
+    results.missing.insert("torch eager".to_owned(), "not installed".to_owned());
+    results.missing.insert("quack".to_owned(), "not installed".to_owned());
+    let before = results.peers.len();
+    let late = r#"{"name": "clone", "op": "softmax", "dtype": "f32", "rows": 4096, "cols": 4096, "error": "left out"}"#;
+    results.peers.push(serde_json::from_str(late).unwrap());
+    keep_measured(&mut results);
+    assert_eq!(results.peers.len(), before);
+    assert_eq!(results.missing.keys().collect::<Vec<_>>(), ["quack"]);
+}
