@@ -18,7 +18,7 @@ pub const BYTES: [usize; 11] =
 pub fn runs(bytes: usize) -> usize {
     match bytes {
         0..=0x10_0000 => 100,
-        ..=0x400_0000 => 20,
+        0x10_0001..=0x400_0000 => 20,
         _ => 5,
     }
 }

@@ -393,8 +393,12 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
     if !results.changed_since.is_empty() {
         text += &format!("{}\n\n", stale::note(&results.changed_since));
     }
-    text += "## Summary\n\nThe fastest peer's time over ours, and our error over the least of the peers.\n\n";
-    text += &head(&["", "geometric mean", "least", "at", "problems", "largest error"], 1);
+    let has_errors =
+        tables.iter().flat_map(|(_, contests)| contests).any(|contest| contest.errors(subject).is_some());
+    let told = if has_errors { ", and our error over the least of the peers" } else { "" };
+    text += &format!("## Summary\n\nThe fastest peer's time over ours{told}.\n\n");
+    let columns = ["", "geometric mean", "least", "at", "problems", "largest error"];
+    text += &head(&columns[..columns.len() - usize::from(!has_errors)], 1);
     for (title, contests) in &tables {
         let leads: Vec<(f64, String)> = contests
             .iter()
@@ -408,28 +412,21 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             errors.map(|[ours, peer]| ours / peer).filter(|ratio| ratio.is_finite()).max_by(f64::total_cmp);
         let ratios: Vec<f64> = leads.iter().map(|(lead, _)| *lead).collect();
         let mean = geometric_mean(&ratios).context("a table without times")?;
-        text += &row(&[
-            title.clone(),
-            times(Some(mean)),
-            times(Some(*least)),
-            at.clone(),
-            leads.len().to_string(),
-            times(worst),
-        ]);
+        let mut cells =
+            vec![title.clone(), times(Some(mean)), times(Some(*least)), at.clone(), leads.len().to_string()];
+        cells.extend(has_errors.then(|| times(worst)));
+        text += &row(&cells);
     }
     for (title, contests) in &tables {
         let rows = subject.rows.join(" x ");
         let has_time = |name: &str| contests.iter().any(|contest| contest.lead(name).is_some());
         let peers = subject.peers.iter().filter(|(name, _)| has_time(name));
         let (names, shown): (Vec<&str>, Vec<&str>) = peers.copied().unzip();
+        let errors: &[&str] = if has_errors { &["error / a peer's"] } else { &[] };
         let copy: &[&str] = if has_time("copy") { &["copy"] } else { &[] };
-        let columns = [
-            &[rows.as_str(), "kernel", "time", subject.unit][..],
-            &shown,
-            copy,
-            &["error / a peer's", "clock", "power"],
-        ]
-        .concat();
+        let columns =
+            [&[rows.as_str(), "kernel", "time", subject.unit][..], &shown, copy, errors, &["clock", "power"]]
+                .concat();
         text += &format!("\n## {title}\n\n{}", head(&columns, 2));
         for contest in contests {
             let ours = contest.ours;
@@ -438,8 +435,10 @@ fn page(subject: &Subject, results: &Results) -> anyhow::Result<String> {
             let rate = ours.rate(subject).map_or_else(String::new, |rate| format!("{rate:.0}"));
             let mut line = vec![ours.of(subject.rows).join(" x "), kernel, shown, rate];
             line.extend(names.iter().chain(copy).map(|name| times(contest.lead(name))));
-            let errors = contest.errors(subject);
-            line.push(errors.map_or_else(String::new, |[ours, peer]| format!("{ours:.2e} / {peer:.2e}")));
+            if has_errors {
+                let errors = contest.errors(subject);
+                line.push(errors.map_or_else(String::new, |[ours, peer]| format!("{ours:.2e} / {peer:.2e}")));
+            }
             let [clock, power] =
                 ours.clock_and_power.map_or([String::new(), String::new()], |[clock, power]| {
                     [format!("{clock:.0} MHz"), format!("{power:.0} W")]

@@ -88,6 +88,7 @@ fn section(folder: &Path) -> anyhow::Result<String> {
         )),
         provenance(&mlp.machine, &mlp.date, &mlp.commit),
     );
+    let mut others = Vec::new();
     for (report, what) in [
         ("softmax", "operations"),
         ("matmul", "products"),
@@ -99,9 +100,13 @@ fn section(folder: &Path) -> anyhow::Result<String> {
         for path in report::merged(folder, report)?.iter().skip(1) {
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let gpu = stem.trim_start_matches(report).trim_start_matches('-').to_uppercase();
-            let _ =
-                writeln!(text, "The {what} on an {gpu}: [docs/results/{stem}.md](docs/results/{stem}.md).");
+            others.push(format!("[{what} on an {gpu}](docs/results/{stem}.md)"));
         }
+    }
+    if !others.is_empty() {
+        // On the line of the paragraph.
+        text.truncate(text.trim_end().len());
+        let _ = writeln!(text, " Other GPUs: {}.", others.join(", "));
     }
     Ok(text)
 }

@@ -133,7 +133,6 @@ pub unsafe fn attention_warpgroups<
                 let mask = Mask::new(&args, tile.row + QUERIES as u32 * consumer);
                 let mut rows = Online::EMPTY;
                 let mut out = Accumulator::<O>::ZERO;
-                let mut factors = [1.0; 2];
                 q_ring.wait_full();
                 if tile.visible > 0 {
                     k_ring.wait_full();
@@ -146,7 +145,7 @@ pub unsafe fn attention_warpgroups<
                     k_ring.release();
                     k_ring.advance();
                     mask.apply(&mut logits, 0);
-                    factors = rows.update(&mut logits.0, factor);
+                    let mut factors = rows.update(&mut logits.0, factor);
                     let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
                     let mut first = KEYS as u32;
                     while first < tile.visible {
