@@ -68,7 +68,7 @@ impl Count {
         match self {
             Count::Kernel => ["relu_backward", "count_correct"].map(|name| naming("kernel", 4, name)).into(),
             Count::Rung => vec![naming("rung", 3, "k6_unrolled")],
-            Count::Argument => vec![naming("argument", 3, "ignore_index")],
+            Count::Argument => vec![naming("argument", 6, "ignore_index")],
             Count::Input => {
                 let (files, types) = way_of_input(sources);
                 vec![

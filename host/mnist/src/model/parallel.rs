@@ -26,8 +26,8 @@ use super::pipeline::Pipeline;
 use ferrowarp::collective::{CollectiveError, Communicator, Group, Reduction};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
 
-/// Gradients of at least so many bytes are added up by one operation. On two H100s an operation of so many takes little more
-/// than the shortest one.
+/// The bytes of gradients from which on an operation of their own adds them up. Between two GPUs an operation on 1 MiB takes
+/// little more than the shortest one.
 const BUCKET_BYTES: usize = 1 << 20;
 
 /// This rank's part in the training, and the memory that it takes.
