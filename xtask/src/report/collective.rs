@@ -356,12 +356,17 @@ mod tests {
         check(&results()).unwrap();
         let mut fast = results();
         fast.ours.push(entry("all_reduce", 2, "2000000000", 4000.0));
-        fast.ours.push(entry("cross_entropy", 1, "4096x262144", 300.0));
         fast.ours.push(entry("cross_entropy", 2, "4096x262144", 100.0));
+        // Of three times the images of one GPU.
+        for (ranks, images) in [(1, 1e3), (2, 3e3)] {
+            fast.ours.push(Entry { images_per_second: Some(images), ..entry("wide", ranks, "a", 1.0) });
+        }
         let error = check(&fast).unwrap_err().to_string();
-        for part in
-            ["all_reduce of 2000000000 bytes is 500 GB/s", "cross_entropy on 2 GPUs is 150.0 % of its roof"]
-        {
+        for part in [
+            "all_reduce of 2000000000 bytes is 500 GB/s",
+            "cross_entropy on 2 GPUs is 21475 GB/s",
+            "wide on 2 GPUs is 150.0 % of its roof",
+        ] {
             assert!(error.contains(part), "{part}: {error}");
         }
     }
