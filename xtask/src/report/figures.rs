@@ -75,9 +75,9 @@ fn section(folder: &Path) -> anyhow::Result<String> {
     let (rows, cols) = SHAPE;
     let _ = writeln!(
         text,
-        "\nTime: one `f32` matrix of {rows} x {cols} with a cold L2; training: one epoch of MNIST in batches of {}. Bandwidth: \
-         relative to the fastest copy. Peers: their time divided by ours, `f32` / `bf16`, geometric mean over all shapes \
-         that both ran; from `matmul` on `bf16` first. Operations: {} ([all figures](docs/results/softmax.md)).{}{pages} Training: {} \
+        "\nTime: one `f32` matrix of {rows} x {cols} with a cold L2; from `matmul` on, `bf16` of the shape in the row; training: one \
+         epoch of MNIST in batches of {}. Bandwidth: relative to the fastest copy, or the rate itself. Peers: their time divided by \
+         ours, geometric mean over all shapes that both ran: `f32` / `bf16`, from attention on `bf16` / `f32`. Operations: {} ([all figures](docs/results/softmax.md)).{}{pages} Training: {} \
          ([all figures](docs/results/mlp.md)). Written by `cargo xtask report`.",
         mlp::USUAL,
         provenance(&softmax.machine, &softmax.date, &softmax.commit),

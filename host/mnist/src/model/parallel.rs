@@ -26,8 +26,8 @@ use super::pipeline::Pipeline;
 use ferrowarp::collective::{CollectiveError, Communicator, Group, Reduction};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
 
-/// The bytes of gradients from which on an operation of their own adds them up. Between two GPUs an operation on 1 MiB takes
-/// little more than the shortest one.
+/// Neighbouring layers share an operation until their gradients have this number of bytes. Between two H200s an operation on
+/// 1 MiB takes less than twice as long as one on 1 KiB.
 const BUCKET_BYTES: usize = 1 << 20;
 
 /// This rank's part in the training, and the memory that it takes.
