@@ -46,6 +46,8 @@ pub struct NormArgs<T> {
     pub rows: u32,
     /// Columns.
     pub cols: u32,
+    /// 1 / `cols`.
+    pub per_column: f32,
     /// Added to the variance, or to the mean of the squares.
     pub epsilon: f32,
     /// [`CENTRED`], [`ALIGNED`].
@@ -101,6 +103,8 @@ pub struct NormBackwardArgs<T> {
     pub rows: u32,
     /// Columns.
     pub cols: u32,
+    /// 1 / `cols`.
+    pub per_column: f32,
     /// [`CENTRED`], [`ALIGNED`].
     pub flags: u32,
 }

@@ -1,39 +1,43 @@
-//! The gradients of rows that fit the registers of a warp or a block.
+//! The gradients of rows that fit the registers of a warp, a block or a cluster of blocks.
 //!
 //! With `g = weight d_out` and `x` the normalised row, the gradient of the input is `rstd (g - x mean(g x) - mean(g))`, the last
-//! mean of LayerNorm alone. Blocks take rows in turns, the next one being on its way while they compute, and keep the gradients of weight and bias of their rows in registers. They
-//! write them as parts, which [`super::columns`] adds up in a fixed order.
+//! mean of LayerNorm alone. Blocks take rows in turns. The next row is on its way while they compute. They keep the gradients of
+//! weight and bias of their rows in registers, and write them as parts, which [`super::columns`] adds up in a fixed order.
 //@ ptx(norm_backward_f32_256x8): .local == 0
 //@ ptx(norm_backward_bf16_256x4, norm_backward_f16_256x4): .local == 0
+//@ ptx(norm_backward_f32_cluster, norm_backward_bf16_cluster, compute_90+): mapa >= 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::{f32x2, u32x4};
-use cuda_std::{kernel, shared_array, thread};
+use cuda_std::mem::u32x4;
+use cuda_std::{cluster, grid, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::RowsShape;
-use super::row::{Columns, Held, row_sums};
+use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, row_sums};
 use crate::element::{Element, Output};
 
 /// The gradients of a norm. A part is the rows that a block takes.
 ///
-/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each. Of each vector they keep the gradients of weight and bias, the
-/// elements of this row and of the next one. Launched on any number of blocks of `BLOCK` threads, whose number is that of the parts.
+/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each; with `CLUSTER`, those of a cluster's blocks. Of each vector
+/// they keep the gradients of weight and bias, the elements of this row and of the next one: about 80 registers, and `N + 16` more
+/// for each. `AHEAD` blocks of a multiprocessor have that many, or one that does without the next row. Launched on any number of blocks of
+/// `BLOCK` threads, or with `CLUSTER` of clusters of at most eight. Their number is that of the parts.
 ///
 /// # Safety
 /// The launch is as said; `cols` is at most what the threads of a row hold, and not 0. The pointers are valid for what their shapes and
 /// strides say; the flags are true; no other code uses what is written. `d_inp` may be `d_out`, `d_sum` or `inp` with the same stride.
 #[kernel(
-    with(BLOCK = max(THREADS, 128)),
+    with(BLOCK = max(THREADS, 128), AHEAD = 65536 / (BLOCK * (80 + VECTORS * (N + 16))), BLOCKS = max(AHEAD, 1)),
     max_threads = BLOCK,
-    min_blocks = max(65536 / (BLOCK * (80 + VECTORS * (N + 16))), 1),
+    min_blocks = BLOCKS,
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_registers(80 + VECTORS * (N + 16)),
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_blocks(BLOCKS).in_clusters(CLUSTER),
     instances(
-        T = f32, N = 4 {
+        T = f32, N = 4, CLUSTER = false {
             norm_backward_f32_32x2 = <32, 2>;
             norm_backward_f32_32x4 = <32, 4>;
+            norm_backward_f32_32x6 = <32, 6>;
             norm_backward_f32_32x8 = <32, 8>;
             norm_backward_f32_64x6 = <64, 6>;
             norm_backward_f32_64x8 = <64, 8>;
@@ -41,18 +45,21 @@ use crate::element::{Element, Output};
             norm_backward_f32_128x8 = <128, 8>;
             norm_backward_f32_256x6 = <256, 6>;
             norm_backward_f32_256x8 = <256, 8>;
+            norm_backward_f32_cluster = <512, 4>, CLUSTER = true, min_arch = 90;
         }
-        for T in [f16, bf16], N = 8 {
-            norm_backward_{T}_32x1 = <32, 1>;
+        for T in [f16, bf16], N = 8, CLUSTER = false {
+            norm_backward_{T}_16x2 = <16, 2>;
             norm_backward_{T}_32x2 = <32, 2>;
+            norm_backward_{T}_32x3 = <32, 3>;
             norm_backward_{T}_32x4 = <32, 4>;
             norm_backward_{T}_64x3 = <64, 3>;
             norm_backward_{T}_64x4 = <64, 4>;
-            norm_backward_{T}_128x3 = <128, 3>;
+            norm_backward_{T}_192x2 = <192, 2>;
             norm_backward_{T}_128x4 = <128, 4>;
             norm_backward_{T}_256x3 = <256, 3>;
             norm_backward_{T}_256x4 = <256, 4>;
             norm_backward_{T}_512x3 = <512, 3>;
+            norm_backward_{T}_cluster = <512, 2>, CLUSTER = true, min_arch = 90;
         }
     ),
 )]
@@ -62,20 +69,34 @@ pub unsafe fn norm_backward_rows<
     const THREADS: usize,
     const VECTORS: usize,
     const BLOCK: usize,
+    const CLUSTER: bool,
+    const AHEAD: usize,
+    const BLOCKS: usize,
 >(
     args: NormBackwardArgs<T>,
 ) where
     T: Element<N>,
     f32: Output<N>,
 {
-    let shared = shared_array![f32x2; 64];
+    // The sums of the warps, and of the blocks of a cluster, of two turns.
+    let of_warps = shared_array![[f32; 2]; 64];
+    let of_blocks = shared_array![[f32; 2]; 2 * MOST_BLOCKS];
     let tid = thread::thread_idx_x() as usize;
     let groups = BLOCK / THREADS;
-    let block = thread::block_idx_x() as usize;
+    let (rank, blocks) = if CLUSTER {
+        // SAFETY: all threads of the cluster come here, and to the wait below.
+        unsafe { cluster::arrive_relaxed() };
+        (cluster::block_rank() as usize, cluster::num_blocks() as usize)
+    } else {
+        (0, 1)
+    };
+    // What adds up the parts may begin, and waits for them.
+    grid::launch_dependents();
+    let block = thread::block_idx_x() as usize / blocks;
     let first_row = block * groups + tid / THREADS;
-    let (stride, rows) = (thread::grid_dim_x() as usize * groups, args.rows as usize);
-    let of_row = Columns::new::<N>(tid % THREADS, THREADS, args.cols as usize, args.has(ALIGNED));
-    let per_column = 1.0 / args.cols as f32;
+    let (stride, rows) = (thread::grid_dim_x() as usize / blocks * groups, args.rows as usize);
+    let (thread, threads) = (rank * THREADS + tid % THREADS, blocks * THREADS);
+    let of_row = Columns::new::<N>(thread, threads, args.cols as usize, args.has(ALIGNED));
     let (mut d_weight, mut d_bias) = ([[0.0; N]; VECTORS], [[0.0; N]; VECTORS]);
     // All groups of the block take as many turns as its first one.
     let turns = rows.saturating_sub(block * groups).div_ceil(stride);
@@ -91,8 +112,12 @@ pub unsafe fn norm_backward_rows<
             (x, d_out, [if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 }, *args.rstd.add(row)])
         }
     };
-    // Larger blocks have no registers for it.
-    let is_ahead = THREADS < 512;
+    if CLUSTER {
+        // SAFETY: as above.
+        unsafe { cluster::wait() };
+    }
+    // Where there are no registers for one block, the next row is not on its way.
+    let is_ahead = AHEAD > 0;
     if turns > 0 {
         let mut ahead = if is_ahead {
             fetch(0)
@@ -120,23 +145,27 @@ pub unsafe fn norm_backward_rows<
                     }
                     (x, d, g)
                 };
-                let mut sums = f32x2::new(0.0, 0.0);
+                let mut sums = [0.0; 2];
                 for i in 0..VECTORS {
                     let (x, d, g) = vector(i);
                     for j in 0..N {
                         // Past the row's end the gradients are zeros.
-                        sums = f32x2::new(sums.x + g[j] * x[j], sums.y + g[j]);
+                        sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
                         d_weight[i][j] += d[j] * x[j];
                         d_bias[i][j] += d[j];
                     }
                 }
-                let of_turn = shared.cast::<f32x2>().add(turn % 2 * 32);
-                let sums = row_sums::<THREADS>(of_turn, sums);
-                let of_mean = if args.has(CENTRED) { sums.y * per_column } else { 0.0 };
+                let of_turn = of_warps.cast::<[f32; 2]>().add(turn % 2 * 32);
+                let mut sums = row_sums::<THREADS, 2>(of_turn, sums);
+                if CLUSTER {
+                    let of_turn = of_blocks.cast::<[f32; 2]>().add(turn % 2 * MOST_BLOCKS);
+                    sums = cluster_sums(of_turn, sums);
+                }
+                let [of_x, of_mean] = sums.map(|sum| sum * args.per_column);
+                let of_mean = if args.has(CENTRED) { of_mean } else { 0.0 };
                 for i in 0..VECTORS {
                     let (x, _, g) = vector(i);
-                    let mut d: [f32; N] =
-                        core::array::from_fn(|j| rstd * (g[j] - x[j] * (sums.x * per_column) - of_mean));
+                    let mut d: [f32; N] = core::array::from_fn(|j| rstd * (g[j] - x[j] * of_x - of_mean));
                     if !args.d_sum.is_null() {
                         let other: [f32; N] =
                             columns.load(args.d_sum.add(row * args.d_sum_stride as usize), i);

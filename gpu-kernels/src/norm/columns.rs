@@ -3,7 +3,7 @@
 use cuda_std::half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
-use cuda_std::{KernelArgs, kernel, shared_array, thread};
+use cuda_std::{KernelArgs, grid, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -89,7 +89,8 @@ pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
 
 /// Adds up the parts of each column.
 ///
-/// A block has a column for each lane of a warp, whose parts its warps share. Launched on blocks of 32 `WARPS` threads along x.
+/// A block has a column for each lane of a warp, whose parts its warps share. Launched on blocks of 32 `WARPS` threads along x, which
+/// may begin before the launch that writes the parts has ended.
 ///
 /// # Safety
 /// The launch is as said; the pointers are valid for what their shapes say; no other code uses `out`.
@@ -110,6 +111,7 @@ pub unsafe fn norm_sum_parts<T: Number, const WARPS: usize, const THREADS: usize
     let (lane, own) = (tid % 32, tid / 32);
     let col = thread::block_idx_x() as usize * 32 + lane;
     let mut sums = [0.0; 8];
+    grid::wait_for_dependencies();
     // SAFETY: the kernel's contract. Eight sums keep eight loads on their way; all threads come to the barrier.
     unsafe {
         if col < args.cols as usize {

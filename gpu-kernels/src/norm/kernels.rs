@@ -7,12 +7,13 @@ use super::args::{NormArgs, NormBackwardArgs};
 use super::backward::norm_backward_rows;
 use super::columns::{SumPartsArgs, norm_columns, norm_sum_parts};
 use super::forward::norm_rows;
+use super::row::MOST_BLOCKS;
 use super::wide::{norm_backward_wide, norm_wide};
 
 /// The rows that a kernel can hold in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowsShape {
-    /// The most columns.
+    /// The most columns of a block.
     pub cols: u32,
     /// Threads of a block.
     pub block: u32,
@@ -20,27 +21,53 @@ pub struct RowsShape {
     pub rows: u32,
     /// Blocks of a multiprocessor that there are registers for, where blocks take rows in turns.
     pub blocks: u32,
+    /// The most blocks of a cluster that share a row.
+    pub most: u32,
 }
 
 impl RowsShape {
     pub(super) const fn new(cols: usize, block: usize, threads: usize) -> Self {
-        Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32, blocks: 1 }
+        Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32, blocks: 1, most: 1 }
     }
 
-    /// With so many registers a thread.
-    pub(super) const fn with_registers(self, registers: usize) -> Self {
-        let blocks = 65_536 / (self.block * registers as u32);
-        Self { blocks: if blocks == 0 { 1 } else { blocks }, ..self }
+    /// The same, of blocks in clusters if `is_so`.
+    pub(super) const fn in_clusters(self, is_so: bool) -> Self {
+        Self { most: if is_so { MOST_BLOCKS as u32 } else { 1 }, ..self }
     }
 
-    /// The launch for `rows` rows.
-    pub fn config(&self, rows: u32) -> LaunchConfig {
-        LaunchConfig::new(rows.div_ceil(self.rows), self.block)
+    /// The same, with so many blocks on a multiprocessor.
+    pub(super) const fn with_blocks(self, blocks: usize) -> Self {
+        Self { blocks: blocks as u32, ..self }
     }
 
-    /// The blocks that take `rows` rows in turns on so many multiprocessors.
-    pub fn parts(&self, rows: u32, multiprocessors: u32) -> u32 {
-        rows.div_ceil(self.rows).clamp(1, self.blocks * multiprocessors)
+    /// Whether it holds rows of `cols` columns.
+    pub fn holds(&self, cols: usize) -> bool {
+        cols as u64 <= u64::from(self.cols) * u64::from(self.most)
+    }
+
+    /// The blocks of a cluster that share a row of `cols` columns.
+    fn cluster(&self, cols: u32) -> u32 {
+        cols.div_ceil(self.cols).max(1).next_power_of_two()
+    }
+
+    /// The launch for a matrix.
+    pub fn config(&self, [rows, cols]: [u32; 2]) -> LaunchConfig {
+        let cluster = self.cluster(cols);
+        LaunchConfig::new(rows.div_ceil(self.rows) * cluster, self.block).with_cluster(cluster)
+    }
+
+    /// The blocks, or clusters, that take the rows in turns on so many multiprocessors. Not all clusters find room at the same time,
+    /// so there are several for each place.
+    pub fn parts(&self, [rows, cols]: [u32; 2], multiprocessors: u32) -> u32 {
+        let cluster = self.cluster(cols);
+        let at_once = self.blocks * multiprocessors / cluster * if cluster > 2 { 4 } else { 1 };
+        rows.div_ceil(self.rows).clamp(1, at_once.max(1))
+    }
+
+    /// The launch for so many parts of rows of `cols` columns.
+    pub fn config_of_parts(&self, parts: u32, cols: u32) -> LaunchConfig {
+        let cluster = self.cluster(cols);
+        LaunchConfig::new(parts * cluster, self.block).with_cluster(cluster)
     }
 }
 

@@ -1,8 +1,8 @@
 //! A row in the registers of the threads that hold it, and their sums.
 
-use cuda_std::mem::{f32x2, load_global, u32x4};
-use cuda_std::thread;
+use cuda_std::mem::{load_global, u32x4};
 use cuda_std::warp::reduce_sum_width;
+use cuda_std::{cluster, thread};
 
 use crate::element::{Element, Output};
 
@@ -116,30 +116,33 @@ pub(super) fn packed<T: Element<N>, const N: usize>(x: [f32; N]) -> u32x4 {
     unsafe { core::mem::transmute_copy(&x) }
 }
 
-/// The sums over the `THREADS` threads that hold a row, for all of them.
+/// The sums over the `THREADS` threads that hold a row, for all of them. Of rows that a cluster holds, those of its block.
 ///
 /// # Safety
 /// All threads of the block come here. Between two calls with the same `shared`, which has an element of the block's own for
 /// each warp, there is a barrier.
 #[inline(always)]
-pub(super) unsafe fn row_sums<const THREADS: usize>(shared: *mut f32x2, x: f32x2) -> f32x2 {
+pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
+    shared: *mut [f32; SUMS],
+    x: [f32; SUMS],
+) -> [f32; SUMS] {
     let tid = thread::thread_idx_x() as usize;
     // SAFETY: the caller brings all threads; each warp has an element of its own, and reads after the barrier.
     unsafe {
         match THREADS {
             1 => x,
-            32 => sums::<32>(x),
+            16 => lanes_sums::<16, SUMS>(x),
+            32 => lanes_sums::<32, SUMS>(x),
             _ => {
-                let of_warp = sums::<32>(x);
+                let of_warp = lanes_sums::<32, SUMS>(x);
                 if tid.is_multiple_of(32) {
                     *shared.add(tid / 32) = of_warp;
                 }
                 thread::sync_threads_aligned();
                 let warps = THREADS / 32;
                 let first = tid / THREADS * warps;
-                let of_lane =
-                    if tid % 32 < warps { *shared.add(first + tid % 32) } else { f32x2::new(0.0, 0.0) };
-                sums::<32>(of_lane)
+                let of_lane = if tid % 32 < warps { *shared.add(first + tid % 32) } else { [0.0; SUMS] };
+                lanes_sums::<32, SUMS>(of_lane)
             }
         }
     }
@@ -150,9 +153,40 @@ pub(super) unsafe fn row_sums<const THREADS: usize>(shared: *mut f32x2, x: f32x2
 /// # Safety
 /// All lanes of the warp come here.
 #[inline(always)]
-unsafe fn sums<const LANES: u32>(f32x2 { x, y }: f32x2) -> f32x2 {
+unsafe fn lanes_sums<const LANES: u32, const SUMS: usize>(x: [f32; SUMS]) -> [f32; SUMS] {
     // SAFETY: the caller brings all lanes.
+    x.map(|x| unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) })
+}
+
+/// Blocks of a cluster, at most: as many as every GPU with clusters runs.
+pub(super) const MOST_BLOCKS: usize = 8;
+
+/// The sums of the blocks of a cluster, in order, for all threads. Each block writes its own into the shared memory of all.
+///
+/// # Safety
+/// All threads of the cluster come here, and its blocks have started. Between two calls with the same `shared`, which has
+/// [`MOST_BLOCKS`] elements of the block's own, there is one with another.
+#[inline(always)]
+pub(super) unsafe fn cluster_sums<const SUMS: usize>(
+    shared: *mut [f32; SUMS],
+    x: [f32; SUMS],
+) -> [f32; SUMS] {
+    let (rank, blocks) = (cluster::block_rank(), cluster::num_blocks());
+    let tid = thread::thread_idx_x();
+    // SAFETY: the caller's. A block writes an element of its own in each block, and reads its block's after the barrier. Nobody gets to
+    // the next write of an element before all have come to the barrier between.
     unsafe {
-        f32x2::new(reduce_sum_width::<f32, LANES>(u32::MAX, x), reduce_sum_width::<f32, LANES>(u32::MAX, y))
+        if tid < blocks {
+            *cluster::map_shared(shared.add(rank as usize), tid) = x;
+        }
+        cluster::sync();
+        let mut sums = [0.0; SUMS];
+        for block in 0..blocks as usize {
+            let of_block = *shared.add(block);
+            for i in 0..SUMS {
+                sums[i] += of_block[i];
+            }
+        }
+        sums
     }
 }

@@ -2,8 +2,7 @@
 //! these are the kernels of a CPU.
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::f32x2;
-use cuda_std::{GpuFloat, kernel, shared_array, thread};
+use cuda_std::{fastmath, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormArgs, NormBackwardArgs};
 use super::row::{Columns, row_sums};
@@ -31,11 +30,11 @@ pub unsafe fn norm_wide<T, const N: usize, const THREADS: usize>(args: NormArgs<
 where
     T: Element<N>,
 {
-    let (shared_mean, shared_square) = (shared_array![f32x2; 32], shared_array![f32x2; 32]);
+    let (shared_mean, shared_square) = (shared_array![[f32; 1]; 32], shared_array![[f32; 1]; 32]);
     let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
     let columns = Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
     let vectors = cols.div_ceil(N * THREADS);
-    let per_column = 1.0 / args.cols as f32;
+    let per_column = args.per_column;
     // SAFETY: the kernel's contract; all threads come to the sums, of which each has shared memory of its own. A thread reads what
     // it has written.
     unsafe {
@@ -53,15 +52,15 @@ where
         if args.has(CENTRED) {
             // Past the row's end there are zeros.
             let sum = (0..vectors).fold(0.0, |sum, i| x(i).iter().fold(sum, |sum, x| sum + x));
-            mean = row_sums::<THREADS>(shared_mean, f32x2::new(sum, 0.0)).x * per_column;
+            mean = row_sums::<THREADS, 1>(shared_mean, [sum])[0] * per_column;
         }
         let mut sum = 0.0;
         for i in 0..vectors {
             let x = x(i);
             sum += columns.sum::<N>(i, |j| (x[j] - mean) * (x[j] - mean));
         }
-        let variance = row_sums::<THREADS>(shared_square, f32x2::new(sum, 0.0)).x * per_column;
-        let rstd = 1.0 / GpuFloat::sqrt(variance + args.epsilon);
+        let variance = row_sums::<THREADS, 1>(shared_square, [sum])[0] * per_column;
+        let rstd = fastmath::rsqrt_approx(variance + args.epsilon);
         if thread::thread_idx_x() == 0 {
             if !args.mean.is_null() {
                 *args.mean.add(row) = mean;
@@ -111,11 +110,11 @@ pub unsafe fn norm_backward_wide<T, const N: usize, const THREADS: usize>(args: 
 where
     T: Element<N>,
 {
-    let shared = shared_array![f32x2; 32];
+    let shared = shared_array![[f32; 2]; 32];
     let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
     let columns = Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
     let vectors = cols.div_ceil(N * THREADS);
-    let per_column = 1.0 / args.cols as f32;
+    let per_column = args.per_column;
     // SAFETY: the kernel's contract; all threads come to the sums.
     unsafe {
         let inp = args.inp.add(row * args.inp_stride as usize);
@@ -131,20 +130,20 @@ where
             }
             [x.map(|x| (x - mean) * rstd), g]
         };
-        let mut sums = f32x2::new(0.0, 0.0);
+        let mut sums = [0.0; 2];
         for i in 0..vectors {
             let [x, g] = x_and_g(i);
             // Past the row's end the gradients are zeros.
             for j in 0..N {
-                sums = f32x2::new(sums.x + g[j] * x[j], sums.y + g[j]);
+                sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
             }
         }
-        let sums = row_sums::<THREADS>(shared, sums);
-        let of_mean = if args.has(CENTRED) { sums.y * per_column } else { 0.0 };
+        let sums = row_sums::<THREADS, 2>(shared, sums);
+        let of_mean = if args.has(CENTRED) { sums[1] * per_column } else { 0.0 };
         for i in 0..vectors {
             let [x, g] = x_and_g(i);
             let mut d: [f32; N] =
-                core::array::from_fn(|j| rstd * (g[j] - x[j] * (sums.x * per_column) - of_mean));
+                core::array::from_fn(|j| rstd * (g[j] - x[j] * (sums[0] * per_column) - of_mean));
             if !args.d_sum.is_null() {
                 let other: [f32; N] = columns.load(args.d_sum.add(row * args.d_sum_stride as usize), i);
                 d = core::array::from_fn(|j| d[j] + other[j]);

@@ -242,8 +242,9 @@ mod tests {
         assert_eq!(chosen(90, Problem { head_size: 64, ..PROBLEM }).unwrap(), "attention_bf16_64_2w");
         assert_eq!(chosen(80, PROBLEM).unwrap(), "attention_bf16_128_split");
         let of = |problem| chosen(90, problem).unwrap();
-        assert_eq!(of(Problem { head_size: 96, ..PROBLEM }), "attention_bf16_128_split");
-        assert_eq!(of(Problem { head_size: 192, ..PROBLEM }), "attention_bf16_256_split");
+        assert_eq!(of(Problem { head_size: 96, ..PROBLEM }), "attention_bf16_96_split");
+        assert_eq!(of(Problem { head_size: 192, ..PROBLEM }), "attention_bf16_192_split");
+        assert_eq!(of(Problem { head_size: 200, ..PROBLEM }), "attention_bf16_256_split");
         assert_eq!(of(Problem { is_aligned: false, ..PROBLEM }), "attention_bf16_128_split");
         assert_eq!(of(Problem { is_ragged: true, ..PROBLEM }), "attention_bf16_128_split");
     }

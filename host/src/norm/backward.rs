@@ -1,6 +1,6 @@
 //! The backward pass.
 
-use cuda_std::launch::{KernelMeta, LaunchConfig, Limits, RawBuffer};
+use cuda_std::launch::{KernelMeta, Limits, RawBuffer};
 use gpu_kernels::norm::Blocks;
 use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormBackwardLaunch};
 use gpu_kernels::norm::columns::SumPartsLaunch;
@@ -128,7 +128,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
         let wide = wide.filter(|blocks| limits.runs(T::backward_wide(*blocks).meta));
         let wide = wide.map(|blocks| T::backward_wide(blocks).meta);
-        let rows = T::BACKWARD_ROWS.iter().filter(|kernel| kernel.cols as usize >= cols);
+        let rows = T::BACKWARD_ROWS.iter().filter(|kernel| kernel.holds(cols) && limits.runs(kernel.meta));
         let rows = rows.map(|kernel| kernel.meta);
         if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
     }
@@ -155,7 +155,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         );
         let multiprocessors = DeviceProfile::from(device).multiprocessors.max(1);
         let parts = match in_rows {
-            Some(kernel) => kernel.parts(rows, multiprocessors as u32),
+            Some(kernel) => kernel.parts([rows, cols], multiprocessors as u32),
             None => rows.clamp(1, PARTS),
         };
         let pitch = cols.next_multiple_of(8);
@@ -166,7 +166,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         // The launches come one after the other. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match in_rows {
-                Some(kernel) => kernel.launch(device, LaunchConfig::new(parts, kernel.block), args)?,
+                Some(kernel) => kernel.launch(device, kernel.config_of_parts(parts, cols), args)?,
                 None => {
                     if is_wanted != [false; 2] {
                         let columns = T::columns(blocks);
@@ -180,7 +180,9 @@ impl<'a, T: Real> NormBackward<'a, T> {
             for (out, sums) in [&mut self.d_weight, &mut self.d_bias].into_iter().zip(sums) {
                 if out.is_some() {
                     let args = SumPartsLaunch { out: written(out), parts: sums, count: parts, pitch, cols };
-                    T::SUM_PARTS.launch(device, T::SUM_PARTS.config(cols, 1), args)?;
+                    // It begins while the launch before it ends.
+                    let config = T::SUM_PARTS.config(cols, 1).with_programmatic_stream_serialization();
+                    T::SUM_PARTS.launch(device, config, args)?;
                 }
             }
         }
@@ -279,6 +281,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
             pitch,
             rows,
             cols,
+            per_column: 1.0 / cols as f32,
             flags: aligned | if self.mean.is_some() { CENTRED } else { 0 },
         }
     }

@@ -123,7 +123,8 @@ impl<'a, T: Real> Norm<'a, T> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
         let wide = wide.filter(|blocks| limits.runs(T::wide(*blocks).meta));
         let wide = wide.map(|blocks| T::wide(blocks).meta);
-        let rows = T::ROWS.iter().filter(|kernel| kernel.cols as usize >= cols).map(|kernel| kernel.meta);
+        let rows = T::ROWS.iter().filter(|kernel| kernel.holds(cols) && limits.runs(kernel.meta));
+        let rows = rows.map(|kernel| kernel.meta);
         if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
     }
 
@@ -142,7 +143,7 @@ impl<'a, T: Real> Norm<'a, T> {
         // Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match in_rows {
-                Some(kernel) => kernel.launch(device, kernel.config(rows), args)?,
+                Some(kernel) => kernel.launch(device, kernel.config([rows, cols]), args)?,
                 None => T::wide(blocks).launch(device, blocks.config(rows), args)?,
             }
         }
@@ -210,6 +211,7 @@ impl<'a, T: Real> Norm<'a, T> {
             sum_stride: sum_stride as u64,
             rows,
             cols,
+            per_column: 1.0 / cols as f32,
             epsilon: self.epsilon,
             flags: aligned | if self.is_centred { CENTRED } else { 0 },
         }

@@ -3,7 +3,7 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{f32x2, load_global};
-use cuda_std::{kernel, shared_array, thread, warp};
+use cuda_std::{grid, kernel, shared_array, thread, warp};
 
 use super::super::args::{AttentionArgs, Row};
 use super::online::{Total, rescale};
@@ -45,6 +45,7 @@ pub unsafe fn attention_combine<T: Number>(args: AttentionArgs<T>) {
     let index = thread::block_idx_x();
     let size = args.head_size as usize;
     let factor = args.scale * core::f32::consts::LOG2_E;
+    grid::wait_for_dependencies();
     // SAFETY: the sums hold the totals of all splits, and the results of those with keys. All threads come to the barriers, and all
     // lanes of each warp to the reductions. The first warp writes the factors, and each sum is one thread's.
     unsafe {

@@ -18,7 +18,7 @@ use cuda_std::mem::{f32x2, store_shared};
 use cuda_std::mma::{self, FragmentA, FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles};
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::wgmma::Element16;
-use cuda_std::{kernel, pipeline, thread, warp};
+use cuda_std::{grid, kernel, pipeline, thread, warp};
 
 use super::super::args::{AttentionArgs, Row};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -45,8 +45,10 @@ use crate::element::Number;
     instances(
         for T in [bf16, f16] {
             attention_{T}_64_split = <64, 4>, min_blocks = 4;
+            attention_{T}_96_split = <96, 4>, min_blocks = 3;
             attention_{T}_128_split = <128, 4>, min_blocks = 3;
-            attention_{T}_256_split = <256, 2>, min_blocks = 2;
+            attention_{T}_192_split = <192, 2>, min_blocks = 3;
+            attention_{T}_256_split = <256, 2>, min_blocks = 3;
         }
     ),
 )]
@@ -69,7 +71,11 @@ pub unsafe fn attention_splits<
     // SAFETY: the arguments are those of a kernel.
     let part = unsafe { Part::new(&args) };
     let copies = Copies::<T, SIZE>::new(&args, lane);
+    let k = copies.source(&args, args.k, &args.k_strides, &part);
+    let v = copies.source(&args, args.v, &args.v_strides, &part);
     let factor = args.scale * core::f32::consts::LOG2_E;
+    // What adds up the results of the splits may begin, and waits for them.
+    grid::launch_dependents();
     // SAFETY: the rows lie in their tensors, and the buffers in the shared memory. A buffer is read after its copies are complete and
     // the warp has met, and filled again after the warp has met once more. The results of the warps take the place of
     // the buffers. All threads come to the barriers, and all lanes to the collectives.
@@ -78,13 +84,13 @@ pub unsafe fn attention_splits<
         let v_at = |stage: usize| buffers.add((STAGES + stage) * KEYS * pitch);
         let copy_k = |tile: u32, stage: usize| {
             if tile < part.end {
-                copies.copy(&args, k_at(stage), args.k, &args.k_strides, &part, tile * KEYS as u32);
+                copies.copy(&args, k_at(stage), &k, &part, tile * KEYS as u32);
             }
             pipeline::commit();
         };
         let copy_v = |tile: u32, stage: usize| {
             if tile < part.end {
-                copies.copy(&args, v_at(stage), args.v, &args.v_strides, &part, tile * KEYS as u32);
+                copies.copy(&args, v_at(stage), &v, &part, tile * KEYS as u32);
             }
             pipeline::commit();
         };
@@ -134,15 +140,21 @@ pub unsafe fn attention_splits<
             pipeline::wait_prior::<2>();
             warp::sync_warp(u32::MAX);
             copy_k(tile + 2 * WARPS as u32, stage);
+            // Later tiles seldom have a larger maximum.
+            if warp::warp_vote_any(u32::MAX, factors[0] != 1.0 || factors[1] != 1.0) {
+                let mut i = 0;
+                while i < O {
+                    let FragmentC([a, b, c, d]) = out[i];
+                    out[i] = FragmentC([a * factors[0], b * factors[0], c * factors[1], d * factors[1]]);
+                    i += 1;
+                }
+            }
             let mut i = 0;
             while i < STEPS {
                 let row = lane % 16;
                 let [a, b, c, d] = ldmatrix_trans(v_at(stage).add(row * pitch + 16 * i + lane / 16 * 8));
                 let values = [[a, b], [c, d]].map(FragmentB::<T>::from_registers);
-                let scaled = |FragmentC([a, b, c, d]): FragmentC| {
-                    FragmentC([a * factors[0], b * factors[0], c * factors[1], d * factors[1]])
-                };
-                let mut pair = [[scaled(out[2 * i]), scaled(out[2 * i + 1])]];
+                let mut pair = [[out[2 * i], out[2 * i + 1]]];
                 mma_sync_tiles(&weights, &values, &mut pair);
                 [[out[2 * i], out[2 * i + 1]]] = pair;
                 i += 1;

@@ -95,6 +95,14 @@ pub struct Copies<T, const SIZE: usize> {
     is_aligned: bool,
 }
 
+/// Where a lane's part of K or V is.
+#[derive(Clone, Copy)]
+pub struct Source<T> {
+    /// The lane's column of the tensor's first row; without pages, of the part's first key.
+    first: *const T,
+    strides: Strides,
+}
+
 impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
     /// Vectors of a row.
     const ACROSS: usize = SIZE / VECTOR;
@@ -104,8 +112,23 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
     #[inline(always)]
     pub fn new(args: &AttentionArgs<T>, lane: usize) -> Self {
         let col = lane % Self::ACROSS * VECTOR;
-        let count = args.head_size.saturating_sub(col as u32).min(VECTOR as u32);
+        let has_row = lane < Self::ACROSS * Self::DOWN;
+        let count = if has_row { args.head_size.saturating_sub(col as u32).min(VECTOR as u32) } else { 0 };
         Self { zeros: args.k, row: lane / Self::ACROSS, col, count, is_aligned: args.has(ALIGNED) }
+    }
+
+    /// Where the lane finds the part's head of K or V.
+    #[inline(always)]
+    pub fn source(
+        &self,
+        args: &AttentionArgs<T>,
+        tensor: *const T,
+        strides: &Strides,
+        part: &Part,
+    ) -> Source<T> {
+        let Row { batch, key_head, .. } = part.at;
+        let row = if args.page_table.is_null() { strides.row(batch, self.row as u32, key_head) } else { 0 };
+        Source { first: tensor.wrapping_add(row + self.col), strides: *strides }
     }
 
     /// Starts the copy of a tile of the part's head of K or V, with zeros after the keys that the part sees.
@@ -118,8 +141,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
         &self,
         args: &AttentionArgs<T>,
         buffer: *mut T,
-        from: *const T,
-        strides: &Strides,
+        source: &Source<T>,
         part: &Part,
         first: u32,
     ) {
@@ -127,21 +149,39 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
             return;
         }
         let Row { batch, key_head, .. } = part.at;
-        // SAFETY: there is the first key of the tile.
-        let from = from.wrapping_add(unsafe { args.key_row(strides, batch, first, key_head) } + self.col);
-        let mut row = self.row;
+        let across = source.strides.length as usize;
+        let offset = if args.page_table.is_null() {
+            first as usize * across
+        } else {
+            // SAFETY: there is the first key of the tile.
+            unsafe { args.key_row(&source.strides, batch, first, key_head) + self.row * across }
+        };
+        let from = source.first.wrapping_add(offset);
+        // SAFETY: inside the caller's buffer.
+        let to = unsafe { buffer.add(self.row * const { pitch(SIZE) } + self.col) };
         let mut i = 0;
+        if self.is_aligned && first + KEYS as u32 <= part.visible {
+            // Nearly all tiles: no choice inside the loop.
+            while i < KEYS / Self::DOWN {
+                // SAFETY: the caller's buffer and rows.
+                unsafe {
+                    let to = to.add(i * Self::DOWN * const { pitch(SIZE) });
+                    let from = from.wrapping_add(i * Self::DOWN * across);
+                    memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), 2 * self.count);
+                }
+                i += 1;
+            }
+            return;
+        }
         while i < KEYS / Self::DOWN {
-            let (from, count) = if first + (row as u32) < part.visible {
-                (from.wrapping_add(row * strides.length as usize), self.count)
+            let row = i * Self::DOWN;
+            let (from, count) = if first + ((self.row + row) as u32) < part.visible {
+                (from.wrapping_add(row * across), self.count)
             } else {
                 (self.zeros, 0)
             };
             // SAFETY: the caller's buffer and row.
-            unsafe {
-                copy_vector(buffer.add(row * const { pitch(SIZE) } + self.col), from, count, self.is_aligned);
-            }
-            row += Self::DOWN;
+            unsafe { copy_vector(to.add(row * const { pitch(SIZE) }), from, count, self.is_aligned) };
             i += 1;
         }
     }
@@ -152,7 +192,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
     /// The buffers are the warp's.
     #[inline(always)]
     pub unsafe fn clear_rest(&self, buffers: *mut T) {
-        if self.count > 0 {
+        if self.count > 0 || self.row >= Self::DOWN {
             return;
         }
         let mut row = self.row;
