@@ -18,9 +18,8 @@ use crate::{Case, Scope};
 /// Problems of a scope: batch, heads, and the least queries and keys. A rung takes the next multiples of its tiles.
 fn problems(scope: Scope) -> &'static [[usize; 4]] {
     match scope {
-        Scope::Tiny => &[[1, 1, 1, 1]],
         Scope::Small => &[[1, 2, 3, 130]],
-        Scope::OldEmulator => &[],
+        Scope::Tiny | Scope::OldEmulator => &[],
         Scope::NewEmulator => &[[1, 2, 3, 130]],
         Scope::Executor => &[[2, 3, 5, 129], [1, 1, 129, 300]],
         Scope::Device => &[[1, 1, 1, 1], [2, 3, 200, 700], [5, 7, 300, 128]],
