@@ -3,8 +3,9 @@
 //! The first kernel writes the logits, `scale Q K^T`. The second replaces each row by its softmax. The third multiplies V by the
 //! rows. A block computes one query, on CUDA cores.
 //!
-//! For each head, with N queries and N keys of D = 128 elements: the kernels write the matrix twice and read it twice, `16 N^2` bytes.
-//! Each query reads all of K and V, `4 D N^2` bytes, most of them from L2. The two multiplications take `4 D N^2` FLOPs.
+//! For each head, with N queries and N keys of D = 128 elements: the kernels write the matrix twice and read it twice, `16 N^2` bytes. The
+//! softmax reads each row twice more, mostly from L2. Each query reads all of K and V, `4 D N^2` bytes, most of them from L2. Q and the
+//! result are `4 D N` bytes. The two multiplications take `4 D N^2` FLOPs.
 //@ ptx(attention_01_logits, attention_01_softmax, attention_01_values, compute_80+): .local == 0
 
 use cuda_std::half::{bf16, bf16_to_f32, f32_to_bf16};

@@ -1,9 +1,9 @@
 //! Rung 5: one warpgroup copies, and two multiply.
 //!
 //! A block computes 128 queries, 64 in each of two warpgroups, which share every tile of K and V. While one computes its softmax, the
-//! tensor cores can multiply for the other one. A third warpgroup only starts the copies, in one thread, and meets the others in the barriers of a
-//! stage: `full` says that the bytes have arrived, `empty` that both have read them. `setmaxnreg` moves registers from the warpgroup that
-//! copies to those that multiply.
+//! tensor cores can multiply for the other one. A third warpgroup only starts the copies, in one thread, and meets the others in the
+//! barriers of a stage: `full` says that the bytes have arrived, `empty` that both have read them. `setmaxnreg` moves registers from the
+//! warpgroup that copies to those that multiply.
 //!
 //! For each head, with N queries and N keys of D = 128 elements: the N / 128 blocks read `4 D N^2 / 128` bytes of K and V, half of rung 4.
 //! The tensor cores do `4 D N^2` FLOPs.

@@ -2,8 +2,8 @@
 //!
 //! A block stays on its multiprocessor and computes tile after tile, so the queries and keys of the next tile arrive while this one
 //! ends. `stmatrix` writes results into panels, and a tensor copy brings them to global memory under the next tile. The two warpgroups
-//! start their multiplications in turns: each waits until the other one has started its own, so that one computes exponentials while the tensor
-//! cores work for the other.
+//! start their multiplications in turns: each waits until the other one has started its own, so that one computes exponentials while the
+//! tensor cores work for the other.
 //!
 //! Bytes and FLOPs are those of rung 5: for each head `4 D N^2 / 128` bytes of K and V, and `4 D N^2` FLOPs.
 //@ ptx(attention_07_persistent, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n128k16 == 32, .local == 0
