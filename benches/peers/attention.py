@@ -4,7 +4,7 @@ python3 benches/peers/attention.py --out attention.json [--ours PROGRAM] [--type
                          [--peers sdpa,flash,efficient,cudnn,flex,fa3] [--budget SECONDS]
 
 Every contender computes the forward attention of random normal tensors `[batch, length, heads, head size]`. They take turns, as turns.py
-describes. PROGRAM is our bench, which `--serve` makes a server.
+describes. PROGRAM is our bench, which `--serve` makes a server. At one shape the rungs of our ladder take turns, too.
 
 - sdpa: torch.nn.functional.scaled_dot_product_attention as it comes.
 - flash, efficient, cudnn: the same, restricted to FlashAttention 2, to memory-efficient attention, and to cuDNN.
@@ -25,6 +25,9 @@ from turns import Ours, Peer, Server, run
 TYPES = ("bf16", "f16")
 # Queries whose results are checked.
 CHECKED = 16
+
+# The shape at which the rungs of the ladder are timed, too, in bf16.
+RUNGS = (4, 4096, 16, 16, 128, False)
 
 # Of a shape. A shape without the last three has as many queries as keys, no gradients, and normal inputs.
 EXTENTS = ("batch", "length", "heads", "key_heads", "head_size", "causal", "queries", "backward", "inputs")
@@ -298,8 +301,11 @@ def operations(shape):
 
 def makers(timer, options, server, kind, shape):
     """The contenders of one shape, by name."""
-    if server:
-        yield "attention", lambda: Ours(server, "attention", f"{kind} {words(shape)}")
+    names = ["attention"] if server else []
+    if server and kind == "bf16" and shape == RUNGS:
+        names += server.ask("rungs").split()
+    for name in names:
+        yield name, lambda name=name: Ours(server, name, f"{kind} {words(shape)}")
     sets = make_sets(timer, kind, shape)
     peers = GRADIENTS if is_backward(shape) else PEERS
     for name in filter(peers.__contains__, options.peers):

@@ -7,13 +7,16 @@ mod shapes;
 
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
-use ferrowarp::attention::{Attention, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, Workspace};
+use ferrowarp::attention::{
+    Attention, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, Workspace, run_rung,
+};
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
+use gpu_kernels::attention::ladder::Rung;
 use serde::Serialize;
 
-pub use shapes::{CPU_SHAPES, Inputs, SHAPES, Shape};
+pub use shapes::{CPU_SHAPES, Inputs, RUNG_SHAPE, SHAPES, Shape};
 
 use crate::matmul::Type;
 use crate::timed::{Timed, count_of_sets, normal, timed};
@@ -24,7 +27,7 @@ pub const TYPES: [Type; 2] = [Type::Bf16, Type::F16];
 /// One contender at one shape: a time, or why there is none.
 #[derive(Debug, Serialize)]
 pub struct AttentionEntry {
-    /// `attention`, or a peer.
+    /// `attention`, a rung of the ladder, or a peer.
     pub name: String,
     /// Type of the tensors.
     pub dtype: Type,
@@ -85,6 +88,29 @@ fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result
     let on = device.clone();
     let timed = prepare_launch(device, shape, move |set: &mut Set<T>| Ok(run(&on, set, shape)?))?;
     Ok((timed, kernel))
+}
+
+/// A rung of the ladder at a shape, checked, and ready to be timed, and its kernels.
+///
+/// # Errors
+/// As for [`prepare`], and the rung cannot do the shape.
+pub fn prepare_rung(
+    device: &Device,
+    rung: &'static Rung,
+    shape: Shape,
+) -> anyhow::Result<(Box<dyn Timed>, String)> {
+    let Shape { batch, queries, length, heads, key_heads, head_size, causal, backward, .. } = shape;
+    ensure!(!causal && !backward, "{} computes neither a mask nor gradients; pass another shape", rung.name);
+    let (of_queries, of_keys) = ([batch, queries, heads, head_size], [batch, length, key_heads, head_size]);
+    let on = device.clone();
+    let launch = move |set: &mut Set<bf16>| {
+        let tensors =
+            [Tensor::new(&set.q, of_queries)?, Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?];
+        let out = TensorMut::new(&mut set.out, of_queries)?;
+        Ok(run_rung(&on, rung, &mut set.workspace, out, tensors)?)
+    };
+    let kernels: Vec<&str> = rung.kernels.iter().map(|kernel| kernel.meta.name).collect();
+    Ok((prepare_launch(device, shape, launch)?, kernels.join(" + ")))
 }
 
 fn run<T: Real>(

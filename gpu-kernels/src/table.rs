@@ -58,6 +58,11 @@ const ALL: List = {
         i += 1;
     }
     let mut i = 0;
+    while i < attention::ladder::RUNGS.len() {
+        all = all.with_attention_rung(&attention::ladder::RUNGS[i]);
+        i += 1;
+    }
+    let mut i = 0;
     while i < norm::KERNELS.len() {
         all = all.with(norm::KERNELS[i]);
         i += 1;
@@ -115,5 +120,14 @@ impl List {
             Some([first, last]) => self.with(&[first.meta, last.meta]),
             None => self,
         }
+    }
+
+    const fn with_attention_rung(mut self, rung: &attention::ladder::Rung) -> Self {
+        let mut i = 0;
+        while i < rung.kernels.len() {
+            self = self.with(&[rung.kernels[i].meta]);
+            i += 1;
+        }
+        self
     }
 }

@@ -2,11 +2,12 @@
 
 use cuda_std::half::bf16;
 use cuda_std::simt::Executor;
-use ferrowarp::attention::{Attention, Tensor, TensorMut};
+use ferrowarp::attention::{Attention, Tensor, TensorMut, Workspace, run_rung};
 use ferrowarp::device::Device;
 use ferrowarp_cases::attention::cases;
 use ferrowarp_cases::softmax::Setting;
 use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+use gpu_kernels::attention::ladder::RUNGS;
 
 #[test]
 fn on_the_executor() {
@@ -79,6 +80,25 @@ fn errors_of_pages_name_the_value_and_the_fix() {
     assert!(text.contains("pages of 24 positions") && text.contains("multiple of 16"), "{text}");
     let text = error([2, 24, 1, 8], None, Some(5));
     assert!(text.contains("with 5 lengths") && text.contains("pass 2"), "{text}");
+}
+
+#[test]
+fn a_rung_names_what_does_not_fit() {
+    let device = Device::cpu();
+    let zeros = device.alloc_zeroed::<bf16>(1 << 16).unwrap();
+    let error = |q: [usize; 4], k: [usize; 4]| {
+        let mut out = device.alloc_zeroed::<bf16>(1 << 16).unwrap();
+        let (to, q) = (TensorMut::new(&mut out, q).unwrap(), Tensor::new(&zeros, q).unwrap());
+        let k = Tensor::new(&zeros, k).unwrap();
+        let rung = &RUNGS[RUNGS.len() - 1];
+        run_rung(&device, rung, &mut Workspace::default(), to, [q, k, k]).unwrap_err().to_string()
+    };
+    let text = error([1, 100, 2, 128], [1, 128, 2, 128]);
+    assert!(text.contains("100 queries") && text.contains("multiple of 128"), "{text}");
+    let text = error([1, 128, 2, 128], [1, 200, 2, 128]);
+    assert!(text.contains("200 keys") && text.contains("multiple of 128"), "{text}");
+    let text = error([1, 128, 2, 64], [1, 128, 2, 64]);
+    assert!(text.contains("query tensor has the shape [1, 128, 2, 64]"), "{text}");
 }
 
 #[test]

@@ -6,8 +6,8 @@
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), matmul
 # (our matrix multiplication at every shape), matmul-sweep (the kernels that its model ranks first; only if it is named),
 # matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), attention (our attention at every
-# shape), attention-peers (ours in turns with PyTorch, cuDNN and FlexAttention), norm (our norms at every shape), norm-peers (ours in turns
-# with PyTorch, torch.compile and QuACK), axis (our sums, cumulative sums and transposes), axis-peers (ours in turns with PyTorch and
+# shape, and the rungs of its ladder), attention-peers (ours in turns with PyTorch, cuDNN and FlexAttention, and the same rungs),
+# norm (our norms at every shape), norm-peers (ours in turns with PyTorch, torch.compile and QuACK), axis (our sums, cumulative sums and transposes), axis-peers (ours in turns with PyTorch and
 # torch.compile), collective (all-reduce, cross entropy and wide layers on one GPU and on all), collective-peers (PyTorch's all-reduce on all
 # GPUs), ranks (training on two GPUs, by torchrun and by --gpus, whose processes are then killed), mlp (our training, rung by rung),
 # mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels of each rung), gallery (the
@@ -19,7 +19,8 @@
 # FERROWARP_PEERS_BUDGET, FERROWARP_COMPILE_BUDGET, FERROWARP_MLP_PEERS_BUDGET, FERROWARP_MATMUL_BUDGET and
 # FERROWARP_ATTENTION_BUDGET are in seconds; FERROWARP_MATMUL_TYPES and FERROWARP_ATTENTION_TYPES are lists such as bf16,f16,
 # FERROWARP_MATMUL_PEERS one such as cublaslt,compile, and
-# FERROWARP_MATMUL_SHAPES a regular expression such as '^4096x'; FERROWARP_SOFTMAX and
+# FERROWARP_MATMUL_SHAPES and FERROWARP_ATTENTION_SHAPES regular expressions such as '^4096x'; FERROWARP_ATTENTION is a part of the ids of
+# its bench, such as 4x4096x16x16x128; FERROWARP_SOFTMAX and
 # FERROWARP_MLP are regular expressions for the ids of the benches, such as 'softmax/.*/(f32|bf16)/' and mlp/fused;
 # FERROWARP_PROFILE and FERROWARP_MISSED take the bench ids to profile, without `softmax/` before them.
 #
@@ -38,8 +39,12 @@
 # FERROWARP_MATMUL_TYPES=bf16 FERROWARP_MATMUL_PEERS=cublaslt,compile FERROWARP_MATMUL_SHAPES=4096 bash run.sh OUT6 matmul-peers
 # cargo xtask report matmul --runs OUT6/matmul-peers.json --runs OUT4/matmul-peers.json --runs OUT5/matmul-peers.json
 #
+# What the page of attention's ladder needs:
+# FERROWARP_ATTENTION_TYPES=bf16 FERROWARP_ATTENTION_SHAPES='^4x4096x16x16x128$' bash run.sh OUT7 attention-peers
+# cargo xtask report attention --ladder OUT7/attention-peers.json
+#
 # What the page of several GPUs needs, on a machine with two or more; `collective` also works with one:
-# bash run.sh OUT7 ranks collective collective-peers
+# bash run.sh OUT8 ranks collective collective-peers
 # NCCL is that of python3's PyTorch, unless FERROWARP_NCCL names another one. FERROWARP_COLLECTIVE is a part of ids such as
 # all_reduce/f32/1024.
 #
@@ -240,13 +245,14 @@ matmul-peers() {
 }
 
 attention() {
-    CRITERION_HOME=$scratch/criterion part bench-attention ./bench-attention --bench
+    CRITERION_HOME=$scratch/criterion part bench-attention ./bench-attention --bench "${FERROWARP_ATTENTION:-attention}"
     cp "$scratch/criterion/attention.json" "$out/"
 }
 
 attention-peers() {
     part peers-attention python3 peers_attention.py --out "$out/attention-peers.json" --ours ./bench-attention \
-        --types "${FERROWARP_ATTENTION_TYPES:-bf16,f16}" --budget "${FERROWARP_ATTENTION_BUDGET:-540}"
+        --types "${FERROWARP_ATTENTION_TYPES:-bf16,f16}" --shapes "${FERROWARP_ATTENTION_SHAPES:-}" \
+        --budget "${FERROWARP_ATTENTION_BUDGET:-540}"
 }
 
 norm() {

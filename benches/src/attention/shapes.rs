@@ -199,6 +199,9 @@ pub const SHAPES: [Shape; 57] = [
     Shape { inputs: Inputs::Large, ..shape(16, 1024, [32, 32], 64, true) },
 ];
 
+/// The shape at which the rungs of the ladder are timed.
+pub const RUNG_SHAPE: Shape = shape(4, 4096, [16, 16], 128, false);
+
 /// The shapes for the CPU.
 pub const CPU_SHAPES: [Shape; 6] = [
     shape(1, 128, [4, 4], 64, false),

@@ -108,6 +108,16 @@ pub fn fragments<T: Element16, const S: usize, const FRAGMENTS: usize>(
     core::array::from_fn(|i| tile.fragment::<T>(i))
 }
 
+/// Multiplies the two rows of a thread.
+#[inline(always)]
+pub fn scale_rows<const O: usize>(out: &mut Accumulator<O>, factors: [f32; 2]) {
+    let mut i = 0;
+    while i < O {
+        out.0[i] *= factors[i / 2 % 2];
+        i += 1;
+    }
+}
+
 /// Writes the 64 rows of a warpgroup through its panels, `at` being head, first position and batch entry.
 ///
 /// # Safety

@@ -140,6 +140,30 @@ pub enum AttentionError {
         /// Elements from an entry of the batch, a position and a head to the next.
         strides: [usize; 3],
     },
+    /// A rung of the ladder needs tensors without gaps.
+    #[error(
+        "attention by a rung of the ladder failed: the {what} has strides {strides:?}, and must be dense, in the order batch, length, \
+         heads, head size; copy it to a dense tensor"
+    )]
+    NotDense {
+        /// Which tensor.
+        what: &'static str,
+        /// Elements from an entry of the batch, a position and a head to the next.
+        strides: [usize; 3],
+    },
+    /// A rung of the ladder needs whole tiles.
+    #[error(
+        "attention by a rung of the ladder with {value} {what} failed: the {what} must be a multiple of {multiple}, and not 0; \
+         `Attention` takes any number"
+    )]
+    NotMultiple {
+        /// Queries or keys.
+        what: &'static str,
+        /// Their number.
+        value: usize,
+        /// Those of a tile.
+        multiple: u32,
+    },
     /// The device has no kernel for it.
     #[error(
         "attention on a GPU of compute capability {}.{} failed: the kernels need {}.{}; use a GPU that has it, or \

@@ -56,6 +56,7 @@ mod error;
 mod kernel_choice;
 mod maps;
 mod operation;
+mod rung;
 mod tensor;
 mod types;
 
@@ -65,5 +66,7 @@ pub use backward::{Backward, Forward, Gradients};
 pub use error::AttentionError;
 pub use kernel_choice::{KernelChoice, Problem};
 pub use operation::{Attention, Workspace};
+#[doc(hidden)]
+pub use rung::run_rung;
 pub use tensor::{Tensor, TensorMut};
 pub use types::{Causal, Real};

@@ -19,7 +19,7 @@ const MOST_IN_TURNS: u32 = 2048;
 /// What a page size is a multiple of: the keys that a kernel reads together.
 const PAGE_MULTIPLE: usize = SplitShape::KEYS as usize;
 /// The most blocks of a grid.
-const MOST_BLOCKS: usize = i32::MAX as usize;
+pub(super) const MOST_BLOCKS: usize = i32::MAX as usize;
 
 /// `out = softmax(scale Q K^T + mask) V`: what is to be computed, before [`run`](Self::run) computes it.
 ///

@@ -61,6 +61,12 @@ impl Layout {
         self.shape.contains(&0)
     }
 
+    /// Whether there are no elements between the rows, in the order of the dimensions.
+    pub fn is_dense(&self) -> bool {
+        let [_, length, heads, size] = self.shape;
+        self.strides == [length * heads * size, heads * size, size]
+    }
+
     /// The strides as kernels take them.
     pub fn strides(&self) -> Strides {
         let [batch, length, head] = self.strides.map(|stride| stride as u64);

@@ -25,8 +25,8 @@ use crate::workspace;
 /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
 #[derive(clap::Subcommand)]
 pub enum Report {
-    /// Attention and its peers, in turns: benches/peers/attention.py
-    Attention(contests::Merged),
+    /// Attention and its peers, in turns: benches/peers/attention.py; and the rungs of its ladder
+    Attention(contests::ladder::WithLadder),
     /// Sums, cumulative sums and transposes and their peers, in turns: benches/peers/axis.py
     Axis(contests::Merged),
     /// Work on several GPUs: `cargo bench collective` and benches/peers/collective.py
@@ -49,7 +49,7 @@ impl Report {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
-            Report::Attention(merged) => contests::run(&contests::ATTENTION, merged),
+            Report::Attention(files) => files.run(),
             Report::Axis(merged) => contests::run(&contests::AXIS, merged),
             Report::Collective(files) => collective::run(files),
             Report::Figures => figures::update_readme(),

@@ -8,7 +8,7 @@ pub mod serial;
 
 pub mod warpgroups;
 
-mod online;
+pub(super) mod online;
 mod part;
 
 #[cfg(not(target_arch = "nvptx64"))]

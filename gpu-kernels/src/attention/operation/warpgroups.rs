@@ -20,7 +20,7 @@ use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Registers};
 use cuda_std::{bulk, kernel, thread};
 
 use super::super::args::{AttentionArgs, Tile};
-use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, store};
+use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, scale_rows, store};
 use super::super::ring::{Ring, WARPGROUP, init_once};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
@@ -216,7 +216,7 @@ pub unsafe fn attention_warpgroups<
 /// The order in which consumers start their multiplications: each waits until the one before has started its own, so one computes
 /// exponentials while the tensor cores work for another.
 #[derive(Clone, Copy)]
-struct Turns {
+pub struct Turns {
     own: u32,
     next: u32,
 }
@@ -225,8 +225,9 @@ impl Turns {
     /// The first named barrier; those before are of the stores.
     const FIRST: u32 = 8;
 
+    /// Those of a consumer.
     #[inline(always)]
-    fn new(consumer: u32, consumers: u32) -> Self {
+    pub fn new(consumer: u32, consumers: u32) -> Self {
         let next = if consumer + 1 == consumers { 0 } else { consumer + 1 };
         Self { own: Self::FIRST + consumer, next: Self::FIRST + next }
     }
@@ -237,7 +238,7 @@ impl Turns {
     /// All threads of one warpgroup call it, once.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn begin(self) {
+    pub unsafe fn begin(self) {
         // SAFETY: the caller's. The turn is the warpgroup's own, which `wait` takes.
         unsafe { thread::arrive_named_aligned(self.own, 2 * WARPGROUP) };
     }
@@ -248,7 +249,7 @@ impl Turns {
     /// All threads of the warpgroup call it, in turns with [`Self::pass`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn wait(self) {
+    pub unsafe fn wait(self) {
         // SAFETY: the caller's.
         unsafe { thread::sync_named_aligned(self.own, 2 * WARPGROUP) };
     }
@@ -259,19 +260,9 @@ impl Turns {
     /// As for [`Self::wait`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn pass(self) {
+    pub unsafe fn pass(self) {
         // SAFETY: the caller's.
         unsafe { thread::arrive_named_aligned(self.next, 2 * WARPGROUP) };
-    }
-}
-
-/// Multiplies the two rows of a thread.
-#[inline(always)]
-fn scale_rows<const O: usize>(out: &mut Accumulator<O>, factors: [f32; 2]) {
-    let mut i = 0;
-    while i < O {
-        out.0[i] *= factors[i / 2 % 2];
-        i += 1;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Attention: every kernel of the operation in every type and head size.
+//! Attention: every kernel of the operation in every type and head size, and the rungs of the ladder.
 //!
 //! [`problem`] has the table. A row says in which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can do it.
 
@@ -6,6 +6,7 @@ mod gradients;
 mod operands;
 mod oracle;
 pub mod problem;
+mod rungs;
 
 use cuda_std::half::{bf16, f16};
 
@@ -17,11 +18,12 @@ use problem::{BACKWARD, PROBLEMS};
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
     let problems = PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope));
-    let mut cases: Vec<_> = problems
-        .flat_map(|problem| {
-            of_type::<bf16>(problem, setting).into_iter().chain(of_type::<f16>(problem, setting))
-        })
-        .collect();
+    // A rung has no serial kernel.
+    let mut cases = if setting.is_serial() { Vec::new() } else { rungs::cases(setting) };
+    for problem in problems {
+        cases.extend(of_type::<bf16>(problem, setting));
+        cases.extend(of_type::<f16>(problem, setting));
+    }
     for problem in BACKWARD.iter().filter(|problem| problem.scopes.contains(&setting.scope)) {
         cases.extend(gradients::of_type::<bf16>(problem, setting));
         cases.extend(gradients::of_type::<f16>(problem, setting));

@@ -1,6 +1,7 @@
 //! `cargo xtask report norm`, `report axis` and `report attention`: runs of benches/peers/norm.py, axis.py and attention.py, in which
 //! contenders took turns, into `docs/results/`.
 
+pub mod ladder;
 mod subjects;
 
 use std::collections::BTreeMap;

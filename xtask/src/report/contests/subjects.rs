@@ -85,7 +85,7 @@ pub const ATTENTION: Subject = Subject {
         let products = if entry.number("backward") > 0.0 { 5.0 } else { 2.0 };
         2.0 * products * heads * entry.number("queries") * entry.number("length") / causal / 1e3
     },
-    sources: &["gpu-kernels/src/attention", "host/src/attention"],
+    sources: &["gpu-kernels/src/attention", ":!gpu-kernels/src/attention/ladder", "host/src/attention"],
     shown: &[
         Shown {
             name: "attention, causal, 4096 keys, head size 128",
