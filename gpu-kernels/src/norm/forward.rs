@@ -41,9 +41,9 @@ use crate::element::Element;
             norm_f32_128x8 = <128, 8>;
             norm_f32_256x6 = <256, 6>, EARLY = false;
             norm_f32_256x8 = <256, 8>;
-            norm_f32_512x6 = <512, 6>, EARLY = false;
+            norm_f32_512x6 = <512, 6>, EARLY = false, min_blocks = 2;
             norm_f32_512x8 = <512, 8>, EARLY = false;
-            norm_f32_cluster = <512, 8>, CLUSTER = true, EARLY = false, min_arch = 90;
+            norm_f32_cluster = <512, 8>, CLUSTER = true, min_arch = 90;
         }
         for T in [f16, bf16], N = 8, CLUSTER = false, EARLY = true {
             norm_{T}_16x2 = <16, 2>;
@@ -59,6 +59,7 @@ use crate::element::Element;
             norm_{T}_256x4 = <256, 4>;
             norm_{T}_512x3 = <512, 3>;
             norm_{T}_512x4 = <512, 4>, EARLY = false;
+            norm_{T}_1024x4 = <1024, 4>, EARLY = false;
             norm_{T}_cluster = <1024, 4>, CLUSTER = true, EARLY = false, min_arch = 90;
         }
     ),

@@ -18,42 +18,22 @@ impl Online {
     /// That of rows without logits.
     pub const EMPTY: Self = Self { max: [f32::NEG_INFINITY; 2], sum: [0.0; 2] };
 
-    /// Replaces the logits `x` of a tile by `2^(factor (logit - max))`: in turns two of the first row and two of the second. Gives
-    /// what sums and results of earlier tiles must be multiplied by, because the maxima have grown. A logit of -inf counts as none.
+    /// Replaces the logits `x` of a tile by `2^(factor (logit - max))`: in turns two of the first row and two of the second. Gives what sums and results of earlier tiles must be
+    /// multiplied by, because the maxima have grown. A logit of -inf counts as none.
     ///
     /// # Safety
     /// All lanes of the warp call it.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn update<const S: usize>(&mut self, x: &mut [f32; S], factor: f32) -> [f32; 2] {
-        let mut largest = self.largest();
+        // Two chains for each row: a maximum waits for the one before.
+        let mut pairs = [self.max; 2];
         let mut i = 0;
-        while i < S / 8 {
-            largest.add(x, i);
+        while i < S {
+            let largest = &mut pairs[i % 2][i / 2 % 2];
+            *largest = largest.max(x[i]);
             i += 1;
         }
-        // SAFETY: the caller's.
-        unsafe { self.update_to(largest, x, factor) }
-    }
-
-    /// The maxima, which logits are to be added to.
-    #[inline(always)]
-    pub fn largest(&self) -> Largest {
-        Largest { pairs: [self.max; 2] }
-    }
-
-    /// As [`Self::update`], where `largest` has all of `x`.
-    ///
-    /// # Safety
-    /// As for [`Self::update`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn update_to<const S: usize>(
-        &mut self,
-        Largest { pairs }: Largest,
-        x: &mut [f32; S],
-        factor: f32,
-    ) -> [f32; 2] {
         let largest = [pairs[0][0].max(pairs[1][0]), pairs[0][1].max(pairs[1][1])];
         // SAFETY: the caller brings all lanes.
         let largest = largest.map(|max| unsafe { warp::reduce_max_width::<f32, 4>(u32::MAX, max) });
@@ -109,25 +89,6 @@ impl Online {
     pub unsafe fn finish(self, scale: f32) -> [[f32; 2]; 2] {
         // SAFETY: the caller brings all lanes.
         unsafe { self.totals() }.map(|total| total.finish(scale))
-    }
-}
-
-/// The largest logits of a thread's two rows so far, in two chains for each row: a maximum waits for the one before.
-#[derive(Clone, Copy)]
-pub struct Largest {
-    pairs: [[f32; 2]; 2],
-}
-
-impl Largest {
-    /// Adds logits `8 i` to `8 i + 7` of a tile.
-    #[inline(always)]
-    pub fn add<const S: usize>(&mut self, x: &[f32; S], i: usize) {
-        let mut j = 8 * i;
-        while j < 8 * i + 8 {
-            let largest = &mut self.pairs[j % 2][j / 2 % 2];
-            *largest = largest.max(x[j]);
-            j += 1;
-        }
     }
 }
 

@@ -158,26 +158,17 @@ pub unsafe fn attention_warpgroups<
                         wgmma::commit();
                         scale_rows(&mut out, factors);
                         v_ring.wait_full();
-                        logits = pending.finish::<0>();
-                        k_ring.release();
-                        k_ring.advance();
-                        mask.apply(&mut logits, first);
                         let mut sums = out.start();
                         wgmma::fence();
                         let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
-                        let v = Panel::<T, KEYS>::mn_major::<SIZE>(v.cast());
-                        let mut largest = rows.largest();
-                        // A warp waits where the tensor cores have no room for one more multiplication: it finds the
-                        // maxima meanwhile.
-                        let mut i = 0;
-                        while i < FRAGMENTS {
-                            sums.multiply(weights[i], v.step(i as u32));
-                            largest.add(&logits.0, i);
-                            i += 1;
-                        }
+                        multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
                         wgmma::commit();
                         turns.pass();
-                        factors = rows.update_to(largest, &mut logits.0, factor);
+                        logits = pending.finish::<1>();
+                        k_ring.release();
+                        k_ring.advance();
+                        mask.apply(&mut logits, first);
+                        factors = rows.update(&mut logits.0, factor);
                         out = sums.finish::<0>();
                         v_ring.release();
                         v_ring.advance();
