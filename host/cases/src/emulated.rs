@@ -30,7 +30,8 @@ pub fn back_ends() -> impl Iterator<Item = Backend> + Clone {
 /// # Errors
 /// The sources, cargo or a compiler cannot be used.
 pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
-    let workspace = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    // Without `..`: for another path of the same folder cargo would compile everything again.
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
     let built = CudaBuilder::new(workspace.join("gpu-kernels"))
         .tools_dir(CudaBuilder::tools_dir_in(&target))
