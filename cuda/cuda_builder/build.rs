@@ -1,15 +1,22 @@
-//! Compiles the child process that runs libNVVM; `nvvm.rs` holds its bytes and starts it.
+//! Compiles the child process that runs libNVVM; `nvvm.rs` holds its bytes and starts it. Hashes the sources of this crate: what
+//! it makes of a kernel crate is kept until they change.
 //!
 //! A library cannot start itself again in a process of its own: its program is a build script, a test or anything else.
 
-use std::env;
-use std::path::Path;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs, io};
 
 const SOURCE: &str = "child/nvvm.rs";
 
-fn main() {
-    println!("cargo:rerun-if-changed={SOURCE}");
+fn main() -> io::Result<()> {
+    let mut hasher = DefaultHasher::new();
+    for folder in ["src", "child"] {
+        hash(Path::new(folder), &mut hasher)?;
+        println!("cargo:rerun-if-changed={folder}");
+    }
+    println!("cargo:rustc-env=SOURCES={:016x}", hasher.finish());
     println!("cargo:rerun-if-changed=build.rs");
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let out = Path::new(&variable("OUT_DIR")).join("nvvm-child");
@@ -26,8 +33,23 @@ fn main() {
     }
     let status = rustc.arg("-o").arg(&out).arg(SOURCE).status();
     match status {
-        Ok(status) if status.success() => {}
+        Ok(status) if status.success() => Ok(()),
         Ok(status) => panic!("compiling {SOURCE} with {} ended with {status}", variable("RUSTC")),
         Err(error) => panic!("running {} on {SOURCE}: {error}", variable("RUSTC")),
     }
+}
+
+/// Hashes the names and contents of all files in a folder.
+fn hash(folder: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
+    let mut paths: Vec<PathBuf> =
+        folder.read_dir()?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            hash(&path, hasher)?;
+        } else {
+            (&path, fs::read(&path)?).hash(hasher);
+        }
+    }
+    Ok(())
 }

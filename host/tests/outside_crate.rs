@@ -40,7 +40,7 @@ fn cargo(outside: &Path, arguments: &[&str]) -> Command {
         command.envs(std::env::var_os(name).map(|value| (name, value)));
     }
     // Paths of sources are not what the test is about.
-    command.env("CARGO_PROFILE_DEV_STRIP", "true");
+    command.env("CARGO_PROFILE_DEV_STRIP", "true").env("CARGO_PROFILE_DEV_DEBUG", "false");
     command
 }
 
@@ -51,7 +51,7 @@ fn output(mut command: Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the crates outside are compiled into, which is kept for the next run.
+/// What the crates outside are compiled into, which is kept for the next run, and for the test of `cargo xtask new`.
 fn target_dir() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside")
 }

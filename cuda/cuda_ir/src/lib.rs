@@ -43,6 +43,10 @@ use module::Module;
 pub use parts::Cut;
 pub use target::{DATA_LAYOUT, IR_VERSION};
 
+/// A hash of this crate's sources, which tells what another version of them made.
+#[doc(hidden)]
+pub const SOURCES: &str = env!("SOURCES");
+
 /// An edit that could not be made, because the module is not what the edit was written for.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("edit `{edit}` of the LLVM IR failed at `{item}`: {reason}")]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Context;
 use cuda_builder::{Backend, CudaBuilder, NvvmArch};
@@ -11,8 +11,8 @@ use cuda_std::testing::Counter;
 use ferrowarp::device::Device;
 use ptx_emulator::{Emulator, PtxModule, Turns};
 
-/// Whether all kernels are compiled by LLVM too, and for every architecture, which takes minutes. With `FERROWARP_CASES=K/N` in the
-/// environment this is left to part 0.
+/// Whether tests compile all kernels by LLVM too, and for every architecture. This takes minutes: with `FERROWARP_CASES=K/N` in
+/// the environment, only part 0 does.
 ///
 /// # Panics
 /// `FERROWARP_CASES` is something else.
@@ -30,7 +30,8 @@ pub fn back_ends() -> impl Iterator<Item = Backend> + Clone {
 /// # Errors
 /// The sources, cargo or a compiler cannot be used.
 pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
-    let workspace = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    // Without `..`: for another path of the same folder cargo would compile everything again.
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
     let built = CudaBuilder::new(workspace.join("gpu-kernels"))
         .tools_dir(CudaBuilder::tools_dir_in(&target))
@@ -64,20 +65,41 @@ fn module(ptx: &str) -> PtxModule {
     module
 }
 
-/// What a back end made for an architecture, parsed.
-type Parsed = ((Backend, NvvmArch), Vec<Arc<PtxModule>>);
+/// A module's PTX, parsed when the first of its kernels is launched: to parse all takes longer than most tests.
+struct Text {
+    ptx: String,
+    parsed: OnceLock<Arc<PtxModule>>,
+}
+
+impl Text {
+    fn parsed(&self) -> &Arc<PtxModule> {
+        self.parsed.get_or_init(|| Arc::new(module(&self.ptx)))
+    }
+
+    /// The names of its kernels.
+    fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.ptx.split(".entry ").skip(1).filter_map(|rest| Some(rest.split_once('(')?.0))
+    }
+}
+
+/// What a back end made for an architecture.
+type Texts = ((Backend, NvvmArch), Arc<[Text]>);
 
 /// All kernels for an architecture, each on an emulator of its module.
 pub struct Emulators {
-    emulators: Vec<Emulator>,
+    texts: Arc<[Text]>,
+    /// Of each module, once a kernel of it was launched.
+    emulators: Vec<OnceLock<Emulator>>,
     of_kernel: HashMap<String, usize>,
+    limits: Limits,
+    turns: Turns,
+    counter: Option<Counter>,
 }
 
 impl Emulators {
     /// The same, which leave what warps do in their launches with `counter`.
     pub fn with_counter(self, counter: &Counter) -> Emulators {
-        let counting = |emulator: Emulator| emulator.with_counter(counter);
-        Emulators { emulators: self.emulators.into_iter().map(counting).collect(), ..self }
+        Emulators { counter: Some(counter.clone()), ..self }
     }
 
     /// The kernels as `backend` makes them for `arch`, with a block's threads in that order.
@@ -85,36 +107,49 @@ impl Emulators {
     /// # Errors
     /// As [`ptx`].
     pub fn new(backend: Backend, arch: NvvmArch, turns: Turns) -> anyhow::Result<Emulators> {
-        static PARSED: Mutex<Vec<Parsed>> = Mutex::new(Vec::new());
-        let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
-        let known =
-            parsed.iter().find(|(key, _)| *key == (backend, arch)).map(|(_, modules)| modules.clone());
-        let modules = match known {
-            Some(modules) => modules,
+        static BUILT: Mutex<Vec<Texts>> = Mutex::new(Vec::new());
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = built.iter().find(|(key, _)| *key == (backend, arch)).map(|(_, texts)| texts.clone());
+        let texts = match known {
+            Some(texts) => texts,
             None => {
-                let modules: Vec<_> = ptx(backend, arch)?.iter().map(|ptx| Arc::new(module(ptx))).collect();
-                parsed.push(((backend, arch), modules.clone()));
-                modules
+                let text = |ptx| Text { ptx, parsed: OnceLock::new() };
+                let texts: Arc<[Text]> = ptx(backend, arch)?.into_iter().map(text).collect();
+                built.push(((backend, arch), texts.clone()));
+                texts
             }
         };
-        let named = modules.iter().enumerate();
+        let named = texts.iter().enumerate();
         let of_kernel =
-            named.flat_map(|(i, module)| module.kernels().map(move |kernel| (kernel.to_owned(), i)));
-        let of_kernel = of_kernel.collect();
-        let emulators = modules.into_iter().map(|module| Emulator::new(module).with_turns(turns)).collect();
-        Ok(Emulators { emulators, of_kernel })
+            named.flat_map(|(i, text)| text.kernels().map(move |kernel| (kernel.to_owned(), i))).collect();
+        // They are those of the architecture, in each module.
+        let shortest = texts.iter().min_by_key(|text| text.ptx.len()).context("the kernels have no PTX")?;
+        let limits = Emulator::new(Arc::clone(shortest.parsed())).limits().clone();
+        let emulators = texts.iter().map(|_| OnceLock::new()).collect();
+        Ok(Emulators { texts, emulators, of_kernel, limits, turns, counter: None })
     }
 
     /// What they allow in one launch.
     pub fn limits(&self) -> &Limits {
-        self.emulators[0].limits()
+        &self.limits
     }
 
     /// The names of all kernels, sorted.
+    ///
+    /// # Panics
+    /// The emulator does not know an instruction of a kernel.
     pub fn kernels(&self) -> Vec<&str> {
-        let mut kernels: Vec<&str> = self.of_kernel.keys().map(String::as_str).collect();
+        let mut kernels: Vec<&str> = self.texts.iter().flat_map(|text| text.parsed().kernels()).collect();
         kernels.sort_unstable();
         kernels
+    }
+
+    /// The emulator of that module.
+    fn emulator(&self, module: usize) -> &Emulator {
+        self.emulators[module].get_or_init(|| {
+            let emulator = Emulator::new(Arc::clone(self.texts[module].parsed())).with_turns(self.turns);
+            self.counter.iter().fold(emulator, Emulator::with_counter)
+        })
     }
 }
 
@@ -122,7 +157,7 @@ impl Launcher for Emulators {
     unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
         self.limits().check_kernel(call.meta)?;
         let module = self.of_kernel.get(call.meta.name);
-        let emulator = &self.emulators[*module.unwrap_or_else(|| panic!("no PTX has {}", call.meta.name))];
+        let emulator = self.emulator(*module.unwrap_or_else(|| panic!("no PTX has {}", call.meta.name)));
         // SAFETY: the caller's contract is the callee's.
         unsafe { emulator.submit(call) }
     }

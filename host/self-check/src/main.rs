@@ -62,6 +62,9 @@ struct Arguments {
     /// With --threads: run only case K of every N.
     #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, requires = "threads")]
     part: (usize, usize),
+    /// Run the kernels once and judge no result, for a driver that computes none.
+    #[arg(long, hide = true)]
+    launch_only: bool,
     /// Make a kernel panic and print the device's report.
     #[arg(long, hide = true)]
     provoke_fault: bool,
@@ -136,6 +139,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     print_line(line)?;
     let mut cases = cases(arguments, &device);
+    if arguments.launch_only {
+        let launch: Assess = |case, device| case.run(device).map(|_| 0.0);
+        cases.iter_mut().for_each(|(_, assess)| *assess = launch);
+    }
     cases.retain(|(case, _)| chosen(&case.to_string()));
     ensure!(
         !cases.is_empty(),

@@ -53,6 +53,10 @@ pub struct Gallery {
     /// Where kernels run: auto, cpu or cuda
     #[arg(long, default_value = "auto")]
     device: String,
+
+    /// Run this program instead of building the gallery's
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["roofline", "drawings"])]
+    program: Option<PathBuf>,
 }
 
 impl Gallery {
@@ -68,7 +72,7 @@ impl Gallery {
         let stage = stage_in(&folder)?;
         let name = if self.count { "counts.json" } else { "gallery.json" };
         let measured = stage.path().join(name);
-        let mut command = program();
+        let mut command = self.program.as_ref().map_or_else(program, Command::new);
         command.args(&self.lessons).arg("--out").arg(&measured);
         if self.count {
             command.arg("--count");
@@ -76,7 +80,7 @@ impl Gallery {
             command.args(["--device", &self.device]);
         }
         command.args(self.quick.then_some("--quick"));
-        let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
+        let status = command.current_dir(workspace::root()).status().context("starting the gallery")?;
         ensure!(measured.is_file(), "the gallery stopped early; its message is above ({status})");
         let run: Run<Entry> = Run::read(&measured)?;
         publish(&measured, &folder.join(name))?;
