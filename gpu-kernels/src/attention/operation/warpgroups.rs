@@ -148,32 +148,42 @@ pub unsafe fn attention_warpgroups<
                     let mut factors = rows.update(&mut logits.0, factor);
                     let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
                     let mut first = KEYS as u32;
+                    // The steps without a mask have a loop of their own: the code of the mask does not lie in their way.
+                    macro_rules! step {
+                        ($mask:expr) => {{
+                            k_ring.wait_full();
+                            turns.wait();
+                            let mut pending = logits.start();
+                            wgmma::fence();
+                            let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
+                            multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
+                            wgmma::commit();
+                            scale_rows(&mut out, factors);
+                            v_ring.wait_full();
+                            let mut sums = out.start();
+                            wgmma::fence();
+                            let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
+                            multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
+                            wgmma::commit();
+                            turns.pass();
+                            logits = pending.finish::<1>();
+                            k_ring.release();
+                            k_ring.advance();
+                            $mask(&mut logits, first);
+                            factors = rows.update(&mut logits.0, factor);
+                            out = sums.finish::<0>();
+                            v_ring.release();
+                            v_ring.advance();
+                            weights = fragments::<T, S, FRAGMENTS>(&logits);
+                            first += KEYS as u32;
+                        }};
+                    }
+                    let unmasked = mask.common.min(tile.visible);
+                    while first + KEYS as u32 <= unmasked {
+                        step!(|_: &mut Accumulator<S>, _: u32| ());
+                    }
                     while first < tile.visible {
-                        k_ring.wait_full();
-                        turns.wait();
-                        let mut pending = logits.start();
-                        wgmma::fence();
-                        let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
-                        multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
-                        wgmma::commit();
-                        scale_rows(&mut out, factors);
-                        v_ring.wait_full();
-                        let mut sums = out.start();
-                        wgmma::fence();
-                        let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
-                        multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
-                        wgmma::commit();
-                        turns.pass();
-                        logits = pending.finish::<1>();
-                        k_ring.release();
-                        k_ring.advance();
-                        mask.apply(&mut logits, first);
-                        factors = rows.update(&mut logits.0, factor);
-                        out = sums.finish::<0>();
-                        v_ring.release();
-                        v_ring.advance();
-                        weights = fragments::<T, S, FRAGMENTS>(&logits);
-                        first += KEYS as u32;
+                        step!(|logits: &mut Accumulator<S>, first| mask.apply(logits, first));
                     }
                     // The next tile's queries may come.
                     q_ring.release();
