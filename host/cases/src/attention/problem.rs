@@ -139,7 +139,14 @@ pub const PROBLEMS: &[Problem] = &[
         values: Values::Dominant,
         ..PLAIN
     },
-    Problem { scopes: &[Scope::NewEmulator], lengths: [3, 40], head_size: 67, ..PLAIN },
+    Problem { scopes: &[Scope::Small, Scope::NewEmulator], lengths: [3, 40], head_size: 67, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Small, Scope::NewEmulator],
+        lengths: [2, 35],
+        heads: [1, 2],
+        head_size: 200,
+        ..PLAIN
+    },
     // Few queries.
     Problem { scopes: LARGER, lengths: [1, 1030], heads: [2, 8], head_size: 128, ..PLAIN },
     Problem {

@@ -57,30 +57,29 @@ pub fn run(merged: &Merged) -> anyhow::Result<()> {
     }
     let merged = report::merged(&folder, "matmul")?;
     ensure!(!merged.is_empty(), "docs/results has no figures of matmul; give --runs");
-    for (i, path) in merged.iter().enumerate() {
-        let results = Results::read_and_date(path, &SOURCES)?;
-        check(&results)?;
+    let all = merged.iter().map(|path| Results::read_and_date(path, &SOURCES));
+    let all: Vec<Results> = all.collect::<anyhow::Result<_>>()?;
+    for results in &all {
+        check(results)?;
         let stem = stem("matmul", &results.machine);
         let write = |name: &str, text: String| {
             let path = docs.join(name);
             workspace::write(&path, &text)
         };
-        write(&format!("results/{stem}.md"), tables::full(&results))?;
-        write(&format!("{stem}.svg"), chart::squares(&results)?)?;
+        write(&format!("results/{stem}.md"), tables::full(results))?;
+        write(&format!("{stem}.svg"), chart::squares(results)?)?;
         render_png(&docs.join(format!("{stem}.svg")), &docs.join(format!("{stem}.png")))?;
-        if i == 0 {
-            fill_ladder(&docs, &results)?;
-        }
         println!("written to docs/{stem}.svg and docs/results/{stem}.md");
     }
+    fill_ladder(&docs, &all)?;
     figures::update_readme()
 }
 
 /// The measured steps on the page of the ladder.
-fn fill_ladder(docs: &Path, results: &Results) -> anyhow::Result<()> {
+fn fill_ladder(docs: &Path, all: &[Results]) -> anyhow::Result<()> {
     let path = docs.join(LADDER);
     let mut page = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    for (name, section) in tables::ladder(results) {
+    for (name, section) in tables::ladder(all) {
         page = measure::with_section(LADDER, &page, &name, &section)?;
     }
     workspace::write(&path, &page)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::matmul::{Contest, DTYPES, Entry, PEERS, Results};
+use crate::report::matmul::{COPY, Contest, DTYPES, Entry, PEERS, Results};
 use crate::report::softmax::tables::{percent, time};
 use crate::report::softmax::targets::geometric_mean;
 use crate::report::stale;
@@ -12,17 +12,32 @@ use crate::report::{row, times};
 const FEW: usize = 64;
 
 /// The sections of the ladder's page, by name.
-pub fn ladder(results: &Results) -> Vec<(String, String)> {
+pub fn ladder(all: &[Results]) -> Vec<(String, String)> {
+    let Some(results) = all.first() else { return Vec::new() };
     let rungs = rungs(results);
     let mut sections: Vec<(String, String)> = Vec::new();
     for (i, name) in rungs.iter().enumerate() {
         let below = i.checked_sub(1).map(|i| rungs[i]);
         sections.push(((*name).to_owned(), rung(results, name, below)));
     }
-    sections.push(("three_products".to_owned(), three_products(results)));
-    sections.push(("few_rows".to_owned(), few_rows(results)));
+    let has_f32 = |results: &Results| !results.contests("f32").is_empty();
+    let has_copy = |results: &Results| results.peers.iter().any(|entry| entry.name == COPY);
+    sections.push(("three_products".to_owned(), of_first(all, has_f32, three_products)));
+    sections.push(("few_rows".to_owned(), of_first(all, has_copy, few_rows)));
     sections.push(("measured".to_owned(), format!("Measured on: {}.\n", results.provenance())));
     sections
+}
+
+/// A section of the first GPU that has figures for it. The page names it if it is not that of the other sections.
+fn of_first(
+    all: &[Results],
+    has_it: impl Fn(&Results) -> bool,
+    section: impl Fn(&Results) -> String,
+) -> String {
+    match all.iter().position(has_it) {
+        Some(i) if i > 0 => format!("Measured on: {}.\n\n", all[i].provenance()) + &section(&all[i]),
+        _ => section(&all[0]),
+    }
 }
 
 /// The names of the rungs, the lowest first.

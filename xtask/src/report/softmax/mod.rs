@@ -10,7 +10,7 @@ pub mod targets;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::measure;
@@ -51,8 +51,8 @@ const SOURCES: [&str; 5] = [
 pub struct Merged {
     #[command(flatten)]
     files: Files,
-    /// What the step `missed` of the bundle's run.sh wrote in that run
-    #[arg(long, value_name = "FILE", requires = "ours")]
+    /// What the step `missed` of the bundle's run.sh wrote in that run, or later of the same commit on the same machine
+    #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
 
@@ -69,6 +69,8 @@ pub fn run(merged: &Merged) -> anyhow::Result<()> {
         operations::check_run(&results)?;
         check::check(&results)?;
         results.write(&folder.join(format!("{}.json", stem("softmax", &results.machine))))?;
+    } else if let Some(path) = &merged.profile {
+        add_profile(&folder, path)?;
     }
     let merged = report::merged(&folder, "softmax")?;
     ensure!(!merged.is_empty(), "docs/results has no softmax.json; give --ours and --peers of a run");
@@ -91,6 +93,24 @@ pub fn run(merged: &Merged) -> anyhow::Result<()> {
     figures::update_readme()?;
     println!("written to docs/{PAGE}, docs/{} and the README", ladder::PAGE);
     Ok(())
+}
+
+/// Adds a profile to the figures of its machine and commit.
+fn add_profile(folder: &Path, profile: &Path) -> anyhow::Result<()> {
+    let profiles = missed::read(profile)?;
+    let text = std::fs::read_to_string(profile).with_context(|| format!("reading {}", profile.display()))?;
+    let head = text.split("====").next().unwrap_or_default();
+    for path in report::merged(folder, "softmax")? {
+        let mut results = Results::read(&path)?;
+        if head.contains(&results.machine) && head.contains(&format!("commit {}", results.commit)) {
+            results.profiles = profiles;
+            return results.write(&path);
+        }
+    }
+    bail!(
+        "{} is of a machine and commit without figures in docs/results:\n{head}\nGive --ours and --peers of that run",
+        profile.display()
+    )
 }
 
 /// Several files of a run may have a peer: what one had no time for, or did not find installed, another may have measured.
