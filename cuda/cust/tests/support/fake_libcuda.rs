@@ -276,12 +276,13 @@ unsafe extern "C" fn cuFuncGetAttribute(
     attribute: c_int,
     _function: *mut Function,
 ) -> c_int {
-    // Threads per block, static shared memory, local memory, registers.
+    // Threads per block, static shared memory, local memory, registers, compute capability of the PTX.
     let answer = match attribute {
         0 => 512,
         1 => 1024,
         3 => 16,
         4 => 72,
+        5 => 90,
         _ => return INVALID_VALUE,
     };
     unsafe { *value = answer };

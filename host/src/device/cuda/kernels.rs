@@ -167,6 +167,11 @@ fn attribute(raw: CUfunction, attribute: Attribute) -> CudaResult<u32> {
     Ok(u32::try_from(value).unwrap_or(0))
 }
 
+/// The compute capability that the kernel's PTX was compiled for, as 10 * major + minor; 0 if the driver does not say.
+pub(super) fn ptx_version(function: CUfunction) -> u32 {
+    attribute(function, Attribute::PtxVersion).unwrap_or(0)
+}
+
 /// What the kernel asks of a multiprocessor, if the driver says.
 pub(super) fn needs(function: CUfunction) -> Option<KernelNeeds> {
     let get = |which| attribute(function, which).ok();

@@ -66,7 +66,9 @@ impl CudaDevice {
         };
         let function = self.recheck(prepared)?;
         let mut config = call.config;
-        config.programmatic_stream_serialization &= self.limits.capability >= PROGRAMMATIC_LAUNCH;
+        // A kernel that was compiled for an earlier capability does not wait, whatever the device can do.
+        config.programmatic_stream_serialization &= self.limits.capability >= PROGRAMMATIC_LAUNCH
+            && kernels::ptx_version(function) >= PROGRAMMATIC_LAUNCH;
         if let Some(soil) = self.handles.soil.get() {
             self.recheck(soil.spread(function, stream))?;
             // The kernel must find the soil.
