@@ -276,13 +276,12 @@ unsafe extern "C" fn cuFuncGetAttribute(
     attribute: c_int,
     _function: *mut Function,
 ) -> c_int {
-    // Threads per block, static shared memory, local memory, registers, compute capability of the PTX.
     let answer = match attribute {
-        0 => 512,
-        1 => 1024,
-        3 => 16,
-        4 => 72,
-        5 => 90,
+        0 => 512,  // Threads per block.
+        1 => 1024, // Bytes of static shared memory.
+        3 => 16,   // Bytes of local memory.
+        4 => 72,   // Registers.
+        5 => 90,   // The compute capability of the PTX.
         _ => return INVALID_VALUE,
     };
     unsafe { *value = answer };
