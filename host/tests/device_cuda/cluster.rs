@@ -73,6 +73,24 @@ fn the_driver_is_told_what_may_begin_early() {
     });
 }
 
+/// A kernel compiled for 8.0 has no instruction with which it could wait for the one before it.
+#[test]
+fn a_kernel_compiled_for_an_older_device_does_not_begin_early() {
+    let older_ptx = |folder: &Path| {
+        std::fs::write(folder.join("kernels.compute_80.ptx"), PTX.replace(".target sm_90", ".target sm_80"))
+            .unwrap();
+    };
+    let name = "cluster::a_kernel_compiled_for_an_older_device_does_not_begin_early";
+    isolated(name, None, "1", older_ptx, || {
+        let (device, _) = open(DeviceChoice::Cuda).unwrap();
+        let mut out = device.alloc_zeroed::<f32>(10).unwrap();
+        let launch = config((8, 1, 1), 4).with_programmatic_stream_serialization();
+        // SAFETY: ten elements.
+        unsafe { in_clusters::launch(&device, launch, &mut out) }.unwrap();
+        assert_eq!(out.to_vec().unwrap()[9], 0.0);
+    });
+}
+
 #[test]
 fn clusters_that_do_not_fit_are_refused() {
     isolated("cluster::clusters_that_do_not_fit_are_refused", None, "1", good_ptx, || {

@@ -151,3 +151,24 @@ static FAREWELL: extern "C" fn() = {
     }
     farewell
 };
+
+/// A kernel panics at these coordinates of block and thread.
+pub fn panic(message: &str, file: &str, [block, thread]: [[u32; 3]; 2]) {
+    break_down(super::LAUNCH_FAILED);
+    let mut words = [2, 17, 5, message.len() as u32, file.len() as u32, 0, 0, 0, 0, 0, 0, 0];
+    words[5..8].copy_from_slice(&block);
+    words[8..11].copy_from_slice(&thread);
+    unsafe { write_panic(super::PANIC_SLOT.load(Ordering::Relaxed) as *mut u8, message, file, words) };
+}
+
+/// Fills a panic record as the device library lays it out: twelve u32, two u64, 256 and 128 bytes of text.
+unsafe fn write_panic(record: *mut u8, message: &str, file: &str, words: [u32; 12]) {
+    if record.is_null() {
+        return;
+    }
+    unsafe {
+        record.cast::<[u32; 12]>().write(words);
+        std::ptr::copy_nonoverlapping(message.as_ptr(), record.add(64), message.len());
+        std::ptr::copy_nonoverlapping(file.as_ptr(), record.add(64 + 256), file.len());
+    }
+}

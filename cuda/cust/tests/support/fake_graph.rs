@@ -94,7 +94,7 @@ fn run(node: Node) {
         }
         Node::Nothing => {}
         Node::Fault(code) => fake_faults::break_down(code),
-        Node::Panic(message, file, at) => super::panic(message, file, at),
+        Node::Panic(message, file, at) => super::fake_faults::panic(message, file, at),
         Node::Hang => fake_faults::hang(),
     }
 }

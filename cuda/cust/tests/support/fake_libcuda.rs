@@ -36,6 +36,8 @@ struct Module {
 
 struct Function {
     name: String,
+    /// The compute capability that its PTX was compiled for, times ten.
+    capability: c_int,
 }
 
 #[unsafe(no_mangle)]
@@ -244,10 +246,13 @@ unsafe extern "C" fn cuModuleGetFunction(
     name: *const c_char,
 ) -> c_int {
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
-    if !unsafe { &*module }.ptx.contains(&format!(".entry {name}(")) {
+    let ptx = &unsafe { &*module }.ptx;
+    if !ptx.contains(&format!(".entry {name}(")) {
         return NOT_FOUND;
     }
-    unsafe { *function = Box::into_raw(Box::new(Function { name: name.to_owned() })) };
+    let target = ptx.lines().find_map(|line| line.strip_prefix(".target sm_"));
+    let capability = target.and_then(|target| target.trim_end_matches('a').parse().ok()).unwrap_or(90);
+    unsafe { *function = Box::into_raw(Box::new(Function { name: name.to_owned(), capability })) };
     0
 }
 
@@ -274,14 +279,14 @@ unsafe extern "C" fn cuModuleGetGlobal_v2(
 unsafe extern "C" fn cuFuncGetAttribute(
     value: *mut c_int,
     attribute: c_int,
-    _function: *mut Function,
+    function: *mut Function,
 ) -> c_int {
     let answer = match attribute {
         0 => 512,  // Threads per block.
         1 => 1024, // Bytes of static shared memory.
         3 => 16,   // Bytes of local memory.
         4 => 72,   // Registers.
-        5 => 90,   // The compute capability of the PTX.
+        5 => unsafe { &*function }.capability,
         _ => return INVALID_VALUE,
     };
     unsafe { *value = answer };
@@ -376,25 +381,4 @@ unsafe extern "C" fn cuLaunchKernel(
     };
     fake_graph::submit(node, stream);
     0
-}
-
-/// A kernel panics at these coordinates of block and thread.
-pub fn panic(message: &str, file: &str, [block, thread]: [[u32; 3]; 2]) {
-    fake_faults::break_down(LAUNCH_FAILED);
-    let mut words = [2, 17, 5, message.len() as u32, file.len() as u32, 0, 0, 0, 0, 0, 0, 0];
-    words[5..8].copy_from_slice(&block);
-    words[8..11].copy_from_slice(&thread);
-    unsafe { write_panic(PANIC_SLOT.load(Ordering::Relaxed) as *mut u8, message, file, words) };
-}
-
-/// Fills a panic record as the device library lays it out: twelve u32, two u64, 256 and 128 bytes of text.
-unsafe fn write_panic(record: *mut u8, message: &str, file: &str, words: [u32; 12]) {
-    if record.is_null() {
-        return;
-    }
-    unsafe {
-        record.cast::<[u32; 12]>().write(words);
-        std::ptr::copy_nonoverlapping(message.as_ptr(), record.add(64), message.len());
-        std::ptr::copy_nonoverlapping(file.as_ptr(), record.add(64 + 256), file.len());
-    }
 }
