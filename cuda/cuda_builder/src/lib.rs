@@ -8,9 +8,10 @@
 //! # Ok::<(), cuda_builder::CudaBuilderError>(())
 //! ```
 //!
-//! The way of a crate, one module each: `toolchain` finds a rustc whose LLVM libNVVM understands, `cargo` has it write
-//! one module of unoptimised LLVM IR, [`cuda_ir`] edits that text, `nvvm` has libNVVM compile it in a child process, `proof`
-//! checks the PTX against what the source asked for. [`ptxas`] reports what a GPU would spend on each kernel.
+//! One module per stage: `toolchain` finds a rustc whose LLVM libNVVM understands. `cargo` runs it, which writes one module of
+//! unoptimised LLVM IR. [`cuda_ir`] edits that text, `llvm` runs `opt`, and `nvvm` runs libNVVM in a child process. `backend`
+//! edits the PTX, and `proof` checks it against what the source asked for. [`ptxas`] makes machine code of it, and reports
+//! what each kernel needs.
 //!
 //! From a `build.rs` the builder tells cargo which files and folders to watch.
 

@@ -1,4 +1,4 @@
-//! What a GPU spends on each kernel, as ptxas reports it.
+//! Machine code from PTX, and what each kernel needs on a GPU, as ptxas reports it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -51,7 +51,7 @@ pub unsafe fn matmul_05_two_consumers(args: LadderArgs) {
     let [row, col] = [thread::block_idx_y() * ROWS as u32, thread::block_idx_x() * COLS as u32];
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
-    // SAFETY: as in the rung before. Both consumers arrive at `empty`.
+    // SAFETY: as in rung 4. Both consumers arrive at `empty`.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         let empty = (&raw mut (*shared).empty).cast::<Barrier>();

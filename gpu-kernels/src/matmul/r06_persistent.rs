@@ -52,7 +52,7 @@ pub unsafe fn matmul_06_persistent(args: LadderArgs) {
     let tid = thread::thread_idx_x();
     let tiles = args.tiles(ROWS as u32, COLS as u32);
     let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
-    // SAFETY: as in the rung before. The ring goes on from tile to tile, in both roles alike.
+    // SAFETY: as in rung 4. The ring goes on from tile to tile, in both roles alike.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         let empty = (&raw mut (*shared).empty).cast::<Barrier>();

@@ -1,8 +1,8 @@
 //! Rung 7: `stmatrix` and tensor copies store a tile under the next one.
 //!
-//! From registers, a warp stores 4 neighbours of 8 rows at a time, 16 bytes of each. Instead `stmatrix` writes 8 x 8 results at
-//! once into panels, and one thread starts their copies to global memory. It waits for them only before the next tile writes
-//! the panels, so they run under that tile's multiplications. The panels cost 64 KiB: three stages are left.
+//! From registers, one store of a warp writes 16 bytes of each of 8 rows. Instead `stmatrix` writes 8 x 8 results at once into
+//! panels, and one thread starts their copies to global memory. It waits for them only before the next tile writes the panels,
+//! so they run under that tile's multiplications. The panels cost 64 KiB: three stages are left.
 //@ ptx(matmul_07_tma_store, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 16, cp.async.bulk.wait_group.read >= 1, .local == 0
 //@ ptx(matmul_07_tma_store, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4
 
@@ -55,7 +55,7 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
     let tid = thread::thread_idx_x();
     let tiles = args.tiles(ROWS as u32, COLS as u32);
     let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
-    // SAFETY: as in the rung before. A consumer has panels and a named barrier of its own.
+    // SAFETY: as in rung 4. A consumer has panels and a named barrier of its own.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         let empty = (&raw mut (*shared).empty).cast::<Barrier>();

@@ -60,7 +60,7 @@ pub unsafe fn matmul_08_cluster(args: LadderArgs) {
     let tiles = args.tiles((BLOCKS * ROWS) as u32, COLS as u32);
     let (first, clusters) = (thread::block_idx_x() / BLOCKS as u32, thread::grid_dim_x() / BLOCKS as u32);
     let row_of = |row: u32| (row * BLOCKS as u32 + rank) * ROWS as u32;
-    // SAFETY: as in the rung before, for the stages of both blocks: each has its own barriers, and the consumers of both arrive
+    // SAFETY: as in rung 4, for the stages of both blocks: each has its own barriers, and the consumers of both arrive
     // at `empty` of both. The blocks meet before the first copy and after the last arrival.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();

@@ -1,4 +1,5 @@
-//! Grid and block of the network's kernels, for whoever launches them.
+//! Grid and block of the naive kernels, and the tiles of fused products. `head/host.rs`, `short` and `resident/host.rs` have
+//! those of their own kernels.
 
 use cuda_std::launch::LaunchConfig;
 

@@ -3,12 +3,15 @@
 //! All arrays are f32 and row-major. A layer with `inputs` features in and `outputs` out has weights
 //! `[inputs, outputs]` and biases `[outputs]`; a batch of activations is `[batch, features]`.
 //!
-//! The naive set, one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`], with the batches of [`batch`]. The
-//! fused set computes the same in fewer launches: [`fused_forward`], [`head`], [`fused_backward`], whose products, of
-//! operands in [`matrix`], are computed by a block ([`tile`], of slabs of shared memory in [`slab`]), by tensor cores
-//! ([`tensor_tile`]) or by a thread ([`serial`]); [`operand`] is what operands are rounded to before, [`product`] what the
-//! ways have in common, and [`state`] what its launches find in device memory. [`short`] does a
-//! step of a small batch in three launches, and [`resident`] trains many steps in one launch.
+//! The naive set has one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`]. [`batch`] gathers its samples.
+//!
+//! The fused set computes the same in fewer launches: [`fused_forward`], [`head`], [`fused_backward`]. A block computes their
+//! products ([`tile`], from shared memory in [`slab`]), or tensor cores ([`tensor_tile`]), or one thread ([`serial`]).
+//! [`product`] is what these three share. [`matrix`] describes the operands, [`operand`] how they are rounded first, and
+//! [`state`] what the launches find in device memory.
+//!
+//! [`short`] does a step of a small batch in three launches. [`resident`] trains many steps in one launch. [`grid`] has the
+//! grids of the first two sets.
 
 /// Lists the kernels of a module as its `KERNELS`.
 macro_rules! kernels {

@@ -47,7 +47,7 @@ pub struct ForwardArgs<I, O> {
     pub pairs: *mut f32x2,
     /// Parts that the pair of kernels cuts a row in.
     pub parts: u32,
-    /// Blocks, or clusters, from one to that whose rows it prefetches into L2; 0 for no prefetch.
+    /// Prefetch distance: block (or cluster) `b` brings the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
     pub prefetch_blocks: u32,
     /// Factor of the elements of `inp`: positive and finite.
     pub scale: f32,

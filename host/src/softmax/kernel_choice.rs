@@ -18,7 +18,8 @@ const LEAST_PART: usize = 4096;
 /// Blocks for each multiprocessor that a row is cut for, if the parts stay large enough.
 const SPLIT_BLOCKS: usize = 2;
 
-/// The fewest columns of many rows that are better held in shared memory than in registers, for each byte of an element.
+/// Many rows of at least this many columns times the bytes of an element are held in shared memory rather than in registers:
+/// from 32,768 columns of `bf16`, 65,536 of `f32`.
 const STAGED_COLUMNS_A_BYTE: usize = 16_384;
 
 /// The compute capability from which a block prefetches the rows of a later one into L2.
@@ -169,14 +170,16 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
             let blocks = kernels.blocks(rows);
             cols >= LEAST_SPLIT && blocks < profile.multiprocessors / 2 && split.blocks(rows) > blocks
         };
-        let staged = || {
-            let mut staged = Spread::staged(I::FORWARD.staged, &profile.limits, cols);
+        let in_shared = || {
+            let mut spreads = Spread::staged(I::FORWARD.staged, &profile.limits, cols);
             let is_wide = !profile.is_cpu && cols >= STAGED_COLUMNS_A_BYTE * size_of::<I>();
-            let small = staged.find(|it| is_wide && staged::is_small(it, cols))?;
+            let small = spreads.find(|it| is_wide && staged::is_small(it, cols))?;
             staged::is_busy(&small, profile, [rows, cols]).then_some(Kernels::Staged(small))
         };
+        // In this order: a few lanes for a narrow row, a cluster for one of few rows, shared memory for a wide row, registers
+        // of a block or cluster, and the pair of kernels.
         let special =
-            narrow(profile, rows, cols).or_else(|| of_few_rows(profile, rows, cols)).or_else(staged);
+            narrow(profile, rows, cols).or_else(|| of_few_rows(profile, rows, cols)).or_else(in_shared);
         let others = || fitting.next().filter(|&kernels| !is_idle(kernels)).unwrap_or(split);
         Self::of(special.unwrap_or_else(others), profile, rows, cols)
     }
@@ -251,7 +254,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         }
     }
 
-    /// The blocks, or clusters, from one to that whose rows it prefetches into L2; 0: there is no prefetch.
+    /// The prefetch distance: how many blocks (or clusters) later the rows are needed that a block brings into L2. 0: none.
     pub fn prefetch_blocks(&self) -> usize {
         self.prefetch_blocks as usize
     }
@@ -313,8 +316,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
     }
 }
 
-/// The blocks from one to that whose rows it prefetches, if there are `blocks` blocks of `bytes` bytes each, which
-/// prefetch before they load or afterwards; 0 for no prefetch.
+/// The prefetch distance of `blocks` blocks of `bytes` bytes each, which prefetch before they load or afterwards. 0 for none.
 pub(super) fn prefetch_blocks<A>(
     variant: &Variant<A>,
     profile: &DeviceProfile,

@@ -42,8 +42,7 @@ impl<A> RowKernel<A> {
         Ok(Some(Self { spread, cols: width, rows, rows_per_launch, prefetch_blocks }))
     }
 
-    /// The blocks, or clusters, from one to that whose rows it prefetches, of matrices with these strides: those of a block must
-    /// be one piece.
+    /// The prefetch distance for matrices with these strides: 0 if the rows of a block are not one piece.
     pub fn prefetch_blocks(&self, strides: &[u64]) -> u32 {
         let is_whole =
             self.spread.rows_at_once() == 1 || strides.iter().all(|&stride| stride == u64::from(self.cols));

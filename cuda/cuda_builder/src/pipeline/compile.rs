@@ -19,10 +19,11 @@ use cuda_ir::Lowered;
 const FOR_ONE_KERNEL: Duration = Duration::from_secs(30);
 
 impl Session<'_> {
-    /// A part's PTX and machine code into the cache, if they are not there. The PTX has an entry of its own, which a build
-    /// without machine code shares.
+    /// Puts a part's PTX and machine code into the cache, if they are not there. The PTX has an entry of its own, which a
+    /// build without machine code shares.
     ///
-    /// The compiler is told of `alike`, an architecture that is to the sources as `arch` is, if these share their PTX.
+    /// Sources have the same `cfg`s for `alike` as for `arch`, so both have the same IR. If they may share PTX too, the
+    /// compiler is told `alike`.
     pub(super) fn compile(
         &self,
         arch: NvvmArch,

@@ -38,7 +38,7 @@ pub struct BackwardArgs<T> {
     pub scale: f32,
     /// [`LOG`] or 0.
     pub flags: u32,
-    /// Blocks, or clusters, from one to that whose rows it prefetches into L2; 0 for no prefetch.
+    /// Prefetch distance: block (or cluster) `b` brings the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
     pub prefetch_blocks: u32,
 }
 

@@ -50,7 +50,7 @@ pub struct CrossEntropyArgs<T> {
     pub target_bytes: u32,
     /// Factor of the gradient.
     pub d_scale: f32,
-    /// Blocks from one to that whose rows it prefetches into L2; 0 for no prefetch.
+    /// Prefetch distance: block `b` brings the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
     pub prefetch_blocks: u32,
 }
 

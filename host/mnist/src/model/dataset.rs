@@ -82,7 +82,7 @@ impl DeviceDataset {
         Ok(DeviceDataset { images, labels, samples, features, classes })
     }
 
-    /// The samples of the batch that begins with the sample `first`: its number, and how many they are.
+    /// As the function [`samples_from`], of all samples here.
     pub(super) fn samples_from(&self, first: usize, batch_size: BatchSize) -> Result<(u32, u32), ModelError> {
         samples_from(self.samples, first, batch_size)
     }
@@ -108,7 +108,8 @@ impl DeviceDataset {
     }
 }
 
-/// The samples of the batch that begins with the sample `first` of `samples`: its number, and how many they are.
+/// The batch that begins with the sample `first` of `samples`: that sample's number, and the number of samples. From here on
+/// the size of a batch is called `rows`, from which the grids follow.
 pub(super) fn samples_from(
     samples: usize,
     first: usize,

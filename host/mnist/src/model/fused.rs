@@ -166,6 +166,7 @@ pub(super) fn step(
     rows: u32,
 ) -> Result<(), ModelError> {
     let Core { layers, training, results, rates, short } = core;
+    // The next batch is gathered as a whole one.
     let next = (data, super::error::to_u32("batch size", batch_size.get())?);
     if let Some(short) = short {
         short.step(on, layers, training, next, (results.all()?, rates.all(), momentum), rows)?;

@@ -212,6 +212,7 @@ impl Args {
     pub fn config(&self, resumed: Option<&Found>) -> Result<Config, TrainError> {
         let mut config = match resumed {
             Some(found) => Config::of_run(found)?,
+            // On a GPU, `pipeline_for` makes it `Resident`.
             None => Config::new(Pipeline::Fused),
         };
         config.pipeline = self.pipeline.unwrap_or(config.pipeline);
@@ -221,6 +222,7 @@ impl Args {
         let has_defaults = resumed.is_none() && self.preset.is_none();
         let is_given = |name: &str| self.given.iter().any(|given| given == name);
         let counts = |name: &str| has_defaults || is_given(name);
+        // `config.batch_size = self.batch_size` and so on.
         macro_rules! take {
             ($($field:ident),*) => {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*

@@ -1,5 +1,5 @@
-//! Every kernel of a training step as a safe function: the shapes are checked against the buffers, the grid is
-//! chosen, then the kernel is launched.
+//! Every kernel of a training step as a safe function: it checks the shapes against the buffers, chooses the grid and
+//! launches the kernel. A file here launches kernels; the file of the same name one folder up says in which order.
 
 pub(super) mod activation;
 pub(super) mod batch;
