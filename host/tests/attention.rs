@@ -2,7 +2,7 @@
 
 use cuda_std::half::bf16;
 use cuda_std::simt::Executor;
-use ferrowarp::attention::{Attention, Tensor, TensorMut, Workspace, run_rung};
+use ferrowarp::attention::{Attention, Causal, Tensor, TensorMut, Workspace, run_rung};
 use ferrowarp::device::Device;
 use ferrowarp_cases::attention::cases;
 use ferrowarp_cases::softmax::Setting;
@@ -55,6 +55,23 @@ fn errors_name_the_value_and_the_fix() {
     );
     let error = error_of([1, 2, 1, 300], [1, 2, 1, 300], 1.0, 2);
     assert!(error.contains("head size of 300") && error.contains("1 to 256"), "{error}");
+}
+
+#[test]
+fn errors_of_windows_name_the_fix() {
+    let device = Device::cpu();
+    let zeros = device.alloc_zeroed::<bf16>(8).unwrap();
+    let error = |causal: Option<Causal>, window: usize| {
+        let mut out = device.alloc_zeroed::<bf16>(8).unwrap();
+        let of = Tensor::new(&zeros, [1, 1, 1, 8]).unwrap();
+        let call = Attention::new(TensorMut::new(&mut out, [1, 1, 1, 8]).unwrap(), of, of, of);
+        let call = if let Some(causal) = causal { call.causal(causal) } else { call };
+        call.sliding_window(window).run(&device).unwrap_err().to_string()
+    };
+    let text = error(Some(Causal::TopLeft), 0);
+    assert!(text.contains("sliding window of 0 keys") && text.contains("pass 1 or more"), "{text}");
+    let text = error(None, 5);
+    assert!(text.contains("sliding window of 5 keys") && text.contains("call `causal`"), "{text}");
 }
 
 #[test]

@@ -11,6 +11,9 @@ pub const ALIGNED: u32 = 1;
 /// A bit of `flags`: the last query of a batch entry sees its last key, whatever the entry's length.
 pub const FROM_END: u32 = 2;
 
+/// A window that hides no key.
+pub const NO_WINDOW: i32 = 1 << 30;
+
 /// How the rows of a tensor `[batch, length, heads, head size]` are stored. The elements of a row are neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -35,7 +38,7 @@ impl Strides {
 /// `out = softmax(scale Q K^T + mask) V`, and the logarithms of the sums in the softmax.
 ///
 /// Q and `out` are `[batch, queries, heads, head size]`, K and V are `[batch, keys, heads / group, head size]`. Query `i` sees
-/// key `j` if `j <= i + diagonal`. A query that sees no key gets zeros, and -inf as its logarithm.
+/// key `j` if `i + diagonal - window < j <= i + diagonal`. A query that sees no key gets zeros, and -inf as its logarithm.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct AttentionArgs<T> {
@@ -88,8 +91,10 @@ pub struct AttentionArgs<T> {
     pub group: u32,
     /// Elements of a row. Kernels with a fixed head size ignore it.
     pub head_size: u32,
-    /// Query `i` sees the keys up to `i + diagonal`, -2^29 to 2^29. From `keys` on it sees all of them.
+    /// Query `i` sees no key after `i + diagonal`, -2^29 to 2^29. From `keys` on it sees all of them.
     pub diagonal: i32,
+    /// Of the keys up to there it sees the last `window`, 1 to 2^30. [`NO_WINDOW`] is more than there can be.
+    pub window: i32,
     /// The factor of Q K^T, greater than 0.
     pub scale: f32,
     /// Positions of a page: with a page table a multiple of 16.
@@ -116,10 +121,10 @@ pub type AttentionLaunch<T> = AttentionArgsHost<
 >;
 
 impl<T> AttentionArgs<T> {
-    /// The number of keys that a query sees if all batch entries have the same: the first ones.
+    /// The keys if all batch entries have the same number.
     #[inline(always)]
-    pub fn visible(&self, query: u32) -> u32 {
-        Keys { count: self.keys, diagonal: self.diagonal }.visible(query)
+    pub fn all_keys(&self) -> Keys {
+        Keys { count: self.keys, diagonal: self.diagonal, window: self.window }
     }
 
     /// The keys of a batch entry.
@@ -129,12 +134,12 @@ impl<T> AttentionArgs<T> {
     #[inline(always)]
     pub unsafe fn keys_of(&self, batch: u32) -> Keys {
         if self.lengths.is_null() {
-            return Keys { count: self.keys, diagonal: self.diagonal };
+            return self.all_keys();
         }
         // SAFETY: the caller's.
         let count = unsafe { *self.lengths.add(batch as usize) }.min(self.keys);
         let diagonal = if self.has(FROM_END) { count as i32 - self.queries as i32 } else { self.diagonal };
-        Keys { count, diagonal }
+        Keys { count, diagonal, window: self.window }
     }
 
     /// Where the row of a key starts, in elements. With pages, the next positions up to a multiple of 16 follow it after the stride of
@@ -228,8 +233,9 @@ impl<T> AttentionArgs<T> {
         let (place, head) = (tile % tiles, tile / tiles);
         let (head, batch) = (head % self.heads, head / self.heads);
         let row = (tiles - 1 - place) * rows;
-        let last = self.queries.min(row + rows) - 1;
-        Tile { row, head, key_head: head / self.group, batch, visible: self.visible(last) }
+        let (keys, last) = (self.all_keys(), self.queries.min(row + rows) - 1);
+        let (hidden, visible) = (keys.hidden(row), keys.visible(last));
+        Tile { row, head, key_head: head / self.group, batch, hidden, visible }
     }
 }
 
@@ -238,15 +244,23 @@ impl<T> AttentionArgs<T> {
 pub struct Keys {
     /// The number of keys.
     pub count: u32,
-    /// Query `i` sees the keys up to `i + diagonal`.
+    /// Query `i` sees no key after `i + diagonal`.
     pub diagonal: i32,
+    /// Of the keys up to there it sees the last `window`.
+    pub window: i32,
 }
 
 impl Keys {
-    /// The number of keys that a query sees: the first ones.
+    /// The end of the keys that a query sees.
     #[inline(always)]
     pub fn visible(self, query: u32) -> u32 {
         (query as i32 + self.diagonal + 1).min(self.count as i32).max(0) as u32
+    }
+
+    /// The first key that a query sees; [`Self::visible`] or more if it sees none.
+    #[inline(always)]
+    pub fn hidden(self, query: u32) -> u32 {
+        (query as i32 + self.diagonal + 1 - self.window).max(0) as u32
     }
 }
 
@@ -296,6 +310,8 @@ pub struct Tile {
     pub key_head: u32,
     /// The batch entry.
     pub batch: u32,
-    /// Keys that the last query sees; the others see no more.
+    /// The first key that the first query sees; the others see none before it.
+    pub hidden: u32,
+    /// The end of the keys that the last query sees; the others see none after it.
     pub visible: u32,
 }

@@ -6,8 +6,9 @@ use gpu_kernels::attention::backward::args::{BackwardLaunch, PADDED};
 use gpu_kernels::attention::backward::{BackwardShape, delta_config, serial::MOST, serial_config};
 
 use super::maps::map;
-use super::operation::{MOST_POSITIONS, check_device, check_heads, check_scale, diagonal, extent};
+use super::operation::{MOST_POSITIONS, check_device, check_heads, check_scale, extent};
 use super::tensor::Layout;
+use super::types::Mask;
 use super::{AttentionError, Causal, Real, Tensor, TensorMut, Workspace};
 use crate::device::{BufferView, Device};
 use crate::softmax::DeviceProfile;
@@ -102,7 +103,7 @@ pub struct Backward<'a, T> {
     d_out: Tensor<'a, T>,
     forward: Forward<'a, T>,
     scale: f32,
-    causal: Option<Causal>,
+    mask: Mask,
 }
 
 /// The kernels that can compute gradients.
@@ -154,12 +155,18 @@ impl<'a, T: Real> Backward<'a, T> {
     /// 1 / sqrt(head size).
     pub fn new(gradients: Gradients<'a, T>, d_out: Tensor<'a, T>, forward: Forward<'a, T>) -> Self {
         let scale = 1.0 / (forward.q.shape()[3].max(1) as f32).sqrt();
-        Self { gradients, d_out, forward, scale, causal: None }
+        Self { gradients, d_out, forward, scale, mask: Mask::default() }
     }
 
     /// The mask of the forward attention.
     pub fn causal(mut self, causal: Causal) -> Self {
-        self.causal = Some(causal);
+        self.mask.causal = Some(causal);
+        self
+    }
+
+    /// The sliding window of the forward attention.
+    pub fn sliding_window(mut self, keys: usize) -> Self {
+        self.mask.window = Some(keys);
         self
     }
 
@@ -172,8 +179,9 @@ impl<'a, T: Real> Backward<'a, T> {
     /// Computes them. On a GPU they are queued.
     ///
     /// # Errors
-    /// The shapes do not fit each other, the scale is out of range, an extent is too large, the device has no kernel for the
-    /// head size or the strides, a tensor lives on another device, or the device failed.
+    /// The shapes do not fit each other, the scale is out of range, a sliding window is empty or has no causal mask, an extent is
+    /// too large, the device has no kernel for the head size or the strides, a tensor lives on another device, or the device
+    /// failed.
     pub fn run(self, device: &Device) -> Result<(), AttentionError> {
         self.run_with(device, &mut Workspace::default())
     }
@@ -282,6 +290,7 @@ impl<'a, T: Real> Backward<'a, T> {
         }
         check_heads(heads, key_heads)?;
         check_scale(self.scale)?;
+        self.mask.check()?;
         let (len, expected) =
             (forward.log_sum_exp.len(), batch.saturating_mul(heads).saturating_mul(queries));
         if len != expected {
@@ -359,7 +368,8 @@ impl<'a, T: Real> Backward<'a, T> {
             key_heads,
             group: heads / key_heads.max(1),
             head_size,
-            diagonal: diagonal(self.causal, queries, keys),
+            diagonal: self.mask.diagonal(queries, keys),
+            window: self.mask.window(),
             scale: self.scale,
         }
     }

@@ -72,6 +72,19 @@ pub enum AttentionError {
         /// The factor.
         scale: f32,
     },
+    /// A sliding window of no keys.
+    #[error(
+        "attention with a sliding window of 0 keys failed: a query sees at least itself, so pass 1 or more"
+    )]
+    EmptyWindow,
+    /// A sliding window slides along the diagonal of a causal mask.
+    #[error(
+        "attention with a sliding window of {keys} keys failed: it needs a causal mask, so call `causal` too"
+    )]
+    WindowWithoutCausal {
+        /// Keys of the window.
+        keys: usize,
+    },
     /// The output of the log-sum-exp has another length.
     #[error(
         "attention with a log-sum-exp of {len} elements failed: it is [batch, heads, queries], so pass {expected} elements"

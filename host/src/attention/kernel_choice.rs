@@ -15,7 +15,7 @@
 use std::fmt;
 
 use cuda_std::launch::{KernelMeta, KernelOf};
-use gpu_kernels::attention::args::AttentionArgs;
+use gpu_kernels::attention::args::{AttentionArgs, NO_WINDOW};
 use gpu_kernels::attention::operation::{SplitShape, WarpgroupShape};
 
 use super::{AttentionError, Real};
@@ -62,6 +62,8 @@ pub struct Problem {
     pub is_aligned: bool,
     /// Whether K and V are in pages, or the entries of the batch have lengths of their own.
     pub is_ragged: bool,
+    /// The most keys that a query sees, for a sliding window; otherwise 2^30.
+    pub window: u32,
 }
 
 impl Problem {
@@ -76,7 +78,13 @@ impl Problem {
             head_size,
             is_aligned: true,
             is_ragged: false,
+            window: NO_WINDOW as u32,
         }
+    }
+
+    /// The most keys that some query of these sees.
+    fn seen_keys(&self, queries: u32) -> u32 {
+        self.keys.min(self.window.saturating_add(queries))
     }
 }
 
@@ -123,12 +131,15 @@ impl<T: Real> KernelChoice<T> {
         let warpgroups = of_warpgroups::<T>(profile, problem).map(|kernel| {
             let blocks = kernel.tiles(problem.queries, problem.heads, problem.batch);
             let of_key = WARPGROUP_KEYS * f64::from(kernel.queries) / 128.0;
-            let each = f64::from(problem.keys) * of_key + START_KEYS;
+            let each = f64::from(problem.seen_keys(kernel.queries)) * of_key + START_KEYS;
             let choice = Self { kernel: Kernel::Warpgroups(kernel), splits: 1 };
             (choice, blocks.div_ceil(multiprocessors) as f64 * each)
         });
         let splits = of_splits::<T>(profile, problem).into_iter().flat_map(|kernel| {
-            let most = problem.keys.div_ceil(SplitShape::KEYS).clamp(1, SplitShape::MOST_SPLITS);
+            let most = problem
+                .seen_keys(problem.queries)
+                .div_ceil(SplitShape::KEYS)
+                .clamp(1, SplitShape::MOST_SPLITS);
             (1..=most).map(move |splits| {
                 let choice = Self { kernel: Kernel::Splits(kernel), splits };
                 (choice, estimate(kernel, profile, problem, splits))
@@ -198,7 +209,7 @@ fn estimate<T>(
     problem: &Problem,
     splits: u32,
 ) -> f64 {
-    let &Problem { queries, heads, key_heads, batch, keys, .. } = problem;
+    let &Problem { queries, heads, key_heads, batch, .. } = problem;
     let blocks = SplitShape::tiles(queries, heads, key_heads, batch).saturating_mul(splits.into());
     let blocks = blocks.div_ceil(profile.multiprocessors.max(1) as u64);
     let shared = profile.limits.max_dynamic_shared_bytes.saturating_add(RESERVED_BYTES);
@@ -207,7 +218,8 @@ fn estimate<T>(
     let least = BYTES_AHEAD / f64::from(kernel.bytes_ahead);
     let of_wave = |blocks: u64| if blocks == 0 { 0.0 } else { least.max(blocks as f64) };
     let rounds = (blocks / resident) as f64 * of_wave(resident) + of_wave(blocks % resident);
-    let keys = keys.div_ceil(SplitShape::KEYS).div_ceil(splits) * SplitShape::KEYS;
+    let keys = problem.seen_keys(queries.min(SplitShape::ROWS)).div_ceil(SplitShape::KEYS).div_ceil(splits)
+        * SplitShape::KEYS;
     let combine = if splits > 1 { COMBINE_KEYS + KEYS_A_SPLIT * f64::from(splits) } else { 0.0 };
     rounds * (f64::from(keys) + START_KEYS) + combine
 }

@@ -33,6 +33,10 @@
 //! multiples of 16 bytes, are the fastest. Few queries with many keys (decoding) are as fast as K and V are read.
 //! [`KernelChoice`] picks the kernel, and prints its choice without a GPU.
 //!
+//! # Masks
+//! [`Causal`] hides the keys after a query. A [sliding window](Attention::sliding_window) also hides those long before it. What
+//! no query of a tile sees is neither read nor computed.
+//!
 //! # Gradients
 //! [`Backward`] computes the gradients of Q, K and V from the log-sum-exp, by computing the weights again. On a GPU it needs
 //! compute capability 9.0, head sizes up to 128, and rows that start at multiples of 16 bytes. Each sum has a fixed order, so
@@ -59,14 +63,16 @@ mod operation;
 mod rung;
 mod tensor;
 mod types;
+mod workspace;
 
 #[doc(hidden)]
 pub use backward::BackwardBy;
 pub use backward::{Backward, Forward, Gradients};
 pub use error::AttentionError;
 pub use kernel_choice::{KernelChoice, Problem};
-pub use operation::{Attention, Workspace};
+pub use operation::Attention;
 #[doc(hidden)]
 pub use rung::run_rung;
 pub use tensor::{Tensor, TensorMut};
 pub use types::{Causal, Real};
+pub use workspace::Workspace;

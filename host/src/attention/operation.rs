@@ -8,8 +8,9 @@ use gpu_kernels::attention::operation::{SplitShape, combine_config, serial_confi
 use super::kernel_choice::Kernel;
 use super::maps::with_maps;
 use super::tensor::raw_mut;
-use super::{AttentionError, Causal, KernelChoice, Problem, Real, Tensor, TensorMut};
-use crate::device::{Buffer, BufferView, BufferViewMut, Device, DeviceError};
+use super::types::Mask;
+use super::{AttentionError, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, Workspace};
+use crate::device::{BufferView, BufferViewMut, Device};
 use crate::softmax::DeviceProfile;
 
 /// The largest length.
@@ -56,7 +57,7 @@ pub struct Attention<'a, T> {
     page_table: Option<BufferView<'a, u32>>,
     lengths: Option<BufferView<'a, u32>>,
     scale: f32,
-    causal: Option<Causal>,
+    mask: Mask,
 }
 
 impl<'a, T: Real> Attention<'a, T> {
@@ -65,12 +66,38 @@ impl<'a, T: Real> Attention<'a, T> {
     /// heads: neighbouring heads of Q share a head of K and V.
     pub fn new(out: TensorMut<'a, T>, q: Tensor<'a, T>, k: Tensor<'a, T>, v: Tensor<'a, T>) -> Self {
         let scale = 1.0 / (q.shape()[3].max(1) as f32).sqrt();
-        Self { out, q, k, v, log_sum_exp: None, page_table: None, lengths: None, scale, causal: None }
+        let mask = Mask::default();
+        Self { out, q, k, v, log_sum_exp: None, page_table: None, lengths: None, scale, mask }
     }
 
     /// Hides the keys that come after a query.
     pub fn causal(mut self, causal: Causal) -> Self {
-        self.causal = Some(causal);
+        self.mask.causal = Some(causal);
+        self
+    }
+
+    /// Of the keys that [`causal`](Self::causal) lets a query see, hides all but the last `keys`: a query sees itself and the
+    /// `keys - 1` positions before it. The time then grows with `keys` instead of the length.
+    ///
+    /// ```
+    /// use ferrowarp::attention::{Attention, AttentionError, Causal, Tensor, TensorMut};
+    /// use ferrowarp::bf16;
+    /// use ferrowarp::device::Device;
+    ///
+    /// let device = Device::cpu();
+    /// // One head of one element. All logits are 0, so a result is the mean of the values that the query sees.
+    /// let shape = [1, 4, 1, 1];
+    /// let zeros = device.alloc_zeroed::<bf16>(4)?;
+    /// let values = device.upload(&[0.0, 2.0, 4.0, 6.0].map(bf16::from_f32))?;
+    /// let mut out = device.alloc_zeroed::<bf16>(4)?;
+    /// let (q, v) = (Tensor::new(&zeros, shape)?, Tensor::new(&values, shape)?);
+    /// let call = Attention::new(TensorMut::new(&mut out, shape)?, q, q, v);
+    /// call.causal(Causal::TopLeft).sliding_window(2).run(&device)?;
+    /// assert_eq!(out.to_vec()?, [0.0, 1.0, 3.0, 5.0].map(bf16::from_f32));
+    /// # Ok::<(), AttentionError>(())
+    /// ```
+    pub fn sliding_window(mut self, keys: usize) -> Self {
+        self.mask.window = Some(keys);
         self
     }
 
@@ -132,8 +159,8 @@ impl<'a, T: Real> Attention<'a, T> {
     /// Computes it. On a GPU it is queued. Without queries nothing is written.
     ///
     /// # Errors
-    /// The shapes do not fit each other, the scale is out of range, an extent is too large, the device has no kernel for the
-    /// head size, a tensor lives on another device, or the device failed.
+    /// The shapes do not fit each other, the scale is out of range, a sliding window is empty or has no causal mask, an extent is
+    /// too large, the device has no kernel for the head size, a tensor lives on another device, or the device failed.
     pub fn run(self, device: &Device) -> Result<(), AttentionError> {
         self.run_with(device, &mut Workspace::default())
     }
@@ -173,6 +200,7 @@ impl<'a, T: Real> Attention<'a, T> {
         }
         check_heads(heads, key_heads)?;
         check_scale(self.scale)?;
+        self.mask.check()?;
         if let Some(log_sum_exp) = &self.log_sum_exp {
             let (len, expected) = (log_sum_exp.len(), batch.saturating_mul(heads).saturating_mul(queries));
             if len != expected {
@@ -214,6 +242,7 @@ impl<'a, T: Real> Attention<'a, T> {
             head_size: extent("head size", size, i32::MAX as usize)?,
             is_aligned: self.check_alignment().is_ok(),
             is_ragged: self.page_table.is_some() || self.lengths.is_some(),
+            window: self.mask.window() as u32,
         })
     }
 
@@ -260,7 +289,8 @@ impl<'a, T: Real> Attention<'a, T> {
                     let layouts = [&self.out.layout, &self.q.layout, &self.k.layout, &self.v.layout];
                     let args = with_maps(device, kernel, args, layouts)?;
                     // Tiles that take as long are shared evenly. Others each get a block, which starts when one ends.
-                    let is_even = self.causal.is_none() || queries <= MOST_IN_TURNS;
+                    let is_even =
+                        self.mask.causal.is_none() || self.mask.window.is_some() || queries <= MOST_IN_TURNS;
                     let multiprocessors = DeviceProfile::from(device).multiprocessors as u32;
                     let blocks = if is_even { tiles.min(multiprocessors).max(1) } else { tiles };
                     kernel.launch(device, kernel.config(blocks), args)?;
@@ -293,7 +323,7 @@ impl<'a, T: Real> Attention<'a, T> {
         let read =
             [(self.q.raw(), self.q.layout), (self.k.raw(), self.k.layout), (self.v.raw(), self.v.layout)];
         let is_aligned = read.iter().all(|(raw, layout)| layout.is_empty() || layout.is_aligned(raw.pointer));
-        let is_from_end = self.causal == Some(Causal::BottomRight);
+        let is_from_end = self.mask.causal == Some(Causal::BottomRight);
         let no_map = TensorMap::from_words([0; 16]);
         AttentionLaunch {
             q_map: no_map,
@@ -319,57 +349,14 @@ impl<'a, T: Real> Attention<'a, T> {
             key_heads,
             group: heads / key_heads.max(1),
             head_size,
-            diagonal: diagonal(self.causal, queries, keys),
+            diagonal: self.mask.diagonal(queries, keys),
+            window: self.mask.window(),
             scale: self.scale,
             page_size: self.k.shape()[1] as u32,
             pages: self.k.shape()[0] as u32,
             splits: 1,
             flags: if is_aligned { ALIGNED } else { 0 } | if is_from_end { FROM_END } else { 0 },
         }
-    }
-}
-
-/// Memory for the partial results of splits of the keys, or for what the gradients need of each query. It grows when an attention
-/// needs more, which a recording refuses: run once before.
-///
-/// ```
-/// use ferrowarp::attention::{Attention, AttentionError, Tensor, TensorMut, Workspace};
-/// use ferrowarp::bf16;
-/// use ferrowarp::device::Device;
-///
-/// let device = Device::cpu();
-/// let ones = device.upload(&[bf16::ONE; 8])?;
-/// let (mut out, mut workspace) = (device.alloc_zeroed::<bf16>(8)?, Workspace::default());
-/// for _ in 0..2 {
-///     let tensor = Tensor::new(&ones, [1, 1, 1, 8])?;
-///     let to = TensorMut::new(&mut out, [1, 1, 1, 8])?;
-///     Attention::new(to, tensor, tensor, tensor).run_with(&device, &mut workspace)?;
-/// }
-/// assert_eq!(out.to_vec()?, [bf16::ONE; 8]);
-/// # Ok::<(), AttentionError>(())
-/// ```
-#[derive(Debug, Default)]
-pub struct Workspace {
-    sums: Option<Buffer<f32>>,
-}
-
-impl Workspace {
-    /// At least `len` elements on the device.
-    pub(super) fn at_least(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<f32>, DeviceError> {
-        let fits = |buffer: &Buffer<f32>| buffer.len() >= len && device.is_in_order_with(buffer.device());
-        if !self.sums.as_ref().is_some_and(fits) {
-            self.sums = Some(device.alloc_unwritten(len)?);
-        }
-        Ok(self.sums.as_mut().expect("it was filled"))
-    }
-}
-
-/// The mask as kernels take it: query `i` sees the keys up to `i + diagonal`.
-pub(super) fn diagonal(causal: Option<Causal>, queries: u32, keys: u32) -> i32 {
-    match causal {
-        None => keys as i32,
-        Some(Causal::TopLeft) => 0,
-        Some(Causal::BottomRight) => keys as i32 - queries as i32,
     }
 }
 

@@ -2,8 +2,11 @@
 
 use bytemuck::Pod;
 use cuda_std::tensor::TensorElement;
+use gpu_kernels::attention::args::NO_WINDOW;
 use gpu_kernels::attention::backward::BackwardKernels;
 use gpu_kernels::attention::operation::AttentionKernels;
+
+use super::AttentionError;
 
 /// `f16` or `bf16`.
 ///
@@ -51,5 +54,38 @@ impl Causal {
             Causal::BottomRight => query.saturating_add(1).saturating_add(keys).saturating_sub(queries),
         };
         seen.min(keys)
+    }
+}
+
+/// What hides keys from queries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mask {
+    pub causal: Option<Causal>,
+    /// The most keys that a query sees: the last ones.
+    pub window: Option<usize>,
+}
+
+impl Mask {
+    /// Checks that a sliding window has keys, and a causal mask to slide along.
+    pub fn check(self) -> Result<(), AttentionError> {
+        match (self.causal, self.window) {
+            (_, Some(0)) => Err(AttentionError::EmptyWindow),
+            (None, Some(keys)) => Err(AttentionError::WindowWithoutCausal { keys }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The mask as kernels take it: query `i` sees no key after `i + diagonal`.
+    pub fn diagonal(self, queries: u32, keys: u32) -> i32 {
+        match self.causal {
+            None => keys as i32,
+            Some(Causal::TopLeft) => 0,
+            Some(Causal::BottomRight) => keys as i32 - queries as i32,
+        }
+    }
+
+    /// The most keys that a query sees, as kernels take it.
+    pub fn window(self) -> i32 {
+        self.window.map_or(NO_WINDOW, |keys| keys.min(NO_WINDOW as usize) as i32)
     }
 }

@@ -14,7 +14,7 @@ pub const PADDED: u32 = 2 * ROWS as u32;
 /// The gradients of an attention of these tensors, for the gradient `d_out` of its result.
 ///
 /// Q, `out`, `d_out` and `dq` are `[batch, queries, heads, head size]`; K, V, `dk` and `dv` are
-/// `[batch, keys, heads / group, head size]`. Query `i` sees key `j` if `j <= i + diagonal`.
+/// `[batch, keys, heads / group, head size]`. Query `i` sees key `j` if `i + diagonal - window < j <= i + diagonal`.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct BackwardArgs<T> {
@@ -83,8 +83,11 @@ pub struct BackwardArgs<T> {
     pub group: u32,
     /// Elements of a row.
     pub head_size: u32,
-    /// Query `i` sees the keys up to `i + diagonal`, -2^29 to 2^29. From `keys` on it sees all of them.
+    /// Query `i` sees no key after `i + diagonal`, -2^29 to 2^29. From `keys` on it sees all of them.
     pub diagonal: i32,
+    /// Of the keys up to there it sees the last `window`, 1 to 2^30. [`NO_WINDOW`](super::super::args::NO_WINDOW) is more than
+    /// there can be.
+    pub window: i32,
     /// The factor of Q K^T, greater than 0.
     pub scale: f32,
 }
@@ -105,16 +108,22 @@ pub type BackwardLaunch<T> = BackwardArgsHost<
 >;
 
 impl<T> BackwardArgs<T> {
-    /// The number of keys that a query sees: the first ones.
+    /// The keys, and the mask.
     #[inline(always)]
-    pub fn visible(&self, query: u32) -> u32 {
-        Keys { count: self.keys, diagonal: self.diagonal }.visible(query)
+    pub fn all_keys(&self) -> Keys {
+        Keys { count: self.keys, diagonal: self.diagonal, window: self.window }
     }
 
     /// The first query that sees a key; `queries` or more if none does.
     #[inline(always)]
     pub fn first_query(&self, key: u32) -> u32 {
         (key as i32 - self.diagonal).max(0) as u32
+    }
+
+    /// The end of the queries that see a key.
+    #[inline(always)]
+    pub fn end_of_queries(&self, key: u32) -> u32 {
+        (key as i32 - self.diagonal + self.window).min(self.queries as i32).max(0) as u32
     }
 
     /// Rows of a head that have statistics: the queries, and those up to a multiple of [`PADDED`].
@@ -162,8 +171,9 @@ impl<T> BackwardArgs<T> {
         let (place, head) = (block % tiles, block / tiles);
         let (head, batch) = (head % self.heads, head / self.heads);
         let first = (tiles - 1 - place) * rows;
-        let visible = self.visible(self.queries.min(first + rows) - 1);
-        QueryTile { first, head, key_head: head / self.group, batch, visible }
+        let (keys, last) = (self.all_keys(), self.queries.min(first + rows) - 1);
+        let (hidden, visible) = (keys.hidden(first), keys.visible(last));
+        QueryTile { first, head, key_head: head / self.group, batch, hidden, visible }
     }
 }
 
@@ -189,6 +199,8 @@ pub struct QueryTile {
     pub key_head: u32,
     /// The batch entry.
     pub batch: u32,
-    /// Keys that the last query sees; the others see no more.
+    /// The first key that the first query sees; the others see none before it.
+    pub hidden: u32,
+    /// The end of the keys that the last query sees; the others see none after it.
     pub visible: u32,
 }

@@ -81,6 +81,7 @@ pub unsafe fn attention_dkv<
     let mut ring = Ring::<STAGES>::new(barriers.wrapping_add(Ring::<1>::BARRIERS));
     let tile = args.key_tile(thread::block_idx_x(), (CONSUMERS * ROWS) as u32);
     let first_query = args.first_query(tile.first) / ROWS as u32 * ROWS as u32;
+    let end = args.end_of_queries(args.keys.min(tile.first + (CONSUMERS * ROWS) as u32) - 1);
     // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads of
     // a warpgroup come to its collectives.
     unsafe {
@@ -101,7 +102,7 @@ pub unsafe fn attention_dkv<
                 let mut head = tile.head * args.group;
                 while head < (tile.head + 1) * args.group {
                     let mut query = first_query;
-                    while query < args.queries {
+                    while query < end {
                         let full = ring.fill((2 * stage + STATS * size_of::<f32>()) as u32);
                         let (i, at) = (ring.stage(), [head, query, tile.batch]);
                         copy::<SIZE, ROWS, ROWS>(q_shared.add(i * stage), &args.q_map, at, full);
@@ -126,7 +127,7 @@ pub unsafe fn attention_dkv<
             let mut head = 0;
             while head < args.group {
                 let mut query = first_query;
-                while query < args.queries {
+                while query < end {
                     ring.wait_full();
                     let (q, d_out) = (q_shared.add(ring.stage() * stage), d_shared.add(ring.stage() * stage));
                     let logs = stats.add(ring.stage() * STATS);
@@ -202,9 +203,10 @@ unsafe fn each(numbers: *const f32, tile: &mut Accumulator<32>, mut f: impl FnMu
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 fn hide<T>(args: &BackwardArgs<T>, tile: &mut Accumulator<32>, first_key: u32, first_query: u32) {
-    // The first query sees the fewest keys.
+    // The first query sees the keys up to `seen`, and each later one up to one more.
     let seen = first_query as i32 + args.diagonal - first_key as i32;
-    if seen >= ROWS as i32 - 1 {
+    let is_cut = seen > args.window - ROWS as i32;
+    if !is_cut && seen >= ROWS as i32 - 1 {
         return;
     }
     let thread = thread::thread_idx_x() % WARPGROUP;
@@ -212,6 +214,17 @@ fn hide<T>(args: &BackwardArgs<T>, tile: &mut Accumulator<32>, first_key: u32, f
     while i < tile.0.len() {
         let (key, query) = Accumulator::<32>::position(thread, i);
         if key as i32 > query as i32 + seen {
+            tile.0[i] = f32::NEG_INFINITY;
+        }
+        i += 1;
+    }
+    if !is_cut {
+        return;
+    }
+    let mut i = 0;
+    while i < tile.0.len() {
+        let (key, query) = Accumulator::<32>::position(thread, i);
+        if key as i32 <= query as i32 + seen - args.window {
             tile.0[i] = f32::NEG_INFINITY;
         }
         i += 1;

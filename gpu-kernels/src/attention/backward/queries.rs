@@ -92,7 +92,7 @@ pub unsafe fn attention_dq<
                     copy::<SIZE, ROWS, ROWS>(q_shared.add(consumer * own), &args.q_map, at, full);
                     copy::<SIZE, ROWS, ROWS>(d_shared.add(consumer * own), &args.d_out_map, at, full);
                 }
-                let mut key = 0;
+                let mut key = tile.hidden / KEYS as u32 * KEYS as u32;
                 while key < tile.visible {
                     let full = ring.fill(2 * stage as u32);
                     let (i, at) = (ring.stage(), [tile.key_head, key, tile.batch]);
@@ -115,7 +115,7 @@ pub unsafe fn attention_dq<
             let (logs, deltas) = ([*stats, *stats.add(8)], [*stats.add(ROWS), *stats.add(ROWS + 8)]);
             let mut dq = Accumulator::<O>::ZERO;
             query_ring.wait_full();
-            let mut key = 0;
+            let mut key = tile.hidden / KEYS as u32 * KEYS as u32;
             while key < tile.visible {
                 ring.wait_full();
                 let (k, v) = (k_shared.add(ring.stage() * stage), v_shared.add(ring.stage() * stage));
@@ -168,17 +168,31 @@ fn hide<T, const S: usize>(
     first_query: u32,
     first_key: u32,
 ) {
-    // The first query sees the fewest keys.
-    if first_key + 2 * S as u32 <= args.visible(first_query) {
+    // The keys that the first query sees end first, and those of the last one begin last.
+    let keys = args.all_keys();
+    let is_cut = first_key < keys.hidden(first_query + ROWS as u32 - 1);
+    if !is_cut && first_key + 2 * S as u32 <= keys.visible(first_query) {
         return;
     }
     let thread = thread::thread_idx_x() % WARPGROUP;
     let query = first_query + Accumulator::<S>::position(thread, 0).0 as u32;
-    let left = [query, query + 8].map(|query| args.visible(query).saturating_sub(first_key));
+    let to = [query, query + 8].map(|query| keys.visible(query).saturating_sub(first_key));
     let mut i = 0;
     while i < S {
         let key = Accumulator::<S>::position(thread, i).1 as u32;
-        if key >= left[i / 2 % 2] {
+        if key >= to[i / 2 % 2] {
+            tile.0[i] = f32::NEG_INFINITY;
+        }
+        i += 1;
+    }
+    if !is_cut {
+        return;
+    }
+    let from = [query, query + 8].map(|query| keys.hidden(query).saturating_sub(first_key));
+    let mut i = 0;
+    while i < S {
+        let key = Accumulator::<S>::position(thread, i).1 as u32;
+        if key < from[i / 2 % 2] {
             tile.0[i] = f32::NEG_INFINITY;
         }
         i += 1;

@@ -2,6 +2,8 @@
 //!
 //! A thread copies tiles of rows to `f32`. Its loops run over the neighbouring elements of two rows, and become vector instructions.
 
+use core::ops::Range;
+
 use cuda_std::half::{bf16, f16};
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{GpuFloat, kernel, thread};
@@ -60,15 +62,15 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
             let at = args.stats.add(args.stat_index(tile.batch, tile.head, query));
             [*at, *at.add(panels::ROWS)] = stats[row];
         }
-        for first in (0..tile.visible).step_by(ROWS) {
+        for first in (tile.hidden..tile.visible).step_by(ROWS) {
             let of_key = [tile.batch, first, tile.key_head];
             let count = ROWS.min((tile.visible - first) as usize);
             load(k, args.k, &args.k_strides, of_key, count, size);
             load(v, args.v, &args.v_strides, of_key, count, size);
             for row in 0..rows {
-                let visible = args.visible(tile.first + row as u32).saturating_sub(first) as usize;
+                let query = tile.first + row as u32;
                 let [log, delta] = stats[row];
-                for key in 0..count.min(visible) {
+                for key in seen(&args, query, first, count) {
                     let p = (args.scale * dot(&q[row], &k[key], size) - log).exp();
                     let ds = p * (dot(&d_out[row], &v[key], size) - delta);
                     add(&mut dq[row], ds, &k[key], size);
@@ -99,6 +101,7 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
 pub unsafe fn attention_dkv_serial<T: Number>(args: BackwardArgs<T>) {
     let tile = args.key_tile(thread::block_idx_x(), ROWS as u32);
     let keys = ROWS.min((args.keys - tile.first) as usize);
+    let end = args.end_of_queries(tile.first + keys as u32 - 1);
     let size = args.head_size as usize;
     // SAFETY: the tiles are the thread's own, and the rows lie in their tensors.
     unsafe {
@@ -107,17 +110,16 @@ pub unsafe fn attention_dkv_serial<T: Number>(args: BackwardArgs<T>) {
         load(k, args.k, &args.k_strides, of_key, keys, size);
         load(v, args.v, &args.v_strides, of_key, keys, size);
         for head in tile.head * args.group..(tile.head + 1) * args.group {
-            for first in (args.first_query(tile.first)..args.queries).step_by(ROWS) {
+            for first in (args.first_query(tile.first)..end).step_by(ROWS) {
                 let of = [tile.batch, first, head];
-                let count = ROWS.min((args.queries - first) as usize);
+                let count = ROWS.min((end - first) as usize);
                 load(q, args.q, &args.q_strides, of, count, size);
                 load(d_out, args.d_out, &args.d_out_strides, of, count, size);
                 for row in 0..count {
                     let query = first + row as u32;
-                    let visible = args.visible(query).saturating_sub(tile.first) as usize;
                     let at = args.stats.add(args.stat_index(tile.batch, head, query));
                     let [log, delta] = [*at, *at.add(panels::ROWS)];
-                    for key in 0..keys.min(visible) {
+                    for key in seen(&args, query, tile.first, keys) {
                         let p = (args.scale * dot(&q[row], &k[key], size) - log).exp();
                         let ds = p * (dot(&d_out[row], &v[key], size) - delta);
                         add(&mut dv[key], p, &d_out[row], size);
@@ -129,6 +131,14 @@ pub unsafe fn attention_dkv_serial<T: Number>(args: BackwardArgs<T>) {
         store(dk, args.dk, &args.dk_strides, of_key, (keys, size, args.scale));
         store(dv, args.dv, &args.dv_strides, of_key, (keys, size, 1.0));
     }
+}
+
+/// Those of the `count` keys from `first` on that a query sees.
+#[inline(always)]
+fn seen<T>(args: &BackwardArgs<T>, query: u32, first: u32, count: usize) -> Range<usize> {
+    let keys = args.all_keys();
+    let [from, to] = [keys.hidden(query), keys.visible(query)];
+    from.saturating_sub(first) as usize..count.min(to.saturating_sub(first) as usize)
 }
 
 /// The tiles of the thread, of zeros.

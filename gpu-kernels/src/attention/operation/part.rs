@@ -44,7 +44,7 @@ pub struct Part {
     pub rows: u32,
     /// The keys of the batch entry.
     pub keys: Keys,
-    /// Keys that the last row sees; the others see no more.
+    /// The end of the keys that the last row sees; the others see none after it.
     pub visible: u32,
     /// The first tile of keys.
     pub first: u32,
@@ -74,10 +74,11 @@ impl Part {
         // SAFETY: the caller's.
         let keys = unsafe { args.keys_of(at.batch) };
         let visible = keys.visible(args.row(row + count - 1).query);
-        let key_tiles = visible.div_ceil(KEYS as u32);
-        let each = key_tiles.div_ceil(args.splits);
-        let first = (split * each).min(key_tiles);
-        let end = key_tiles.min(first + each);
+        let last = visible.div_ceil(KEYS as u32);
+        let begin = (keys.hidden(at.query) / KEYS as u32).min(last);
+        let each = (last - begin).div_ceil(args.splits);
+        let first = (begin + split * each).min(last);
+        let end = last.min(first + each);
         Self { row, at, rows: count, keys, visible, first, end, split }
     }
 }
@@ -276,10 +277,12 @@ pub unsafe fn load_queries<T, const SIZE: usize>(queries: *const T, step: usize,
 /// Which keys the rows of a lane see.
 #[derive(Clone, Copy)]
 pub struct Mask {
-    /// The keys that its two rows see.
+    /// The first key that each of its two rows sees.
+    hidden: [u32; 2],
+    /// The ends of the keys that they see.
     visible: [u32; 2],
-    /// The keys that all rows see.
-    common: u32,
+    /// The first key that all rows see, and the end of those.
+    common: [u32; 2],
     /// The lane's first column of a fragment.
     col: u32,
 }
@@ -288,10 +291,12 @@ impl Mask {
     #[inline(always)]
     pub fn new<T>(args: &AttentionArgs<T>, part: &Part, lane: usize) -> Self {
         let (row, col) = FragmentC::position(lane as u32, 0);
-        let visible = |row: u32| part.keys.visible(args.row(part.row + row.min(part.rows - 1)).query);
+        let query = |row: u32| args.row(part.row + row.min(part.rows - 1)).query;
+        let queries = [query(row as u32), query(row as u32 + 8)];
         Self {
-            visible: [visible(row as u32), visible(row as u32 + 8)],
-            common: part.keys.visible(part.at.query),
+            hidden: queries.map(|query| part.keys.hidden(query)),
+            visible: queries.map(|query| part.keys.visible(query)),
+            common: [part.keys.hidden(query(ROWS as u32)), part.keys.visible(part.at.query)],
             col: col as u32,
         }
     }
@@ -299,13 +304,15 @@ impl Mask {
     /// Replaces the logits of keys that a row does not see by -inf, of the tile that begins at `first`.
     #[inline(always)]
     pub fn apply(self, x: &mut [f32; 8], first: u32) {
-        if first + KEYS as u32 <= self.common {
+        let [from, to] = self.common;
+        if first >= from && first + KEYS as u32 <= to {
             return;
         }
         let mut i = 0;
         while i < x.len() {
             let key = first + self.col + (i / 4 * 8 + i % 2) as u32;
-            if key >= self.visible[i / 2 % 2] {
+            let row = i / 2 % 2;
+            if key < self.hidden[row] || key >= self.visible[row] {
                 x[i] = f32::NEG_INFINITY;
             }
             i += 1;

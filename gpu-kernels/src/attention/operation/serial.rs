@@ -3,6 +3,8 @@
 //! The thread copies a tile of keys, transposed, and a tile of values to `f32`, so that its loops run over neighbours and
 //! become vector instructions. All its queries read the copies.
 
+use core::ops::Range;
+
 use cuda_std::half::{bf16, f16};
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{GpuFloat, kernel, thread};
@@ -56,19 +58,21 @@ pub unsafe fn attention_serial<T: Number>(args: AttentionArgs<T>) {
     // SAFETY: the panels are the thread's own, and the rows lie in their tensors.
     unsafe {
         let keys = args.keys_of(tile.batch);
-        let tile = Tile { visible: keys.visible(tile.row + rows as u32 - 1), ..tile };
+        let (hidden, visible) = (keys.hidden(tile.row), keys.visible(tile.row + rows as u32 - 1));
+        let tile = Tile { hidden, visible, ..tile };
         let panels = &mut *init(dynamic_shared_mem::<Panels>(), rows, size);
         for row in 0..rows {
             let at = args.q_strides.row(tile.batch, tile.row + row as u32, tile.head);
             load(&mut panels.q[row][..size], args.q.add(at));
         }
-        for first in (0..tile.visible as usize).step_by(KEYS) {
+        for first in (tile.hidden as usize..tile.visible as usize).step_by(KEYS) {
             copy_keys(&args, &tile, panels, first);
             for row in 0..rows {
-                let visible = keys.visible(tile.row + row as u32) as usize;
-                let count = KEYS.min(visible.saturating_sub(first));
-                if count > 0 {
-                    add_tile(panels, row, size, count, args.scale);
+                let query = tile.row + row as u32;
+                let [from, to] = [keys.hidden(query), keys.visible(query)]
+                    .map(|key| KEYS.min((key as usize).saturating_sub(first)));
+                if from < to {
+                    add_tile(panels, row, size, from..to, args.scale);
                 }
             }
         }
@@ -144,9 +148,9 @@ unsafe fn copy_keys<T: Number>(args: &AttentionArgs<T>, tile: &Tile, panels: &mu
     }
 }
 
-/// Adds the first `count` keys of a tile to the results of a query.
+/// Adds the keys of a tile that a query sees to its results.
 #[inline(always)]
-fn add_tile(panels: &mut Panels, row: usize, size: usize, count: usize, scale: f32) {
+fn add_tile(panels: &mut Panels, row: usize, size: usize, seen: Range<usize>, scale: f32) {
     let mut logits = [0.0; KEYS];
     for i in 0..size {
         let (q, keys) = (panels.q[row][i], &panels.keys[i]);
@@ -156,14 +160,14 @@ fn add_tile(panels: &mut Panels, row: usize, size: usize, count: usize, scale: f
     }
     let mut max = panels.max[row];
     for key in 0..KEYS {
-        logits[key] = if key < count { logits[key] * scale } else { f32::NEG_INFINITY };
+        logits[key] = if seen.contains(&key) { logits[key] * scale } else { f32::NEG_INFINITY };
         max = max.max(logits[key]);
     }
     // Keys that are all -inf: every difference from 0 is -inf, and every exponential 0.
     let base = if max == f32::NEG_INFINITY { 0.0 } else { max };
     let old = (panels.max[row] - base).exp();
     let mut sum = 0.0;
-    for key in 0..count {
+    for key in seen.clone() {
         logits[key] = (logits[key] - base).exp();
         sum += logits[key];
     }
@@ -173,7 +177,7 @@ fn add_tile(panels: &mut Panels, row: usize, size: usize, count: usize, scale: f
     for i in 0..size {
         out[i] *= old;
     }
-    for key in 0..count {
+    for key in seen {
         let (weight, values) = (logits[key], &panels.values[key][..size]);
         for i in 0..size {
             out[i] += weight * values[i];

@@ -108,8 +108,9 @@ pub unsafe fn attention_warpgroups<
                     copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
                 }
                 q_ring.advance();
-                for step in 0..tile.visible.div_ceil(KEYS as u32) {
-                    let at = [tile.key_head, step * KEYS as u32, tile.batch];
+                let mut key = tile.hidden / KEYS as u32 * KEYS as u32;
+                while key < tile.visible {
+                    let at = [tile.key_head, key, tile.batch];
                     let bytes = KEYS * 2 * SIZE;
                     let full = k_ring.fill(bytes as u32);
                     copy::<SIZE, KEYS, KEYS>(k_shared.add(k_ring.stage() * bytes), &args.k_map, at, full);
@@ -117,6 +118,7 @@ pub unsafe fn attention_warpgroups<
                     copy::<SIZE, KEYS, KEYS>(v_shared.add(v_ring.stage() * bytes), &args.v_map, at, full);
                     k_ring.advance();
                     v_ring.advance();
+                    key += KEYS as u32;
                 }
             }
         } else {
@@ -133,8 +135,9 @@ pub unsafe fn attention_warpgroups<
                 let mask = Mask::new(&args, tile.row + QUERIES as u32 * consumer);
                 let mut rows = Online::EMPTY;
                 let mut out = Accumulator::<O>::ZERO;
+                let mut first = tile.hidden / KEYS as u32 * KEYS as u32;
                 q_ring.wait_full();
-                if tile.visible > 0 {
+                if first < tile.visible {
                     k_ring.wait_full();
                     let mut pending = Accumulator::<S>::ZERO.start();
                     wgmma::fence();
@@ -144,10 +147,10 @@ pub unsafe fn attention_warpgroups<
                     let mut logits = pending.finish::<0>();
                     k_ring.release();
                     k_ring.advance();
-                    mask.apply(&mut logits, 0);
+                    mask.apply(&mut logits, first);
                     let mut factors = rows.update(&mut logits.0, factor);
                     let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
-                    let mut first = KEYS as u32;
+                    first += KEYS as u32;
                     // The steps without a mask have a loop of their own: the code of the mask does not lie in their way.
                     macro_rules! step {
                         ($mask:expr) => {{
@@ -178,11 +181,13 @@ pub unsafe fn attention_warpgroups<
                             first += KEYS as u32;
                         }};
                     }
-                    let unmasked = mask.common.min(tile.visible);
-                    while first + KEYS as u32 <= unmasked {
-                        step!(|_: &mut Accumulator<S>, _: u32| ());
-                    }
-                    while first < tile.visible {
+                    loop {
+                        while mask.hides_none(first, KEYS as u32) {
+                            step!(|_: &mut Accumulator<S>, _: u32| ());
+                        }
+                        if first >= tile.visible {
+                            break;
+                        }
                         step!(|logits: &mut Accumulator<S>, first| mask.apply(logits, first));
                     }
                     // The next tile's queries may come.
@@ -272,10 +277,12 @@ impl Turns {
 struct Mask {
     /// The first of the thread's two queries; the other one comes 8 later.
     query: u32,
-    /// The keys that the two see.
+    /// The first key that each of the two sees.
+    hidden: [u32; 2],
+    /// The ends of the keys that they see.
     visible: [u32; 2],
-    /// The keys that all queries of the warpgroup see.
-    common: u32,
+    /// The first key that all queries of the warpgroup see, and the end of those.
+    common: [u32; 2],
 }
 
 impl Mask {
@@ -285,23 +292,47 @@ impl Mask {
     fn new<T>(args: &AttentionArgs<T>, first: u32) -> Self {
         let thread = thread::thread_idx_x() % WARPGROUP;
         let query = first + Accumulator::<4>::position(thread, 0).0 as u32;
-        let visible = [args.visible(query), args.visible(query + 8)];
-        Self { query, visible, common: args.visible(first) }
+        let keys = args.all_keys();
+        Self {
+            query,
+            hidden: [keys.hidden(query), keys.hidden(query + 8)],
+            visible: [keys.visible(query), keys.visible(query + 8)],
+            common: [keys.hidden(first + QUERIES as u32 - 1), keys.visible(first)],
+        }
+    }
+
+    /// Whether every query sees all of the `count` keys from `first` on.
+    #[inline(always)]
+    fn hides_none(self, first: u32, count: u32) -> bool {
+        let [from, to] = self.common;
+        first >= from && first + count <= to
     }
 
     /// Replaces the logits that a query does not see by -inf, of the keys from `first` on.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn apply<const S: usize>(self, logits: &mut Accumulator<S>, first: u32) {
-        if first + 2 * S as u32 <= self.common {
+        if self.hides_none(first, 2 * S as u32) {
             return;
         }
         let thread = thread::thread_idx_x() % WARPGROUP;
-        let left = self.visible.map(|visible| visible.saturating_sub(first));
+        let [from, to] = [self.hidden, self.visible].map(|keys| keys.map(|key| key.saturating_sub(first)));
         let mut i = 0;
         while i < S {
             let key = Accumulator::<S>::position(thread, i).1 as u32;
-            if key >= left[i / 2 % 2] {
+            if key >= to[i / 2 % 2] {
+                logits.0[i] = f32::NEG_INFINITY;
+            }
+            i += 1;
+        }
+        // Without a window no key is hidden from the start.
+        if first >= self.common[0] {
+            return;
+        }
+        let mut i = 0;
+        while i < S {
+            let key = Accumulator::<S>::position(thread, i).1 as u32;
+            if key < from[i / 2 % 2] {
                 logits.0[i] = f32::NEG_INFINITY;
             }
             i += 1;

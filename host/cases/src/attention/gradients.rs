@@ -8,12 +8,101 @@ use ferrowarp::device::Device;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::operands::{Operands, Stored, UNTOUCHED};
-use super::problem::Problem;
-use crate::Case;
+use super::problem::{BOTTOM_RIGHT, LARGER, PLAIN, Problem, TOP_LEFT, Values};
 use crate::compare::{Bound, Expected, Outputs};
 use crate::later::Later;
 use crate::reference::{Number, Sum};
 use crate::softmax::Setting;
+use crate::{Case, Scope};
+
+/// Attentions whose gradients are compared. Those of a few elements run on the executor under any schedule, and under Miri by one
+/// thread.
+pub const BACKWARD: &[Problem] = &[
+    Problem { scopes: &[Scope::Small], lengths: [10, 12], head_size: 72, ..PLAIN },
+    Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 4, causal: TOP_LEFT, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Small],
+        lengths: [70, 66],
+        head_size: 24,
+        heads: [1, 2],
+        causal: TOP_LEFT,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [70, 133],
+        heads: [1, 2],
+        heads_first: Some(8),
+        causal: BOTTOM_RIGHT,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [131, 66],
+        head_size: 96,
+        causal: BOTTOM_RIGHT,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::Small],
+        lengths: [20, 25],
+        head_size: 8,
+        causal: TOP_LEFT,
+        window: Some(3),
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [200, 270],
+        heads: [1, 2],
+        causal: BOTTOM_RIGHT,
+        window: Some(50),
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, lengths: [200, 200], causal: TOP_LEFT, window: Some(1), ..PLAIN },
+    Problem {
+        scopes: LARGER,
+        lengths: [300, 400],
+        head_size: 128,
+        causal: BOTTOM_RIGHT,
+        window: Some(100),
+        ..PLAIN
+    },
+    Problem {
+        scopes: LARGER,
+        batch: 2,
+        heads: [2, 2],
+        lengths: [300, 140],
+        causal: TOP_LEFT,
+        window: Some(70),
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, lengths: [1, 1], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 0], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [0, 66], ..PLAIN },
+    Problem { scopes: LARGER, batch: 2, lengths: [130, 200], heads: [2, 2], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [200, 200], head_size: 128, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [257, 129], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [129, 257], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [129, 257], causal: TOP_LEFT, heads: [1, 3], ..PLAIN },
+    Problem {
+        scopes: LARGER,
+        batch: 2,
+        heads: [2, 2],
+        lengths: [67, 133],
+        heads_first: Some(8),
+        head_size: 128,
+        causal: TOP_LEFT,
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, lengths: [66, 130], head_size: 96, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 130], head_size: 8, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 130], values: Values::Large, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 130], head_size: 128, values: Values::Dominant, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 130], values: Values::Equal, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [33, 20], head_size: 5, heads: [2, 3], causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [5, 18], head_size: 256, heads_first: Some(3), ..PLAIN },
+];
 
 /// Half a unit in the last place of `f32`, relative.
 const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
@@ -106,7 +195,7 @@ impl<T: Number + Real> Operation<T> {
             }
             let first = out.index([entry, query, head, 0]);
             for column in 0..size {
-                let terms = logits.iter().enumerate().map(|(key, x)| {
+                let terms = logits.iter().zip(problem.seen(entry, query)).map(|(x, key)| {
                     let v = of.v.row(entry, key, head / problem.heads[1])[column].value();
                     (x - max).exp() / sum * f64::from(v)
                 });
@@ -149,6 +238,9 @@ impl<T: Number + Real> Operation<T> {
             if let Some(causal) = problem.causal {
                 call = call.causal(causal);
             }
+            if let Some(window) = problem.window {
+                call = call.sliding_window(window);
+            }
             call.run_by(device, &mut Workspace::default(), by)?;
         }
         let mut outputs = Vec::new();
@@ -175,7 +267,7 @@ impl<T: Number + Real> Operation<T> {
             let delta = Near::sum(dot(d_out, self.out.row(entry, query, head)), size);
             let q = of.q.row(entry, query, head);
             let at_query = dense(of.q.shape, [entry, query, head]);
-            for key in 0..of.visible(entry, query) {
+            for key in of.problem.seen(entry, query) {
                 let (k, v) = (of.k.row(entry, key, head / group), of.v.row(entry, key, head / group));
                 let logit = Near::sum(dot(q, k), size);
                 let (x, off) = (logit.value * scale, logit.error * scale);
@@ -209,7 +301,7 @@ pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) ->
     let of = *problem;
     let operation = Later::new(move || Operation::<T>::new(&of));
     let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
-    let Problem { causal, values, heads_first, .. } = *problem;
+    let Problem { causal, window, values, heads_first, .. } = *problem;
     let gap = heads_first.unwrap_or(0);
     let is_aligned = [gap, head_size].iter().all(|elements| elements.is_multiple_of(8));
     BackwardBy::every::<T>(&setting.profile, head_size as u32, is_aligned)
@@ -219,7 +311,7 @@ pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) ->
             let names = by.kernels::<T>().into_iter().map(|kernel| kernel.name).collect();
             let words = move || format!(
                 "gradients of {batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, \
-                 {values:?}, gap {heads_first:?}"
+                 window {window:?}, {values:?}, gap {heads_first:?}"
             );
             let (on_run, on_expect) = (operation.clone(), operation.clone());
             let is_rounded = by != BackwardBy::Serial;

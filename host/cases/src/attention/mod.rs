@@ -12,8 +12,9 @@ use cuda_std::half::{bf16, f16};
 
 use crate::Case;
 use crate::softmax::Setting;
+use gradients::BACKWARD;
 use operands::of_type;
-use problem::{BACKWARD, PROBLEMS};
+use problem::PROBLEMS;
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {

@@ -160,7 +160,7 @@ impl<T: Number + Real> Operands<T> {
     }
 
     fn run(&self, device: &Device, choice: KernelChoice<T>) -> Result<Outputs> {
-        let &Problem { has_log, causal, heads_first, cache, lengths: [_, keys], .. } = &self.problem;
+        let &Problem { has_log, causal, window, heads_first, cache, lengths: [_, keys], .. } = &self.problem;
         let [batch, queries, heads, _] = self.q.shape;
         let [of_k, of_v] = [&self.k, &self.v].map(|whole| self.cached(whole));
         let (q, k) = (device.upload(&self.q.elements)?, device.upload(&of_k.elements)?);
@@ -189,6 +189,9 @@ impl<T: Number + Real> Operands<T> {
             if let Some(causal) = causal {
                 call = call.causal(causal);
             }
+            if let Some(window) = window {
+                call = call.sliding_window(window);
+            }
             if has_log {
                 call = call.log_sum_exp(&mut log);
             }
@@ -201,12 +204,6 @@ impl<T: Number + Real> Operands<T> {
         Ok(outputs)
     }
 
-    /// The number of keys that a query sees.
-    pub fn visible(&self, batch: usize, query: usize) -> usize {
-        let (queries, keys) = (self.problem.lengths[0], self.problem.keys(batch));
-        self.problem.causal.map_or(keys, |causal| causal.visible(query, queries, keys))
-    }
-
     /// Batch entry, query and head of each row of Q, in the order of the dimensions.
     pub fn rows(&self) -> impl Iterator<Item = (usize, usize, usize)> + use<T> {
         let [batch, queries, heads, _] = self.q.shape;
@@ -217,7 +214,7 @@ impl<T: Number + Real> Operands<T> {
     /// The products of a query with the keys that it sees.
     pub fn products(&self, batch: usize, query: usize, head: usize) -> impl Iterator<Item = Sum> {
         let (q, group) = (self.q.row(batch, query, head), self.problem.heads[1]);
-        (0..self.visible(batch, query)).map(move |key| {
+        self.problem.seen(batch, query).map(move |key| {
             let terms = q.iter().zip(self.k.row(batch, key, head / group));
             let terms = terms.map(|(q, k)| f64::from(q.value()) * f64::from(k.value()));
             terms.fold(Sum::default(), Sum::and)
@@ -235,10 +232,9 @@ impl<T: Number + Real> Operands<T> {
         let mut logs = vec![None; batch * heads * queries];
         for (entry, query, head) in self.rows() {
             let logits = self.logits(entry, query, head);
-            let visible = logits.len();
             for column in 0..head_size {
                 let value = |key| f64::from(self.v.row(entry, key, head / group)[column].value());
-                let values: Vec<_> = (0..visible).map(value).collect();
+                let values: Vec<_> = self.problem.seen(entry, query).map(value).collect();
                 out.push(logits.result::<T>(&values, is_rounded));
             }
             logs[(entry * heads + head) * queries + query] = Some(logits.log_sum_exp());
@@ -266,16 +262,17 @@ pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) ->
         head_size: head_size as u32,
         is_aligned: [gap, head_size].iter().all(|elements| elements.is_multiple_of(8)),
         is_ragged: problem.cache != Cache::Whole,
+        ..Shape::new(batch as u32, queries as u32, head_size as u32)
     };
     let choices = KernelChoice::<T>::every(&setting.profile, &shape).into_iter();
     let choices = choices.map(|choice| (choice, choice.kernels().map(|kernel| kernel.name).collect()));
     choices
         .filter(|(_, names): &(_, Vec<_>)| !setting.is_serial() || names[0].ends_with("_serial"))
         .map(|(choice, names)| {
-            let Problem { causal, values, heads_first, cache, .. } = *problem;
+            let Problem { causal, window, values, heads_first, cache, .. } = *problem;
             let words = move || format!(
-                "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, {values:?}, gap \
-                 {heads_first:?}, {cache:?}"
+                "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, window {window:?}, \
+                 {values:?}, gap {heads_first:?}, {cache:?}"
             );
             let (on_run, on_expect) = (operands.clone(), operands.clone());
             let is_rounded = !names[0].ends_with("_serial");

@@ -43,11 +43,6 @@ impl Row {
         Self { logits, errors, common, weights }
     }
 
-    /// The number of keys.
-    pub fn len(&self) -> usize {
-        self.logits.len()
-    }
-
     fn max(&self) -> f64 {
         self.logits.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }

@@ -45,6 +45,8 @@ pub struct Problem {
     pub head_size: usize,
     /// The mask.
     pub causal: Option<Causal>,
+    /// The most keys that a query sees under it.
+    pub window: Option<usize>,
     /// What Q and K hold.
     pub values: Values,
     /// Whether all positions of a head follow each other, with this number of elements between the rows; otherwise all heads of a
@@ -62,30 +64,72 @@ impl Problem {
         let keys = self.lengths[1];
         if self.cache == Cache::Whole { keys } else { keys.saturating_sub(batch * keys.div_ceil(2)) }
     }
+
+    /// The keys of a batch entry that a query sees.
+    pub fn seen(&self, batch: usize, query: usize) -> impl Iterator<Item = usize> + use<> {
+        let ([queries, _], keys) = (self.lengths, self.keys(batch));
+        let Self { causal, window, .. } = *self;
+        (0..keys).filter(move |&key| {
+            // How many positions the key lies before the query.
+            let before = match causal {
+                None => return true,
+                Some(Causal::TopLeft) => query as i64 - key as i64,
+                Some(Causal::BottomRight) => (query + keys) as i64 - (queries + key) as i64,
+            };
+            before >= 0 && window.is_none_or(|window| before < window as i64)
+        })
+    }
 }
 
-const PLAIN: Problem = Problem {
+/// What most problems have.
+pub(super) const PLAIN: Problem = Problem {
     scopes: &[],
     lengths: [1, 1],
     batch: 1,
     heads: [1, 1],
     head_size: 64,
     causal: None,
+    window: None,
     values: Values::Ordinary,
     heads_first: None,
     has_log: true,
     cache: Cache::Whole,
 };
 
-const TOP_LEFT: Option<Causal> = Some(Causal::TopLeft);
-const BOTTOM_RIGHT: Option<Causal> = Some(Causal::BottomRight);
+/// The masks.
+pub(super) const TOP_LEFT: Option<Causal> = Some(Causal::TopLeft);
+pub(super) const BOTTOM_RIGHT: Option<Causal> = Some(Causal::BottomRight);
 /// On the executor and on a device.
-const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
+pub(super) const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
 
 /// Tiles of queries and of keys end in their midst. One query, one key, none.
 pub const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 8, causal: TOP_LEFT, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Tiny],
+        lengths: [5, 7],
+        head_size: 8,
+        causal: TOP_LEFT,
+        window: Some(2),
+        ..PLAIN
+    },
     Problem { scopes: &[Scope::Small], lengths: [5, 130], heads: [1, 2], ..PLAIN },
+    Problem {
+        scopes: &[Scope::Small, Scope::NewEmulator],
+        lengths: [5, 130],
+        heads: [1, 2],
+        causal: BOTTOM_RIGHT,
+        window: Some(40),
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [140, 261],
+        head_size: 128,
+        causal: BOTTOM_RIGHT,
+        window: Some(70),
+        ..PLAIN
+    },
     Problem { scopes: &[Scope::Small], lengths: [9, 130], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
     Problem { scopes: &[Scope::Small], lengths: [19, 35], head_size: 5, causal: TOP_LEFT, ..PLAIN },
     Problem { scopes: &[Scope::Small], lengths: [2, 90], heads: [1, 3], head_size: 192, ..PLAIN },
@@ -145,6 +189,47 @@ pub const PROBLEMS: &[Problem] = &[
         lengths: [2, 35],
         heads: [1, 2],
         head_size: 200,
+        ..PLAIN
+    },
+    // Sliding windows: of one key, of about a tile, longer than the keys, and after the last key.
+    Problem { scopes: LARGER, lengths: [200, 200], causal: TOP_LEFT, window: Some(1), ..PLAIN },
+    Problem { scopes: LARGER, lengths: [300, 700], causal: BOTTOM_RIGHT, window: Some(128), ..PLAIN },
+    Problem {
+        scopes: LARGER,
+        batch: 2,
+        heads: [2, 2],
+        lengths: [190, 515],
+        head_size: 128,
+        causal: BOTTOM_RIGHT,
+        window: Some(300),
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, lengths: [260, 130], causal: TOP_LEFT, window: Some(40), ..PLAIN },
+    Problem {
+        scopes: LARGER,
+        lengths: [260, 130],
+        head_size: 128,
+        causal: BOTTOM_RIGHT,
+        window: Some(1 << 40),
+        ..PLAIN
+    },
+    Problem {
+        scopes: LARGER,
+        batch: 3,
+        lengths: [5, 211],
+        heads: [2, 2],
+        causal: BOTTOM_RIGHT,
+        window: Some(90),
+        cache: Cache::Pages(48),
+        ..PLAIN
+    },
+    Problem {
+        scopes: LARGER,
+        lengths: [30, 500],
+        heads: [1, 3],
+        head_size: 192,
+        causal: BOTTOM_RIGHT,
+        window: Some(33),
         ..PLAIN
     },
     // Few queries.
@@ -254,59 +339,4 @@ pub const PROBLEMS: &[Problem] = &[
         ..PLAIN
     },
     Problem { scopes: &[Scope::Device], lengths: [400, 400], causal: TOP_LEFT, ..PLAIN },
-];
-
-/// Attentions whose gradients are compared. Those of a few elements run on the executor under any schedule, and under Miri by one
-/// thread.
-pub const BACKWARD: &[Problem] = &[
-    Problem { scopes: &[Scope::Small], lengths: [10, 12], head_size: 72, ..PLAIN },
-    Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 4, causal: TOP_LEFT, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Small],
-        lengths: [70, 66],
-        head_size: 24,
-        heads: [1, 2],
-        causal: TOP_LEFT,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [70, 133],
-        heads: [1, 2],
-        heads_first: Some(8),
-        causal: BOTTOM_RIGHT,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [131, 66],
-        head_size: 96,
-        causal: BOTTOM_RIGHT,
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, lengths: [1, 1], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 0], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [0, 66], ..PLAIN },
-    Problem { scopes: LARGER, batch: 2, lengths: [130, 200], heads: [2, 2], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [200, 200], head_size: 128, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [257, 129], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [129, 257], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [129, 257], causal: TOP_LEFT, heads: [1, 3], ..PLAIN },
-    Problem {
-        scopes: LARGER,
-        batch: 2,
-        heads: [2, 2],
-        lengths: [67, 133],
-        heads_first: Some(8),
-        head_size: 128,
-        causal: TOP_LEFT,
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, lengths: [66, 130], head_size: 96, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 130], head_size: 8, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 130], values: Values::Large, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 130], head_size: 128, values: Values::Dominant, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 130], values: Values::Equal, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [33, 20], head_size: 5, heads: [2, 3], causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [5, 18], head_size: 256, heads_first: Some(3), ..PLAIN },
 ];
