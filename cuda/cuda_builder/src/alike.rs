@@ -12,7 +12,8 @@ use crate::error::CudaBuilderError;
 use crate::fingerprint;
 use crate::packages::{self, KernelCrate};
 
-/// The package of `#[kernel]`, which asks for what `min_arch` names and for nothing else.
+/// The package that defines `#[kernel]`. Its sources are not searched: the code that it writes asks only for
+/// the architectures that `min_arch` and `arch` name.
 const MACROS: &str = "ferrowarp-cuda-std-macros";
 
 /// The architectures that sources ask for, such as `compute_80`; none if that cannot be told.

@@ -168,7 +168,7 @@ pub(super) fn agrees(request: &Request) -> bool {
     matches!(barrier, Barrier::Count(true) | Barrier::And(true) | Barrier::Or(true))
 }
 
-/// Whether two threads wait at the same barrier of block or cluster: the same call, of the same form.
+/// Whether two threads wait at the same barrier of a block or a cluster: the same call, in the same form.
 pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
     let same_form = match (a.collective, b.collective) {
         (Collective::Barrier(a), Collective::Barrier(b)) => discriminant(&a) == discriminant(&b),

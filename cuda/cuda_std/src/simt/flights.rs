@@ -1,8 +1,9 @@
-//! Copies into a block's shared memory that are on their way, and count at one of its barriers when they are there.
+//! Pending copies into a block's shared memory. When its bytes have arrived, a copy counts them at one of the
+//! block's barriers.
 //!
-//! A copy is made as late as it may be: when a thread waits for a phase that lacks nothing but bytes. What starts and makes
-//! copies is in atomics, as is all that OS threads share here: who makes a copy comes after the one who started it, as the
-//! copy does, and it orders no other thread.
+//! A copy is made as late as possible: when a thread waits for a phase that lacks only bytes. Everything that OS threads
+//! share here is atomic. So the thread that makes a copy runs after the thread that started it, as the copy does, and
+//! this orders no other thread.
 
 use core::mem::MaybeUninit;
 use core::panic::Location;
@@ -15,7 +16,7 @@ use super::proxy::Proxy;
 use crate::barrier::host;
 use crate::tensor::tile::Tile;
 
-/// Lists of copies; all those for a barrier are in one.
+/// The number of lists of copies. All copies that one barrier waits for are in one list.
 const LISTS: usize = 16;
 
 /// What a copy brings.
