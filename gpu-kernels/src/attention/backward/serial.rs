@@ -15,7 +15,7 @@ use crate::element::Number;
 pub const ROWS: usize = 16;
 /// The most elements of a row.
 pub const MOST: usize = 256;
-/// Sums that grow side by side.
+/// Independent partial sums of a dot product.
 const LANES: usize = 16;
 
 /// Bytes of dynamic shared memory of a thread.
@@ -195,7 +195,7 @@ unsafe fn store<T: Number>(
     }
 }
 
-/// The product of two rows. After their ends they have zeros.
+/// The dot product of two rows. They are padded with zeros.
 #[inline(always)]
 fn dot(a: &[f32; MOST], b: &[f32; MOST], size: usize) -> f32 {
     let mut sums = [0.0; LANES];

@@ -48,7 +48,8 @@ struct Shared {
     weights: [[f32; KEYS]; QUERIES],
 }
 
-/// Attention of the arguments. Launched on a block for each 64 queries of each head, with the shared memory that the facts say.
+/// Attention over the tensors in `args`. Launched with one block per 64 queries of each head, and with the shared memory
+/// that `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.

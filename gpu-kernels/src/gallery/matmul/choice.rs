@@ -23,7 +23,8 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// The kernel for a product `[m, n, k]`, with its grid: of those that can do it the one that should take the least time.
+    /// The kernel for a matmul of shape `[m, n, k]`, and its launch configuration. Of the kernels that support the shape, it
+    /// is the one with the shortest predicted time.
     pub fn choose(&self, shape: [usize; 3]) -> Option<(&'static Kernel, LaunchConfig)> {
         let fitting = self.kernels.iter().filter(|kernel| kernel.fits(shape));
         let with_splits = fitting

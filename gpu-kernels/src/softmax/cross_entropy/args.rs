@@ -251,7 +251,7 @@ impl<T: Number> CrossEntropyArgs<T> {
         if target.col == NONE {
             return f32::NAN;
         }
-        // SAFETY: the column is less than `cols`.
+        // SAFETY: the row is one of the matrix, and the column is less than `cols`.
         unsafe { *self.logits.add(row * self.stride as usize + target.col as usize) }.to_f32()
     }
 

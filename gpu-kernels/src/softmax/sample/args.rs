@@ -65,7 +65,7 @@ impl<T: Number> SampleArgs<T> {
         self.scale * core::f32::consts::LOG2_E
     }
 
-    /// A row; after the last one it is empty.
+    /// Row `index`; empty if `index` is past the last row.
     ///
     /// # Safety
     /// As for the kernels.
