@@ -277,7 +277,7 @@ fn a_folder_without_permission() {
     );
 }
 
-/// The step of an epoch whose loss is made infinite by one image.
+/// The step of an epoch in which one image makes the loss infinite.
 const BAD_STEP: usize = 18;
 
 /// A place where one image, of the training or of the test, is the only one whose first pixel is not black, and where

@@ -117,7 +117,8 @@ impl Device {
             Backend::Cuda(cuda) => cuda.record(run).map(Some),
         };
         let recorded = open.end();
-        // The work's own error comes first, then what the driver may know as well but tells in fewer words.
+        // The work's own error comes first. Then comes what spoiled the recording: the driver may report it
+        // too, but in less detail.
         let recording = match (captured, recorded) {
             (Err(error), _) if has_failed => return Err(error),
             (captured, Err(spoiled)) => {
