@@ -1,5 +1,5 @@
-//! What a timeline shows, as numbers: read from the pictures of `train-mnist --timeline`, kept in
-//! `docs/results/timelines.json`.
+//! The numbers that a timeline shows. They are read from the pictures that `train-mnist --timeline` writes,
+//! and kept in `docs/results/timelines.json`.
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
