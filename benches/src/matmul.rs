@@ -260,10 +260,10 @@ fn prepare_kernels_as<T: Number + MatmulAs<T>>(
     prepare_launch(device, ty, shape, launch)
 }
 
-/// A rung of the ladder at a shape, checked, and ready to be timed.
+/// Checks a rung of the ladder at a shape, and returns it ready to be timed.
 ///
 /// # Errors
-/// As for [`prepare`], and the rung cannot do the shape.
+/// Those of [`prepare`], or the rung does not support the shape.
 pub fn prepare_rung(
     device: &Device,
     rung: &'static Rung,

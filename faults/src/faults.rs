@@ -29,17 +29,17 @@ pub struct Fault {
     pub what: &'static str,
     /// Makes the device fail, and gives what it says.
     pub provoke: fn(&Device) -> Result<(), DeviceError>,
-    /// What must come of it on a GPU.
+    /// The expected result on a GPU.
     pub gpu: Expected,
-    /// What must come of it on the CPU executor, or why it has no counterpart there.
+    /// The expected result on the CPU executor, or why the fault has no counterpart there.
     pub cpu: Result<Expected, &'static str>,
     /// Variables of the process's environment.
     pub variables: &'static [(&'static str, &'static str)],
 }
 
-/// What must come of a fault.
+/// The expected result of a fault.
 pub struct Expected {
-    /// The error holds these texts.
+    /// Texts that the error contains.
     pub says: &'static [&'static str],
     /// Whether the device is unusable afterwards, and gives the same error again.
     pub stays: bool,
