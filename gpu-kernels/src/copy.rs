@@ -24,7 +24,7 @@ pub unsafe fn copy_x1(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
 /// Launched on the grid of [`grid`]`::<4>`.
 ///
 /// # Safety
-/// As of [`copy_x1`](fn@copy_x1).
+/// Same as for [`copy_x1`](fn@copy_x1).
 #[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn copy_x4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     // SAFETY: the kernel's contract.

@@ -93,7 +93,7 @@ pub unsafe fn sync() {
 /// The first half of [`sync`]: says that the thread is here, with its earlier writes, and goes on at once.
 ///
 /// # Safety
-/// As for [`sync`]; the thread's next call of this module's barriers is [`wait`].
+/// Same as for [`sync`]; the thread's next call of this module's barriers is [`wait`].
 #[doc(alias = "barrier.cluster.arrive", alias = "cluster.barrier_arrive")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -110,7 +110,7 @@ pub unsafe fn arrive() {
 /// As [`arrive`], but says nothing of earlier writes: enough to know that all blocks have started.
 ///
 /// # Safety
-/// As for [`arrive`].
+/// Same as for [`arrive`].
 #[doc(alias = "barrier.cluster.arrive.relaxed")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -128,7 +128,7 @@ pub unsafe fn arrive_relaxed() {
 /// all of them wait.
 ///
 /// # Safety
-/// As for [`sync`]; the thread's last call of this module's barriers was an arrival.
+/// Same as for [`sync`]; the thread's last call of this module's barriers was an arrival.
 #[doc(alias = "barrier.cluster.wait", alias = "cluster.barrier_wait")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -236,7 +236,7 @@ macro_rules! counting_barriers {
         #[doc = concat!("[`", stringify!($name), "`] for warps that come here as one: a single instruction.")]
         ///
         /// # Safety
-        /// As for [`sync_threads_aligned`].
+        /// Same as for [`sync_threads_aligned`].
         #[doc(alias = $alias)]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -218,10 +218,10 @@ impl Emulator {
     /// `#[kernel(cooperative)]` by its type does this by itself.
     ///
     /// # Errors
-    /// As for [`Self::launch`], or all threads wait for words that nobody stores.
+    /// Same as for [`Self::launch`], or all threads wait for words that nobody stores.
     ///
     /// # Safety
-    /// As for [`Self::launch`].
+    /// Same as for [`Self::launch`].
     pub unsafe fn launch_cooperative(
         &self,
         name: &str,

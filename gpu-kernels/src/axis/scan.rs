@@ -82,7 +82,7 @@ where
 /// Launched on at most 496 blocks of 512 threads along x, and no more than there are tiles. Before, `sums` holds zeros.
 ///
 /// # Safety
-/// As for [`axis_scan()`], but for the columns; no other code uses `sums`, which is a multiple of 16.
+/// Same as for [`axis_scan()`], but for the columns; no other code uses `sums`, which is a multiple of 16.
 #[kernel(
     cooperative,
     max_threads = 512,
@@ -182,7 +182,7 @@ pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
 /// Launched on a block of one thread for each row.
 ///
 /// # Safety
-/// As for [`axis_scan()`], but for the columns.
+/// Same as for [`axis_scan()`], but for the columns.
 #[kernel(
     max_threads = 1,
     args,
@@ -250,7 +250,7 @@ impl Share {
     /// The elements: of an aligned row what [`Self::load`] returned, and otherwise read one by one.
     ///
     /// # Safety
-    /// As for [`Self::load`].
+    /// Same as for [`Self::load`].
     #[inline(always)]
     unsafe fn unpack<T: Element<N>, const N: usize, const VECTORS: usize>(
         &self,
@@ -272,7 +272,7 @@ impl Share {
     /// Adds `before`, rounds, and writes what lies in the row.
     ///
     /// # Safety
-    /// As for [`Self::load`], and no other code uses the elements.
+    /// Same as for [`Self::load`], and no other code uses the elements.
     #[inline(always)]
     unsafe fn store<T: Element<N>, const N: usize, const VECTORS: usize>(
         &self,

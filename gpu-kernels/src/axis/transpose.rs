@@ -128,7 +128,7 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
 /// Launched on blocks of one thread, one for each tile.
 ///
 /// # Safety
-/// As for [`axis_transpose()`].
+/// Same as for [`axis_transpose()`].
 #[kernel(
     max_threads = 1,
     args,

@@ -81,7 +81,8 @@ pub unsafe fn copy_offset_scalar(out: *mut u32, inp: *const u32, len: u32, dista
 /// `len / (4 * VECTORS)`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`copy_offset_scalar`](fn@copy_offset_scalar); both begin at a multiple of 16 bytes, better of 32.
+/// Same as for [`copy_offset_scalar`](fn@copy_offset_scalar); both begin at a multiple of 16 bytes, better of
+/// 32.
 #[kernel(
     max_threads = 256,
     args = Arguments,

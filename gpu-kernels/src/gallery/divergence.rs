@@ -88,7 +88,7 @@ pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
 /// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
-/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+/// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_branch_by_warp(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() / 32 % ways;
@@ -123,7 +123,7 @@ unsafe fn branch(out: *mut u32, own: u32, ways: u32, turns: u32) {
 /// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
-/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+/// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() % 32 % ways;
@@ -137,7 +137,7 @@ pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
 /// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
-/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+/// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_trips_by_warp(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() / 32 % ways;

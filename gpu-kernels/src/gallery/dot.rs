@@ -95,7 +95,7 @@ pub unsafe fn dot_chunks(
 /// Launched on blocks of 256 threads along x, as many as may be.
 ///
 /// # Safety
-/// As of [`dot_chunks`](fn@dot_chunks).
+/// Same as for [`dot_chunks`](fn@dot_chunks).
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn dot_coalesced(
     out: *mut f32,
@@ -125,7 +125,7 @@ pub unsafe fn dot_coalesced(
 /// Launched on blocks of 256 threads along x, as many as may be.
 ///
 /// # Safety
-/// As of [`dot_chunks`](fn@dot_chunks).
+/// Same as for [`dot_chunks`](fn@dot_chunks).
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn dot_shuffle(
     out: *mut f32,

@@ -112,7 +112,7 @@ fn of_page(len: u32) -> impl Iterator<Item = usize> {
 /// Launched on at least a warp for every 16384 elements along x, in blocks of 256 threads.
 ///
 /// # Safety
-/// As of [`unified_fill`](fn@unified_fill), on the launch said here.
+/// Same as for [`unified_fill`](fn@unified_fill), on the launch said here.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, OF_LANE>())]
 pub unsafe fn unified_fill_pages(x: *mut f32, y: *mut f32, len: u32) {
     for i in of_page(len) {
@@ -129,7 +129,7 @@ pub unsafe fn unified_fill_pages(x: *mut f32, y: *mut f32, len: u32) {
 /// Launched on at least a warp for every 16384 elements along x, in blocks of 256 threads.
 ///
 /// # Safety
-/// As of [`unified_add`](fn@unified_add), on the launch said here.
+/// Same as for [`unified_add`](fn@unified_add), on the launch said here.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, OF_LANE>())]
 pub unsafe fn unified_add_pages(x: *const f32, y: *mut f32, len: u32) {
     for i in of_page(len) {

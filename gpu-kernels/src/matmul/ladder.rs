@@ -211,7 +211,7 @@ pub unsafe fn init_barriers(full: *mut Barrier, empty: *mut Barrier, stages: u32
 /// Counts one arrival of the calling warp.
 ///
 /// # Safety
-/// As for [`Barrier::arrive`]; all lanes of the warp call it.
+/// Same as for [`Barrier::arrive`]; all lanes of the warp call it.
 #[inline(always)]
 pub unsafe fn arrive_warp(barrier: *mut Barrier) {
     if warp::lane_id() == 0 {
@@ -223,7 +223,7 @@ pub unsafe fn arrive_warp(barrier: *mut Barrier) {
 /// Counts one arrival of the calling warp at the barrier of each of the cluster's blocks, for memory that only `wgmma` has read.
 ///
 /// # Safety
-/// As for [`Barrier::arrive_remote_relaxed`]; all lanes of the warp call it.
+/// Same as for [`Barrier::arrive_remote_relaxed`]; all lanes of the warp call it.
 #[inline(always)]
 pub unsafe fn arrive_in_all(barrier: *mut Barrier, blocks: u32) {
     let lane = warp::lane_id();

@@ -27,7 +27,7 @@ pub trait Operand: Number {
     /// The registers of 16 columns of B from `col` on, 8 and 8, and the terms from `k` on.
     ///
     /// # Safety
-    /// As for [`Operand::load_a`].
+    /// Same as for [`Operand::load_a`].
     unsafe fn load_b<const ALONG_K: bool>(
         tile: *const Self,
         pitch: usize,

@@ -83,7 +83,7 @@ pub unsafe fn shuffled_batch(
 /// [`shuffled_batch`](fn@shuffled_batch) in the order of the data set.
 ///
 /// # Safety
-/// As for [`shuffled_batch`](fn@shuffled_batch).
+/// Same as for [`shuffled_batch`](fn@shuffled_batch).
 #[kernel]
 pub unsafe fn ordered_batch(
     out: *mut f32,
@@ -105,7 +105,7 @@ pub unsafe fn ordered_batch(
 /// Copies the calling thread's share of one sample.
 ///
 /// # Safety
-/// As for [`copy_sample`].
+/// Same as for [`copy_sample`].
 #[inline(always)]
 unsafe fn copy_to_row(
     out: (*mut f32, *mut u32),

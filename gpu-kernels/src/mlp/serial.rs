@@ -114,7 +114,7 @@ pub unsafe fn product<T: Operand>(
 /// Writes what [`row_of`] gives.
 ///
 /// # Safety
-/// As for [`row_of`]; `to` is valid for a write.
+/// Same as for [`row_of`]; `to` is valid for a write.
 #[inline(always)]
 unsafe fn copy_row<T: Operand>(to: *mut [f32; WIDTH], b: OperandB, row: usize, col: usize) {
     // SAFETY: the caller's contract; the whole row lies in the operand, and the panel does not.

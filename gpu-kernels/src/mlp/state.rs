@@ -52,7 +52,7 @@ impl StepState {
     /// As [`Self::rates`], past L1, which may still have what was there before.
     ///
     /// # Safety
-    /// As for [`Self::rates`].
+    /// Same as for [`Self::rates`].
     #[inline(always)]
     pub(super) unsafe fn rates_past_l1(state: *const Self, turn: u32) -> Rates {
         // SAFETY: the caller's pointer.

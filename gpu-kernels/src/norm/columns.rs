@@ -17,8 +17,8 @@ use crate::element::{Element, Number, Output};
 /// share the rows.
 ///
 /// # Safety
-/// As for [`super::backward::norm_backward_rows()`]; only `d_weight` and `d_bias` are written, and `d_inp`, which the launch before has
-/// written, is neither `d_out` nor `inp`.
+/// Same as for [`super::backward::norm_backward_rows()`]; only `d_weight` and `d_bias` are written, and `d_inp`, which the
+/// launch before has written, is neither `d_out` nor `inp`.
 #[kernel(
     max_threads = THREADS,
     args,

@@ -62,7 +62,7 @@ impl Columns {
     /// The vectors of the row that are the thread's, zeros past its end. All loads are on their way before the first is used.
     ///
     /// # Safety
-    /// As for [`Self::load`].
+    /// Same as for [`Self::load`].
     #[inline(always)]
     pub unsafe fn load_all<T: Element<N>, const N: usize, const VECTORS: usize>(
         &self,
@@ -84,7 +84,7 @@ impl Columns {
     /// Rounds vector `i` and writes it to the row, as far as that has columns.
     ///
     /// # Safety
-    /// As for [`Self::load`], and no other code uses the elements.
+    /// Same as for [`Self::load`], and no other code uses the elements.
     #[inline(always)]
     pub unsafe fn store<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
         // SAFETY: the caller's row.

@@ -130,7 +130,7 @@ pub unsafe fn softmax_backward<
 /// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
-/// As for [`softmax_backward`](fn@softmax_backward).
+/// Same as for [`softmax_backward`](fn@softmax_backward).
 #[kernel(
     with(BLOCK = 256),
     max_threads = BLOCK,

@@ -162,7 +162,7 @@ pub unsafe fn cross_entropy_rows<
 /// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
-/// As for [`cross_entropy_rows`](fn@cross_entropy_rows).
+/// Same as for [`cross_entropy_rows`](fn@cross_entropy_rows).
 #[kernel(
     with(BLOCK = 256),
     max_threads = BLOCK,

@@ -105,7 +105,7 @@ impl<I: Number, O: Number> ForwardArgs<I, O> {
     /// Row number `row`, or the block's part of it; after the last row an empty one.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn row<const N: usize, const THREADS: usize>(
         &self,
@@ -146,7 +146,8 @@ pub(super) fn sum_of<const N: usize>(x: [f32; N]) -> f32 {
 /// Softmax of the rows of one block, `BLOCK / THREADS` of them, or with `CLUSTER` of its part of the cluster's row.
 ///
 /// # Safety
-/// As for the kernels; `shared` has elements of the block's own, one for each warp, and with `CLUSTER` [`Exchange::LEN`] more.
+/// Same as for the kernels; `shared` has elements of the block's own, one for each warp, and with `CLUSTER`
+/// [`Exchange::LEN`] more.
 #[inline(always)]
 pub(super) unsafe fn softmax<
     I,

@@ -141,7 +141,7 @@ pub unsafe fn softmax<
 /// Launched on blocks of `BLOCK` threads, enough of them for `rows`.
 ///
 /// # Safety
-/// As for [`softmax`](fn@softmax).
+/// Same as for [`softmax`](fn@softmax).
 #[kernel(
     with(BLOCK = 256, WIDTH = LANES),
     max_threads = BLOCK,
@@ -191,7 +191,7 @@ pub unsafe fn narrow<
 /// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
-/// As for [`softmax`](fn@softmax).
+/// Same as for [`softmax`](fn@softmax).
 #[kernel(
     with(BLOCK = 256),
     max_threads = BLOCK,

@@ -243,7 +243,7 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
 /// probabilities and of sampling for.
 ///
 /// # Safety
-/// As for [`ForwardTo`].
+/// Same as for [`ForwardTo`].
 pub unsafe trait RowKernels: ForwardTo<Self> {
     /// The kernels of the gradient.
     const BACKWARD: &'static RowVariants<BackwardArgs<Self>>;

@@ -123,7 +123,7 @@ pub unsafe fn sample_rows<
 /// As [`sample_rows`](fn@sample_rows), of rows of any width that a cluster of up to 16 blocks of `BLOCK` threads has.
 ///
 /// # Safety
-/// As for [`sample_rows`](fn@sample_rows).
+/// Same as for [`sample_rows`](fn@sample_rows).
 #[kernel(
     with(BLOCK = 128),
     max_threads = BLOCK,
@@ -150,7 +150,7 @@ pub unsafe fn sample_cluster<T: Element<N>, const N: usize, const VECTORS: usize
 /// As [`sample_rows`](fn@sample_rows).
 ///
 /// # Safety
-/// As for [`sample_rows`](fn@sample_rows), but that `top_k` is from 1 to [`MOST`](super::top_k::MOST).
+/// Same as for [`sample_rows`](fn@sample_rows), but that `top_k` is from 1 to [`MOST`](super::top_k::MOST).
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
@@ -195,7 +195,7 @@ pub unsafe fn sample_top_k_rows<
 /// As [`sample_top_k_rows`](fn@sample_top_k_rows), of rows of any width that a cluster of up to 16 blocks has.
 ///
 /// # Safety
-/// As for [`sample_top_k_rows`](fn@sample_top_k_rows).
+/// Same as for [`sample_top_k_rows`](fn@sample_top_k_rows).
 #[kernel(
     max_threads = 256,
     min_blocks = 4,

@@ -109,7 +109,7 @@ pub unsafe fn top_k_rows<
 /// As [`top_k_rows`](fn@top_k_rows), of rows of any width that a cluster of up to 16 blocks has.
 ///
 /// # Safety
-/// As for [`top_k_rows`](fn@top_k_rows).
+/// Same as for [`top_k_rows`](fn@top_k_rows).
 #[kernel(
     max_threads = 256,
     min_blocks = 4,

@@ -15,7 +15,7 @@ fn check_row(name: &str, row: *mut u8) {
 /// The lane's registers of `N` matrices.
 ///
 /// # Safety
-/// As for [`ldmatrix`].
+/// Same as for [`ldmatrix`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
 #[track_caller]
@@ -41,7 +41,7 @@ unsafe fn load<const N: usize, const TRANS: bool>(name: &'static str, row: *mut 
 /// Writes the lane's registers of `N` matrices.
 ///
 /// # Safety
-/// As for [`stmatrix`].
+/// Same as for [`stmatrix`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
 #[track_caller]

@@ -54,7 +54,7 @@ pub unsafe fn attention_01_logits(args: LadderArgs) {
 /// [`attention_01_logits()`].
 ///
 /// # Safety
-/// As for [`attention_01_logits()`].
+/// Same as for [`attention_01_logits()`].
 #[kernel(max_threads = 32, min_arch = 80, args, facts: RungShape = RungShape::new([1, 1], 32, 0))]
 pub unsafe fn attention_01_softmax(args: LadderArgs) {
     let (lane, keys) = (thread::thread_idx_x() as usize, args.keys as usize);
@@ -86,7 +86,7 @@ pub unsafe fn attention_01_softmax(args: LadderArgs) {
 /// Multiplies V by the weights of a query. Launched on a block for each query of each head, after [`attention_01_softmax()`].
 ///
 /// # Safety
-/// As for [`attention_01_logits()`], and no other code uses `out`.
+/// Same as for [`attention_01_logits()`], and no other code uses `out`.
 #[kernel(max_threads = 128, min_arch = 80, args, facts: RungShape = RungShape::new([1, 1], THREADS, 0))]
 pub unsafe fn attention_01_values(args: LadderArgs) {
     let (block, col) = (thread::block_idx_x(), thread::thread_idx_x() as usize);

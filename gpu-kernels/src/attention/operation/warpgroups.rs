@@ -258,7 +258,7 @@ impl Turns {
     /// Gives the turn to the next warpgroup.
     ///
     /// # Safety
-    /// As for [`Self::wait`].
+    /// Same as for [`Self::wait`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn pass(self) {

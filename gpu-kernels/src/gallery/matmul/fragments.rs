@@ -67,7 +67,7 @@ pub fn add<const ROWS: usize, const COLS: usize>(
 /// Writes the sums: rows by fours, `row_step` apart, columns by fours, `col_step` apart, from `row` and `col` on.
 ///
 /// # Safety
-/// As of [`Output::set_quad`].
+/// Same as for [`Output::set_quad`].
 #[inline(always)]
 pub unsafe fn store<const ROWS: usize, const COLS: usize>(
     out: Output,

@@ -36,7 +36,7 @@ pub unsafe fn matmul_uncoalesced(out: *mut f32, a: *const f32, b: *const f32, m:
 /// Launched on blocks of 32 x 32 threads, columns along x and rows along y.
 ///
 /// # Safety
-/// As of [`matmul_uncoalesced`](fn@matmul_uncoalesced).
+/// Same as for [`matmul_uncoalesced`](fn@matmul_uncoalesced).
 #[kernel(
     max_threads = 1024,
     args = Arguments,

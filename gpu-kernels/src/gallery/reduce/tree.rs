@@ -73,7 +73,7 @@ pub unsafe fn reduce_modulo(out: *mut f32, inp: *const f32, len: u32) {
 /// Launched on a block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// As of [`reduce_modulo`](fn@reduce_modulo).
+/// Same as for [`reduce_modulo`](fn@reduce_modulo).
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -104,7 +104,7 @@ pub unsafe fn reduce_mask(out: *mut f32, inp: *const f32, len: u32) {
 /// Launched on a block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// As of [`reduce_modulo`](fn@reduce_modulo).
+/// Same as for [`reduce_modulo`](fn@reduce_modulo).
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -136,7 +136,7 @@ pub unsafe fn reduce_strided(out: *mut f32, inp: *const f32, len: u32) {
 /// Launched on a block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// As of [`reduce_modulo`](fn@reduce_modulo).
+/// Same as for [`reduce_modulo`](fn@reduce_modulo).
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -167,7 +167,7 @@ pub unsafe fn reduce_sequential(out: *mut f32, inp: *const f32, len: u32) {
 /// Launched on a block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// As of [`reduce_modulo`](fn@reduce_modulo).
+/// Same as for [`reduce_modulo`](fn@reduce_modulo).
 #[kernel(
     max_threads = 256,
     args = Arguments,

@@ -73,7 +73,7 @@ pub(super) fn advance<const STAGES: usize>(ring: &mut Ring<0>) {
 /// Starts the copies of an operand: `side` rows of A or columns of B from `at[0]` on, and the terms from `at[1]` on.
 ///
 /// # Safety
-/// As for [`tensor::global_to_shared`].
+/// Same as for [`tensor::global_to_shared`].
 #[inline(always)]
 pub(super) unsafe fn copy<T, const ALONG_K: usize>(
     to: *mut u8,

@@ -67,7 +67,7 @@ impl Mail {
     /// Sends four words, of each of which the lowest bit is lost.
     ///
     /// # Safety
-    /// As for [`Self::send_pair`].
+    /// Same as for [`Self::send_pair`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send_words(&self, to: *mut [u32; 4], words: [u32; 4]) {
@@ -78,7 +78,7 @@ impl Mail {
     /// As [`Self::send_words`], of four numbers.
     ///
     /// # Safety
-    /// As for [`Self::send_words`].
+    /// Same as for [`Self::send_words`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send(&self, to: *mut [u32; 4], numbers: [f32; 4]) {
@@ -109,7 +109,7 @@ impl Mail {
     /// As [`Self::receive_words`], of numbers.
     ///
     /// # Safety
-    /// As for [`Self::receive_words`].
+    /// Same as for [`Self::receive_words`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn receive<const N: usize>(

@@ -154,7 +154,7 @@ impl Row {
     /// The whole row.
     ///
     /// # Safety
-    /// As for the kernel; all threads of the block come here.
+    /// Same as for the kernel; all threads of the block come here.
     #[inline(always)]
     unsafe fn run(&self) {
         let Rows { hidden1, hidden2, classes, .. } = self.of;
@@ -257,7 +257,7 @@ impl Row {
     /// The sum of the first layer for the thread's unit.
     ///
     /// # Safety
-    /// As for the kernel; there is such a unit.
+    /// Same as for the kernel; there is such a unit.
     #[inline(always)]
     unsafe fn first_layer(&self, hidden1: usize) -> f32 {
         let (rows, last) = (self.of.rows, self.of.shares - 1);
@@ -279,7 +279,7 @@ impl Row {
     /// The logits: a warp for each.
     ///
     /// # Safety
-    /// As for the kernel; all threads of the block come here.
+    /// Same as for the kernel; all threads of the block come here.
     #[inline(always)]
     unsafe fn third_layer(&self, [hidden2, classes]: [usize; 2]) {
         let (class, lane) = (self.tid / 32, self.tid % 32);
@@ -305,7 +305,7 @@ impl Row {
     /// warp has all logits, one a lane.
     ///
     /// # Safety
-    /// As for the kernel; whole warps come here, among them the first.
+    /// Same as for the kernel; whole warps come here, among them the first.
     #[inline(always)]
     unsafe fn judge(&self, [hidden2, classes]: [usize; 2]) {
         const WIDTH: u32 = MAX_CLASSES as u32;

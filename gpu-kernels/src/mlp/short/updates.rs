@@ -60,7 +60,7 @@ impl Update {
     /// before the launch ahead has ended.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn once(
         &self,

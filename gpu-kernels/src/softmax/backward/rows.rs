@@ -51,7 +51,7 @@ impl<T> BackwardArgs<T> {
     /// Prefetches the rows of a later block than number `block`, of `rows_per_block`, or a part of its row, into L2.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn prefetch(&self, block: usize, rows_per_block: usize, part: Part) {
         if self.prefetch_blocks > 0 {
@@ -78,7 +78,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// The row of this thread in blocks that hold `BLOCK / THREADS` of them.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     unsafe fn of_block<const BLOCK: usize>(args: BackwardArgs<T>) -> Self {
         let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -89,7 +89,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// Row number `row`, or the block's part of it; after the last row an empty one.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub unsafe fn new(args: BackwardArgs<T>, row: usize, part: Part) -> Self {
         let [row, cols] = row_or_empty(row, [args.rows, args.cols]);
@@ -191,7 +191,7 @@ pub(super) unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: 
 /// Rows that stay in registers: each of `THREADS` threads holds `VECTORS` vectors of both matrices.
 ///
 /// # Safety
-/// As for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
 pub(super) unsafe fn in_registers<
     T,
@@ -229,7 +229,7 @@ pub(super) unsafe fn in_registers<
 /// Rows of any width, one a block, read once for the sum and once for the result.
 ///
 /// # Safety
-/// As for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     shared: *mut f32,

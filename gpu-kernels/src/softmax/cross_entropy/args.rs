@@ -155,7 +155,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// has an empty one.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn row<const N: usize, const BLOCK: usize, const THREADS: usize>(
         &self,
@@ -172,7 +172,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// The block's part of a row; after the last one it is empty.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn part<const N: usize, const THREADS: usize>(
         &self,
@@ -197,7 +197,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn prefetch(&self, rows_per_block: usize) {
         // SAFETY: the caller's.
@@ -207,7 +207,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// The same of a part of each row, where the block's rows are number `group` of so many.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn prefetch_part(&self, group: usize, rows: usize, part: Part) {
         if self.prefetch_blocks > 0 {
@@ -233,7 +233,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// The target of row `row`, of the last row for those after it.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn target(&self, row: usize) -> Target {
         let row = row.min(self.rows as usize - 1);
@@ -288,7 +288,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// The gradient of row `row`, whose exponentials have this sum.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn gradient(&self, row: usize, target: Target, sum: f32) -> Gradient {
         let mut scale = if target.is_mistake() { f32::NAN } else { self.d_scale };

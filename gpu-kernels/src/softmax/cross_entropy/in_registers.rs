@@ -101,7 +101,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
 /// Rows that stay in registers: each of `THREADS` threads holds `VECTORS` vectors.
 ///
 /// # Safety
-/// As for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
+/// Same as for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
 #[inline(always)]
 pub(super) unsafe fn in_registers<
     T,

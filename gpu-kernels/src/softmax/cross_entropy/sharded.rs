@@ -59,7 +59,7 @@ pub struct ShardPartArgs<T> {
     pub first_class: i64,
     /// The target of rows that count for nothing.
     pub ignore_index: i64,
-    /// As for the kernels of one device.
+    /// Same as for the kernels of one device.
     pub target_bytes: u32,
     /// Parts of a row.
     pub parts: u32,
@@ -95,7 +95,7 @@ pub struct ShardGradientArgs<T> {
     pub first_class: i64,
     /// The target of rows that count for nothing.
     pub ignore_index: i64,
-    /// As for the kernels of one device.
+    /// Same as for the kernels of one device.
     pub target_bytes: u32,
     /// Parts of a row.
     pub parts: u32,

@@ -68,7 +68,7 @@ impl<T: Number> SampleArgs<T> {
     /// Row `index`; empty if `index` is past the last row.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn line<const N: usize>(&self, index: usize) -> Line<T>
     where

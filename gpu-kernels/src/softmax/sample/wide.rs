@@ -215,7 +215,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
 /// A row for each block or, with `CLUSTER`, for each cluster.
 ///
 /// # Safety
-/// As for the kernels; `shared` has [`quads`] of the block's own.
+/// Same as for the kernels; `shared` has [`quads`] of the block's own.
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize, const CLUSTER: bool>(
     shared: *mut u32x4,

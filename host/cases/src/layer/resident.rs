@@ -152,7 +152,7 @@ impl Training {
     /// As [`Self::run`], in launches of so many steps.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// Same as for [`Self::run`].
     pub fn run_in_parts(&self, device: &Device, kernel: &'static Kernel, parts: &[usize]) -> Result<Outputs> {
         self.launch(device, kernel, parts, self.extents.blocks())
     }
@@ -160,7 +160,7 @@ impl Training {
     /// As [`Self::run`], on the first so many of the blocks: of fewer than there are the waits are in vain.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// Same as for [`Self::run`].
     pub fn run_on_blocks(&self, device: &Device, kernel: &'static Kernel, blocks: usize) -> Result<Outputs> {
         self.launch(device, kernel, &[self.steps], blocks)
     }
