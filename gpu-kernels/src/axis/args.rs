@@ -37,7 +37,7 @@ pub struct ReduceArgs<T> {
     pub flags: u32,
 }
 
-/// [`ReduceArgs`] in the buffers of the host.
+/// [`ReduceArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ReduceLaunch<T> = ReduceArgsHost<RawBuffer<T>, RawBuffer<f32>, RawBuffer<T>>;
 
@@ -61,7 +61,7 @@ pub struct FinishArgs<T> {
     pub flags: u32,
 }
 
-/// [`FinishArgs`] in the buffers of the host.
+/// [`FinishArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type FinishLaunch<T> = FinishArgsHost<RawBuffer<T>, RawBuffer<f32>, RawBuffer<f32>>;
 
@@ -91,7 +91,7 @@ pub struct ScanArgs<T> {
     pub flags: u32,
 }
 
-/// [`ScanArgs`] in the buffers of the host.
+/// [`ScanArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ScanLaunch<T> = ScanArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u32>>;
 
@@ -115,7 +115,7 @@ pub struct TransposeArgs<T> {
     pub flags: u32,
 }
 
-/// [`TransposeArgs`] in the buffers of the host.
+/// [`TransposeArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type TransposeLaunch<T> = TransposeArgsHost<RawBuffer<T>, RawBuffer<T>>;
 

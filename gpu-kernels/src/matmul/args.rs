@@ -86,7 +86,7 @@ pub struct MatmulArgs<T> {
     pub flags: u32,
 }
 
-/// [`MatmulArgs`] in the buffers of the host.
+/// [`MatmulArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type MatmulLaunch<T> =
     MatmulArgsHost<RawBuffer<u8>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;

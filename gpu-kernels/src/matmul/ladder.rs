@@ -51,7 +51,7 @@ pub struct LadderArgs {
     pub k: u32,
 }
 
-/// [`LadderArgs`] in the buffers of the host.
+/// [`LadderArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type LadderLaunch = LadderArgsHost<RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>>;
 

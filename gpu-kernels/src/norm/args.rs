@@ -54,7 +54,7 @@ pub struct NormArgs<T> {
     pub flags: u32,
 }
 
-/// [`NormArgs`] in the buffers of the host.
+/// [`NormArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type NormLaunch<T> = NormArgsHost<
     RawBuffer<T>,
@@ -109,7 +109,7 @@ pub struct NormBackwardArgs<T> {
     pub flags: u32,
 }
 
-/// [`NormBackwardArgs`] in the buffers of the host.
+/// [`NormBackwardArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type NormBackwardLaunch<T> = NormBackwardArgsHost<
     RawBuffer<T>,

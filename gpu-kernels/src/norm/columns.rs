@@ -83,7 +83,7 @@ pub struct SumPartsArgs<T> {
     pub cols: u32,
 }
 
-/// [`SumPartsArgs`] in the buffers of the host.
+/// [`SumPartsArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
 

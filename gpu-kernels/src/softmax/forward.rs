@@ -55,7 +55,7 @@ pub struct ForwardArgs<I, O> {
     pub flags: u32,
 }
 
-/// [`ForwardArgs`] in the buffers of the host.
+/// [`ForwardArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ForwardLaunch<I, O> = ForwardArgsHost<RawBuffer<O>, RawBuffer<I>, RawBuffer<f32x2>>;
 

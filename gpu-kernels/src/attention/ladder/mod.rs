@@ -71,7 +71,7 @@ pub struct LadderArgs {
     pub scale: f32,
 }
 
-/// [`LadderArgs`] in the buffers of the host.
+/// [`LadderArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type LadderLaunch =
     LadderArgsHost<RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<f32>>;

@@ -32,7 +32,7 @@ pub struct AlignArgs {
     pub cols: u32,
 }
 
-/// [`AlignArgs`] in the buffers of the host.
+/// [`AlignArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type AlignLaunch = AlignArgsHost<cuda_std::launch::RawBuffer<u8>, cuda_std::launch::RawBuffer<u8>>;
 

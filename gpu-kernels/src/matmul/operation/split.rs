@@ -34,7 +34,7 @@ pub struct SplitArgs {
     pub is_transposed: u32,
 }
 
-/// [`SplitArgs`] in the buffers of the host.
+/// [`SplitArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type SplitLaunch = SplitArgsHost<cuda_std::launch::RawBuffer<f32>, cuda_std::launch::RawBuffer<f32>>;
 

@@ -54,7 +54,7 @@ pub struct CrossEntropyArgs<T> {
     pub prefetch_blocks: u32,
 }
 
-/// [`CrossEntropyArgs`] in the buffers of the host.
+/// [`CrossEntropyArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type CrossEntropyLaunch<T> = CrossEntropyArgsHost<
     RawBuffer<f32>,

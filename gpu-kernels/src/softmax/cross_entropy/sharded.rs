@@ -67,7 +67,7 @@ pub struct ShardPartArgs<T> {
     pub reads_ignored: u32,
 }
 
-/// [`ShardPartArgs`] in the buffers of the host.
+/// [`ShardPartArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ShardPartLaunch<T> = ShardPartArgsHost<RawBuffer<f32>, RawBuffer<T>, RawBuffer<u8>>;
 
@@ -101,7 +101,7 @@ pub struct ShardGradientArgs<T> {
     pub parts: u32,
 }
 
-/// [`ShardGradientArgs`] in the buffers of the host.
+/// [`ShardGradientArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ShardGradientLaunch<T> =
     ShardGradientArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;

@@ -43,7 +43,7 @@ pub struct SampleArgs<T> {
     pub flags: u32,
 }
 
-/// [`SampleArgs`] in the buffers of the host.
+/// [`SampleArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type SampleLaunch<T> = SampleArgsHost<RawBuffer<u32>, RawBuffer<f32>, RawBuffer<T>>;
 

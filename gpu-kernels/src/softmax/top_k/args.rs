@@ -41,7 +41,7 @@ pub struct TopKArgs<T> {
     pub flags: u32,
 }
 
-/// [`TopKArgs`] in the buffers of the host.
+/// [`TopKArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type TopKLaunch<T> = TopKArgsHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<T>>;
 
