@@ -78,7 +78,7 @@ pub fn num_blocks() -> u32 {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn sync() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         device::arrive();
         device::wait();
@@ -99,7 +99,7 @@ pub unsafe fn sync() {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn arrive() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         device::arrive();
     }
@@ -116,7 +116,7 @@ pub unsafe fn arrive() {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn arrive_relaxed() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         device::arrive_relaxed();
     }
@@ -134,7 +134,7 @@ pub unsafe fn arrive_relaxed() {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn wait() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         device::wait();
     }

@@ -313,7 +313,7 @@ unsafe fn add_up<const N: usize, const VECTORS: usize>(
     }
     let mut up_to: [f32; VECTORS] = core::array::from_fn(|i| x[i][N - 1]);
     let mut before = 0.0;
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     unsafe {
         let mut distance = 1;
         while distance < 32 {

@@ -19,7 +19,8 @@ pub(super) const BLOCK: usize = 32 * WARPS;
 #[inline(always)]
 pub(super) unsafe fn block_sum(shared: *mut f32, sum: f32) -> f32 {
     let tid = thread::thread_idx_x() as usize;
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
+    // after the barrier.
     unsafe {
         let of_warp = reduce_sum(sum);
         if tid.is_multiple_of(32) {

@@ -234,7 +234,7 @@ unsafe fn sum_of_lanes<const LANES: u32>(x: f32) -> f32 {
     if LANES == 1 {
         return x;
     }
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) }
 }
 

@@ -12,7 +12,8 @@ use cuda_std::{GpuFloat as _, cluster, thread};
 /// All threads of the block come here, once for each `shared`, which has `WARPS` elements of the block's own.
 #[inline(always)]
 unsafe fn between_warps<T: Copy, const WARPS: u32>(shared: *mut T, tid: usize, of_warp: T) -> T {
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
+    // after the barrier.
     unsafe {
         if tid.is_multiple_of(32) {
             *shared.add(tid / 32) = of_warp;

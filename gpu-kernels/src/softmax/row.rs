@@ -292,7 +292,7 @@ pub(super) const NO_PAIR: f32x2 = f32x2::new(f32::MIN, 0.0);
 /// All lanes of the warp come here.
 #[inline(always)]
 pub(super) unsafe fn merge<const LANES: u32>(f32x2 { x: max_lane, y: sum_lane }: f32x2, scale: f32) -> f32x2 {
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     unsafe {
         let max = reduce_max_width::<f32, LANES>(u32::MAX, max_lane);
         let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum_lane * ((max_lane - max) * scale).exp());
@@ -308,7 +308,8 @@ pub(super) unsafe fn merge<const LANES: u32>(f32x2 { x: max_lane, y: sum_lane }:
 pub(super) unsafe fn exchange<const THREADS: usize>(shared: *mut f32x2, of_warp: f32x2, scale: f32) -> f32x2 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
+    // after the barrier.
     unsafe {
         if lane == 0 {
             *shared.add(thread / 32) = of_warp;

@@ -173,7 +173,8 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
 pub(super) unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, sum: f32) -> f32 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
+    // after the barrier.
     unsafe {
         let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum);
         if THREADS <= 32 {

@@ -115,8 +115,8 @@ impl Keys for Gathered {
 unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
     let tid = thread::thread_idx_x() as usize;
     let Scratch { keys: room, least, counts: count, largest: all, .. } = scratch;
-    // SAFETY: the caller brings all threads; between what one writes and another reads or writes there is a barrier, but for
-    // the count, which is atomic until then.
+    // SAFETY: the caller promises that all threads execute this; between what one writes and another reads or writes there
+    // is a barrier, but for the count, which is atomic until then.
     unsafe {
         *all.add(tid) = ordered(largest);
         if tid < 2 {
