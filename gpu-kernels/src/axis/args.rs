@@ -19,7 +19,7 @@ pub struct ReduceArgs<T> {
     pub full: *mut f32,
     /// `[rows, cols]`.
     pub inp: *const T,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub stride: u64,
     /// Rows.
     pub rows: u32,
@@ -75,9 +75,9 @@ pub struct ScanArgs<T> {
     pub inp: *const T,
     /// `[rows, tiles, 4]`: the sums of the tiles, zeros before the launch; or null for rows of one tile.
     pub sums: *mut u32,
-    /// From a row of `out` to the next.
+    /// Distance from one row of `out` to the next.
     pub out_stride: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
     /// Rows.
     pub rows: u32,
@@ -103,9 +103,9 @@ pub struct TransposeArgs<T> {
     pub out: *mut T,
     /// `[rows, cols]`.
     pub inp: *const T,
-    /// From a row of `out` to the next.
+    /// Distance from one row of `out` to the next.
     pub out_stride: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
     /// Rows of `inp`.
     pub rows: u32,

@@ -179,7 +179,7 @@ pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
 
 /// The cumulative sums of rows of any length, a thread for each row.
 ///
-/// Launched on a block of one thread for each row.
+/// Launched with one block of one thread for each row.
 ///
 /// # Safety
 /// Same as for [`axis_scan()`], but for the columns.

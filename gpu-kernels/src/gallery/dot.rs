@@ -60,7 +60,7 @@ pub struct Arguments {
 
 /// `*out` becomes the sum of `a[i] * b[i]`, a run of neighbours a thread.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
 /// The launch is as said; `a` and `b` hold `len` elements and `partials` one for each block; nobody else uses those, `out` or
@@ -92,7 +92,7 @@ pub unsafe fn dot_chunks(
 
 /// As [`dot_chunks`](fn@dot_chunks), with neighbours for neighbouring threads.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
 /// Same as for [`dot_chunks`](fn@dot_chunks).
@@ -122,7 +122,7 @@ pub unsafe fn dot_coalesced(
 
 /// As [`dot_coalesced`](fn@dot_coalesced); the sums of threads meet in registers.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
 /// Same as for [`dot_chunks`](fn@dot_chunks).

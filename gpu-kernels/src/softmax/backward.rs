@@ -127,7 +127,7 @@ pub unsafe fn softmax_backward<
 /// As [`softmax_backward`](fn@softmax_backward), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in
 /// shared memory.
 ///
-/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
 /// Same as for [`softmax_backward`](fn@softmax_backward).

@@ -159,7 +159,7 @@ pub unsafe fn cross_entropy_rows<
 /// As [`cross_entropy_rows`](fn@cross_entropy_rows), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in
 /// shared memory.
 ///
-/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
 /// Same as for [`cross_entropy_rows`](fn@cross_entropy_rows).

@@ -37,9 +37,9 @@ pub struct ForwardArgs<I, O> {
     pub inp: *const I,
     /// Rows of both.
     pub rows: u32,
-    /// From a row of `out` to the next.
+    /// Distance from one row of `out` to the next.
     pub out_stride: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
     /// Columns of both.
     pub cols: u32,

@@ -188,7 +188,7 @@ pub unsafe fn narrow<
 
 /// As [`softmax`](fn@softmax), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in shared memory.
 ///
-/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
 /// Same as for [`softmax`](fn@softmax).

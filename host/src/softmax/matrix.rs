@@ -31,7 +31,8 @@ impl Layout {
     }
 }
 
-/// A matrix that is read, row-major: `rows` rows of `cols` elements, from a row to the next [`stride`](Self::stride).
+/// A matrix that is read, row-major: `rows` rows of `cols` elements, from one row to the next
+/// [`stride`](Self::stride).
 ///
 /// ```
 /// use ferrowarp::device::Device;

@@ -30,8 +30,8 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
 
 /// The gradient `dq` of the arguments, with the maps of Q, K, V, `d_out` and `dq`, as for [`super::keys`].
 ///
-/// Launched on a block for each tile of queries of each head in the batch, with the threads and the shared memory that the facts
-/// say.
+/// Launched with one block per tile of queries of each head in the batch, with the number of threads and the shared memory
+/// that `facts` states.
 ///
 /// # Safety
 /// The launch is as said. The head size is at most that of the kernel. The tensors hold what their shapes and maps say, `stats`

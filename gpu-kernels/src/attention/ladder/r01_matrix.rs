@@ -22,7 +22,7 @@ const THREADS: u32 = SIZE as u32;
 /// Elements of 16 bytes.
 const VECTOR: usize = 8;
 
-/// Writes the logits of a query. Launched on a block for each query of each head.
+/// Writes the logits of a query. Launched with one block per query of each head.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `matrix`.
@@ -50,7 +50,7 @@ pub unsafe fn attention_01_logits(args: LadderArgs) {
     }
 }
 
-/// Replaces the logits of a query by their softmax. Launched on a warp for each query of each head, after
+/// Replaces the logits of a query by their softmax. Launched with one warp per query of each head, after
 /// [`attention_01_logits()`].
 ///
 /// # Safety
@@ -83,7 +83,7 @@ pub unsafe fn attention_01_softmax(args: LadderArgs) {
     }
 }
 
-/// Multiplies V by the weights of a query. Launched on a block for each query of each head, after [`attention_01_softmax()`].
+/// Multiplies V by the weights of a query. Launched with one block per query of each head, after [`attention_01_softmax()`].
 ///
 /// # Safety
 /// Same as for [`attention_01_logits()`], and no other code uses `out`.

@@ -33,7 +33,7 @@ const ACROSS: usize = SIZE / VECTOR;
 const DOWN: usize = QUERIES / (THREADS / ACROSS);
 /// Logits of a thread in each of its queries, every 16th.
 const LOGITS: usize = KEYS / ACROSS;
-/// Elements from a row in shared memory to the next. Vectors of neighbouring rows lie in different banks.
+/// Elements from one row in shared memory to the next. Vectors of neighbouring rows lie in different banks.
 const PITCH: usize = SIZE + VECTOR;
 
 /// Rows of Q, K or V.

@@ -25,7 +25,7 @@ use cuda_std::{kernel, shared_array, thread};
 
 /// `out[b]` becomes the sum of the 512 elements of `inp` from `512 * b` on.
 ///
-/// Launched on a block of 256 threads along x for each element of `out`.
+/// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
 /// The launch is as said; `inp` holds `len` elements, and nobody else uses those of `out`.
@@ -50,7 +50,7 @@ pub unsafe fn reduce_shuffle(out: *mut f32, inp: *const f32, len: u32) {
 
 /// `*out` becomes the sum of `inp`.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
 /// The launch is as said; `inp` holds `len` elements and `partials` one for each block; nobody else uses those, `out` or
@@ -87,7 +87,7 @@ pub unsafe fn reduce_grid_stride(
 
 /// As [`reduce_grid_stride`](fn@reduce_grid_stride), 16 bytes a load and four loads at once.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
 /// Same as for [`reduce_grid_stride`](fn@reduce_grid_stride); `inp` begins at a multiple of 16 bytes, and nobody

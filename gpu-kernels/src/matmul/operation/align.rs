@@ -20,9 +20,9 @@ pub struct AlignArgs {
     pub out: *mut u8,
     /// `[rows, cols]` for each matrix, at a multiple of the element's size.
     pub inp: *const u8,
-    /// From a row of `out` to the next, a multiple of [`ROW_BYTES`].
+    /// Distance from one row of `out` to the next, a multiple of [`ROW_BYTES`].
     pub out_pitch: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_pitch: u64,
     /// From a matrix of `inp` to the next.
     pub inp_batch: u64,

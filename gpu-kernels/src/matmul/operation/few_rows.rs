@@ -41,10 +41,11 @@ pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usi
     stages * ((ROWS + rows) * PANEL_ROW + 2 * size_of::<Barrier>())
 }
 
-/// Matrix multiplication of the arguments, with the maps of A and B. A map has the rows of the stored matrix, and the batch as
-/// its third dimension. Its boxes are as the facts say.
+/// Matrix multiplication of the arguments, with the maps of A and B. A map has the rows of the stored matrix, and the batch
+/// as its third dimension. Its boxes are as `facts` states.
 ///
-/// Launched on a cluster of `args.splits` blocks, at most 8, for each tile along x, and each matrix of the batch along z.
+/// Launched with one cluster of `args.splits` blocks, at most 8, for each tile along x, and each matrix of the batch
+/// along z.
 ///
 /// # Safety
 /// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`. The

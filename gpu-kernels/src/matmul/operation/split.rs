@@ -20,7 +20,7 @@ pub struct SplitArgs {
     pub out: *mut f32,
     /// `[rows, terms]` for each matrix, or its transpose.
     pub inp: *const f32,
-    /// Elements from a row of `out` to the next.
+    /// Elements from one row of `out` to the next.
     pub out_pitch: u64,
     /// Elements from a stored row of `inp` to the next.
     pub inp_pitch: u64,

@@ -35,7 +35,7 @@ pub struct FirstArgs {
 
 /// Shares of `inp * weights`, of 64 terms each, in order.
 ///
-/// Launched on a block for each 32 columns of the outputs in each share, as [`config`] says.
+/// Launched with one block per 32 columns of the outputs in each share, as [`config`] says.
 ///
 /// # Safety
 /// The launch is as said; the pointers are valid for as many elements as their shapes say, and no other code uses `sums`.

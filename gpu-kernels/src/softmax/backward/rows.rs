@@ -26,13 +26,13 @@ pub struct BackwardArgs<T> {
     pub y: *const T,
     /// Rows.
     pub rows: u32,
-    /// From a row of `dx` to the next.
+    /// Distance from one row of `dx` to the next.
     pub dx_stride: u64,
-    /// From a row of `dy` to the next.
+    /// Distance from one row of `dy` to the next.
     pub dy_stride: u64,
     /// Columns.
     pub cols: u32,
-    /// From a row of `y` to the next.
+    /// Distance from one row of `y` to the next.
     pub y_stride: u64,
     /// Factor of the gradient.
     pub scale: f32,

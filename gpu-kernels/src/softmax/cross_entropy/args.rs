@@ -38,9 +38,9 @@ pub struct CrossEntropyArgs<T> {
     pub d_loss: *const f32,
     /// Rows.
     pub rows: u32,
-    /// From a row of `d_logits` to the next.
+    /// Distance from one row of `d_logits` to the next.
     pub d_stride: u64,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// Columns.
     pub cols: u32,

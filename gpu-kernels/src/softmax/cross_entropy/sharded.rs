@@ -51,7 +51,7 @@ pub struct ShardPartArgs<T> {
     pub targets: *const u8,
     /// Rows.
     pub rows: u32,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// Columns of the shard.
     pub cols: u32,
@@ -85,9 +85,9 @@ pub struct ShardGradientArgs<T> {
     pub factors: *const f32,
     /// Rows.
     pub rows: u32,
-    /// From a row of `d_logits` to the next.
+    /// Distance from one row of `d_logits` to the next.
     pub d_stride: u64,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// Columns of the shard.
     pub cols: u32,

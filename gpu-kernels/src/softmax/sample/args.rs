@@ -23,7 +23,7 @@ pub struct SampleArgs<T> {
     pub logits: *const T,
     /// Rows.
     pub rows: u32,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// The key of the random numbers.
     pub seed: u64,

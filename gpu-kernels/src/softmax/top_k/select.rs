@@ -12,7 +12,7 @@ pub const MOST: usize = 128;
 
 /// What a kernel does with the largest elements of each row.
 pub trait Selection<T>: Copy {
-    /// The matrix, and the elements from a row to the next.
+    /// The matrix, and the elements from one row to the next.
     fn logits(&self) -> (*const T, u64);
     /// Rows and columns.
     fn shape(&self) -> [u32; 2];
