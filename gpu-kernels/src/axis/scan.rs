@@ -44,8 +44,8 @@ const WRITTEN: u32 = 1 << 16;
 /// `1 << log_warps` warps share a row, which hold it. Launched on blocks of 512 threads along x, enough for the rows.
 ///
 /// # Safety
-/// The launch is as said. The pointers are valid for what their shapes and strides say; the flags are true; no other code uses `out`, and
-/// no code writes `inp`.
+/// The launch is as described. The pointers are valid for what their shapes and strides say; the flags are true; no other
+/// code uses `out`, and no code writes `inp`.
 #[kernel(
     max_threads = 512,
     args,
@@ -167,7 +167,8 @@ where
 /// Launched on at least `count` threads along x.
 ///
 /// # Safety
-/// The launch is as said; `sums` has `4 * count` words from a multiple of 16 on, which no other code uses.
+/// The launch is as described; `sums` has `4 * count` words from a multiple of 16 on, which no other code
+/// uses.
 #[kernel(max_threads = 256)]
 pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
     let i = thread::index_1d();

@@ -57,8 +57,8 @@ impl Word<8> for u16 {
 /// dynamic shared memory as a tile.
 ///
 /// # Safety
-/// The launch is as said. The pointers are valid for what their shapes and strides say; the flags are true; no other code uses `out`, and
-/// no code writes `inp`.
+/// The launch is as described. The pointers are valid for what their shapes and strides say; the flags are true; no other
+/// code uses `out`, and no code writes `inp`.
 #[kernel(
     max_threads = 256,
     args,

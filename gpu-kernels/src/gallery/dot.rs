@@ -63,8 +63,8 @@ pub struct Arguments {
 /// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// The launch is as said; `a` and `b` hold `len` elements and `partials` one for each block; nobody else uses those, `out` or
-/// `arrived`, which holds 0 before and after.
+/// The launch is as described; `a` and `b` hold `len` elements and `partials` one for each block; nobody else uses those,
+/// `out` or `arrived`, which holds 0 before and after.
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn dot_chunks(
     out: *mut f32,

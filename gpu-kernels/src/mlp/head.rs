@@ -85,8 +85,8 @@ pub struct NextBatch {
 /// Launched on blocks of `BLOCK` threads: `rows.blocks`, enough for the rows, and then enough for the next batch.
 ///
 /// # Safety
-/// The launch is as said, and `classes` is at most [`MAX_CLASSES`]; the pointers are valid for as many elements as their
-/// shapes say; no other code uses what is written.
+/// The launch is as described, and `classes` is at most [`MAX_CLASSES`]; the pointers are valid for as many elements as
+/// their shapes say; no other code uses what is written.
 #[kernel(
     max_threads = BLOCK,
     args = HeadLaunch,

@@ -65,8 +65,8 @@ pub const LOG: u32 = 1;
 /// of `BLOCK` threads, enough of them for `rows`.
 ///
 /// # Safety
-/// The launch is as said; `cols` is at most what the threads of a row hold; all pointers are valid for `rows` rows;
-/// nobody else uses `dx`, which may be `dy` or `y` with the same stride.
+/// The launch is as described; `cols` is at most what the threads of a row hold; all pointers are valid for `rows`
+/// rows; nobody else uses `dx`, which may be `dy` or `y` with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,

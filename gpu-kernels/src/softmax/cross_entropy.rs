@@ -91,7 +91,7 @@ pub const U8: u32 = 1;
 /// enough of them for `rows`.
 ///
 /// # Safety
-/// The launch is as said; `cols` is at most what the threads of a row hold. `loss`, `lse`, `correct`, `targets` and
+/// The launch is as described; `cols` is at most what the threads of a row hold. `loss`, `lse`, `correct`, `targets` and
 /// `d_loss` have an element for each row; `lse`, `correct`, `d_logits` and `d_loss` may be null. `logits` and `d_logits`
 /// are valid for `rows` rows. Nobody else uses what is written; `d_logits` may be `logits` with the same stride.
 #[kernel(

@@ -42,8 +42,8 @@ pub const fn shared_bytes(head_size: usize, consumers: usize) -> usize {
 /// memory that `facts` states.
 ///
 /// # Safety
-/// The launch is as said. The head size is at most that of the kernel. The tensors hold what their shapes and maps say, `stats`
-/// what [`super::delta`] wrote, and no other code uses `dk` and `dv`. There are queries.
+/// The launch is as described. The head size is at most that of the kernel. The tensors hold what their shapes and maps say,
+/// `stats` what [`super::delta`] wrote, and no other code uses `dk` and `dv`. There are queries.
 #[kernel(
     with(O = SIZE / 2, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,

@@ -30,7 +30,8 @@ type Rows = [[f32; MOST]; ROWS];
 /// dynamic shared memory.
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, and no other code uses `dq` and `stats`.
+/// The launch is as described. The tensors hold what their shapes and strides say, and no other code uses `dq` and
+/// `stats`.
 #[kernel(
     max_threads = 1,
     cpu_only,
@@ -85,8 +86,8 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
 /// dynamic shared memory.
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, `stats` what `attention_dq_serial` wrote, and no
-/// other code uses `dk` and `dv`.
+/// The launch is as described. The tensors hold what their shapes and strides say, `stats` what `attention_dq_serial` wrote,
+/// and no other code uses `dk` and `dv`.
 #[kernel(
     max_threads = 1,
     cpu_only,

@@ -35,8 +35,8 @@ use crate::element::Number;
 /// [`super::combine`].
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, and the flags are true. No other code uses `out`,
-/// `log_sum_exp` and `sums`, which has room for the partial results of all splits if there are several.
+/// The launch is as described. The tensors hold what their shapes and strides say, and the flags are true. No other code
+/// uses `out`, `log_sum_exp` and `sums`, which has room for the partial results of all splits if there are several.
 #[kernel(
     with(STEPS = SIZE / 16, O = SIZE / 8, THREADS = 32 * WARPS),
     max_threads = THREADS,

@@ -45,8 +45,8 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
 /// threads and the shared memory that `facts` states.
 ///
 /// # Safety
-/// The launch is as said. The head size is that of the kernel. The tensors hold what their shapes and maps say, and no other code
-/// uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
+/// The launch is as described. The head size is that of the kernel. The tensors hold what their shapes and maps say, and no
+/// other code uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
 #[kernel(
     with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,

@@ -29,8 +29,8 @@ use cuda_std::kernel;
 /// with clusters as many blocks for each, and rows along y.
 ///
 /// # Safety
-/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, both fewer than 2^32, and `out` `m * n`, which nobody else
-/// uses. `b` and `out` begin at a multiple of 16 bytes; with a `WIDTH` of 4, `n` is a multiple of four.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, both fewer than 2^32, and `out` `m * n`, which
+/// nobody else uses. `b` and `out` begin at a multiple of 16 bytes; with a `WIDTH` of 4, `n` is a multiple of four.
 #[kernel(
     with(
         THREADS = ROWS / TM * (COLS / TN),

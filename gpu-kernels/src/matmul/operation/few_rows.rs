@@ -48,8 +48,8 @@ pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usi
 /// along z.
 ///
 /// # Safety
-/// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`. The
-/// flags are true of the addresses and pitches.
+/// The launch is as described. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses
+/// `out`. The flags are true of the addresses and pitches.
 #[kernel(
     with(REGISTERS = A_ROWS / 2),
     max_threads = 288,

@@ -40,8 +40,8 @@ pub const GROUP: u32 = 8;
 /// TF32.
 ///
 /// # Safety
-/// The launch is as said. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`, which
-/// with several splits holds their sums. The flags are true of the addresses and pitches.
+/// The launch is as described. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`,
+/// which with several splits holds their sums. The flags are true of the addresses and pitches.
 #[kernel(
     with(
         THREADS = BM / WM * (BN / WN) * 32,

@@ -38,7 +38,8 @@ pub struct FirstArgs {
 /// Launched with one block per 32 columns of the outputs in each share, as [`config`] says.
 ///
 /// # Safety
-/// The launch is as said; the pointers are valid for as many elements as their shapes say, and no other code uses `sums`.
+/// The launch is as described; the pointers are valid for as many elements as their shapes say, and no other code uses
+/// `sums`.
 #[kernel(max_threads = 128)]
 pub unsafe fn short_first(args: FirstArgs) {
     let shared = shared_array![f32x4; SHARED];

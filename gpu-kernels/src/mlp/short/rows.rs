@@ -97,9 +97,9 @@ pub struct Rows {
 /// this one's weights are fetched.
 ///
 /// # Safety
-/// The launch is as said, and [`Extents::fits`](super::Extents::fits); the pointers are valid for as many elements as their
-/// shapes say; no other code uses what is written. Of what is read the launch ahead writes `sums` only, and it uses none of
-/// the next batch.
+/// The launch is as described, and [`Extents::fits`](super::Extents::fits); the pointers are valid for as many elements as
+/// their shapes say; no other code uses what is written. Of what is read the launch ahead writes `sums` only, and it uses
+/// none of the next batch.
 #[kernel(max_threads = 640)]
 pub unsafe fn short_rows(rows: Rows, next: NextBatch) {
     let shared = shared_array![f32x4; SHARED];

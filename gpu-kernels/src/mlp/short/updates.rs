@@ -25,8 +25,8 @@ use crate::mlp::wait_for_turn;
 /// `state`, and `rates` are those of all steps of the epoch, and one more.
 ///
 /// # Safety
-/// The launch is as said, and there are at most 64 rows; the pointers are valid for as many elements as their shapes say;
-/// no other code uses what is written. The launch ahead writes neither the parameters nor the first layer's input.
+/// The launch is as described, and there are at most 64 rows; the pointers are valid for as many elements as their shapes
+/// say; no other code uses what is written. The launch ahead writes neither the parameters nor the first layer's input.
 #[kernel(max_threads = 128)]
 pub unsafe fn short_updates(
     first: Update,
