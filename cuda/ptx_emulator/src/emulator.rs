@@ -140,7 +140,7 @@ impl Emulator {
     ///
     /// # Safety
     /// - `memory` outlives the emulator's launches.
-    /// - While a kernel runs, nobody else uses it.
+    /// - While a kernel runs, no other code uses it.
     pub unsafe fn lend<T: Copy>(&mut self, memory: &mut [T]) {
         let bytes = size_of_val(memory) as u64;
         let start = memory.as_mut_ptr().expose_provenance() as u64;

@@ -218,7 +218,7 @@ fn launches_add_up_and_those_that_fail_count_nothing() {
     let mut out = [0u32; 1];
     let mut emulator = Emulator::new(PtxModule::parse(&text).unwrap()).with_counts();
     let address = (&raw mut out).addr().to_le_bytes();
-    // SAFETY: `out` outlives the launches, and nobody else uses it.
+    // SAFETY: `out` outlives the launches, and no other code uses it.
     unsafe {
         emulator.lend(&mut out);
         emulator.launch("k", LaunchConfig::new(1, 32), &[&address]).unwrap();

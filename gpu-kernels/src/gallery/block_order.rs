@@ -98,8 +98,8 @@ impl Notes {
 /// Launched on blocks along x, of whole warps along x.
 ///
 /// # Safety
-/// The launch is as described; `out` holds an element for each thread and the notes one for each block, which nobody else
-/// uses; `next` holds one, which others change by additions alone.
+/// The launch is as described; `out` holds an element for each thread and the notes one for each block, which no other
+/// code uses; `next` holds one, which others change by additions alone.
 #[kernel(args = Arguments, facts: Unit = Unit::Block)]
 pub unsafe fn block_order_blocks(
     out: *mut u32,

@@ -101,7 +101,7 @@ fn sum(i: usize, shift: u32, read: impl Fn(usize) -> f32) -> f32 {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; `out` holds `len` elements that nobody else uses.
+/// The launch is as described; `out` holds `len` elements that no other code uses.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn constant_const(out: *mut f32, shift: u32, len: u32) {
     let i = thread::index_1d() as usize;

@@ -74,7 +74,7 @@ fn turn(x: u32, way: u32) -> u32 {
 /// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
-/// The launch is as described; `out` holds an element for each thread, and nobody else uses it.
+/// The launch is as described; `out` holds an element for each thread, and no other code uses it.
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() % 32 % ways;

@@ -63,8 +63,8 @@ pub struct Arguments {
 /// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// The launch is as described; `a` and `b` hold `len` elements and `partials` one for each block; nobody else uses those,
-/// `out` or `arrived`, which holds 0 before and after.
+/// The launch is as described; `a` and `b` hold `len` elements and `partials` one for each block; no other code uses
+/// those, `out` or `arrived`, which holds 0 before and after.
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn dot_chunks(
     out: *mut f32,
@@ -153,7 +153,7 @@ pub unsafe fn dot_shuffle(
 /// The sum of the numbers of a block's threads, for all of them: each round adds the upper half to the lower.
 ///
 /// # Safety
-/// All 256 threads of the block come here, once; `shared` has an element for each that nobody else uses.
+/// All 256 threads of the block come here, once; `shared` has an element for each that no other code uses.
 #[inline(always)]
 unsafe fn tree(shared: *mut f32, value: f32) -> f32 {
     let tid = thread::thread_idx_x() as usize;

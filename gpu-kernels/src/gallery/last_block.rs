@@ -45,8 +45,8 @@ pub(super) struct Partials {
 ///
 /// # Safety
 /// All 256 threads of every block of the grid come here, once, with the same arguments but for `of_block`, which the threads
-/// of a block have in common. `shared` has 8 elements of the block's own and `is_last` one, `partials.sums` one for each block;
-/// nobody else uses them, `out` or `partials.arrived`, which holds 0.
+/// of a block have in common. `shared` has 8 elements of the block's own and `is_last` one, `partials.sums` one for each
+/// block; no other code uses them, `out` or `partials.arrived`, which holds 0.
 #[inline(always)]
 pub(super) unsafe fn sum_of_blocks(
     (shared, is_last): (*mut f32, *mut bool),

@@ -50,7 +50,7 @@ pub struct Arguments {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; `particles` holds `FLOATS * len` floats that nobody else uses.
+/// The launch is as described; `particles` holds `FLOATS * len` floats that no other code uses.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn layout_aos(particles: *mut f32, dt: f32, len: u32) {
     let i = thread::index_1d() as usize;

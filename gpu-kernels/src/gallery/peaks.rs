@@ -96,7 +96,7 @@ impl Number for f64 {
 /// Launched on blocks of 256 threads along x.
 ///
 /// # Safety
-/// The launch is as described; `out` holds an element for each thread, and nobody else uses it.
+/// The launch is as described; `out` holds an element for each thread, and no other code uses it.
 #[kernel(
     max_threads = 256,
     args = Arguments,

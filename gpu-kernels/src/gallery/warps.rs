@@ -50,7 +50,7 @@ fn number() -> usize {
 /// Launched on blocks along x, of whole warps in any shape.
 ///
 /// # Safety
-/// The launch is as described; `out` holds 96 elements for each thread that nobody else uses.
+/// The launch is as described; `out` holds 96 elements for each thread that no other code uses.
 #[kernel(args = Arguments)]
 pub unsafe fn warps_shuffle(out: *mut u32) {
     let own = thread::thread_idx();

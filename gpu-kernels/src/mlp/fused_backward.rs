@@ -81,8 +81,8 @@ pub struct Update {
 /// Launched on the blocks of both, one after the other. `turn` is the place of the step's rate in `state`.
 ///
 /// # Safety
-/// The launch is as described; the pointers are valid for as many elements as their shapes say; what is written nobody
-/// else uses, and it is not what the other part reads.
+/// The launch is as described; the pointers are valid for as many elements as their shapes say; what is written no
+/// other code uses, and it is not what the other part reads.
 #[kernel(
     max_threads = 256,
     args = BackwardLaunch,

@@ -66,7 +66,7 @@ pub const LOG: u32 = 1;
 ///
 /// # Safety
 /// The launch is as described; `cols` is at most what the threads of a row hold; all pointers are valid for `rows`
-/// rows; nobody else uses `dx`, which may be `dy` or `y` with the same stride.
+/// rows; no other code uses `dx`, which may be `dy` or `y` with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,

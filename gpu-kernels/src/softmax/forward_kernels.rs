@@ -38,7 +38,7 @@ use crate::element::{Element, Output};
 ///
 /// # Safety
 /// The launch is as described; `cols` is at most what the threads of a row hold; both pointers are valid for `rows`
-/// rows; nobody else uses `out`, which may be `inp` with the same stride.
+/// rows; no other code uses `out`, which may be `inp` with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,

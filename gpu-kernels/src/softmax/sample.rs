@@ -75,7 +75,7 @@ pub const GREEDY: u32 = 1;
 ///
 /// # Safety
 /// The launch is as described; `logits` is valid for `rows` rows of `cols` elements, and has some; `tokens` and, if not
-/// null, `log_probabilities` have an element for each row, which nobody else uses; `top_k` is at most
+/// null, `log_probabilities` have an element for each row, which no other code uses; `top_k` is at most
 /// [`MOST`](super::top_k::MOST), and 0 but for one thread a row.
 #[kernel(
     with(BLOCK = max(THREADS, 64)),

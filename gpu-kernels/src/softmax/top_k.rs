@@ -62,7 +62,7 @@ pub const ZERO_MASKED: u32 = super::forward::ZERO_MASKED;
 ///
 /// # Safety
 /// The launch is as described; `cols` is at most what a warp holds, where a warp has a row. `logits` is valid for `rows`
-/// rows of `cols` elements; `probabilities` and `indices` for as many of `k`, which nobody else uses; `k` is from 1 to
+/// rows of `cols` elements; `probabilities` and `indices` for as many of `k`, which no other code uses; `k` is from 1 to
 /// [`MOST`].
 #[kernel(
     with(BLOCK = max(THREADS, 128)),

@@ -73,7 +73,7 @@ pub fn units(got: f64, exact: f64, format: Format) -> f64 {
     difference * power(format.fraction)
 }
 
-/// `x` divided by 2 to the power `exponent`, with 2^(exponent of the largest + 1) in the place of infinity.
+/// `x` divided by 2 to the power `exponent`, with 2^(exponent of the largest + 1) in place of infinity.
 #[inline(always)]
 fn scaled(x: f64, exponent: i32, format: Format) -> f64 {
     if x.is_infinite() {

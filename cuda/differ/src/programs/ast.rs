@@ -1,4 +1,4 @@
-//! Programs as trees, in which every node is a whole of its own: what is put in the place of a node of the same type
+//! Programs as trees, in which every node is a whole of its own: what is put in place of a node of the same type
 //! makes another program that is right and comes to an end.
 //!
 //! Most nodes are a [`Form`]: a text with holes. `$a0` stands for its first argument in parentheses, `$p0` for its first
@@ -107,7 +107,7 @@ impl Ty {
         }
     }
 
-    /// The same type with another in the place of the parameter.
+    /// The same type with another in place of the parameter.
     pub fn with(&self, concrete: &Ty) -> Ty {
         match self {
             Ty::Generic => concrete.clone(),

@@ -30,7 +30,7 @@ use cuda_std::kernel;
 ///
 /// # Safety
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, both fewer than 2^32, and `out` `m * n`, which
-/// nobody else uses. `b` and `out` begin at a multiple of 16 bytes; with a `WIDTH` of 4, `n` is a multiple of four.
+/// no other code uses. `b` and `out` begin at a multiple of 16 bytes; with a `WIDTH` of 4, `n` is a multiple of four.
 #[kernel(
     with(
         THREADS = ROWS / TM * (COLS / TN),

@@ -28,7 +28,7 @@ use cuda_std::{kernel, shared_array, thread};
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// The launch is as described; `inp` holds `len` elements, and nobody else uses those of `out`.
+/// The launch is as described; `inp` holds `len` elements, and no other code uses those of `out`.
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -53,8 +53,8 @@ pub unsafe fn reduce_shuffle(out: *mut f32, inp: *const f32, len: u32) {
 /// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// The launch is as described; `inp` holds `len` elements and `partials` one for each block; nobody else uses those,
-/// `out` or `arrived`, which holds 0 before and after.
+/// The launch is as described; `inp` holds `len` elements and `partials` one for each block; no other code uses
+/// those, `out` or `arrived`, which holds 0 before and after.
 #[kernel(
     max_threads = 256,
     min_blocks = 8,

@@ -176,7 +176,7 @@ fn a_link_is_no_package() {
     assert!(packed_file(folder.path()).is_ok_and(|path| path.ends_with("b.tgz")));
 }
 
-/// With a program in the place of npm that complains as npm does.
+/// With a program in place of npm that complains as npm does.
 #[cfg(unix)]
 #[test]
 fn what_npm_complains_of_is_told() {

@@ -76,7 +76,7 @@ impl Timelines {
         workspace::write(&workspace::root().join(Self::FILE), &(json + "\n"))
     }
 
-    /// Puts a timeline in the place of the one whose picture it replaces.
+    /// Puts a timeline in place of the one whose picture it replaces.
     pub fn put(&mut self, new: Traced) {
         match self.timelines.iter_mut().find(|old| old.file() == new.file()) {
             Some(old) => *old = new,
