@@ -29,7 +29,7 @@ fn numbers() -> Vec<f32> {
     (0..LAYOUT.len()).map(|i| i as f32).collect()
 }
 
-/// The kernel on so many columns of [`LAYOUT`].
+/// The kernel on rows of `cols` columns that are laid out as [`LAYOUT`].
 fn increment(
     test: &mut KernelTest<'_>,
     cols: u32,

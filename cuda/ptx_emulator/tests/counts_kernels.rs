@@ -37,7 +37,7 @@ macro_rules! on {
     }};
 }
 
-/// Requests of all warps, each of 32 floats, which touch so many sectors and lines.
+/// Requests of all warps, each of 32 floats, which touch `sectors` sectors and `lines` lines.
 fn of_floats(sectors: u64, lines: u64) -> GlobalRequests {
     let (requests, bytes) = (WARPS, WARPS * 128);
     GlobalRequests {
@@ -49,7 +49,7 @@ fn of_floats(sectors: u64, lines: u64) -> GlobalRequests {
     }
 }
 
-/// Requests of all warps, each of 32 floats, in so many passes.
+/// Requests of all warps, each of 32 floats, in `passes` passes.
 fn in_passes(passes: u64) -> SharedRequests {
     let (requests, bytes) = (WARPS, WARPS * 128);
     SharedRequests { requests, wavefronts: WARPS * passes, ideal_wavefronts: WARPS, bytes }

@@ -41,7 +41,7 @@ pub const FACTOR: u32 = 1_664_525;
 /// What a step adds.
 pub const SUMMAND: u32 = 1_013_904_223;
 
-/// `x` after so many steps, each of which is a multiplication and an addition modulo 2^32; `rounds` is below 2^31.
+/// `x` after `rounds` steps. Each step is a multiplication and an addition modulo 2^32. `rounds` is below 2^31.
 #[inline(always)]
 pub(super) fn after(mut x: u32, rounds: u32) -> u32 {
     // A factor that the compiler knows lets it unroll the loop and make one step of eight. It adds 0.

@@ -104,7 +104,7 @@ impl RungShape {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl RungShape {
-    /// The grid for a result of `m` x `n` on a GPU with so many multiprocessors.
+    /// The launch configuration for a result of `m` x `n` on a GPU with `multiprocessors` multiprocessors.
     pub fn config(&self, m: u32, n: u32, multiprocessors: u32) -> LaunchConfig {
         let (down, across) = (m.div_ceil(self.rows), n.div_ceil(self.cols));
         let config = if self.is_persistent {

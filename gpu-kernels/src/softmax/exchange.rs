@@ -139,8 +139,8 @@ pub(super) unsafe fn merge_cluster(shared: *mut f32x2, tid: usize, (max, sum): (
     }
 }
 
-/// The (max, sum) of a cluster of so many blocks, which hold a row in shared memory, from those of its blocks, for all
-/// threads. Of a single block that is its own.
+/// The (max, sum) of a row that a cluster of `blocks` blocks holds in shared memory, computed from those of the
+/// blocks. All threads get it. For a single block it is the block's own.
 ///
 /// # Safety
 /// All threads of the cluster come here, once for each `stage`.

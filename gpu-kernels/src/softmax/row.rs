@@ -35,8 +35,8 @@ pub(super) struct Part {
     pub parts: u32,
 }
 
-/// Vectors of a part of a row that has so many, but for the last ones, which may have fewer: whole warps of them where there are
-/// several parts.
+/// Vectors of one of `parts` parts of a row of `vectors` vectors. Where there are several parts, a part has a multiple of 32
+/// vectors, except that the last ones may have fewer.
 #[inline(always)]
 pub(super) const fn most_vectors(vectors: usize, parts: u32) -> usize {
     if parts == 1 { vectors } else { (vectors as u32).div_ceil(parts).next_multiple_of(32) as usize }

@@ -132,7 +132,7 @@ pub unsafe fn top_k_cluster<T: Element<N>, const N: usize, const VECTORS: usize>
     unsafe { rows::<T, _, N, VECTORS, true>(shared, Scratch::new(scratch), args) };
 }
 
-/// Words of shared memory of a block of whose threads so many have a row.
+/// Words of shared memory of a block of `block` threads, where `threads` threads share a row.
 pub(super) const fn words(threads: usize, block: usize) -> usize {
     if threads > 32 { Scratch::words(false) } else { in_warp::WORDS * block / 32 }
 }

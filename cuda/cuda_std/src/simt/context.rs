@@ -111,7 +111,7 @@ pub(crate) enum ShuffleMode {
     Up,
     /// From the lane `b` above.
     Down,
-    /// From the lane whose number differs by exclusive or with `b`.
+    /// From the lane whose number is this lane's number xor `b`.
     Xor,
 }
 

@@ -100,7 +100,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Writes so many inputs.
+    /// Writes `count` inputs.
     ///
     /// # Errors
     /// The file cannot be written.

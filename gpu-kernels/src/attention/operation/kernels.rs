@@ -116,8 +116,8 @@ pub fn serial_config(queries: u32, heads: u32, batch: u32) -> (LaunchConfig, u64
     (config, blocks)
 }
 
-/// The launch of [`AttentionKernels::COMBINE`] for so many rows: the queries of all heads in the batch. It begins while the
-/// launch before it ends.
+/// The launch configuration of [`AttentionKernels::COMBINE`] for `rows` rows: the queries of all heads in the batch. The
+/// launch begins while the previous one ends.
 pub fn combine_config(rows: u32) -> LaunchConfig {
     LaunchConfig::new(rows, combine::THREADS).with_programmatic_stream_serialization()
 }

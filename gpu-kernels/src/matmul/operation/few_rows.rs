@@ -34,8 +34,8 @@ const _: () = assert!(THREADS == 288);
 /// banks.
 const PITCH: usize = ROWS + 4;
 
-/// Bytes of the stages and their barriers, after the first multiple of 1024. So many sums of each
-/// result take the place of the stages.
+/// Bytes of the stages and their barriers, after the first multiple of 1024. At the end, `sums` partial sums
+/// of each result take the place of the stages.
 pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usize {
     assert!(sums * rows * PITCH * 4 <= stages * (ROWS + rows) * PANEL_ROW, "the sums fit the stages");
     stages * ((ROWS + rows) * PANEL_ROW + 2 * size_of::<Barrier>())

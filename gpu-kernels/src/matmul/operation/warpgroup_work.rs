@@ -9,7 +9,7 @@ use super::super::tile_order::grouped;
 
 /// Rows of a tile.
 pub const ROWS: usize = 128;
-/// Terms of a stage, of elements of so many bytes: a panel's row.
+/// Terms of a stage, for elements of `bytes` bytes: a panel's row.
 pub const fn terms(bytes: usize) -> usize {
     PANEL_ROW / bytes
 }

@@ -72,7 +72,7 @@ impl<const WARPS: usize> Block<WARPS> {
             let [units, gradients] = [units, gradients].map(|quads| quads.cast::<u32x4>());
             let shared = Shared { weights, sums, logits: logits.cast(), units, gradients };
             self.begin_last_layer(&shared, network);
-            // Of rows that there are not nothing is received, nor of columns.
+            // Nothing is received for rows and columns past the end, so they stay zero.
             for i in self.each(2 * MAX_ROWS * (HALF_PITCH + LOGITS_PITCH)) {
                 *units.add(i) = u32x4::default();
             }

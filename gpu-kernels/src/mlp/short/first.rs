@@ -74,7 +74,7 @@ pub unsafe fn short_first(args: FirstArgs) {
     }
 }
 
-/// Grid and block for so many features in and out.
+/// Grid and block for a layer with `inputs` inputs and `outputs` outputs.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn config(inputs: u32, outputs: u32) -> LaunchConfig {
     let grid = (outputs.div_ceil(TILE_COLS as u32), inputs.div_ceil(TERMS as u32));

@@ -365,7 +365,7 @@ fn relu(x: f32) -> f32 {
     if x <= 0.0 { 0.0 } else { x }
 }
 
-/// The sum of `len` elements with so many from one to the next.
+/// The sum of `len` elements that are `step` elements apart.
 ///
 /// # Safety
 /// They are there, and one is.

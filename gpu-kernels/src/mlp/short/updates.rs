@@ -137,7 +137,7 @@ pub fn tiles(inputs: u32, outputs: u32) -> Tiles {
     Tiles { rows, count: rows * outputs.div_ceil(TILE_COLS as u32) }
 }
 
-/// Grid and block for so many tiles.
+/// Grid and block for `tiles` tiles.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn config(tiles: u32) -> LaunchConfig {
     LaunchConfig::new(tiles, THREADS as u32)

@@ -204,7 +204,7 @@ impl<T: Number> CrossEntropyArgs<T> {
         unsafe { self.prefetch_part(thread::block_idx_x() as usize, rows_per_block, Part::ALL) };
     }
 
-    /// The same of a part of each row, where the block's rows are number `group` of so many.
+    /// The same for a part of each row. The block's rows are group `group` of the groups of `rows` rows.
     ///
     /// # Safety
     /// Same as for the kernels.

@@ -96,7 +96,8 @@ impl Training {
         }
     }
 
-    /// A launch of so many steps from the sample 0 on, on so many samples as they need, the last batch a row short.
+    /// A launch of `steps` steps from sample 0 on. It has the samples that they need; the last batch is a row
+    /// short.
     pub fn new(extents: Extents, steps: usize, seed: u64) -> Self {
         let Extents { features, hidden1, hidden2, classes, batch } = extents;
         let samples = steps * batch - usize::from(batch > 1);
@@ -149,7 +150,7 @@ impl Training {
         self.run_on_blocks(device, kernel, self.extents.blocks())
     }
 
-    /// As [`Self::run`], in launches of so many steps.
+    /// As [`Self::run`], in several launches. `parts` has the steps of each.
     ///
     /// # Errors
     /// Same as for [`Self::run`].
@@ -157,7 +158,8 @@ impl Training {
         self.launch(device, kernel, parts, self.extents.blocks())
     }
 
-    /// As [`Self::run`], on the first so many of the blocks: of fewer than there are the waits are in vain.
+    /// As [`Self::run`], on the first `blocks` blocks. With fewer blocks than the kernel needs, the waits are
+    /// in vain.
     ///
     /// # Errors
     /// Same as for [`Self::run`].

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 /// rayon's pool behind.
 const MANY: usize = 64;
 
-/// So many images.
+/// A generator of `images` images.
 #[derive(Clone, Copy)]
 pub(super) struct Digits {
     pub images: usize,
