@@ -285,7 +285,7 @@ fn one_of_several(device: &Device) -> Result<(), DeviceError> {
     let mut before = device.alloc_zeroed::<f32>(100)?;
     let mut out = device.alloc_zeroed::<u32>(1)?;
     let config = config();
-    // SAFETY: the buffers have as many elements as the kernels are told; the wild address is the point.
+    // SAFETY: the buffers have the number of elements that the kernels get. The wild address is intended.
     unsafe {
         fill::launch(device, config, &mut before, 100, 1.0)?;
         fill::launch(device, LaunchConfig::new(1, 32), &mut before, 32, 2.0)?;

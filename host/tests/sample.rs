@@ -160,7 +160,7 @@ fn tokens_come_as_often_as_their_probabilities_say() {
     }
 }
 
-/// Tokens of neighbouring rows, draws and seeds come together as often as they should by chance.
+/// Tokens of neighbouring rows, draws and seeds coincide at the rate that chance predicts.
 #[test]
 fn rows_draws_and_seeds_know_nothing_of_each_other() {
     let logits = [0.0f32, 0.7, -0.4, 0.2];

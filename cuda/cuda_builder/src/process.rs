@@ -19,7 +19,7 @@ pub(crate) const VARIABLE: &str = "FERROWARP_COMPILER_SECONDS";
 /// A tool that uses no processor time, because others use it all or because it waits, has this many times the limit.
 const WAITING: u32 = 5;
 
-/// What a program that ended by itself left.
+/// The output of a program that ended on its own.
 pub(crate) struct Ended {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,

@@ -214,11 +214,11 @@ impl Emulator {
         self.run(self.prepare(name, (config, false), args)?)
     }
 
-    /// As [`Self::launch`], with all blocks of the grid there at once, so that they may wait for each other. A launch of a
-    /// `#[kernel(cooperative)]` by its type does this by itself.
+    /// As [`Self::launch`], with all blocks of the grid alive at once, so they may wait for each other. The typed launch
+    /// of a `#[kernel(cooperative)]` does this automatically.
     ///
     /// # Errors
-    /// Same as for [`Self::launch`], or all threads wait for words that nobody stores.
+    /// Same as for [`Self::launch`], or all threads wait for words that no thread stores.
     ///
     /// # Safety
     /// Same as for [`Self::launch`].

@@ -122,7 +122,7 @@ fn who_gives_an_emulator_away_keeps_the_counter() {
         let launches = counter.take();
         assert_eq!(launches, [alone.clone(), alone.clone()]);
         assert_eq!(emulator.take_counts(), []);
-        // A test that counts by itself leaves nothing.
+        // A test that counts on its own leaves nothing behind.
         assert_eq!(
             (count!(&emulator, transpose_by_tile), counter.take()),
             (alone, Vec::<LaunchCounts>::new())

@@ -82,7 +82,8 @@ where
 /// Launched on at most 496 blocks of 512 threads along x, and no more than there are tiles. Before, `sums` holds zeros.
 ///
 /// # Safety
-/// Same as for [`axis_scan()`], but for the columns; no other code uses `sums`, which is a multiple of 16.
+/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, which is a
+/// multiple of 16.
 #[kernel(
     cooperative,
     max_threads = 512,
@@ -183,7 +184,7 @@ pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
 /// Launched with one block of one thread for each row.
 ///
 /// # Safety
-/// Same as for [`axis_scan()`], but for the columns.
+/// Same as for [`axis_scan()`], except the limit on the columns.
 #[kernel(
     max_threads = 1,
     args,

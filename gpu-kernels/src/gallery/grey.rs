@@ -54,8 +54,8 @@ fn grey([red, green, blue]: [u8; 3]) -> u8 {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; `inp` holds `3 * len` bytes, which nobody writes, and `out` holds `len`, which no other
-/// code uses.
+/// The launch is as described; `inp` holds `3 * len` bytes, which no code writes, and `out` holds `len`, which no
+/// other code uses.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn grey_f64(out: *mut u8, inp: *const u8, len: u32) {
     let i = thread::index_1d() as usize;

@@ -1,11 +1,11 @@
 //! Memory that the host and the GPU share: the kernels, which know nothing of it.
 //!
-//! A page of unified memory lies where it was touched last. A kernel that touches one that is elsewhere faults: its warp waits
-//! while the driver brings the page over. What the rungs of the lesson vary is who touches the memory first, and what the
-//! driver is told beforehand; the kernels differ by which warps touch a page:
+//! A page of unified memory lies where it was touched last. A kernel that touches one that is elsewhere faults: its warp
+//! waits while the driver brings the page over. The rungs of the lesson differ in who touches the memory first, and in the
+//! advice that the driver gets beforehand. The kernels differ in which warps touch a page:
 //!
 //! * `unified_fill`, `unified_add`: a thread takes an element, so that 512 warps meet at a page of 64 KiB.
-//! * `unified_fill_pages`, `unified_add_pages`: a warp takes a page, all by itself.
+//! * `unified_fill_pages`, `unified_add_pages`: one warp takes a whole page.
 //!
 //! Requires: blocks of 256 threads.
 //@ ptx(unified_fill): ld.global == 0, st.global.b32 == 2, .local == 0

@@ -61,7 +61,8 @@ pub type ForwardLaunch<I, O> = ForwardArgsHost<RawBuffer<O>, RawBuffer<I>, RawBu
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<I, O> ForwardLaunch<I, O> {
-    /// The plain softmax of 0 rows: whoever launches it says how many rows and columns there are, and what else is wanted.
+    /// Arguments for the plain softmax of 0 rows. The code that launches the kernel sets the rows, the columns and all
+    /// other options.
     pub const fn new(out: RawBuffer<O>, inp: RawBuffer<I>, [out_stride, inp_stride]: [usize; 2]) -> Self {
         Self {
             out,

@@ -8,9 +8,9 @@
 //! 2. A token of the chunk, by the inverse of its distribution function: the last column of which those before it in the chunk sum up
 //!    to no more than a uniform number times the chunk's sum.
 //!
-//! Both are defined by columns, so the token does not depend on the kernel: only where two numbers that are compared are equal up to
-//! the rounding of `f32` may another one come out. A token that has less than 2^-24 of its chunk's sum comes as often as
-//! rounding lets it.
+//! Both are defined by columns, so the token does not depend on the kernel: only where two numbers that are compared are
+//! equal up to the rounding of `f32` may another one come out. The frequency of a token with less than 2^-24 of its chunk's
+//! sum depends on rounding.
 //!
 //! - Without noise (flag [`GREEDY`]) the largest logit is taken, of equal ones the one in the smaller column.
 //! - With `top_k` the `k` largest logits are left, by the order of [`top_k`](super::top_k), and no more where some are equal. One of them

@@ -260,7 +260,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_there_is() {
     assert!(place.read("w") == place.read("again"), "the resumed run ends elsewhere");
 }
 
-/// Whoever may write everywhere cannot be kept from writing.
+/// A user who may write everywhere cannot be kept from writing.
 #[cfg(unix)]
 #[test]
 fn a_folder_without_permission() {
@@ -355,7 +355,7 @@ fn a_test_that_diverges_leaves_no_checkpoint_of_its_epoch() {
     assert_eq!(names(&place, "c"), [file(16)]);
 }
 
-/// A unit whose bias is minus infinity is silent, so no loss tells of it.
+/// A unit with a bias of minus infinity is silent, so no loss shows it.
 #[test]
 fn an_infinite_weight_is_not_saved() {
     let place = with_bad_start(("train", 0), |_| ());

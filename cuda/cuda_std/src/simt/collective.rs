@@ -240,7 +240,7 @@ fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
         return Outcome::default();
     };
     match *own {
-        // None of them has a result of one lane by itself.
+        // None of these gives a lane a result of its own.
         WarpOp::Sync | WarpOp::Fold { .. } | WarpOp::Exchange { .. } => Outcome::default(),
         WarpOp::VoteAll(_) => {
             Outcome { flag: ballot(&|op| *op == WarpOp::VoteAll(true)) == mask, ..Outcome::default() }

@@ -111,7 +111,7 @@ pub(crate) enum ShuffleMode {
     Up,
     /// From the lane `b` above.
     Down,
-    /// From the lane whose number is this lane's number xor `b`.
+    /// From the lane at this lane's number xor `b`.
     Xor,
 }
 

@@ -99,7 +99,7 @@ impl Flight {
 struct List {
     /// The one that was started last.
     last: AtomicPtr<Flight>,
-    /// Whether a thread has looked at a phase in vain that they would complete.
+    /// Whether a thread has looked in vain at a phase that these copies would complete.
     looked: AtomicBool,
 }
 
@@ -157,8 +157,8 @@ impl Flights {
         }
     }
 
-    /// As above, once two threads have looked at the phase, or one has done so twice: who reads after a look in vain finds
-    /// nothing.
+    /// As above, once the phase has been looked at twice, by one thread or by two. So a thread that reads after a look in
+    /// vain finds nothing.
     ///
     /// # Safety
     /// A thread looks at it.
@@ -238,7 +238,7 @@ fn taken(last: &AtomicPtr<Flight>) -> impl Iterator<Item = Box<Flight>> {
     let mut next =
         if is_empty { core::ptr::null_mut() } else { last.swap(core::ptr::null_mut(), Ordering::Acquire) };
     core::iter::from_fn(move || {
-        // SAFETY: the list is this call's alone, and each of it was made by `push`.
+        // SAFETY: this call alone has the list, and `push` allocated each of its elements.
         let flight = (!next.is_null()).then(|| unsafe { Box::from_raw(next) })?;
         next = flight.next;
         Some(flight)

@@ -36,7 +36,7 @@ pub enum WarpShuffleMode {
     Up,
     /// The lane `b` above.
     Down,
-    /// The lane whose number is this lane's number xor `b`.
+    /// The lane at this lane's number xor `b`.
     Xor,
 }
 

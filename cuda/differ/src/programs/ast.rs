@@ -217,7 +217,7 @@ pub enum Stmt {
     Form(Form),
 }
 
-/// What a function is told of inlining.
+/// A function's inlining attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inline {
     /// Nothing.
@@ -263,7 +263,7 @@ pub struct Function {
     pub result: Option<Ty>,
     /// What it does.
     pub body: Block,
-    /// What it is told of inlining.
+    /// Its inlining attribute.
     pub inline: Inline,
     /// Whether it stands in another crate.
     pub elsewhere: bool,

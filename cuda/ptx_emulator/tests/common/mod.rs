@@ -47,7 +47,7 @@ pub fn run_and_ask<T: Copy>(
     Ok(emulator.undefined_in(out))
 }
 
-/// What [`eval`] says of a result with undefined bits.
+/// The error of [`eval`] for a result with undefined bits.
 pub fn undefined() -> Cause {
     Cause::Undefined { register: "out".to_owned(), origin: String::new() }
 }

@@ -53,7 +53,7 @@ pub struct Tiles {
     pub sums: [u32; 2],
     /// Blocks that a multiprocessor has registers for.
     pub resident: u32,
-    /// Cycles of a term: those of a block that has its multiprocessor for itself, and those for which one of its warps keeps
+    /// Cycles of a term: first those of a block that is alone on its multiprocessor, then those that one of its warps keeps
     /// one of the four schedulers busy.
     pub cycles: [u32; 2],
 }

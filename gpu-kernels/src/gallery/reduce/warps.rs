@@ -90,8 +90,8 @@ pub unsafe fn reduce_grid_stride(
 /// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// Same as for [`reduce_grid_stride`](fn@reduce_grid_stride); `inp` begins at a multiple of 16 bytes, and nobody
-/// writes it.
+/// Same as for [`reduce_grid_stride`](fn@reduce_grid_stride); `inp` begins at a multiple of 16 bytes, and no
+/// code writes it.
 #[kernel(
     max_threads = 256,
     min_blocks = 8,

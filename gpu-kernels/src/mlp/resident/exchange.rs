@@ -1,8 +1,8 @@
 //! Words that carry their own flag.
 //!
-//! The lowest bit of each word that a block sends says which of two rounds it is of, so that who waits knows of every word
-//! by itself that it is the one waited for: no word is ordered with another, and there is neither a fence nor a flag beside
-//! the data. The number loses that bit, whichever the round: what is computed does not depend on it.
+//! The lowest bit of each word that a block sends says which of two rounds the word belongs to. So a waiting thread can
+//! check each word on its own. No word is ordered with another, and the data needs no fence and no extra flag. The number
+//! loses that bit in both rounds, so the results do not depend on the round.
 //!
 //! There are two buffers, used in turns. A block sends what goes into a buffer after it has received answers to what it sent
 //! one round ago, and those were given by blocks that had read all of the round before: nothing is overwritten that

@@ -139,7 +139,7 @@ impl Extents {
         steps * self.stage_bytes()
     }
 
-    /// Numbers of the first layer's sums of a batch, those of each block by themselves.
+    /// Numbers in the first layer's accumulators for a batch, separate for each block.
     pub const fn ahead_len(&self) -> usize {
         self.weight_blocks() * 4 * UNITS_QUADS
     }

@@ -91,7 +91,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Begins to copy those of a step. Those of the barrier wait for it.
     ///
     /// # Safety
-    /// Same as for the kernel; nobody uses `to`, which holds them, before that, and one thread comes here.
+    /// Same as for the kernel; no thread uses `to`, which holds them, before that, and one thread comes here.
     #[inline(always)]
     pub(super) unsafe fn fetch_gram(
         &self,

@@ -172,7 +172,7 @@ impl Row {
             let start = if group < groups { group } else { hidden1 };
             let weights: [f32x4; QUADS] = second.any_quads(|i| (start + i * groups, 4 * column));
             let at = |array: *const f32, i: usize| array.add(i).read_volatile();
-            // Computed anew from one register where it is used: the others are for weights.
+            // Recomputed from one register at each use: the other registers are for weights.
             let packed = opaque(start | column << 10 | groups << 20) as u32;
             let unpacked = || {
                 let packed = opaque(packed as usize) as u32;
@@ -313,7 +313,7 @@ impl Row {
         let class = tid % MAX_CLASSES;
         // SAFETY: class and unit lie in the shapes; all lanes of the warp come to what is collective.
         unsafe {
-            // Read anew where it is used: registers are for weights.
+            // Read again at each use: registers are for weights.
             let label = || self.place.cast::<u32>().read_volatile() as usize;
             // After the last class those of the next units, whose gradients at the logits are 0.
             let own = self.last.add(tid.min(hidden2 - 1) * classes);

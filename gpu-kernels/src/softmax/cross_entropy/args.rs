@@ -68,8 +68,8 @@ pub type CrossEntropyLaunch<T> = CrossEntropyArgsHost<
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<T> CrossEntropyLaunch<T> {
-    /// The loss alone of 0 rows, with PyTorch's defaults: whoever launches it says how many rows and columns there are,
-    /// and what else is wanted.
+    /// Arguments for the loss alone of 0 rows, with PyTorch's defaults. The code that launches the kernel sets the
+    /// rows, the columns and all other options.
     pub const fn new(
         loss: RawBuffer<f32>,
         logits: RawBuffer<T>,
@@ -300,7 +300,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     }
 }
 
-/// What the gradient is made of besides the exponentials.
+/// What the gradient is computed from, apart from the exponentials.
 #[derive(Clone, Copy)]
 pub(super) struct Gradient {
     target: Target,

@@ -74,7 +74,8 @@ fn a_cut_archive_is_a_failure_of_the_source() {
     }
 }
 
-/// The contents are wrong, so what is told of is the first entry that was opened: none but the wanted ones.
+/// The contents are wrong, so the error names the first entry that was opened. Only the wanted entries are
+/// opened.
 #[test]
 fn paths_lead_nowhere() {
     let file = EntryType::Regular;

@@ -49,7 +49,7 @@ impl CudaDevice {
 
     /// Waits for the stream's work and destroys it. Where the driver would wait for ever it is left behind.
     pub fn close_stream(&self, lane: Lane) {
-        // What fails here is told by the next call.
+        // The next call reports an error from here.
         let ended = self.synchronize_stream(&lane);
         let listed = {
             let mut state = self.state();

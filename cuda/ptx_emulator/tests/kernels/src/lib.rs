@@ -156,7 +156,7 @@ pub unsafe fn narrowed_halves(out: *mut u16, numbers: &[f32]) {
 /// Results of [`wide_integers`](fn@wide_integers).
 pub const WIDE: usize = 22;
 
-/// Writes what 128-bit and 64-bit integers made of the four halves give.
+/// Writes the results of operations on 128-bit and 64-bit integers that are built from the four halves.
 ///
 /// # Safety
 /// `out` holds [`WIDE`] elements.

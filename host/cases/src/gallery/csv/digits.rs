@@ -1,4 +1,4 @@
-//! Images with the statistics of MNIST's, made of a number each, and their text.
+//! Images with the statistics of MNIST's, each generated from a number, and their text.
 
 use ferrowarp_csv::{PIXELS, SIDE};
 use rayon::prelude::*;
