@@ -12,8 +12,7 @@ const THREADS: usize = 256;
 /// Launched on the grid of [`grid`]`::<1>`.
 ///
 /// # Safety
-/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as
-/// many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn copy_x1(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     // SAFETY: the kernel's contract.

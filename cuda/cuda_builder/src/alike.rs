@@ -90,8 +90,7 @@ pub(crate) fn retarget(ptx: String, first: NvvmArch, arch: NvvmArch) -> Result<S
     Ok(format!("{}\n.target {}{rest}", &ptx[..at], arch.processor()))
 }
 
-/// Adds the architectures that `text` names. Returns false if `text` asks for an architecture without naming
-/// it.
+/// Adds the architectures that `text` names. Returns false if `text` asks for an architecture without naming it.
 fn read(text: &str, asked: &mut BTreeSet<String>) -> bool {
     for word in ["sm_", "compute_"] {
         for (at, _) in text.match_indices(word) {

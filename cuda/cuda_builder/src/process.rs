@@ -87,8 +87,7 @@ pub(crate) fn limit_at_level(is_last: bool) -> Duration {
     seconds.map_or(if is_last { LONGEST } else { LONGEST_AT_HIGHER_LEVELS }, Duration::from_secs)
 }
 
-/// Checks that the environment variable, if it is set and not empty, is a time that [`limit_at_level`] can
-/// read.
+/// Checks that the environment variable, if it is set and not empty, is a time that [`limit_at_level`] can read.
 ///
 /// # Errors
 /// [`CudaBuilderError::Options`].

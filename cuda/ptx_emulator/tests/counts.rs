@@ -103,8 +103,7 @@ fn shared_loads() {
     // Every other 16 bytes: of eight lanes two have the same banks.
     assert_eq!(wide(32), banked(8, 4, 512));
     assert_eq!(wide(0), banked(4, 4, 512));
-    // A row of 128 bytes for each lane: the 32 passes and 28 conflicts that Nsight Compute reports for
-    // `LDS.128`.
+    // A row of 128 bytes for each lane: the 32 passes and 28 conflicts that Nsight Compute reports for `LDS.128`.
     assert_eq!((wide(128), wide(128).conflicts()), (banked(32, 4, 512), 28));
     // Halves of a warp have 32 words each; every other 8 bytes, two lanes of a half have the same banks.
     let double = |stride| shared("ld.shared.v2.f32 {%r2, %r3}, [%rd1];", stride).shared.loads;

@@ -82,8 +82,7 @@ where
 /// Launched on at most 496 blocks of 512 threads along x, and no more than there are tiles. Before, `sums` holds zeros.
 ///
 /// # Safety
-/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, which is a
-/// multiple of 16.
+/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, which is a multiple of 16.
 #[kernel(
     cooperative,
     max_threads = 512,
@@ -168,8 +167,7 @@ where
 /// Launched on at least `count` threads along x.
 ///
 /// # Safety
-/// The launch is as described; `sums` has `4 * count` words from a multiple of 16 on, which no other code
-/// uses.
+/// The launch is as described; `sums` has `4 * count` words from a multiple of 16 on, which no other code uses.
 #[kernel(max_threads = 256)]
 pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
     let i = thread::index_1d();

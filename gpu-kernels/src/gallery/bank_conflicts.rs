@@ -67,8 +67,7 @@ pub const fn word(w: u32) -> u32 {
 /// Launched on blocks of 256 threads along x.
 ///
 /// # Safety
-/// The launch is as described; `out` holds an element for each thread that no other code uses; `stride` is at
-/// most 32.
+/// The launch is as described; `out` holds an element for each thread that no other code uses; `stride` is at most 32.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn bank_conflicts_plain(out: *mut u32, stride: u32, rounds: u32) {
     let x_shared = shared_array![u32; WORDS];

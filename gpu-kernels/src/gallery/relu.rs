@@ -65,8 +65,7 @@ pub unsafe fn relu_of<T: Element<N>, const N: usize>(out: *mut u8, inp: *const u
     let (out, inp) = (out.cast::<T>(), inp.cast::<T>());
     let (i, len) = (N * thread::index_1d() as usize, len as usize);
     if i + N <= len {
-        // SAFETY: these are `N` numbers, 16 bytes, from a multiple of 16 bytes on, and this thread alone writes
-        // them.
+        // SAFETY: these are `N` numbers, 16 bytes, from a multiple of 16 bytes on, and this thread alone writes them.
         unsafe {
             let vector = load_global(inp.add(i).cast::<u32x4>());
             store_global(out.add(i).cast(), T::larger(vector, u32x4::new(0, 0, 0, 0)));

@@ -120,8 +120,7 @@ unsafe fn copy_row<T: Operand>(to: *mut [f32; WIDTH], b: OperandB, row: usize, c
     // SAFETY: the caller's contract; the whole row lies in the operand, and the panel does not.
     unsafe {
         match b {
-            // A separate branch, because a compiler splits a vector into numbers if it can come from several
-            // branches.
+            // A separate branch, because a compiler splits a vector into numbers if it can come from several branches.
             OperandB::RowMajor(b) if matches!(T::OPERANDS, Operands::F32) && col + WIDTH <= b.cols() => {
                 to.copy_from_nonoverlapping(b.pointer(row, col).0.cast(), 1);
             }

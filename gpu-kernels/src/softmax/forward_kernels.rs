@@ -227,8 +227,7 @@ pub unsafe fn staged<I: Element<N>, O: Output<N>, const N: usize, const BLOCK: u
 /// Launched on `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as described; `inp` is valid for `rows` rows and `pairs` for its elements, which no other code
-/// uses.
+/// The launch is as described; `inp` is valid for `rows` rows and `pairs` for its elements, which no other code uses.
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 2,

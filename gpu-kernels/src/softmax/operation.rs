@@ -23,8 +23,7 @@ pub struct Fit {
     pub block: u32,
     /// Threads that hold a row, or a block's part of it.
     pub threads: u32,
-    /// Elements that they hold in vectors. Up to a vector less lie before these, and up to a vector less
-    /// after them.
+    /// Elements that they hold in vectors. Up to a vector less lie before these, and up to a vector less after them.
     pub elements: u32,
     /// Rows of which a thread holds a part.
     pub rows: u32,

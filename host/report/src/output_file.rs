@@ -34,8 +34,7 @@ pub fn begin(folder: &Path) -> io::Result<NamedTempFile> {
 pub fn begin_as(folder: &Path, prefix: &str) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).rand_bytes(RANDOM);
-    // Temporary files are private by default. This one becomes an ordinary file, so the umask decides its
-    // permissions.
+    // Temporary files are private by default. This one becomes an ordinary file, so the umask decides its permissions.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let file = builder.tempfile_in(folder).map_err(without_path)?;

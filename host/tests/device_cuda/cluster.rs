@@ -1,5 +1,4 @@
-//! Launches in clusters: the calls to the driver, the queries before them, and what is refused without asking
-//! it.
+//! Launches in clusters: the calls to the driver, the queries before them, and what is refused without asking it.
 
 use super::*;
 

@@ -67,8 +67,7 @@ pub trait BackwardKernels: Sized + 'static {
     const SERIAL_KEYS: &'static KernelOf<BackwardArgs<Self>>;
 }
 
-/// The launch configuration of [`BackwardKernels::DELTA`] for `rows` rows: the padded queries of all heads in
-/// the batch.
+/// The launch configuration of [`BackwardKernels::DELTA`] for `rows` rows: the padded queries of all heads in the batch.
 pub fn delta_config(rows: u64) -> (LaunchConfig, u64) {
     let blocks = rows.div_ceil(delta::BLOCK_ROWS.into());
     (LaunchConfig::new(blocks as u32, delta::THREADS), blocks)

@@ -78,8 +78,7 @@ impl Output {
     /// where all rows begin at a multiple of 16 bytes.
     ///
     /// # Safety
-    /// The matrix holds its elements, the first of them at a multiple of 16 bytes, and no other code uses
-    /// these.
+    /// The matrix holds its elements, the first of them at a multiple of 16 bytes, and no other code uses these.
     #[inline(always)]
     pub unsafe fn set_quad(&self, row: usize, col: usize, values: f32x4) {
         if self.cols.is_multiple_of(4) {

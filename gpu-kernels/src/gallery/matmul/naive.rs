@@ -17,8 +17,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 /// Launched on blocks of 32 x 32 threads, rows along x and columns along y.
 ///
 /// # Safety
-/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other
-/// code uses.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
 #[kernel(
     max_threads = 1024,
     args = Arguments,

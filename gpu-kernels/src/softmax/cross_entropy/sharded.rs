@@ -111,8 +111,7 @@ pub type ShardGradientLaunch<T> =
 /// Launched on `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as described; all pointers are valid for what their shapes say; no other code uses
-/// `numbers`.
+/// The launch is as described; all pointers are valid for what their shapes say; no other code uses `numbers`.
 #[kernel(
     with(BLOCK = 512),
     max_threads = BLOCK,
@@ -161,8 +160,7 @@ pub unsafe fn cross_entropy_part<T: Element<N>, const N: usize, const VECTORS: u
 /// threads.
 ///
 /// # Safety
-/// The launch is as described; all pointers are valid for what their shapes say; no other code uses what is
-/// written.
+/// The launch is as described; all pointers are valid for what their shapes say; no other code uses what is written.
 #[kernel(max_threads = 256)]
 pub unsafe fn cross_entropy_combine(
     loss: *mut f32,

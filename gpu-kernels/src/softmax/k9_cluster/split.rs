@@ -78,8 +78,7 @@ pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], ro
 /// blocks of 256 threads.
 ///
 /// # Safety
-/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as
-/// many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Shapes = SHAPES)]
 pub unsafe fn softmax_k9_cluster_split_out(
     out: *mut f32,

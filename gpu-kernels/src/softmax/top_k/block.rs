@@ -162,8 +162,7 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
 /// The largest elements of a row for each block or, with `CLUSTER`, for each cluster.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` has an element of the block's own for each warp, and the scratch is its
-/// own.
+/// Same as for the kernels; `shared` has an element of the block's own for each warp, and the scratch is its own.
 #[inline(always)]
 pub unsafe fn rows<T, A, const N: usize, const VECTORS: usize, const CLUSTER: bool>(
     shared: *mut f32x2,

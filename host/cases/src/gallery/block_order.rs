@@ -125,8 +125,7 @@ fn watch(
     let mut out = device.alloc_zeroed::<u32>(blocks * threads)?;
     let [mut multiprocessors, mut tickets] = [device.alloc_zeroed(units)?, device.alloc_zeroed(units)?];
     let [mut starts, mut ends] = [device.alloc_zeroed(units)?, device.alloc_zeroed(units)?];
-    // Launch twice and keep the second timeline: the first launch may have to wait until the kernel's code is
-    // loaded.
+    // Launch twice and keep the second timeline: the first launch may have to wait until the kernel's code is loaded.
     for _ in 0..2 {
         let mut next = device.alloc_zeroed(1)?;
         let arguments = Arguments {

@@ -96,8 +96,7 @@ impl Training {
         }
     }
 
-    /// A launch of `steps` steps from sample 0 on. It has the samples that they need; the last batch is a row
-    /// short.
+    /// A launch of `steps` steps from sample 0 on. It has the samples that they need; the last batch is a row short.
     pub fn new(extents: Extents, steps: usize, seed: u64) -> Self {
         let Extents { features, hidden1, hidden2, classes, batch } = extents;
         let samples = steps * batch - usize::from(batch > 1);
@@ -158,8 +157,7 @@ impl Training {
         self.launch(device, kernel, parts, self.extents.blocks())
     }
 
-    /// As [`Self::run`], on the first `blocks` blocks. With fewer blocks than the kernel needs, the waits are
-    /// in vain.
+    /// As [`Self::run`], on the first `blocks` blocks. With fewer blocks than the kernel needs, the waits are in vain.
     ///
     /// # Errors
     /// Same as for [`Self::run`].

@@ -1,5 +1,4 @@
-//! Tests of the functions that users call, on the device's own buffers. The cases launch the kernels
-//! directly.
+//! Tests of the functions that users call, on the device's own buffers. The cases launch the kernels directly.
 
 use anyhow::Result;
 use cuda_std::half::{bf16, f16};

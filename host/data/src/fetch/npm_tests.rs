@@ -74,8 +74,7 @@ fn a_cut_archive_is_a_failure_of_the_source() {
     }
 }
 
-/// The contents are wrong, so the error names the first entry that was opened. Only the wanted entries are
-/// opened.
+/// The contents are wrong, so the error names the first entry that was opened. Only the wanted entries are opened.
 #[test]
 fn paths_lead_nowhere() {
     let file = EntryType::Regular;

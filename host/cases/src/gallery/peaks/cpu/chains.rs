@@ -14,8 +14,7 @@ pub(super) const LANES: usize = 16;
 pub(super) struct Chains {
     /// Numbers of a vector.
     pub lanes: usize,
-    /// Applies the map the given number of times to every chain, and returns the sum of the chains for each
-    /// lane.
+    /// Applies the map the given number of times to every chain, and returns the sum of the chains for each lane.
     pub run: fn(Map, usize) -> [f32; LANES],
 }
 
