@@ -80,7 +80,7 @@ fn rungs() -> Vec<Subject<f32>> {
             let limit = if device.is_cuda() { NAIVE_LIMIT } else { NAIVE_LIMIT_CPU };
             let kernel = kernel.filter(|_| place > 0 || work <= limit)?;
             let device = device.clone();
-            // Made by the first launch, which checks the output, and the same for all that are recorded.
+            // Allocated by the first launch, which checks the output. All recorded launches use it too.
             let workspace = Mutex::new(None);
             Some(Arc::new(move |set| {
                 let mut workspace = workspace.lock().unwrap_or_else(PoisonError::into_inner);

@@ -93,7 +93,7 @@ fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result
 /// A rung of the ladder at a shape, checked, and ready to be timed, and its kernels.
 ///
 /// # Errors
-/// As for [`prepare`], and the rung cannot do the shape.
+/// Same as for [`prepare`], and the rung cannot do the shape.
 pub fn prepare_rung(
     device: &Device,
     rung: &'static Rung,

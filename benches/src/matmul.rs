@@ -227,7 +227,7 @@ fn prepare_as<T: Number + MatmulAs<T>>(
 /// Prepares the operation with the kernels `name`: what a [`KernelChoice`] displays, without spaces. Their results are checked.
 ///
 /// # Errors
-/// As for [`prepare`], and the kernels cannot do the shape.
+/// Same as for [`prepare`], and the kernels cannot do the shape.
 pub fn prepare_kernels(
     device: &Device,
     ty: Type,
@@ -260,10 +260,10 @@ fn prepare_kernels_as<T: Number + MatmulAs<T>>(
     prepare_launch(device, ty, shape, launch)
 }
 
-/// A rung of the ladder at a shape, checked, and ready to be timed.
+/// Checks a rung of the ladder at a shape, and returns it ready to be timed.
 ///
 /// # Errors
-/// As for [`prepare`], and the rung cannot do the shape.
+/// Those of [`prepare`], or the rung does not support the shape.
 pub fn prepare_rung(
     device: &Device,
     rung: &'static Rung,
@@ -304,7 +304,7 @@ fn sets<T: Number>(device: &Device, Shape { m, n, k }: Shape) -> anyhow::Result<
 /// A launch on sets of matrices, checked, and ready to be timed.
 ///
 /// # Errors
-/// As for [`prepare`].
+/// Same as for [`prepare`].
 pub fn prepare_launch<T: Number>(
     device: &Device,
     ty: Type,

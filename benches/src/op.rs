@@ -30,7 +30,7 @@ pub enum Op {
     Sample,
     /// As `Sample`, of the most probable tokens that sum up to [`TOP_P`].
     SampleTopP,
-    /// `out = inp`: what the others are measured against.
+    /// `out = inp`: the baseline of the other operations.
     Copy,
 }
 

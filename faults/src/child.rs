@@ -46,7 +46,7 @@ pub fn provoke(fault: &Fault, device: Device, checkpoint: &Path) -> Result<()> {
 fn is_told_again(first: &DeviceError, later: Result<(), DeviceError>) -> Result<()> {
     let Err(later) = later else { bail!("{AFTERWARDS}the device went on; the fault was: {first}") };
     let is_faulted = matches!(later, DeviceError::Faulted { .. });
-    // A fault that a drop came upon is first told by the call after it.
+    // A fault that a drop encounters is first reported by the call after it.
     let (told, first) = (later.to_string(), first.fault().map(ToString::to_string).unwrap_or_default());
     ensure!(
         is_faulted && told.contains(&first),

@@ -29,17 +29,17 @@ pub struct Fault {
     pub what: &'static str,
     /// Makes the device fail, and gives what it says.
     pub provoke: fn(&Device) -> Result<(), DeviceError>,
-    /// What must come of it on a GPU.
+    /// The expected result on a GPU.
     pub gpu: Expected,
-    /// What must come of it on the CPU executor, or why it has no counterpart there.
+    /// The expected result on the CPU executor, or why the fault has no counterpart there.
     pub cpu: Result<Expected, &'static str>,
     /// Variables of the process's environment.
     pub variables: &'static [(&'static str, &'static str)],
 }
 
-/// What must come of a fault.
+/// The expected result of a fault.
 pub struct Expected {
-    /// The error holds these texts.
+    /// Texts that the error contains.
     pub says: &'static [&'static str],
     /// Whether the device is unusable afterwards, and gives the same error again.
     pub stays: bool,
@@ -285,7 +285,7 @@ fn one_of_several(device: &Device) -> Result<(), DeviceError> {
     let mut before = device.alloc_zeroed::<f32>(100)?;
     let mut out = device.alloc_zeroed::<u32>(1)?;
     let config = config();
-    // SAFETY: the buffers have as many elements as the kernels are told; the wild address is the point.
+    // SAFETY: the buffers have the number of elements that the kernels get. The wild address is intended.
     unsafe {
         fill::launch(device, config, &mut before, 100, 1.0)?;
         fill::launch(device, LaunchConfig::new(1, 32), &mut before, 32, 2.0)?;

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every fault that could be provoked was met well.
+/// Whether every fault that could be provoked had its expected result.
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(name) = &arguments.provoke {
         let fault = faults::FAULTS.iter().find(|fault| fault.name == *name);

@@ -5,7 +5,7 @@ use std::path::Path;
 use cuda_builder::ptx::Ptx;
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
-/// A kernel, and an instruction without which it would not fail.
+/// Each kernel, with the instruction that makes it fail.
 const INSTRUCTIONS: [(&str, &str); 7] = [
     ("reads_nowhere", "ld."),
     ("reads_askew", "ld.global.v4"),

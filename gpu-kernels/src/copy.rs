@@ -12,7 +12,7 @@ const THREADS: usize = 256;
 /// Launched on the grid of [`grid`]`::<1>`.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn copy_x1(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     // SAFETY: the kernel's contract.
@@ -24,7 +24,7 @@ pub unsafe fn copy_x1(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
 /// Launched on the grid of [`grid`]`::<4>`.
 ///
 /// # Safety
-/// As of [`copy_x1`](fn@copy_x1).
+/// Same as for [`copy_x1`](fn@copy_x1).
 #[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn copy_x4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     // SAFETY: the kernel's contract.

@@ -65,7 +65,7 @@ fn every_rung_has_a_prediction_of_a_problem_that_is_run() {
     }
 }
 
-/// What theory says of a rung's memory, before anything ran, is what its PTX does.
+/// The predicted memory accesses of a rung, from before anything ran, are those of its PTX.
 #[test]
 fn what_is_foretold_is_counted() {
     let counter = Counter::new();

@@ -85,7 +85,7 @@ fn rows_without_a_softmax_give_no_token_and_others_never_one_of_minus_infinity()
     }
 }
 
-/// How often each token of `logits` comes in so many rows, all alike.
+/// How often each token of `logits` is drawn in `rows` equal rows.
 fn counts(logits: &[f32], rows: usize, sampling: &Sampling, draw: u64) -> Vec<u32> {
     let mut counts = vec![0; logits.len()];
     tokens(logits, rows, sampling, draw).into_iter().for_each(|token| counts[token as usize] += 1);
@@ -160,7 +160,7 @@ fn tokens_come_as_often_as_their_probabilities_say() {
     }
 }
 
-/// Tokens of neighbouring rows, draws and seeds come together as often as they should by chance.
+/// Tokens of neighbouring rows, draws and seeds coincide at the rate that chance predicts.
 #[test]
 fn rows_draws_and_seeds_know_nothing_of_each_other() {
     let logits = [0.0f32, 0.7, -0.4, 0.2];

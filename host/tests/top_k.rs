@@ -44,7 +44,8 @@ proptest! {
     }
 }
 
-/// Rows whose answer is a matter of definition, of a width at which bounds are needed, on one block and on clusters.
+/// Rows with NaN, infinity or ties, where the definition decides the result. They are wide enough to need bounds,
+/// and run on one block and on clusters.
 #[test]
 fn hard_rows_come_out_as_defined() {
     let (cols, plain) = (1100, Options::new());
@@ -61,8 +62,8 @@ fn hard_rows_come_out_as_defined() {
     }
 }
 
-/// A block has room for 1024 or 512 elements that may be among the largest: rows of which far more reach the first bound, in the
-/// places of few threads.
+/// A block has room for 1024 or 512 candidates for the largest elements. In these rows far more elements reach the first
+/// bound, all at columns of a few threads.
 #[test]
 fn rows_that_are_large_where_few_threads_look_come_out_right() {
     let cols = 40_000;

@@ -155,10 +155,10 @@ impl Checkout {
         Ok(Checkout { folder })
     }
 
-    /// Runs `cargo xtask` with these arguments; the seconds that it took.
+    /// Runs `cargo xtask` with these arguments and returns how many seconds it took.
     fn build(&self, arguments: &[&str]) -> anyhow::Result<f64> {
         let mut command = workspace::cargo();
-        // What is downloaded is there: libNVVM and ptxas in the tools' folder, crates in cargo's.
+        // Nothing is downloaded here: libNVVM and ptxas are already in the tools' folder, and the crates in cargo's.
         let tools = cuda_builder::CudaBuilder::tools_dir_in(&workspace::target());
         command.arg("xtask").args(arguments).current_dir(self.folder.path().join("code"));
         command.env("CARGO_TARGET_DIR", self.folder.path().join("target")).env("FERROWARP_TOOLS", tools);

@@ -37,7 +37,7 @@ const SWEEP_SAMPLES: usize = 3;
 /// Times the `most` choices that the model ranks first at a shape, and checks each.
 ///
 /// # Errors
-/// As for [`prepare`](super::prepare).
+/// Same as for [`prepare`](super::prepare).
 pub fn sweep(device: &Device, ty: Type, shape: Shape, most: usize) -> anyhow::Result<Vec<SweepEntry>> {
     match ty {
         Type::Bf16 => sweep_as::<bf16>(device, ty, shape, most),

@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-/// Asserts what `which` says of `*x`, a different thing each.
+/// Makes a different assertion about `*x` for each value of `which`.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc, unused_unsafe)]
 pub unsafe fn assert_all(which: u32, x: *const f32) {

@@ -6,7 +6,7 @@ use compat_kernels::assert_all;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 
-/// Each assertion, what the executor says of `*x == 2`, and what the PTX does.
+/// For each assertion: the executor's message for `*x == 2`, and the PTX's.
 const SAID: [(&str, &str); 11] = [
     ("assertion `left == right` failed\n  left: 2.0\n right: 1.0", "assertion `left == right` failed"),
     ("assertion `left == right` failed: one is expected", "one is expected"),

@@ -97,7 +97,7 @@ fn one_struct_is_all_arguments(on: &dyn Launcher) {
     let (inp_int, mut out_int): (Vec<i64>, Vec<i64>) = ((0..N as i64).collect(), vec![0; N]);
     let index = &(0..N as u32).rev().collect::<Vec<_>>();
     let (seen, seen_int) = (&mut marks, &mut [0; N]);
-    // SAFETY: all buffers have `N` elements, and so many are the indices below.
+    // SAFETY: all buffers have `N` elements, and the indices are below `N`.
     unsafe {
         let (out, inp, shift) = (&mut out, &inp, [1.0, 0.5]);
         gather_f32::launch(on, config, GatherHost { first: 5, out, index, inp, shift, seen, map: MAP })

@@ -1,8 +1,8 @@
-//! Which architectures the sources tell apart: the others need be compiled but once.
+//! Which architectures the sources distinguish. All others share one compilation.
 //!
 //! A source asks for the architecture by a literal, `cfg(target_feature = "sm_80")`, or by the `min_arch` or `arch` of
-//! `#[kernel]`.
-//! So what stands in no file of a crate, of what it is made of, or of what writes code for it, is not asked.
+//! `#[kernel]`. So no source asks for an architecture that no file names, whether of the crate, of its dependencies,
+//! or of the crates that generate code for it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,15 +12,17 @@ use crate::error::CudaBuilderError;
 use crate::fingerprint;
 use crate::packages::{self, KernelCrate};
 
-/// The package of `#[kernel]`, which asks for what `min_arch` names and for nothing else.
+/// The package that defines `#[kernel]`. Its sources are not searched: the code that it writes asks only for
+/// the architectures that `min_arch` and `arch` name.
 const MACROS: &str = "ferrowarp-cuda-std-macros";
 
-/// The architectures that sources ask for, such as `compute_80`; none if that cannot be told.
+/// The architectures that sources ask for, such as `compute_80`. `None` if that is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked(Option<BTreeSet<String>>);
 
 impl Asked {
-    /// What the sources of `kernel_crate` ask for, those of its dependencies, and of what runs while they are compiled.
+    /// The architectures that the sources of `kernel_crate` ask for, including its dependencies and the crates that run
+    /// while they are compiled.
     pub fn of(
         kernel_crate: &KernelCrate,
         rustc: &Path,
@@ -47,7 +49,7 @@ impl Asked {
         Ok(Asked(Some(asked)))
     }
 
-    /// The first architecture for which rustc makes of the sources what it makes for `arch`.
+    /// The first architecture for which rustc compiles the sources to the same code as for `arch`.
     pub fn first_alike(&self, arch: NvvmArch) -> NvvmArch {
         let Some(asked) = &self.0 else { return arch };
         let answers = |arch: NvvmArch| -> Vec<String> {
@@ -59,20 +61,20 @@ impl Asked {
     }
 }
 
-/// Whether the folder is that of the package of `#[kernel]`.
+/// Whether the folder holds the package that defines `#[kernel]`.
 fn is_of_macros(folder: &Path) -> bool {
     let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
     manifest.lines().any(|line| line == format!("name = \"{MACROS}\""))
 }
 
-/// Whether PTX made for `first` may be given to `arch` by another `.target`: not if it is for GPUs of one kind, or needs
-/// another version of PTX.
+/// Whether PTX for `first` becomes PTX for `arch` if only `.target` is changed. It does not if either is for GPUs of one
+/// kind only, or if they need different PTX versions.
 pub(crate) fn may_share_ptx(first: NvvmArch, arch: NvvmArch) -> bool {
     let is_base = first.is_base_variant() && arch.is_base_variant();
     is_base && first <= arch && first.ptx_version() == arch.ptx_version()
 }
 
-/// The PTX made for `first` as PTX for `arch`, of which [`may_share_ptx`] holds.
+/// Turns PTX for `first` into PTX for `arch`; [`may_share_ptx`] must hold for the two.
 pub(crate) fn retarget(ptx: String, first: NvvmArch, arch: NvvmArch) -> Result<String, CudaBuilderError> {
     if first == arch {
         return Ok(ptx);
@@ -88,7 +90,7 @@ pub(crate) fn retarget(ptx: String, first: NvvmArch, arch: NvvmArch) -> Result<S
     Ok(format!("{}\n.target {}{rest}", &ptx[..at], arch.processor()))
 }
 
-/// Adds the architectures that `text` names; false if it asks in a way that leaves open for which.
+/// Adds the architectures that `text` names. Returns false if `text` asks for an architecture without naming it.
 fn read(text: &str, asked: &mut BTreeSet<String>) -> bool {
     for word in ["sm_", "compute_"] {
         for (at, _) in text.match_indices(word) {

@@ -151,7 +151,7 @@ impl NvvmArch {
         NvvmArch::variants_for_capability(self.capability_value())
     }
 
-    /// All architectures of a capability, such as 100; none of one that is not known.
+    /// All architectures of a compute capability, such as 100. The list is empty if the capability is unknown.
     pub fn variants_for_capability(capability: u32) -> Vec<NvvmArch> {
         NvvmArch::ALL.iter().copied().filter(|arch| arch.capability_value() == capability).collect()
     }

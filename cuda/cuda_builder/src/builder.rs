@@ -58,8 +58,8 @@ pub struct CudaBuilder {
     pub use_constant_memory_space: bool,
     /// Whether the code is for OptiX, which is refused: there is no such form of it here. Default: false.
     pub optix: bool,
-    /// Whether each family of kernels, those of one Rust module, becomes a PTX module of its own, compiled side by side and
-    /// anew only where something changed. Only with [`Self::build_all`]. Default: false.
+    /// Whether each family of kernels (those of one Rust module) becomes a separate PTX module. The modules are compiled in
+    /// parallel, and only those that changed are compiled again. Only with [`Self::build_all`]. Default: false.
     pub split: bool,
     /// Whether architectures between which the sources make no difference get the same PTX but for its `.target`: what is
     /// made for the first of them, which all later ones run (PTX ISA, "PTX Module Directives: .target"). It saves their

@@ -1,4 +1,4 @@
-//! Keeps what was made of a module, by all that it was made from.
+//! Caches the output of compiling a module. The key covers everything that the output depends on.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::error::{self, CudaBuilderError, IoContext};
 use crate::files;
 use crate::ptxas::KernelResources;
 
-/// Entries that stay; the ones that were not used for longest go.
+/// The most entries that are kept. The least recently used ones are removed.
 const MOST_ENTRIES: usize = 2000;
 
 const PTX: &str = "module.ptx";
 const CUBIN: &str = "module.cubin";
 const RECORD: &str = "module.json";
 
-/// What a compiler made of a module.
+/// The output of a compiler for a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
     pub ptx: String,

@@ -73,7 +73,7 @@ pub(crate) fn emit_ir(
     write_linker(&linker)?;
     let profile = if options.release { "release" } else { "debug" };
     let output_folder = work.join("nvptx64-nvidia-cuda").join(profile);
-    // Cargo keeps one build for each of these, each up to date for itself, so each needs a module of its own.
+    // Cargo keeps a separate build for each of these, so each needs its own module.
     let build = format!("{} {options:?} {:?}", kernel_crate.path.display(), toolchain.rustc);
     let unique = fingerprint::of_parts(&[&build, &toolchain.version]);
     let module = output_folder.join(format!("{}-{}.{arch}.ll", kernel_crate.library, &unique[..16]));
@@ -181,9 +181,9 @@ fn command(
     CargoCommand { command, for_rustc }
 }
 
-/// What rustc is told of `arch`: `cfg(target_feature = "sm_80")` and, by Rust-CUDA's name, `"compute_80"` hold for it and
-/// all that came before. By cfg and not by `-Ctarget-cpu`, since cargo hands the flags of a package to its build script
-/// too, which the host's processor runs.
+/// The flags that tell rustc about `arch`: `cfg(target_feature = "sm_80")` and, by Rust-CUDA's name, `"compute_80"` hold
+/// for `arch` and all earlier architectures. By cfg and not by `-Ctarget-cpu`, since cargo hands the flags of a package
+/// to its build script too, which the host's processor runs.
 fn arch_flags(arch: NvvmArch, only_specific: bool) -> Vec<String> {
     let names = arch.all_target_features().into_iter();
     let flag = |name: &str| format!("--cfg=target_feature=\"{name}\"");

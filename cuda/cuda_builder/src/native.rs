@@ -1,4 +1,4 @@
-//! What the driver says of this machine's GPU.
+//! The compute capability of this machine's GPU, as the driver reports it.
 
 use std::ffi::{c_int, c_uint};
 

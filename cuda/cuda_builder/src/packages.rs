@@ -1,4 +1,4 @@
-//! Asks cargo what the kernel crate is made of.
+//! Asks cargo which packages the kernel crate consists of.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -168,8 +168,8 @@ pub(crate) fn of_device(
     Ok(packages)
 }
 
-/// The folders of the packages that `kernel_crate` is compiled of or by, but for its [`KernelCrate::sources`] and the package
-/// `known`; none for one whose folder cannot be told.
+/// The folders of the packages that `kernel_crate` is compiled from or by, except its [`KernelCrate::sources`] and the
+/// package `known`. The entry is `None` for a package with an unknown folder.
 pub(crate) fn fetched(
     kernel_crate: &KernelCrate,
     rustc: &Path,
@@ -182,7 +182,7 @@ pub(crate) fn fetched(
     Ok(folders.filter(|folder| !folder.as_ref().is_some_and(|f| kernel_crate.sources.contains(f))).collect())
 }
 
-/// The folder of the package on a line of `cargo tree`, none if it cannot be told; nothing if it is the package `known`.
+/// The folder of the package on a line of `cargo tree`: `Some(None)` if it is unknown, `None` if the package is `known`.
 fn folder_of(line: &str, registry: &[PathBuf], known: &str) -> Option<Option<PathBuf>> {
     let mut words = line.split(' ');
     let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
@@ -198,7 +198,7 @@ fn folder_of(line: &str, registry: &[PathBuf], known: &str) -> Option<Option<Pat
     Some(folder.filter(|folder| folder.is_dir()))
 }
 
-/// What `cargo tree` says of the crate in `path`: a line for each package at the end of such edges.
+/// The output of `cargo tree` for the crate in `path`: one line for each package at the end of such edges.
 fn tree(path: &Path, rustc: &Path, build_args: &[String], edges: &str) -> Result<String, CudaBuilderError> {
     let fail = |reason: String| CudaBuilderError::Manifest { path: path.to_owned(), reason };
     let run = |offline: bool| -> Result<Output, CudaBuilderError> {

@@ -55,7 +55,7 @@ pub struct BuiltModule {
     pub sha256: String,
     /// What its kernels need, if ptxas was asked.
     pub resources: Vec<KernelResources>,
-    /// The machine code made of it, if ptxas was asked.
+    /// Its machine code, if ptxas was asked.
     pub machine_code: Option<PathBuf>,
     /// Whether nothing had changed since an earlier build, so that its file was kept.
     pub is_fresh: bool,
@@ -100,7 +100,7 @@ struct Session<'b> {
     watch: &'b Watch,
 }
 
-/// A part of an architecture's module, and the key of what is made of it.
+/// A part of an architecture's module, and the key of its output in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
     /// Whether its kernels are for the architecture with the letter `a` alone, next to one without a letter.

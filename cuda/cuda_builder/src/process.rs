@@ -19,7 +19,7 @@ pub(crate) const VARIABLE: &str = "FERROWARP_COMPILER_SECONDS";
 /// A tool that uses no processor time, because others use it all or because it waits, has this many times the limit.
 const WAITING: u32 = 5;
 
-/// What a program that ended by itself left.
+/// The output of a program that ended on its own.
 pub(crate) struct Ended {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
@@ -87,7 +87,7 @@ pub(crate) fn limit_at_level(is_last: bool) -> Duration {
     seconds.map_or(if is_last { LONGEST } else { LONGEST_AT_HIGHER_LEVELS }, Duration::from_secs)
 }
 
-/// Checks that the environment names a time that [`limit_at_level`] understands, if it names one.
+/// Checks that the environment variable, if it is set and not empty, is a time that [`limit_at_level`] can read.
 ///
 /// # Errors
 /// [`CudaBuilderError::Options`].

@@ -78,8 +78,8 @@ impl Watch {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Does `work`, and tells `progress` what takes long when `quiet` has passed since it was last told. With `is_growing`
-    /// that time doubles each time.
+    /// Does `work`. Each time that `quiet` has passed since the last report, it reports to `progress` what is running.
+    /// With `is_growing` that time doubles after each report.
     pub fn speaking<T>(
         &self,
         progress: &ProgressFn<'_>,

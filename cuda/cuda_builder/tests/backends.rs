@@ -19,7 +19,7 @@ fn text(builder: CudaBuilder) -> String {
     std::fs::read_to_string(builder.build().unwrap()).unwrap()
 }
 
-/// What holds whoever compiles, at every level.
+/// Checks that hold for both back ends, at every level.
 #[test]
 fn both_back_ends_make_the_same_kernels_at_every_level() {
     let of = |backend: Backend, level: u8| {

@@ -96,7 +96,7 @@ pub struct Lowered {
     pub statics: Vec<PlacedStatic>,
 }
 
-/// Which edits are made, beside those that always are.
+/// The edits that are optional. Others are always made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edits {
     /// How the module is cut.
@@ -105,8 +105,8 @@ pub struct Edits {
     pub override_libm: bool,
     /// Whether statics that cannot change are placed in constant memory, as many as it holds.
     pub constant_memory: bool,
-    /// The last part of the path, such as `only_90a`, of the kernels that stay; all stay if it is none. A module that is
-    /// not cut then has this name.
+    /// The last part of the path of the kernels that stay, such as `only_90a`; if `None`, all stay. A module that is not
+    /// cut then has this name.
     pub only: Option<String>,
 }
 
@@ -149,8 +149,8 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
     families::wanted_archs(text)
 }
 
-/// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
-/// what was made of their output as long as this is the same.
+/// The source of [`for_optimisation`], [`for_no_optimisation`] and of the edits of the back ends' texts. A cached output
+/// of these is valid as long as the source is the same.
 pub const LAST_EDITS: [&str; 17] = [
     include_str!("bodies.rs"),
     include_str!("last_labels.rs"),

@@ -1,8 +1,8 @@
-//! Cuts a module into parts that are compiled each for itself.
+//! Cuts a module into parts that are compiled separately.
 //!
-//! A part holds some kernels and what these reach. Its text depends on nothing else: names, numbers of attribute groups
-//! and of metadata are given anew, in the order in which they come, so that an edit of one kernel leaves the text of the
-//! other parts as it was, and what was made of it can be kept.
+//! A part holds some kernels and what these reach. Its text depends on nothing else: names, attribute groups and
+//! metadata are renumbered in the order in which they occur. So an edit of one kernel does not change the text of the
+//! other parts, and their cached output stays valid.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use super::{Lowered, PlacedStatic, plain};
 /// Kernels of a family that are compiled together, at most: a long family is cut, to be compiled side by side.
 const MOST_KERNELS: usize = 16;
 
-/// The variable that every module has for itself.
+/// The variable that every module has a copy of.
 const PANIC_SLOT: &str = "__ferrowarp_panic_slot";
 
 /// How a module is cut.
@@ -22,12 +22,12 @@ const PANIC_SLOT: &str = "__ferrowarp_panic_slot";
 pub enum Cut {
     /// Not at all.
     Whole,
-    /// By the Rust module that a kernel stands in, and long ones once more. Kernels that share a variable which can
-    /// change stay together.
+    /// By the Rust module of the kernel; long ones are cut once more. Kernels that share a mutable variable stay
+    /// together.
     Families,
 }
 
-/// A place in an item's text that is written anew.
+/// A place in an item's text that is rewritten.
 struct Mention {
     start: usize,
     end: usize,

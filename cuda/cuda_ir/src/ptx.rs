@@ -77,8 +77,8 @@ impl Ptx {
         named().find(|function| !function.statements.is_empty()).or_else(|| named().next())
     }
 
-    /// The functions that the kernel can run without panicking, itself included: it names them, or a function that it
-    /// runs does, and they return.
+    /// The kernel itself, and the functions that it can run without panicking: those that return, and that the kernel
+    /// or another of these functions names.
     pub fn run_by<'a>(&'a self, kernel: &'a str) -> Vec<&'a str> {
         let mut by_name: HashMap<&str, Vec<&PtxFunction>> = HashMap::new();
         for function in &self.functions {

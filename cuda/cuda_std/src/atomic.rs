@@ -129,7 +129,7 @@ macro_rules! atomics {
             #[doc = $safety]
             ///
             /// # Panics
-            /// With the orderings `Release` and `AcqRel`.
+            /// If `ordering` is `Release` or `AcqRel`.
             #[doc(alias = "ld.relaxed", alias = "ld.acquire")]
             #[inline(always)]
             pub $($unsafe)? fn load(&self, ordering: Ordering) -> $ty {
@@ -144,7 +144,7 @@ macro_rules! atomics {
             #[doc = $safety]
             ///
             /// # Panics
-            /// With the orderings `Acquire` and `AcqRel`.
+            /// If `ordering` is `Acquire` or `AcqRel`.
             #[doc(alias = "st.relaxed", alias = "st.release")]
             #[inline(always)]
             pub $($unsafe)? fn store(&self, value: $ty, ordering: Ordering) {

@@ -147,7 +147,7 @@ impl Barrier {
             barrier_asm!("mbarrier.inval.shared.b64 [address];", this,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier, which nobody else uses.
+        // SAFETY: the caller's barrier, which no other code uses.
         unsafe {
             host::checked("inval", State::of(this.cast::<u64>().read()));
             this.cast::<u64>().write(0);

@@ -78,7 +78,7 @@ pub fn num_blocks() -> u32 {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn sync() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         device::arrive();
         device::wait();
@@ -93,13 +93,13 @@ pub unsafe fn sync() {
 /// The first half of [`sync`]: says that the thread is here, with its earlier writes, and goes on at once.
 ///
 /// # Safety
-/// As for [`sync`]; the thread's next call of this module's barriers is [`wait`].
+/// Same as for [`sync`]; the thread's next call of this module's barriers is [`wait`].
 #[doc(alias = "barrier.cluster.arrive", alias = "cluster.barrier_arrive")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn arrive() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         device::arrive();
     }
@@ -110,13 +110,13 @@ pub unsafe fn arrive() {
 /// As [`arrive`], but says nothing of earlier writes: enough to know that all blocks have started.
 ///
 /// # Safety
-/// As for [`arrive`].
+/// Same as for [`arrive`].
 #[doc(alias = "barrier.cluster.arrive.relaxed")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn arrive_relaxed() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         device::arrive_relaxed();
     }
@@ -128,13 +128,13 @@ pub unsafe fn arrive_relaxed() {
 /// all of them wait.
 ///
 /// # Safety
-/// As for [`sync`]; the thread's last call of this module's barriers was an arrival.
+/// Same as for [`sync`]; the thread's last call of this module's barriers was an arrival.
 #[doc(alias = "barrier.cluster.wait", alias = "cluster.barrier_wait")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn wait() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         device::wait();
     }

@@ -6,7 +6,7 @@ use crate::intrinsics as nv;
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod host;
 
-/// `x`; on the host 0 in the place of a subnormal number.
+/// `x`; on the host 0 in place of a subnormal number.
 ///
 /// Use it for values that shrink from launch to launch and need not be exact. A GPU computes with subnormal numbers at
 /// full speed, so there it costs no instruction. A CPU takes a hundred times as long for each, and cannot be set to flush

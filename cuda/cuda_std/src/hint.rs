@@ -75,7 +75,7 @@ macro_rules! registers {
         pub unsafe fn $name<const REGISTERS: u32>() {
             const { assert!(REGISTERS >= 24 && REGISTERS <= 256 && REGISTERS.is_multiple_of(8), "24 to 256, by 8") };
             #[cfg(all(target_arch = "nvptx64", any(target_feature = "sm_90a", target_feature = "sm_100a")))]
-            // SAFETY: the caller brings all threads here.
+            // SAFETY: the caller promises that all threads execute this.
             unsafe {
                 device::$name(REGISTERS);
             }

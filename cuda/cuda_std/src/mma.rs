@@ -118,7 +118,7 @@ mod device {
         FragmentC([c0, c1, c2, c3]): FragmentC,
     ) -> FragmentC {
         let ([a0, a1, a2, a3], [b0, b1]) = (a.registers(), b.registers());
-        // SAFETY: the caller brings all lanes here.
+        // SAFETY: the caller promises that all lanes execute this.
         let Four(d0, d1, d2, d3) = unsafe {
             match T::NUMBER {
                 // The intrinsic takes vectors of two `half`, which rustc passes to nothing on this target. Assembly with side
@@ -153,7 +153,7 @@ mod device {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn mma_sync<T: Element>(a: FragmentA<T>, b: FragmentB<T>, c: FragmentC) -> FragmentC {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all lanes here.
+    // SAFETY: the caller promises that all lanes execute this.
     unsafe {
         device::multiply(a, b, c)
     }
@@ -185,7 +185,7 @@ pub unsafe fn mma_sync_tiles<T: Element, const M: usize, const N: usize>(
         while i < M {
             let mut j = 0;
             while j < N {
-                // SAFETY: the caller brings all lanes here.
+                // SAFETY: the caller promises that all lanes execute this.
                 c[i][j] = unsafe { device::multiply(a[i], b[j], c[i][j]) };
                 j += 1;
             }

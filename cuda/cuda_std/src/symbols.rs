@@ -20,7 +20,7 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
 }
 
 /// # Safety
-/// As for [`memcmp`].
+/// Same as for [`memcmp`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> c_int {

@@ -205,7 +205,7 @@ pub fn sync_threads() {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn sync_threads_aligned() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         core::arch::nvptx::_syncthreads();
     }
@@ -236,13 +236,13 @@ macro_rules! counting_barriers {
         #[doc = concat!("[`", stringify!($name), "`] for warps that come here as one: a single instruction.")]
         ///
         /// # Safety
-        /// As for [`sync_threads_aligned`].
+        /// Same as for [`sync_threads_aligned`].
         #[doc(alias = $alias)]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $aligned(predicate: u32) -> u32 {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller brings all threads here.
+            // SAFETY: the caller promises that all threads execute this.
             unsafe {
                 device::$device_aligned(predicate)
             }

@@ -63,7 +63,7 @@ fn ask(name: &'static str, mask: u32, op: WarpOp) -> Outcome {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn sync_warp(mask: u32) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     unsafe {
         device::bar_warp_sync(mask);
     }
@@ -111,7 +111,7 @@ pub fn activemask() -> u32 {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     unsafe {
         device::vote_all(mask, predicate)
     }
@@ -128,7 +128,7 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     unsafe {
         device::vote_any(mask, predicate)
     }
@@ -145,7 +145,7 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     unsafe {
         device::vote_ballot(mask, predicate)
     }

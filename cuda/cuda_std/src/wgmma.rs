@@ -121,7 +121,7 @@ pub use operand::{FragmentA, KMajor, MnMajor, OperandA, OperandB, Panel};
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warpgroup_idx() -> u32 {
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     let (warpgroup, _) = unsafe { warp::warp_shuffle_idx(u32::MAX, thread::thread_idx_x() / 128, 0, 32) };
     warpgroup
 }
@@ -136,7 +136,7 @@ pub unsafe fn warpgroup_idx() -> u32 {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn fence() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         core::arch::asm!("wgmma.fence.sync.aligned;", options(nostack, preserves_flags));
     }
@@ -154,7 +154,7 @@ pub unsafe fn fence() {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn commit() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         core::arch::asm!("wgmma.commit_group.sync.aligned;", options(nostack, preserves_flags));
     }
@@ -173,7 +173,7 @@ pub unsafe fn commit() {
 pub unsafe fn wait<const N: usize>() {
     const { assert!(N <= 7, "0 to 7 groups may be pending") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         core::arch::asm!("wgmma.wait_group.sync.aligned {};", const N, options(nostack, preserves_flags));
     }

@@ -23,7 +23,7 @@ fn check_panic(expected: &str, kernel: impl Fn(*mut Barrier) + Sync) {
     for executor in all() {
         let fault = fault_of(&executor, LaunchConfig::new(1, 1), || {
             let barrier = shared_array![Barrier; 1];
-            // SAFETY: nobody else uses it.
+            // SAFETY: no other code uses it.
             unsafe { Barrier::init(barrier, 2) };
             kernel(barrier);
         });

@@ -126,7 +126,7 @@ fn a_write_before_all_have_read_is_found() {
             unsafe {
                 *values.add(tid) = round;
                 thread::sync_threads_aligned();
-                // In the fixed order whoever lies above has not gone on yet.
+                // In the fixed order, the threads with higher numbers have not gone on yet.
                 assert_eq!(*values.add((tid + 32).min(127)), round);
             }
         }

@@ -1,4 +1,4 @@
-//! The test helper: what it lets pass, and what it says of each kind of mistake.
+//! The test helper: what it accepts, and its message for each kind of mistake.
 
 use core::error::Error;
 use core::sync::atomic::Ordering;
@@ -194,7 +194,7 @@ pub unsafe fn far(out: *mut f32, at: isize, writes: u32) {
     }
 }
 
-/// On a device threads are not told apart, kernels are as far as they can be.
+/// A device does not distinguish threads. It distinguishes kernels as far as it can.
 #[test]
 #[cfg_attr(miri, ignore = "Miri ends the program itself")]
 fn a_device_s_write_beyond_the_end_names_the_kernels() {

@@ -8,7 +8,7 @@ use cuda_std::simt::Executor;
 use cuda_std::testing::{DeviceMemory, KernelTest, Layout, Results, Run, TestDevice, TestError};
 use cuda_std::{f16, kernel, thread};
 
-/// `out = inp + 1`, `[rows, cols]` with `stride` elements from a row to the next; a row for each block.
+/// `out = inp + 1`, `[rows, cols]` with `stride` elements from one row to the next; a row for each block.
 ///
 /// # Safety
 /// Matrices of that shape, blocks of 32 threads.
@@ -29,7 +29,7 @@ fn numbers() -> Vec<f32> {
     (0..LAYOUT.len()).map(|i| i as f32).collect()
 }
 
-/// The kernel on so many columns of [`LAYOUT`].
+/// The kernel on rows of `cols` columns that are laid out as [`LAYOUT`].
 fn increment(
     test: &mut KernelTest<'_>,
     cols: u32,

@@ -63,7 +63,7 @@ fn shuffles_follow_the_ptx_isa() {
     for mode in &MODES {
         for width in [1, 2, 4, 8, 16, 32] {
             for b in (0..34).chain([63, 64, u32::MAX]) {
-                // Two warps and two blocks, so that a lane number is told from a thread number.
+                // Two warps and two blocks, so lane numbers and thread numbers differ.
                 let seen = collect(2, 64, || {
                     let own = u64::from(cuda_std::thread::index()) * 0x1_0000_0001;
                     // SAFETY: all lanes of all warps shuffle together.

@@ -20,7 +20,7 @@ type B = *mut Panel<bf16, 32>;
 /// Starts accumulators and multiplies once.
 unsafe fn started(a: A, b: B) -> Pending<16> {
     let mut pending = Accumulator::<16>::ZERO.start();
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe {
         wgmma::fence();
         pending.multiply(Panel::k_major::<64>(a, 0), Panel::k_major::<32>(b, 0));

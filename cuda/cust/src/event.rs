@@ -22,7 +22,7 @@ bitflags::bitflags! {
     }
 }
 
-/// Whether the device has come to an event.
+/// Whether the device has reached an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventStatus {
     /// It has.
@@ -68,7 +68,7 @@ impl Event {
         unsafe { sys::cuEventRecord(self.raw, stream.as_inner()) }.ok()
     }
 
-    /// Whether the device has come to it.
+    /// Whether the device has reached it.
     pub fn query(&self) -> CudaResult<EventStatus> {
         // SAFETY: the event lives.
         match unsafe { sys::cuEventQuery(self.raw) }.ok() {
@@ -78,7 +78,7 @@ impl Event {
         }
     }
 
-    /// Waits until the device has come to it.
+    /// Waits until the device has reached it.
     pub fn synchronize(&self) -> CudaResult<()> {
         // SAFETY: the event lives.
         unsafe { sys::cuEventSynchronize(self.raw) }.ok()

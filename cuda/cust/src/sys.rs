@@ -33,7 +33,7 @@ pub type CUstreamCaptureMode = c_uint;
 
 /// The buffer for the compiler's errors.
 pub const CU_JIT_ERROR_LOG_BUFFER: CUjit_option = 5;
-/// That buffer's size in bytes, in the place of a pointer.
+/// That buffer's size in bytes, in place of a pointer.
 pub const CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: CUjit_option = 6;
 /// Only the capturing thread's calls are judged.
 pub const CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: CUstreamCaptureMode = 1;
@@ -256,7 +256,7 @@ functions! {
     fn cuEventQuery(event: CUevent);
     /// Waits for the work before the event.
     fn cuEventSynchronize(event: CUevent);
-    /// Milliseconds between two events that have come to pass.
+    /// Milliseconds between two events that have completed.
     fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent);
     /// Destroys an event.
     fn cuEventDestroy_v2(event: CUevent);

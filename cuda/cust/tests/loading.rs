@@ -15,7 +15,7 @@ fn calls_reach_the_loaded_driver() {
     // SAFETY: this process has one test and no other thread that reads the environment.
     unsafe { std::env::set_var(cust::LIBRARY_VARIABLE, &library) };
 
-    // The first call loads by itself.
+    // The first call loads the driver.
     let context = cust::quick_init().expect("the fake driver has a device");
     assert_eq!(cust::device::Device::get_device(0).unwrap().name().unwrap(), "Fake GPU");
     assert_eq!(cust::CudaApiVersion::get().unwrap().major(), 12);

@@ -1,4 +1,4 @@
-//! Cases: what a kernel is given, and what the host made of it.
+//! Cases: a kernel's input, and the host's output for it.
 
 use anyhow::{Context, ensure};
 

@@ -20,7 +20,7 @@ pub struct Settings {
     pub planted: Option<Planted>,
     /// Where PTX and digests go, instead of being compared: a path without an ending.
     pub packed: Option<PathBuf>,
-    /// Where the builder keeps what it makes, if not where it does so by itself: it makes one module at a time there.
+    /// The builder's folder, if not the default one. The builder compiles one module at a time there.
     pub work: Option<PathBuf>,
     /// Where the PTX goes.
     pub out: PathBuf,
@@ -43,7 +43,7 @@ pub fn ptx(
         // The host fuses nothing, and has no libdevice.
         .fma_contraction(false)
         .override_libm(false)
-        // For whoever looks into a difference.
+        // For the person who investigates a difference.
         .emit_llvm_ir(true)
         .out_dir(&settings.out)
         .build_args(arguments);

@@ -45,8 +45,8 @@ fn run(emulator: &mut Emulator, case: &Case) -> Option<What> {
     let inputs = address(packed.inputs.as_mut_ptr().expose_provenance());
     let outputs = address(packed.outputs.as_mut_ptr().expose_provenance());
     let arguments: [&[u8]; 4] = [&places, &1u32.to_le_bytes(), &inputs, &outputs];
-    // SAFETY: the memory outlives the launch, after which it is taken back, and nobody else uses it; the kernel gets
-    // the one place with its input and its output.
+    // SAFETY: the memory outlives the launch, after which it is taken back, and no other code uses it; the kernel
+    // gets the one place with its input and its output.
     let result = unsafe {
         emulator.lend(&mut packed.places);
         emulator.lend(&mut packed.inputs);

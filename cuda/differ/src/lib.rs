@@ -1,8 +1,8 @@
 //! The same Rust, natively on the host and as PTX, compared bit for bit.
 //!
-//! A compiler that is wrong without a word is found by running what it made beside what another compiler made of the
-//! same source. Here that source is crates of the registry, and programs that a generator of our own makes; the other
-//! compiler is the host's. PTX runs on the emulator, which also tells results that are right by luck, and on a GPU.
+//! This finds miscompilations: two compilers compile the same source, and the outputs of the programs are compared.
+//! The sources are crates of the registry, and programs of our own generator. The other compiler is the host's. PTX
+//! runs on the emulator, which also reports results that are right by luck, and on a GPU.
 
 pub mod cases;
 pub mod compile;

@@ -1,7 +1,8 @@
 //! SHA-2 of every length from 0 to 300 bytes, at once and in pieces, as each back end compiles it at each level.
 //!
-//! libNVVM 13.5.37 by itself gets SHA-512 wrong wherever the length mod 128 is 112 to 127: it takes all but the first of
-//! the zeros that fill the second block of the padding for overwritten. See docs/compiler.md, "Two back ends".
+//! Without our edits, libNVVM 13.5.37 computes a wrong SHA-512 if the length mod 128 is 112 to 127. It treats all but
+//! the first of the zeros that fill the second block of the padding as overwritten. See docs/compiler.md, "Two back
+//! ends".
 
 use std::path::Path;
 

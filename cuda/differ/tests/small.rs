@@ -18,7 +18,7 @@ fn differ(part: &str, arguments: &[&str]) -> (Output, Report) {
     (output, serde_json::from_slice(&text).unwrap())
 }
 
-/// Both back ends have compared so much, and nothing differs.
+/// Both back ends have compared at least `least` results, and nothing differs.
 #[track_caller]
 fn assert_clean(output: &Output, report: &Report, least: u64) {
     assert!(output.status.success() && report.found.is_empty(), "{output:?}");

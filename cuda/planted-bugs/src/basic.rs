@@ -24,7 +24,7 @@ pub unsafe fn missing_barrier(out: *mut f32, inp: &[f32]) {
 /// As [`missing_barrier`](fn@missing_barrier), twice, with a barrier too few after the first.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn barrier_too_early(out: *mut f32, inp: &[f32]) {
     let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
@@ -41,7 +41,7 @@ pub unsafe fn barrier_too_early(out: *mut f32, inp: &[f32]) {
 /// Every block adds what it takes for the result of the other.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn race_between_blocks(out: *mut f32, inp: &[f32]) {
     let at = block() * THREADS + tid();
@@ -52,7 +52,7 @@ pub unsafe fn race_between_blocks(out: *mut f32, inp: &[f32]) {
 /// Writes half of a row, and reads it whole.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn uninitialised_shared(out: *mut f32, inp: &[f32]) {
     let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
@@ -69,7 +69,7 @@ pub unsafe fn uninitialised_shared(out: *mut f32, inp: &[f32]) {
 /// Adds to what nobody wrote.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn uninitialised_global(out: *mut f32, inp: &[f32]) {
     let at = block() * THREADS + tid();
@@ -79,7 +79,7 @@ pub unsafe fn uninitialised_global(out: *mut f32, inp: &[f32]) {
 /// `out` is the sum of each row and the next.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn off_by_one_row(out: *mut f32, inp: &[f32]) {
     let at = block() * THREADS + tid();
@@ -89,7 +89,7 @@ pub unsafe fn off_by_one_row(out: *mut f32, inp: &[f32]) {
 /// Keeps a place more than the array has.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn behind_a_shared_array(out: *mut f32, inp: &[f32]) {
     let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
@@ -103,7 +103,7 @@ pub unsafe fn behind_a_shared_array(out: *mut f32, inp: &[f32]) {
 /// Loads four numbers from the second on.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn misaligned_vector(out: *mut f32, inp: &[f32]) {
     let at = block() * THREADS + tid();
@@ -115,7 +115,7 @@ pub unsafe fn misaligned_vector(out: *mut f32, inp: &[f32]) {
 /// Half of the threads come to the barrier.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn divergent_barrier(out: *mut f32, inp: &[f32]) {
     let at = block() * THREADS + tid();
@@ -130,7 +130,7 @@ pub unsafe fn divergent_barrier(out: *mut f32, inp: &[f32]) {
 /// Lane 31 has returned when the others shuffle with it.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn shuffle_with_the_exited(out: *mut f32, inp: &[f32]) {
     let at = block() * THREADS + tid();
@@ -143,7 +143,7 @@ pub unsafe fn shuffle_with_the_exited(out: *mut f32, inp: &[f32]) {
 /// Reads its neighbour's place in shared memory after a shuffle.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn shuffle_as_a_barrier(out: *mut f32, inp: &[f32]) {
     let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
@@ -157,7 +157,7 @@ pub unsafe fn shuffle_as_a_barrier(out: *mut f32, inp: &[f32]) {
 /// Adds up in the first number.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn lost_update(out: *mut f32, inp: &[f32]) {
     unsafe { *out += inp[block() * THREADS + tid()] };
@@ -175,7 +175,7 @@ pub unsafe fn wrong_scope(counter: *mut u32) {
 /// As [`missing_barrier`](fn@missing_barrier), with the barrier.
 ///
 /// # Safety
-/// As for `missing_barrier`.
+/// Same as for `missing_barrier`.
 #[kernel]
 pub unsafe fn sound(out: *mut f32, inp: &[f32]) {
     let (row, at) = (shared_array![f32; THREADS], block() * THREADS);

@@ -33,7 +33,7 @@ unsafe fn reverse(
 }
 
 /// # Safety
-/// As for `reverse`.
+/// Same as for `reverse`.
 unsafe fn start(row: *mut f32, inp: *const f32, ready: *mut Barrier) {
     unsafe {
         Barrier::arrive_expect_tx(ready, BYTES);
@@ -42,7 +42,7 @@ unsafe fn start(row: *mut f32, inp: *const f32, ready: *mut Barrier) {
 }
 
 /// # Safety
-/// As for `reverse`.
+/// Same as for `reverse`.
 unsafe fn wait(ready: *mut Barrier) {
     unsafe { Barrier::wait_parity(ready, 0) };
 }
@@ -50,7 +50,7 @@ unsafe fn wait(ready: *mut Barrier) {
 /// One thread waits, and then nobody for that one.
 ///
 /// # Safety
-/// As for `reverse`; the body has a bug.
+/// Same as for `reverse`; the body has a bug.
 #[kernel(min_arch = 90)]
 pub unsafe fn bulk_read_without_wait(out: *mut f32, inp: &[f32]) {
     let wait_alone = |ready| unsafe {
@@ -64,7 +64,7 @@ pub unsafe fn bulk_read_without_wait(out: *mut f32, inp: &[f32]) {
 /// The phase does not expect the bytes, and so does not wait for them.
 ///
 /// # Safety
-/// As for `reverse`.
+/// Same as for `reverse`.
 #[kernel(min_arch = 90)]
 pub unsafe fn bulk_copy_not_expected(out: *mut f32, inp: &[f32]) {
     let start = |row: *mut f32, inp: *const f32, ready: *mut Barrier| unsafe {
@@ -77,7 +77,7 @@ pub unsafe fn bulk_copy_not_expected(out: *mut f32, inp: &[f32]) {
 /// Expects the bytes, and waits for them.
 ///
 /// # Safety
-/// As for `reverse`.
+/// Same as for `reverse`.
 #[kernel(min_arch = 90)]
 pub unsafe fn sound_bulk_copy(out: *mut f32, inp: &[f32]) {
     unsafe { reverse((out, inp), start, wait) };
@@ -87,7 +87,7 @@ pub unsafe fn sound_bulk_copy(out: *mut f32, inp: &[f32]) {
 /// done as `fence` does.
 ///
 /// # Safety
-/// As for `reverse`; `out` begins at a multiple of 16 bytes too.
+/// Same as for `reverse`; `out` begins at a multiple of 16 bytes too.
 #[inline(always)]
 unsafe fn store((out, inp): (*mut f32, &[f32]), fence: fn(), wait: fn()) {
     let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
@@ -106,7 +106,7 @@ unsafe fn store((out, inp): (*mut f32, &[f32]), fence: fn(), wait: fn()) {
 /// Nobody fences what is copied.
 ///
 /// # Safety
-/// As for `store`; the body has a bug.
+/// Same as for `store`; the body has a bug.
 #[kernel(min_arch = 90)]
 pub unsafe fn bulk_store_not_fenced(out: *mut f32, inp: &[f32]) {
     unsafe { store((out, inp), || (), bulk::wait_read::<0>) };
@@ -115,7 +115,7 @@ pub unsafe fn bulk_store_not_fenced(out: *mut f32, inp: &[f32]) {
 /// The block may end before its shared memory is read.
 ///
 /// # Safety
-/// As for `store`.
+/// Same as for `store`.
 #[kernel(min_arch = 90)]
 pub unsafe fn bulk_store_not_waited_for(out: *mut f32, inp: &[f32]) {
     unsafe { store((out, inp), bulk::fence_shared, || ()) };
@@ -124,7 +124,7 @@ pub unsafe fn bulk_store_not_waited_for(out: *mut f32, inp: &[f32]) {
 /// Fences, and waits.
 ///
 /// # Safety
-/// As for `store`.
+/// Same as for `store`.
 #[kernel(min_arch = 90)]
 pub unsafe fn sound_bulk_store(out: *mut f32, inp: &[f32]) {
     unsafe { store((out, inp), bulk::fence_shared, bulk::wait_read::<0>) };

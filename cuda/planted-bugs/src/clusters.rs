@@ -49,7 +49,7 @@ unsafe fn swap((out, inp): (*mut f32, &[f32]), does: Receiver) {
 /// The phase does not expect the bytes, and so does not wait for them.
 ///
 /// # Safety
-/// As for `swap`; the body has a bug.
+/// Same as for `swap`; the body has a bug.
 #[kernel(min_arch = 90)]
 pub unsafe fn cluster_store_not_expected(out: *mut f32, inp: &[f32]) {
     unsafe { swap((out, inp), Receiver { expects: false, waits: true, stays: true }) };
@@ -58,7 +58,7 @@ pub unsafe fn cluster_store_not_expected(out: *mut f32, inp: &[f32]) {
 /// Reads what the other block sends, and does not wait for it.
 ///
 /// # Safety
-/// As for `swap`.
+/// Same as for `swap`.
 #[kernel(min_arch = 90)]
 pub unsafe fn cluster_store_not_waited_for(out: *mut f32, inp: &[f32]) {
     unsafe { swap((out, inp), Receiver { expects: true, waits: false, stays: true }) };
@@ -67,7 +67,7 @@ pub unsafe fn cluster_store_not_waited_for(out: *mut f32, inp: &[f32]) {
 /// Ends while the other block writes to it.
 ///
 /// # Safety
-/// As for `swap`.
+/// Same as for `swap`.
 #[kernel(min_arch = 90)]
 pub unsafe fn cluster_block_ends_too_early(out: *mut f32, inp: &[f32]) {
     unsafe { swap((out, inp), Receiver { expects: true, waits: false, stays: false }) };
@@ -76,7 +76,7 @@ pub unsafe fn cluster_block_ends_too_early(out: *mut f32, inp: &[f32]) {
 /// Expects the bytes, waits, and stays.
 ///
 /// # Safety
-/// As for `swap`.
+/// Same as for `swap`.
 #[kernel(min_arch = 90)]
 pub unsafe fn sound_cluster_store(out: *mut f32, inp: &[f32]) {
     unsafe { swap((out, inp), Receiver { expects: true, waits: true, stays: true }) };

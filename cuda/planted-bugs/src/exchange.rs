@@ -32,7 +32,7 @@ unsafe fn exchange(
 /// Stores the flag in relaxed order.
 ///
 /// # Safety
-/// As for `exchange`; the body has a bug.
+/// Same as for `exchange`; the body has a bug.
 #[kernel(cooperative)]
 pub unsafe fn flag_stored_without_release(out: *mut f32, inp: &[f32], sent: *mut f32, flags: *mut u32) {
     unsafe { exchange((out, inp, sent, flags), grid::store_relaxed, Ordering::Acquire) };
@@ -41,7 +41,7 @@ pub unsafe fn flag_stored_without_release(out: *mut f32, inp: &[f32], sent: *mut
 /// Waits for the flag in relaxed order.
 ///
 /// # Safety
-/// As for `exchange`.
+/// Same as for `exchange`.
 #[kernel(cooperative)]
 pub unsafe fn flag_seen_without_acquire(out: *mut f32, inp: &[f32], sent: *mut f32, flags: *mut u32) {
     unsafe { exchange((out, inp, sent, flags), grid::store_release, Ordering::Relaxed) };
@@ -50,7 +50,7 @@ pub unsafe fn flag_seen_without_acquire(out: *mut f32, inp: &[f32], sent: *mut f
 /// Stores the flag and waits for it with the order that they need.
 ///
 /// # Safety
-/// As for `exchange`.
+/// Same as for `exchange`.
 #[kernel(cooperative)]
 pub unsafe fn sound_exchange(out: *mut f32, inp: &[f32], sent: *mut f32, flags: *mut u32) {
     unsafe { exchange((out, inp, sent, flags), grid::store_release, Ordering::Acquire) };

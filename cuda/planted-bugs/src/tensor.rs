@@ -93,7 +93,7 @@ fn check(sums: Accumulator<4>, panels: usize) {
 /// Waits for each multiplication before the stage is free.
 ///
 /// # Safety
-/// As for `multiply`.
+/// Same as for `multiply`.
 #[kernel(arch = "90a")]
 pub unsafe fn sound_multiplication(a: TensorMap, b: TensorMap) {
     unsafe { multiply(&a, &b, SOUND) };
@@ -102,7 +102,7 @@ pub unsafe fn sound_multiplication(a: TensorMap, b: TensorMap) {
 /// The stage is free while a multiplication may read it.
 ///
 /// # Safety
-/// As for `multiply`; the body has a bug.
+/// Same as for `multiply`; the body has a bug.
 #[kernel(arch = "90a")]
 pub unsafe fn stage_released_early(a: TensorMap, b: TensorMap) {
     unsafe { multiply(&a, &b, Does { releases_early: true, ..SOUND }) };
@@ -111,7 +111,7 @@ pub unsafe fn stage_released_early(a: TensorMap, b: TensorMap) {
 /// The barrier expects the bytes of A alone.
 ///
 /// # Safety
-/// As for `multiply`.
+/// Same as for `multiply`.
 #[kernel(arch = "90a")]
 pub unsafe fn tile_not_expected(a: TensorMap, b: TensorMap) {
     unsafe { multiply(&a, &b, Does { bytes: 64 * 128, ..SOUND }) };
@@ -120,7 +120,7 @@ pub unsafe fn tile_not_expected(a: TensorMap, b: TensorMap) {
 /// The map of A has another swizzle than the panel.
 ///
 /// # Safety
-/// As for `multiply`.
+/// Same as for `multiply`.
 #[kernel(arch = "90a")]
 pub unsafe fn wrong_swizzle(a: TensorMap, b: TensorMap) {
     unsafe { multiply(&a, &b, SOUND) };
@@ -138,7 +138,7 @@ pub unsafe fn operands_not_fenced() {
 /// Threads write the operands, and fence them.
 ///
 /// # Safety
-/// As for `operands_not_fenced`.
+/// Same as for `operands_not_fenced`.
 #[kernel(arch = "90a")]
 pub unsafe fn sound_written_operands() {
     unsafe { multiply_written(bulk::fence_shared) };

@@ -1,4 +1,4 @@
-//! What the executor finds by itself, with either scheduler.
+//! The bugs that the executor finds on its own, with either scheduler.
 
 use cuda_std::launch::LaunchError;
 use cuda_std::simt::{Executor, FaultKind, Scheduler};

@@ -140,7 +140,7 @@ impl Emulator {
     ///
     /// # Safety
     /// - `memory` outlives the emulator's launches.
-    /// - While a kernel runs, nobody else uses it.
+    /// - While a kernel runs, no other code uses it.
     pub unsafe fn lend<T: Copy>(&mut self, memory: &mut [T]) {
         let bytes = size_of_val(memory) as u64;
         let start = memory.as_mut_ptr().expose_provenance() as u64;
@@ -214,14 +214,14 @@ impl Emulator {
         self.run(self.prepare(name, (config, false), args)?)
     }
 
-    /// As [`Self::launch`], with all blocks of the grid there at once, so that they may wait for each other. A launch of a
-    /// `#[kernel(cooperative)]` by its type does this by itself.
+    /// As [`Self::launch`], with all blocks of the grid alive at once, so they may wait for each other. The typed launch
+    /// of a `#[kernel(cooperative)]` does this automatically.
     ///
     /// # Errors
-    /// As for [`Self::launch`], or all threads wait for words that nobody stores.
+    /// Same as for [`Self::launch`], or all threads wait for words that no thread stores.
     ///
     /// # Safety
-    /// As for [`Self::launch`].
+    /// Same as for [`Self::launch`].
     pub unsafe fn launch_cooperative(
         &self,
         name: &str,

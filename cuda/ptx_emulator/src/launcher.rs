@@ -47,7 +47,7 @@ impl Emulator {
     /// Checks the call, and runs it by `run`.
     ///
     /// # Safety
-    /// As for [`Launcher::submit`].
+    /// Same as for [`Launcher::submit`].
     unsafe fn submit_to<T>(
         &self,
         call: &KernelCall<'_>,

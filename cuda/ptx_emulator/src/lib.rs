@@ -113,20 +113,22 @@
 //! A device of a host library that the emulator was given to counts by a [`Counter`](cuda_std::testing::Counter), which the test
 //! keeps: [`Emulator::with_counter`].
 //!
-//! Threads run one by one, so which lanes execute an instruction together is derived: those in the same iterations of all
-//! loops around it, that came by the same calls. So lanes part at a branch and meet where its ways do, at the latest behind
-//! the loop, as `ptxas` has them meet. Where ways cross without being nested, a GPU may need more instructions.
+//! Threads run one by one, so the emulator derives which lanes execute an instruction together: those that are in the same
+//! iterations of all loops around it and came by the same calls. So lanes diverge at a branch and reconverge where its
+//! paths meet, at the latest after the loop, as with `ptxas`. Where paths cross without being nested, a GPU may need more
+//! instructions.
 //!
-//! Figures are a GPU's but for these:
+//! The counts are those of a GPU, with these exceptions:
 //!
-//! - `ptxas` makes other instructions of PTX: it turns branches into predicates, unrolls, moves and drops. Numbers of
-//!   instructions and branches differ, and ratios less; requests to memory mostly stay. What it spills is not in the PTX.
+//! - `ptxas` changes the instructions: it turns branches into predicates, unrolls loops, and moves and removes
+//!   instructions. So the numbers of instructions and branches differ, their ratios less; requests to memory mostly stay.
+//!   Spills are not in the PTX.
 //! - A request none of whose lanes has its predicate on counts nothing here, and a request without sectors there.
 //! - Of shared memory, GPUs take accesses of 8 and 16 bytes by two lanes to one address in fewer passes, where that holds for
 //!   all pairs of lanes; here they are as many as by lanes with addresses of their own, and no conflicts in either case. How
 //!   atomic operations on one word queue is a model: one after the other.
 //! - What a tensor copy moves counts by the bytes within the tensor; a multicast counts once.
-//! - A wait for other threads looks as often as it does here.
+//! - A wait for other threads counts the loads that it makes here.
 //! - A load of a constant by a generic address counts as one from global memory. Parameters, prefetches, and what
 //!   functions of the driver do are not counted; nor is what happens behind the requests, in caches and DRAM.
 //! - Memory counts where it lies: that of a `KernelTest` begins at a multiple of 256, as a GPU's allocations do, and what

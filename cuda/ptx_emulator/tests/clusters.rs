@@ -40,7 +40,7 @@ fn blocks_write_to_each_other() {
             let module = PtxModule::parse(&cluster_module(&body)).unwrap();
             let mut emulator = Emulator::new(module).with_turns(turns);
             let address = out.as_mut_ptr().addr() as u64;
-            // SAFETY: `out` outlives the launch, and nobody else uses it.
+            // SAFETY: `out` outlives the launch, and no other code uses it.
             unsafe {
                 emulator.lend(&mut out);
                 emulator.launch("k", config(2 * size, 3, size), &[&address.to_le_bytes()]).unwrap();

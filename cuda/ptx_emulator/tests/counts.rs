@@ -103,7 +103,7 @@ fn shared_loads() {
     // Every other 16 bytes: of eight lanes two have the same banks.
     assert_eq!(wide(32), banked(8, 4, 512));
     assert_eq!(wide(0), banked(4, 4, 512));
-    // A row of 128 bytes for each lane: the 32 passes and 28 conflicts that Nsight Compute tells of `LDS.128`.
+    // A row of 128 bytes for each lane: the 32 passes and 28 conflicts that Nsight Compute reports for `LDS.128`.
     assert_eq!((wide(128), wide(128).conflicts()), (banked(32, 4, 512), 28));
     // Halves of a warp have 32 words each; every other 8 bytes, two lanes of a half have the same banks.
     let double = |stride| shared("ld.shared.v2.f32 {%r2, %r3}, [%rd1];", stride).shared.loads;
@@ -218,7 +218,7 @@ fn launches_add_up_and_those_that_fail_count_nothing() {
     let mut out = [0u32; 1];
     let mut emulator = Emulator::new(PtxModule::parse(&text).unwrap()).with_counts();
     let address = (&raw mut out).addr().to_le_bytes();
-    // SAFETY: `out` outlives the launches, and nobody else uses it.
+    // SAFETY: `out` outlives the launches, and no other code uses it.
     unsafe {
         emulator.lend(&mut out);
         emulator.launch("k", LaunchConfig::new(1, 32), &[&address]).unwrap();

@@ -37,7 +37,7 @@ macro_rules! on {
     }};
 }
 
-/// Requests of all warps, each of 32 floats, which touch so many sectors and lines.
+/// Requests of all warps, each of 32 floats, which touch `sectors` sectors and `lines` lines.
 fn of_floats(sectors: u64, lines: u64) -> GlobalRequests {
     let (requests, bytes) = (WARPS, WARPS * 128);
     GlobalRequests {
@@ -49,7 +49,7 @@ fn of_floats(sectors: u64, lines: u64) -> GlobalRequests {
     }
 }
 
-/// Requests of all warps, each of 32 floats, in so many passes.
+/// Requests of all warps, each of 32 floats, in `passes` passes.
 fn in_passes(passes: u64) -> SharedRequests {
     let (requests, bytes) = (WARPS, WARPS * 128);
     SharedRequests { requests, wavefronts: WARPS * passes, ideal_wavefronts: WARPS, bytes }
@@ -122,7 +122,7 @@ fn who_gives_an_emulator_away_keeps_the_counter() {
         let launches = counter.take();
         assert_eq!(launches, [alone.clone(), alone.clone()]);
         assert_eq!(emulator.take_counts(), []);
-        // A test that counts by itself leaves nothing.
+        // A test that counts on its own leaves nothing behind.
         assert_eq!(
             (count!(&emulator, transpose_by_tile), counter.take()),
             (alone, Vec::<LaunchCounts>::new())

@@ -171,20 +171,20 @@ fn conversions_of_halves() {
         ("mov.b16 %rs1, 0x7c01; cvt.f32.f16 %r1, %rs1;", "%r1", NAN),
         ("mov.b16 %rs1, 0x0001; cvt.f32.bf16 %r1, %rs1;", "%r1", 0x0001_0000),
         ("cvt.rn.f16.f32 %rs1, 0f3F800000;", "%rs1", 0x3c00),
-        // 1 + 2^-11 and 1 + 3 * 2^-11 lie in the middle between two numbers.
+        // 1 + 2^-11 and 1 + 3 * 2^-11 are each halfway between two `f16` numbers.
         ("cvt.rn.f16.f32 %rs1, 0f3F801000;", "%rs1", 0x3c00),
         ("cvt.rn.f16.f32 %rs1, 0f3F803000;", "%rs1", 0x3c02),
         ("cvt.rn.f16.f32 %rs1, 0f3F801001;", "%rs1", 0x3c01),
         ("cvt.rz.f16.f32 %rs1, 0f3F801FFF;", "%rs1", 0x3c00),
         ("cvt.rp.f16.f32 %rs1, 0f3F800001;", "%rs1", 0x3c01),
         ("cvt.rm.f16.f32 %rs1, 0fBF800001;", "%rs1", 0xbc01),
-        // The middle between the largest number and the next power of two is infinite.
+        // Halfway between the largest number and the next power of two rounds to infinity.
         ("cvt.rn.f16.f32 %rs1, 0f477FEFFF;", "%rs1", 0x7bff),
         ("cvt.rn.f16.f32 %rs1, 0f477FF000;", "%rs1", 0x7c00),
         ("cvt.rz.f16.f32 %rs1, 0fFF7FFFFF;", "%rs1", 0xfbff),
         ("cvt.rp.f16.f32 %rs1, 0fFF7FFFFF;", "%rs1", 0xfbff),
         ("cvt.rm.f16.f32 %rs1, 0fFF7FFFFF;", "%rs1", 0xfc00),
-        // 2^-25 lies in the middle between zero and the smallest number.
+        // 2^-25 is halfway between zero and the smallest number.
         ("cvt.rn.f16.f32 %rs1, 0f33000000;", "%rs1", 0),
         ("cvt.rn.f16.f32 %rs1, 0fB3000001;", "%rs1", 0x8001),
         ("cvt.rp.f16.f32 %rs1, 0f00000001;", "%rs1", 1),

@@ -144,7 +144,7 @@ fn run(body: &str, config: LaunchConfig, cooperative: bool, out: &mut [u32]) -> 
     let ptx = PtxModule::parse(&module("", body).replace("sm_75", "sm_90")).unwrap();
     let mut emulator = Emulator::new(ptx).with_max_steps(10_000_000);
     let address = out.as_mut_ptr().addr() as u64;
-    // SAFETY: `out` outlives the launch, and nobody else uses it.
+    // SAFETY: `out` outlives the launch, and no other code uses it.
     let result = unsafe {
         emulator.lend(out);
         let args: &[&[u8]] = &[&address.to_le_bytes()];

@@ -117,7 +117,7 @@ fn a_block_lives_on_to_the_next_launch() {
     let mut emulator = Emulator::new(module.unwrap());
     let mut out = [0u64];
     let address = out.as_mut_ptr().addr() as u64;
-    // SAFETY: `out` outlives the launches, and nobody else uses it.
+    // SAFETY: `out` outlives the launches, and no other code uses it.
     unsafe {
         emulator.lend(&mut out);
         emulator.launch("k", LaunchConfig::new(1, 1), &[&address.to_le_bytes()]).unwrap();
@@ -151,7 +151,7 @@ fn printed(format: &str, values: &[(u64, u64)]) -> String {
     let mut emulator = Emulator::new(module).with_captured_output();
     let mut out = [77u32];
     let address = out.as_mut_ptr().addr() as u64;
-    // SAFETY: `out` outlives the launch, and nobody else uses it.
+    // SAFETY: `out` outlives the launch, and no other code uses it.
     unsafe {
         emulator.lend(&mut out);
         emulator

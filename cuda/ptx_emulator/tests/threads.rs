@@ -286,7 +286,7 @@ fn a_missing_barrier_shows_in_one_order() {
         let mut out = [0u32; 32];
         let address = out.as_mut_ptr().addr() as u64;
         let mut emulator = Emulator::new(PtxModule::parse(&ptx).unwrap()).with_turns(turns);
-        // SAFETY: `out` outlives the launch, and nobody else uses it.
+        // SAFETY: `out` outlives the launch, and no other code uses it.
         unsafe {
             emulator.lend(&mut out);
             emulator.launch("k", LaunchConfig::new(1, 32), &[&address.to_le_bytes()]).unwrap();

@@ -181,7 +181,7 @@ fn launch(body: &str, registers: UnwrittenRegisters) -> (Result<(), EmulatorErro
     // The fifth element is the one that is loaded; no thread writes it.
     let mut out = [1u32; 5];
     let address = out.as_mut_ptr().addr() as u64;
-    // SAFETY: `out` outlives the launch, and nobody else uses it.
+    // SAFETY: `out` outlives the launch, and no other code uses it.
     let result = unsafe {
         emulator.lend(&mut out);
         emulator.launch("k", LaunchConfig::new(1, 4), &[&address.to_le_bytes()])

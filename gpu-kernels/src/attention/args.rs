@@ -107,7 +107,7 @@ pub struct AttentionArgs<T> {
     pub flags: u32,
 }
 
-/// [`AttentionArgs`] in the buffers of the host.
+/// [`AttentionArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type AttentionLaunch<T> = AttentionArgsHost<
     RawBuffer<T>,

@@ -21,7 +21,7 @@ pub const ROW: usize = 2 * COLS;
 /// Starts the copies of `COUNT` positions of one head, `BOX` at a time, `at` being head, first position and batch entry.
 ///
 /// # Safety
-/// As for [`tensor::global_to_shared`].
+/// Same as for [`tensor::global_to_shared`].
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn copy<const SIZE: usize, const COUNT: usize, const BOX: usize>(
@@ -50,7 +50,7 @@ pub unsafe fn copy<const SIZE: usize, const COUNT: usize, const BOX: usize>(
 /// Starts the products of 64 rows with each of `COUNT` rows. What the accumulators were is ignored.
 ///
 /// # Safety
-/// As for [`Pending::multiply`].
+/// Same as for [`Pending::multiply`].
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn multiply_rows<T: Element16, const SIZE: usize, const COUNT: usize, const S: usize>(
@@ -74,7 +74,7 @@ pub unsafe fn multiply_rows<T: Element16, const SIZE: usize, const COUNT: usize,
 /// Starts to add `COUNT` rows, times their weights, to 64 sums.
 ///
 /// # Safety
-/// As for [`Pending::multiply`].
+/// Same as for [`Pending::multiply`].
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn multiply_columns<

@@ -110,6 +110,6 @@ pub unsafe fn init_once(init: impl FnOnce()) {
         init();
         Barrier::fence_init();
     }
-    // SAFETY: the caller brings all threads here.
+    // SAFETY: the caller promises that all threads execute this.
     unsafe { thread::sync_threads_aligned() };
 }

@@ -19,7 +19,7 @@ pub struct ReduceArgs<T> {
     pub full: *mut f32,
     /// `[rows, cols]`.
     pub inp: *const T,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub stride: u64,
     /// Rows.
     pub rows: u32,
@@ -37,7 +37,7 @@ pub struct ReduceArgs<T> {
     pub flags: u32,
 }
 
-/// [`ReduceArgs`] in the buffers of the host.
+/// [`ReduceArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ReduceLaunch<T> = ReduceArgsHost<RawBuffer<T>, RawBuffer<f32>, RawBuffer<T>>;
 
@@ -61,7 +61,7 @@ pub struct FinishArgs<T> {
     pub flags: u32,
 }
 
-/// [`FinishArgs`] in the buffers of the host.
+/// [`FinishArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type FinishLaunch<T> = FinishArgsHost<RawBuffer<T>, RawBuffer<f32>, RawBuffer<f32>>;
 
@@ -75,9 +75,9 @@ pub struct ScanArgs<T> {
     pub inp: *const T,
     /// `[rows, tiles, 4]`: the sums of the tiles, zeros before the launch; or null for rows of one tile.
     pub sums: *mut u32,
-    /// From a row of `out` to the next.
+    /// Distance from one row of `out` to the next.
     pub out_stride: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
     /// Rows.
     pub rows: u32,
@@ -91,7 +91,7 @@ pub struct ScanArgs<T> {
     pub flags: u32,
 }
 
-/// [`ScanArgs`] in the buffers of the host.
+/// [`ScanArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ScanLaunch<T> = ScanArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u32>>;
 
@@ -103,9 +103,9 @@ pub struct TransposeArgs<T> {
     pub out: *mut T,
     /// `[rows, cols]`.
     pub inp: *const T,
-    /// From a row of `out` to the next.
+    /// Distance from one row of `out` to the next.
     pub out_stride: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
     /// Rows of `inp`.
     pub rows: u32,
@@ -115,7 +115,7 @@ pub struct TransposeArgs<T> {
     pub flags: u32,
 }
 
-/// [`TransposeArgs`] in the buffers of the host.
+/// [`TransposeArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type TransposeLaunch<T> = TransposeArgsHost<RawBuffer<T>, RawBuffer<T>>;
 

@@ -25,8 +25,8 @@ pub(super) const IN_FLIGHT: usize = 4;
 /// `chunk` columns, all of which start in the row.
 ///
 /// # Safety
-/// The launch is as said, and no more threads share a row than a block has. The pointers are valid for what their shapes and strides
-/// say; no other code uses what is written, and no code writes `inp`.
+/// The launch is as described, and no more threads share a row than a block has. The pointers are valid for what their
+/// shapes and strides say; no other code uses what is written, and no code writes `inp`.
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 1024 / BLOCK,

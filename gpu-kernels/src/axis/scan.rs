@@ -44,8 +44,8 @@ const WRITTEN: u32 = 1 << 16;
 /// `1 << log_warps` warps share a row, which hold it. Launched on blocks of 512 threads along x, enough for the rows.
 ///
 /// # Safety
-/// The launch is as said. The pointers are valid for what their shapes and strides say; the flags are true; no other code uses `out`, and
-/// no code writes `inp`.
+/// The launch is as described. The pointers are valid for what their shapes and strides say; the flags are true; no other
+/// code uses `out`, and no code writes `inp`.
 #[kernel(
     max_threads = 512,
     args,
@@ -82,7 +82,7 @@ where
 /// Launched on at most 496 blocks of 512 threads along x, and no more than there are tiles. Before, `sums` holds zeros.
 ///
 /// # Safety
-/// As for [`axis_scan()`], but for the columns; no other code uses `sums`, which is a multiple of 16.
+/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, which is a multiple of 16.
 #[kernel(
     cooperative,
     max_threads = 512,
@@ -167,7 +167,7 @@ where
 /// Launched on at least `count` threads along x.
 ///
 /// # Safety
-/// The launch is as said; `sums` has `4 * count` words from a multiple of 16 on, which no other code uses.
+/// The launch is as described; `sums` has `4 * count` words from a multiple of 16 on, which no other code uses.
 #[kernel(max_threads = 256)]
 pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
     let i = thread::index_1d();
@@ -179,10 +179,10 @@ pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
 
 /// The cumulative sums of rows of any length, a thread for each row.
 ///
-/// Launched on a block of one thread for each row.
+/// Launched with one block of one thread for each row.
 ///
 /// # Safety
-/// As for [`axis_scan()`], but for the columns.
+/// Same as for [`axis_scan()`], except the limit on the columns.
 #[kernel(
     max_threads = 1,
     args,
@@ -250,7 +250,7 @@ impl Share {
     /// The elements: of an aligned row what [`Self::load`] returned, and otherwise read one by one.
     ///
     /// # Safety
-    /// As for [`Self::load`].
+    /// Same as for [`Self::load`].
     #[inline(always)]
     unsafe fn unpack<T: Element<N>, const N: usize, const VECTORS: usize>(
         &self,
@@ -272,7 +272,7 @@ impl Share {
     /// Adds `before`, rounds, and writes what lies in the row.
     ///
     /// # Safety
-    /// As for [`Self::load`], and no other code uses the elements.
+    /// Same as for [`Self::load`], and no other code uses the elements.
     #[inline(always)]
     unsafe fn store<T: Element<N>, const N: usize, const VECTORS: usize>(
         &self,
@@ -313,7 +313,7 @@ unsafe fn add_up<const N: usize, const VECTORS: usize>(
     }
     let mut up_to: [f32; VECTORS] = core::array::from_fn(|i| x[i][N - 1]);
     let mut before = 0.0;
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     unsafe {
         let mut distance = 1;
         while distance < 32 {

@@ -57,8 +57,8 @@ impl Word<8> for u16 {
 /// dynamic shared memory as a tile.
 ///
 /// # Safety
-/// The launch is as said. The pointers are valid for what their shapes and strides say; the flags are true; no other code uses `out`, and
-/// no code writes `inp`.
+/// The launch is as described. The pointers are valid for what their shapes and strides say; the flags are true; no other
+/// code uses `out`, and no code writes `inp`.
 #[kernel(
     max_threads = 256,
     args,
@@ -128,7 +128,7 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
 /// Launched on blocks of one thread, one for each tile.
 ///
 /// # Safety
-/// As for [`axis_transpose()`].
+/// Same as for [`axis_transpose()`].
 #[kernel(
     max_threads = 1,
     args,

@@ -67,7 +67,7 @@ pub const fn word(w: u32) -> u32 {
 /// Launched on blocks of 256 threads along x.
 ///
 /// # Safety
-/// The launch is as said; `out` holds an element for each thread that nobody else uses; `stride` is at most 32.
+/// The launch is as described; `out` holds an element for each thread that no other code uses; `stride` is at most 32.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn bank_conflicts_plain(out: *mut u32, stride: u32, rounds: u32) {
     let x_shared = shared_array![u32; WORDS];
@@ -80,7 +80,7 @@ pub unsafe fn bank_conflicts_plain(out: *mut u32, stride: u32, rounds: u32) {
 /// Launched on blocks of 256 threads along x.
 ///
 /// # Safety
-/// As of [`bank_conflicts_plain`](fn@bank_conflicts_plain).
+/// Same as for [`bank_conflicts_plain`](fn@bank_conflicts_plain).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn bank_conflicts_padded(out: *mut u32, stride: u32, rounds: u32) {
     let x_shared = shared_array![u32; WORDS + WORDS / 32];
@@ -93,7 +93,7 @@ pub unsafe fn bank_conflicts_padded(out: *mut u32, stride: u32, rounds: u32) {
 /// Launched on blocks of 256 threads along x.
 ///
 /// # Safety
-/// As of [`bank_conflicts_plain`](fn@bank_conflicts_plain).
+/// Same as for [`bank_conflicts_plain`](fn@bank_conflicts_plain).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn bank_conflicts_swizzled(out: *mut u32, stride: u32, rounds: u32) {
     let x_shared = shared_array![u32; WORDS];

@@ -84,7 +84,7 @@ impl Notes {
     }
 
     /// # Safety
-    /// As of [`Self::begin`].
+    /// Same as for [`Self::begin`].
     #[inline(always)]
     unsafe fn end(self, unit: usize) {
         // SAFETY: the caller's.
@@ -98,8 +98,8 @@ impl Notes {
 /// Launched on blocks along x, of whole warps along x.
 ///
 /// # Safety
-/// The launch is as said; `out` holds an element for each thread and the notes one for each block, which nobody else uses;
-/// `next` holds one, which others change by additions alone.
+/// The launch is as described; `out` holds an element for each thread and the notes one for each block, which no other
+/// code uses; `next` holds one, which others change by additions alone.
 #[kernel(args = Arguments, facts: Unit = Unit::Block)]
 pub unsafe fn block_order_blocks(
     out: *mut u32,
@@ -131,7 +131,7 @@ pub unsafe fn block_order_blocks(
 /// Launched on blocks along x, of whole warps along x.
 ///
 /// # Safety
-/// As of [`block_order_blocks`](fn@block_order_blocks), with elements of the notes for each warp.
+/// Same as for [`block_order_blocks`](fn@block_order_blocks), with elements of the notes for each warp.
 #[kernel(args = Arguments, facts: Unit = Unit::Warp)]
 pub unsafe fn block_order_warps(
     out: *mut u32,

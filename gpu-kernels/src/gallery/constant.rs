@@ -101,7 +101,7 @@ fn sum(i: usize, shift: u32, read: impl Fn(usize) -> f32) -> f32 {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `len` elements that nobody else uses.
+/// The launch is as described; `out` holds `len` elements that no other code uses.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn constant_const(out: *mut f32, shift: u32, len: u32) {
     let i = thread::index_1d() as usize;
@@ -116,7 +116,7 @@ pub unsafe fn constant_const(out: *mut f32, shift: u32, len: u32) {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`constant_const`](fn@constant_const); `table` holds [`ENTRIES`] elements.
+/// Same as for [`constant_const`](fn@constant_const); `table` holds [`ENTRIES`] elements.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn constant_global(out: *mut f32, table: *const f32, shift: u32, len: u32) {
     let i = thread::index_1d() as usize;
@@ -131,7 +131,7 @@ pub unsafe fn constant_global(out: *mut f32, table: *const f32, shift: u32, len:
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`constant_global`](fn@constant_global).
+/// Same as for [`constant_global`](fn@constant_global).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn constant_read_only(out: *mut f32, table: &[f32], shift: u32, len: u32) {
     let i = thread::index_1d() as usize;
@@ -147,7 +147,7 @@ pub unsafe fn constant_read_only(out: *mut f32, table: &[f32], shift: u32, len: 
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`constant_const`](fn@constant_const).
+/// Same as for [`constant_const`](fn@constant_const).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn constant_argument(out: *mut f32, entries: Entries, len: u32) {
     let i = thread::index_1d() as usize;

@@ -64,7 +64,7 @@ pub struct Arguments {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; both hold `len + distance` elements, and nobody else uses those of `out`.
+/// The launch is as described; both hold `len + distance` elements, and no other code uses those of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn copy_offset_scalar(out: *mut u32, inp: *const u32, len: u32, distance: u32) {
     let i = thread::index_1d() as usize;
@@ -81,7 +81,7 @@ pub unsafe fn copy_offset_scalar(out: *mut u32, inp: *const u32, len: u32, dista
 /// `len / (4 * VECTORS)`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`copy_offset_scalar`](fn@copy_offset_scalar); both begin at a multiple of 16 bytes, better of 32.
+/// Same as for [`copy_offset_scalar`](fn@copy_offset_scalar); both begin at a multiple of 16 bytes, better of 32.
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -128,7 +128,7 @@ pub unsafe fn copy_offset_vectors<const VECTORS: usize>(
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; both hold `(len - 1) * distance + 1` elements, and nobody else uses those of `out`.
+/// The launch is as described; both hold `(len - 1) * distance + 1` elements, and no other code uses those of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn copy_stride_scalar(out: *mut u32, inp: *const u32, len: u32, distance: u32) {
     let i = thread::index_1d() as usize;

@@ -1,13 +1,13 @@
-//! Branches and loops whose lanes part.
+//! Branches and loops where the lanes of a warp diverge.
 //!
-//! A warp has one instruction at a time for its 32 lanes. Where they go different ways, it takes the ways one after the
-//! other, with the lanes of each, until they meet again.
+//! A warp issues one instruction at a time for its 32 lanes. Where lanes take different branches, the warp executes the
+//! branches one after the other, each with its lanes, until the lanes reconverge.
 //!
 //! * `branch_by_lane`: neighbouring lanes go one of `ways` ways, each with as much work: a warp takes them all.
 //! * `branch_by_warp`: the same, but all lanes of a warp go the same way.
-//! * `trips_by_lane`: neighbouring lanes go round a loop less or more often: a warp goes round as often as the lane that does
-//!   most, and the others wait.
-//! * `trips_by_warp`: the same numbers of turns, but the same in all lanes of a warp.
+//! * `trips_by_lane`: neighbouring lanes run a loop for different numbers of iterations. A warp runs the number of its
+//!   slowest lane, and the other lanes wait.
+//! * `trips_by_warp`: the same numbers of iterations, but all lanes of a warp have the same number.
 //!
 //! Requires: blocks of a warp for each of up to 32 ways.
 //@ ptx: bar.sync == 0, st.global == 1, .local == 0
@@ -74,7 +74,7 @@ fn turn(x: u32, way: u32) -> u32 {
 /// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
-/// The launch is as said; `out` holds an element for each thread, and nobody else uses it.
+/// The launch is as described; `out` holds an element for each thread, and no other code uses it.
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() % 32 % ways;
@@ -88,7 +88,7 @@ pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
 /// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
-/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+/// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_branch_by_warp(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() / 32 % ways;
@@ -123,7 +123,7 @@ unsafe fn branch(out: *mut u32, own: u32, ways: u32, turns: u32) {
 /// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
-/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+/// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() % 32 % ways;
@@ -137,7 +137,7 @@ pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
 /// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
-/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+/// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_trips_by_warp(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() / 32 % ways;
@@ -145,7 +145,7 @@ pub unsafe fn divergence_trips_by_warp(out: *mut u32, ways: u32, turns: u32) {
     unsafe { trips(out, own, ways, turns) };
 }
 
-/// A loop that a thread of this way goes round as often as its way says.
+/// A loop. The thread's group `own` sets the number of iterations.
 ///
 /// # Safety
 /// `out` holds an element for each thread.

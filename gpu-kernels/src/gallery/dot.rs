@@ -60,11 +60,11 @@ pub struct Arguments {
 
 /// `*out` becomes the sum of `a[i] * b[i]`, a run of neighbours a thread.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// The launch is as said; `a` and `b` hold `len` elements and `partials` one for each block; nobody else uses those, `out` or
-/// `arrived`, which holds 0 before and after.
+/// The launch is as described; `a` and `b` hold `len` elements and `partials` one for each block; no other code uses
+/// those, `out` or `arrived`, which holds 0 before and after.
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn dot_chunks(
     out: *mut f32,
@@ -92,10 +92,10 @@ pub unsafe fn dot_chunks(
 
 /// As [`dot_chunks`](fn@dot_chunks), with neighbours for neighbouring threads.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// As of [`dot_chunks`](fn@dot_chunks).
+/// Same as for [`dot_chunks`](fn@dot_chunks).
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn dot_coalesced(
     out: *mut f32,
@@ -122,10 +122,10 @@ pub unsafe fn dot_coalesced(
 
 /// As [`dot_coalesced`](fn@dot_coalesced); the sums of threads meet in registers.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// As of [`dot_chunks`](fn@dot_chunks).
+/// Same as for [`dot_chunks`](fn@dot_chunks).
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn dot_shuffle(
     out: *mut f32,
@@ -153,7 +153,7 @@ pub unsafe fn dot_shuffle(
 /// The sum of the numbers of a block's threads, for all of them: each round adds the upper half to the lower.
 ///
 /// # Safety
-/// All 256 threads of the block come here, once; `shared` has an element for each that nobody else uses.
+/// All 256 threads of the block come here, once; `shared` has an element for each that no other code uses.
 #[inline(always)]
 unsafe fn tree(shared: *mut f32, value: f32) -> f32 {
     let tid = thread::thread_idx_x() as usize;

@@ -8,7 +8,7 @@ use cuda_std::thread;
 ///
 /// # Safety
 /// The grid has a thread for every four elements, in blocks along x; `out` and the inputs hold `len` elements each and begin
-/// at a multiple of 16 bytes; nobody else uses those of `out`.
+/// at a multiple of 16 bytes; no other code uses those of `out`.
 #[inline(always)]
 pub(super) unsafe fn map<const N: usize>(
     out: *mut f32,

@@ -115,8 +115,8 @@ macro_rules! kernels {
         /// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
         ///
         /// # Safety
-        /// The launch is as said; the arrays hold `len` elements and begin at a multiple of 16 bytes; nobody else uses those
-        /// of `out`, which may be an input.
+        /// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
+        /// uses those of `out`, which may be an input.
         #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
         pub unsafe fn $name(out: *mut f32, $($input: *const f32,)+ $($parameter: $ty,)* len: u32) {
             // SAFETY: the kernel's contract.

@@ -54,7 +54,8 @@ fn grey([red, green, blue]: [u8; 3]) -> u8 {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; `inp` holds `3 * len` bytes, which nobody writes, and `out` holds `len`, which nobody else uses.
+/// The launch is as described; `inp` holds `3 * len` bytes, which no code writes, and `out` holds `len`, which no
+/// other code uses.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn grey_f64(out: *mut u8, inp: *const u8, len: u32) {
     let i = thread::index_1d() as usize;
@@ -72,7 +73,7 @@ pub unsafe fn grey_f64(out: *mut u8, inp: *const u8, len: u32) {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`grey_f64`](fn@grey_f64).
+/// Same as for [`grey_f64`](fn@grey_f64).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn grey_bytes(out: *mut u8, inp: *const u8, len: u32) {
     let i = thread::index_1d() as usize;
@@ -87,7 +88,7 @@ pub unsafe fn grey_bytes(out: *mut u8, inp: *const u8, len: u32) {
 /// Launched on at least `len / 16`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`grey_f64`](fn@grey_f64); both begin at a multiple of 16 bytes.
+/// Same as for [`grey_f64`](fn@grey_f64); both begin at a multiple of 16 bytes.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 16>())]
 pub unsafe fn grey_vectors(out: *mut u8, inp: *const u8, len: u32) {
     let (i, len) = (16 * thread::index_1d() as usize, len as usize);

@@ -19,7 +19,8 @@ pub(super) const BLOCK: usize = 32 * WARPS;
 #[inline(always)]
 pub(super) unsafe fn block_sum(shared: *mut f32, sum: f32) -> f32 {
     let tid = thread::thread_idx_x() as usize;
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
+    // after the barrier.
     unsafe {
         let of_warp = reduce_sum(sum);
         if tid.is_multiple_of(32) {
@@ -44,8 +45,8 @@ pub(super) struct Partials {
 ///
 /// # Safety
 /// All 256 threads of every block of the grid come here, once, with the same arguments but for `of_block`, which the threads
-/// of a block have in common. `shared` has 8 elements of the block's own and `is_last` one, `partials.sums` one for each block;
-/// nobody else uses them, `out` or `partials.arrived`, which holds 0.
+/// of a block have in common. `shared` has 8 elements of the block's own and `is_last` one, `partials.sums` one for each
+/// block; no other code uses them, `out` or `partials.arrived`, which holds 0.
 #[inline(always)]
 pub(super) unsafe fn sum_of_blocks(
     (shared, is_last): (*mut f32, *mut bool),

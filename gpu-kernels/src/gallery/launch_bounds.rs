@@ -50,7 +50,7 @@ const NUMBERS: usize = 48;
 /// Launched on blocks of 256 threads along x.
 ///
 /// # Safety
-/// The launch is as said; `out` holds an element for each thread, and nobody else uses it.
+/// The launch is as described; `out` holds an element for each thread, and no other code uses it.
 #[kernel(
     max_threads = 256,
     min_blocks = BLOCKS,

@@ -50,7 +50,7 @@ pub struct Arguments {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; `particles` holds `FLOATS * len` floats that nobody else uses.
+/// The launch is as described; `particles` holds `FLOATS * len` floats that no other code uses.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn layout_aos(particles: *mut f32, dt: f32, len: u32) {
     let i = thread::index_1d() as usize;
@@ -70,7 +70,7 @@ pub unsafe fn layout_aos(particles: *mut f32, dt: f32, len: u32) {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`layout_aos`](fn@layout_aos); `particles` begins at a multiple of 16 bytes.
+/// Same as for [`layout_aos`](fn@layout_aos); `particles` begins at a multiple of 16 bytes.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn layout_aos_vec4(particles: *mut f32, dt: f32, len: u32) {
     let i = thread::index_1d() as usize;
@@ -90,7 +90,7 @@ pub unsafe fn layout_aos_vec4(particles: *mut f32, dt: f32, len: u32) {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`layout_aos`](fn@layout_aos).
+/// Same as for [`layout_aos`](fn@layout_aos).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn layout_soa(particles: *mut f32, dt: f32, len: u32) {
     let (i, len) = (thread::index_1d() as usize, len as usize);

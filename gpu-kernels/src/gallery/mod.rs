@@ -113,7 +113,7 @@ pub struct Sequence<S: 'static> {
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
-    /// Grid and block for so many elements of work, at least one.
+    /// Grid and block for a number of elements of work, at least one.
     pub config: fn(usize) -> LaunchConfig,
 }
 

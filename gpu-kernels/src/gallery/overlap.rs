@@ -41,7 +41,7 @@ pub const FACTOR: u32 = 1_664_525;
 /// What a step adds.
 pub const SUMMAND: u32 = 1_013_904_223;
 
-/// `x` after so many steps, each of which is a multiplication and an addition modulo 2^32; `rounds` is below 2^31.
+/// `x` after `rounds` steps. Each step is a multiplication and an addition modulo 2^32. `rounds` is below 2^31.
 #[inline(always)]
 pub(super) fn after(mut x: u32, rounds: u32) -> u32 {
     // A factor that the compiler knows lets it unroll the loop and make one step of eight. It adds 0.
@@ -57,7 +57,7 @@ pub(super) fn after(mut x: u32, rounds: u32) -> u32 {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; both hold `len` elements, and nobody else uses those of `out`.
+/// The launch is as described; both hold `len` elements, and no other code uses those of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn overlap_rounds(out: *mut u32, inp: *const u32, len: u32, rounds: u32) {
     let i = thread::index_1d() as usize;

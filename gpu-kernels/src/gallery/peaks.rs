@@ -4,8 +4,8 @@
 //! and addition is there some four cycles later; a warp whose next instruction needs it waits, and others run meanwhile, if
 //! there are others. So a scheduler is busy where its warps times the independent chains of each are four or more.
 //!
-//! * `chain_1`, `chain_2`, `chain_4`, `chain_8`: a thread has so many chains, whose instructions take turns. What it takes to
-//!   fill a multiprocessor is 16 warps of the first and 4 of the third.
+//! * `chain_1`, `chain_2`, `chain_4`, `chain_8`: a thread has 1, 2, 4 or 8 chains, whose instructions take turns. 16 warps
+//!   of the first or 4 of the third fill a multiprocessor.
 //! * `chain_8_f64`: the same in `f64`, for which there are half as many lanes on a GPU for data centres, and a sixty-fourth on
 //!   others.
 //!
@@ -96,7 +96,7 @@ impl Number for f64 {
 /// Launched on blocks of 256 threads along x.
 ///
 /// # Safety
-/// The launch is as said; `out` holds an element for each thread, and nobody else uses it.
+/// The launch is as described; `out` holds an element for each thread, and no other code uses it.
 #[kernel(
     max_threads = 256,
     args = Arguments,

@@ -67,7 +67,7 @@ const LAST: usize = 32;
 /// Launched on at least `cols` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; both hold `rows * cols` elements, and nobody else uses those of `out`.
+/// The launch is as described; both hold `rows * cols` elements, and no other code uses those of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn register_arrays_run_time(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let (col, rows, cols) = (thread::index_1d() as usize, rows as usize, cols as usize);
@@ -93,7 +93,7 @@ pub unsafe fn register_arrays_run_time(out: *mut f32, inp: *const f32, rows: u32
 /// Launched on at least `cols` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`register_arrays_run_time`](fn@register_arrays_run_time).
+/// Same as for [`register_arrays_run_time`](fn@register_arrays_run_time).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn register_arrays_shifted(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let (col, rows, cols) = (thread::index_1d() as usize, rows as usize, cols as usize);
@@ -121,7 +121,7 @@ pub unsafe fn register_arrays_shifted(out: *mut f32, inp: *const f32, rows: u32,
 /// Launched on at least `cols` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`register_arrays_run_time`](fn@register_arrays_run_time).
+/// Same as for [`register_arrays_run_time`](fn@register_arrays_run_time).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn register_arrays_unrolled(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let (col, rows, cols) = (thread::index_1d() as usize, rows as usize, cols as usize);

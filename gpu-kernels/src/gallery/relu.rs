@@ -49,8 +49,8 @@ pub struct Width(pub usize);
 /// Launched on at least `len / N`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; both hold `len` numbers of type `T` and begin at a multiple of 16 bytes; nobody else uses those of
-/// `out`.
+/// The launch is as described; both hold `len` numbers of type `T` and begin at a multiple of 16 bytes; no other code
+/// uses those of `out`.
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -65,7 +65,7 @@ pub unsafe fn relu_of<T: Element<N>, const N: usize>(out: *mut u8, inp: *const u
     let (out, inp) = (out.cast::<T>(), inp.cast::<T>());
     let (i, len) = (N * thread::index_1d() as usize, len as usize);
     if i + N <= len {
-        // SAFETY: `N` numbers, which are 16 bytes, from a multiple of so many on, and this thread alone writes them.
+        // SAFETY: these are `N` numbers, 16 bytes, from a multiple of 16 bytes on, and this thread alone writes them.
         unsafe {
             let vector = load_global(inp.add(i).cast::<u32x4>());
             store_global(out.add(i).cast(), T::larger(vector, u32x4::new(0, 0, 0, 0)));

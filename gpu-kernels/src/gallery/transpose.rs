@@ -63,7 +63,7 @@ const ROWS: usize = 8;
 /// column.
 ///
 /// # Safety
-/// The launch is as said; both hold `rows * cols` elements, and nobody else uses those of `out`.
+/// The launch is as described; both hold `rows * cols` elements, and no other code uses those of `out`.
 #[kernel(max_threads = 256, args = Arguments)]
 pub unsafe fn transpose_direct(out: *mut u32, inp: *const u32, rows: u32, cols: u32) {
     let (rows, cols) = (rows as usize, cols as usize);
@@ -83,7 +83,7 @@ pub unsafe fn transpose_direct(out: *mut u32, inp: *const u32, rows: u32, cols: 
 /// Launched on blocks of 32 x 8 threads, one for each tile.
 ///
 /// # Safety
-/// As of [`transpose_direct`](fn@transpose_direct).
+/// Same as for [`transpose_direct`](fn@transpose_direct).
 #[kernel(max_threads = 256, args = Arguments)]
 pub unsafe fn transpose_tile(out: *mut u32, inp: *const u32, rows: u32, cols: u32) {
     let x_shared = shared_array![u32; TILE * TILE];
@@ -96,7 +96,7 @@ pub unsafe fn transpose_tile(out: *mut u32, inp: *const u32, rows: u32, cols: u3
 /// Launched on blocks of 32 x 8 threads, one for each tile.
 ///
 /// # Safety
-/// As of [`transpose_direct`](fn@transpose_direct).
+/// Same as for [`transpose_direct`](fn@transpose_direct).
 #[kernel(max_threads = 256, args = Arguments)]
 pub unsafe fn transpose_padded(out: *mut u32, inp: *const u32, rows: u32, cols: u32) {
     let x_shared = shared_array![u32; TILE * (TILE + 1)];
@@ -109,7 +109,7 @@ pub unsafe fn transpose_padded(out: *mut u32, inp: *const u32, rows: u32, cols: 
 /// Launched on blocks of 32 x 8 threads, one for each tile.
 ///
 /// # Safety
-/// As of [`transpose_direct`](fn@transpose_direct).
+/// Same as for [`transpose_direct`](fn@transpose_direct).
 #[kernel(max_threads = 256, args = Arguments)]
 pub unsafe fn transpose_swizzled(out: *mut u32, inp: *const u32, rows: u32, cols: u32) {
     let x_shared = shared_array![u32; TILE * TILE];

@@ -1,11 +1,11 @@
 //! Memory that the host and the GPU share: the kernels, which know nothing of it.
 //!
-//! A page of unified memory lies where it was touched last. A kernel that touches one that is elsewhere faults: its warp waits
-//! while the driver brings the page over. What the rungs of the lesson vary is who touches the memory first, and what the
-//! driver is told beforehand; the kernels differ by which warps touch a page:
+//! A page of unified memory lies where it was touched last. A kernel that touches one that is elsewhere faults: its warp
+//! waits while the driver brings the page over. The rungs of the lesson differ in who touches the memory first, and in the
+//! advice that the driver gets beforehand. The kernels differ in which warps touch a page:
 //!
 //! * `unified_fill`, `unified_add`: a thread takes an element, so that 512 warps meet at a page of 64 KiB.
-//! * `unified_fill_pages`, `unified_add_pages`: a warp takes a page, all by itself.
+//! * `unified_fill_pages`, `unified_add_pages`: one warp takes a whole page.
 //!
 //! Requires: blocks of 256 threads.
 //@ ptx(unified_fill): ld.global == 0, st.global.b32 == 2, .local == 0
@@ -70,7 +70,7 @@ pub struct Arguments {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; both hold `len` elements, which nobody else uses.
+/// The launch is as described; both hold `len` elements, which no other code uses.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn unified_fill(x: *mut f32, y: *mut f32, len: u32) {
     let i = thread::index_1d() as usize;
@@ -88,7 +88,7 @@ pub unsafe fn unified_fill(x: *mut f32, y: *mut f32, len: u32) {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; both hold `len` elements, and nobody else uses those of `y`.
+/// The launch is as described; both hold `len` elements, and no other code uses those of `y`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn unified_add(x: *const f32, y: *mut f32, len: u32) {
     let i = thread::index_1d() as usize;
@@ -112,7 +112,7 @@ fn of_page(len: u32) -> impl Iterator<Item = usize> {
 /// Launched on at least a warp for every 16384 elements along x, in blocks of 256 threads.
 ///
 /// # Safety
-/// As of [`unified_fill`](fn@unified_fill), on the launch said here.
+/// Same as for [`unified_fill`](fn@unified_fill), on the launch said here.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, OF_LANE>())]
 pub unsafe fn unified_fill_pages(x: *mut f32, y: *mut f32, len: u32) {
     for i in of_page(len) {
@@ -129,7 +129,7 @@ pub unsafe fn unified_fill_pages(x: *mut f32, y: *mut f32, len: u32) {
 /// Launched on at least a warp for every 16384 elements along x, in blocks of 256 threads.
 ///
 /// # Safety
-/// As of [`unified_add`](fn@unified_add), on the launch said here.
+/// Same as for [`unified_add`](fn@unified_add), on the launch said here.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, OF_LANE>())]
 pub unsafe fn unified_add_pages(x: *const f32, y: *mut f32, len: u32) {
     for i in of_page(len) {

@@ -44,7 +44,7 @@ pub struct Arguments {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; the three hold `len` elements, and nobody else uses those of `out`.
+/// The launch is as described; the three hold `len` elements, and no other code uses those of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn vector_add_scalar(out: *mut f32, a: *const f32, b: *const f32, len: u32) {
     let i = thread::index_1d() as usize;
@@ -59,7 +59,7 @@ pub unsafe fn vector_add_scalar(out: *mut f32, a: *const f32, b: *const f32, len
 /// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// As of [`vector_add_scalar`](fn@vector_add_scalar); all three begin at a multiple of 16 bytes.
+/// Same as for [`vector_add_scalar`](fn@vector_add_scalar); all three begin at a multiple of 16 bytes.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
 pub unsafe fn vector_add_vec4(out: *mut f32, a: *const f32, b: *const f32, len: u32) {
     let (i, len) = (4 * thread::index_1d() as usize, len as usize);

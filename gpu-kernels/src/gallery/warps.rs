@@ -50,7 +50,7 @@ fn number() -> usize {
 /// Launched on blocks along x, of whole warps in any shape.
 ///
 /// # Safety
-/// The launch is as said; `out` holds 96 elements for each thread that nobody else uses.
+/// The launch is as described; `out` holds 96 elements for each thread that no other code uses.
 #[kernel(args = Arguments)]
 pub unsafe fn warps_shuffle(out: *mut u32) {
     let own = thread::thread_idx();
@@ -73,7 +73,7 @@ pub unsafe fn warps_shuffle(out: *mut u32) {
 /// Launched on blocks along x, of whole warps in any shape.
 ///
 /// # Safety
-/// As of [`warps_shuffle`](fn@warps_shuffle).
+/// Same as for [`warps_shuffle`](fn@warps_shuffle).
 #[kernel(args = Arguments)]
 pub unsafe fn warps_formula(out: *mut u32) {
     let (dim, own) = (thread::block_dim(), thread::thread_idx());

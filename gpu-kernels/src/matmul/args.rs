@@ -52,7 +52,7 @@ pub struct MatmulArgs<T> {
     pub residual: *const u8,
     /// The sums of several splits, for the kernel that adds them up; otherwise null.
     pub sums: *const f32,
-    /// Elements from a row to the next.
+    /// Elements from one row to the next.
     pub out_pitch: u64,
     /// As above, of the matrix as it is stored.
     pub a_pitch: u64,
@@ -86,7 +86,7 @@ pub struct MatmulArgs<T> {
     pub flags: u32,
 }
 
-/// [`MatmulArgs`] in the buffers of the host.
+/// [`MatmulArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type MatmulLaunch<T> =
     MatmulArgsHost<RawBuffer<u8>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;

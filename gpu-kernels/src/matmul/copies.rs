@@ -8,7 +8,7 @@ use cuda_std::pipeline::memcpy_async_l2_zfill;
 pub struct Part<T> {
     /// The first element. Where there are no rows or columns, it is not read.
     pub first: *const T,
-    /// Elements from a row to the next.
+    /// Elements from one row to the next.
     pub pitch: u64,
     /// Rows that lie in the matrix.
     pub rows: u32,

@@ -102,7 +102,7 @@ pub unsafe fn store_results<T: Output<4>>(args: &MatmulArgs<T>, batch: u32, at: 
 /// Rounds and writes two neighbours of a row, or one at the end of a row. Those outside the result are not written.
 ///
 /// # Safety
-/// As for [`store_results`]. With several splits the numbers are the sums of `split`.
+/// Same as for [`store_results`]. With several splits the numbers are the sums of `split`.
 #[inline(always)]
 pub unsafe fn store_pair<T: Number>(
     args: &MatmulArgs<T>,

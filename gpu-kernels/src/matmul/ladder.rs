@@ -51,7 +51,7 @@ pub struct LadderArgs {
     pub k: u32,
 }
 
-/// [`LadderArgs`] in the buffers of the host.
+/// [`LadderArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type LadderLaunch = LadderArgsHost<RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>>;
 
@@ -104,7 +104,7 @@ impl RungShape {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl RungShape {
-    /// The grid for a result of `m` x `n` on a GPU with so many multiprocessors.
+    /// The launch configuration for a result of `m` x `n` on a GPU with `multiprocessors` multiprocessors.
     pub fn config(&self, m: u32, n: u32, multiprocessors: u32) -> LaunchConfig {
         let (down, across) = (m.div_ceil(self.rows), n.div_ceil(self.cols));
         let config = if self.is_persistent {
@@ -211,7 +211,7 @@ pub unsafe fn init_barriers(full: *mut Barrier, empty: *mut Barrier, stages: u32
 /// Counts one arrival of the calling warp.
 ///
 /// # Safety
-/// As for [`Barrier::arrive`]; all lanes of the warp call it.
+/// Same as for [`Barrier::arrive`]; all lanes of the warp call it.
 #[inline(always)]
 pub unsafe fn arrive_warp(barrier: *mut Barrier) {
     if warp::lane_id() == 0 {
@@ -223,7 +223,7 @@ pub unsafe fn arrive_warp(barrier: *mut Barrier) {
 /// Counts one arrival of the calling warp at the barrier of each of the cluster's blocks, for memory that only `wgmma` has read.
 ///
 /// # Safety
-/// As for [`Barrier::arrive_remote_relaxed`]; all lanes of the warp call it.
+/// Same as for [`Barrier::arrive_remote_relaxed`]; all lanes of the warp call it.
 #[inline(always)]
 pub unsafe fn arrive_in_all(barrier: *mut Barrier, blocks: u32) {
     let lane = warp::lane_id();

@@ -27,7 +27,7 @@ pub trait Operand: Number {
     /// The registers of 16 columns of B from `col` on, 8 and 8, and the terms from `k` on.
     ///
     /// # Safety
-    /// As for [`Operand::load_a`].
+    /// Same as for [`Operand::load_a`].
     unsafe fn load_b<const ALONG_K: bool>(
         tile: *const Self,
         pitch: usize,
@@ -103,7 +103,7 @@ macro_rules! of_16_bits {
             ) {
                 let a = a.map(FragmentA::<$ty>::from_registers);
                 let b = b.map(FragmentB::<$ty>::from_registers);
-                // SAFETY: the caller brings all lanes.
+                // SAFETY: the caller promises that all lanes execute this.
                 unsafe { mma_sync_tiles(&a, &b, sums) };
             }
         }
@@ -167,7 +167,7 @@ impl Operand for f32 {
         let b = b.map(|registers| registers.map(big_and_small));
         let part_a = |i: usize| a.map(|it| FragmentA::<tf32>::from_registers(it.map(|parts| parts[i])));
         let part_b = |i: usize| b.map(|it| FragmentB::<tf32>::from_registers(it.map(|parts| parts[i])));
-        // SAFETY: the caller brings all lanes.
+        // SAFETY: the caller promises that all lanes execute this.
         unsafe {
             if THREE {
                 // The small products come first, so that they are not rounded away one at a time.

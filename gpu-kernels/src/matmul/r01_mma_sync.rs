@@ -33,7 +33,7 @@ const OPERAND: usize = SIDE * PITCH;
 /// Fragments of a warp.
 const FRAGMENTS: [usize; 2] = [WARP[0] / 16, WARP[1] / 8];
 
-/// `out = A B^T`. Launched on a block for each tile, columns of tiles along x, with the shared memory that the facts say.
+/// `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory that `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.

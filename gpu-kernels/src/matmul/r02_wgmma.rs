@@ -26,7 +26,7 @@ struct Stage {
     b: Panel<bf16, COLS>,
 }
 
-/// `out = A B^T`. Launched on a block for each tile, columns of tiles along x, with the shared memory that the facts say.
+/// `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory that `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
@@ -67,7 +67,7 @@ pub unsafe fn matmul_02_wgmma(args: LadderArgs) {
 /// Copies `COUNT` rows of a matrix from `row` on, and 64 columns from `k` on, to a panel. What lies outside becomes zero.
 ///
 /// # Safety
-/// The matrix has so many rows and columns, and the panel is the block's.
+/// The matrix has `rows` rows and `cols` columns, and only this block uses the panel.
 #[inline(always)]
 unsafe fn fill<const COUNT: usize>(
     panel: *mut Panel<bf16, COUNT>,

@@ -32,7 +32,7 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// `out = A B^T`. Launched on a block for each tile, columns of tiles along x, with the shared memory that the facts say.
+/// `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory that `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.

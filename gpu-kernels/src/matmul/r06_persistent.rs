@@ -35,7 +35,7 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// `out = A B^T`. Launched on any number of blocks along x, with the shared memory that the facts say.
+/// `out = A B^T`. Launched on any number of blocks along x, with the shared memory that `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.

@@ -1,7 +1,7 @@
 //! Batches: which samples an epoch's step trains on, and their pixels as f32.
 //!
-//! The order of an epoch is a keyed permutation that any thread computes for itself, so nothing is stored or
-//! sent, both devices see the same order, and a run can resume from two numbers, seed and epoch.
+//! The order of an epoch is a keyed permutation that any thread can compute. So nothing is stored or sent,
+//! both devices see the same order, and a run can resume from two numbers, seed and epoch.
 //@ ptx: ld.global.nc.v4 >= 1, st.global.v4 >= 4, bar == 0, .local == 0
 
 use cuda_std::mem::{self, f32x4, u32x4};
@@ -83,7 +83,7 @@ pub unsafe fn shuffled_batch(
 /// [`shuffled_batch`](fn@shuffled_batch) in the order of the data set.
 ///
 /// # Safety
-/// As for [`shuffled_batch`](fn@shuffled_batch).
+/// Same as for [`shuffled_batch`](fn@shuffled_batch).
 #[kernel]
 pub unsafe fn ordered_batch(
     out: *mut f32,
@@ -105,7 +105,7 @@ pub unsafe fn ordered_batch(
 /// Copies the calling thread's share of one sample.
 ///
 /// # Safety
-/// As for [`copy_sample`].
+/// Same as for [`copy_sample`].
 #[inline(always)]
 unsafe fn copy_to_row(
     out: (*mut f32, *mut u32),

@@ -81,8 +81,8 @@ pub struct Update {
 /// Launched on the blocks of both, one after the other. `turn` is the place of the step's rate in `state`.
 ///
 /// # Safety
-/// The launch is as said; the pointers are valid for as many elements as their shapes say; what is written nobody else
-/// uses, and it is not what the other part reads.
+/// The launch is as described; the pointers are valid for as many elements as their shapes say; what is written no
+/// other code uses, and it is not what the other part reads.
 #[kernel(
     max_threads = 256,
     args = BackwardLaunch,
@@ -127,7 +127,7 @@ pub unsafe fn linear_backward<P: Product>(
 /// those of all steps of the epoch, and one more.
 ///
 /// # Safety
-/// As for [`linear_backward`](fn@linear_backward); no other code uses `state`.
+/// Same as for [`linear_backward`](fn@linear_backward); no other code uses `state`.
 #[kernel(
     max_threads = 256,
     args = UpdatesLaunch,
@@ -175,7 +175,7 @@ impl InputGradient {
     /// One tile.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn run<P: Product>(&self, shared: *mut f32x4, tile: u32, rows: usize) {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
@@ -205,7 +205,7 @@ impl Update {
     /// The step of one tile of the weights, whose last row is the biases.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     unsafe fn run<P: Product>(
         &self,
@@ -229,7 +229,7 @@ impl Update {
     /// The step of the parameters of a row from a column on, the biases' where the row comes after the weights'.
     ///
     /// # Safety
-    /// As for the kernels; the parameters are there, and no other thread's.
+    /// Same as for the kernels; the parameters are there, and no other thread's.
     #[inline(always)]
     pub(super) unsafe fn apply(
         &self,

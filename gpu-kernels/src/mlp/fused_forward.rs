@@ -48,7 +48,8 @@ pub struct LinearArgs {
 /// Launched on a block, or a cluster of at most 8 blocks, for each of the tiles.
 ///
 /// # Safety
-/// The launch is as said; the pointers are valid for as many elements as their shapes say, and no other code uses `out`.
+/// The launch is as described; the pointers are valid for as many elements as their shapes say, and no other code uses
+/// `out`.
 #[kernel(
     max_threads = 256,
     args,

@@ -85,8 +85,8 @@ pub struct NextBatch {
 /// Launched on blocks of `BLOCK` threads: `rows.blocks`, enough for the rows, and then enough for the next batch.
 ///
 /// # Safety
-/// The launch is as said, and `classes` is at most [`MAX_CLASSES`]; the pointers are valid for as many elements as their
-/// shapes say; no other code uses what is written.
+/// The launch is as described, and `classes` is at most [`MAX_CLASSES`]; the pointers are valid for as many elements as
+/// their shapes say; no other code uses what is written.
 #[kernel(
     max_threads = BLOCK,
     args = HeadLaunch,
@@ -118,7 +118,7 @@ impl HeadRows {
     /// One row, of which this is lane `lane`. Lanes without a row take the last one's part, and write nothing.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn run<const LANES: u32>(&self, row: usize, lane: usize) {
         let (rows, inputs, classes) = (self.rows as usize, self.inputs as usize, self.classes as usize);
@@ -192,7 +192,7 @@ impl HeadRows {
     /// A lane's share of the sums of a row's features times their weights.
     ///
     /// # Safety
-    /// As for the kernel; `inp` is a row.
+    /// Same as for the kernel; `inp` is a row.
     #[inline(always)]
     unsafe fn sums_of_lane<const LANES: u32>(&self, inp: *const f32, lane: usize) -> [f32; MAX_CLASSES] {
         let mut sums = [0.0; MAX_CLASSES];
@@ -207,7 +207,7 @@ impl HeadRows {
     /// The weights of feature `k`, 0 after the last class.
     ///
     /// # Safety
-    /// As for the kernel; there is such a feature.
+    /// Same as for the kernel; there is such a feature.
     #[inline(always)]
     unsafe fn weights_of(&self, k: usize) -> [f32; MAX_CLASSES] {
         let classes = self.classes as usize;
@@ -234,7 +234,7 @@ unsafe fn sum_of_lanes<const LANES: u32>(x: f32) -> f32 {
     if LANES == 1 {
         return x;
     }
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) }
 }
 
@@ -242,7 +242,7 @@ impl NextBatch {
     /// The share of a thread in the sample `row` of the batch after one of `rows` samples.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn gather(&self, state: StepState, rows: u32, row: usize, threads: [usize; 2]) {
         let StepState { first, epoch, seed, .. } = state;

@@ -10,7 +10,8 @@ pub struct Matrix {
     cols: usize,
     /// Elements from one row to the next.
     pitch: usize,
-    /// Whether every four neighbours, counted from a row's start, lie on 16 bytes, and a row is made of them.
+    /// Whether each group of four elements, counted from a row's start, is aligned to 16 bytes, and a row
+    /// consists of such groups.
     is_aligned: bool,
     /// Whether one more column follows, of ones.
     has_ones: bool,

@@ -1,5 +1,5 @@
-//! A matrix product for a thread by itself: what a CPU is fast at, where a thread that waits for others costs more than it
-//! computes. No PTX has the kernels of it.
+//! A matrix multiplication for a single thread. A CPU is fast at this, since waiting for other threads costs it more than
+//! computing. No PTX has these kernels.
 //!
 //! `ROWS` x `WIDTH` sums are held in registers while a panel of B, `WIDTH` columns wide, is walked along k: as vector
 //! instructions, twelve multiply-adds for two loads of B and six of A. A panel is copied once for all rows, in pieces
@@ -114,13 +114,13 @@ pub unsafe fn product<T: Operand>(
 /// Writes what [`row_of`] gives.
 ///
 /// # Safety
-/// As for [`row_of`]; `to` is valid for a write.
+/// Same as for [`row_of`]; `to` is valid for a write.
 #[inline(always)]
 unsafe fn copy_row<T: Operand>(to: *mut [f32; WIDTH], b: OperandB, row: usize, col: usize) {
     // SAFETY: the caller's contract; the whole row lies in the operand, and the panel does not.
     unsafe {
         match b {
-            // By itself, for a compiler that takes numbers apart which come by several ways.
+            // A separate branch, because a compiler splits a vector into numbers if it can come from several branches.
             OperandB::RowMajor(b) if matches!(T::OPERANDS, Operands::F32) && col + WIDTH <= b.cols() => {
                 to.copy_from_nonoverlapping(b.pointer(row, col).0.cast(), 1);
             }

@@ -30,7 +30,7 @@ impl StepState {
     /// Number of words.
     pub const WORDS: usize = size_of::<Self>() / size_of::<u32>();
 
-    /// The words it is made of, in order, for a buffer of words.
+    /// Its words, in order, for a buffer of words.
     pub const fn to_words(self) -> [u32; Self::WORDS] {
         let Self { first, step, lr: [even, odd], momentum, epoch, seed } = self;
         let [even, odd, momentum] = [even.to_bits(), odd.to_bits(), momentum.to_bits()];
@@ -38,8 +38,8 @@ impl StepState {
         [first, step, even, odd, momentum, epoch, seed as u32, (seed >> 32) as u32]
     }
 
-    /// Learning rate of a step and momentum, read by themselves: all else may be written meanwhile. `turn` is 0 or 1, the
-    /// place of the step's rate.
+    /// Reads only the learning rate of a step and the momentum: other threads may write the other fields meanwhile.
+    /// `turn` is 0 or 1, the place of the step's rate.
     ///
     /// # Safety
     /// `state` is valid for reads.
@@ -52,7 +52,7 @@ impl StepState {
     /// As [`Self::rates`], past L1, which may still have what was there before.
     ///
     /// # Safety
-    /// As for [`Self::rates`].
+    /// Same as for [`Self::rates`].
     #[inline(always)]
     pub(super) unsafe fn rates_past_l1(state: *const Self, turn: u32) -> Rates {
         // SAFETY: the caller's pointer.

@@ -158,7 +158,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
     /// The calling thread's sums over its group's share of k. When it returns, all threads are done with the slabs.
     ///
     /// # Safety
-    /// As for [`Self::product`].
+    /// Same as for [`Self::product`].
     #[inline(always)]
     unsafe fn multiply<T: Terms, const QUADS_A: usize, const QUADS_B: usize>(
         shared: *mut f32,

@@ -34,13 +34,13 @@ pub struct NormArgs<T> {
     pub mean: *mut f32,
     /// `[rows]`, written: the reciprocals of the standard deviations; or null.
     pub rstd: *mut f32,
-    /// From a row of `out` to the next.
+    /// Distance from one row of `out` to the next.
     pub out_stride: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
-    /// From a row of `residual` to the next.
+    /// Distance from one row of `residual` to the next.
     pub residual_stride: u64,
-    /// From a row of `sum` to the next.
+    /// Distance from one row of `sum` to the next.
     pub sum_stride: u64,
     /// Rows.
     pub rows: u32,
@@ -54,7 +54,7 @@ pub struct NormArgs<T> {
     pub flags: u32,
 }
 
-/// [`NormArgs`] in the buffers of the host.
+/// [`NormArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type NormLaunch<T> = NormArgsHost<
     RawBuffer<T>,
@@ -89,13 +89,13 @@ pub struct NormBackwardArgs<T> {
     pub d_weight: *mut f32,
     /// `[parts, pitch]`, written: the gradient of the bias, of the rows of a part; or null.
     pub d_bias: *mut f32,
-    /// From a row of `d_inp` to the next.
+    /// Distance from one row of `d_inp` to the next.
     pub d_inp_stride: u64,
-    /// From a row of `d_out` to the next.
+    /// Distance from one row of `d_out` to the next.
     pub d_out_stride: u64,
-    /// From a row of `d_sum` to the next.
+    /// Distance from one row of `d_sum` to the next.
     pub d_sum_stride: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
     /// From a part to the next: a multiple of 8.
     pub pitch: u32,
@@ -109,7 +109,7 @@ pub struct NormBackwardArgs<T> {
     pub flags: u32,
 }
 
-/// [`NormBackwardArgs`] in the buffers of the host.
+/// [`NormBackwardArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type NormBackwardLaunch<T> = NormBackwardArgsHost<
     RawBuffer<T>,

@@ -25,8 +25,9 @@ use crate::element::{Element, Output};
 /// `BLOCK` threads, or with `CLUSTER` of clusters of at most eight. Their number is that of the parts.
 ///
 /// # Safety
-/// The launch is as said; `cols` is at most what the threads of a row hold, and not 0. The pointers are valid for what their shapes and
-/// strides say; the flags are true; no other code uses what is written. `d_inp` may be `d_out`, `d_sum` or `inp` with the same stride.
+/// The launch is as described; `cols` is at most what the threads of a row hold, and not 0. The pointers are valid for what
+/// their shapes and strides say; the flags are true; no other code uses what is written. `d_inp` may be `d_out`, `d_sum` or
+/// `inp` with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 128), AHEAD = 65536 / (BLOCK * (80 + VECTORS * (N + 16))), BLOCKS = max(AHEAD, 1)),
     max_threads = BLOCK,

@@ -17,8 +17,8 @@ use crate::element::{Element, Number, Output};
 /// share the rows.
 ///
 /// # Safety
-/// As for [`super::backward::norm_backward_rows()`]; only `d_weight` and `d_bias` are written, and `d_inp`, which the launch before has
-/// written, is neither `d_out` nor `inp`.
+/// Same as for [`super::backward::norm_backward_rows()`]; only `d_weight` and `d_bias` are written, and `d_inp`, which the
+/// launch before has written, is neither `d_out` nor `inp`.
 #[kernel(
     max_threads = THREADS,
     args,
@@ -83,7 +83,7 @@ pub struct SumPartsArgs<T> {
     pub cols: u32,
 }
 
-/// [`SumPartsArgs`] in the buffers of the host.
+/// [`SumPartsArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
 
@@ -93,7 +93,7 @@ pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
 /// may begin before the launch that writes the parts has ended.
 ///
 /// # Safety
-/// The launch is as said; the pointers are valid for what their shapes say; no other code uses `out`.
+/// The launch is as described; the pointers are valid for what their shapes say; no other code uses `out`.
 #[kernel(
     with(THREADS = 32 * WARPS),
     max_threads = THREADS,

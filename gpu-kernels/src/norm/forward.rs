@@ -22,8 +22,9 @@ use crate::element::Element;
 /// while the sums are found, in registers: not where these would leave room for fewer blocks.
 ///
 /// # Safety
-/// The launch is as said; `cols` is at most what the threads of a row hold, and not 0. The pointers are valid for what their shapes and
-/// strides say; the flags are true; no other code uses what is written, which may be what is read at the same place.
+/// The launch is as described; `cols` is at most what the threads of a row hold, and not 0. The pointers are valid for what
+/// their shapes and strides say; the flags are true; no other code uses what is written, which may be what is read at the
+/// same place.
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,

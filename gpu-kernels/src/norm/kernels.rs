@@ -30,12 +30,12 @@ impl RowsShape {
         Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32, blocks: 1, most: 1 }
     }
 
-    /// The same, of blocks in clusters if `is_so`.
+    /// The same, with blocks in clusters if `is_so`.
     pub(super) const fn in_clusters(self, is_so: bool) -> Self {
         Self { most: if is_so { MOST_BLOCKS as u32 } else { 1 }, ..self }
     }
 
-    /// The same, with so many blocks on a multiprocessor.
+    /// The same, with `blocks` blocks on a multiprocessor.
     pub(super) const fn with_blocks(self, blocks: usize) -> Self {
         Self { blocks: blocks as u32, ..self }
     }
@@ -56,15 +56,15 @@ impl RowsShape {
         LaunchConfig::new(rows.div_ceil(self.rows) * cluster, self.block).with_cluster(cluster)
     }
 
-    /// The blocks, or clusters, that take the rows in turns on so many multiprocessors. Not all clusters find room at the same time,
-    /// so there are several for each place.
+    /// The number of blocks, or clusters, that take the rows in turns on `multiprocessors` multiprocessors. Not all clusters
+    /// find room at the same time, so there are several for each place.
     pub fn parts(&self, [rows, cols]: [u32; 2], multiprocessors: u32) -> u32 {
         let cluster = self.cluster(cols);
         let at_once = self.blocks * multiprocessors / cluster * if cluster > 2 { 4 } else { 1 };
         rows.div_ceil(self.rows).clamp(1, at_once.max(1))
     }
 
-    /// The launch for so many parts of rows of `cols` columns.
+    /// The launch configuration for `parts` parts of rows of `cols` columns.
     pub fn config_of_parts(&self, parts: u32, cols: u32) -> LaunchConfig {
         let cluster = self.cluster(cols);
         LaunchConfig::new(parts * cluster, self.block).with_cluster(cluster)

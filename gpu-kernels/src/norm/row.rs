@@ -62,7 +62,7 @@ impl Columns {
     /// The vectors of the row that are the thread's, zeros past its end. All loads are on their way before the first is used.
     ///
     /// # Safety
-    /// As for [`Self::load`].
+    /// Same as for [`Self::load`].
     #[inline(always)]
     pub unsafe fn load_all<T: Element<N>, const N: usize, const VECTORS: usize>(
         &self,
@@ -84,7 +84,7 @@ impl Columns {
     /// Rounds vector `i` and writes it to the row, as far as that has columns.
     ///
     /// # Safety
-    /// As for [`Self::load`], and no other code uses the elements.
+    /// Same as for [`Self::load`], and no other code uses the elements.
     #[inline(always)]
     pub unsafe fn store<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
         // SAFETY: the caller's row.
@@ -127,7 +127,8 @@ pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
     x: [f32; SUMS],
 ) -> [f32; SUMS] {
     let tid = thread::thread_idx_x() as usize;
-    // SAFETY: the caller brings all threads; each warp has an element of its own, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has an element of its own, and
+    // reads after the barrier.
     unsafe {
         match THREADS {
             1 => x,
@@ -154,7 +155,7 @@ pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
 /// All lanes of the warp come here.
 #[inline(always)]
 unsafe fn lanes_sums<const LANES: u32, const SUMS: usize>(x: [f32; SUMS]) -> [f32; SUMS] {
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     x.map(|x| unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) })
 }
 

@@ -13,7 +13,7 @@ use crate::element::Element;
 /// Launched on blocks of `THREADS` threads, one for each row.
 ///
 /// # Safety
-/// As for [`super::forward::norm_rows()`], but for the columns.
+/// Same as for [`super::forward::norm_rows()`], except the limit on the columns.
 #[kernel(
     max_threads = THREADS,
     args,
@@ -93,7 +93,8 @@ where
 /// Launched on blocks of `THREADS` threads, one for each row.
 ///
 /// # Safety
-/// As for [`super::backward::norm_backward_rows()`], but for the columns; `d_weight` and `d_bias` are not used.
+/// Same as for [`super::backward::norm_backward_rows()`], except the limit on the columns; `d_weight` and
+/// `d_bias` are not used.
 #[kernel(
     max_threads = THREADS,
     args,

@@ -65,8 +65,8 @@ pub const LOG: u32 = 1;
 /// of `BLOCK` threads, enough of them for `rows`.
 ///
 /// # Safety
-/// The launch is as said; `cols` is at most what the threads of a row hold; all pointers are valid for `rows` rows;
-/// nobody else uses `dx`, which may be `dy` or `y` with the same stride.
+/// The launch is as described; `cols` is at most what the threads of a row hold; all pointers are valid for `rows`
+/// rows; no other code uses `dx`, which may be `dy` or `y` with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,
@@ -127,10 +127,10 @@ pub unsafe fn softmax_backward<
 /// As [`softmax_backward`](fn@softmax_backward), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in
 /// shared memory.
 ///
-/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
-/// As for [`softmax_backward`](fn@softmax_backward).
+/// Same as for [`softmax_backward`](fn@softmax_backward).
 #[kernel(
     with(BLOCK = 256),
     max_threads = BLOCK,

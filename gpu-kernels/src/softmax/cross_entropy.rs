@@ -91,7 +91,7 @@ pub const U8: u32 = 1;
 /// enough of them for `rows`.
 ///
 /// # Safety
-/// The launch is as said; `cols` is at most what the threads of a row hold. `loss`, `lse`, `correct`, `targets` and
+/// The launch is as described; `cols` is at most what the threads of a row hold. `loss`, `lse`, `correct`, `targets` and
 /// `d_loss` have an element for each row; `lse`, `correct`, `d_logits` and `d_loss` may be null. `logits` and `d_logits`
 /// are valid for `rows` rows. Nobody else uses what is written; `d_logits` may be `logits` with the same stride.
 #[kernel(
@@ -159,10 +159,10 @@ pub unsafe fn cross_entropy_rows<
 /// As [`cross_entropy_rows`](fn@cross_entropy_rows), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in
 /// shared memory.
 ///
-/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
-/// As for [`cross_entropy_rows`](fn@cross_entropy_rows).
+/// Same as for [`cross_entropy_rows`](fn@cross_entropy_rows).
 #[kernel(
     with(BLOCK = 256),
     max_threads = BLOCK,

@@ -12,7 +12,8 @@ use cuda_std::{GpuFloat as _, cluster, thread};
 /// All threads of the block come here, once for each `shared`, which has `WARPS` elements of the block's own.
 #[inline(always)]
 unsafe fn between_warps<T: Copy, const WARPS: u32>(shared: *mut T, tid: usize, of_warp: T) -> T {
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
+    // after the barrier.
     unsafe {
         if tid.is_multiple_of(32) {
             *shared.add(tid / 32) = of_warp;
@@ -138,8 +139,8 @@ pub(super) unsafe fn merge_cluster(shared: *mut f32x2, tid: usize, (max, sum): (
     }
 }
 
-/// The (max, sum) of a cluster of so many blocks, which hold a row in shared memory, from those of its blocks, for all
-/// threads. Of a single block that is its own.
+/// The (max, sum) of a row that a cluster of `blocks` blocks holds in shared memory, computed from those of the
+/// blocks. All threads get it. For a single block it is the block's own.
 ///
 /// # Safety
 /// All threads of the cluster come here, once for each `stage`.

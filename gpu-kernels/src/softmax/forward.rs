@@ -37,9 +37,9 @@ pub struct ForwardArgs<I, O> {
     pub inp: *const I,
     /// Rows of both.
     pub rows: u32,
-    /// From a row of `out` to the next.
+    /// Distance from one row of `out` to the next.
     pub out_stride: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
     /// Columns of both.
     pub cols: u32,
@@ -55,13 +55,14 @@ pub struct ForwardArgs<I, O> {
     pub flags: u32,
 }
 
-/// [`ForwardArgs`] in the buffers of the host.
+/// [`ForwardArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ForwardLaunch<I, O> = ForwardArgsHost<RawBuffer<O>, RawBuffer<I>, RawBuffer<f32x2>>;
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<I, O> ForwardLaunch<I, O> {
-    /// The plain softmax of 0 rows: whoever launches it says how many rows and columns there are, and what else is wanted.
+    /// Arguments for the plain softmax of 0 rows. The code that launches the kernel sets the rows, the columns and all
+    /// other options.
     pub const fn new(out: RawBuffer<O>, inp: RawBuffer<I>, [out_stride, inp_stride]: [usize; 2]) -> Self {
         Self {
             out,
@@ -105,7 +106,7 @@ impl<I: Number, O: Number> ForwardArgs<I, O> {
     /// Row number `row`, or the block's part of it; after the last row an empty one.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn row<const N: usize, const THREADS: usize>(
         &self,
@@ -146,7 +147,8 @@ pub(super) fn sum_of<const N: usize>(x: [f32; N]) -> f32 {
 /// Softmax of the rows of one block, `BLOCK / THREADS` of them, or with `CLUSTER` of its part of the cluster's row.
 ///
 /// # Safety
-/// As for the kernels; `shared` has elements of the block's own, one for each warp, and with `CLUSTER` [`Exchange::LEN`] more.
+/// Same as for the kernels; `shared` has elements of the block's own, one for each warp, and with `CLUSTER`
+/// [`Exchange::LEN`] more.
 #[inline(always)]
 pub(super) unsafe fn softmax<
     I,

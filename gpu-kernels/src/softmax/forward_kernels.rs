@@ -37,8 +37,8 @@ use crate::element::{Element, Output};
 /// for `rows`.
 ///
 /// # Safety
-/// The launch is as said; `cols` is at most what the threads of a row hold; both pointers are valid for `rows` rows;
-/// nobody else uses `out`, which may be `inp` with the same stride.
+/// The launch is as described; `cols` is at most what the threads of a row hold; both pointers are valid for `rows`
+/// rows; no other code uses `out`, which may be `inp` with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,
@@ -141,7 +141,7 @@ pub unsafe fn softmax<
 /// Launched on blocks of `BLOCK` threads, enough of them for `rows`.
 ///
 /// # Safety
-/// As for [`softmax`](fn@softmax).
+/// Same as for [`softmax`](fn@softmax).
 #[kernel(
     with(BLOCK = 256, WIDTH = LANES),
     max_threads = BLOCK,
@@ -188,10 +188,10 @@ pub unsafe fn narrow<
 
 /// As [`softmax`](fn@softmax), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in shared memory.
 ///
-/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
-/// As for [`softmax`](fn@softmax).
+/// Same as for [`softmax`](fn@softmax).
 #[kernel(
     with(BLOCK = 256),
     max_threads = BLOCK,
@@ -227,7 +227,7 @@ pub unsafe fn staged<I: Element<N>, O: Output<N>, const N: usize, const BLOCK: u
 /// Launched on `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as said; `inp` is valid for `rows` rows and `pairs` for its elements, which no other code uses.
+/// The launch is as described; `inp` is valid for `rows` rows and `pairs` for its elements, which no other code uses.
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 2,
@@ -265,8 +265,8 @@ pub unsafe fn reduce<
 /// Launched on `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as said; `out` and `inp` are valid for `rows` rows and `pairs` for its elements; no other code uses `out`,
-/// which may be `inp` with the same stride.
+/// The launch is as described; `out` and `inp` are valid for `rows` rows and `pairs` for its elements; no other code uses
+/// `out`, which may be `inp` with the same stride.
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 2,

@@ -30,7 +30,7 @@ impl<I, O> ForwardArgs<I, O> {
     /// The elements of a row from a column on; -inf past the end. With `is_whole` they are a vector, on a boundary.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     unsafe fn load_from<const N: usize>(&self, [row, col]: [usize; 2], is_whole: bool) -> u32x4
     where
@@ -51,7 +51,7 @@ impl<I, O> ForwardArgs<I, O> {
     /// Writes the elements of a row from a column on, as far as it goes.
     ///
     /// # Safety
-    /// As for [`Self::load_from`]; no other code uses the elements.
+    /// Same as for [`Self::load_from`]; no other code uses the elements.
     #[inline(always)]
     unsafe fn store_from<const N: usize>(&self, [row, col]: [usize; 2], values: [f32; N], is_whole: bool)
     where
@@ -80,7 +80,7 @@ impl<I, O> ForwardArgs<I, O> {
 /// Softmax of the rows of one block: each of `BLOCK / LANES` groups of lanes has `ROWS` of them.
 ///
 /// # Safety
-/// As for the kernels.
+/// Same as for the kernels.
 #[inline(always)]
 pub(super) unsafe fn softmax<
     I,

@@ -15,7 +15,7 @@ use crate::element::{Element, Number, Output};
 /// The (max, sum) of each part of each row: `pairs` is `[rows, parts]`.
 ///
 /// # Safety
-/// As for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
 pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize, const BLOCK: usize>(
     shared: *mut f32x2,
@@ -61,7 +61,7 @@ pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize, const BL
 /// The outputs of each part of each row, from the pairs of the row.
 ///
 /// # Safety
-/// As for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
 pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize, const BLOCK: usize>(
     shared: *mut f32x2,

@@ -22,7 +22,7 @@ pub(super) const AT_ONCE: usize = 4;
 /// Softmax of the block's part of a row.
 ///
 /// # Safety
-/// As for the kernels; `dynamic` has what the launch must bring; `shared` has an element for each warp.
+/// Same as for the kernels; `dynamic` has what the launch must bring; `shared` has an element for each warp.
 #[inline(always)]
 pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
     dynamic: *mut u32x4,
@@ -111,7 +111,7 @@ where
 /// The same with `VECTORS` of the thread's vectors, of which those after the end of the piece are -inf.
 ///
 /// # Safety
-/// As for [`reduce_piece`].
+/// Same as for [`reduce_piece`].
 #[inline(always)]
 unsafe fn reduce_vectors<I, O, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     first: *const u32x4,

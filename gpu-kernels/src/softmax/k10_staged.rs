@@ -21,7 +21,7 @@ use cuda_std::{GpuFloat as _, bulk, cluster, kernel, shared, thread};
 /// Launched on `rows` clusters of at most 16 blocks of `THREADS` threads, with dynamic shared memory for their parts.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(
     with(WARPS = THREADS / 32),
     min_arch = 90,

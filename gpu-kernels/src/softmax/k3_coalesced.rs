@@ -17,7 +17,7 @@ const BLOCK: usize = 256;
 /// Launched on `rows` blocks of 256 threads.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(args = Arguments, facts: Shapes = Shapes::block_per_row::<BLOCK>())]
 pub unsafe fn softmax_k3_coalesced(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let partial_shared = shared_array![f32; BLOCK];

@@ -19,7 +19,7 @@ const BLOCK: usize = 32 * WARPS;
 /// Launched on `rows` blocks of 256 threads.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(args = Arguments, facts: Shapes = Shapes::block_per_row::<BLOCK>())]
 pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let (max_shared, sum_shared) = (shared_array![f32; WARPS], shared_array![f32; WARPS]);

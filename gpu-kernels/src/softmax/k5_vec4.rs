@@ -23,7 +23,7 @@ const THREADS: usize = 256;
 /// Launched on `rows` blocks of `THREADS` threads.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Shapes = Shapes::block_per_row::<THREADS>())]
 pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let shared = shared_array![f32; 2 * WARPS as usize];

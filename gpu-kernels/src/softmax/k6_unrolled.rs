@@ -16,7 +16,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 /// Launched on `rows` blocks of `THREADS` threads.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(
     with(WARPS = THREADS / 32),
     args = Arguments,

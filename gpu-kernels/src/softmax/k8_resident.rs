@@ -17,7 +17,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 /// Launched on enough blocks for `rows`, `THREADS` threads each, which can hold `cols` elements.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(
     with(LANES = min(THREADS, 32), WARPS = max(THREADS / 32, 1)),
     args = Arguments,

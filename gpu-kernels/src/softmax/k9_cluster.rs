@@ -19,7 +19,7 @@ pub mod split;
 /// Launched on `rows` clusters of at most 16 blocks of `THREADS` threads, which can hold `cols` elements.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(
     with(WARPS = THREADS / 32),
     min_arch = 90,

@@ -1,4 +1,4 @@
-//! What a rung is to whoever runs it: a name, an idea, and kernels that are prepared for a shape, then launched.
+//! A rung as its caller sees it: a name, an idea, and kernels that are prepared for a shape and then launched.
 
 use cuda_std::launch::{
     Instance, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, RawBuffer, SliceArg,

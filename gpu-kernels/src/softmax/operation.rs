@@ -23,13 +23,13 @@ pub struct Fit {
     pub block: u32,
     /// Threads that hold a row, or a block's part of it.
     pub threads: u32,
-    /// Elements that they hold in vectors. Up to a vector less before and after these lie beside.
+    /// Elements that they hold in vectors. Up to a vector less lie before these, and up to a vector less after them.
     pub elements: u32,
     /// Rows of which a thread holds a part.
     pub rows: u32,
-    /// Whether a cluster of blocks holds a row, and each block so many elements.
+    /// Whether a cluster of blocks holds a row, with `elements` elements in each block.
     pub is_cluster: bool,
-    /// What of it a block holds in shared memory, if it does.
+    /// What a block holds in shared memory, if the row is there.
     pub staged: Option<Staged>,
 }
 
@@ -55,14 +55,14 @@ impl Fit {
         Self { threads: block, ..Self::serial(block) }
     }
 
-    /// For rows of so many matrices, of vectors of `N` elements, that a block holds in shared memory, or a cluster, as far as the
-    /// device has it.
+    /// For rows that a block or a cluster holds in shared memory, as far as the device has it: a row of each of `matrices`
+    /// matrices, in vectors of `N` elements.
     pub const fn staged<const N: usize>(block: usize, matrices: u32) -> Self {
         let staged = Some(Staged { vector: N as u32, matrices });
         Self { is_cluster: true, staged, ..Self::any_width(block) }
     }
 
-    /// With so many rows of which a thread holds a part.
+    /// The same, where a thread holds a part of each of `rows` rows.
     pub const fn with_rows(self, rows: usize) -> Self {
         Self { rows: rows as u32, ..self }
     }
@@ -107,7 +107,7 @@ impl Fit {
         matches!(self.staged, Some(Staged { matrices: 0, .. }))
     }
 
-    /// Dynamic shared memory of a block that holds one of `blocks` parts of a row of so many columns.
+    /// Dynamic shared memory of a block that holds one of `blocks` parts of a row of `cols` columns.
     pub const fn shared_bytes(&self, cols: usize, blocks: u32) -> usize {
         match self.staged {
             Some(Staged { matrices: 0, .. }) => 0,
@@ -145,8 +145,8 @@ impl<A> Spread<A> {
         Self { variant, blocks: 1 }
     }
 
-    /// A kernel that holds rows of so many columns in shared memory, on as many blocks as can on a device with these limits, the
-    /// fewest first.
+    /// The ways to hold rows of `cols` columns in shared memory: the kernel on each number of blocks that is possible on a
+    /// device with these limits, the fewest first.
     pub fn staged(variant: &'static Variant<A>, limits: &Limits, cols: usize) -> impl Iterator<Item = Self> {
         // Some clusters need no dynamic shared memory, so its limit alone does not keep them off a device without clusters.
         let is_there = limits.runs(variant.meta);
@@ -157,7 +157,7 @@ impl<A> Spread<A> {
         all.filter(move |spread| is_there && spread.shared_bytes(cols) <= most as usize)
     }
 
-    /// Dynamic shared memory of a block, for rows of so many columns.
+    /// Dynamic shared memory of a block, for rows of `cols` columns.
     pub fn shared_bytes(&self, cols: usize) -> usize {
         self.variant.shared_bytes(cols, self.blocks)
     }
@@ -167,7 +167,7 @@ impl<A> Spread<A> {
         self.variant.rows_at_once()
     }
 
-    /// Grid, block, cluster and shared memory for so many rows and columns.
+    /// Grid, block, cluster and shared memory for `rows` rows of `cols` columns.
     pub fn config(&self, rows: u32, cols: usize) -> LaunchConfig {
         LaunchConfig::new(rows.div_ceil(self.rows_at_once()) * self.blocks, self.variant.block)
             .with_cluster(self.blocks)
@@ -243,7 +243,7 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
 /// probabilities and of sampling for.
 ///
 /// # Safety
-/// As for [`ForwardTo`].
+/// Same as for [`ForwardTo`].
 pub unsafe trait RowKernels: ForwardTo<Self> {
     /// The kernels of the gradient.
     const BACKWARD: &'static RowVariants<BackwardArgs<Self>>;

@@ -35,8 +35,8 @@ pub(super) struct Part {
     pub parts: u32,
 }
 
-/// Vectors of a part of a row that has so many, but for the last ones, which may have fewer: whole warps of them where there are
-/// several parts.
+/// Vectors of one of `parts` parts of a row of `vectors` vectors. Where there are several parts, a part has a multiple of 32
+/// vectors, except that the last ones may have fewer.
 #[inline(always)]
 pub(super) const fn most_vectors(vectors: usize, parts: u32) -> usize {
     if parts == 1 { vectors } else { (vectors as u32).div_ceil(parts).next_multiple_of(32) as usize }
@@ -292,7 +292,7 @@ pub(super) const NO_PAIR: f32x2 = f32x2::new(f32::MIN, 0.0);
 /// All lanes of the warp come here.
 #[inline(always)]
 pub(super) unsafe fn merge<const LANES: u32>(f32x2 { x: max_lane, y: sum_lane }: f32x2, scale: f32) -> f32x2 {
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     unsafe {
         let max = reduce_max_width::<f32, LANES>(u32::MAX, max_lane);
         let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum_lane * ((max_lane - max) * scale).exp());
@@ -308,7 +308,8 @@ pub(super) unsafe fn merge<const LANES: u32>(f32x2 { x: max_lane, y: sum_lane }:
 pub(super) unsafe fn exchange<const THREADS: usize>(shared: *mut f32x2, of_warp: f32x2, scale: f32) -> f32x2 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
+    // after the barrier.
     unsafe {
         if lane == 0 {
             *shared.add(thread / 32) = of_warp;

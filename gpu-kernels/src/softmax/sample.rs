@@ -8,9 +8,9 @@
 //! 2. A token of the chunk, by the inverse of its distribution function: the last column of which those before it in the chunk sum up
 //!    to no more than a uniform number times the chunk's sum.
 //!
-//! Both are defined by columns, so the token does not depend on the kernel: only where two numbers that are compared are equal up to
-//! the rounding of `f32` may another one come out. A token that has less than 2^-24 of its chunk's sum comes as often as
-//! rounding lets it.
+//! Both are defined by columns, so the token does not depend on the kernel: only where two numbers that are compared are
+//! equal up to the rounding of `f32` may another one come out. The frequency of a token with less than 2^-24 of its chunk's
+//! sum depends on rounding.
 //!
 //! - Without noise (flag [`GREEDY`]) the largest logit is taken, of equal ones the one in the smaller column.
 //! - With `top_k` the `k` largest logits are left, by the order of [`top_k`](super::top_k), and no more where some are equal. One of them
@@ -74,8 +74,8 @@ pub const GREEDY: u32 = 1;
 /// for `rows`.
 ///
 /// # Safety
-/// The launch is as said; `logits` is valid for `rows` rows of `cols` elements, and has some; `tokens` and, if not null,
-/// `log_probabilities` have an element for each row, which nobody else uses; `top_k` is at most
+/// The launch is as described; `logits` is valid for `rows` rows of `cols` elements, and has some; `tokens` and, if not
+/// null, `log_probabilities` have an element for each row, which no other code uses; `top_k` is at most
 /// [`MOST`](super::top_k::MOST), and 0 but for one thread a row.
 #[kernel(
     with(BLOCK = max(THREADS, 64)),
@@ -123,7 +123,7 @@ pub unsafe fn sample_rows<
 /// As [`sample_rows`](fn@sample_rows), of rows of any width that a cluster of up to 16 blocks of `BLOCK` threads has.
 ///
 /// # Safety
-/// As for [`sample_rows`](fn@sample_rows).
+/// Same as for [`sample_rows`](fn@sample_rows).
 #[kernel(
     with(BLOCK = 128),
     max_threads = BLOCK,
@@ -150,7 +150,7 @@ pub unsafe fn sample_cluster<T: Element<N>, const N: usize, const VECTORS: usize
 /// As [`sample_rows`](fn@sample_rows).
 ///
 /// # Safety
-/// As for [`sample_rows`](fn@sample_rows), but that `top_k` is from 1 to [`MOST`](super::top_k::MOST).
+/// Same as for [`sample_rows`](fn@sample_rows), but that `top_k` is from 1 to [`MOST`](super::top_k::MOST).
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
@@ -195,7 +195,7 @@ pub unsafe fn sample_top_k_rows<
 /// As [`sample_top_k_rows`](fn@sample_top_k_rows), of rows of any width that a cluster of up to 16 blocks has.
 ///
 /// # Safety
-/// As for [`sample_top_k_rows`](fn@sample_top_k_rows).
+/// Same as for [`sample_top_k_rows`](fn@sample_top_k_rows).
 #[kernel(
     max_threads = 256,
     min_blocks = 4,

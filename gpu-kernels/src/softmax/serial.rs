@@ -84,8 +84,8 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
 /// Launched on at least `rows` threads.
 ///
 /// # Safety
-/// The launch is as said; both pointers are valid for `rows` rows; no other code uses `out`, which may be `inp` with the same
-/// stride.
+/// The launch is as described; both pointers are valid for `rows` rows; no other code uses `out`, which may be `inp` with
+/// the same stride.
 #[kernel(
     cpu_only,
     args,

@@ -12,7 +12,8 @@ const PIECES: usize = 4;
 /// The most blocks of a cluster.
 const MOST_BLOCKS: usize = 16;
 
-/// Vectors of a piece of a part of so many, which `BLOCK` threads copy and reduce, each `AT_ONCE` of them at a time.
+/// Vectors of a piece of a part of `part_len` vectors. `BLOCK` threads copy and reduce a piece, and each of them
+/// takes `AT_ONCE` vectors at a time.
 #[inline(always)]
 pub(super) fn piece_len<const BLOCK: usize, const AT_ONCE: usize>(part_len: usize) -> usize {
     part_len.div_ceil(PIECES).max(1).next_multiple_of(BLOCK * AT_ONCE)
@@ -24,16 +25,17 @@ const BARRIER_QUADS: usize = 4;
 /// Quads of shared memory before the rows: the barriers, and one from each block.
 const HEAD_QUADS: usize = BARRIER_QUADS + MOST_BLOCKS;
 
-/// Dynamic shared memory of a block that holds one of `blocks` parts of a row of so many vectors, in each of so many matrices.
+/// Dynamic shared memory of a block that holds one of `blocks` parts of a row of `vectors` vectors, in each of `matrices`
+/// matrices.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(super) const fn shared_bytes(vectors: usize, blocks: u32, matrices: u32) -> usize {
     16 * (HEAD_QUADS + matrices as usize * super::row::most_vectors(vectors, blocks))
 }
 
-/// Where the blocks of a cluster send each other a `V` each.
+/// Where each block of a cluster sends a `V` to each of the others.
 #[derive(Clone, Copy)]
 pub(super) struct Exchange<V> {
-    /// Where the other blocks' values say that they are there.
+    /// The barrier at which the other blocks' values arrive.
     arrived: *mut Barrier,
     /// `[MOST_BLOCKS]`: the values of the cluster's blocks.
     values: *mut V,
@@ -75,8 +77,8 @@ impl<V: Copy> Exchange<V> {
         unsafe { Barrier::arrive_expect_tx(self.arrived, size_of::<V>() as u32 * self.part.parts) };
     }
 
-    /// The value of the block whose number is the thread's in its half of a warp, of blocks that there are not `none`. Nobody
-    /// waits for all threads of the cluster.
+    /// The value of block `tid % 16`, or `none` if the cluster has no such block. No thread waits for all threads of the
+    /// cluster.
     ///
     /// # Safety
     /// All threads of the cluster come here, once, with the same value of a block.

@@ -61,8 +61,9 @@ pub const ZERO_MASKED: u32 = super::forward::ZERO_MASKED;
 /// thread, too. Launched on blocks of `BLOCK` threads, enough of them for `rows`.
 ///
 /// # Safety
-/// The launch is as said; `cols` is at most what a warp holds, where a warp has a row. `logits` is valid for `rows` rows of `cols`
-/// elements; `probabilities` and `indices` for as many of `k`, which nobody else uses; `k` is from 1 to [`MOST`].
+/// The launch is as described; `cols` is at most what a warp holds, where a warp has a row. `logits` is valid for `rows`
+/// rows of `cols` elements; `probabilities` and `indices` for as many of `k`, which no other code uses; `k` is from 1 to
+/// [`MOST`].
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
@@ -109,7 +110,7 @@ pub unsafe fn top_k_rows<
 /// As [`top_k_rows`](fn@top_k_rows), of rows of any width that a cluster of up to 16 blocks has.
 ///
 /// # Safety
-/// As for [`top_k_rows`](fn@top_k_rows).
+/// Same as for [`top_k_rows`](fn@top_k_rows).
 #[kernel(
     max_threads = 256,
     min_blocks = 4,
@@ -131,7 +132,7 @@ pub unsafe fn top_k_cluster<T: Element<N>, const N: usize, const VECTORS: usize>
     unsafe { rows::<T, _, N, VECTORS, true>(shared, Scratch::new(scratch), args) };
 }
 
-/// Words of shared memory of a block of whose threads so many have a row.
+/// Words of shared memory of a block of `block` threads, where `threads` threads share a row.
 pub(super) const fn words(threads: usize, block: usize) -> usize {
     if threads > 32 { Scratch::words(false) } else { in_warp::WORDS * block / 32 }
 }

@@ -139,7 +139,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
     /// Writes what `values` gives for each of at most `VECTORS` vectors.
     ///
     /// # Safety
-    /// As for [`store`](Self::store).
+    /// Same as for [`store`](Self::store).
     #[inline(always)]
     pub unsafe fn store_all<const VECTORS: usize>(&self, out: *mut f32, values: impl Fn(usize) -> [f32; 4]) {
         for i in 0..VECTORS {
@@ -155,7 +155,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
     /// Writes what `values` gives for each vector, however many there are.
     ///
     /// # Safety
-    /// As for [`store`](Self::store).
+    /// Same as for [`store`](Self::store).
     #[inline(always)]
     pub unsafe fn store_each(&self, out: *mut f32, values: impl Fn(usize) -> [f32; 4]) {
         for (i, v) in (self.first..self.end).step_by(THREADS).enumerate() {
@@ -185,7 +185,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
     /// Writes the edge, where the thread has one.
     ///
     /// # Safety
-    /// As for [`store`](Self::store).
+    /// Same as for [`store`](Self::store).
     #[inline(always)]
     pub unsafe fn store_edge(&self, out: *mut f32, value: f32) {
         if self.edge < self.x.len() {

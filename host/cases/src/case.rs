@@ -35,7 +35,7 @@ impl Case {
         Self { kernels, problem, cluster_threads: 0, run: Box::new(run), expected: Box::new(expected) }
     }
 
-    /// The same case, whose kernels run in clusters of so many threads; 0 for none.
+    /// The same case, with kernels that run in clusters of `cluster_threads` threads; 0 for no clusters.
     pub(crate) fn with_cluster_threads(self, cluster_threads: u32) -> Self {
         Self { cluster_threads, ..self }
     }

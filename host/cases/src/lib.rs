@@ -1,8 +1,8 @@
 //! What the kernels must compute: the cases, and the oracles in f64 that judge them.
 //!
-//! A [`Case`] is one kernel, or a pair of them, on one problem. Whoever runs kernels iterates the cases of its [`Scope`]:
-//! `cargo test`, on the executor and on the emulator of PTX, the self-check on a GPU, the runs under many seeds, Miri and
-//! the sanitizers.
+//! A [`Case`] is one kernel, or a pair of them, on one problem. All code that runs kernels iterates over the cases of its
+//! [`Scope`]: `cargo test` on the executor and on the PTX emulator, the self-check on a GPU, the runs with many seeds,
+//! Miri and the sanitizers.
 
 pub mod attention;
 pub mod axis;

@@ -311,7 +311,7 @@ impl<T: Number + Real> Operands<T> {
     }
 }
 
-/// A result that may be off by so much before it is rounded.
+/// A result that may be off by `off` before it is rounded.
 fn stored<T: Number>(value: f64, off: f64) -> Bound {
     let floor = f64::from(f32::MIN_POSITIVE);
     Bound { value, allowed: off + T::ROUNDING * (value.abs() + off) + T::SMALLEST + floor }

@@ -116,7 +116,7 @@ pub fn ir(bytes: &[u8]) -> bool {
     }
 }
 
-/// What `ptxas -v` says of a module, and the module after [`BETWEEN_TEXTS`].
+/// The output of `ptxas -v` for a module, and the module after [`BETWEEN_TEXTS`].
 pub fn ptxas(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let (log, module) = text.split_once(BETWEEN_TEXTS).unwrap_or((&text, ""));

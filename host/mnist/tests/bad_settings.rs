@@ -123,7 +123,7 @@ fn results_that_cannot_be_written() {
     refused(&["--plot", "new.safetensors"], &["--save writes the same file"]);
 }
 
-/// Nobody can be told how the training goes.
+/// No report of the training's progress can be written.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_standard_output() {
@@ -206,7 +206,7 @@ fn outputs_that_cannot_be_files() {
     place.refuses(place.train(&["--save", &"n".repeat(256)]), &["nnnn"]);
 }
 
-/// What is no regular file stays what it is, and what it says of a write counts.
+/// A path that is not a regular file is not replaced, and its write errors count.
 #[cfg(unix)]
 #[test]
 fn outputs_to_devices_and_pipes() {

@@ -260,7 +260,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_there_is() {
     assert!(place.read("w") == place.read("again"), "the resumed run ends elsewhere");
 }
 
-/// Whoever may write everywhere cannot be kept from writing.
+/// A user who may write everywhere cannot be kept from writing.
 #[cfg(unix)]
 #[test]
 fn a_folder_without_permission() {
@@ -277,7 +277,7 @@ fn a_folder_without_permission() {
     );
 }
 
-/// The step of an epoch whose loss is made infinite by one image.
+/// The step of an epoch in which one image makes the loss infinite.
 const BAD_STEP: usize = 18;
 
 /// A place where one image, of the training or of the test, is the only one whose first pixel is not black, and where
@@ -355,7 +355,7 @@ fn a_test_that_diverges_leaves_no_checkpoint_of_its_epoch() {
     assert_eq!(names(&place, "c"), [file(16)]);
 }
 
-/// A unit whose bias is minus infinity is silent, so no loss tells of it.
+/// A unit with a bias of minus infinity is silent, so no loss shows it.
 #[test]
 fn an_infinite_weight_is_not_saved() {
     let place = with_bad_start(("train", 0), |_| ());

@@ -69,7 +69,7 @@ fn no_network() {
     );
 }
 
-/// A program in npm's place, which complains unless it is told to be silent.
+/// A program in place of npm. It complains unless it gets the option to be silent.
 #[cfg(unix)]
 #[test]
 fn npm_that_fails_is_heard() {

@@ -139,7 +139,7 @@ fn pauses_change_nothing() {
     }
 }
 
-/// Each step by itself, at one rate.
+/// Each step separately, at one rate.
 #[test]
 fn rates_are_those_of_their_steps() {
     const STEPS: usize = 7;

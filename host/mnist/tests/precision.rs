@@ -38,7 +38,7 @@ fn tolerance_of_a_step(precision: Precision) -> f64 {
 /// the way they have gone; most of it is of units that a sample hardly reached and reaches no more.
 const TOLERANCE: f64 = 4e-4;
 
-/// The weights and the mean loss after so many samples of an epoch, or all.
+/// The weights and the mean loss after `until` samples of an epoch, or after all of them.
 fn train(pipeline: Pipeline, precision: Precision, until: usize) -> (Vec<f32>, f64) {
     let device = Device::cpu();
     let (images, labels) = digits(SAMPLES, 1);

@@ -16,7 +16,7 @@ const EPOCHS: usize = 2;
 const FLAGS: [&str; 10] =
     ["--hidden", "24,16", "--batch-size", "20", "--epochs", "2", "--seed", "7", "--metrics", "m"];
 
-/// What the program tells of each kernel, and the lines that it prints.
+/// The program's record of each kernel, and the lines that it prints.
 fn profiled(place: &Place, flags: &[&str]) -> (BTreeMap<String, KernelRecord>, String) {
     let printed = succeeds(place.train(&[&FLAGS[..], &["--profile"], flags].concat()));
     let metrics = String::from_utf8(place.read("m")).unwrap();

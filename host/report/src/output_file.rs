@@ -34,7 +34,7 @@ pub fn begin(folder: &Path) -> io::Result<NamedTempFile> {
 pub fn begin_as(folder: &Path, prefix: &str) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).rand_bytes(RANDOM);
-    // A temporary file is private by default; what becomes of it is an ordinary file, so the umask decides.
+    // Temporary files are private by default. This one becomes an ordinary file, so the umask decides its permissions.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let file = builder.tempfile_in(folder).map_err(without_path)?;

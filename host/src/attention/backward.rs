@@ -189,7 +189,7 @@ impl<'a, T: Real> Backward<'a, T> {
     /// As [`run`](Self::run), with a workspace that is kept for the next run.
     ///
     /// # Errors
-    /// As for [`run`](Self::run).
+    /// Same as for [`run`](Self::run).
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
         let (profile, head_size) = (DeviceProfile::from(device), self.forward.q.shape()[3]);
         let of = |is_aligned| BackwardBy::every::<T>(&profile, head_size as u32, is_aligned).first().copied();

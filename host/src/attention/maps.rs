@@ -9,7 +9,7 @@ use super::AttentionError;
 use super::tensor::Layout;
 use crate::device::Device;
 
-/// Elements of 16 bytes: strides of tensor maps are multiples of them.
+/// Elements in 16 bytes. The strides of a tensor map are multiples of 16 bytes.
 const VECTOR: usize = 8;
 
 /// The map of a tensor, with boxes of `rows` positions.

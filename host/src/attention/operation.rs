@@ -168,7 +168,7 @@ impl<'a, T: Real> Attention<'a, T> {
     /// As [`run`](Self::run), with a workspace that is kept for the next run.
     ///
     /// # Errors
-    /// As for [`run`](Self::run).
+    /// Same as for [`run`](Self::run).
     pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
         let problem = self.checked(device)?;
         let choice = KernelChoice::new(&DeviceProfile::from(device), &problem)?;

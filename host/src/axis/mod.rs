@@ -84,7 +84,7 @@ fn kept<T: Pod>(
     Ok(written(&mut Some(buffer.view_mut(..len)?)))
 }
 
-/// The most rows, columns and elements from a row to the next.
+/// The most rows, columns and elements from one row to the next.
 const MOST: usize = i32::MAX as usize;
 
 /// The shape, if the kernels can count it.

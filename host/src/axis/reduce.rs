@@ -192,7 +192,7 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
     /// As [`Self::run`], with memory that is kept from one to the next.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// Same as for [`Self::run`].
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AxisError> {
         self.run_by(device, workspace, choices(device.limits())[0])
     }

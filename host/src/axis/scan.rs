@@ -73,7 +73,7 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
     /// As [`Self::run`], with memory that is kept from one to the next.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// Same as for [`Self::run`].
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AxisError> {
         let choices = Self::choices(device.limits(), self.inp.cols());
         self.run_by(device, workspace, choices[0])

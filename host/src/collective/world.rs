@@ -168,7 +168,7 @@ impl World {
         Ok(World { rank, size, local_rank, host: host.unwrap_or_else(|| single.host.clone()), ..single })
     }
 
-    /// Open MPI does not say on which machine rank 0 is.
+    /// Checks that all ranks are on this machine or `MASTER_ADDR` is set, since Open MPI does not report where rank 0 is.
     fn check_one_machine(&self, get: Variables<'_>) -> Result<(), String> {
         let here = match get("OMPI_COMM_WORLD_LOCAL_SIZE") {
             Some(_) => number(get, "OMPI_COMM_WORLD_LOCAL_SIZE")?,

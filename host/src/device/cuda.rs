@@ -322,7 +322,7 @@ impl CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        // What fails or times out here is told by nobody, and only decides what is freed.
+        // An error or timeout here is not reported; it only decides what is freed.
         let _ = self.drain_if_limited();
         if self.is_hung() {
             return;

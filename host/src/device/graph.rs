@@ -117,7 +117,8 @@ impl Device {
             Backend::Cuda(cuda) => cuda.record(run).map(Some),
         };
         let recorded = open.end();
-        // The work's own error comes first, then what the driver may know as well but tells in fewer words.
+        // The work's own error comes first. Then comes what spoiled the recording: the driver may report it
+        // too, but in less detail.
         let recording = match (captured, recorded) {
             (Err(error), _) if has_failed => return Err(error),
             (captured, Err(spoiled)) => {
@@ -165,8 +166,8 @@ impl<S> Graph<S> {
             false => order.admit(stream.number(), None, touches).map_err(DeviceError::Unordered)?,
         };
         let replay = || match (&device.inner.backend, recording) {
-            // SAFETY: the recording is this device's and exclusively borrowed; whoever recorded a launch promised that its
-            // contract holds for each of the graph's.
+            // SAFETY: the recording is this device's and exclusively borrowed. The caller who recorded a launch promised
+            // that its contract holds for each launch of the graph.
             (Backend::Cuda(cuda), Some(recording)) => unsafe {
                 cuda.replay(recording, launches, stream.lane())
             },

@@ -148,7 +148,7 @@ impl Order {
             let now = state.world.now(stream);
             state.world.end(&now);
             state.streams.retain(|&open| open != stream);
-            // The default stream's work is in order by itself, and later streams begin after it.
+            // The default stream's own work is in order, and later streams begin after it.
             if state.streams.len() == 1 {
                 let now = state.world.now_all();
                 state.world.end(&now);

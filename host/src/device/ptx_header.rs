@@ -35,9 +35,10 @@ impl PtxTarget {
         if self.suffix.is_some() { self.architecture == device } else { self.architecture <= device }
     }
 
-    /// Newer is higher; of one architecture the module with a suffix knows more instructions.
+    /// A key to sort modules by: newer architectures rank higher. Within one architecture, a suffix ranks
+    /// higher because it allows more instructions.
     pub(super) fn rank(&self) -> (u32, Option<char>) {
-        // Of the suffixes, `a` stands for the larger set, and for the smaller letter.
+        // The suffix `a` allows more instructions than `f`, but is the smaller letter.
         (self.architecture, self.suffix.map(|suffix| if suffix == 'a' { 'z' } else { suffix }))
     }
 }

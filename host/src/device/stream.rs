@@ -322,7 +322,7 @@ impl Event {
         Ok(())
     }
 
-    /// Waits until the device has come to it.
+    /// Waits until the device has reached it.
     ///
     /// # Errors
     /// A kernel failed; the event is one of a recording.
@@ -335,7 +335,7 @@ impl Event {
         Ok(())
     }
 
-    /// Whether the device has come to it.
+    /// Whether the device has reached it.
     ///
     /// # Errors
     /// A kernel failed; the event is one of a recording.

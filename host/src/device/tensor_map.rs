@@ -52,7 +52,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// As for [`tensor_map`](Self::tensor_map).
+    /// Same as for [`tensor_map`](Self::tensor_map).
     pub fn tensor_map_mut<T: TensorElement, const RANK: usize>(
         &self,
         mut buffer: impl PtrMutArg<T>,

@@ -105,7 +105,7 @@ impl Device {
     /// No element is read before it is written, by a kernel or the host.
     ///
     /// # Errors
-    /// As of [`Self::alloc_unified`].
+    /// Same as for [`Self::alloc_unified`].
     pub unsafe fn alloc_unified_unwritten<T: Pod>(
         &self,
         len: usize,

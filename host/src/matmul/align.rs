@@ -19,7 +19,7 @@ struct Copied {
 }
 
 impl Copied {
-    /// Bytes from a row to the next.
+    /// Bytes from one row to the next.
     fn pitch<T>(&self) -> u64 {
         (u64::from(self.cols) * size_of::<T>() as u64).next_multiple_of(ROW_BYTES)
     }

@@ -24,7 +24,7 @@ pub enum MatmulError {
          stride at least {cols}"
     )]
     StrideTooSmall {
-        /// Elements from a row to the next.
+        /// Elements from one row to the next.
         stride: usize,
         /// Elements of a row.
         cols: usize,
@@ -56,7 +56,7 @@ pub enum MatmulError {
         rows: usize,
         /// Elements of a row.
         cols: usize,
-        /// Elements from a row to the next.
+        /// Elements from one row to the next.
         stride: usize,
         /// Elements from a matrix to the next.
         batch_stride: usize,

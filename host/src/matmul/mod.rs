@@ -61,7 +61,7 @@ pub use types::{Activation, MatmulAs, Precision, Real};
 /// ```
 ///
 /// # Errors
-/// As for [`Matmul::run`].
+/// Same as for [`Matmul::run`].
 pub fn matmul<T: MatmulAs<O>, O: Pod>(
     device: &Device,
     out: MatrixMut<'_, O>,

@@ -91,7 +91,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
     /// As [`run`](Self::run), with a workspace that is kept for the next run.
     ///
     /// # Errors
-    /// As for [`run`](Self::run).
+    /// Same as for [`run`](Self::run).
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), MatmulError> {
         let problem = self.checked(device)?;
         let choice = KernelChoice::new(&DeviceProfile::from(device), &problem)?;

@@ -116,7 +116,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
     /// As [`Self::run`], with memory that is kept from one to the next.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// Same as for [`Self::run`].
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), NormError> {
         let choices = Self::kernels(device.limits(), self.inp.cols());
         self.run_by(device, workspace, choices[0])

@@ -55,7 +55,7 @@ pub trait Real: Pod + NormKernels {}
 
 impl<T: Pod + NormKernels> Real for T {}
 
-/// The most rows, columns and elements from a row to the next.
+/// The most rows, columns and elements from one row to the next.
 const MOST: usize = i32::MAX as usize;
 
 /// The shape, if the kernels can count it.

@@ -63,7 +63,7 @@ pub fn softmax_backward<T: Real>(
 /// ```
 ///
 /// # Errors
-/// As for [`softmax_backward`].
+/// Same as for [`softmax_backward`].
 pub fn softmax_backward_in_place<T: Real>(
     device: &Device,
     dy: &mut MatrixMut<'_, T>,

@@ -24,7 +24,7 @@ pub enum SoftmaxError {
          at least {cols}"
     )]
     StrideTooSmall {
-        /// Elements from a row to the next.
+        /// Elements from one row to the next.
         stride: usize,
         /// Elements of a row.
         cols: usize,
@@ -39,7 +39,7 @@ pub enum SoftmaxError {
         rows: usize,
         /// Elements of a row.
         cols: usize,
-        /// Elements from a row to the next.
+        /// Elements from one row to the next.
         stride: usize,
         /// Elements of the view.
         len: usize,

@@ -188,7 +188,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
     /// parts.
     ///
     /// # Errors
-    /// As for [`Self::new`].
+    /// Same as for [`Self::new`].
     pub fn every(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Vec<Self>, SoftmaxError> {
         let mut parts = [1, 3, parts(profile, rows, cols)].to_vec();
         parts.sort_unstable();

@@ -6,7 +6,7 @@ use cuda_std::launch::{PtrMutArg, RawBuffer};
 use super::SoftmaxError;
 use crate::device::{BufferView, BufferViewMut, Device};
 
-/// Rows, columns and the elements from a row to the next.
+/// The rows, the columns, and the number of elements from one row to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     rows: usize,
@@ -31,7 +31,8 @@ impl Layout {
     }
 }
 
-/// A matrix that is read, row-major: `rows` rows of `cols` elements, from a row to the next [`stride`](Self::stride).
+/// A matrix that is read, row-major: `rows` rows of `cols` elements, from one row to the next
+/// [`stride`](Self::stride).
 ///
 /// ```
 /// use ferrowarp::device::Device;

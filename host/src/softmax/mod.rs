@@ -127,7 +127,7 @@ pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
 /// ```
 ///
 /// # Errors
-/// As for [`softmax()`].
+/// Same as for [`softmax()`].
 pub fn softmax_in_place<T: SoftmaxAs<T>>(
     device: &Device,
     matrix: &mut MatrixMut<'_, T>,

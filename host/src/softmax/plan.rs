@@ -48,7 +48,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
     /// A plan for each choice of kernels that can do the shape, the fastest one and slower ones: to compare them.
     ///
     /// # Errors
-    /// As for [`Self::new`].
+    /// Same as for [`Self::new`].
     pub fn every(
         device: &Device,
         rows: usize,
@@ -106,7 +106,7 @@ impl<T: SoftmaxAs<T>> Plan<T, T> {
     /// Replaces each row of `matrix` by its softmax. On a GPU it is queued.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// Same as for [`Self::run`].
     pub fn run_in_place(&mut self, matrix: &mut MatrixMut<'_, T>) -> Result<(), SoftmaxError> {
         check(&self.device, "matrix", self.choice.shape(), (matrix.shape(), matrix.device()))?;
         let (strides, elements) = ([matrix.stride(); 2], matrix.raw());

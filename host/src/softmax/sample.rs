@@ -137,7 +137,7 @@ pub fn sample<'a, T: Real>(
 /// ```
 ///
 /// # Errors
-/// As for [`sample`]; there is not one logarithm for each row.
+/// Same as for [`sample`]; there is not one logarithm for each row.
 pub fn sample_with_log_probabilities<'a, T: Real>(
     device: &Device,
     tokens: impl Into<BufferViewMut<'a, u32>>,

@@ -1,4 +1,4 @@
-//! Launches in clusters: what the driver is told, what it is asked for before, and what is refused without it.
+//! Launches in clusters: the calls to the driver, the queries before them, and what is refused without asking it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Cooperative launches: what the driver is told, and grids that cannot be on the device at once.
+//! Cooperative launches: the calls to the driver, and grids that do not fit the device at once.
 
 use super::*;
 

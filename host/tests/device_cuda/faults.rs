@@ -94,7 +94,7 @@ fn work(device: &Device) -> Result<(), DeviceError> {
     device.synchronize()
 }
 
-/// Whatever is done with the device, the first fault is told again.
+/// Whatever is done with the device, it reports the first fault again.
 fn is_told_again(device: &Device, kept: &mut Buffer<f32>, first: &str) {
     let config = LaunchConfig::new(1, 1);
     let later = [

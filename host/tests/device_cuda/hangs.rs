@@ -7,7 +7,7 @@ use super::*;
 /// The variable that makes the test a child's, and says which way it goes to the wait.
 const WAY: &str = "FERROWARP_TEST_WAY";
 
-/// Far above the limit that the children set, and far below the patience of whoever runs the tests.
+/// Far above the limit that the children set, and short enough for a test run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const LIMIT: Duration = Duration::from_millis(150);

@@ -16,7 +16,7 @@ fn with_note(folder: &Path) {
     std::fs::write(folder.join("kernels.compute_90.ptx"), text).unwrap();
 }
 
-/// What the device says of an overflow.
+/// The device's error for an overflow.
 fn overflow(device: &Device) -> String {
     // SAFETY: the kernel has no contract.
     let launched = unsafe { descends::launch(device, LaunchConfig::new(1, 32)) };

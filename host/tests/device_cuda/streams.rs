@@ -1,5 +1,5 @@
-//! Streams, events and copies that the host does not wait for, on a driver without a GPU: what the driver is told, and
-//! what is left behind after a fault. What races is `tests/streams.rs`'s.
+//! Streams, events and copies that the host does not wait for, on a driver without a GPU: the calls to the driver, and
+//! what is left behind after a fault. `tests/streams.rs` tests races.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Unified memory on a driver without a GPU: what the driver is told, and what is refused.
+//! Unified memory on a driver without a GPU: the calls to the driver, and what is refused.
 
 use ferrowarp::device::{Advice, Place};
 

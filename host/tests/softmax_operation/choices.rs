@@ -118,7 +118,8 @@ fn few_wide_rows_get_as_many_blocks_as_half_of_the_device() {
     }
 }
 
-/// The fewest blocks of which three fit a multiprocessor, if wide rows are held in shared memory by so many at most.
+/// The smallest number of blocks that holds a wide row in shared memory so that three blocks fit a multiprocessor.
+/// There are at most `most` blocks.
 fn staged_blocks<I>(forward: &ForwardKernels<I, impl Sized>, most: u32, cols: usize) -> Option<u32> {
     let is_wide = cols >= 16_384 * size_of::<I>();
     let mut sizes = [1, 2, 4, 8, 16].into_iter().filter(|&blocks| is_wide && blocks <= most);

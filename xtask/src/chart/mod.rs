@@ -57,11 +57,11 @@ pub enum Panel {
     Lines(Lines),
     /// Values of a few things, a bar for each.
     Bars(Bars),
-    /// Values of many things by several contestants, a row for each thing.
+    /// The values of several contestants for many things, one row per thing.
     Dots(Dots),
-    /// What ran where and when, a row for each place.
+    /// What ran where and when, one row per place.
     Spans(Spans),
-    /// What lanes and words do, a cell for each.
+    /// What each lane or word does, one cell for each.
     Cells(Cells),
 }
 

@@ -1,8 +1,8 @@
-//! `cargo xtask miri` and `cargo xtask sanitize`: tools that judge threads, on kernels whose threads are threads of the
+//! `cargo xtask miri` and `cargo xtask sanitize` run race detectors on kernels. Each GPU thread is a thread of the
 //! operating system.
 //!
-//! Each first has to find the bugs that are planted in `cuda/planted-bugs`, and nothing in the kernel without one; then it
-//! runs every kernel, in which it must find nothing. Of a kernel with instances Miri runs the smallest, the sanitizers all.
+//! Each tool must first find the bugs in `cuda/planted-bugs`, and nothing in the kernel there that has no bug. Then it runs
+//! every kernel and must find nothing. If a kernel has instances, Miri runs the smallest one and the sanitizers run all.
 
 use std::iter;
 use std::os::unix::process::CommandExt;

@@ -1,5 +1,5 @@
-//! Puts the runs of the gallery together: new figures in the place of old ones of the same lessons, and the figures of all
-//! with their entries in the current table of lessons.
+//! Merges runs of the gallery. New figures replace the old ones of the same lessons, and all figures are joined with their
+//! entries in the current table of lessons.
 
 use std::path::Path;
 
@@ -60,14 +60,14 @@ impl Theory {
     }
 }
 
-/// What is planned, with what was measured of it.
+/// The planned entry with the measured values of `timed`.
 fn with_time(plan: &Entry, timed: &Entry) -> Entry {
     let Entry { peak, resident_blocks, microseconds, samples, lacking, timeline, error, measured, .. } =
         timed.clone();
     Entry { peak, resident_blocks, microseconds, samples, lacking, timeline, error, measured, ..plan.clone() }
 }
 
-/// The committed figures, with those of `new` in the place of the same lessons.
+/// The committed figures, where those of `new` replace the ones of the same lessons.
 ///
 /// # Errors
 /// The two are of different machines.

@@ -16,7 +16,7 @@ pub struct Columns {
     pub of_block: usize,
     /// The multiprocessor of each.
     pub multiprocessors: String,
-    /// The place of each in the order in which they began.
+    /// The position of each in the order of their starts.
     pub tickets: String,
     /// When each began, in nanoseconds since the first.
     pub starts: String,
@@ -31,9 +31,9 @@ struct Stay {
     ticket: u64,
     start: u64,
     end: u64,
-    /// Which of the places of its multiprocessor it had, from the top.
+    /// Its place on its multiprocessor, counted from the top.
     place: usize,
-    /// How many had it before.
+    /// How many others had this place before it.
     wave: usize,
 }
 

@@ -42,7 +42,7 @@ pub fn copy_of(name: &str, files: &[&str], to: &str) -> PathBuf {
     to
 }
 
-/// A builder for a copy of the fixture `specific` that this test has for itself; nothing is in its folder of outputs.
+/// A builder for this test's own copy of the fixture `specific`. Its output folder is empty.
 pub fn specific(test: &str) -> CudaBuilder {
     let files = ["src/lib.rs", "src/hopper.rs", "src/maps.rs"];
     let copy = copy_of("specific", &files, &format!("specific-{test}"));

@@ -91,7 +91,7 @@ impl<'a> Tokens<'a> {
         self.at += rest.iter().position(|&found| found == byte).map_or(rest.len(), |offset| offset + 1);
     }
 
-    /// Whether the next two bytes are the colons of `L1::evict_last`, or the second of these is next.
+    /// Whether the next byte is one of two adjacent colons, as in `L1::evict_last`.
     fn at_double_colon(&self) -> bool {
         let colon = |at: usize| self.text.as_bytes().get(at) == Some(&b':');
         colon(self.at) && (colon(self.at + 1) || colon(self.at - 1))

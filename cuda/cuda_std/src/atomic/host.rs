@@ -11,19 +11,19 @@ pub(super) trait Cell: Copy {
     unsafe fn load(ptr: *mut Self, ordering: Ordering) -> Self;
 
     /// # Safety
-    /// As for `load`.
+    /// Same as for `load`.
     unsafe fn store(ptr: *mut Self, value: Self, ordering: Ordering);
 
     /// Writes `new` if the bits are those of `current`; returns what was there.
     ///
     /// # Safety
-    /// As for `load`.
+    /// Same as for `load`.
     unsafe fn compare_and_swap(ptr: *mut Self, current: Self, new: Self, ordering: Ordering) -> Self;
 
     /// Replaces the value by `f` of it; returns what was there.
     ///
     /// # Safety
-    /// As for `load`.
+    /// Same as for `load`.
     unsafe fn update(ptr: *mut Self, ordering: Ordering, f: impl Fn(Self) -> Self) -> Self;
 }
 

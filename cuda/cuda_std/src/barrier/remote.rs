@@ -40,7 +40,7 @@ impl Barrier {
     /// cycles. On the executor the threads themselves read for `wgmma`, so there this is the same as `arrive_remote`.
     ///
     /// # Safety
-    /// As for [`arrive_remote`](Self::arrive_remote).
+    /// Same as for [`arrive_remote`](Self::arrive_remote).
     #[doc(alias = "mbarrier.arrive.relaxed.cluster.shared::cluster")]
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -64,7 +64,7 @@ impl Barrier {
     /// capability 9.0 and later).
     ///
     /// # Safety
-    /// As for [`wait_parity`](Self::wait_parity).
+    /// Same as for [`wait_parity`](Self::wait_parity).
     #[doc(alias = "mbarrier.try_wait.parity.acquire.cluster")]
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -66,10 +66,10 @@ impl Watchdog {
     /// As [`sync`], for as long as this watchdog allows each block to wait for the others.
     ///
     /// # Safety
-    /// As for [`sync`].
+    /// Same as for [`sync`].
     ///
     /// # Panics
-    /// As for [`sync`], and on the device if it takes longer.
+    /// Same as for [`sync`], and on the device if it takes longer.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn sync(self, counter: *mut u32) {

@@ -116,10 +116,10 @@ pub unsafe fn wait_until_all(words: *const [u32; 4], condition: impl Fn([u32; 4]
 /// way together, and the wait is over when the condition holds for each four.
 ///
 /// # Safety
-/// As for [`wait_until_all`], of each pointer.
+/// Same as for [`wait_until_all`], of each pointer.
 ///
 /// # Panics
-/// As for [`wait_until_all`].
+/// Same as for [`wait_until_all`].
 ///
 /// # Examples
 /// ```
@@ -170,10 +170,10 @@ impl Watchdog {
     /// As [`wait_until`], for as long as this watchdog allows.
     ///
     /// # Safety
-    /// As for [`wait_until`].
+    /// Same as for [`wait_until`].
     ///
     /// # Panics
-    /// As for [`wait_until`], and on the device if it takes longer.
+    /// Same as for [`wait_until`], and on the device if it takes longer.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn wait_until(
@@ -190,10 +190,10 @@ impl Watchdog {
     /// As [`wait_until_all`], for as long as this watchdog allows.
     ///
     /// # Safety
-    /// As for [`wait_until_all`].
+    /// Same as for [`wait_until_all`].
     ///
     /// # Panics
-    /// As for [`wait_until_all`], and on the device if it takes longer.
+    /// Same as for [`wait_until_all`], and on the device if it takes longer.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn wait_until_all(
@@ -208,10 +208,10 @@ impl Watchdog {
     /// As [`wait_until_each`], for as long as this watchdog allows.
     ///
     /// # Safety
-    /// As for [`wait_until_each`].
+    /// Same as for [`wait_until_each`].
     ///
     /// # Panics
-    /// As for [`wait_until_each`], and on the device if it takes longer.
+    /// Same as for [`wait_until_each`], and on the device if it takes longer.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn wait_until_each<const N: usize>(

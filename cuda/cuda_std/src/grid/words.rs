@@ -22,7 +22,7 @@ pub unsafe fn store_release(word: *mut u32, value: u32) {
 /// (PTX ISA, `st.relaxed.gpu`).
 ///
 /// # Safety
-/// As for [`store_release`].
+/// Same as for [`store_release`].
 #[doc(alias = "st.relaxed.gpu")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::fmt;
 
-/// In whose memory an argument lives.
+/// The memory that holds an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {
     /// Ordinary memory of this process, which the CPU executor works on.
@@ -42,8 +42,9 @@ pub struct Buffer {
 /// An argument for a parameter `&[T]` or `*const [T]`.
 ///
 /// # Safety
-/// The returned pointer is valid for reads of that many initialised elements at `residence` until the launch
-/// has ended, and is not written meanwhile. For length 0 the pointer is aligned and not null.
+/// Until the launch has ended, the returned pointer is valid for reads of the returned number of elements,
+/// which are initialised and lie in the memory of `residence`, and nothing writes them. For length 0 the
+/// pointer is aligned and not null.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed to a kernel's parameter `&[{T}]`",
     note = "pass a reference to a device buffer (or, on the CPU executor, a slice) with elements of type `{T}`"
@@ -51,15 +52,15 @@ pub struct Buffer {
 pub unsafe trait SliceArg<T> {
     /// Pointer to the first element and number of elements.
     fn as_raw_slice(&self) -> (*const T, usize);
-    /// In whose memory the elements live.
+    /// The memory that holds the elements.
     fn residence(&self) -> Residence;
 }
 
 /// An argument for a parameter `*mut [T]`.
 ///
 /// # Safety
-/// The returned pointer is valid for the reads and writes of that many elements that the kernel's contract names, at
-/// `residence`, until the launch has ended.
+/// Until the launch has ended, the returned pointer is valid for all reads and writes that the kernel's contract
+/// names, of the returned number of elements in the memory of `residence`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed to a kernel's parameter `*mut [{T}]`",
     note = "pass an exclusive reference to a device buffer (or, on the CPU executor, a slice) with elements of \
@@ -68,7 +69,7 @@ pub unsafe trait SliceArg<T> {
 pub unsafe trait SliceMutArg<T> {
     /// Pointer to the first element and number of elements.
     fn as_raw_mut_slice(&mut self) -> (*mut T, usize);
-    /// In whose memory the elements live.
+    /// The memory that holds the elements.
     fn residence(&self) -> Residence;
 }
 
@@ -84,7 +85,7 @@ pub unsafe trait SliceMutArg<T> {
 pub unsafe trait PtrArg<T> {
     /// Pointer to the first element.
     fn as_raw_ptr(&self) -> *const T;
-    /// In whose memory the elements live.
+    /// The memory that holds the elements.
     fn residence(&self) -> Residence;
     /// Bytes from the first element on that belong to the argument, where it knows.
     fn byte_len(&self) -> Option<usize> {
@@ -105,7 +106,7 @@ pub unsafe trait PtrArg<T> {
 pub unsafe trait PtrMutArg<T> {
     /// Pointer to the first element.
     fn as_raw_mut_ptr(&mut self) -> *mut T;
-    /// In whose memory the elements live.
+    /// The memory that holds the elements.
     fn residence(&self) -> Residence;
     /// Bytes from the first element on that belong to the argument, where it knows.
     fn byte_len(&self) -> Option<usize> {

@@ -15,7 +15,7 @@ fn check_row(name: &str, row: *mut u8) {
 /// The lane's registers of `N` matrices.
 ///
 /// # Safety
-/// As for [`ldmatrix`].
+/// Same as for [`ldmatrix`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
 #[track_caller]
@@ -26,13 +26,13 @@ unsafe fn load<const N: usize, const TRANS: bool>(name: &'static str, row: *mut 
         if TRANS {
             let element = |row: *mut u8| {
                 check_row(name, row);
-                // SAFETY: the row's 16 bytes, of which these are number `lane / 4`.
+                // SAFETY: the row has 16 bytes, and `lane / 4` is the number of one of its `u16`s.
                 u32::from(unsafe { row.cast::<u16>().add(lane / 4).read() })
             };
             element(rows[2 * i]) | element(rows[2 * i + 1]) << 16
         } else {
             check_row(name, rows[i]);
-            // SAFETY: the row's 16 bytes, of which these are the pair `lane % 4`.
+            // SAFETY: the row has 16 bytes, and `lane % 4` is the number of one of its `u32`s.
             unsafe { rows[i].cast::<u32>().add(lane % 4).read() }
         }
     })
@@ -41,7 +41,7 @@ unsafe fn load<const N: usize, const TRANS: bool>(name: &'static str, row: *mut 
 /// Writes the lane's registers of `N` matrices.
 ///
 /// # Safety
-/// As for [`stmatrix`].
+/// Same as for [`stmatrix`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
 #[track_caller]
@@ -52,12 +52,12 @@ unsafe fn store<const N: usize, const TRANS: bool>(name: &'static str, row: *mut
         if TRANS {
             for (row, value) in [(rows[2 * i], register as u16), (rows[2 * i + 1], (register >> 16) as u16)] {
                 check_row(name, row);
-                // SAFETY: the row's 16 bytes, of which these are number `lane / 4`.
+                // SAFETY: the row has 16 bytes, and `lane / 4` is the number of one of its `u16`s.
                 unsafe { row.cast::<u16>().add(lane / 4).write(value) };
             }
         } else {
             check_row(name, rows[i]);
-            // SAFETY: the row's 16 bytes, of which these are the pair `lane % 4`.
+            // SAFETY: the row has 16 bytes, and `lane % 4` is the number of one of its `u32`s.
             unsafe { rows[i].cast::<u32>().add(lane % 4).write(register) };
         }
     }

@@ -168,7 +168,7 @@ pub(super) fn agrees(request: &Request) -> bool {
     matches!(barrier, Barrier::Count(true) | Barrier::And(true) | Barrier::Or(true))
 }
 
-/// Whether two threads wait at the same barrier of block or cluster: the same call, of the same form.
+/// Whether two threads wait at the same barrier of a block or a cluster: the same call, in the same form.
 pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
     let same_form = match (a.collective, b.collective) {
         (Collective::Barrier(a), Collective::Barrier(b)) => discriminant(&a) == discriminant(&b),
@@ -240,7 +240,7 @@ fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
         return Outcome::default();
     };
     match *own {
-        // None of them has a result of one lane by itself.
+        // None of these gives a lane a result of its own.
         WarpOp::Sync | WarpOp::Fold { .. } | WarpOp::Exchange { .. } => Outcome::default(),
         WarpOp::VoteAll(_) => {
             Outcome { flag: ballot(&|op| *op == WarpOp::VoteAll(true)) == mask, ..Outcome::default() }

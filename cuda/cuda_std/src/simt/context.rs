@@ -111,7 +111,7 @@ pub(crate) enum ShuffleMode {
     Up,
     /// From the lane `b` above.
     Down,
-    /// From the lane whose number differs by exclusive or with `b`.
+    /// From the lane at this lane's number xor `b`.
     Xor,
 }
 
@@ -205,7 +205,7 @@ pub(crate) struct ThreadContext<'a> {
 }
 
 impl<'a> ThreadContext<'a> {
-    /// The context of the block's thread with this number.
+    /// The context of thread number `thread` of `block`.
     #[inline]
     pub(super) fn new(block: &'a Block<'a>, thread: u32, channel: &'a Channel) -> Self {
         ThreadContext {

@@ -150,7 +150,7 @@ impl<'a> Scheduler<'a> {
             seeded.release(&self.slots, State::InCluster);
             return Ok(());
         }
-        // A thread that comes to the barrier anew waits for the next time.
+        // A thread that reaches the barrier again waits for its next phase.
         (0..self.slots.len()).try_for_each(|thread| self.resume(thread))
     }
 

@@ -1,8 +1,9 @@
-//! Copies into a block's shared memory that are on their way, and count at one of its barriers when they are there.
+//! Pending copies into a block's shared memory. When its bytes have arrived, a copy counts them at one of the
+//! block's barriers.
 //!
-//! A copy is made as late as it may be: when a thread waits for a phase that lacks nothing but bytes. What starts and makes
-//! copies is in atomics, as is all that OS threads share here: who makes a copy comes after the one who started it, as the
-//! copy does, and it orders no other thread.
+//! A copy is made as late as possible: when a thread waits for a phase that lacks only bytes. Everything that OS threads
+//! share here is atomic. So the thread that makes a copy runs after the thread that started it, as the copy does, and
+//! this orders no other thread.
 
 use core::mem::MaybeUninit;
 use core::panic::Location;
@@ -15,7 +16,7 @@ use super::proxy::Proxy;
 use crate::barrier::host;
 use crate::tensor::tile::Tile;
 
-/// Lists of copies; all those for a barrier are in one.
+/// The number of lists of copies. All copies that one barrier waits for are in one list.
 const LISTS: usize = 16;
 
 /// What a copy brings.
@@ -98,7 +99,7 @@ impl Flight {
 struct List {
     /// The one that was started last.
     last: AtomicPtr<Flight>,
-    /// Whether a thread has looked at a phase in vain that they would complete.
+    /// Whether a thread has looked in vain at a phase that these copies would complete.
     looked: AtomicBool,
 }
 
@@ -156,8 +157,8 @@ impl Flights {
         }
     }
 
-    /// As above, once two threads have looked at the phase, or one has done so twice: who reads after a look in vain finds
-    /// nothing.
+    /// As above, once the phase has been looked at twice, by one thread or by two. So a thread that reads after a look in
+    /// vain finds nothing.
     ///
     /// # Safety
     /// A thread looks at it.
@@ -237,7 +238,7 @@ fn taken(last: &AtomicPtr<Flight>) -> impl Iterator<Item = Box<Flight>> {
     let mut next =
         if is_empty { core::ptr::null_mut() } else { last.swap(core::ptr::null_mut(), Ordering::Acquire) };
     core::iter::from_fn(move || {
-        // SAFETY: the list is this call's alone, and each of it was made by `push`.
+        // SAFETY: this call alone has the list, and `push` allocated each of its elements.
         let flight = (!next.is_null()).then(|| unsafe { Box::from_raw(next) })?;
         next = flight.next;
         Some(flight)

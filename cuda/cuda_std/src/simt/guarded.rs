@@ -78,7 +78,7 @@ impl Executor {
     /// As [`Launcher::submit`].
     ///
     /// # Errors
-    /// As for [`Launcher::submit`], and [`FaultKind::BeyondBuffer`].
+    /// Same as for [`Launcher::submit`], and [`FaultKind::BeyondBuffer`].
     pub unsafe fn submit_guarded(
         &self,
         call: &KernelCall<'_>,

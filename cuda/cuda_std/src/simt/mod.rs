@@ -273,7 +273,7 @@ impl Executor {
     /// a `#[kernel(cooperative)]` does. They run on the calling thread, in turns.
     ///
     /// # Errors
-    /// As for [`Self::run`], or there are more blocks than [`Limits::resident_blocks`].
+    /// Same as for [`Self::run`], or there are more blocks than [`Limits::resident_blocks`].
     pub fn run_cooperative(
         &self,
         kernel: &'static str,

@@ -104,7 +104,7 @@ impl Random {
         self.below(cases) == 0
     }
 
-    /// Shuffles in place (Fisher and Yates).
+    /// Shuffles in place (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (2..=items.len()).rev() {
             items.swap(end - 1, self.below(end));

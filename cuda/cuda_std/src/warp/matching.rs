@@ -48,7 +48,7 @@ macro_rules! match_values {
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             unsafe fn match_any(mask: u32, $value: Self) -> u32 {
                 #[cfg(target_arch = "nvptx64")]
-                // SAFETY: the caller brings the lanes in `mask` here.
+                // SAFETY: the caller promises that the lanes in `mask` execute this.
                 unsafe {
                     device::$any(mask, $bits)
                 }
@@ -63,7 +63,7 @@ macro_rules! match_values {
             unsafe fn match_all(mask: u32, $value: Self) -> Option<u32> {
                 #[cfg(target_arch = "nvptx64")]
                 {
-                    // SAFETY: the caller brings the lanes in `mask` here.
+                    // SAFETY: the caller promises that the lanes in `mask` execute this.
                     let matched = unsafe { device::$all(mask, $bits) };
                     matched.all.then_some(matched.mask)
                 }
@@ -95,7 +95,7 @@ match_values! {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     unsafe { T::match_any(mask, value) }
 }
 
@@ -107,6 +107,6 @@ pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_match_all<T: WarpMatchValue>(mask: u32, value: T) -> Option<u32> {
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     unsafe { T::match_all(mask, value) }
 }

@@ -63,7 +63,7 @@ macro_rules! reduce_values {
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             unsafe fn reduce(mask: u32, value: Self, op: WarpReductionOp) -> Self {
                 #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
-                // SAFETY: the caller brings the lanes in `mask` here.
+                // SAFETY: the caller promises that the lanes in `mask` execute this.
                 unsafe {
                     let value = value as u32;
                     let reduced = match op {
@@ -77,7 +77,7 @@ macro_rules! reduce_values {
                     reduced as $ty
                 }
                 #[cfg(all(target_arch = "nvptx64", not(target_feature = "sm_80")))]
-                // SAFETY: the caller brings the lanes in `mask` here.
+                // SAFETY: the caller promises that the lanes in `mask` execute this.
                 unsafe {
                     warp_reduce_shuffle(mask, value, op)
                 }
@@ -119,7 +119,7 @@ reduce_values! {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_reduce<T: WarpReduceValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     unsafe { T::reduce(mask, value, op) }
 }
 
@@ -131,8 +131,8 @@ pub unsafe fn warp_reduce<T: WarpReduceValue>(mask: u32, value: T, op: WarpReduc
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_reduce_shuffle<T: WarpReduceValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
-    // SAFETY: the caller brings the lanes in `mask` here, all with the same mask, so that all take the same
-    // branch and read from named lanes only.
+    // SAFETY: the caller promises that the lanes in `mask` execute this, all with the same mask, so that all
+    // take the same branch and read from named lanes only.
     unsafe {
         if mask == u32::MAX {
             return butterfly::<T, 32>(mask, value, |a, b| a.combine(b, op));
@@ -161,7 +161,7 @@ unsafe fn butterfly<T: WarpShuffleValue, const WIDTH: u32>(
     let mut reduced = value;
     let mut distance = WIDTH / 2;
     while distance > 0 {
-        // SAFETY: the caller brings the lanes in `mask` here.
+        // SAFETY: the caller promises that the lanes in `mask` execute this.
         let (partner, _) = unsafe { super::warp_shuffle_xor(mask, reduced, distance, 32) };
         reduced = combine(reduced, partner);
         distance /= 2;
@@ -291,7 +291,7 @@ unsafe fn reduced<T: WarpNumber, const WIDTH: u32>(
         let op = WarpOp::Fold { fold, of, value: to(value), width: WIDTH };
         return from(super::ask(name, mask, op).value as u64);
     }
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     unsafe { butterfly::<T, WIDTH>(mask, value, combine) }
 }
 
@@ -305,7 +305,7 @@ macro_rules! reductions {
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $full<T: WarpNumber>(value: T) -> T {
-            // SAFETY: the caller brings all lanes here.
+            // SAFETY: the caller promises that all lanes execute this.
             unsafe {
                 reduced::<T, 32>(
                     (concat!("warp::", stringify!($full)), Fold::$fold),
@@ -324,7 +324,7 @@ macro_rules! reductions {
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $width<T: WarpNumber, const WIDTH: u32>(mask: u32, value: T) -> T {
-            // SAFETY: the caller brings the lanes in `mask` here.
+            // SAFETY: the caller promises that the lanes in `mask` execute this.
             unsafe {
                 reduced::<T, WIDTH>(
                     (concat!("warp::", stringify!($width)), Fold::$fold),

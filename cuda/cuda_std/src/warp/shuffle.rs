@@ -36,7 +36,7 @@ pub enum WarpShuffleMode {
     Up,
     /// The lane `b` above.
     Down,
-    /// The lane whose number differs by exclusive or with `b`.
+    /// The lane at this lane's number xor `b`.
     Xor,
 }
 
@@ -74,7 +74,7 @@ fn segment_and_clamp(mode: WarpShuffleMode, width: u32) -> u32 {
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 unsafe fn shuffle_32(mode: WarpShuffleMode, mask: u32, value: u32, b: u32, c: u32) -> (u32, bool) {
-    // SAFETY: the caller brings the lanes in `mask` here.
+    // SAFETY: the caller promises that the lanes in `mask` execute this.
     let shuffled = unsafe {
         match mode {
             WarpShuffleMode::Idx => device::idx(mask, value, b, c),
@@ -107,7 +107,7 @@ unsafe fn shuffle_words<const WORDS: usize>(
         let mut in_range = false;
         let mut word = 0;
         while word < WORDS {
-            // SAFETY: the caller brings the lanes in `mask` here.
+            // SAFETY: the caller promises that the lanes in `mask` execute this.
             (words[word], in_range) = unsafe { shuffle_32(mode, mask, words[word], b, c) };
             word += 1;
         }
@@ -141,7 +141,7 @@ macro_rules! shuffle_values {
                 width: u32,
             ) -> WarpShuffleResult<Self> {
                 let mut $shuffled: [u32; $words] = $to;
-                // SAFETY: the caller brings the lanes in `mask` here.
+                // SAFETY: the caller promises that the lanes in `mask` execute this.
                 let in_range = unsafe { shuffle_words(mode, mask, &mut $shuffled, b, width) };
                 ($from, in_range)
             }
@@ -202,7 +202,7 @@ macro_rules! shuffles {
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name<T: WarpShuffleValue>(mask: u32, value: T, $b: u32, width: u32) -> (T, bool) {
-            // SAFETY: the caller brings the lanes in `mask` here.
+            // SAFETY: the caller promises that the lanes in `mask` execute this.
             unsafe { T::shuffle(WarpShuffleMode::$mode, mask, value, $b, width) }
         }
     )*};

@@ -47,7 +47,7 @@ pub struct Out(pub *mut f32);
 // SAFETY: no two threads write to one place.
 unsafe impl Sync for Out {}
 
-/// Runs a kernel of one warpgroup that writes `out`, 64 rows of `columns`, with so much dynamic shared memory.
+/// Runs a kernel of one warpgroup with dynamic shared memory. It writes `out`, 64 rows of `columns`.
 #[track_caller]
 pub fn results(
     executor: &Executor,

@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 
 /// What host code launches the kernels of a list with.
 pub(super) enum HostArguments {
-    /// `args = TYPE`: a struct of the host's with a field for each parameter.
+    /// `args = TYPE`: a host struct with one field per parameter.
     Fields(Box<Type>),
     /// `args`: the struct that is the kernel's only parameter.
     Only,

@@ -1,4 +1,4 @@
-//! The faults that the fake driver is told to have, and how it behaves after one.
+//! The faults that a test gives the fake driver, and how it behaves after one.
 //!
 //! `FAKE_CUDA_FAULTS` holds entries `PLACE NUMBER CODE`, separated by semicolons: the call with this number, counted from
 //! 1, of those at the place answers the code. Places are `launch`, `sync`, `copy`, `set`, `alloc`, `free`, `event`,
@@ -125,7 +125,7 @@ pub fn query() -> c_int {
     if HUNG.load(Ordering::Relaxed) { NOT_READY } else { 0 }
 }
 
-/// The code that the next call at `place` is told to answer.
+/// The code that the next call at `place` must return.
 fn told(place: &'static str) -> Option<&'static str> {
     static TOLD: std::sync::LazyLock<String> =
         std::sync::LazyLock::new(|| std::env::var("FAKE_CUDA_FAULTS").unwrap_or_default());

@@ -58,7 +58,7 @@ pub fn is_tiny(exact: f64, got: f64) -> bool {
 }
 
 /// How far `got` is from `exact`, in units in the last place of `exact` in the format. Beyond the largest finite number the
-/// unit is that number's, and infinity stands one unit above it. For results of which either is NaN it is 0.
+/// unit is that number's, and infinity counts as one unit above it. The result is 0 if either is NaN.
 #[inline(always)]
 pub fn units(got: f64, exact: f64, format: Format) -> f64 {
     if got.is_nan() || exact.is_nan() || got == exact {
@@ -67,13 +67,13 @@ pub fn units(got: f64, exact: f64, format: Format) -> f64 {
     let exponent = ((exact.to_bits() >> 52) & 0x7ff) as i32 - 1023;
     let exponent = if exponent < format.least { format.least } else { exponent };
     let exponent = if exponent > format.most { format.most } else { exponent };
-    // Scaled first, so that no difference overflows, and no unit is subnormal.
+    // Scale first: then the difference cannot overflow, and the unit is not subnormal.
     let (a, b) = (scaled(got, exponent, format), scaled(exact, exponent, format));
     let difference = if a > b { a - b } else { b - a };
     difference * power(format.fraction)
 }
 
-/// `x` divided by 2 to the power `exponent`, with 2^(exponent of the largest + 1) in the place of infinity.
+/// `x` divided by 2 to the power `exponent`, with 2^(exponent of the largest + 1) in place of infinity.
 #[inline(always)]
 fn scaled(x: f64, exponent: i32, format: Format) -> f64 {
     if x.is_infinite() {

@@ -127,7 +127,7 @@ macro_rules! unary {
         /// Evaluates a function of `f32` for `count` inputs a thread, and gives what is worst of each thread's.
         ///
         /// # Safety
-        /// `worst` has an element for each thread, which nobody else uses.
+        /// `worst` has an element for each thread, which no other code uses.
         #[kernel(instances(for F in [$($name,)* $($fast),*] { scan_{F} = <>; }))]
         pub unsafe fn scans<F: Unary>(first: u32, count: u32, worst: *mut Worst) {
             scan::<F>(first, count, worst);
@@ -136,7 +136,7 @@ macro_rules! unary {
         /// Evaluates a function of `f32` for inputs `stride` apart.
         ///
         /// # Safety
-        /// `out` has `count` elements, which nobody else uses.
+        /// `out` has `count` elements, which no other code uses.
         #[kernel(instances(for F in [$($name,)* $($fast),*] { list_{F} = <>; }))]
         pub unsafe fn lists<F: Unary>(first: u32, stride: u32, count: u32, out: *mut f32) {
             list::<F>(first, stride, count, out);
@@ -145,7 +145,7 @@ macro_rules! unary {
         /// Evaluates a function of `f64`.
         ///
         /// # Safety
-        /// `x` and `out` have `count` elements, and nobody else uses those of `out`.
+        /// `x` and `out` have `count` elements, and no other code uses those of `out`.
         #[kernel(instances(for F in [$($name),*] { double_{F} = <>; }))]
         pub unsafe fn doubles<F: Unary>(x: *const f64, count: u32, out: *mut f64) {
             // SAFETY: the caller's promise.
@@ -260,7 +260,7 @@ macro_rules! binary {
         /// Evaluates a function of two `f32`.
         ///
         /// # Safety
-        /// The pointers are to `count` elements, and nobody else uses those of `out`.
+        /// The pointers are to `count` elements, and no other code uses those of `out`.
         #[kernel(instances(for F in [$($name),*] { pairs_{F} = <>; }))]
         pub unsafe fn single_pairs<F: Binary>(x: *const f32, y: *const f32, count: u32, out: *mut f32) {
             // SAFETY: the caller's promise.
@@ -270,7 +270,7 @@ macro_rules! binary {
         /// Evaluates a function of two `f64`.
         ///
         /// # Safety
-        /// The pointers are to `count` elements, and nobody else uses those of `out`.
+        /// The pointers are to `count` elements, and no other code uses those of `out`.
         #[kernel(instances(for F in [$($name),*] { double_pairs_{F} = <>; }))]
         pub unsafe fn double_pairs<F: Binary>(x: *const f64, y: *const f64, count: u32, out: *mut f64) {
             // SAFETY: the caller's promise.

@@ -90,7 +90,7 @@ fn launch(
     ];
     let call = KernelCall { meta, config, args: &args, buffers: &[] };
     // SAFETY: every kernel of differ-crates takes these four; each place lies in the inputs and the outputs, which
-    // nobody else uses until the device has been waited for, by the read of the outputs.
+    // no other code uses until the device has been waited for, by the read of the outputs.
     unsafe { device.submit(&call) }?;
     Ok(device.synchronize()?)
 }

@@ -1,4 +1,4 @@
-//! What a GPU made of a pack, for `cargo xtask differ --gpu-results`.
+//! A GPU's results for a pack, for `cargo xtask differ --gpu-results`.
 
 use std::path::Path;
 use std::process::Command;

@@ -91,7 +91,7 @@ fn kernels(folder: &Path, module: &str) -> anyhow::Result<Vec<(String, usize)>> 
     Ok(cases::by_kernel(&cases).iter().map(|cases| (cases[0].kernel.clone(), cases.len())).collect())
 }
 
-/// Runs the modules in so many processes until `end`; what has not begun by then is missing.
+/// Runs the modules in several processes until `end`. A module that has not begun by then is missing from the result.
 ///
 /// # Errors
 /// The outputs of a module cannot be read, or a process cannot be started.

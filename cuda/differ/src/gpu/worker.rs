@@ -1,5 +1,5 @@
-//! The process that has the GPU: it runs the modules that it is asked for, and says of each kernel when it begins and what
-//! came of it, so that the one who asked knows which kernel it was if this process hangs or dies.
+//! The process that has the GPU. It runs the modules that it is asked for, and reports when each kernel begins and what
+//! its result is. So the parent process knows the kernel if this process hangs or dies.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ fn instruction(line: &str) -> Option<(&str, Vec<&str>)> {
     Some((opcode, operands.split(',').map(str::trim).collect()))
 }
 
-/// Edits every function for itself: registers of two of them have the same names.
+/// Edits every function separately, because registers of different functions have the same names.
 fn by_function(text: &str, edit: impl Fn(&[&str]) -> Vec<String>) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut edited = String::with_capacity(text.len() + text.len() / 16);

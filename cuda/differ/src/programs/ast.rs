@@ -1,4 +1,4 @@
-//! Programs as trees, in which every node is a whole of its own: what is put in the place of a node of the same type
+//! Programs as trees, in which every node is a whole of its own: what is put in place of a node of the same type
 //! makes another program that is right and comes to an end.
 //!
 //! Most nodes are a [`Form`]: a text with holes. `$a0` stands for its first argument in parentheses, `$p0` for its first
@@ -107,7 +107,7 @@ impl Ty {
         }
     }
 
-    /// The same type with another in the place of the parameter.
+    /// The same type with another in place of the parameter.
     pub fn with(&self, concrete: &Ty) -> Ty {
         match self {
             Ty::Generic => concrete.clone(),
@@ -217,7 +217,7 @@ pub enum Stmt {
     Form(Form),
 }
 
-/// What a function is told of inlining.
+/// A function's inlining attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inline {
     /// Nothing.
@@ -263,7 +263,7 @@ pub struct Function {
     pub result: Option<Ty>,
     /// What it does.
     pub body: Block,
-    /// What it is told of inlining.
+    /// Its inlining attribute.
     pub inline: Inline,
     /// Whether it stands in another crate.
     pub elsewhere: bool,

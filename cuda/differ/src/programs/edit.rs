@@ -28,7 +28,7 @@ impl Edits {
     }
 }
 
-/// Every single edit that may make the program smaller, by kind: statements left out, blocks in the place of their
+/// Every single edit that may make the program smaller, by kind: statements left out, blocks in place of their
 /// statements, values made simpler.
 pub fn single_edits(program: &Program) -> [Vec<Edits>; 3] {
     let mut walk = Walk {

@@ -100,7 +100,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Writes so many inputs.
+    /// Writes `count` inputs.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -150,7 +150,7 @@ impl Folder {
 
     fn put(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.path.join(name);
-        // What is the same keeps its time, so that nothing is built anew for it.
+        // A file that did not change keeps its time, so nothing is rebuilt for it.
         if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
             return Ok(());
         }

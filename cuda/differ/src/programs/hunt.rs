@@ -63,8 +63,8 @@ impl Hunt {
         Ok(format!("{:?}, {} bytes, {built:?}, {} at a time", self.settings, judge.len(), self.jobs))
     }
 
-    /// Compares the programs of `count` seeds from `first` on; `progress` is told how many are done. What the journal knows
-    /// is not done again, and what is done is noted in it.
+    /// Compares the programs of `count` seeds from `first` on; It reports to `progress` how many are done. Programs in the
+    /// journal are skipped, and finished ones are added to it.
     ///
     /// # Errors
     /// A batch cannot be judged at all, or the journal cannot be written.

@@ -39,7 +39,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins the file `path` anew, or goes on with it; `of` says what is compared.
+    /// Starts the file `path` from scratch, or goes on with it. `of` says what is compared.
     ///
     /// # Errors
     /// The file cannot be written, or is to be gone on with and is that of another comparison.

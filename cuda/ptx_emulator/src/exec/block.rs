@@ -132,7 +132,7 @@ impl<'a> Block<'a> {
         Ok(Turn::Moved)
     }
 
-    /// Runs a thread until it waits, ends, has executed so many instructions, or has looked in vain at words.
+    /// Runs a thread until it waits, ends, has executed `most` instructions, or has looked at words in vain.
     fn turn(&mut self, at: usize, shared: &mut Shared, ahead: u64, most: u64) -> Exec<Turn> {
         let Block { grid, threads, steps, .. } = self;
         let thread = &mut threads[at];

@@ -217,7 +217,7 @@ impl Cx<'_> {
             Place::Host(address) => {
                 let mut all = [0u8; 8];
                 let source: *const u8 = core::ptr::with_exposed_provenance(address as usize);
-                // SAFETY: the bytes lie in a region that whoever launches the kernel has lent to it.
+                // SAFETY: the bytes lie in a region that the caller of the launch has lent to it.
                 unsafe { core::ptr::copy_nonoverlapping(source, all.as_mut_ptr(), bytes) };
                 self.grid.unwritten.loaded(address, bytes, u64::from_le_bytes(all))
             }
@@ -253,7 +253,7 @@ impl Cx<'_> {
                 let by = (self.frame.function, self.frame.pc);
                 let all = self.grid.unwritten.stored(address, bytes, bits, by).to_le_bytes();
                 let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address as usize);
-                // SAFETY: the bytes lie in a writable region that whoever launches the kernel has lent to it.
+                // SAFETY: the bytes lie in a writable region that the caller of the launch has lent to it.
                 unsafe { core::ptr::copy_nonoverlapping(all.as_ptr(), target, bytes) };
             }
         }

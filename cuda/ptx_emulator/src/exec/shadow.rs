@@ -12,7 +12,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// So many bytes that nothing was written to.
+    /// The shadow of `bytes` bytes that nothing was written to yet.
     pub fn new(bytes: usize) -> Memory {
         Memory { values: vec![0; bytes], undefined: vec![u8::MAX; bytes] }
     }

@@ -151,7 +151,7 @@ pub(super) struct Unfenced {
 }
 
 impl Unfenced {
-    /// For so many bytes, which nothing was written to.
+    /// For `bytes` bytes that nothing was written to yet.
     pub fn new(bytes: usize) -> Unfenced {
         Unfenced { after: vec![0; bytes.div_ceil(UNIT as usize)], fences: 0, of_barriers: 0 }
     }

@@ -1,9 +1,9 @@
 //! Global memory with bits that nothing was written to.
 //!
 //! A launch's own memory is its host's, so what a kernel stores there must be some number. Structures are copied with
-//! their padding, so the store itself is no fault: the undefined bits become those of a pattern that is a NaN in every
-//! float format and a number that nobody expects, the launch remembers where they are, and whoever compares results can
-//! ask.
+//! their padding, so the store itself is not a fault. The undefined bits are replaced with a pattern that is a NaN in
+//! every float format and an unlikely integer. The launch records where they are, and code that compares results can
+//! ask for that.
 
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

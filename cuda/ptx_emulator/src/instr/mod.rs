@@ -64,7 +64,7 @@ pub(crate) enum Op {
         a: Slot,
         b: Slot,
     },
-    /// Two numbers of 16 bits in a register, each for itself.
+    /// Two separate numbers of 16 bits in a register.
     IntPair {
         op: IntOp,
         signed: bool,

@@ -6,7 +6,7 @@ pub(crate) type Slot = u32;
 /// Index of an instruction in its function.
 pub(crate) type Pc = u32;
 
-/// The slot of `_`: written by whoever likes, read by nobody.
+/// The slot of `_`: any instruction may write it, and none reads it.
 pub(crate) const SINK: Slot = 0;
 
 /// What a slot that is no register holds while its function runs.

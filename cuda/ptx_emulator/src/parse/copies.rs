@@ -1,4 +1,4 @@
-//! `cp`: copies that go on by themselves, and prefetches.
+//! `cp`: asynchronous copies, and prefetches.
 
 use super::bulk;
 use super::function::Body;

@@ -39,7 +39,7 @@ pub fn run_and_ask<T: Copy>(
     // Bodies of a few instructions leave out what sets their registers.
     let mut emulator = emulator.with_unwritten_registers(UnwrittenRegisters::Undefined);
     let address = out.as_mut_ptr().addr() as u64;
-    // SAFETY: `out` outlives the launch, and nobody else uses it.
+    // SAFETY: `out` outlives the launch, and no other code uses it.
     unsafe {
         emulator.lend(out);
         emulator.launch("k", config, &[&address.to_le_bytes()])?;
@@ -47,7 +47,7 @@ pub fn run_and_ask<T: Copy>(
     Ok(emulator.undefined_in(out))
 }
 
-/// What [`eval`] says of a result with undefined bits.
+/// The error of [`eval`] for a result with undefined bits.
 pub fn undefined() -> Cause {
     Cause::Undefined { register: "out".to_owned(), origin: String::new() }
 }
@@ -95,7 +95,7 @@ pub fn counts_in_turns(declarations: &str, body: &str, config: LaunchConfig, tur
     let address = out.0.as_mut_ptr().addr() as u64;
     let module = PtxModule::parse(&module(declarations, body).replace("sm_75", "sm_90")).unwrap();
     let mut emulator = Emulator::new(module).with_max_steps(1_000_000).with_turns(turns).with_counts();
-    // SAFETY: `out` outlives the launch, and nobody else uses it.
+    // SAFETY: `out` outlives the launch, and no other code uses it.
     unsafe {
         emulator.lend(&mut out.0);
         emulator

@@ -92,7 +92,7 @@ pub struct BackwardArgs<T> {
     pub scale: f32,
 }
 
-/// [`BackwardArgs`] in the buffers of the host.
+/// [`BackwardArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type BackwardLaunch<T> = BackwardArgsHost<
     RawBuffer<T>,

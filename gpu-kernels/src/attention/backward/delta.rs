@@ -20,11 +20,11 @@ pub const BLOCK_ROWS: u32 = THREADS / LANES;
 
 /// The statistics of every query, with those that pad them, for head sizes up to 128.
 ///
-/// Launched on a block of [`THREADS`] threads for each [`BLOCK_ROWS`] rows of all heads in the batch.
+/// Launched with one block of [`THREADS`] threads for each [`BLOCK_ROWS`] rows of all heads in the batch.
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, and their rows start at multiples of 16 bytes. The head
-/// size is a multiple of 8. No other code uses `stats`.
+/// The launch is as described. The tensors hold what their shapes and strides say, and their rows start at multiples of 16
+/// bytes. The head size is a multiple of 8. No other code uses `stats`.
 #[kernel(
     max_threads = 256,
     arch = "90a",

@@ -47,7 +47,7 @@ impl BackwardShape {
         u64::from(length.div_ceil(self.rows)) * u64::from(heads) * u64::from(batch)
     }
 
-    /// The launch of so many blocks.
+    /// The launch configuration for `blocks` blocks.
     pub fn config(&self, blocks: u32) -> LaunchConfig {
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
     }
@@ -67,7 +67,7 @@ pub trait BackwardKernels: Sized + 'static {
     const SERIAL_KEYS: &'static KernelOf<BackwardArgs<Self>>;
 }
 
-/// The launch of [`BackwardKernels::DELTA`] for so many rows: the padded queries of all heads in the batch.
+/// The launch configuration of [`BackwardKernels::DELTA`] for `rows` rows: the padded queries of all heads in the batch.
 pub fn delta_config(rows: u64) -> (LaunchConfig, u64) {
     let blocks = rows.div_ceil(delta::BLOCK_ROWS.into());
     (LaunchConfig::new(blocks as u32, delta::THREADS), blocks)

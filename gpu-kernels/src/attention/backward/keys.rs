@@ -38,12 +38,12 @@ pub const fn shared_bytes(head_size: usize, consumers: usize) -> usize {
 /// The gradients `dk` and `dv` of the arguments, with the maps of Q, K, V, `d_out`, `dk` and `dv`. A map has the dimensions head size,
 /// heads, length and batch, the innermost first. Its boxes have 64 columns of one head and one batch entry, and 64 positions.
 ///
-/// Launched on a block for each tile of keys of each head of K and V in the batch, with the threads and the shared memory that the
-/// facts say.
+/// Launched with one block per tile of keys of each head of K and V in the batch, with the number of threads and the shared
+/// memory that `facts` states.
 ///
 /// # Safety
-/// The launch is as said. The head size is at most that of the kernel. The tensors hold what their shapes and maps say, `stats`
-/// what [`super::delta`] wrote, and no other code uses `dk` and `dv`. There are queries.
+/// The launch is as described. The head size is at most that of the kernel. The tensors hold what their shapes and maps say,
+/// `stats` what [`super::delta`] wrote, and no other code uses `dk` and `dv`. There are queries.
 #[kernel(
     with(O = SIZE / 2, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,

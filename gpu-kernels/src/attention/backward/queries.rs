@@ -30,12 +30,12 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
 
 /// The gradient `dq` of the arguments, with the maps of Q, K, V, `d_out` and `dq`, as for [`super::keys`].
 ///
-/// Launched on a block for each tile of queries of each head in the batch, with the threads and the shared memory that the facts
-/// say.
+/// Launched with one block per tile of queries of each head in the batch, with the number of threads and the shared memory
+/// that `facts` states.
 ///
 /// # Safety
-/// The launch is as said. The head size is at most that of the kernel. The tensors hold what their shapes and maps say, `stats`
-/// what [`super::delta`] wrote, and no other code uses `dq`. Without keys the maps of K and V are not used.
+/// The launch is as described. The head size is at most that of the kernel. The tensors hold what their shapes and maps say,
+/// `stats` what [`super::delta`] wrote, and no other code uses `dq`. Without keys the maps of K and V are not used.
 #[kernel(
     with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,

@@ -17,7 +17,7 @@ use crate::element::Number;
 pub const ROWS: usize = 16;
 /// The most elements of a row.
 pub const MOST: usize = 256;
-/// Sums that grow side by side.
+/// Independent partial sums of a dot product.
 const LANES: usize = 16;
 
 /// Bytes of dynamic shared memory of a thread.
@@ -32,7 +32,8 @@ type Rows = [[f32; MOST]; ROWS];
 /// dynamic shared memory.
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, and no other code uses `dq` and `stats`.
+/// The launch is as described. The tensors hold what their shapes and strides say, and no other code uses `dq` and
+/// `stats`.
 #[kernel(
     max_threads = 1,
     cpu_only,
@@ -87,8 +88,8 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
 /// dynamic shared memory.
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, `stats` what `attention_dq_serial` wrote, and no
-/// other code uses `dk` and `dv`.
+/// The launch is as described. The tensors hold what their shapes and strides say, `stats` what `attention_dq_serial` wrote,
+/// and no other code uses `dk` and `dv`.
 #[kernel(
     max_threads = 1,
     cpu_only,
@@ -205,7 +206,7 @@ unsafe fn store<T: Number>(
     }
 }
 
-/// The product of two rows. After their ends they have zeros.
+/// The dot product of two rows. They are padded with zeros.
 #[inline(always)]
 fn dot(a: &[f32; MOST], b: &[f32; MOST], size: usize) -> f32 {
     let mut sums = [0.0; LANES];

@@ -71,7 +71,7 @@ pub struct LadderArgs {
     pub scale: f32,
 }
 
-/// [`LadderArgs`] in the buffers of the host.
+/// [`LadderArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type LadderLaunch =
     LadderArgsHost<RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<f32>>;
@@ -162,7 +162,7 @@ impl RungShape {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl RungShape {
-    /// The launch for so many tiles.
+    /// The launch configuration for `tiles` tiles.
     pub fn config(&self, tiles: u32, multiprocessors: u32) -> LaunchConfig {
         let blocks = if self.is_persistent { tiles.min(multiprocessors).max(1) } else { tiles };
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)

@@ -22,7 +22,7 @@ const THREADS: u32 = SIZE as u32;
 /// Elements of 16 bytes.
 const VECTOR: usize = 8;
 
-/// Writes the logits of a query. Launched on a block for each query of each head.
+/// Writes the logits of a query. Launched with one block per query of each head.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `matrix`.
@@ -50,11 +50,11 @@ pub unsafe fn attention_01_logits(args: LadderArgs) {
     }
 }
 
-/// Replaces the logits of a query by their softmax. Launched on a warp for each query of each head, after
+/// Replaces the logits of a query by their softmax. Launched with one warp per query of each head, after
 /// [`attention_01_logits()`].
 ///
 /// # Safety
-/// As for [`attention_01_logits()`].
+/// Same as for [`attention_01_logits()`].
 #[kernel(max_threads = 32, min_arch = 80, args, facts: RungShape = RungShape::new([1, 1], 32, 0))]
 pub unsafe fn attention_01_softmax(args: LadderArgs) {
     let (lane, keys) = (thread::thread_idx_x() as usize, args.keys as usize);
@@ -83,10 +83,10 @@ pub unsafe fn attention_01_softmax(args: LadderArgs) {
     }
 }
 
-/// Multiplies V by the weights of a query. Launched on a block for each query of each head, after [`attention_01_softmax()`].
+/// Multiplies V by the weights of a query. Launched with one block per query of each head, after [`attention_01_softmax()`].
 ///
 /// # Safety
-/// As for [`attention_01_logits()`], and no other code uses `out`.
+/// Same as for [`attention_01_logits()`], and no other code uses `out`.
 #[kernel(max_threads = 128, min_arch = 80, args, facts: RungShape = RungShape::new([1, 1], THREADS, 0))]
 pub unsafe fn attention_01_values(args: LadderArgs) {
     let (block, col) = (thread::block_idx_x(), thread::thread_idx_x() as usize);

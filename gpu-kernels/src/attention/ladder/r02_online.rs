@@ -33,7 +33,7 @@ const ACROSS: usize = SIZE / VECTOR;
 const DOWN: usize = QUERIES / (THREADS / ACROSS);
 /// Logits of a thread in each of its queries, every 16th.
 const LOGITS: usize = KEYS / ACROSS;
-/// Elements from a row in shared memory to the next. Vectors of neighbouring rows lie in different banks.
+/// Elements from one row in shared memory to the next. Vectors of neighbouring rows lie in different banks.
 const PITCH: usize = SIZE + VECTOR;
 
 /// Rows of Q, K or V.
@@ -48,7 +48,8 @@ struct Shared {
     weights: [[f32; KEYS]; QUERIES],
 }
 
-/// Attention of the arguments. Launched on a block for each 64 queries of each head, with the shared memory that the facts say.
+/// Attention over the tensors in `args`. Launched with one block per 64 queries of each head, and with the shared memory
+/// that `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.

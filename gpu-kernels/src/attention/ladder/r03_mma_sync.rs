@@ -29,7 +29,7 @@ const THREADS: usize = 128;
 const STAGES: usize = 2;
 /// Elements of 16 bytes.
 const VECTOR: usize = 8;
-/// Elements from a row in shared memory to the next. The rows of a fragment lie in different banks.
+/// Elements from one row in shared memory to the next. The rows of a fragment lie in different banks.
 const PITCH: usize = SIZE + VECTOR;
 
 /// Rows of Q, K or V.
@@ -43,7 +43,8 @@ struct Shared {
     v: [Rows<KEYS>; STAGES],
 }
 
-/// Attention of the arguments. Launched on a block for each 64 queries of each head, with the shared memory that the facts say.
+/// Attention over the tensors in `args`. Launched with one block per 64 queries of each head, with the shared memory that
+/// `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.

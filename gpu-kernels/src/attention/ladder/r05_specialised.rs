@@ -48,7 +48,8 @@ struct Shared {
     v_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
 }
 
-/// Attention of the arguments. Launched on a block for each 128 queries of each head, with the shared memory that the facts say.
+/// Attention over the tensors in `args`. Launched with one block per 128 queries of each head, with the shared memory that
+/// `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.

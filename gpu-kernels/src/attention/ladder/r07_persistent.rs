@@ -52,7 +52,7 @@ struct Shared {
     v_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
 }
 
-/// Attention of the arguments. Launched on any number of blocks, with the shared memory that the facts say.
+/// Attention over the tensors in `args`. Launched on any number of blocks, with the shared memory that `facts` states.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.

@@ -23,11 +23,11 @@ const AT_ONCE: u32 = 8;
 
 /// The results of a row from those of its `args.splits` splits, at most [`MOST_SPLITS`], in the order of the splits.
 ///
-/// Launched on a block of [`THREADS`] threads for each query of each head of the batch.
+/// Launched with one block of [`THREADS`] threads for each query of each head of the batch.
 ///
 /// # Safety
-/// The launch is as said. `args.sums` has the partial results. The tensors hold what their shapes and strides say, and no other code
-/// uses `out` and `log_sum_exp`.
+/// The launch is as described. `args.sums` has the partial results. The tensors hold what their shapes and strides say, and
+/// no other code uses `out` and `log_sum_exp`.
 #[kernel(
     max_threads = 512,
     min_arch = 80,

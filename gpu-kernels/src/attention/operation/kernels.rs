@@ -31,7 +31,7 @@ impl WarpgroupShape {
     pub const BOX_COLS: u32 = 64;
 
     pub(super) const fn new(head_size: usize, keys: usize, consumers: usize, threads: usize) -> Self {
-        // The panels start at a multiple of 1024.
+        // 1024 spare bytes, because the panels start at an address that is a multiple of 1024.
         let shared_bytes = (warpgroups::shared_bytes(head_size, keys, consumers) + 1024) as u32;
         let queries = Self::BOX_QUERIES * consumers as u32;
         Self {
@@ -48,7 +48,7 @@ impl WarpgroupShape {
         u64::from(queries.div_ceil(self.queries)) * u64::from(heads) * u64::from(batch)
     }
 
-    /// The launch of so many blocks, which share the tiles.
+    /// The launch configuration for `blocks` blocks, which share the tiles.
     pub fn config(&self, blocks: u32) -> LaunchConfig {
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
     }
@@ -116,8 +116,8 @@ pub fn serial_config(queries: u32, heads: u32, batch: u32) -> (LaunchConfig, u64
     (config, blocks)
 }
 
-/// The launch of [`AttentionKernels::COMBINE`] for so many rows: the queries of all heads in the batch. It begins while the
-/// launch before it ends.
+/// The launch configuration of [`AttentionKernels::COMBINE`] for `rows` rows: the queries of all heads in the batch. The
+/// launch begins while the previous one ends.
 pub fn combine_config(rows: u32) -> LaunchConfig {
     LaunchConfig::new(rows, combine::THREADS).with_programmatic_stream_serialization()
 }

@@ -30,12 +30,13 @@ use crate::element::Number;
 
 /// Attention of the arguments, for head sizes up to `SIZE`.
 ///
-/// Launched on a block for each split of each tile of [`ROWS`] rows of each head of K and V in the batch, with the threads and the
-/// shared memory that the facts say. With several splits `out` and `log_sum_exp` are left to [`super::combine`].
+/// Launched with one block per split of each tile of [`ROWS`] rows of each head of K and V in the batch, with the number of
+/// threads and the shared memory that `facts` states. With several splits `out` and `log_sum_exp` are left to
+/// [`super::combine`].
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, and the flags are true. No other code uses `out`,
-/// `log_sum_exp` and `sums`, which has room for the partial results of all splits if there are several.
+/// The launch is as described. The tensors hold what their shapes and strides say, and the flags are true. No other code
+/// uses `out`, `log_sum_exp` and `sums`, which has room for the partial results of all splits if there are several.
 #[kernel(
     with(STEPS = SIZE / 16, O = SIZE / 8, THREADS = 32 * WARPS),
     max_threads = THREADS,

@@ -35,7 +35,7 @@ impl Online {
             i += 1;
         }
         let largest = [pairs[0][0].max(pairs[1][0]), pairs[0][1].max(pairs[1][1])];
-        // SAFETY: the caller brings all lanes.
+        // SAFETY: the caller promises that all lanes execute this.
         let largest = largest.map(|max| unsafe { warp::reduce_max_width::<f32, 4>(u32::MAX, max) });
         let base = largest.map(base);
         let offset = base.map(|max| max * factor);
@@ -74,7 +74,7 @@ impl Online {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn totals(self) -> [Total; 2] {
         [0, 1].map(|row: usize| {
-            // SAFETY: the caller brings all lanes.
+            // SAFETY: the caller promises that all lanes execute this.
             let sum = unsafe { warp::reduce_sum_width::<f32, 4>(u32::MAX, self.sum[row]) };
             Total { max: self.max[row], sum }
         })
@@ -87,7 +87,7 @@ impl Online {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn finish(self, scale: f32) -> [[f32; 2]; 2] {
-        // SAFETY: the caller brings all lanes.
+        // SAFETY: the caller promises that all lanes execute this.
         unsafe { self.totals() }.map(|total| total.finish(scale))
     }
 }

@@ -18,7 +18,7 @@ pub const STAGES: usize = 2;
 /// Elements of a vector.
 pub const VECTOR: usize = 8;
 
-/// Elements from a row in shared memory to the next. The rows of a fragment lie in different banks.
+/// Elements from one row in shared memory to the next. The rows of a fragment lie in different banks.
 pub const fn pitch(size: usize) -> usize {
     size + VECTOR
 }

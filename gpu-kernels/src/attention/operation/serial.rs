@@ -40,8 +40,8 @@ struct Panels {
 /// dynamic shared memory.
 ///
 /// # Safety
-/// The launch is as said. The tensors hold what their shapes and strides say, and no other code uses `out` and
-/// `log_sum_exp`.
+/// The launch is as described. The tensors hold what their shapes and strides say, and no other code uses
+/// `out` and `log_sum_exp`.
 #[kernel(
     max_threads = 1,
     cpu_only,

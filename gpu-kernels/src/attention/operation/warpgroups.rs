@@ -37,16 +37,16 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
     rows * 2 * head_size + size_of::<Barrier>() * (Ring::<1>::BARRIERS + 2 * Ring::<STAGES>::BARRIERS)
 }
 
-/// Attention of the arguments, with the maps of Q, K, V and the result. A map has the dimensions head size, heads, length and
-/// batch, the innermost first. Its boxes have 64 columns of one head and one batch entry, and as many positions as the
-/// facts say.
+/// Attention of the arguments, with the maps of Q, K, V and the result. A map has the dimensions head size, heads, length
+/// and batch, the innermost first. Its boxes have 64 columns of one head and one batch entry, and as many positions as
+/// `facts` states.
 ///
-/// Launched on any number of blocks along x, which share the tiles of queries of all heads of the batch, with the threads and the
-/// shared memory that the facts say.
+/// Launched on any number of blocks along x, which share the tiles of queries of all heads of the batch, with the number of
+/// threads and the shared memory that `facts` states.
 ///
 /// # Safety
-/// The launch is as said. The head size is that of the kernel. The tensors hold what their shapes and maps say, and no other code
-/// uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
+/// The launch is as described. The head size is that of the kernel. The tensors hold what their shapes and maps say, and no
+/// other code uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
 #[kernel(
     with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,
@@ -263,7 +263,7 @@ impl Turns {
     /// Gives the turn to the next warpgroup.
     ///
     /// # Safety
-    /// As for [`Self::wait`].
+    /// Same as for [`Self::wait`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn pass(self) {

@@ -23,7 +23,8 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// The kernel for a product `[m, n, k]`, with its grid: of those that can do it the one that should take the least time.
+    /// The kernel for a matmul of shape `[m, n, k]`, and its launch configuration. Of the kernels that support the shape, it
+    /// is the one with the shortest predicted time.
     pub fn choose(&self, shape: [usize; 3]) -> Option<(&'static Kernel, LaunchConfig)> {
         let fitting = self.kernels.iter().filter(|kernel| kernel.fits(shape));
         let with_splits = fitting
@@ -52,7 +53,7 @@ pub struct Tiles {
     pub sums: [u32; 2],
     /// Blocks that a multiprocessor has registers for.
     pub resident: u32,
-    /// Cycles of a term: those of a block that has its multiprocessor for itself, and those for which one of its warps keeps
+    /// Cycles of a term: first those of a block that is alone on its multiprocessor, then those that one of its warps keeps
     /// one of the four schedulers busy.
     pub cycles: [u32; 2],
 }
@@ -108,17 +109,18 @@ impl Tiles {
         }
     }
 
-    /// Whether the kernel can do a product `[m, n, k]`.
+    /// Whether the kernel supports a matmul of shape `[m, n, k]`.
     pub fn fits(&self, [_, n, _]: [usize; 3]) -> bool {
         !self.needs_aligned || n.is_multiple_of(4)
     }
 
-    /// Whether so many blocks can share the terms of a tile's sums.
+    /// Whether `splits` blocks can share the terms of a tile's accumulators.
     pub fn can_split(&self, splits: u32) -> bool {
         if self.is_cluster { (2..=8).contains(&splits) } else { splits == 1 }
     }
 
-    /// The grid for a product `[m, n, k]` whose sums are shared by so many blocks, which the kernel can do.
+    /// The launch configuration for a matmul of shape `[m, n, k]`. `splits` blocks share the terms of each
+    /// tile's accumulators; the kernel must support that.
     pub fn config(&self, [m, n, _]: [usize; 3], splits: u32) -> LaunchConfig {
         let [rows, cols] = self.tile;
         let (down, across) = ((m as u32).div_ceil(rows), (n as u32).div_ceil(cols));
@@ -130,13 +132,13 @@ impl Tiles {
         config.with_shared_bytes(self.shared_bytes).with_cluster(splits)
     }
 
-    /// About how many cycles the product takes, but for the launch: those of the multiprocessor with the most blocks, in rounds
-    /// of as many as it has room for.
+    /// About how many cycles the matmul takes, without the launch. It counts the multiprocessor with the most blocks, which
+    /// run in rounds of as many as fit at once.
     ///
     /// A scheduler issues for one warp at a time, so a term of several blocks takes as long as the terms of the warps that
     /// share a scheduler, one after the other. Blocks of two warps keep only two of the four busy.
     fn estimate(&self, [m, n, k]: [usize; 3], splits: u32) -> u64 {
-        /// Of a thread for each of its sums, before the first and after the last multiply-add.
+        /// Cycles of a thread for each of its accumulators, before the first and after the last multiply-add.
         const OF_A_SUM: u64 = 13;
         /// Sums that a multiprocessor stores in a cycle, or brings to the others of a cluster.
         const STORED: u64 = 8;
@@ -159,8 +161,8 @@ impl Tiles {
     }
 }
 
-/// Blocks of the multiprocessor that gets the most of them, of so many clusters of `splits` where each multiprocessor has room
-/// for `resident` at a time.
+/// The number of blocks on the multiprocessor that gets the most of them. There are `clusters` clusters of `splits` blocks,
+/// and each multiprocessor has room for `resident` blocks at a time.
 ///
 /// Blocks, and pairs of them, spread evenly. Larger clusters do not: all blocks of one are in one of the GPU's eight graphics
 /// processing clusters, which get clusters in turns although one has fewer multiprocessors than the others, as an H200 shows

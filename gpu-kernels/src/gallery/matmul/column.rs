@@ -26,7 +26,7 @@ const SUMS: usize = 8;
 /// Launched on blocks of 512 threads, columns of tiles along x and rows along y.
 ///
 /// # Safety
-/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which nobody else uses.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
 #[kernel(
     max_threads = 512,
     args = Arguments,

@@ -17,7 +17,7 @@ use cuda_std::{cluster, hint, pipeline, thread};
 /// `out = a b`: the block's tile of `ROWS` x `COLS` sums, `TM` x `TN` a thread, or with `CLUSTER` the tile of the block's cluster.
 ///
 /// # Safety
-/// As of the kernels; all threads of the block or cluster come here.
+/// Same as for the kernels; all threads of the block or cluster come here.
 #[inline(always)]
 pub(super) unsafe fn product<
     const ROWS: usize,

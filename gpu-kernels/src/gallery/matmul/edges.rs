@@ -64,7 +64,7 @@ impl Output {
     /// Writes an element, if it lies inside.
     ///
     /// # Safety
-    /// The matrix holds its elements, and nobody else uses this one.
+    /// The matrix holds its elements, and no other code uses this one.
     #[inline(always)]
     pub unsafe fn set(&self, row: usize, col: usize, value: f32) {
         let (row, col) = (row as u32, col as u32);
@@ -78,7 +78,7 @@ impl Output {
     /// where all rows begin at a multiple of 16 bytes.
     ///
     /// # Safety
-    /// The matrix holds its elements, the first of them at a multiple of 16 bytes, and nobody else uses these.
+    /// The matrix holds its elements, the first of them at a multiple of 16 bytes, and no other code uses these.
     #[inline(always)]
     pub unsafe fn set_quad(&self, row: usize, col: usize, values: f32x4) {
         if self.cols.is_multiple_of(4) {

@@ -5,8 +5,8 @@ use cuda_std::mem::f32x4;
 
 use super::edges::Output;
 
-/// The body once for each of the eight terms in shared memory, with `kk` the term's number. A loop with so many multiply-adds
-/// in it compilers leave a loop, whose rounds they do not overlap.
+/// Expands the body once for each of the eight terms in shared memory; `kk` is the term's number. Compilers do not unroll a
+/// loop with this many multiply-adds, and its iterations would not overlap.
 macro_rules! for_each_term {
     ($kk:ident, $body:block) => {
         for_each_term!(@ $kk, $body, 0 1 2 3 4 5 6 7)
@@ -67,7 +67,7 @@ pub fn add<const ROWS: usize, const COLS: usize>(
 /// Writes the sums: rows by fours, `row_step` apart, columns by fours, `col_step` apart, from `row` and `col` on.
 ///
 /// # Safety
-/// As of [`Output::set_quad`].
+/// Same as for [`Output::set_quad`].
 #[inline(always)]
 pub unsafe fn store<const ROWS: usize, const COLS: usize>(
     out: Output,

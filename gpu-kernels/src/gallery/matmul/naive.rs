@@ -17,7 +17,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 /// Launched on blocks of 32 x 32 threads, rows along x and columns along y.
 ///
 /// # Safety
-/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which nobody else uses.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
 #[kernel(
     max_threads = 1024,
     args = Arguments,
@@ -36,7 +36,7 @@ pub unsafe fn matmul_uncoalesced(out: *mut f32, a: *const f32, b: *const f32, m:
 /// Launched on blocks of 32 x 32 threads, columns along x and rows along y.
 ///
 /// # Safety
-/// As of [`matmul_uncoalesced`](fn@matmul_uncoalesced).
+/// Same as for [`matmul_uncoalesced`](fn@matmul_uncoalesced).
 #[kernel(
     max_threads = 1024,
     args = Arguments,

@@ -18,8 +18,8 @@ use cuda_std::{kernel, thread};
 /// Launched on at least `m * n` threads along x, in blocks of 1024.
 ///
 /// # Safety
-/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, fewer than 2^32, which nobody else
-/// uses.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, fewer than 2^32, which no
+/// other code uses.
 #[kernel(
     max_threads = 1024,
     args = Arguments,

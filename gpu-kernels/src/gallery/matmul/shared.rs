@@ -22,7 +22,7 @@ const SIDE: usize = 32;
 /// Launched on blocks of 32 x 32 threads, columns along x and rows along y.
 ///
 /// # Safety
-/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which nobody else uses.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
 #[kernel(
     max_threads = 1024,
     args = Arguments,

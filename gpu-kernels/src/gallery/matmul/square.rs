@@ -29,7 +29,7 @@ const STEP: usize = SIDE / SUMS;
 /// Launched on blocks of 256 threads, columns of tiles along x and rows along y.
 ///
 /// # Safety
-/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which nobody else uses.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
 #[kernel(
     max_threads = 256,
     min_blocks = 2,

@@ -12,7 +12,7 @@ pub const DEPTH: usize = 8;
 /// Buffers: one that is read, and three on their way.
 pub const STAGES: usize = 4;
 
-/// Elements of a buffer for a tile of so many rows and columns: those of A, transposed, then those of B.
+/// Elements of a buffer for a tile of `rows` rows and `cols` columns: those of A, transposed, then those of B.
 pub const fn stage_len(rows: usize, cols: usize) -> usize {
     DEPTH * (pitch(rows) + cols)
 }

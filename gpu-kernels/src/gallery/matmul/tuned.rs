@@ -25,12 +25,12 @@ use cuda_std::kernel;
 
 /// `out = a b`, a block or a cluster of blocks for each tile of `ROWS` x `COLS` sums, `TM` x `TN` a thread.
 ///
-/// Launched on blocks of `THREADS` threads with the shared memory that the facts say, columns of tiles along x, with
-/// clusters as many blocks for each, and rows along y.
+/// Launched on blocks of `THREADS` threads with the shared memory that `facts` states, columns of tiles along x,
+/// with clusters as many blocks for each, and rows along y.
 ///
 /// # Safety
-/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, both fewer than 2^32, and `out` `m * n`, which nobody else
-/// uses. `b` and `out` begin at a multiple of 16 bytes; with a `WIDTH` of 4, `n` is a multiple of four.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, both fewer than 2^32, and `out` `m * n`, which
+/// no other code uses. `b` and `out` begin at a multiple of 16 bytes; with a `WIDTH` of 4, `n` is a multiple of four.
 #[kernel(
     with(
         THREADS = ROWS / TM * (COLS / TN),

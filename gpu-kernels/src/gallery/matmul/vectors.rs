@@ -30,8 +30,8 @@ const PITCH: usize = pitch(SIDE);
 /// Launched on blocks of 256 threads, columns of tiles along x and rows along y.
 ///
 /// # Safety
-/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which nobody else uses; all three
-/// begin at a multiple of 16 bytes.
+/// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses;
+/// all three begin at a multiple of 16 bytes.
 #[kernel(
     max_threads = 256,
     min_blocks = 2,

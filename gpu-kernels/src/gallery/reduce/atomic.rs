@@ -16,7 +16,7 @@ use cuda_std::{kernel, thread};
 /// Launched on one thread.
 ///
 /// # Safety
-/// The launch is as said; nobody else uses `out`.
+/// The launch is as described; no other code uses `out`.
 #[kernel]
 pub unsafe fn reduce_clear(out: *mut f32) {
     // SAFETY: the only thread writes the only element.
@@ -28,7 +28,7 @@ pub unsafe fn reduce_clear(out: *mut f32) {
 /// Launched on at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as said; `inp` holds `len` elements, and nobody else uses `out`.
+/// The launch is as described; `inp` holds `len` elements, and no other code uses `out`.
 #[kernel(
     max_threads = 256,
     args = Arguments,

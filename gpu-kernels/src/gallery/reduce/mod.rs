@@ -119,7 +119,7 @@ pub enum Launches {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl Reduction {
-    /// Grid and block for so many elements, where there is room for all blocks.
+    /// Grid and block for `len` elements, where there is room for all blocks.
     pub fn config(&self, len: usize) -> LaunchConfig {
         LaunchConfig::cover(len.div_ceil(self.of_block / 256), 256)
     }

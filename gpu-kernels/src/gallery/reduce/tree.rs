@@ -39,10 +39,10 @@ unsafe fn element(inp: *const f32, i: usize, len: u32) -> f32 {
 
 /// `out[b]` becomes the sum of the 256 elements of `inp` from `256 * b` on. Who adds goes by a remainder.
 ///
-/// Launched on a block of 256 threads along x for each element of `out`.
+/// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// The launch is as said; `inp` holds `len` elements, and nobody else uses those of `out`.
+/// The launch is as described; `inp` holds `len` elements, and no other code uses those of `out`.
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -70,10 +70,10 @@ pub unsafe fn reduce_modulo(out: *mut f32, inp: *const f32, len: u32) {
 
 /// As [`reduce_modulo`](fn@reduce_modulo). Who adds goes by the lowest bits of the thread's number.
 ///
-/// Launched on a block of 256 threads along x for each element of `out`.
+/// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// As of [`reduce_modulo`](fn@reduce_modulo).
+/// Same as for [`reduce_modulo`](fn@reduce_modulo).
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -101,10 +101,10 @@ pub unsafe fn reduce_mask(out: *mut f32, inp: *const f32, len: u32) {
 
 /// As [`reduce_mask`](fn@reduce_mask), with the same additions. The first threads make them.
 ///
-/// Launched on a block of 256 threads along x for each element of `out`.
+/// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// As of [`reduce_modulo`](fn@reduce_modulo).
+/// Same as for [`reduce_modulo`](fn@reduce_modulo).
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -133,10 +133,10 @@ pub unsafe fn reduce_strided(out: *mut f32, inp: *const f32, len: u32) {
 
 /// As [`reduce_strided`](fn@reduce_strided). The upper half is added to the lower.
 ///
-/// Launched on a block of 256 threads along x for each element of `out`.
+/// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// As of [`reduce_modulo`](fn@reduce_modulo).
+/// Same as for [`reduce_modulo`](fn@reduce_modulo).
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -164,10 +164,10 @@ pub unsafe fn reduce_sequential(out: *mut f32, inp: *const f32, len: u32) {
 
 /// `out[b]` becomes the sum of the 512 elements of `inp` from `512 * b` on. Each thread adds two when it loads them.
 ///
-/// Launched on a block of 256 threads along x for each element of `out`.
+/// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// As of [`reduce_modulo`](fn@reduce_modulo).
+/// Same as for [`reduce_modulo`](fn@reduce_modulo).
 #[kernel(
     max_threads = 256,
     args = Arguments,

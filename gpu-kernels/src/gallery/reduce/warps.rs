@@ -25,10 +25,10 @@ use cuda_std::{kernel, shared_array, thread};
 
 /// `out[b]` becomes the sum of the 512 elements of `inp` from `512 * b` on.
 ///
-/// Launched on a block of 256 threads along x for each element of `out`.
+/// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// The launch is as said; `inp` holds `len` elements, and nobody else uses those of `out`.
+/// The launch is as described; `inp` holds `len` elements, and no other code uses those of `out`.
 #[kernel(
     max_threads = 256,
     args = Arguments,
@@ -50,11 +50,11 @@ pub unsafe fn reduce_shuffle(out: *mut f32, inp: *const f32, len: u32) {
 
 /// `*out` becomes the sum of `inp`.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// The launch is as said; `inp` holds `len` elements and `partials` one for each block; nobody else uses those, `out` or
-/// `arrived`, which holds 0 before and after.
+/// The launch is as described; `inp` holds `len` elements and `partials` one for each block; no other code uses
+/// those, `out` or `arrived`, which holds 0 before and after.
 #[kernel(
     max_threads = 256,
     min_blocks = 8,
@@ -87,10 +87,11 @@ pub unsafe fn reduce_grid_stride(
 
 /// As [`reduce_grid_stride`](fn@reduce_grid_stride), 16 bytes a load and four loads at once.
 ///
-/// Launched on blocks of 256 threads along x, as many as may be.
+/// Launched on blocks of 256 threads along x, as many as possible.
 ///
 /// # Safety
-/// As of [`reduce_grid_stride`](fn@reduce_grid_stride); `inp` begins at a multiple of 16 bytes, and nobody writes it.
+/// Same as for [`reduce_grid_stride`](fn@reduce_grid_stride); `inp` begins at a multiple of 16 bytes, and no
+/// code writes it.
 #[kernel(
     max_threads = 256,
     min_blocks = 8,

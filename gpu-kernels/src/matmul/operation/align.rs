@@ -20,9 +20,9 @@ pub struct AlignArgs {
     pub out: *mut u8,
     /// `[rows, cols]` for each matrix, at a multiple of the element's size.
     pub inp: *const u8,
-    /// From a row of `out` to the next, a multiple of [`ROW_BYTES`].
+    /// Distance from one row of `out` to the next, a multiple of [`ROW_BYTES`].
     pub out_pitch: u64,
-    /// From a row of `inp` to the next.
+    /// Distance from one row of `inp` to the next.
     pub inp_pitch: u64,
     /// From a matrix of `inp` to the next.
     pub inp_batch: u64,
@@ -32,7 +32,7 @@ pub struct AlignArgs {
     pub cols: u32,
 }
 
-/// [`AlignArgs`] in the buffers of the host.
+/// [`AlignArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type AlignLaunch = AlignArgsHost<cuda_std::launch::RawBuffer<u8>, cuda_std::launch::RawBuffer<u8>>;
 
@@ -41,7 +41,7 @@ pub type AlignLaunch = AlignArgsHost<cuda_std::launch::RawBuffer<u8>, cuda_std::
 /// Launched on any number of blocks of [`THREADS`] threads along x, and for each matrix along z.
 ///
 /// # Safety
-/// The launch is as said, and the matrices hold what the arguments say. No other code uses `out`.
+/// The launch is as described, and the matrices hold what the arguments say. No other code uses `out`.
 #[kernel(
     max_threads = 256,
     arch = "90a",

@@ -34,21 +34,22 @@ const _: () = assert!(THREADS == 288);
 /// banks.
 const PITCH: usize = ROWS + 4;
 
-/// Bytes of the stages and their barriers, after the first multiple of 1024. So many sums of each
-/// result take the place of the stages.
+/// Bytes of the stages and their barriers, after the first multiple of 1024. At the end, `sums` partial sums
+/// of each result take the place of the stages.
 pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usize {
     assert!(sums * rows * PITCH * 4 <= stages * (ROWS + rows) * PANEL_ROW, "the sums fit the stages");
     stages * ((ROWS + rows) * PANEL_ROW + 2 * size_of::<Barrier>())
 }
 
-/// Matrix multiplication of the arguments, with the maps of A and B. A map has the rows of the stored matrix, and the batch as
-/// its third dimension. Its boxes are as the facts say.
+/// Matrix multiplication of the arguments, with the maps of A and B. A map has the rows of the stored matrix, and the batch
+/// as its third dimension. Its boxes are as `facts` states.
 ///
-/// Launched on a cluster of `args.splits` blocks, at most 8, for each tile along x, and each matrix of the batch along z.
+/// Launched with one cluster of `args.splits` blocks, at most 8, for each tile along x, and each matrix of the batch
+/// along z.
 ///
 /// # Safety
-/// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`. The
-/// flags are true of the addresses and pitches.
+/// The launch is as described. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses
+/// `out`. The flags are true of the addresses and pitches.
 #[kernel(
     with(REGISTERS = A_ROWS / 2),
     max_threads = 288,

@@ -31,7 +31,7 @@ const HALF: usize = TERMS / 2;
 /// Matrix multiplication of the arguments, launched as [`matmul_few_rows`](fn@super::few_rows::matmul_few_rows).
 ///
 /// # Safety
-/// As for `matmul_few_rows`.
+/// Same as for `matmul_few_rows`.
 #[kernel(
     max_threads = 288,
     min_blocks = 1,

@@ -57,7 +57,7 @@ impl TileShape {
         }
     }
 
-    /// The grid for a result of `m` x `n`, so many splits of k, and a batch.
+    /// The launch configuration for a result of `m` x `n`, `splits` splits of k, and a batch.
     pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
         let tiles = m.div_ceil(self.rows) * n.div_ceil(self.cols);
         LaunchConfig::new((tiles, splits, batch), self.threads).with_shared_bytes(self.shared_bytes)
@@ -93,7 +93,7 @@ impl FewRowsShape {
         [self.rows, if self.b_along_k { Self::COLS } else { self.terms }]
     }
 
-    /// The grid for a result of `m` x `n`, so many splits of k, and a batch.
+    /// The launch configuration for a result of `m` x `n`, `splits` splits of k, and a batch.
     pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
         let tiles = m.div_ceil(self.rows) * n.div_ceil(Self::COLS);
         let config = LaunchConfig::new((tiles * splits, 1, batch), few_rows::THREADS);
@@ -141,7 +141,7 @@ impl WarpgroupShape {
         tiles * u64::from(splits) * u64::from(batch)
     }
 
-    /// The grid for so many units on a GPU with so many multiprocessors.
+    /// The launch configuration for `units` units on a GPU with `multiprocessors` multiprocessors.
     pub fn config(&self, units: u64, multiprocessors: usize) -> LaunchConfig {
         let blocks = units.min(multiprocessors as u64).max(1) as u32;
         LaunchConfig::new(blocks, 384).with_shared_bytes(self.shared_bytes)
@@ -186,7 +186,7 @@ pub const THREE_PRODUCTS: &KernelOf<MatmulArgs<f32>, WarpgroupShape> =
 /// The kernels that copy operands to aligned rows, of elements of 2 and of 4 bytes.
 pub const ALIGN: &[KernelOf<AlignArgs>] = <matmul_align as KernelsOf<AlignArgs>>::INSTANCES;
 
-/// The grid of [`ALIGN`] on a GPU with so many multiprocessors.
+/// The launch configuration of [`ALIGN`] on a GPU with `multiprocessors` multiprocessors.
 pub fn align_config(
     [rows, cols]: [u32; 2],
     bytes: usize,

@@ -47,7 +47,8 @@ struct Panels {
 /// [`SHARED_BYTES`] of dynamic shared memory.
 ///
 /// # Safety
-/// The launch is as said. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`.
+/// The launch is as described. The matrices hold what their shapes, pitches and batches say, and no other code uses
+/// `out`.
 #[kernel(
     max_threads = 1,
     cpu_only,

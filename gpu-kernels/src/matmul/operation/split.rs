@@ -20,7 +20,7 @@ pub struct SplitArgs {
     pub out: *mut f32,
     /// `[rows, terms]` for each matrix, or its transpose.
     pub inp: *const f32,
-    /// Elements from a row of `out` to the next.
+    /// Elements from one row of `out` to the next.
     pub out_pitch: u64,
     /// Elements from a stored row of `inp` to the next.
     pub inp_pitch: u64,
@@ -34,7 +34,7 @@ pub struct SplitArgs {
     pub is_transposed: u32,
 }
 
-/// [`SplitArgs`] in the buffers of the host.
+/// [`SplitArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type SplitLaunch = SplitArgsHost<cuda_std::launch::RawBuffer<f32>, cuda_std::launch::RawBuffer<f32>>;
 
@@ -44,7 +44,7 @@ pub type SplitLaunch = SplitArgsHost<cuda_std::launch::RawBuffer<f32>, cuda_std:
 /// along z.
 ///
 /// # Safety
-/// The launch is as said, and the matrices hold what the arguments say. No other code uses `out`.
+/// The launch is as described, and the matrices hold what the arguments say. No other code uses `out`.
 #[kernel(max_threads = 256, min_arch = 90, args)]
 pub unsafe fn matmul_split_f32(args: SplitArgs) {
     // A row is longer by one, so that the columns lie in different banks.

@@ -34,13 +34,14 @@ pub const GROUP: u32 = 8;
 
 /// Matrix multiplication of the arguments.
 ///
-/// Launched on a block of `THREADS` threads for each tile along x, for each split of k along y and each matrix of the batch
-/// along z, with the dynamic shared memory that the facts say. `A_K` and `B_K` say whether the terms of a sum are neighbours
-/// in the stored operand: A by rows, B as its transpose. With `THREE`, `f32` is multiplied as three products of TF32.
+/// Launched with one block of `THREADS` threads for each tile along x, for each split of k along y and each matrix of the
+/// batch along z, with the dynamic shared memory that `facts` states. `A_K` and `B_K` say whether the terms of a sum are
+/// neighbours in the stored operand: A by rows, B as its transpose. With `THREE`, `f32` is multiplied as three products of
+/// TF32.
 ///
 /// # Safety
-/// The launch is as said. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`, which
-/// with several splits holds their sums. The flags are true of the addresses and pitches.
+/// The launch is as described. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`,
+/// which with several splits holds their sums. The flags are true of the addresses and pitches.
 #[kernel(
     with(
         THREADS = BM / WM * (BN / WN) * 32,
@@ -125,8 +126,8 @@ pub unsafe fn matmul_tiles<
     let [row, col] = grouped::<GROUP>(thread::block_idx_x(), tiles);
     let [row, col] = [row * BM as u32, col * BN as u32];
     let (split, batch) = (thread::block_idx_y(), thread::block_idx_z());
-    // SAFETY: all threads of the block come here, and its dynamic shared memory is as the facts say. The results are the block's
-    // alone.
+    // SAFETY: all threads of the block come here, and its dynamic shared memory is as `facts` states. The results are the
+    // block's alone.
     unsafe {
         let to = tile_sums::<
             T,

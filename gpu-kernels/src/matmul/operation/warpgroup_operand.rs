@@ -13,7 +13,7 @@ pub trait WarpgroupOperand: Output<4> {
     /// they add to the accumulators. `A_K` and `B_K` are 1 where the terms are neighbours.
     ///
     /// # Safety
-    /// As for [`Pending::multiply`].
+    /// Same as for [`Pending::multiply`].
     unsafe fn multiply<const A_K: usize, const B_K: usize, const COLS: usize, const REGISTERS: usize>(
         pending: &mut Pending<REGISTERS>,
         keep: bool,
@@ -30,7 +30,7 @@ pub trait WarpgroupOperand: Output<4> {
 /// Multiplies operands of which both have the terms as neighbours.
 ///
 /// # Safety
-/// As for [`Pending::multiply`].
+/// Same as for [`Pending::multiply`].
 #[inline(always)]
 unsafe fn along_k<T: wgmma::Element, const COLS: usize, const REGISTERS: usize>(
     pending: &mut Pending<REGISTERS>,

@@ -89,7 +89,7 @@ pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
 /// A chunk, whose first element is in column `col`, plus the bias of its columns: both rows of a thread have the same ones.
 ///
 /// # Safety
-/// As for [`bias_at`].
+/// Same as for [`bias_at`].
 #[inline(always)]
 unsafe fn plus_bias<T: Number>(args: &MatmulArgs<T>, col: u32, x: [f32; CHUNK]) -> [f32; CHUNK] {
     // SAFETY: the caller's.
@@ -102,7 +102,7 @@ unsafe fn plus_bias<T: Number>(args: &MatmulArgs<T>, col: u32, x: [f32; CHUNK]) 
 /// A chunk, whose first element is at this row and column, plus the residual.
 ///
 /// # Safety
-/// As for [`residual_at`].
+/// Same as for [`residual_at`].
 #[inline(always)]
 unsafe fn plus_residual<T: Number>(
     args: &MatmulArgs<T>,
@@ -171,7 +171,7 @@ pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
 /// Writes the results of a consumer, or the sums of its split, straight from registers.
 ///
 /// # Safety
-/// As for [`store`].
+/// Same as for [`store`].
 #[inline(always)]
 pub(super) unsafe fn store_registers<T: Number, const REGISTERS: usize>(
     args: &MatmulArgs<T>,

@@ -41,16 +41,16 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
     if bytes == 2 { 2 * out_panels(cols) * OUT_PANEL } else { 0 }
 }
 
-/// Matrix multiplication of the arguments, with the maps of A, B and, with `OUT_TENSOR`, of the result. A map has the rows of
-/// the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide and have as many rows as the
-/// facts say.
+/// Matrix multiplication of the arguments, with the maps of A, B and, with `OUT_TENSOR`, of the result. A map has the rows
+/// of the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide and have as many rows as
+/// `facts` states.
 ///
-/// Launched on any number of blocks along x, with the shared memory that the facts say. The blocks share the tiles of all matrices and
-/// splits.
+/// Launched on any number of blocks along x, with the shared memory that `facts` states. The blocks share the tiles of all
+/// matrices and splits.
 ///
 /// # Safety
-/// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`, which
-/// with several splits holds their sums. The flags are true of the addresses and pitches.
+/// The launch is as described. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses
+/// `out`, which with several splits holds their sums. The flags are true of the addresses and pitches.
 #[kernel(
     with(REGISTERS = COLS / 2),
     max_threads = 384,

@@ -9,7 +9,7 @@ use super::super::tile_order::grouped;
 
 /// Rows of a tile.
 pub const ROWS: usize = 128;
-/// Terms of a stage, of elements of so many bytes: a panel's row.
+/// Terms of a stage, for elements of `bytes` bytes: a panel's row.
 pub const fn terms(bytes: usize) -> usize {
     PANEL_ROW / bytes
 }
@@ -73,7 +73,7 @@ pub(super) fn advance<const STAGES: usize>(ring: &mut Ring<0>) {
 /// Starts the copies of an operand: `side` rows of A or columns of B from `at[0]` on, and the terms from `at[1]` on.
 ///
 /// # Safety
-/// As for [`tensor::global_to_shared`].
+/// Same as for [`tensor::global_to_shared`].
 #[inline(always)]
 pub(super) unsafe fn copy<T, const ALONG_K: usize>(
     to: *mut u8,

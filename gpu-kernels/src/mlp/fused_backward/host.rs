@@ -5,11 +5,11 @@ use cuda_std::launch::RawBuffer;
 use super::{InputGradientHost, UpdateHost};
 use crate::mlp::state::StepState;
 
-/// [`InputGradient`](super::InputGradient) in the buffers of the host.
+/// [`InputGradient`](super::InputGradient) as the host passes it: with `RawBuffer`s instead of pointers.
 pub type InputGradientLaunch =
     InputGradientHost<RawBuffer<f32>, RawBuffer<f32>, RawBuffer<f32>, RawBuffer<f32>>;
 
-/// [`Update`](super::Update) in the buffers of the host.
+/// [`Update`](super::Update) as the host passes it: with `RawBuffer`s instead of pointers.
 pub type UpdateLaunch = UpdateHost<
     RawBuffer<f32>,
     RawBuffer<f32>,

@@ -5,7 +5,7 @@ use cuda_std::launch::{LaunchConfig, RawBuffer};
 use super::{HeadRowsHost, NextBatchHost};
 use crate::mlp::state::StepState;
 
-/// [`HeadRows`](super::HeadRows) in the buffers of the host.
+/// [`HeadRows`](super::HeadRows) as the host passes it: with `RawBuffer`s instead of pointers.
 pub type HeadRowsLaunch = HeadRowsHost<
     RawBuffer<f32>,
     RawBuffer<u32>,
@@ -18,7 +18,7 @@ pub type HeadRowsLaunch = HeadRowsHost<
     RawBuffer<StepState>,
 >;
 
-/// [`NextBatch`](super::NextBatch) in the buffers of the host.
+/// [`NextBatch`](super::NextBatch) as the host passes it: with `RawBuffer`s instead of pointers.
 pub type NextBatchLaunch = NextBatchHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<u8>, RawBuffer<u8>>;
 
 /// The arguments of [`network_head`](fn@super::network_head).

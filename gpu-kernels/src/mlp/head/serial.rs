@@ -1,5 +1,5 @@
-//! The products of a row for a thread by itself, in functions of their own: a compiler with vectors uses them only where
-//! nothing else is in the way.
+//! The matrix multiplications of a row, for a single thread. They are separate functions because a compiler vectorises
+//! them only if nothing else is in the way.
 
 use cuda_std::GpuFloat as _;
 

@@ -54,8 +54,8 @@ impl<const WARPS: usize> Block<WARPS> {
     /// not have get the sample of its first one.
     ///
     /// # Safety
-    /// As for the kernel; all threads of the block come here, and nobody uses the stage. They may read it after a wait for
-    /// their copies and a barrier.
+    /// Same as for the kernel; all threads of the block come here, and no thread uses the stage. They may read it
+    /// after a wait for their copies and a barrier.
     #[inline(always)]
     pub(super) unsafe fn gather(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
         let (e, (warp, lane)) = (self.extents, self.place());
@@ -91,7 +91,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Leaves a step's batch for all blocks, as it lies here.
     ///
     /// # Safety
-    /// As for the kernel; the batch is there.
+    /// Same as for the kernel; the batch is there.
     #[inline(always)]
     pub(super) unsafe fn publish(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
         let quads = self.extents.stage_bytes() / 16;
@@ -106,7 +106,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Begins to copy the batch of a step, which a block has published, into a stage. Those of the stage's barrier wait for it.
     ///
     /// # Safety
-    /// As for the kernel; nobody uses the stage before that, and one thread comes here.
+    /// Same as for the kernel; no thread uses the stage before that, and one thread comes here.
     #[inline(always)]
     pub(super) unsafe fn fetch(
         &self,

@@ -1,8 +1,8 @@
 //! Words that carry their own flag.
 //!
-//! The lowest bit of each word that a block sends says which of two rounds it is of, so that who waits knows of every word
-//! by itself that it is the one waited for: no word is ordered with another, and there is neither a fence nor a flag beside
-//! the data. The number loses that bit, whichever the round: what is computed does not depend on it.
+//! The lowest bit of each word that a block sends says which of two rounds the word belongs to. So a waiting thread can
+//! check each word on its own. No word is ordered with another, and the data needs no fence and no extra flag. The number
+//! loses that bit in both rounds, so the results do not depend on the round.
 //!
 //! There are two buffers, used in turns. A block sends what goes into a buffer after it has received answers to what it sent
 //! one round ago, and those were given by blocks that had read all of the round before: nothing is overwritten that
@@ -67,7 +67,7 @@ impl Mail {
     /// Sends four words, of each of which the lowest bit is lost.
     ///
     /// # Safety
-    /// As for [`Self::send_pair`].
+    /// Same as for [`Self::send_pair`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send_words(&self, to: *mut [u32; 4], words: [u32; 4]) {
@@ -78,7 +78,7 @@ impl Mail {
     /// As [`Self::send_words`], of four numbers.
     ///
     /// # Safety
-    /// As for [`Self::send_words`].
+    /// Same as for [`Self::send_words`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send(&self, to: *mut [u32; 4], numbers: [f32; 4]) {
@@ -109,7 +109,7 @@ impl Mail {
     /// As [`Self::receive_words`], of numbers.
     ///
     /// # Safety
-    /// As for [`Self::receive_words`].
+    /// Same as for [`Self::receive_words`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn receive<const N: usize>(

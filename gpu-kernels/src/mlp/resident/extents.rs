@@ -129,17 +129,17 @@ impl Extents {
         4 * 2 * (sums + gradients + rows) + COUNTER
     }
 
-    /// Numbers of the inner products for so many steps.
+    /// Numbers in the inner products for `steps` steps.
     pub const fn gram_len(steps: usize) -> usize {
         steps * 4 * GRAM_QUADS
     }
 
-    /// Bytes of the batches of so many steps.
+    /// Bytes of the batches of `steps` steps.
     pub const fn batches_len(&self, steps: usize) -> usize {
         steps * self.stage_bytes()
     }
 
-    /// Numbers of the first layer's sums of a batch, those of each block by themselves.
+    /// Numbers in the first layer's accumulators for a batch, separate for each block.
     pub const fn ahead_len(&self) -> usize {
         self.weight_blocks() * 4 * UNITS_QUADS
     }

@@ -27,7 +27,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The block's share of the batches, and of the inner products of each with the one before.
     ///
     /// # Safety
-    /// As for the kernel; all threads of the block come here.
+    /// Same as for the kernel; all threads of the block come here.
     #[inline(always)]
     pub(super) unsafe fn multiply_batches<const HALVES: usize>(
         &self,
@@ -91,7 +91,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Begins to copy those of a step. Those of the barrier wait for it.
     ///
     /// # Safety
-    /// As for the kernel; nobody uses `to`, which holds them, before that, and one thread comes here.
+    /// Same as for the kernel; no thread uses `to`, which holds them, before that, and one thread comes here.
     #[inline(always)]
     pub(super) unsafe fn fetch_gram(
         &self,

@@ -5,7 +5,7 @@ use cuda_std::launch::{LaunchConfig, RawBuffer};
 use super::extents::{Extents, TILE};
 use super::{ResidentNetworkHost, ResidentStepsHost};
 
-/// [`ResidentNetwork`](super::ResidentNetwork) in the buffers of the host.
+/// [`ResidentNetwork`](super::ResidentNetwork) as the host passes it: with `RawBuffer`s instead of pointers.
 pub type ResidentNetworkLaunch = ResidentNetworkHost<
     RawBuffer<f32>,
     RawBuffer<f32>,
@@ -15,7 +15,7 @@ pub type ResidentNetworkLaunch = ResidentNetworkHost<
     RawBuffer<f32>,
 >;
 
-/// [`ResidentSteps`](super::ResidentSteps) in the buffers of the host.
+/// [`ResidentSteps`](super::ResidentSteps) as the host passes it: with `RawBuffer`s instead of pointers.
 pub type ResidentStepsLaunch = ResidentStepsHost<
     RawBuffer<f32>,
     RawBuffer<u32>,

@@ -27,7 +27,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Brings the last layer to shared memory.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn begin_last_layer(&self, shared: &Shared, network: &ResidentNetwork) {
         for i in self.each(MAX_CLASSES * 4 * PITCH) {
@@ -44,7 +44,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Writes the last layer back.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn finish_last_layer(&self, shared: &Shared, network: &ResidentNetwork) {
         for i in self.each(MAX_CLASSES * 4 * PITCH) {
@@ -69,7 +69,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Waits for what all rows send. With single halves a row is half of a warp's.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn receive_rows<const HALVES: usize>(&self, shared: &Shared, mail: &Mail) {
         let (e, (warp, lane)) = (self.extents, self.place());
@@ -139,7 +139,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The step of the last layer, the same bits in every block.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn move_last_layer<const HALVES: usize>(&self, shared: &Shared, lr: f32) {
         let (warp, lane) = self.place();

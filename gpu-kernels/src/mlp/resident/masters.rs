@@ -12,7 +12,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The weights of the block, and shared memory with what stays there.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn begin<const TILES: usize, const HALVES: usize>(
         &self,
@@ -46,7 +46,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Writes the weights of the block back.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn finish<const TILES: usize>(
         &self,

@@ -123,8 +123,8 @@ pub struct ResidentSteps {
 /// warp holds `TILES` tiles of 16 features. `HALVES` is 2 for sums as exact as those of `f32`, and 1 for operands of `f16`.
 ///
 /// # Safety
-/// The launch is as said, and [`Extents::check`] finds nothing; the pointers are valid for as many elements as their shapes
-/// say; no other code uses what is written.
+/// The launch is as described, and [`Extents::check`] finds nothing; the pointers are valid for as many elements as their
+/// shapes say; no other code uses what is written.
 #[kernel(
     cooperative,
     min_arch = 90,

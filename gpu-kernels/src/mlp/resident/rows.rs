@@ -53,7 +53,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The steps of row `row`, and those of the last layer.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn train_row<const HALVES: usize>(
         &self,
@@ -72,7 +72,7 @@ impl<const WARPS: usize> Block<WARPS> {
             let [units, gradients] = [units, gradients].map(|quads| quads.cast::<u32x4>());
             let shared = Shared { weights, sums, logits: logits.cast(), units, gradients };
             self.begin_last_layer(&shared, network);
-            // Of rows that there are not nothing is received, nor of columns.
+            // Nothing is received for rows and columns past the end, so they stay zero.
             for i in self.each(2 * MAX_ROWS * (HALF_PITCH + LOGITS_PITCH)) {
                 *units.add(i) = u32x4::default();
             }
@@ -111,7 +111,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// warp's.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn receive_sums<const HALVES: usize>(&self, shared: &Shared, mail: &Mail, row: usize) {
         let (e, (warp, lane)) = (self.extents, self.place());
@@ -159,7 +159,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// One warp does all of it, a quad of units a lane: it waits for nobody from the sums to the answer.
     ///
     /// # Safety
-    /// As for the kernel; the first warp comes here.
+    /// Same as for the kernel; the first warp comes here.
     #[inline(always)]
     unsafe fn answer<const HALVES: usize>(
         &self,
@@ -234,7 +234,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The lane's quad of the second layer's output, from the sums of all warps.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn activate_row<const HALVES: usize>(&self, shared: &Shared) -> [f32; 4] {
         let (hidden2, (_, lane)) = (self.extents.hidden2, self.place());

@@ -27,7 +27,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Sends each row its share of the second layer's sums.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn send_sums<const HALVES: usize>(
         &self,
@@ -77,7 +77,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The block's share of the sums of a tile of rows with half of the second layer.
     ///
     /// # Safety
-    /// As for the kernel; all lanes of the warp come here.
+    /// Same as for the kernel; all lanes of the warp come here.
     #[inline(always)]
     unsafe fn sums_above<const HALVES: usize>(
         &self,
@@ -124,7 +124,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Waits for the gradients of all rows. Those of rows that are not there are another one's: their units are zeros.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn receive_gradients<const HALVES: usize>(&self, shared: &Shared, mail: &Mail) {
         // SAFETY: the caller's.
@@ -140,7 +140,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// As above, of gradients that are sent as numbers.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn receive_numbers(&self, shared: &Shared, mail: &Mail) {
         let (e, (warp, lane)) = (self.extents, self.place());
@@ -172,7 +172,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// As above, of gradients that are sent as halves. A row is half of a warp's.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn receive_halves(&self, shared: &Shared, mail: &Mail) {
         let (e, (warp, lane)) = (self.extents, self.place());

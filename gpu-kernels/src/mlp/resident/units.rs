@@ -20,7 +20,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// from what that step changed.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn activate<const HALVES: usize>(
         &self,
@@ -76,7 +76,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The lane's sums of a tile of rows, with what the last step changed.
     ///
     /// # Safety
-    /// As for the kernel; all lanes of the warp come here.
+    /// Same as for the kernel; all lanes of the warp come here.
     #[inline(always)]
     unsafe fn changed_sums<const HALVES: usize>(&self, shared: &Shared, tile: usize, lr: f32) -> [f32; 4] {
         let (_, lane) = self.place();
@@ -124,7 +124,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Takes the sums of block `number` for the first step from the launch before.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn take_sums(&self, shared: &Shared, steps: &ResidentSteps, number: usize) {
         let ahead = steps.ahead.cast::<f32x4>().wrapping_add(number * UNITS_QUADS);
@@ -137,7 +137,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Leaves the sums of block `number` to the launch after this one, from the last step's learning rate.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn leave_sums<const HALVES: usize>(
         &self,
@@ -157,7 +157,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The gradient at the units' sums, by the block's first warps.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn differentiate<const HALVES: usize>(
         &self,
@@ -197,7 +197,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The step of the second layer's rows, by the block's last warps.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn update_above<const HALVES: usize>(&self, shared: &Shared, step: usize, lr: f32) {
         let (warp, lane) = self.place();

@@ -93,7 +93,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The steps of the weights of block `number`.
     ///
     /// # Safety
-    /// As for the kernel; the inner products of the batches are there.
+    /// Same as for the kernel; the inner products of the batches are there.
     #[inline(always)]
     pub(super) unsafe fn train_weights<const TILES: usize, const HALVES: usize>(
         &self,
@@ -215,7 +215,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The warp's share of the units' sums of a batch, by tensor cores.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn multiply<const TILES: usize, const HALVES: usize>(
         &self,
@@ -246,7 +246,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The units' sums of all warps.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn add_sums(&self, shared: &Shared) {
         let (pool, sums) = (shared.pool.cast::<f32>(), shared.sums.cast::<f32>());
@@ -264,7 +264,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The step of the first layer, by tensor cores.
     ///
     /// # Safety
-    /// As for the kernel; `batch` is that of the gradients.
+    /// Same as for the kernel; `batch` is that of the gradients.
     #[inline(always)]
     unsafe fn update<const TILES: usize, const HALVES: usize>(
         &self,

@@ -35,10 +35,11 @@ pub struct FirstArgs {
 
 /// Shares of `inp * weights`, of 64 terms each, in order.
 ///
-/// Launched on a block for each 32 columns of the outputs in each share, as [`config`] says.
+/// Launched with one block per 32 columns of the outputs in each share, as [`config`] says.
 ///
 /// # Safety
-/// The launch is as said; the pointers are valid for as many elements as their shapes say, and no other code uses `sums`.
+/// The launch is as described; the pointers are valid for as many elements as their shapes say, and no other code uses
+/// `sums`.
 #[kernel(max_threads = 128)]
 pub unsafe fn short_first(args: FirstArgs) {
     let shared = shared_array![f32x4; SHARED];
@@ -73,7 +74,7 @@ pub unsafe fn short_first(args: FirstArgs) {
     }
 }
 
-/// Grid and block for so many features in and out.
+/// Grid and block for a layer with `inputs` inputs and `outputs` outputs.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn config(inputs: u32, outputs: u32) -> LaunchConfig {
     let grid = (outputs.div_ceil(TILE_COLS as u32), inputs.div_ceil(TERMS as u32));

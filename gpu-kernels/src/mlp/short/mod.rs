@@ -97,7 +97,7 @@ impl Extents {
     }
 }
 
-/// Shares of a sum of so many terms.
+/// The number of shares of a sum of `terms` terms.
 pub const fn shares(terms: usize) -> usize {
     terms.div_ceil(TERMS)
 }

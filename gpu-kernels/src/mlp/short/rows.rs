@@ -97,9 +97,9 @@ pub struct Rows {
 /// this one's weights are fetched.
 ///
 /// # Safety
-/// The launch is as said, and [`Extents::fits`](super::Extents::fits); the pointers are valid for as many elements as their
-/// shapes say; no other code uses what is written. Of what is read the launch ahead writes `sums` only, and it uses none of
-/// the next batch.
+/// The launch is as described, and [`Extents::fits`](super::Extents::fits); the pointers are valid for as many elements as
+/// their shapes say; no other code uses what is written. Of what is read the launch ahead writes `sums` only, and it uses
+/// none of the next batch.
 #[kernel(max_threads = 640)]
 pub unsafe fn short_rows(rows: Rows, next: NextBatch) {
     let shared = shared_array![f32x4; SHARED];
@@ -154,7 +154,7 @@ impl Row {
     /// The whole row.
     ///
     /// # Safety
-    /// As for the kernel; all threads of the block come here.
+    /// Same as for the kernel; all threads of the block come here.
     #[inline(always)]
     unsafe fn run(&self) {
         let Rows { hidden1, hidden2, classes, .. } = self.of;
@@ -172,7 +172,7 @@ impl Row {
             let start = if group < groups { group } else { hidden1 };
             let weights: [f32x4; QUADS] = second.any_quads(|i| (start + i * groups, 4 * column));
             let at = |array: *const f32, i: usize| array.add(i).read_volatile();
-            // Computed anew from one register where it is used: the others are for weights.
+            // Recomputed from one register at each use: the other registers are for weights.
             let packed = opaque(start | column << 10 | groups << 20) as u32;
             let unpacked = || {
                 let packed = opaque(packed as usize) as u32;
@@ -257,7 +257,7 @@ impl Row {
     /// The sum of the first layer for the thread's unit.
     ///
     /// # Safety
-    /// As for the kernel; there is such a unit.
+    /// Same as for the kernel; there is such a unit.
     #[inline(always)]
     unsafe fn first_layer(&self, hidden1: usize) -> f32 {
         let (rows, last) = (self.of.rows, self.of.shares - 1);
@@ -279,7 +279,7 @@ impl Row {
     /// The logits: a warp for each.
     ///
     /// # Safety
-    /// As for the kernel; all threads of the block come here.
+    /// Same as for the kernel; all threads of the block come here.
     #[inline(always)]
     unsafe fn third_layer(&self, [hidden2, classes]: [usize; 2]) {
         let (class, lane) = (self.tid / 32, self.tid % 32);
@@ -305,7 +305,7 @@ impl Row {
     /// warp has all logits, one a lane.
     ///
     /// # Safety
-    /// As for the kernel; whole warps come here, among them the first.
+    /// Same as for the kernel; whole warps come here, among them the first.
     #[inline(always)]
     unsafe fn judge(&self, [hidden2, classes]: [usize; 2]) {
         const WIDTH: u32 = MAX_CLASSES as u32;
@@ -313,7 +313,7 @@ impl Row {
         let class = tid % MAX_CLASSES;
         // SAFETY: class and unit lie in the shapes; all lanes of the warp come to what is collective.
         unsafe {
-            // Read anew where it is used: registers are for weights.
+            // Read again at each use: registers are for weights.
             let label = || self.place.cast::<u32>().read_volatile() as usize;
             // After the last class those of the next units, whose gradients at the logits are 0.
             let own = self.last.add(tid.min(hidden2 - 1) * classes);
@@ -365,7 +365,7 @@ fn relu(x: f32) -> f32 {
     if x <= 0.0 { 0.0 } else { x }
 }
 
-/// The sum of `len` elements with so many from one to the next.
+/// The sum of `len` elements that are `step` elements apart.
 ///
 /// # Safety
 /// They are there, and one is.

@@ -25,8 +25,8 @@ use crate::mlp::wait_for_turn;
 /// `state`, and `rates` are those of all steps of the epoch, and one more.
 ///
 /// # Safety
-/// The launch is as said, and there are at most 64 rows; the pointers are valid for as many elements as their shapes say;
-/// no other code uses what is written. The launch ahead writes neither the parameters nor the first layer's input.
+/// The launch is as described, and there are at most 64 rows; the pointers are valid for as many elements as their shapes
+/// say; no other code uses what is written. The launch ahead writes neither the parameters nor the first layer's input.
 #[kernel(max_threads = 128)]
 pub unsafe fn short_updates(
     first: Update,
@@ -60,7 +60,7 @@ impl Update {
     /// before the launch ahead has ended.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// Same as for the kernel.
     #[inline(always)]
     unsafe fn once(
         &self,
@@ -137,7 +137,7 @@ pub fn tiles(inputs: u32, outputs: u32) -> Tiles {
     Tiles { rows, count: rows * outputs.div_ceil(TILE_COLS as u32) }
 }
 
-/// Grid and block for so many tiles.
+/// Grid and block for `tiles` tiles.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn config(tiles: u32) -> LaunchConfig {
     LaunchConfig::new(tiles, THREADS as u32)

@@ -64,7 +64,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
     /// the thread multiplies.
     ///
     /// # Safety
-    /// As for [`Self::add`].
+    /// Same as for [`Self::add`].
     #[inline(always)]
     unsafe fn add_all(acc: &mut [[f32; TN]; TM], slabs: &Slabs, tid: usize) {
         const AT_ONCE: usize = 2;

@@ -18,7 +18,7 @@ const AT_ONCE: usize = 4;
 /// The gradient at the block's part of a row.
 ///
 /// # Safety
-/// As for the kernels; `dynamic` has what the launch must bring; `shared` has an element for each warp.
+/// Same as for the kernels; `dynamic` has what the launch must bring; `shared` has an element for each warp.
 #[inline(always)]
 pub(super) unsafe fn gradient<T, const N: usize, const BLOCK: usize>(
     dynamic: *mut u32x4,

@@ -26,13 +26,13 @@ pub struct BackwardArgs<T> {
     pub y: *const T,
     /// Rows.
     pub rows: u32,
-    /// From a row of `dx` to the next.
+    /// Distance from one row of `dx` to the next.
     pub dx_stride: u64,
-    /// From a row of `dy` to the next.
+    /// Distance from one row of `dy` to the next.
     pub dy_stride: u64,
     /// Columns.
     pub cols: u32,
-    /// From a row of `y` to the next.
+    /// Distance from one row of `y` to the next.
     pub y_stride: u64,
     /// Factor of the gradient.
     pub scale: f32,
@@ -51,7 +51,7 @@ impl<T> BackwardArgs<T> {
     /// Prefetches the rows of a later block than number `block`, of `rows_per_block`, or a part of its row, into L2.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn prefetch(&self, block: usize, rows_per_block: usize, part: Part) {
         if self.prefetch_blocks > 0 {
@@ -78,7 +78,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// The row of this thread in blocks that hold `BLOCK / THREADS` of them.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     unsafe fn of_block<const BLOCK: usize>(args: BackwardArgs<T>) -> Self {
         let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -89,7 +89,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// Row number `row`, or the block's part of it; after the last row an empty one.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub unsafe fn new(args: BackwardArgs<T>, row: usize, part: Part) -> Self {
         let [row, cols] = row_or_empty(row, [args.rows, args.cols]);
@@ -173,7 +173,8 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
 pub(super) unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, sum: f32) -> f32 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
+    // after the barrier.
     unsafe {
         let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum);
         if THREADS <= 32 {
@@ -191,7 +192,7 @@ pub(super) unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: 
 /// Rows that stay in registers: each of `THREADS` threads holds `VECTORS` vectors of both matrices.
 ///
 /// # Safety
-/// As for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
 pub(super) unsafe fn in_registers<
     T,
@@ -229,7 +230,7 @@ pub(super) unsafe fn in_registers<
 /// Rows of any width, one a block, read once for the sum and once for the result.
 ///
 /// # Safety
-/// As for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     shared: *mut f32,

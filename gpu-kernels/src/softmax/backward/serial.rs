@@ -10,7 +10,7 @@ use crate::softmax::serial::{WIDTH, load, store, sum};
 /// This thread's row, read once for the sum and once for the result.
 ///
 /// # Safety
-/// As for the kernels.
+/// Same as for the kernels.
 #[inline(always)]
 pub(super) unsafe fn serial<T: Number>(args: BackwardArgs<T>) {
     let (row, [rows, cols]) = (thread::index_1d() as usize, [args.rows as usize, args.cols as usize]);

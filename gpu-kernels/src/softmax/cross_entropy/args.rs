@@ -38,9 +38,9 @@ pub struct CrossEntropyArgs<T> {
     pub d_loss: *const f32,
     /// Rows.
     pub rows: u32,
-    /// From a row of `d_logits` to the next.
+    /// Distance from one row of `d_logits` to the next.
     pub d_stride: u64,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// Columns.
     pub cols: u32,
@@ -54,7 +54,7 @@ pub struct CrossEntropyArgs<T> {
     pub prefetch_blocks: u32,
 }
 
-/// [`CrossEntropyArgs`] in the buffers of the host.
+/// [`CrossEntropyArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type CrossEntropyLaunch<T> = CrossEntropyArgsHost<
     RawBuffer<f32>,
@@ -68,8 +68,8 @@ pub type CrossEntropyLaunch<T> = CrossEntropyArgsHost<
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<T> CrossEntropyLaunch<T> {
-    /// The loss alone of 0 rows, with PyTorch's defaults: whoever launches it says how many rows and columns there are,
-    /// and what else is wanted.
+    /// Arguments for the loss alone of 0 rows, with PyTorch's defaults. The code that launches the kernel sets the
+    /// rows, the columns and all other options.
     pub const fn new(
         loss: RawBuffer<f32>,
         logits: RawBuffer<T>,
@@ -155,7 +155,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// has an empty one.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn row<const N: usize, const BLOCK: usize, const THREADS: usize>(
         &self,
@@ -172,7 +172,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// The block's part of a row; after the last one it is empty.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn part<const N: usize, const THREADS: usize>(
         &self,
@@ -197,17 +197,17 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn prefetch(&self, rows_per_block: usize) {
         // SAFETY: the caller's.
         unsafe { self.prefetch_part(thread::block_idx_x() as usize, rows_per_block, Part::ALL) };
     }
 
-    /// The same of a part of each row, where the block's rows are number `group` of so many.
+    /// The same for a part of each row. The block's rows are group `group` of the groups of `rows` rows.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn prefetch_part(&self, group: usize, rows: usize, part: Part) {
         if self.prefetch_blocks > 0 {
@@ -233,7 +233,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// The target of row `row`, of the last row for those after it.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn target(&self, row: usize) -> Target {
         let row = row.min(self.rows as usize - 1);
@@ -251,7 +251,7 @@ impl<T: Number> CrossEntropyArgs<T> {
         if target.col == NONE {
             return f32::NAN;
         }
-        // SAFETY: the column is less than `cols`.
+        // SAFETY: the row is one of the matrix, and the column is less than `cols`.
         unsafe { *self.logits.add(row * self.stride as usize + target.col as usize) }.to_f32()
     }
 
@@ -288,7 +288,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// The gradient of row `row`, whose exponentials have this sum.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn gradient(&self, row: usize, target: Target, sum: f32) -> Gradient {
         let mut scale = if target.is_mistake() { f32::NAN } else { self.d_scale };
@@ -300,7 +300,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     }
 }
 
-/// What the gradient is made of besides the exponentials.
+/// What the gradient is computed from, apart from the exponentials.
 #[derive(Clone, Copy)]
 pub(super) struct Gradient {
     target: Target,

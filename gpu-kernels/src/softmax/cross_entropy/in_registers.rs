@@ -10,7 +10,7 @@ use crate::element::{Element, Output};
 use crate::softmax::forward::{exp, sum_of};
 use crate::softmax::row::{Row, exchange};
 
-/// With so many threads for a row it is not read before its target has said that it is needed.
+/// If at least this many threads share a row, they read it only after its target has said that it is needed.
 const LEAST_THREADS_THAT_ASK: usize = 1024;
 
 /// What a thread holds of a row: vectors, and up to two single elements.
@@ -101,7 +101,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
 /// Rows that stay in registers: each of `THREADS` threads holds `VECTORS` vectors.
 ///
 /// # Safety
-/// As for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
+/// Same as for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
 #[inline(always)]
 pub(super) unsafe fn in_registers<
     T,

@@ -15,8 +15,8 @@ use crate::softmax::stage::{Stage, piece_len};
 /// Rows of any width that a block or a cluster holds: read once, whether a gradient is wanted or not.
 ///
 /// # Safety
-/// As for the kernels; `dynamic` has what the launch must bring; `shared` and `first_shared` have elements of the block's own, one
-/// for each warp.
+/// Same as for the kernels; `dynamic` has what the launch must bring; `shared` and `first_shared` have elements of the
+/// block's own, one for each warp.
 #[inline(always)]
 pub(super) unsafe fn in_shared<T, const N: usize, const BLOCK: usize>(
     dynamic: *mut u32x4,

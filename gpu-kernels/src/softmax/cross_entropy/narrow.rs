@@ -16,7 +16,7 @@ const MOST: usize = 16;
 /// Not what this costs in idle lanes, but what it spares in shuffles decides for so few columns.
 ///
 /// # Safety
-/// As for the kernels.
+/// Same as for the kernels.
 #[inline(always)]
 pub(super) unsafe fn narrow<T: Number, const BLOCK: usize>(
     _: *mut f32x2,

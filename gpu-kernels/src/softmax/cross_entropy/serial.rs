@@ -12,7 +12,7 @@ use crate::softmax::serial::{WIDTH, load, max, store, sum};
 /// This thread's row, read for its maximum, for the sum and for the gradient.
 ///
 /// # Safety
-/// As for the kernels.
+/// Same as for the kernels.
 #[inline(always)]
 pub(super) unsafe fn serial<T: Number>(_: *mut f32x2, _: *mut u32, args: CrossEntropyArgs<T>) {
     let (row, [rows, cols]) = (thread::index_1d() as usize, [args.rows as usize, args.cols as usize]);

@@ -51,7 +51,7 @@ pub struct ShardPartArgs<T> {
     pub targets: *const u8,
     /// Rows.
     pub rows: u32,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// Columns of the shard.
     pub cols: u32,
@@ -59,7 +59,7 @@ pub struct ShardPartArgs<T> {
     pub first_class: i64,
     /// The target of rows that count for nothing.
     pub ignore_index: i64,
-    /// As for the kernels of one device.
+    /// Same as for the kernels of one device.
     pub target_bytes: u32,
     /// Parts of a row.
     pub parts: u32,
@@ -67,7 +67,7 @@ pub struct ShardPartArgs<T> {
     pub reads_ignored: u32,
 }
 
-/// [`ShardPartArgs`] in the buffers of the host.
+/// [`ShardPartArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ShardPartLaunch<T> = ShardPartArgsHost<RawBuffer<f32>, RawBuffer<T>, RawBuffer<u8>>;
 
@@ -85,9 +85,9 @@ pub struct ShardGradientArgs<T> {
     pub factors: *const f32,
     /// Rows.
     pub rows: u32,
-    /// From a row of `d_logits` to the next.
+    /// Distance from one row of `d_logits` to the next.
     pub d_stride: u64,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// Columns of the shard.
     pub cols: u32,
@@ -95,13 +95,13 @@ pub struct ShardGradientArgs<T> {
     pub first_class: i64,
     /// The target of rows that count for nothing.
     pub ignore_index: i64,
-    /// As for the kernels of one device.
+    /// Same as for the kernels of one device.
     pub target_bytes: u32,
     /// Parts of a row.
     pub parts: u32,
 }
 
-/// [`ShardGradientArgs`] in the buffers of the host.
+/// [`ShardGradientArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ShardGradientLaunch<T> =
     ShardGradientArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
@@ -111,7 +111,7 @@ pub type ShardGradientLaunch<T> =
 /// Launched on `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as said; all pointers are valid for what their shapes say; no other code uses `numbers`.
+/// The launch is as described; all pointers are valid for what their shapes say; no other code uses `numbers`.
 #[kernel(
     with(BLOCK = 512),
     max_threads = BLOCK,
@@ -160,7 +160,7 @@ pub unsafe fn cross_entropy_part<T: Element<N>, const N: usize, const VECTORS: u
 /// threads.
 ///
 /// # Safety
-/// The launch is as said; all pointers are valid for what their shapes say; no other code uses what is written.
+/// The launch is as described; all pointers are valid for what their shapes say; no other code uses what is written.
 #[kernel(max_threads = 256)]
 pub unsafe fn cross_entropy_combine(
     loss: *mut f32,
@@ -225,8 +225,8 @@ pub unsafe fn cross_entropy_combine(
 /// Launched on `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as said; all pointers are valid for what their shapes say; no other code uses `d_logits`, which may be `logits`
-/// with the same stride.
+/// The launch is as described; all pointers are valid for what their shapes say; no other code uses `d_logits`, which may be
+/// `logits` with the same stride.
 #[kernel(
     with(BLOCK = 512),
     max_threads = BLOCK,

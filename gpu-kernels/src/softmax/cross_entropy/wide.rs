@@ -16,7 +16,7 @@ use crate::softmax::row::{Row, exchange, merge};
 /// gradient.
 ///
 /// # Safety
-/// As for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
+/// Same as for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     shared: *mut f32x2,

@@ -48,8 +48,8 @@ fn part(inp: &[f32], block: u32, [rows, cols]: [u32; 2]) -> (usize, Vectors<'_, 
 /// Launched on `rows * parts` blocks of 256 threads.
 ///
 /// # Safety
-/// The launch is as said; `workspace` holds two elements for each part, which no other code uses; `inp` holds at least
-/// `rows * cols` elements.
+/// The launch is as described; `workspace` holds two elements for each part, which no other code uses; `inp` holds at
+/// least `rows * cols` elements.
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Shapes = SHAPES)]
 pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let (block, tid) = (thread::block_idx_x(), thread::thread_idx_x() as usize);
@@ -78,7 +78,7 @@ pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], ro
 /// blocks of 256 threads.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
+/// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Shapes = SHAPES)]
 pub unsafe fn softmax_k9_cluster_split_out(
     out: *mut f32,

@@ -23,7 +23,7 @@ pub struct SampleArgs<T> {
     pub logits: *const T,
     /// Rows.
     pub rows: u32,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// The key of the random numbers.
     pub seed: u64,
@@ -43,7 +43,7 @@ pub struct SampleArgs<T> {
     pub flags: u32,
 }
 
-/// [`SampleArgs`] in the buffers of the host.
+/// [`SampleArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type SampleLaunch<T> = SampleArgsHost<RawBuffer<u32>, RawBuffer<f32>, RawBuffer<T>>;
 
@@ -65,10 +65,10 @@ impl<T: Number> SampleArgs<T> {
         self.scale * core::f32::consts::LOG2_E
     }
 
-    /// A row; after the last one it is empty.
+    /// Row `index`; empty if `index` is past the last row.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn line<const N: usize>(&self, index: usize) -> Line<T>
     where

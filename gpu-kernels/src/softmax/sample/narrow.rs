@@ -12,7 +12,7 @@ use crate::softmax::top_k::key::key;
 /// The tokens of a block's rows, of which each warp has one.
 ///
 /// # Safety
-/// As for the kernels.
+/// Same as for the kernels.
 #[inline(always)]
 pub(super) unsafe fn narrow<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(args: SampleArgs<T>)
 where

@@ -47,7 +47,7 @@ impl<T: Number> Selection<T> for SampleArgs<T> {
             weights[i] = if key > 0 { exp(value(key) - pair.x, factor) } else { 0.0 };
         }
         let sum_of = |weights: [f32; PLACES]| weights.into_iter().fold(0.0, |sum, weight| sum + weight);
-        // SAFETY: the caller brings all lanes.
+        // SAFETY: the caller promises that all lanes execute this.
         let (mut before, mut sum) = unsafe { (sum_before(sum_of(weights)), reduce_sum(sum_of(weights))) };
         let mut befores = [0.0; PLACES];
         for i in 0..PLACES {

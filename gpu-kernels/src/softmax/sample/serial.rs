@@ -15,7 +15,7 @@ use crate::softmax::top_k::serial::Largest;
 /// This thread's row, read for the sums of its chunks, and for the draw.
 ///
 /// # Safety
-/// As for the kernels.
+/// Same as for the kernels.
 #[inline(always)]
 pub(super) unsafe fn serial<T: Number>(args: SampleArgs<T>) {
     let (row, [rows, cols]) = (thread::index_1d() as usize, [args.rows as usize, args.cols as usize]);

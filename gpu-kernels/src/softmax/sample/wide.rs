@@ -49,7 +49,7 @@ impl Seen {
     #[inline(always)]
     unsafe fn merged<const LANES: u32>(self, scale: f32) -> Self {
         let Self { pair: f32x2 { x: max_lane, y: sum_lane }, height, chunk } = self;
-        // SAFETY: the caller brings all lanes.
+        // SAFETY: the caller promises that all lanes execute this.
         unsafe {
             let max = reduce_max_width::<f32, LANES>(u32::MAX, max_lane);
             let below = (max_lane - max) * scale;
@@ -111,7 +111,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
                 if chunk >= self.line.chunks() {
                     break;
                 }
-                // SAFETY: the caller brings all lanes.
+                // SAFETY: the caller promises that all lanes execute this.
                 let pair = unsafe { self.chunk::<N, VECTORS>(chunk, above).pair::<N>(factor) };
                 if i == lane {
                     next = Seen { pair, chunk, ..next };
@@ -151,8 +151,8 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
     {
         let (tid, Part { rank, parts }, scale) = (thread::thread_idx_x(), self.part, self.args.scale);
         let shared = self.shared.wrapping_add((round % 2) as usize * (quads::<BLOCK>() / 2));
-        // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier. Each block writes an
-        // element of its own in every block, which reads after the cluster's barrier.
+        // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads after the
+        // barrier. Each block writes an element of its own in every block, which reads after the cluster's barrier.
         unsafe {
             let of_warp = self.seen_by_warp::<N, VECTORS>(above, round);
             if tid.is_multiple_of(32) {
@@ -199,7 +199,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
         T: Element<N>,
     {
         let factor = self.args.factor();
-        // SAFETY: the caller brings all lanes.
+        // SAFETY: the caller promises that all lanes execute this.
         unsafe {
             let of_chunk = self.chunk::<N, VECTORS>(chunk, above);
             let sums = of_chunk.sums::<N>(factor);
@@ -215,7 +215,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
 /// A row for each block or, with `CLUSTER`, for each cluster.
 ///
 /// # Safety
-/// As for the kernels; `shared` has [`quads`] of the block's own.
+/// Same as for the kernels; `shared` has [`quads`] of the block's own.
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize, const CLUSTER: bool>(
     shared: *mut u32x4,

@@ -25,11 +25,11 @@ pub struct TopKArgs<T> {
     pub logits: *const T,
     /// Rows.
     pub rows: u32,
-    /// From a row of `probabilities` to the next.
+    /// Distance from one row of `probabilities` to the next.
     pub probabilities_stride: u64,
-    /// From a row of `indices` to the next.
+    /// Distance from one row of `indices` to the next.
     pub indices_stride: u64,
-    /// From a row of `logits` to the next.
+    /// Distance from one row of `logits` to the next.
     pub stride: u64,
     /// Columns of the logits.
     pub cols: u32,
@@ -41,7 +41,7 @@ pub struct TopKArgs<T> {
     pub flags: u32,
 }
 
-/// [`TopKArgs`] in the buffers of the host.
+/// [`TopKArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
 #[cfg(not(target_arch = "nvptx64"))]
 pub type TopKLaunch<T> = TopKArgsHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<T>>;
 

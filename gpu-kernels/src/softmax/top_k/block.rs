@@ -115,8 +115,8 @@ impl Keys for Gathered {
 unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
     let tid = thread::thread_idx_x() as usize;
     let Scratch { keys: room, least, counts: count, largest: all, .. } = scratch;
-    // SAFETY: the caller brings all threads; between what one writes and another reads or writes there is a barrier, but for
-    // the count, which is atomic until then.
+    // SAFETY: the caller promises that all threads execute this; between what one writes and another reads or writes there
+    // is a barrier, but for the count, which is atomic until then.
     unsafe {
         *all.add(tid) = ordered(largest);
         if tid < 2 {
@@ -162,7 +162,7 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
 /// The largest elements of a row for each block or, with `CLUSTER`, for each cluster.
 ///
 /// # Safety
-/// As for the kernels; `shared` has an element of the block's own for each warp, and the scratch is its own.
+/// Same as for the kernels; `shared` has an element of the block's own for each warp, and the scratch is its own.
 #[inline(always)]
 pub unsafe fn rows<T, A, const N: usize, const VECTORS: usize, const CLUSTER: bool>(
     shared: *mut f32x2,

@@ -102,7 +102,8 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N
                 }
             }
         };
-        // SAFETY: the caller brings all threads; the count is atomic until the barrier, and each part is one thread's.
+        // SAFETY: the caller promises that all threads execute this; the count is atomic until the barrier, and each
+        // part is one thread's.
         unsafe {
             let count = scratch.counts.add(1);
             self.for_each_part(smallest, |part| {

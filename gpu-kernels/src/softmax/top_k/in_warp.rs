@@ -25,7 +25,7 @@ pub const WORDS: usize = ROOM + 1;
 /// The largest elements of a block's rows, of which each warp has one, with keys of type `K`.
 ///
 /// # Safety
-/// As for the kernels; `buffers` has [`WORDS`] elements of the block's own for each warp.
+/// Same as for the kernels; `buffers` has [`WORDS`] elements of the block's own for each warp.
 #[inline(always)]
 pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     buffers: *mut u64,

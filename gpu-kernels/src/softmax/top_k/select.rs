@@ -12,7 +12,7 @@ pub const MOST: usize = 128;
 
 /// What a kernel does with the largest elements of each row.
 pub trait Selection<T>: Copy {
-    /// The matrix, and the elements from a row to the next.
+    /// The matrix, and the elements from one row to the next.
     fn logits(&self) -> (*const T, u64);
     /// Rows and columns.
     fn shape(&self) -> [u32; 2];
@@ -36,7 +36,7 @@ pub trait Selection<T>: Copy {
 pub unsafe fn bound<const EACH: usize>(numbers: [u32; EACH], k: usize) -> u32 {
     let (least, most) = (k as u32, (k + (k / 4).max(4)) as u32);
     let of_lane = |op: fn(u32, u32) -> u32| numbers.into_iter().reduce(op).unwrap_or(0);
-    // SAFETY: the caller brings all lanes.
+    // SAFETY: the caller promises that all lanes execute this.
     let reduced = |number, op| unsafe { warp_reduce::<u32>(u32::MAX, number, op) };
     // Each lane's largest are `32` numbers, and so is the least of them a bound for as many; of two halves, for twice as many.
     let largest_of = |numbers: &[u32]| numbers.iter().copied().max().unwrap_or(0);

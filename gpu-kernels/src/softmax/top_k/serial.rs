@@ -59,7 +59,7 @@ impl Largest {
 /// This thread's row, read for its maximum, for the sum and for the largest elements.
 ///
 /// # Safety
-/// As for the kernels.
+/// Same as for the kernels.
 #[inline(always)]
 pub(super) unsafe fn serial<T: Number>(args: TopKArgs<T>) {
     let (row, [rows, cols]) = (thread::index_1d() as usize, [args.rows as usize, args.cols as usize]);

@@ -26,7 +26,7 @@ pub enum Cache {
     Whole,
     /// The first entry has all keys, the second half of them, and the third none.
     Lengths,
-    /// The same, in pages of so many positions, the last page first. There is one page more, which none has.
+    /// The same, in pages of this many positions, the last page first. There is one more page, which no entry uses.
     Pages(usize),
 }
 

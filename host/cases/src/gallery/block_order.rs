@@ -66,7 +66,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
     RUNGS.iter().map(of).collect()
 }
 
-/// Notes that each block of so many threads has.
+/// The number of notes that each block of `threads` threads writes.
 fn of_block(unit: Unit, threads: usize) -> usize {
     match unit {
         Unit::Block => 1,
@@ -76,7 +76,7 @@ fn of_block(unit: Unit, threads: usize) -> usize {
 
 fn trial(rung: &'static Rung<Arguments, Unit>, size @ Size { blocks, threads, rounds }: Size) -> Trial {
     let (len, units) = (blocks * threads, blocks * of_block(rung.kernel.facts, threads));
-    // Each thread stores what it has computed; beside that there are four stores of each unit.
+    // Each thread stores what it has computed. In addition, each unit makes four stores.
     let work = Work::of_bytes(4.0 * len as f64).with_sectors(0.0, (len / 8 + 4 * units) as f64);
     let name = (rung.name, vec![rung.kernel.meta.name]);
     let words = format!("{blocks} blocks of {threads} threads, {rounds} steps");
@@ -125,7 +125,7 @@ fn watch(
     let mut out = device.alloc_zeroed::<u32>(blocks * threads)?;
     let [mut multiprocessors, mut tickets] = [device.alloc_zeroed(units)?, device.alloc_zeroed(units)?];
     let [mut starts, mut ends] = [device.alloc_zeroed(units)?, device.alloc_zeroed(units)?];
-    // A first launch may have to wait for the kernel's code, so that of two the second counts.
+    // Launch twice and keep the second timeline: the first launch may have to wait until the kernel's code is loaded.
     for _ in 0..2 {
         let mut next = device.alloc_zeroed(1)?;
         let arguments = Arguments {

@@ -1,4 +1,4 @@
-//! Branches and loops whose lanes part.
+//! Branches and loops where the lanes of a warp diverge.
 
 use std::collections::BTreeSet;
 
@@ -66,9 +66,9 @@ fn trips(rung: &str, way: usize, ways: usize, turns: usize) -> usize {
     if rung.starts_with("trips") { 2 * turns * (way + 1) / (ways + 1) } else { turns }
 }
 
-/// The branches of a warp whose lanes part. Where lanes go different ways, each of the branches for a way has lanes that take
-/// it and lanes that do not; where they go round a loop differently often, some go on and some do not at the end of a
-/// turn that is the last one for some.
+/// The number of divergent branches of a warp. If lanes take different ways, the branch for each way has lanes that take it
+/// and lanes that do not. If lanes run a loop for different numbers of iterations, the branch at the end of an iteration
+/// diverges whenever that iteration is the last one for some lanes.
 fn divergent(rung: &str, ways: usize, turns: usize) -> usize {
     match rung {
         "branch_by_lane" if ways > 1 => ways,

@@ -6,10 +6,10 @@ use rayon::prelude::*;
 
 use crate::reference::Sum;
 
-/// Elements from which on all cores are worth waking, and of a part of a sum.
+/// From this many elements on it is worth waking all cores. Also the elements of a part of a sum.
 const LARGE: usize = 1 << 16;
 
-/// So many elements, of which `element` gives each.
+/// `len` elements, each computed by `element`.
 pub(crate) fn elements<T: Send>(len: usize, element: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
     if len < LARGE {
         return (0..len).map(element).collect();
@@ -37,7 +37,7 @@ pub(crate) fn number(i: usize, seed: u64) -> f32 {
     (z >> 40) as f32 / 8_388_608.0 - 1.0
 }
 
-/// The sum of so many terms, part by part, so that it is the same on every machine.
+/// The sum of `len` terms. It is added up part by part, so it is the same on every machine.
 pub(crate) fn sum(len: usize, term: impl Fn(usize) -> f64 + Sync + Send) -> Sum {
     let of = |range: Range<usize>| range.map(&term).fold(Sum::default(), Sum::and);
     if len <= LARGE {

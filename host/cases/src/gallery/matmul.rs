@@ -233,7 +233,7 @@ fn trial(
     trial.with_cluster_threads(threads).with_grid(kernel.meta, config).with_peak(peak)
 }
 
-/// What a product is worth, and what is foretold of it where its tiles are whole.
+/// The work of a matmul, and its predicted counts if all tiles are full.
 fn work(rung: &Rung, kernel: &Kernel, [m, n, k]: [usize; 3]) -> Work {
     let [rows, cols] = kernel.tile.map(|extent| extent as usize);
     let is_whole = m.is_multiple_of(rows) && n.is_multiple_of(cols.min(128)) && k.is_multiple_of(32);

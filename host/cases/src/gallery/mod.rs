@@ -91,7 +91,7 @@ pub struct Lesson {
     pub rungs: fn() -> Vec<(&'static str, &'static str)>,
     /// What is run at a scale.
     pub trials: fn(Scale) -> Vec<Trial>,
-    /// What theory says of the times at [`Scale::Gpu`], one prediction for each rung at least.
+    /// The predicted times at [`Scale::Gpu`], at least one for each rung.
     pub predictions: fn() -> Vec<Prediction>,
 }
 
@@ -155,13 +155,13 @@ pub struct Trial {
 /// The most that a device could do in a second of what a rung is judged by; none where that is not known.
 type Peak = dyn Fn(&Device) -> Option<f64> + Send + Sync;
 
-/// What a host does with a device, so many times.
+/// What a host does with a device a given number of times.
 pub type Procedure = dyn Fn(&Device, usize) -> Result<Timed> + Send + Sync;
 
 /// A launch that is watched.
 pub type TakeTimeline = dyn Fn(&Device) -> Result<Timeline> + Send + Sync;
 
-/// What came of a procedure.
+/// The result of a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Timed {
     /// The time of each run.
@@ -179,25 +179,25 @@ pub struct Work {
     pub memory_bytes: Option<f64>,
     /// Operations on floats.
     pub flop: f64,
-    /// What is foretold of the kernel where that takes no counting; see [`Trial::foretold`].
+    /// The predictions for the kernel that need no counting; see [`Trial::foretold`].
     pub(crate) foretold: Foretold,
 }
 
-/// What theory says of a launch, to be held against counts.
+/// What theory predicts for a launch, to compare with the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Foretold {
     /// Sectors of 32 bytes that loads of global memory, and asynchronous copies from it, touch, a request at a time.
     pub sectors_loaded: Option<f64>,
-    /// As many of stores.
+    /// The same for stores.
     pub sectors_stored: Option<f64>,
     /// Passes over shared memory beyond the least.
     pub bank_conflicts: Option<f64>,
-    /// Branches whose lanes part.
+    /// Branches that diverge.
     pub divergent_branches: Option<f64>,
 }
 
 impl Work {
-    /// Work that moves so many bytes.
+    /// Work that moves `bytes` bytes.
     pub const fn of_bytes(bytes: f64) -> Self {
         let foretold = Foretold {
             sectors_loaded: None,
@@ -208,24 +208,24 @@ impl Work {
         Self { bytes, memory_bytes: None, flop: 0.0, foretold }
     }
 
-    /// The same, of which global memory moves this.
+    /// The same, where global memory moves `bytes` bytes.
     pub const fn with_memory_bytes(self, bytes: f64) -> Self {
         Self { memory_bytes: Some(bytes), ..self }
     }
 
-    /// The same, with so many operations on floats.
+    /// The same, with `flop` operations on floats.
     pub const fn with_flop(self, flop: f64) -> Self {
         Self { flop, ..self }
     }
 
-    /// The same, with what is foretold of its sectors, loaded and stored.
+    /// The same, with the predicted numbers of sectors loaded and stored.
     pub const fn with_sectors(self, loaded: f64, stored: f64) -> Self {
         let foretold =
             Foretold { sectors_loaded: Some(loaded), sectors_stored: Some(stored), ..self.foretold };
         Self { foretold, ..self }
     }
 
-    /// The same, where no two lanes of a request want other words of a bank, and no branch parts the lanes of a warp.
+    /// The same, where no two lanes of a request want different words of a bank, and no branch diverges.
     pub const fn without_conflicts(self) -> Self {
         let foretold = Foretold { bank_conflicts: Some(0.0), divergent_branches: Some(0.0), ..self.foretold };
         Self { foretold, ..self }
@@ -270,17 +270,17 @@ impl Trial {
         Self { foretold: Some(Box::new(foretold)), ..self }
     }
 
-    /// What theory says of the launch.
+    /// What theory predicts for the launch.
     pub fn foretold(&self) -> Foretold {
         self.foretold.as_ref().map_or(self.work.foretold, |foretold| foretold())
     }
 
-    /// The same trial, whose kernels run in clusters of so many threads; 0 for none.
+    /// The same trial, with kernels that run in clusters of `cluster_threads` threads; 0 for no clusters.
     pub fn with_cluster_threads(self, cluster_threads: u32) -> Self {
         Self { cluster_threads, ..self }
     }
 
-    /// The same trial, for which the clocks of a device allow so many bytes or operations in a second.
+    /// The same trial, with the bytes or operations per second that the clocks of a device allow.
     pub fn with_peak(self, peak: impl Fn(&Device) -> Option<f64> + Send + Sync + 'static) -> Self {
         Self { peak: Some(Box::new(peak)), ..self }
     }
@@ -295,8 +295,8 @@ impl Trial {
         Self { grid: Some((meta, config)), ..self }
     }
 
-    /// A trial of a rung that is what a host does, such as a copy: `procedure` does it so many times, and checks what it
-    /// did.
+    /// A trial of a rung that the host carries out, such as a copy. `procedure` does it a given number of times and
+    /// checks the result.
     pub fn of_host(
         rung: &'static str,
         at: f64,
@@ -317,17 +317,17 @@ impl Trial {
         Self { kernels, make: Some(Box::new(make)), ..self }
     }
 
-    /// The same trial, of which `take` tells when and where its blocks or warps ran.
+    /// The same trial, where `take` records when and where its blocks or warps ran.
     pub fn with_timeline(self, take: impl Fn(&Device) -> Result<Timeline> + Send + Sync + 'static) -> Self {
         Self { timeline: Some(Box::new(take)), ..self }
     }
 
-    /// The problem that its kernels run on, made anew; none of a trial that launches none.
+    /// A new copy of the problem that its kernels run on. `None` for a trial that launches no kernel.
     pub fn problem(&self) -> Option<Problem> {
         self.make.as_ref().map(|make| make())
     }
 
-    /// What the host does; none of a trial whose launches alone are timed.
+    /// What the host does. `None` for a trial that times only its launches.
     pub fn procedure(&self) -> Option<&Procedure> {
         self.procedure.as_deref()
     }

@@ -63,7 +63,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
     RUNGS.iter().flat_map(of_rung).collect()
 }
 
-/// The launch of which a multiprocessor holds so many warps, with as many blocks as elements.
+/// The launch configuration that puts `warps` warps on a multiprocessor, with blocks for `len` elements.
 fn config(rung: &str, len: usize, warps: usize) -> LaunchConfig {
     let (threads, of_block) = if rung == "partial" { (33, 2) } else { (128, 4) };
     // In units of 128 bytes, as the hardware gives it out.

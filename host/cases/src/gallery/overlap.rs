@@ -1,4 +1,4 @@
-//! Copies beside kernels, in one stream and in several.
+//! Copies alongside kernels, in one stream and in several.
 
 use std::time::Instant;
 
@@ -114,7 +114,7 @@ fn kernel(size @ Size { len, rounds }: Size) -> Trial {
     })
 }
 
-/// The array in `chunks` chunks through so many streams.
+/// The array in `chunks` chunks through `streams` streams.
 fn host(rung: &'static str, size: Size, chunks: usize, streams: usize) -> Trial {
     let words = match streams {
         1 => format!("{chunks} chunks in one stream"),
@@ -140,7 +140,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// So many, by squaring.
+    /// `rounds` rounds, computed by squaring.
     fn new(rounds: u32) -> Self {
         let (mut all, mut step) = (Self { factor: 1, summand: 0 }, Self { factor: FACTOR, summand: SUMMAND });
         for bit in 0..u32::BITS {

@@ -147,7 +147,7 @@ fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, ma
     trial.with_peak(move |device| peak(device, blocks, bytes))
 }
 
-/// Operations a second that the clock of the device allows `blocks` blocks on numbers of so many bytes: nothing for a CPU.
+/// Operations per second that the device's clock allows for `blocks` blocks on numbers of `bytes` bytes. `None` for a CPU.
 fn peak(device: &Device, blocks: usize, bytes: usize) -> Option<f64> {
     let peaks = device.peaks().ok()??;
     let multiprocessors = device.multiprocessors();

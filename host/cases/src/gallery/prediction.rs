@@ -1,4 +1,4 @@
-//! What theory says of a rung's time before anything runs, for the pages to compare with what is measured.
+//! The predicted time of a rung, from before anything runs. The pages compare it with the measured time.
 
 /// A prediction for one rung.
 #[derive(Clone, Debug)]

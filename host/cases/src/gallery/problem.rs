@@ -230,7 +230,7 @@ impl Problem {
     }
 }
 
-/// The elements that are compared of so many.
+/// The elements to compare of `len` elements.
 fn checked(len: usize) -> impl Iterator<Item = Range<usize>> {
     let (places, each) = if len <= CHECKED { (1, len) } else { (PLACES, PLACES) };
     let first = move |place| (len - each) * place / (places - 1).max(1);

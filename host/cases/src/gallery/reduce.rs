@@ -155,7 +155,7 @@ impl Summands {
     }
 }
 
-/// What is foretold of a rung whose blocks are whole but for the last launch.
+/// The predicted counts of a rung where all blocks are full, except in the last launch.
 fn foretold(rung: &Rung, len: usize, most: u32) -> Foretold {
     let sectors = |elements: usize| elements.div_ceil(8) as f64;
     let mut foretold = Foretold::default();
@@ -175,7 +175,7 @@ fn foretold(rung: &Rung, len: usize, most: u32) -> Foretold {
             }
             let all = blocks.iter().sum::<usize>() as f64;
             foretold.sectors_loaded = Some(loaded);
-            // Each block stores its sum for itself.
+            // Each block stores its own sum.
             foretold.sectors_stored = Some(all);
             foretold.bank_conflicts = Some(all * conflicts(rung.name) as f64);
             foretold.divergent_branches = Some(all * divergent(rung.name) as f64);

@@ -1,4 +1,4 @@
-//! What the hardware does with the addresses of a warp, for what is foretold of kernels.
+//! A model of what the hardware does with the addresses of a warp. The predictions for kernels use it.
 
 /// Lanes of a warp.
 pub(super) const WARP: usize = 32;

@@ -19,7 +19,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// What copies `bytes` bytes so many times.
+/// Copies `bytes` bytes the given number of times.
 type Copies = fn(&Device, usize, usize) -> Result<Timed>;
 
 const RUNGS: &[(&str, &str, Copies)] = &[
@@ -169,7 +169,7 @@ fn download_pinned(device: &Device, bytes: usize, runs: usize) -> Result<Timed> 
     Ok(times)
 }
 
-/// What the link takes for so many bytes at its peak. Nothing is copied.
+/// The time that the link takes for `bytes` bytes at its peak. Nothing is copied.
 fn link(device: &Device, bytes: usize, _: usize) -> Result<Timed> {
     if !device.is_cuda() {
         return Ok(Timed::Lacking("the CPU's memory has no link to it".to_owned()));

@@ -1,4 +1,4 @@
-//! Memory that the host and the device share: who touches it first, and what the driver is told.
+//! Memory that the host and the device share: who touches it first, and which advice the driver gets.
 
 mod predictions;
 
@@ -55,7 +55,7 @@ enum Memory {
     ByKernel,
 }
 
-/// What the driver is told between the host's writes and the kernel.
+/// The advice for the driver between the host's writes and the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Nothing,

@@ -22,12 +22,12 @@ use crate::compare::{Bound, Expected, Outputs};
 /// Seed and epoch of the next batch.
 const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 
-/// What is where nobody writes.
+/// The value where nothing is written.
 const UNTOUCHED: f32 = 0.25;
 /// As above.
 const UNTOUCHED_WORD: u32 = 77;
 
-/// The kernels that run on a device with these limits, if they take so many classes.
+/// The kernels that run on a device with these limits, if they support the problem's number of classes.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let kernels = if problem.outputs <= MAX_CLASSES { network_head::INSTANCES } else { &[] };
     let case = |kernel: &'static Instance<_, _>| {

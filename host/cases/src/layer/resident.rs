@@ -96,7 +96,7 @@ impl Training {
         }
     }
 
-    /// A launch of so many steps from the sample 0 on, on so many samples as they need, the last batch a row short.
+    /// A launch of `steps` steps from sample 0 on. It has the samples that they need; the last batch is a row short.
     pub fn new(extents: Extents, steps: usize, seed: u64) -> Self {
         let Extents { features, hidden1, hidden2, classes, batch } = extents;
         let samples = steps * batch - usize::from(batch > 1);
@@ -149,18 +149,18 @@ impl Training {
         self.run_on_blocks(device, kernel, self.extents.blocks())
     }
 
-    /// As [`Self::run`], in launches of so many steps.
+    /// As [`Self::run`], in several launches. `parts` has the steps of each.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// Same as for [`Self::run`].
     pub fn run_in_parts(&self, device: &Device, kernel: &'static Kernel, parts: &[usize]) -> Result<Outputs> {
         self.launch(device, kernel, parts, self.extents.blocks())
     }
 
-    /// As [`Self::run`], on the first so many of the blocks: of fewer than there are the waits are in vain.
+    /// As [`Self::run`], on the first `blocks` blocks. With fewer blocks than the kernel needs, the waits are in vain.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// Same as for [`Self::run`].
     pub fn run_on_blocks(&self, device: &Device, kernel: &'static Kernel, blocks: usize) -> Result<Outputs> {
         self.launch(device, kernel, &[self.steps], blocks)
     }

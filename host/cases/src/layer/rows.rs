@@ -1,4 +1,4 @@
-//! Copies, activations, softmax and losses: what works on a row or an element by itself.
+//! Copies, activations, softmax and losses: kernels that work on each row or element separately.
 
 use cuda_std::launch::LaunchConfig;
 use ferrowarp::softmax::Options;

@@ -41,7 +41,7 @@ impl Run {
         self.test.output_at("parameters", elements, self.layout(elements.len()))
     }
 
-    /// What a kernel keeps there for itself, at a boundary.
+    /// Scratch memory of a kernel, at a boundary.
     pub fn scratch<T: Element>(&mut self, elements: &[T]) -> Output<T> {
         self.test.scratch("scratch", elements)
     }

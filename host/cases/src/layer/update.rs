@@ -18,8 +18,8 @@ pub(super) const MOMENTA: [f32; 2] = [0.0, 0.9];
 /// What is updated.
 pub(super) const NAMES: [&str; 4] = ["weights", "biases", "weight_velocity", "bias_velocity"];
 
-/// Parameters and velocities after one step of SGD from the same start with each of [`MOMENTA`], with the gradients
-/// divided by `divisor`, within so many roundings.
+/// Parameters and velocities after one step of SGD, from the same start with each of [`MOMENTA`]. The gradients are
+/// divided by `divisor`. The results may be off by `roundings` roundings.
 pub(super) fn updates(p: &Problem, divisor: f64, roundings: f64) -> Expected {
     let (d_weights, d_biases) = reference::parameter_gradients(&p.activations, &p.d_out, layer_shape(p));
     let with = |momentum| {

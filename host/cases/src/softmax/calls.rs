@@ -1,4 +1,4 @@
-//! The functions that users call, on the device's own buffers: the cases launch the kernels by themselves.
+//! Tests of the functions that users call, on the device's own buffers. The cases launch the kernels directly.
 
 use anyhow::Result;
 use cuda_std::half::{bf16, f16};

@@ -162,7 +162,7 @@ fn cluster_threads<A>(kernel: &Spread<A>) -> u32 {
     if kernel.blocks > 1 { kernel.blocks * kernel.variant.block } else { 0 }
 }
 
-/// These limits, with clusters of so many blocks at most.
+/// These limits, with clusters of at most `most` blocks.
 fn with_clusters_of(most: u32, limits: &Limits) -> Limits {
     Limits { max_cluster: limits.max_cluster.min(most), ..limits.clone() }
 }

@@ -34,7 +34,8 @@ fn fetch_file(
     let reply = agent.get(&address).call().map_err(|error| Failure::Source(error.to_string()))?;
     let body = reply.into_body();
     let progress = progress(file.name, body.content_length());
-    // The decompressed length is bounded too, where it is copied; but nothing may decompress to nothing for ever.
+    // The code that copies the file bounds the decompressed length. This bounds the compressed length too, since
+    // an endless stream may decompress to nothing.
     staging.take(file, Limited::new(progress.wrap(body.into_reader()), MAX_FILE))
 }
 

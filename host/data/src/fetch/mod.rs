@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 
-    /// A link in the place of a file is replaced; where it leads, nothing changes.
+    /// A link in place of a file is replaced; where it leads, nothing changes.
     #[cfg(unix)]
     #[test]
     fn links_are_not_followed() {

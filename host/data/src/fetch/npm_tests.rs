@@ -74,7 +74,7 @@ fn a_cut_archive_is_a_failure_of_the_source() {
     }
 }
 
-/// The contents are wrong, so what is told of is the first entry that was opened: none but the wanted ones.
+/// The contents are wrong, so the error names the first entry that was opened. Only the wanted entries are opened.
 #[test]
 fn paths_lead_nowhere() {
     let file = EntryType::Regular;
@@ -176,7 +176,7 @@ fn a_link_is_no_package() {
     assert!(packed_file(folder.path()).is_ok_and(|path| path.ends_with("b.tgz")));
 }
 
-/// With a program in the place of npm that complains as npm does.
+/// With a program in place of npm that complains as npm does.
 #[cfg(unix)]
 #[test]
 fn what_npm_complains_of_is_told() {

@@ -194,7 +194,7 @@ fn a_failed_write_leaves_the_older_ones() {
     let dir = tempfile::tempdir().unwrap();
     let mut folder = Folder::open(dir.path(), 1, None).unwrap();
     folder.write(&after(1)).unwrap();
-    // A folder in the place of the file: the last step of the write, the renaming, fails.
+    // A folder in place of the file: the last step of the write, the renaming, fails.
     fs::create_dir(dir.path().join(file_name(2))).unwrap();
     let error = folder.write(&after(2)).unwrap_err();
     let text = error.to_string();

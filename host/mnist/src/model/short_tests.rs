@@ -1,4 +1,4 @@
-//! Steps of three launches beside those of five, on the CPU, which takes five by itself.
+//! Compares steps of three launches with steps of five, on the CPU, where five are the default.
 
 use std::ops::ControlFlow;
 

@@ -100,7 +100,7 @@ impl Profiler {
                 Launched::Graph { launches: inside } => {
                     let of_step = self.step.iter().map(|work| work.launches).sum::<u64>().max(1);
                     let steps = launches * inside / of_step;
-                    // They are no longer those of launches by themselves.
+                    // Move the bytes and operations from the single launches to the graph.
                     let (mut bytes, mut flop) = (0, 0);
                     for work in &self.step {
                         (bytes, flop) = (bytes + steps * work.bytes, flop + steps * work.flop);

@@ -142,7 +142,7 @@ impl Place {
         self.program(env!("CARGO_BIN_EXE_predict"), &["--device", "cpu", "--data", "data"], flags)
     }
 
-    /// A program in this folder, untouched by variables of whoever runs the tests.
+    /// A program in this folder. Environment variables of the test run do not affect it.
     pub fn program(&self, path: impl AsRef<OsStr>, first: &[&str], flags: &[&str]) -> Command {
         let mut command = Command::new(path);
         command.args(first).args(flags).current_dir(self.dir.path());

@@ -38,7 +38,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Runs the target on a thread of its own: a hang is told of by name, and so is a panic.
+/// Runs the target on a thread of its own. A hang is reported with the target's name, and so is a panic.
 fn run(target: Target, bytes: Vec<u8>) -> Result<bool, &'static str> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send((target.run)(&bytes)));

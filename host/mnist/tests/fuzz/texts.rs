@@ -4,7 +4,7 @@
 pub const COMMENTS: &str = "// {\n/* .version 1.0 { \" */\n.version 8.6\n.target sm_75\n.address_size 64\n\
     .file 1 \"a{.rs\"\n.func f() { ret; }\n";
 
-/// What ptxas 13.0 says of [`MODULE`].
+/// The output of ptxas 13.0 for [`MODULE`].
 pub const LOG: &str = "ptxas info    : 0 bytes gmem, 20 bytes cmem[3]
 ptxas info    : Compiling entry function 'k' for 'sm_75'
 ptxas info    : Function properties for k

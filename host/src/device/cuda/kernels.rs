@@ -79,22 +79,21 @@ impl Kernels {
         if self.modules.is_empty() { Ok(()) } else { self.loaded(0, slot, stream).map(drop) }
     }
 
-    /// Whether the module of `kernel` is loaded, or there is none.
+    /// Whether the module of `kernel` is loaded. Also true if no module has the kernel.
     pub fn is_ready(&self, kernel: &str) -> bool {
         self.index.get(kernel).is_none_or(|&at| self.modules[at].loaded.get().is_some())
     }
 
-    /// Loads every module that is not, and tells it where `slot` is. The context is current.
+    /// Loads every module that is not loaded yet, and gives it the address of `slot`. The context is current.
     pub fn load_all(&self, slot: &PanicSlot, stream: &Stream) -> Result<(), DeviceError> {
         // With the lock held, since two threads must not load a module twice.
         let _functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         (0..self.modules.len()).try_for_each(|at| self.loaded(at, slot, stream).map(drop))
     }
 
-    /// The function of `kernel`, after a check of `config` against its own limits, with the dynamic shared memory
-    /// and the size of the cluster granted; its module is loaded, and gets the address of `slot`, unless that was done
-    /// before. The context
-    /// is current.
+    /// The function of `kernel`. Checks `config` against the function's own limits, and grants it the dynamic shared
+    /// memory and the cluster size. The first call for a module loads it and gives it the address of `slot`. The
+    /// context is current.
     pub fn prepare(
         &self,
         kernel: &'static str,

@@ -49,7 +49,7 @@ impl CudaDevice {
 
     /// Waits for the stream's work and destroys it. Where the driver would wait for ever it is left behind.
     pub fn close_stream(&self, lane: Lane) {
-        // What fails here is told by the next call.
+        // The next call reports an error from here.
         let ended = self.synchronize_stream(&lane);
         let listed = {
             let mut state = self.state();
@@ -88,7 +88,7 @@ impl CudaDevice {
         self.check(waits, || format!("letting a stream of {} wait for an event", self.name))
     }
 
-    /// Waits until the device has come to the event.
+    /// Waits until the device has reached the event.
     pub fn synchronize_event(&self, event: &Event) -> Result<(), DeviceError> {
         self.enter()?;
         let query = || match event.query()? {
@@ -99,14 +99,14 @@ impl CudaDevice {
         self.check(ended, || format!("waiting for an event on {}", self.name))
     }
 
-    /// Whether the device has come to the event.
+    /// Whether the device has reached the event.
     pub fn is_event_complete(&self, event: &Event) -> Result<bool, DeviceError> {
         self.enter()?;
         let status = self.check(event.query(), || format!("asking for an event on {}", self.name))?;
         Ok(status == EventStatus::Ready)
     }
 
-    /// The time between two events that the device has come to.
+    /// The time between two events that the device has reached.
     pub fn elapsed(&self, start: &Event, end: &Event) -> Result<Duration, DeviceError> {
         self.enter()?;
         self.check(end.elapsed(start), || "asking for the time between two events".to_owned())

@@ -76,7 +76,7 @@ fn what_is_missing_or_damaged_is_named_with_the_cure() {
     let path = folder.path().join("k.compute_75.ptx");
     let absent = PtxModules::read(&path).unwrap_err();
     assert!(matches!(absent, DeviceError::PtxUnreadable { .. }), "{absent}");
-    // The cause is told by itself, and flags are the programs'.
+    // The cause is a separate `source`, and the library's messages name no command-line flags.
     assert!(!absent.to_string().contains("No such file") && std::error::Error::source(&absent).is_some());
     assert!(!DeviceError::PtxMissing { looked: "a".to_owned() }.to_string().contains("--"));
     for (bytes, reason) in [

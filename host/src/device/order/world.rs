@@ -85,7 +85,8 @@ impl World {
         }
         let time = self.advance(stream);
         for touch in touches {
-            // Whoever comes after this comes after what it covers, and whoever does not is told of this.
+            // Work that is ordered after this one is also ordered after what it covers. Work that is not
+            // ordered after it races with this one, so the race is found without them. The covered accesses can go.
             let covers = |old: &Touch| {
                 touch.bytes.start <= old.bytes.start
                     && old.bytes.end <= touch.bytes.end

@@ -75,7 +75,7 @@ impl Results {
             .with_context(|| format!("{} holds no results of comparisons", path.display()))
     }
 
-    /// Puts the comparison in the place of an older one of the same part and level.
+    /// Puts the comparison in place of an older one of the same part and level.
     pub fn put(&mut self, entry: Entry) {
         let key = |entry: &Entry| (entry.outcome.part.clone(), entry.outcome.opt_level, entry.outcome.seeds);
         self.comparisons.retain(|old| key(old) != key(&entry));

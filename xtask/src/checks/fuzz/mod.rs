@@ -80,7 +80,8 @@ impl Fuzz {
             if !entry.is_clean() {
                 failed.push(format!("{name} ({})", entry.result));
             }
-            // After every target: a run of hours may be cut short. Read anew: another run may have written beside it.
+            // After every target: a run of hours may be cut short. Read the file again: another run may have written
+            // it meanwhile.
             let mut results = Results::read(&known)?;
             results.put(entry);
             results.write()?;

@@ -108,7 +108,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Puts the entry in the place of an older one.
+    /// Puts the entry in place of an older one.
     pub fn put(&mut self, entry: Entry) {
         self.targets.retain(|old| old.target != entry.target);
         self.targets.push(entry);

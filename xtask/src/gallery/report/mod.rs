@@ -189,7 +189,7 @@ impl Gallery {
     }
 }
 
-/// The peer in the place of the function that it computes, for the lesson that has two: its name has that of the function.
+/// The peer in place of the function that it computes, for the lesson that has two: its name has that of the function.
 fn with_its_function(peer: &Entry, ours: &[Entry]) -> Entry {
     let is_its = |entry: &&Entry| {
         let function = entry.name.rsplit_once('_').map(|(function, _)| function);

@@ -248,7 +248,7 @@ impl Contest<'_> {
         self.peers.iter().copied().find(|peer| peer.name == name)
     }
 
-    /// The share of the copy's bandwidth that ours has.
+    /// Our bandwidth as a share of the copy's.
     pub fn share_of_copy(&self) -> Option<f64> {
         Some(self.ours?.gigabytes_per_second()? / self.copy?.gigabytes_per_second()?)
     }

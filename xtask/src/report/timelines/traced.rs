@@ -1,5 +1,5 @@
-//! What a timeline shows, as numbers: read from the pictures of `train-mnist --timeline`, kept in
-//! `docs/results/timelines.json`.
+//! The numbers that a timeline shows. They are read from the pictures that `train-mnist --timeline` writes,
+//! and kept in `docs/results/timelines.json`.
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl Timelines {
         workspace::write(&workspace::root().join(Self::FILE), &(json + "\n"))
     }
 
-    /// Puts a timeline in the place of the one whose picture it replaces.
+    /// Puts a timeline in place of the one whose picture it replaces.
     pub fn put(&mut self, new: Traced) {
         match self.timelines.iter_mut().find(|old| old.file() == new.file()) {
             Some(old) => *old = new,

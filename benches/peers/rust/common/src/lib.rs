@@ -1,5 +1,5 @@
-//! What the peers in Rust have in common: MNIST, the order of the images, the clock and the file of figures, as
-//! `benches/peers/mnist.py` has them.
+//! What the peers in Rust share: MNIST, the order of the images, the clock and the file of figures. All four
+//! match `benches/peers/mnist.py`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

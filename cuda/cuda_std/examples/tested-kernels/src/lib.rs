@@ -1,4 +1,4 @@
-//! Two kernels as anybody writes them. `cargo test` runs them on the CPU, warps and barriers included; `tests/` has how.
+//! Two ordinary kernels. `cargo test` runs them on the CPU, including their warps and barriers; `tests/` shows how.
 
 #![no_std]
 

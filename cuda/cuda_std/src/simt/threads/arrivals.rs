@@ -1,4 +1,4 @@
-//! The threads of a barrier that have come to it.
+//! The threads of a barrier that have reached it.
 
 use core::panic::Location;
 

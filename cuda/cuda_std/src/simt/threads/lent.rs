@@ -39,7 +39,7 @@ impl Lent {
     /// Copies what this lane gets to what it has lent.
     ///
     /// # Safety
-    /// As for [`Self::write`], after [`Self::complete`].
+    /// Same as for [`Self::write`], after [`Self::complete`].
     pub unsafe fn read(&self, lane: u32, exchange: Exchange, lent: *mut ()) {
         // SAFETY: the caller's.
         unsafe { exchange.read(lent, |i| self.word(lane as usize, i).get()) };

@@ -240,7 +240,7 @@ impl<'a> Table<'a> {
                     self.complete_cluster();
                 }
             }
-            // Each finds out for itself.
+            // Each thread checks on its own whether it may go on.
             Collective::Words
             | Collective::Phase { .. }
             | Collective::Named { .. }

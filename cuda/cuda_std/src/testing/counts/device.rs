@@ -13,10 +13,10 @@ pub trait CountingDevice: TestDevice {
     /// As [`Launcher::submit`], to the end of the launch, and what it did.
     ///
     /// # Errors
-    /// As for [`Launcher::submit`].
+    /// Same as for [`Launcher::submit`].
     ///
     /// # Safety
-    /// As for [`Launcher::submit`].
+    /// Same as for [`Launcher::submit`].
     unsafe fn submit_counted(&self, call: &KernelCall<'_>) -> Result<LaunchCounts, LaunchError>;
 }
 
@@ -48,7 +48,7 @@ impl KernelTest<'_> {
     /// of shared memory conflict, which branches diverge.
     ///
     /// # Errors
-    /// As for [`Self::run_on`].
+    /// Same as for [`Self::run_on`].
     pub fn count(
         &self,
         device: &dyn CountingDevice,

@@ -19,7 +19,7 @@ kernels! { min_arch = 80;
     //@ sm_80: mbarrier.test_wait.parity.shared.b64 == 1
     barriers_by_parity(out: *mut bool) { *out = Barrier::test_wait_parity(shared_array![Barrier; 1], 1); }
 
-    // What is read after the wait is read anew.
+    // The values are read again after the wait.
     //@ sm_90: mbarrier.try_wait.parity.shared.b64 == 1
     //@ sm_80: ld.shared.b32 == 1
     //@ sm_80: st.shared.b32 == 1

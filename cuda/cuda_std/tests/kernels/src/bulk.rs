@@ -5,7 +5,7 @@ use cuda_std::mem::f32x4;
 use cuda_std::{bulk, shared_array};
 
 kernels! { min_arch = 90;
-    // What is read after the wait is read anew.
+    // The values are read again after the wait.
     //@ sm_90: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes == 1
     //@ sm_90: fence.mbarrier_init.release.cluster == 1
     //@ sm_90: mbarrier.arrive.expect_tx.shared.b64 == 1

@@ -30,7 +30,7 @@ kernels! { min_arch = 80;
         pipeline::memcpy_async_l2_zfill(tile.add(1), inp, bytes);
     }
 
-    // What is read after the wait is read anew.
+    // The values are read again after the wait.
     //@ sm_80: cp.async == 2
     //@ sm_80: ld.shared.b32 == 1
     //@ sm_80: st.shared.b32 == 1

@@ -14,7 +14,7 @@ macro_rules! table {
             #[doc = concat!("`", stringify!($function), "` on the thread's case.")]
             ///
             /// # Safety
-            /// As for [`crate::table`]: places, inputs and outputs of as many cases as said.
+            /// Same as for [`crate::table`]: places, inputs and outputs of as many cases as said.
             #[cfg(feature = $feature)]
             #[kernel]
             pub unsafe fn $kernel(places: *const Place, count: u32, inputs: *const u8, outputs: *mut u8) {

@@ -1,4 +1,4 @@
-//! nom: a parser of expressions, made of functions that return functions.
+//! nom: a parser of expressions, built from functions that return functions.
 
 use ::nom::branch::alt;
 use ::nom::bytes::complete::tag;

@@ -44,7 +44,7 @@ impl Generator {
         Expr::form(Ty::Bool, text, args)
     }
 
-    /// An integer made of a value that has parts.
+    /// An integer computed from a value that has parts.
     pub(super) fn of_composite(&mut self, int: Int, depth: usize) -> Expr {
         let (ty, name) = (Ty::Int(int), int.name());
         let field = self.field_of_packed(&ty);

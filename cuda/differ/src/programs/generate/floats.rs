@@ -113,7 +113,7 @@ impl Generator {
         Expr::form(ty.clone(), all[self.random.below(all.len())].replace("HALF", &ty.name()), args)
     }
 
-    /// A float made of another number.
+    /// A float computed from another number.
     fn float_of(&mut self, ty: &Ty, depth: usize) -> Expr {
         let mut from = self.scalar_ty();
         if matches!(from, Ty::Bool | Ty::Char) || matches!(from, Ty::Int(Int { bits: 128, .. })) {

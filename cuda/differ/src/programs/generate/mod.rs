@@ -264,7 +264,7 @@ impl Generator {
         Expr::form(ty.clone(), format!("{function}(input, {at}){cast}"), Vec::new())
     }
 
-    /// A number, a `bool` or a `char` made of a place of another type.
+    /// A number, a `bool` or a `char` computed from a place of another type.
     fn of_place(&mut self, ty: &Ty) -> Option<Expr> {
         let others = [Ty::unsigned(8), self.some_int(), self.some_int(), Ty::F32, Ty::F64, Ty::Bool];
         let from = others[self.random.below(others.len())].clone();

@@ -1,4 +1,4 @@
-//! Functions that call themselves, as often as an argument says, and functions that are called by a pointer.
+//! Functions that call themselves to a depth that an argument sets, and functions that are called through a pointer.
 
 use super::Generator;
 use crate::programs::ast::*;

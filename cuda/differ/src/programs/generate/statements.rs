@@ -44,7 +44,7 @@ impl Generator {
         Stmt::Form(Form { text: "$a0.emit(s);".to_owned(), args: vec![value], ..Form::default() })
     }
 
-    /// Statements in a scope of their own, and what shows some of what they declare.
+    /// Statements in their own scope, and then statements that use some of the variables they declare.
     pub(super) fn block(&mut self, depth: usize) -> Block {
         self.scoped(|this| {
             let first = this.scope.len();

@@ -143,7 +143,7 @@ pub(super) fn sectors_of(address: u64, bytes: u64) -> core::ops::RangeInclusive<
     address / SECTOR..=(address + bytes.max(1) - 1) / SECTOR
 }
 
-/// The units of so many bytes that an access touches.
+/// The units of `unit` bytes that an access touches.
 fn units(lane: &Lane, unit: u64) -> core::ops::RangeInclusive<u64> {
     lane.value / unit..=(lane.value + u64::from(lane.bytes).max(1) - 1) / unit
 }
@@ -158,7 +158,7 @@ fn distinct(mut numbers: Vec<u64>) -> u64 {
     numbers.len() as u64
 }
 
-/// The units of so many bytes that accesses touch.
+/// How many units of `unit` bytes the accesses touch.
 fn touched(lanes: &[Lane], unit: u64) -> u64 {
     distinct(lanes.iter().flat_map(|lane| units(lane, unit)).collect())
 }

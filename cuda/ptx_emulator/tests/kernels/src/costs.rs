@@ -23,7 +23,8 @@ pub unsafe fn transpose_by_columns(out: *mut f32, inp: *const f32, size: u32) {
 /// As [`transpose_by_columns`](fn@transpose_by_columns), by way of a tile whose rows are `pitch` elements apart.
 ///
 /// # Safety
-/// As for [`transpose_by_columns`](fn@transpose_by_columns); `tile` is shared memory of the block for [`TILE`] such rows.
+/// Same as for [`transpose_by_columns`](fn@transpose_by_columns); `tile` is shared memory of the block for [`TILE`] such
+/// rows.
 #[inline(always)]
 unsafe fn transpose_by(tile: *mut f32, pitch: usize, out: *mut f32, inp: *const f32, size: u32) {
     let (x, y) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
@@ -40,7 +41,7 @@ unsafe fn transpose_by(tile: *mut f32, pitch: usize, out: *mut f32, inp: *const 
 /// As [`transpose_by_columns`](fn@transpose_by_columns), by way of a tile whose columns lie in one bank each.
 ///
 /// # Safety
-/// As for [`transpose_by_columns`](fn@transpose_by_columns).
+/// Same as for [`transpose_by_columns`](fn@transpose_by_columns).
 #[kernel]
 pub unsafe fn transpose_by_tile(out: *mut f32, inp: *const f32, size: u32) {
     let tile = shared_array![f32; TILE * TILE];
@@ -51,7 +52,7 @@ pub unsafe fn transpose_by_tile(out: *mut f32, inp: *const f32, size: u32) {
 /// As [`transpose_by_columns`](fn@transpose_by_columns), by way of a tile with an unused element at the end of each row.
 ///
 /// # Safety
-/// As for [`transpose_by_columns`](fn@transpose_by_columns).
+/// Same as for [`transpose_by_columns`](fn@transpose_by_columns).
 #[kernel]
 pub unsafe fn transpose_by_padded_tile(out: *mut f32, inp: *const f32, size: u32) {
     let tile = shared_array![f32; TILE * (TILE + 1)];

@@ -59,7 +59,7 @@ pub unsafe fn grid_chain(data: *mut u32, flags: *mut u32, first: u32) {
     }
 }
 
-/// As [`grid_chain`](fn@grid_chain), without flags and without a watchdog: a number says by itself that it is there.
+/// As [`grid_chain`](fn@grid_chain), without flags and without a watchdog: each number shows that it has arrived.
 ///
 /// # Safety
 /// An element for each block, zeros.

@@ -156,7 +156,7 @@ pub unsafe fn narrowed_halves(out: *mut u16, numbers: &[f32]) {
 /// Results of [`wide_integers`](fn@wide_integers).
 pub const WIDE: usize = 22;
 
-/// Writes what 128-bit and 64-bit integers made of the four halves give.
+/// Writes the results of operations on 128-bit and 64-bit integers that are built from the four halves.
 ///
 /// # Safety
 /// `out` holds [`WIDE`] elements.
@@ -241,7 +241,7 @@ pub unsafe fn warp_functions(out: *mut u64, values: &[u32], width: u32) {
 /// Counts what 64-bit cells of all kinds get from the threads of the grid.
 ///
 /// # Safety
-/// `cells` holds 12 elements that nobody else uses.
+/// `cells` holds 12 elements that no other code uses.
 #[kernel]
 pub unsafe fn atomic_functions(cells: *mut u64) {
     let (i, tid) = (thread::index_1d(), thread::thread_idx_x());

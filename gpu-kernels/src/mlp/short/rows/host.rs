@@ -5,7 +5,7 @@ use cuda_std::launch::{LaunchConfig, RawBuffer};
 use super::{RowsHost, SAMPLE, THREADS};
 use crate::mlp::state::StepState;
 
-/// [`Rows`](super::Rows) in the buffers of the host.
+/// [`Rows`](super::Rows) as the host passes it: with `RawBuffer`s instead of pointers.
 pub type RowsLaunch = RowsHost<
     RawBuffer<f32>,
     RawBuffer<u32>,

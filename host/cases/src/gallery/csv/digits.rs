@@ -1,4 +1,4 @@
-//! Images with the statistics of MNIST's, made of a number each, and their text.
+//! Images with the statistics of MNIST's, each generated from a number, and their text.
 
 use ferrowarp_csv::{PIXELS, SIDE};
 use rayon::prelude::*;
@@ -7,7 +7,7 @@ use rayon::prelude::*;
 /// rayon's pool behind.
 const MANY: usize = 64;
 
-/// So many images.
+/// A generator of `images` images.
 #[derive(Clone, Copy)]
 pub(super) struct Digits {
     pub images: usize,

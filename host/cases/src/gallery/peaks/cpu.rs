@@ -46,8 +46,8 @@ fn trial(rung: &'static str, chains: Chains, cores: usize, times: usize) -> Tria
     trial.with_peak(move |_| Some(hertz()? * (2 * UNITS * chains.lanes * cores) as f64))
 }
 
-/// Fused operations that a core begins in a cycle: those of AMD have done so many since Zen, those of Intel's servers since
-/// Haswell, whatever the vectors.
+/// Fused operations that a core begins per cycle. AMD's cores have begun this many since Zen, Intel's server cores since
+/// Haswell, whatever the vector width.
 const UNITS: usize = 2;
 
 /// The highest clock of the first core in Hz, where the system tells: virtual machines mostly do not.
@@ -56,8 +56,8 @@ fn hertz() -> Option<f64> {
     Some(text.trim().parse::<f64>().ok()? * 1e3)
 }
 
-/// The time that so many cores take to do it all at once, from a common start to the end of the last. What each computed is
-/// checked.
+/// The time that `cores` cores take when all work at once, from a common start to the end of the last. The result of each
+/// is checked.
 fn timed(chains: Chains, cores: usize, times: usize) -> Result<Duration> {
     let meet = Barrier::new(cores);
     let one = || {

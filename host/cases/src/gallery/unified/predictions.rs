@@ -1,4 +1,4 @@
-//! What theory says of each way.
+//! The predictions for each way.
 
 use super::super::Prediction;
 

@@ -30,9 +30,10 @@ struct Sweep {
 
 #[derive(Clone, Copy)]
 enum Rows {
-    /// So many for kernels of a block, or a part of it, for a row, and for those of many blocks, which cost the CPU most.
+    /// The number of rows: first for kernels that give a row one block or a part of it, then for kernels that give it
+    /// many blocks. The latter cost the CPU most.
     Random(usize, usize),
-    /// So many, and those that are hard on a softmax.
+    /// This many rows, and the rows that are hard for a softmax.
     RandomAndHard(usize),
 }
 
@@ -51,7 +52,7 @@ enum How {
 /// Which kernels are run.
 enum Which {
     All,
-    /// Those with blocks of at most so many threads.
+    /// Those with blocks of at most this many threads.
     UpTo(u32),
     /// Of the pairs for wide rows, which are the same but for type and number of parts, one: of `f32` with the most parts.
     OnePair,

@@ -100,7 +100,7 @@ impl Plan {
             Precision::F16 => 1,
             Precision::Tf32 | Precision::Bf16 => return Ok(Err(Unfit::Precision(precision))),
         };
-        // On the CPU a block is one warp: its threads are stacks, of which there are only so many.
+        // On the CPU a block is one warp: each thread needs a stack, and the number of stacks is limited.
         let limits = on.limits();
         let suits =
             |kernel: &&Kernel| kernel.meta.cpu_only == limits.runs_cpu_only && kernel.halves == halves;

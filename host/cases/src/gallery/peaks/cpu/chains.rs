@@ -9,12 +9,12 @@ pub(super) const CHAINS: usize = 12;
 /// The most numbers of a vector.
 pub(super) const LANES: usize = 16;
 
-/// Chains of vectors of so many numbers.
+/// Chains of vectors, each of `lanes` numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Chains {
     /// Numbers of a vector.
     pub lanes: usize,
-    /// Applies the map so many times to every chain, and gives the sum of the chains for each lane.
+    /// Applies the map the given number of times to every chain, and returns the sum of the chains for each lane.
     pub run: fn(Map, usize) -> [f32; LANES],
 }
 
