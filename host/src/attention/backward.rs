@@ -16,9 +16,7 @@ use crate::softmax::DeviceProfile;
 /// What is left of a forward attention: its operands and results.
 ///
 /// ```
-/// use ferrowarp::attention::{AttentionError, Forward, Tensor};
-/// use ferrowarp::bf16;
-/// use ferrowarp::device::Device;
+/// use ferrowarp::{attention::{AttentionError, Forward, Tensor}, bf16, device::Device};
 ///
 /// let device = Device::cpu();
 /// let (buffer, log_sum_exp) = (device.alloc_zeroed::<bf16>(8)?, device.alloc_zeroed::<f32>(1)?);

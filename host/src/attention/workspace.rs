@@ -1,4 +1,4 @@
-//! Memory of the device that attention needs beside its tensors.
+//! Memory of the device that attention needs in addition to its tensors.
 
 use crate::device::{Buffer, Device, DeviceError};
 
