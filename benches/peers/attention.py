@@ -29,8 +29,8 @@ CHECKED = 16
 # The shape at which the rungs of the ladder are timed, too, in bf16.
 RUNGS = (4, 4096, 16, 16, 128, False)
 
-# Of a shape. A shape without the last three has as many queries as keys, no gradients, and normal inputs.
-EXTENTS = ("batch", "length", "heads", "key_heads", "head_size", "causal", "queries", "backward", "inputs")
+# Of a shape. A shape without the last four has as many queries as keys, no gradients, normal inputs, and no sliding window.
+EXTENTS = ("batch", "length", "heads", "key_heads", "head_size", "causal", "queries", "backward", "inputs", "window")
 SHAPES = [
     (32, 512, 16, 16, 128, False),
     (16, 1024, 16, 16, 128, False),
@@ -89,6 +89,9 @@ SHAPES += [(*shape, shape[1], True) for shape in BACKWARD]
 SHAPES += [
     (1, 131072, 16, 16, 128, True),
     (1, 131072, 16, 16, 128, True, 131072, True),
+    (1, 16384, 16, 16, 128, True, 16384, False, "normal", 1024),
+    (1, 32768, 32, 8, 128, True, 32768, False, "normal", 4096),
+    (1, 16384, 64, 8, 64, True, 16384, False, "normal", 128),
     (4, 4096, 16, 16, 128, False, 4096, False, "large"),
     (4, 4096, 16, 16, 128, False, 4096, True, "large"),
     (4, 4096, 16, 16, 128, True, 4096, False, "dominant"),
@@ -109,8 +112,12 @@ def inputs_of(shape):
     return shape[8] if len(shape) > 8 else "normal"
 
 
+def window_of(shape):
+    return shape[9] if len(shape) > 9 else None
+
+
 def words(shape):
-    end = "-causal" if shape[5] else f"-{shape[6]}q" if queries_of(shape) != shape[1] else ""
+    end = f"-window{window_of(shape)}" if window_of(shape) else "-causal" if shape[5] else f"-{shape[6]}q" if queries_of(shape) != shape[1] else ""
     end += "-backward" if is_backward(shape) else ""
     end += "" if inputs_of(shape) == "normal" else f"-{inputs_of(shape)}"
     return "x".join(str(extent) for extent in shape[:5]) + end
@@ -147,6 +154,8 @@ def with_sdpa(timer, sets, shape, backend=None):
 
     def function(q, k, v):
         with sdpa_kernel(backend) if backend else contextlib.nullcontext():
+            if window_of(shape):
+                raise ValueError("it has no sliding window")
             heads_first = [x.transpose(1, 2) for x in (q, k, v)]
             attention = timer.torch.nn.functional.scaled_dot_product_attention
             return attention(*heads_first, is_causal=shape[5], enable_gqa=shape[2] != shape[3]).transpose(1, 2)
@@ -174,7 +183,9 @@ def flex(timer, sets, shape):
     torch._dynamo.reset()
     mask = None
     if shape[5]:
-        mask = create_block_mask(lambda b, h, query, key: query >= key, None, None, shape[1], shape[1], device="cuda")
+        window = window_of(shape) or shape[1]
+        sees = lambda b, h, query, key: (query >= key) & (query - key < window)
+        mask = create_block_mask(sees, None, None, shape[1], shape[1], device="cuda")
     compiled = torch.compile(flex_attention, dynamic=False)
 
     def function(q, k, v):
@@ -188,7 +199,8 @@ def fa3(timer, sets, shape):
     from flash_attn_interface import flash_attn_func
 
     def function(q, k, v):
-        out = flash_attn_func(q, k, v, causal=shape[5])
+        window = (window_of(shape) - 1, 0) if window_of(shape) else (-1, -1)
+        out = flash_attn_func(q, k, v, causal=shape[5], window_size=window)
         return out[0] if isinstance(out, tuple) else out
 
     return Peer(timer, sets, function)
@@ -266,7 +278,9 @@ def error_of(timer, sets, peer, shape):
     logits = rows @ k[-1, :, -1].double().T / shape[4] ** 0.5
     if shape[5]:
         places = torch.arange(shape[1], device="cuda")
-        logits = logits.masked_fill(places[None] > places[-CHECKED:, None], float("-inf"))
+        before = places[-CHECKED:, None] - places[None]
+        window = window_of(shape) or shape[1]
+        logits = logits.masked_fill((before < 0) | (before >= window), float("-inf"))
     want = logits.softmax(-1) @ v[-1, :, -1].double()
     off = ((got - want).norm() / want.norm()).item()
     if not off < 0.02:
@@ -295,8 +309,9 @@ def error_of_gradients(torch, given, peer, shape):
 
 def operations(shape):
     batch, length, heads, _, head_size, causal = shape[:6]
-    one = 2 * batch * heads * head_size * queries_of(shape) * length
-    return one * (5 if is_backward(shape) else 2) / (2 if causal else 1)
+    window = window_of(shape) or length
+    keys = window - window * window / length / 2 if causal else length
+    return 2 * batch * heads * head_size * queries_of(shape) * keys * (5 if is_backward(shape) else 2)
 
 
 def makers(timer, options, server, kind, shape):
@@ -328,6 +343,7 @@ def main():
         for shape in SHAPES:
             if re.search(options.shapes, words(shape)):
                 entry = {"dtype": kind} | dict(zip(EXTENTS, (*shape[:6], queries_of(shape), is_backward(shape), inputs_of(shape))))
+                entry |= {"window": window_of(shape)} if window_of(shape) else {}
                 make = lambda kind=kind, shape=shape: makers(timer, options, server, kind, shape)
                 problems.append((f"{kind}/{words(shape)}", entry, operations(shape), make))
     run(timer, options, server, problems)

@@ -13,6 +13,7 @@ use ferrowarp::attention::{
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
+use gpu_kernels::attention::args::NO_WINDOW;
 use gpu_kernels::attention::ladder::Rung;
 use serde::Serialize;
 
@@ -82,6 +83,7 @@ fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result
         heads: shape.heads as u32,
         key_heads: shape.key_heads as u32,
         is_aligned: shape.head_size.is_multiple_of(8),
+        window: shape.window.map_or(NO_WINDOW as u32, |keys| keys as u32),
         ..Problem::new(shape.batch as u32, shape.length as u32, shape.head_size as u32)
     };
     let kernel = KernelChoice::<T>::new(&DeviceProfile::from(device), &problem)?.to_string();
@@ -118,12 +120,13 @@ fn run<T: Real>(
     set: &mut Set<T>,
     shape: Shape,
 ) -> Result<(), ferrowarp::attention::AttentionError> {
-    let Shape { batch, queries, length, heads, key_heads, head_size, causal, .. } = shape;
+    let Shape { batch, queries, length, heads, key_heads, head_size, causal, window, .. } = shape;
     let (of_queries, of_keys) = ([batch, queries, heads, head_size], [batch, length, key_heads, head_size]);
     let (k, v) = (Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?);
     let call =
         Attention::new(TensorMut::new(&mut set.out, of_queries)?, Tensor::new(&set.q, of_queries)?, k, v);
     let call = if causal { call.causal(Causal::TopLeft) } else { call };
+    let call = if let Some(keys) = window { call.sliding_window(keys) } else { call };
     call.run_with(device, &mut set.workspace)
 }
 
@@ -179,7 +182,7 @@ const LAST: usize = 16;
 
 /// Compares rows from all over the result with f64; the error of the last queries, as [`Timed::relative_error`] says.
 fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Result<f64> {
-    let Shape { batch, queries, length, heads, key_heads, head_size: size, causal, .. } = shape;
+    let Shape { batch, queries, length, heads, key_heads, head_size: size, .. } = shape;
     let value = |x: T| f64::from(x.value());
     let scale = 1.0 / (size as f64).sqrt();
     let rows = batch * queries * heads;
@@ -189,8 +192,8 @@ fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Re
     for (row, is_last) in from_all.chain(last) {
         let (entry, query, head) = (row / heads / queries, row / heads % queries, row % heads);
         let key_row = |key: usize| ((entry * length + key) * key_heads + head / (heads / key_heads)) * size;
-        let seen = if causal { query + 1 } else { length };
-        let logits: Vec<f64> = (0..seen)
+        let logits: Vec<f64> = shape
+            .seen(query)
             .map(|key| {
                 (0..size).map(|c| value(q[row * size + c]) * value(k[key_row(key) + c])).sum::<f64>() * scale
             })
@@ -198,7 +201,7 @@ fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Re
         let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = logits.iter().map(|x| (x - max).exp()).sum();
         let mut want = vec![0.0; size];
-        for (key, x) in logits.iter().enumerate() {
+        for (key, x) in shape.seen(query).zip(&logits) {
             let weight = (x - max).exp() / sum;
             for c in 0..size {
                 want[c] += weight * value(v[key_row(key) + c]);

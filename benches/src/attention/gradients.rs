@@ -77,6 +77,7 @@ fn forward<T: Real>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<(
     let q = Tensor::new(&set.q, of_queries)?;
     let call = Attention::new(TensorMut::new(&mut set.out, of_queries)?, q, k, v);
     let call = if shape.causal { call.causal(Causal::TopLeft) } else { call };
+    let call = if let Some(keys) = shape.window { call.sliding_window(keys) } else { call };
     call.log_sum_exp(&mut set.log_sum_exp).run(device)
 }
 
@@ -96,6 +97,7 @@ fn backward<T: Real>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<
     };
     let call = Backward::new(gradients, Tensor::new(&set.d_out, of_queries)?, forward);
     let call = if shape.causal { call.causal(Causal::TopLeft) } else { call };
+    let call = if let Some(keys) = shape.window { call.sliding_window(keys) } else { call };
     call.run_with(device, &mut set.workspace)
 }
 
@@ -120,7 +122,6 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
         let delta = dot(&d_out[i..][..size], &out[i..][..size]);
         (p, p * (dot(&d_out[i..][..size], &v[j..][..size]) - delta))
     };
-    let seen = |query: usize| if causal { (query + 1).min(length) } else { length };
     let compare = |what: &str, got: &[f64], want: &[f64]| {
         let largest = want.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
         let off = got.iter().zip(want).map(|(got, want)| (got - want).abs());
@@ -137,7 +138,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
         // All of it in f64, as the peers' errors have it.
         let i = at_query(query, heads - 1);
         let with_keys = |row: &[f64], of: &[f64]| -> Vec<f64> {
-            (0..seen(query)).map(|key| dot(row, &of[at_key(key)..][..size])).collect()
+            shape.seen(query).map(|key| dot(row, &of[at_key(key)..][..size])).collect()
         };
         let (logits, dp) = (with_keys(&q[i..][..size], &k), with_keys(&d_out[i..][..size], &v));
         let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -145,7 +146,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
         let sum: f64 = p.iter().sum();
         let delta = dot(&p, &dp) / sum;
         let mut want = vec![0.0; size];
-        for (key, (p, dp)) in p.iter().zip(&dp).enumerate() {
+        for (key, (p, dp)) in shape.seen(query).zip(p.iter().zip(&dp)) {
             for c in 0..size {
                 want[c] += scale * p / sum * (dp - delta) * k[at_key(key) + c];
             }
@@ -158,7 +159,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
     for key in (0..KEYS).map(|i| i * (length - 1) / (KEYS - 1)) {
         let (mut of_k, mut of_v) = (vec![0.0; size], vec![0.0; size]);
         for head in key_head * group..heads {
-            for query in (0..queries).filter(|&query| key < seen(query)) {
+            for query in (0..queries).filter(|&query| shape.seen(query).contains(&key)) {
                 let (p, ds) = weights(query, head, key);
                 for c in 0..size {
                     of_k[c] += scale * ds * q[at_query(query, head) + c];

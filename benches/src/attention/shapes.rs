@@ -1,6 +1,7 @@
 //! The attentions that are timed.
 
 use std::fmt;
+use std::ops::Range;
 
 use anyhow::{bail, ensure};
 use serde::Serialize;
@@ -25,6 +26,9 @@ pub struct Shape {
     pub head_size: usize,
     /// Whether a query sees only the keys up to its own position.
     pub causal: bool,
+    /// The most keys that it sees then, with a sliding window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<usize>,
     /// Whether the gradients are computed, from the result of the forward attention.
     pub backward: bool,
     /// What the tensors hold.
@@ -53,11 +57,22 @@ impl Inputs {
 }
 
 impl Shape {
-    /// Operations of the two multiplications, or of five for the gradients. Half of them count with a causal mask.
+    /// Operations of the two multiplications, or of five for the gradients. Half of them count with a causal mask, and with a
+    /// sliding window those with its keys.
     pub fn operations(&self) -> f64 {
-        let one = 2.0 * self.query_elements() as f64 * self.length as f64;
-        let all = one * if self.backward { 5.0 } else { 2.0 };
-        if self.causal { all / 2.0 } else { all }
+        let (length, products) = (self.length as f64, if self.backward { 5.0 } else { 2.0 });
+        let window = self.window.map_or(length, |window| window as f64);
+        let keys = if self.causal { window - window * window / length / 2.0 } else { length };
+        2.0 * products * self.query_elements() as f64 * keys
+    }
+
+    /// The keys that a query sees.
+    pub(super) fn seen(&self, query: usize) -> Range<usize> {
+        if !self.causal {
+            return 0..self.length;
+        }
+        let end = (query + 1).min(self.length);
+        end.saturating_sub(self.window.unwrap_or(end))..end
     }
 
     pub(super) fn query_elements(&self) -> usize {
@@ -75,7 +90,7 @@ impl Shape {
     }
 
     /// The shape that its words name, such as `8x4096x16x16x128`, `8x4096x16x4x128-causal`, with one query
-    /// `8x4096x16x4x128-1q`, for gradients `8x4096x16x4x128-causal-backward`, or with other inputs `8x4096x16x16x128-large`.
+    /// `8x4096x16x4x128-1q`, with a sliding window of 1024 keys `1x16384x16x16x128-window1024`, for gradients `8x4096x16x4x128-causal-backward`, or with other inputs `8x4096x16x16x128-large`.
     ///
     /// # Errors
     /// The words name none.
@@ -85,30 +100,35 @@ impl Shape {
         let (front, inputs) = hard.unwrap_or((words, Inputs::Normal));
         let (front, backward) = front.strip_suffix("-backward").map_or((front, false), |front| (front, true));
         let (extents, end) = front.split_once('-').unwrap_or((front, ""));
-        let causal = end == "causal";
+        let window = end.strip_prefix("window").and_then(|window| window.parse().ok());
+        let causal = end == "causal" || window.is_some();
         let queries = end.strip_suffix('q').and_then(|queries| queries.parse().ok());
         let extents: Vec<usize> =
             extents.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
         let &[batch, length, heads, key_heads, head_size] = &extents[..] else {
             bail!(
-                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal, -QUERIESq, -backward, -large or -dominant after it"
+                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal, -windowKEYS, -QUERIESq, -backward, -large or -dominant after it"
             )
         };
         ensure!(
             end.is_empty() || causal || queries.is_some(),
-            "{words} is not a shape, because of -{end}; end it with -causal, -QUERIESq, -backward, -large or -dominant, or nothing"
+            "{words} is not a shape, because of -{end}; end it with -causal, -windowKEYS, -QUERIESq, -backward, -large or -dominant, or nothing"
         );
         let queries = queries.unwrap_or(length);
-        Ok(Self { batch, queries, length, heads, key_heads, head_size, causal, backward, inputs })
+        Ok(Self { batch, queries, length, heads, key_heads, head_size, causal, window, backward, inputs })
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, queries, length, heads, key_heads, head_size, causal, backward, inputs } = self;
+        let Self { batch, queries, length, heads, key_heads, head_size, causal, window, backward, inputs } =
+            self;
         write!(f, "{batch}x{length}x{heads}x{key_heads}x{head_size}")?;
         match (causal, queries == length) {
-            (true, _) => f.write_str("-causal")?,
+            (true, _) => match window {
+                Some(window) => write!(f, "-window{window}")?,
+                None => f.write_str("-causal")?,
+            },
             (false, false) => write!(f, "-{queries}q")?,
             (false, true) => {}
         }
@@ -119,8 +139,8 @@ impl fmt::Display for Shape {
 
 const fn shape(batch: usize, length: usize, heads: [usize; 2], head_size: usize, causal: bool) -> Shape {
     let [heads, key_heads] = heads;
-    let inputs = Inputs::Normal;
-    Shape { batch, queries: length, length, heads, key_heads, head_size, causal, backward: false, inputs }
+    let (queries, window, backward, inputs) = (length, None, false, Inputs::Normal);
+    Shape { batch, queries, length, heads, key_heads, head_size, causal, window, backward, inputs }
 }
 
 const fn backward(batch: usize, length: usize, heads: [usize; 2], head_size: usize, causal: bool) -> Shape {
@@ -133,7 +153,7 @@ const fn decode(batch: usize, length: usize, heads: [usize; 2], head_size: usize
 
 /// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, as the papers on attention have them, odd lengths, and few
 /// queries with many keys.
-pub const SHAPES: [Shape; 57] = [
+pub const SHAPES: [Shape; 60] = [
     shape(32, 512, [16, 16], 128, false),
     shape(16, 1024, [16, 16], 128, false),
     shape(8, 2048, [16, 16], 128, false),
@@ -191,6 +211,10 @@ pub const SHAPES: [Shape; 57] = [
     // No N x N matrix has room: 16 heads of 131072 x 131072 numbers are 512 GiB.
     shape(1, 131_072, [16, 16], 128, true),
     backward(1, 131_072, [16, 16], 128, true),
+    // Sliding windows.
+    Shape { window: Some(1024), ..shape(1, 16384, [16, 16], 128, true) },
+    Shape { window: Some(4096), ..shape(1, 32768, [32, 8], 128, true) },
+    Shape { window: Some(128), ..shape(1, 16384, [64, 8], 64, true) },
     // Hard inputs, for the errors.
     Shape { inputs: Inputs::Large, ..shape(4, 4096, [16, 16], 128, false) },
     Shape { inputs: Inputs::Large, ..backward(4, 4096, [16, 16], 128, false) },
@@ -203,7 +227,9 @@ pub const SHAPES: [Shape; 57] = [
 pub const RUNG_SHAPE: Shape = shape(4, 4096, [16, 16], 128, false);
 
 /// The shapes for the CPU.
-pub const CPU_SHAPES: [Shape; 6] = [
+pub const CPU_SHAPES: [Shape; 8] = [
+    Shape { window: Some(40), ..shape(1, 128, [4, 2], 64, true) },
+    Shape { window: Some(40), ..backward(1, 128, [4, 2], 64, true) },
     shape(1, 128, [4, 4], 64, false),
     shape(1, 512, [4, 2], 64, true),
     shape(1, 512, [2, 2], 128, false),

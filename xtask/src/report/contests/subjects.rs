@@ -64,7 +64,7 @@ pub const ATTENTION: Subject = Subject {
     name: "attention",
     title: "Attention",
     about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, or the five of the \
-            gradients (`backward`), half of them of a causal mask. Our gradients take seven \
+            gradients (`backward`), half of them of a causal mask, and with a sliding window (`window`) those with its keys. Our gradients take seven \
             products, which are added in a fixed order. Errors are of the last 16 queries of the last head, against f64: the root of the mean \
             square of the differences, over that of the results. `large`: Q is 16 times as large. `dominant`: one key of each head has nearly all \
             the weight.",
@@ -76,14 +76,17 @@ pub const ATTENTION: Subject = Subject {
         ("flex", "FlexAttention"),
         ("fa3", "FlashAttention 3"),
     ],
-    tables: &["head_size", "causal", "backward", "inputs"],
+    tables: &["head_size", "causal", "window", "backward", "inputs"],
     rows: &["batch", "queries", "length", "heads", "key_heads"],
     unit: "TFLOP/s",
     work: |entry| {
-        let causal = if entry.number("causal") > 0.0 { 2.0 } else { 1.0 };
+        let (length, window) = (entry.number("length"), entry.number("window"));
+        let window = if window > 0.0 { window } else { length };
+        let keys =
+            if entry.number("causal") > 0.0 { window - window * window / length / 2.0 } else { length };
         let heads = entry.number("batch") * entry.number("heads") * entry.number("head_size");
         let products = if entry.number("backward") > 0.0 { 5.0 } else { 2.0 };
-        2.0 * products * heads * entry.number("queries") * entry.number("length") / causal / 1e3
+        2.0 * products * heads * entry.number("queries") * keys / 1e3
     },
     sources: &["gpu-kernels/src/attention", ":!gpu-kernels/src/attention/ladder", "host/src/attention"],
     shown: &[
