@@ -16,39 +16,39 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use ferrowarp::device::{Device, DeviceChoice, open};
-use ferrowarp_benches::attention::{
-    AttentionEntry, CPU_SHAPES, RUNG_SHAPE, SHAPES, Shape, TYPES, prepare, prepare_rung,
-};
-use ferrowarp_benches::exit_code;
+use ferrowarp::device::Device;
+use ferrowarp_benches::attention::{CPU_SHAPES, RUNG_SHAPE, SHAPES, Shape, TYPES, prepare, prepare_rung};
+use ferrowarp_benches::contest::{Bench, Contender, TFLOPS};
 use ferrowarp_benches::matmul::Type;
-use ferrowarp_benches::results::{Results, median};
-use ferrowarp_benches::serve::{Prepared, serve};
-use gpu_kernels::attention::ladder::{RUNGS, Rung};
-
-/// Batches whose median is taken.
-const SAMPLES: usize = 10;
+use ferrowarp_benches::serve::Prepared;
+use gpu_kernels::attention::ladder::RUNGS;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let is_server = arguments.iter().any(|argument| argument == "--serve");
-    let is_test = arguments.iter().any(|argument| argument == "--test");
-    let filter = arguments.iter().find(|argument| !argument.starts_with("--")).map_or("", String::as_str);
-    // The name of the bench is what `cargo bench` itself selects by.
-    let filter = if filter == "attention" { "" } else { filter };
-    let (device, why) = match open(DeviceChoice::Auto) {
-        Ok(found) => found,
-        Err(error) => {
-            eprintln!("cannot bench: {error:#}");
-            return ExitCode::FAILURE;
-        }
+    let rungs = || RUNGS.iter().map(|rung| rung.name).collect();
+    Bench { name: "attention", unit: TFLOPS, contenders, prepare: prepared, rungs }.main()
+}
+
+fn contenders(device: &Device) -> Vec<Contender<Shape>> {
+    let shapes: &[Shape] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
+    let of_type = |dtype: Type| {
+        shapes.iter().map(move |&shape| Contender {
+            id: format!("{}/{shape}", dtype.name()),
+            name: "attention".to_owned(),
+            dtype,
+            shape,
+            work: shape.operations(),
+            prepare: Box::new(move |device| prepare(device, dtype, shape)),
+        })
     };
-    eprintln!("{why}");
-    exit_code(if is_server {
-        serve(|name, words| prepared(&device, name, words), rungs).map(|()| Vec::new())
-    } else {
-        run(&device, filter, is_test)
-    })
+    let rungs = RUNGS.iter().filter(|_| device.is_cuda()).map(|rung| Contender {
+        id: format!("bf16/{RUNG_SHAPE}/{}", rung.name),
+        name: rung.name.to_owned(),
+        dtype: Type::Bf16,
+        shape: RUNG_SHAPE,
+        work: RUNG_SHAPE.operations(),
+        prepare: Box::new(move |device| prepare_rung(device, rung, RUNG_SHAPE)),
+    });
+    TYPES.into_iter().flat_map(of_type).chain(rungs).collect()
 }
 
 /// What a request asks to be prepared: a type and a shape.
@@ -60,92 +60,4 @@ fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepa
         Some(rung) => prepare_rung(device, rung, shape),
         None => prepare(device, ty, shape),
     }
-}
-
-/// The names of the rungs, if they are asked for.
-fn rungs(request: &str) -> Option<String> {
-    let names = || RUNGS.iter().map(|rung| rung.name).collect::<Vec<_>>().join(" ");
-    (request == "rungs").then(names)
-}
-
-/// What is timed: the operation in a type, or a rung, at a shape.
-struct Contender {
-    id: String,
-    dtype: Type,
-    shape: Shape,
-    rung: Option<&'static Rung>,
-}
-
-/// Everything that has `filter` in its id.
-fn contenders(device: &Device, filter: &str) -> Vec<Contender> {
-    let shapes: &[Shape] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
-    let of_type = |dtype: Type| {
-        let contender =
-            move |&shape| Contender { id: format!("{}/{shape}", dtype.name()), dtype, shape, rung: None };
-        shapes.iter().map(contender)
-    };
-    let rungs = RUNGS.iter().filter(|_| device.is_cuda()).map(|rung| Contender {
-        id: format!("bf16/{RUNG_SHAPE}/{}", rung.name),
-        dtype: Type::Bf16,
-        shape: RUNG_SHAPE,
-        rung: Some(rung),
-    });
-    let all = TYPES.into_iter().flat_map(of_type).chain(rungs);
-    all.filter(|contender| contender.id.contains(filter)).collect()
-}
-
-/// Times all that has `filter` in its id; what failed.
-fn run(device: &Device, filter: &str, is_test: bool) -> anyhow::Result<Vec<String>> {
-    let mut results = Results::new(device)?;
-    let mut failed = Vec::new();
-    for contender in contenders(device, filter) {
-        let entry = entry(device, &contender, if is_test { 1 } else { SAMPLES });
-        let Contender { id, shape, .. } = contender;
-        match (&entry.error, entry.microseconds) {
-            (Some(error), _) => failed.push(format!("{id}: {error}")),
-            (None, time) => {
-                let (time, kernel) = (time.unwrap_or_default(), entry.kernels.as_deref().unwrap_or_default());
-                let speed = shape.operations() / time / 1e6;
-                println!("{id:40} {time:12.2} us {speed:10.4} TFLOP/s  {kernel}");
-            }
-        }
-        results.entries.push(entry);
-    }
-    if !is_test {
-        eprintln!("wrote {}", results.write("attention.json")?.display());
-    }
-    Ok(failed)
-}
-
-fn entry(device: &Device, contender: &Contender, samples: usize) -> AttentionEntry {
-    let &Contender { dtype, shape, rung, .. } = contender;
-    let mut entry = AttentionEntry {
-        name: rung.map_or("attention", |rung| rung.name).to_owned(),
-        dtype,
-        shape,
-        kernels: None,
-        microseconds: None,
-        samples: 0,
-        sets: 0,
-        relative_error: None,
-        error: None,
-    };
-    let timed = || -> anyhow::Result<(Prepared, Vec<f64>)> {
-        let mut prepared = match rung {
-            Some(rung) => prepare_rung(device, rung, shape)?,
-            None => prepare(device, dtype, shape)?,
-        };
-        let times = (0..samples).map(|_| prepared.0.time()).collect::<Result<_, _>>()?;
-        Ok((prepared, times))
-    };
-    match timed() {
-        Ok(((timed, kernel), times)) => {
-            entry.kernels = Some(kernel);
-            entry.microseconds = Some(median(&times) * 1e6);
-            (entry.samples, entry.sets) = (times.len(), timed.sets());
-            entry.relative_error = Some(timed.relative_error());
-        }
-        Err(error) => entry.error = Some(format!("{error:#}")),
-    }
-    entry
 }

@@ -14,71 +14,72 @@
 //!
 //! `cargo bench matmul -- bf16` takes the types and shapes that have the word in their id, such as `bf16/4096x4096x4096`.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use cuda_std::half::{bf16, f16};
-use ferrowarp::device::{Device, DeviceChoice, open};
+use ferrowarp::device::{Device, DeviceError};
 use ferrowarp::matmul::{KernelChoice, Problem, Real};
 use ferrowarp::softmax::DeviceProfile;
-use ferrowarp_benches::exit_code;
+use ferrowarp_benches::contest::{Bench, Contender, TFLOPS};
 use ferrowarp_benches::matmul::{
-    CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare, prepare_kernels, prepare_rung, problem,
-    sweep,
+    CPU_SHAPES, SHAPES, Shape, Timed, Type, prepare, prepare_kernels, prepare_rung, problem, sweep,
 };
-use ferrowarp_benches::results::{Results, median};
-use ferrowarp_benches::serve::{Prepared, serve};
+use ferrowarp_benches::results::Results;
+use ferrowarp_benches::serve::Prepared;
 use gpu_kernels::matmul::ladder::RUNGS;
 
-/// Batches whose median is taken.
-const SAMPLES: usize = 10;
-
 fn main() -> ExitCode {
+    let rungs = || RUNGS.iter().map(|rung| rung.name).collect();
+    let bench = Bench { name: "matmul", unit: TFLOPS, contenders, prepare: prepared, rungs };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let is_server = arguments.iter().any(|argument| argument == "--serve");
-    let is_test = arguments.iter().any(|argument| argument == "--test");
-    let sweep_at = arguments.iter().position(|argument| argument == "--sweep");
-    let sweep_most = sweep_at.and_then(|at| arguments.get(at + 1)?.parse().ok());
-    let words = arguments.iter().enumerate().filter(|(i, _)| sweep_at.is_none_or(|at| *i != at + 1));
-    let mut words = words.map(|(_, word)| word.as_str()).filter(|word| !word.starts_with("--"));
-    let filter = words.next().unwrap_or_default();
-    // The name of the bench is what `cargo bench` itself selects by.
-    let filter = if filter == "matmul" { "" } else { filter };
-    let (device, why) = match open(DeviceChoice::Auto) {
-        Ok(found) => found,
-        Err(error) => {
-            eprintln!("cannot bench: {error:#}");
-            return ExitCode::FAILURE;
-        }
-    };
-    eprintln!("{why}");
-    exit_code(match (is_server, sweep_at, sweep_most) {
-        (true, ..) => serve(|name, words| prepared(&device, name, words), rungs).map(|()| Vec::new()),
-        (_, Some(_), Some(most)) => sweep_all(&device, filter, most),
-        (_, Some(_), None) => Err(anyhow!("--sweep needs a number of kernels, such as --sweep 20")),
-        _ => run(&device, filter, is_test),
+    let Some(at) = arguments.iter().position(|argument| argument == "--sweep") else { return bench.main() };
+    let most = arguments.get(at + 1).and_then(|most| most.parse().ok());
+    let words = arguments.iter().enumerate().filter(|(i, _)| *i != at + 1);
+    let filter = bench.filter(words.map(|(_, word)| word.as_str()));
+    bench.on_device(|device| {
+        let most = most.ok_or_else(|| anyhow!("--sweep needs a number of kernels, such as --sweep 20"))?;
+        sweep_all(device, filter, most)
     })
 }
 
-/// The shapes that have `filter` in their ids, on this device.
-fn selected(device: &Device, filter: &str) -> Vec<(Type, Shape)> {
-    let shapes: &[Shape] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
-    let all = Type::ALL.into_iter().flat_map(|ty| shapes.iter().map(move |&shape| (ty, shape)));
-    all.filter(|(ty, shape)| format!("{}/{shape}", ty.name()).contains(filter)).collect()
+fn shapes(device: &Device) -> &'static [Shape] {
+    if device.is_cuda() { &SHAPES } else { &CPU_SHAPES }
+}
+
+fn contenders(device: &Device) -> Vec<Contender<Shape>> {
+    let contender = |ty: Type, shape: Shape| Contender {
+        id: format!("{}/{shape}", ty.name()),
+        name: "matmul".to_owned(),
+        dtype: ty,
+        shape,
+        work: shape.operations(),
+        prepare: Box::new(move |device| Ok((prepare(device, ty, shape)?, kernels(device, ty, shape)?))),
+    };
+    let ours =
+        Type::ALL.into_iter().flat_map(|ty| shapes(device).iter().map(move |&shape| contender(ty, shape)));
+    let peers = CPU_SHAPES.iter().filter(|_| !device.is_cuda()).map(|&shape| Contender {
+        id: format!("f32/{shape}/matrixmultiply"),
+        name: "matrixmultiply".to_owned(),
+        prepare: Box::new(move |_| Ok((Box::new(MatrixMultiply(shape)), "matrixmultiply".to_owned()))),
+        ..contender(Type::F32, shape)
+    });
+    ours.chain(peers).collect()
 }
 
 /// Times the first `most` kernels at each shape; what failed.
 fn sweep_all(device: &Device, filter: &str, most: usize) -> anyhow::Result<Vec<String>> {
     let mut results = Results::new(device)?;
     let mut failed = Vec::new();
-    for (ty, shape) in selected(device, filter) {
+    let of_type =
+        |ty: Type| shapes(device).iter().map(move |&shape| (ty, shape, format!("{}/{shape}", ty.name())));
+    for (ty, shape, id) in Type::ALL.into_iter().flat_map(of_type).filter(|(.., id)| id.contains(filter)) {
         match sweep(device, ty, shape, most) {
             Ok(entries) => {
                 let least = entries.iter().map(|entry| entry.microseconds).fold(f64::INFINITY, f64::min);
                 if let Some((first, best)) =
                     entries.first().zip(entries.iter().find(|entry| entry.microseconds == least))
                 {
-                    let id = format!("{}/{shape}", ty.name());
                     let over = first.microseconds / least;
                     println!(
                         "{id:30} {:10.2} us {} ({over:.2} x {least:.2} us {})",
@@ -87,73 +88,11 @@ fn sweep_all(device: &Device, filter: &str, most: usize) -> anyhow::Result<Vec<S
                 }
                 results.entries.extend(entries);
             }
-            Err(error) => failed.push(format!("{}/{shape}: {error:#}", ty.name())),
+            Err(error) => failed.push(format!("{id}: {error:#}")),
         }
     }
     eprintln!("wrote {}", results.write("matmul-sweep.json")?.display());
     Ok(failed)
-}
-
-/// Times all that has `filter` in its id; what failed.
-fn run(device: &Device, filter: &str, is_test: bool) -> anyhow::Result<Vec<String>> {
-    let mut results = Results::new(device)?;
-    let mut failed = Vec::new();
-    for (ty, shape) in selected(device, filter) {
-        let entry = entry(device, ty, shape, if is_test { 1 } else { SAMPLES });
-        let id = format!("{}/{shape}", ty.name());
-        match (&entry.error, entry.microseconds) {
-            (Some(error), _) => failed.push(format!("{id}: {error}")),
-            (None, time) => print(&id, shape, time.unwrap_or_default(), entry.kernels.as_deref()),
-        }
-        results.entries.push(entry);
-        if !device.is_cuda() && ty == Type::F32 && !is_test {
-            let seconds = matrixmultiply(shape);
-            print(&format!("matrixmultiply/{shape}"), shape, seconds * 1e6, None);
-        }
-    }
-    if !is_test {
-        eprintln!("wrote {}", results.write("matmul.json")?.display());
-    }
-    Ok(failed)
-}
-
-fn print(id: &str, Shape { m, n, k }: Shape, microseconds: f64, kernels: Option<&str>) {
-    let flops = 2.0 * (m * n * k) as f64 / microseconds / 1e6;
-    println!("{id:40} {microseconds:12.2} us {flops:10.4} TFLOP/s  {}", kernels.unwrap_or_default());
-}
-
-fn entry(device: &Device, dtype: Type, shape @ Shape { m, n, k }: Shape, samples: usize) -> MatmulEntry {
-    let mut entry = MatmulEntry {
-        name: "matmul".to_owned(),
-        dtype,
-        m,
-        n,
-        k,
-        kernels: None,
-        microseconds: None,
-        samples: 0,
-        sets: 0,
-        relative_error: None,
-        clock_and_power: None,
-        error: None,
-    };
-    let timed = || -> anyhow::Result<(String, Box<dyn Timed>, Vec<f64>)> {
-        let kernels = kernels(device, dtype, shape)?;
-        let mut timed = prepare(device, dtype, shape)?;
-        let times = (0..samples).map(|_| timed.time()).collect::<Result<_, _>>()?;
-        Ok((kernels, timed, times))
-    };
-    match timed() {
-        Ok((kernels, timed, times)) => {
-            entry.kernels = Some(kernels);
-            entry.microseconds = Some(median(&times) * 1e6);
-            (entry.samples, entry.sets) = (times.len(), timed.sets());
-            entry.relative_error = Some(timed.relative_error());
-            entry.clock_and_power = device.is_cuda().then(clock_and_power).flatten();
-        }
-        Err(error) => entry.error = Some(format!("{error:#}")),
-    }
-    entry
 }
 
 /// The kernels that the operation chooses.
@@ -169,15 +108,6 @@ fn kernels(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<String> {
     }
 }
 
-/// What `nvidia-smi` reports of the first GPU.
-fn clock_and_power() -> Option<[f64; 2]> {
-    let query = ["--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0"];
-    let output = Command::new("nvidia-smi").args(query).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    let (clock, power) = text.trim().split_once(',')?;
-    Some([clock.trim().parse().ok()?, power.trim().parse().ok()?])
-}
-
 /// What a request asks to be prepared: a type, and the rows, columns and terms.
 fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepared> {
     let [ty, m, n, k] = words else { bail!("send `prepare NAME TYPE M N K`") };
@@ -190,25 +120,28 @@ fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepa
     })
 }
 
-/// The names of the rungs, if they are asked for.
-fn rungs(request: &str) -> Option<String> {
-    let names = || RUNGS.iter().map(|rung| rung.name).collect::<Vec<_>>().join(" ");
-    (request == "rungs").then(names)
-}
+/// A multiplication by the crate `matrixmultiply`, on all cores.
+struct MatrixMultiply(Shape);
 
-/// Seconds of one multiplication by the crate `matrixmultiply`, on all cores.
-fn matrixmultiply(Shape { m, n, k }: Shape) -> f64 {
-    let numbers = |len: usize| (0..len).map(|i| (i % 17) as f32 - 8.0).collect::<Vec<_>>();
-    let (a, b, mut out) = (numbers(m * k), numbers(n * k), vec![0.0f32; m * n]);
-    let mut times = Vec::new();
-    for _ in 0..SAMPLES {
+impl Timed for MatrixMultiply {
+    fn time(&mut self) -> Result<f64, DeviceError> {
+        let Shape { m, n, k } = self.0;
+        let numbers = |len: usize| (0..len).map(|i| (i % 17) as f32 - 8.0).collect::<Vec<_>>();
+        let (a, b, mut out) = (numbers(m * k), numbers(n * k), vec![0.0f32; m * n]);
         let start = std::time::Instant::now();
         // SAFETY: the slices have these shapes, and B is the transpose of `[n, k]`.
         unsafe {
             let (a, b, out) = (a.as_ptr(), b.as_ptr(), out.as_mut_ptr());
             matrixmultiply::sgemm(m, k, n, 1.0, a, k as isize, 1, b, 1, k as isize, 0.0, out, n as isize, 1);
         }
-        times.push(start.elapsed().as_secs_f64());
+        Ok(start.elapsed().as_secs_f64())
     }
-    median(&times)
+
+    fn sets(&self) -> usize {
+        1
+    }
+
+    fn relative_error(&self) -> f64 {
+        0.0
+    }
 }

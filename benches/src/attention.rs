@@ -15,7 +15,6 @@ use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::attention::args::NO_WINDOW;
 use gpu_kernels::attention::ladder::Rung;
-use serde::Serialize;
 
 pub use shapes::{CPU_SHAPES, Inputs, RUNG_SHAPE, SHAPES, Shape};
 
@@ -24,34 +23,6 @@ use crate::timed::{Timed, count_of_sets, normal, timed};
 
 /// The types of the tensors.
 pub const TYPES: [Type; 2] = [Type::Bf16, Type::F16];
-
-/// One contender at one shape: a time, or why there is none.
-#[derive(Debug, Serialize)]
-pub struct AttentionEntry {
-    /// `attention`, a rung of the ladder, or a peer.
-    pub name: String,
-    /// Type of the tensors.
-    pub dtype: Type,
-    /// The shape.
-    #[serde(flatten)]
-    pub shape: Shape,
-    /// The kernel that was chosen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernels: Option<String>,
-    /// Device time of one launch, the median of the samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<f64>,
-    /// Batches that were timed.
-    pub samples: usize,
-    /// Sets of tensors that the launches took in turns.
-    pub sets: usize,
-    /// As [`Timed::relative_error`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub relative_error: Option<f64>,
-    /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
 
 /// The tensors of one launch.
 struct Set<T> {
@@ -226,18 +197,12 @@ fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::tests::assert_shapes_of_peers;
 
-    /// The shapes that the peers' script prints, which must be ours.
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/attention.py");
-        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
-        else {
-            return;
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let ours: String = SHAPES.iter().map(|shape| format!("{shape}\n")).collect();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+        assert_shapes_of_peers("attention.py", &ours);
     }
 
     #[test]

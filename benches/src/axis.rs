@@ -11,7 +11,6 @@ use ferrowarp::axis::{
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::axis::TransposeKernels as _;
-use serde::Serialize;
 
 use crate::matmul::Type;
 use crate::serve::Prepared;
@@ -98,40 +97,6 @@ impl Kind {
     /// The bytes that it must read and write.
     pub fn bytes(self, ty: Type, [rows, cols]: [usize; 2]) -> f64 {
         ((rows * cols + self.outputs([rows, cols])) * ty.bytes()) as f64
-    }
-}
-
-/// One contender at one shape: a time, or why there is none.
-#[derive(Debug, Serialize)]
-pub struct AxisEntry {
-    /// The operation.
-    pub name: String,
-    /// Type of the matrices.
-    pub dtype: Type,
-    /// Rows.
-    pub rows: usize,
-    /// Columns.
-    pub cols: usize,
-    /// The kernel that was chosen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernels: Option<String>,
-    /// Device time of one launch, the median of the samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<f64>,
-    /// Batches that were timed.
-    pub samples: usize,
-    /// Sets of matrices that the launches took in turns.
-    pub sets: usize,
-    /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-impl AxisEntry {
-    /// One that has not been timed.
-    pub fn new(kind: Kind, dtype: Type, [rows, cols]: [usize; 2]) -> Self {
-        let name = kind.name();
-        Self { name, dtype, rows, cols, kernels: None, microseconds: None, samples: 0, sets: 0, error: None }
     }
 }
 
@@ -250,22 +215,16 @@ fn check<T: Number>(kind: Kind, inp: &[T], out: &[T], [rows, cols]: [usize; 2]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::tests::assert_shapes_of_peers;
 
-    /// The shapes that the peers' script prints, which must be ours.
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/axis.py");
-        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
-        else {
-            return;
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let of_kind = |kind: Kind| {
             let line = move |[rows, cols]: &[usize; 2]| format!("{} {rows}x{cols}\n", kind.name());
             kind.shapes(true).iter().map(line).collect::<String>()
         };
         let ours: String = Kind::ALL.into_iter().map(of_kind).collect();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+        assert_shapes_of_peers("axis.py", &ours);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub mod attention;
 pub mod axis;
 pub mod collective;
+pub mod contest;
 pub mod gallery;
 pub mod matmul;
 pub mod matrices;

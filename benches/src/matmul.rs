@@ -23,7 +23,7 @@ mod sweep;
 pub use sweep::{SweepEntry, sweep};
 
 /// A multiplication: `[m, k]` by the transpose of `[n, k]`, as a linear layer computes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
     /// Rows of the result.
     pub m: usize,
@@ -31,6 +31,13 @@ pub struct Shape {
     pub n: usize,
     /// Terms of a sum.
     pub k: usize,
+}
+
+impl Shape {
+    /// Multiplications and additions.
+    pub fn operations(&self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+    }
 }
 
 impl fmt::Display for Shape {
@@ -139,40 +146,6 @@ impl Type {
             Type::Tf32 | Type::F32 => 4,
         }
     }
-}
-
-/// One contender at one shape: a time, or why there is none.
-#[derive(Debug, Serialize)]
-pub struct MatmulEntry {
-    /// `matmul`, a rung, or a peer.
-    pub name: String,
-    /// Type of the operands and the result.
-    pub dtype: Type,
-    /// Rows of the result.
-    pub m: usize,
-    /// Columns of the result.
-    pub n: usize,
-    /// Terms of a sum.
-    pub k: usize,
-    /// The kernels that were chosen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernels: Option<String>,
-    /// Device time of one launch, the median of the samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<f64>,
-    /// Batches that were timed.
-    pub samples: usize,
-    /// Sets of matrices that the launches took in turns.
-    pub sets: usize,
-    /// As [`Timed::relative_error`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub relative_error: Option<f64>,
-    /// The clock in MHz and the power in watts, right after the last batch, as `nvidia-smi` reports them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock_and_power: Option<[f64; 2]>,
-    /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
 }
 
 /// The matrices of one launch.
@@ -358,18 +331,12 @@ fn check<T: Number>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::tests::assert_shapes_of_peers;
 
-    /// The shapes that the peers' script prints, which must be ours.
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/matmul.py");
-        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
-        else {
-            return;
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let ours: String = SHAPES.iter().map(|shape| format!("{shape}\n")).collect();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+        assert_shapes_of_peers("matmul.py", &ours);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError, Real, Workspace};
 use ferrowarp_cases::reference::Number;
-use serde::Serialize;
 
 use crate::matmul::Type;
 use crate::serve::Prepared;
@@ -81,49 +80,6 @@ impl Kind {
 
     fn matrices(self) -> usize {
         if self.is_backward { 3 } else { 2 }
-    }
-}
-
-/// The shape that words such as `4096x768` name.
-///
-/// # Errors
-/// The words name none.
-pub fn shape_from_words(words: &str) -> anyhow::Result<[usize; 2]> {
-    let extents: Vec<usize> = words.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
-    extents.try_into().ok().with_context(|| format!("{words} is not a shape; pass ROWSxCOLS"))
-}
-
-/// One contender at one shape: a time, or why there is none.
-#[derive(Debug, Serialize)]
-pub struct NormEntry {
-    /// The norm.
-    pub name: String,
-    /// Type of the matrices.
-    pub dtype: Type,
-    /// Rows.
-    pub rows: usize,
-    /// Columns.
-    pub cols: usize,
-    /// The kernel that was chosen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernels: Option<String>,
-    /// Device time of one launch, the median of the samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<f64>,
-    /// Batches that were timed.
-    pub samples: usize,
-    /// Sets of matrices that the launches took in turns.
-    pub sets: usize,
-    /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-impl NormEntry {
-    /// One that has not been timed.
-    pub fn new(kind: Kind, dtype: Type, [rows, cols]: [usize; 2]) -> Self {
-        let name = kind.name().to_owned();
-        Self { name, dtype, rows, cols, kernels: None, microseconds: None, samples: 0, sets: 0, error: None }
     }
 }
 
@@ -249,18 +205,12 @@ fn check<T: Number>(kind: Kind, [inp, weight]: [&[T]; 2], out: &[T], cols: usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::tests::assert_shapes_of_peers;
 
-    /// The shapes that the peers' script prints, which must be ours.
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/norm.py");
-        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
-        else {
-            return;
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let ours: String = SHAPES.iter().map(|[rows, cols]| format!("{rows}x{cols}\n")).collect();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+        assert_shapes_of_peers("norm.py", &ours);
     }
 
     #[test]
@@ -272,6 +222,5 @@ mod tests {
         let (x, wrong) = ([1.0f32, -1.0], [0.5f32, 0.5]);
         let error = check(Kind::ALL[0], [&x, &[1.0, 1.0]], &wrong, 2).unwrap_err().to_string();
         assert!(error.starts_with("column 0 is 5e-1, not "), "{error}");
-        assert!(shape_from_words("4096").is_err() && shape_from_words("4x5").unwrap() == [4, 5]);
     }
 }

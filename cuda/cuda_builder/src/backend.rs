@@ -179,7 +179,7 @@ impl Compiler {
     /// The PTX of the module `text`, without what ptxas gets wrong, and in which no thread reads a register before it
     /// writes it.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
-        let ptx = self.compile_as_it_is(text, options)?;
+        let ptx = self.compile_before_edits(text, options)?;
         let ptx = cuda_ir::absolutes::spell_out(&ptx);
         let ptx = cuda_ir::narrow_stores::copy_floats(&ptx);
         let ptx = cuda_ir::local_addresses::keep_generic(&ptx);
@@ -188,7 +188,8 @@ impl Compiler {
         Ok(cuda_ir::unwritten::initialise(&ptx).into_owned())
     }
 
-    fn compile_as_it_is(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
+    /// The PTX as the back end writes it, before [`Self::compile`] edits it.
+    fn compile_before_edits(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
             Target::Nvvm(nvvm) if options.opt_level == 0 && !cuda_ir::needs_passes(text) => {
                 let text = cuda_ir::for_no_optimisation(text)?;

@@ -121,7 +121,7 @@ fn is_mended_by_edits(module: &str, from: u8, levels: [u8; 2], counted: impl Fn(
             let ptx = ptx(module, backend, opt_level);
             let options =
                 CodegenOptions::of(&CudaBuilder::new(".").opt_level(opt_level), NvvmArch::Compute90);
-            let unedited = compiler(backend).compile_as_it_is(module, &options).unwrap();
+            let unedited = compiler(backend).compile_before_edits(module, &options).unwrap();
             for level in levels {
                 let counted = |ptx: &str| counted(&machine_code(ptx, level).unwrap());
                 assert_eq!(counted(&ptx), 0, "{backend} -opt={opt_level}: {ptx}");

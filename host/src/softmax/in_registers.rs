@@ -61,8 +61,9 @@ pub(super) fn narrow<I: SoftmaxAs<O>, O: Pod>(
 }
 
 /// The cluster of blocks for few wide rows. Blocks are small enough that several fit a multiprocessor, and there are
-/// enough of them for half of the multiprocessors, but at most two rounds.
-pub(super) fn of_few_rows<I: SoftmaxAs<O>, O: Pod>(
+/// enough of them for half of the multiprocessors, but at most two rounds. None if a block holds a row and there are at least
+/// as many rows as multiprocessors.
+pub(super) fn cluster_of_few_rows<I: SoftmaxAs<O>, O: Pod>(
     profile: &DeviceProfile,
     rows: usize,
     cols: usize,

@@ -5,7 +5,7 @@ use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher, Limits};
 use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
 use gpu_kernels::softmax::operation::{Split, Spread, Variant};
 
-use super::in_registers::{narrow, of_a_block, of_clusters, of_few_rows};
+use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
 use super::{Options, SoftmaxAs, SoftmaxError, staged};
 use crate::device::Device;
 
@@ -177,9 +177,11 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
             staged::is_busy(&small, profile, [rows, cols]).then_some(Kernels::Staged(small))
         };
         // In this order: a few lanes for a narrow row, a cluster for one of few rows, shared memory for a wide row, registers
-        // of a block or cluster, and the pair of kernels.
-        let special =
-            narrow(profile, rows, cols).or_else(|| of_few_rows(profile, rows, cols)).or_else(in_shared);
+        // of a block or cluster, and the pair of kernels. On an H200, 4096 rows of 32,768 `bf16` are not narrow, a block holds
+        // one in registers and there are enough of them, so no cluster, and three fit the shared memory of a multiprocessor.
+        let special = narrow(profile, rows, cols)
+            .or_else(|| cluster_of_few_rows(profile, rows, cols))
+            .or_else(in_shared);
         let others = || fitting.next().filter(|&kernels| !is_idle(kernels)).unwrap_or(split);
         Self::of(special.unwrap_or_else(others), profile, rows, cols)
     }

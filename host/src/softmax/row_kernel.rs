@@ -85,7 +85,7 @@ fn choice<A>(
     } else if rows < profile.multiprocessors && cols >= staged::LEAST_SPREAD {
         // A block alone is better where one has a row for every fourth multiprocessor.
         let is_worth_it = !fits_registers || 4 * rows <= profile.multiprocessors;
-        is_worth_it.then(|| staged::of_few_rows(staged, profile, shape)).flatten()
+        is_worth_it.then(|| staged::spread_of_few_rows(staged, profile, shape)).flatten()
     } else if cols >= kernels.staged_from {
         staged.find(|kernel| staged::is_busy(kernel, profile, shape))
     } else {

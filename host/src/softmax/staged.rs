@@ -32,7 +32,7 @@ pub(super) fn is_busy<A>(kernel: &Spread<A>, profile: &DeviceProfile, [rows, col
 
 /// The kernel on the blocks that are best if there are fewer rows than multiprocessors: small blocks, enough for the idle
 /// multiprocessors.
-pub(super) fn of_few_rows<A>(
+pub(super) fn spread_of_few_rows<A>(
     mut kernels: impl Iterator<Item = Spread<A>>,
     profile: &DeviceProfile,
     [rows, cols]: [usize; 2],

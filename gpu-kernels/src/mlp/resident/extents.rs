@@ -78,7 +78,7 @@ impl Extents {
         (self.hidden1 + 1).div_ceil(UNITS)
     }
 
-    /// All blocks.
+    /// All blocks of the launch: those of weights, and one for each row of a batch.
     pub const fn blocks(&self) -> usize {
         self.weight_blocks() + self.batch
     }

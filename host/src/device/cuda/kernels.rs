@@ -1,4 +1,4 @@
-//! The loaded modules and the kernels looked up in them.
+//! The loaded modules, the kernels looked up in them, and the driver's calls that launch them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
