@@ -14,13 +14,9 @@ describes. PROGRAM is our bench, which `--serve` makes a server. At one shape th
 Gradients have the peers flash and cudnn: the operators that PyTorch's autograd calls.
 """
 
-import argparse
-import pathlib
-import re
-import sys
-
 import timing
-from turns import Ours, Peer, Server, run
+from turns import Ours, Peer, has, parse, run
+from turns import words as extents_of
 
 TYPES = ("bf16", "f16")
 # Queries whose results are checked.
@@ -120,31 +116,7 @@ def words(shape):
     end = f"-window{window_of(shape)}" if window_of(shape) else "-causal" if shape[5] else f"-{shape[6]}q" if queries_of(shape) != shape[1] else ""
     end += "-backward" if is_backward(shape) else ""
     end += "" if inputs_of(shape) == "normal" else f"-{inputs_of(shape)}"
-    return "x".join(str(extent) for extent in shape[:5]) + end
-
-
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
-    parser.add_argument("--ours", type=pathlib.Path, help="our bench, such as ./bench-attention; without it only the peers")
-    parser.add_argument("--types", default=",".join(TYPES), help=f"of {', '.join(TYPES)}")
-    parser.add_argument("--shapes", default="", help="a regular expression for shapes such as 4x4096x16x16x128-causal")
-    parser.add_argument("--peers", default=",".join(PEERS))
-    parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
-    parser.add_argument("--resume", action="store_true", help="go on with what the file has")
-    parser.add_argument("--list-shapes", action="store_true")
-    options = parser.parse_args()
-    if options.list_shapes:
-        print("\n".join(map(words, SHAPES)))
-        sys.exit()
-    if not options.out:
-        parser.error("--out is missing")
-    options.types = options.types.split(",")
-    options.peers = options.peers.split(",")
-    for unknown in (set(options.types) - set(TYPES), set(options.peers) - set(PEERS)):
-        if unknown:
-            parser.error(f"no {', '.join(sorted(unknown))}; choose from {', '.join(TYPES)} and {', '.join(PEERS)}")
-    return options
+    return extents_of(shape[:5]) + end
 
 
 def with_sdpa(timer, sets, shape, backend=None):
@@ -335,18 +307,17 @@ def makers(timer, options, server, kind, shape):
 
 
 def main():
-    options = parse()
+    options = parse(__doc__, TYPES, PEERS, list(map(words, SHAPES)))
     timer = timing.Timer("cuda")
-    server = Server(options.ours.resolve()) if options.ours else None
     problems = []
     for kind in options.types:
-        for shape in SHAPES:
-            if re.search(options.shapes, words(shape)):
-                entry = {"dtype": kind} | dict(zip(EXTENTS, (*shape[:6], queries_of(shape), is_backward(shape), inputs_of(shape))))
-                entry |= {"window": window_of(shape)} if window_of(shape) else {}
-                make = lambda kind=kind, shape=shape: makers(timer, options, server, kind, shape)
-                problems.append((f"{kind}/{words(shape)}", entry, operations(shape), make))
-    run(timer, options, server, problems)
+        for shape in filter(lambda shape: has(options.shapes, words(shape)), SHAPES):
+            extents = (*shape[:6], queries_of(shape), is_backward(shape), inputs_of(shape))
+            entry = {"dtype": kind} | dict(zip(EXTENTS, extents))
+            entry |= {"window": window_of(shape)} if window_of(shape) else {}
+            make = lambda server, kind=kind, shape=shape: makers(timer, options, server, kind, shape)
+            problems.append((f"{kind}/{words(shape)}", entry, operations(shape), make))
+    run(timer, options, problems)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,10 @@ transposes. They take turns, as turns.py describes. PROGRAM is our bench, which 
 - copy: a copy of as many bytes: of a half of the matrix that is reduced, or of the whole one.
 """
 
-import argparse
-import pathlib
-import re
-import sys
-
 import timing
-from turns import Ours, Peer, Server, run
+from turns import Ours, Peer, has, parse, run, words
 
-TYPES = ("bf16", "f32")
+TYPES = ("bf16", "f16", "f32")
 
 REDUCTIONS = [(131072, 256), (32768, 1024), (4096, 4096), (16384, 8192), (1024, 131072)]
 SHAPES = {
@@ -33,34 +28,6 @@ OPERATIONS = [f"{name}-{axis}" for axis in ("rows", "columns") for name in ("sum
 
 def shapes(operation):
     return SHAPES[operation.split("-")[-1]]
-
-
-def words(shape):
-    return "x".join(str(extent) for extent in shape)
-
-
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
-    parser.add_argument("--ours", type=pathlib.Path, help="our bench, such as ./bench-axis; without it only the peers")
-    parser.add_argument("--types", default=",".join(TYPES), help="of bf16, f16, f32")
-    parser.add_argument("--operations", default="", help=f"a regular expression for {', '.join(OPERATIONS)}")
-    parser.add_argument("--shapes", default="", help="a regular expression for shapes such as 32768x1024")
-    parser.add_argument("--peers", default=",".join(PEERS))
-    parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
-    parser.add_argument("--resume", action="store_true", help="go on with what the file has")
-    parser.add_argument("--list-shapes", action="store_true")
-    options = parser.parse_args()
-    if options.list_shapes:
-        print("\n".join(f"{operation} {words(shape)}" for operation in OPERATIONS for shape in shapes(operation)))
-        sys.exit()
-    if not options.out:
-        parser.error("--out is missing")
-    options.types = options.types.split(",")
-    options.peers = options.peers.split(",")
-    if unknown := set(options.peers) - set(PEERS):
-        parser.error(f"unknown peers: {', '.join(sorted(unknown))}; choose from {', '.join(PEERS)}")
-    return options
 
 
 def function(torch, operation):
@@ -120,21 +87,21 @@ def makers(timer, options, server, kind, operation, shape):
 
 
 def main():
-    options = parse()
+    flags = [("--operations", "", f"a regular expression for {', '.join(OPERATIONS)}")]
+    all_shapes = [f"{operation} {words(shape)}" for operation in OPERATIONS for shape in shapes(operation)]
+    options = parse(__doc__, TYPES, PEERS, all_shapes, flags, default_types=("bf16", "f32"))
     timer = timing.Timer("cuda")
-    server = Server(options.ours.resolve()) if options.ours else None
     problems = []
-    for operation in OPERATIONS:
+    for operation in filter(lambda operation: has(options.operations, operation), OPERATIONS):
         for kind in options.types:
-            for shape in shapes(operation):
-                if re.search(options.operations, operation) and re.search(options.shapes, words(shape)):
-                    rows, cols = shape
-                    entry = {"operation": operation, "dtype": kind, "rows": rows, "cols": cols}
-                    make = lambda kind=kind, operation=operation, shape=shape: makers(
-                        timer, options, server, kind, operation, shape
-                    )
-                    problems.append((f"{operation}/{kind}/{words(shape)}", entry, rows * cols, make))
-    run(timer, options, server, problems, "GB/s")
+            for shape in filter(lambda shape: has(options.shapes, words(shape)), shapes(operation)):
+                rows, cols = shape
+                entry = {"operation": operation, "dtype": kind, "rows": rows, "cols": cols}
+                make = lambda server, kind=kind, operation=operation, shape=shape: makers(
+                    timer, options, server, kind, operation, shape
+                )
+                problems.append((f"{operation}/{kind}/{words(shape)}", entry, rows * cols, make))
+    run(timer, options, problems, "GB/s")
 
 
 if __name__ == "__main__":

@@ -15,14 +15,10 @@ bench, which `--serve` makes a server.
 Of `f32` the peers do not use TF32; of `tf32` they do.
 """
 
-import argparse
-import pathlib
-import re
 import statistics
-import sys
 
 import timing
-from turns import Ours, Peer, Server, run
+from turns import Ours, Peer, has, parse, run, words
 
 RUNGS = "4096x4096x4096,8192x8192x8192,8192x8192x1024"
 TYPES = ("bf16", "f16", "tf32", "f32")
@@ -69,37 +65,6 @@ SHAPES = [
     (4104, 4104, 4104),
     (512, 512, 16384),
 ]
-
-
-def words(shape):
-    return "x".join(str(extent) for extent in shape)
-
-
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
-    parser.add_argument("--ours", type=pathlib.Path, help="our bench, such as ./bench-matmul; without it only the peers")
-    parser.add_argument("--types", default=",".join(TYPES), help=f"of {', '.join(TYPES)}")
-    parser.add_argument("--shapes", default="", help="a regular expression for shapes such as 4096x4096x4096")
-    parser.add_argument("--rungs", default=RUNGS, help=f"shapes at which the rungs of the ladder are timed, too ({RUNGS})")
-    parser.add_argument("--kernels", default="", help="kernels of ours that are timed, too, such as 'matmul_bf16_kk_128x192w(2splitsofk)'")
-    parser.add_argument("--peers", default="cublaslt,torch,triton,compile,copy")
-    parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
-    parser.add_argument("--resume", action="store_true", help="go on with what the file has")
-    parser.add_argument("--list-shapes", action="store_true")
-    options = parser.parse_args()
-    if options.list_shapes:
-        print("\n".join(map(words, SHAPES)))
-        sys.exit()
-    if not options.out:
-        parser.error("--out is missing")
-    options.types = options.types.split(",")
-    options.peers = options.peers.split(",")
-    options.rungs = options.rungs.split(",")
-    options.kernels = options.kernels.split(",") if options.kernels else []
-    if unknown := set(options.types) - set(TYPES):
-        parser.error(f"unknown types: {', '.join(sorted(unknown))}; choose from {', '.join(TYPES)}")
-    return options
 
 
 def cublaslt(timer, sets, kind, shape):
@@ -189,18 +154,22 @@ def makers(timer, options, server, kind, shape):
 
 
 def main():
-    options = parse()
+    flags = [
+        ("--rungs", RUNGS, f"shapes at which the rungs of the ladder are timed, too ({RUNGS})"),
+        ("--kernels", "", "kernels of ours that are timed, too, such as 'matmul_bf16_kk_128x192w(2splitsofk)'"),
+    ]
+    options = parse(__doc__, TYPES, PEERS, list(map(words, SHAPES)), flags)
+    options.rungs = options.rungs.split(",")
+    options.kernels = options.kernels.split(",") if options.kernels else []
     timer = timing.Timer("cuda")
-    server = Server(options.ours.resolve()) if options.ours else None
     problems = []
     for kind in options.types:
-        for shape in SHAPES:
-            if re.search(options.shapes, words(shape)):
-                m, n, k = shape
-                entry = {"dtype": kind, "m": m, "n": n, "k": k}
-                make = lambda kind=kind, shape=shape: makers(timer, options, server, kind, shape)
-                problems.append((f"{kind}/{words(shape)}", entry, 2 * m * n * k, make))
-    run(timer, options, server, problems)
+        for shape in filter(lambda shape: has(options.shapes, words(shape)), SHAPES):
+            m, n, k = shape
+            entry = {"dtype": kind, "m": m, "n": n, "k": k}
+            make = lambda server, kind=kind, shape=shape: makers(timer, options, server, kind, shape)
+            problems.append((f"{kind}/{words(shape)}", entry, 2 * m * n * k, make))
+    run(timer, options, problems)
 
 
 if __name__ == "__main__":

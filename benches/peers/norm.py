@@ -12,15 +12,10 @@ of input, weight and bias. They take turns, as turns.py describes. PROGRAM is ou
 - copy: a copy of as many bytes. It is no norm.
 """
 
-import argparse
-import pathlib
-import re
-import sys
-
 import timing
-from turns import Ours, Peer, Server, run
+from turns import Ours, Peer, has, parse, run, words
 
-TYPES = ("bf16", "f32")
+TYPES = ("bf16", "f16", "f32")
 NORMS = ("rms", "layer", "rms-backward", "layer-backward")
 
 SHAPES = [
@@ -45,34 +40,6 @@ SHAPES = [
     (4096, 4097),
     (8, 8192),
 ]
-
-
-def words(shape):
-    return "x".join(str(extent) for extent in shape)
-
-
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
-    parser.add_argument("--ours", type=pathlib.Path, help="our bench, such as ./bench-norm; without it only the peers")
-    parser.add_argument("--types", default=",".join(TYPES), help="of bf16, f16, f32")
-    parser.add_argument("--norms", default="", help=f"a regular expression for {', '.join(NORMS)}")
-    parser.add_argument("--shapes", default="", help="a regular expression for shapes such as 32768x4096")
-    parser.add_argument("--peers", default=",".join(PEERS))
-    parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
-    parser.add_argument("--resume", action="store_true", help="go on with what the file has")
-    parser.add_argument("--list-shapes", action="store_true")
-    options = parser.parse_args()
-    if options.list_shapes:
-        print("\n".join(map(words, SHAPES)))
-        sys.exit()
-    if not options.out:
-        parser.error("--out is missing")
-    options.types = options.types.split(",")
-    options.peers = options.peers.split(",")
-    if unknown := set(options.peers) - set(PEERS):
-        parser.error(f"unknown peers: {', '.join(sorted(unknown))}; choose from {', '.join(PEERS)}")
-    return options
 
 
 def forward(torch, norm):
@@ -172,19 +139,18 @@ def makers(timer, options, server, kind, norm, shape):
 
 
 def main():
-    options = parse()
+    flags = [("--norms", "", f"a regular expression for {', '.join(NORMS)}")]
+    options = parse(__doc__, TYPES, PEERS, list(map(words, SHAPES)), flags, default_types=("bf16", "f32"))
     timer = timing.Timer("cuda")
-    server = Server(options.ours.resolve()) if options.ours else None
     problems = []
-    for norm in NORMS:
+    for norm in filter(lambda norm: has(options.norms, norm), NORMS):
         for kind in options.types:
-            for shape in SHAPES:
-                if re.search(options.norms, norm) and re.search(options.shapes, words(shape)):
-                    rows, cols = shape
-                    entry = {"norm": norm, "dtype": kind, "rows": rows, "cols": cols}
-                    make = lambda kind=kind, norm=norm, shape=shape: makers(timer, options, server, kind, norm, shape)
-                    problems.append((f"{norm}/{kind}/{words(shape)}", entry, 8 * rows * cols, make))
-    run(timer, options, server, problems, "GB/s")
+            for shape in filter(lambda shape: has(options.shapes, words(shape)), SHAPES):
+                rows, cols = shape
+                entry = {"norm": norm, "dtype": kind, "rows": rows, "cols": cols}
+                make = lambda server, kind=kind, norm=norm, shape=shape: makers(timer, options, server, kind, norm, shape)
+                problems.append((f"{norm}/{kind}/{words(shape)}", entry, 8 * rows * cols, make))
+    run(timer, options, problems, "GB/s")
 
 
 if __name__ == "__main__":

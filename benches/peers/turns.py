@@ -7,9 +7,12 @@ reports after the last rounds.
 After some errors a process can use the GPU no more. The script then notes which contender it was, and starts anew without it.
 """
 
+import argparse
 import json
 import os
+import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -18,6 +21,42 @@ import time
 import timing
 
 ROUNDS = 9
+
+
+def words(shape):
+    return "x".join(str(extent) for extent in shape)
+
+
+def parse(doc, types, peers, shapes, flags=(), default_types=None):
+    """The command line of a script with these types and peers. `shapes` are the words of its shapes, and `flags` are further flags:
+    name, default and help."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
+    parser.add_argument("--ours", type=pathlib.Path, help="our bench, such as ./bench-matmul; without it only the peers")
+    parser.add_argument("--types", default=",".join(default_types or types), help=f"of {', '.join(types)}")
+    parser.add_argument("--shapes", default="", help=f"a regular expression for shapes such as {shapes[0].split()[-1]}")
+    parser.add_argument("--peers", default=",".join(peers), help=f"of {', '.join(peers)}")
+    for name, default, told in flags:
+        parser.add_argument(name, default=default, help=told)
+    parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
+    parser.add_argument("--resume", action="store_true", help="go on with what the file has")
+    parser.add_argument("--list-shapes", action="store_true")
+    options = parser.parse_args()
+    if options.list_shapes:
+        print("\n".join(shapes))
+        sys.exit()
+    if not options.out:
+        parser.error("--out is missing")
+    for name, known in (("types", types), ("peers", peers)):
+        given = getattr(options, name).split(",")
+        setattr(options, name, given)
+        if unknown := set(given) - set(known):
+            parser.error(f"unknown {name}: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
+    return options
+
+
+def has(expression, text):
+    return re.search(expression, text) is not None
 
 
 class Server:
@@ -148,9 +187,10 @@ def contest(timer, makers):
     return results
 
 
-def run(timer, options, server, problems, unit="TFLOP/s"):
+def run(timer, options, problems, unit="TFLOP/s"):
     """Times the problems and writes the file. Each has words, entries that all of its results get, the number of its operations
-    or bytes, and a function that yields its makers."""
+    or bytes, and a function that yields its makers, given the server of our bench or None."""
+    server = Server(options.ours.resolve()) if options.ours else None
     results = timer.machine({}, {}) | {"entries": [], "lost": {}, "done": []}
     if options.resume:
         results = {"lost": {}} | json.loads(options.out.read_text())
@@ -163,7 +203,7 @@ def run(timer, options, server, problems, unit="TFLOP/s"):
             continue
         lost = results["lost"].setdefault(words, {})
         try:
-            found = contest(timer, ((name, make) for name, make in makers() if name not in lost))
+            found = contest(timer, ((name, make) for name, make in makers(server) if name not in lost))
         except Lost as error:
             lost[error.name] = str(error)
             timing.write(options.out, results)
