@@ -1,6 +1,6 @@
 //! Why attention was not computed.
 
-use cuda_std::launch::{LaunchError, Residence};
+use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 
@@ -207,18 +207,4 @@ pub enum AttentionError {
     Device(#[from] DeviceError),
 }
 
-impl From<LaunchError> for AttentionError {
-    fn from(error: LaunchError) -> Self {
-        AttentionError::Device(error.into())
-    }
-}
-
-/// So that attention can be timed and recorded.
-impl From<AttentionError> for DeviceError {
-    fn from(error: AttentionError) -> Self {
-        match error {
-            AttentionError::Device(error) => error,
-            other => DeviceError::Work(Box::new(other)),
-        }
-    }
-}
+crate::device::error::carries_device_errors! { AttentionError }

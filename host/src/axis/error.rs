@@ -1,6 +1,6 @@
 //! Why an operation along an axis was not done.
 
-use cuda_std::launch::{LaunchError, Residence};
+use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 use crate::softmax::SoftmaxError;
@@ -78,18 +78,4 @@ pub enum AxisError {
     Device(#[from] DeviceError),
 }
 
-impl From<LaunchError> for AxisError {
-    fn from(error: LaunchError) -> Self {
-        AxisError::Device(error.into())
-    }
-}
-
-/// So that an operation can be timed and recorded.
-impl From<AxisError> for DeviceError {
-    fn from(error: AxisError) -> Self {
-        match error {
-            AxisError::Device(error) => error,
-            other => DeviceError::Work(Box::new(other)),
-        }
-    }
-}
+crate::device::error::carries_device_errors! { AxisError }

@@ -12,7 +12,7 @@
 mod buffer;
 mod cpu;
 mod cuda;
-mod error;
+pub(crate) mod error;
 mod fault;
 mod graph;
 mod hung;

@@ -1,6 +1,6 @@
 //! Why a matrix multiplication was not computed.
 
-use cuda_std::launch::{LaunchError, Residence};
+use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 
@@ -136,18 +136,4 @@ pub enum MatmulError {
     Device(#[from] DeviceError),
 }
 
-impl From<LaunchError> for MatmulError {
-    fn from(error: LaunchError) -> Self {
-        MatmulError::Device(error.into())
-    }
-}
-
-/// So that a multiplication can be timed and recorded.
-impl From<MatmulError> for DeviceError {
-    fn from(error: MatmulError) -> Self {
-        match error {
-            MatmulError::Device(error) => error,
-            other => DeviceError::Work(Box::new(other)),
-        }
-    }
-}
+crate::device::error::carries_device_errors! { MatmulError }

@@ -1,6 +1,6 @@
 //! Why a norm was not computed.
 
-use cuda_std::launch::{LaunchError, Residence};
+use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 use crate::softmax::SoftmaxError;
@@ -81,18 +81,4 @@ pub enum NormError {
     Device(#[from] DeviceError),
 }
 
-impl From<LaunchError> for NormError {
-    fn from(error: LaunchError) -> Self {
-        NormError::Device(error.into())
-    }
-}
-
-/// So that a norm can be timed and recorded.
-impl From<NormError> for DeviceError {
-    fn from(error: NormError) -> Self {
-        match error {
-            NormError::Device(error) => error,
-            other => DeviceError::Work(Box::new(other)),
-        }
-    }
-}
+crate::device::error::carries_device_errors! { NormError }

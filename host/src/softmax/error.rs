@@ -1,6 +1,6 @@
 //! Why a softmax was not computed.
 
-use cuda_std::launch::{LaunchError, Residence};
+use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 
@@ -133,18 +133,4 @@ pub enum SoftmaxError {
     Device(#[from] DeviceError),
 }
 
-impl From<LaunchError> for SoftmaxError {
-    fn from(error: LaunchError) -> Self {
-        SoftmaxError::Device(error.into())
-    }
-}
-
-/// So that a softmax can be timed and recorded.
-impl From<SoftmaxError> for DeviceError {
-    fn from(error: SoftmaxError) -> Self {
-        match error {
-            SoftmaxError::Device(error) => error,
-            other => DeviceError::Work(Box::new(other)),
-        }
-    }
-}
+crate::device::error::carries_device_errors! { SoftmaxError }
