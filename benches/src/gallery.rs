@@ -6,6 +6,7 @@ use cuda_std::testing::{Counter, Counts, LaunchCounts};
 use ferrowarp::device::Device;
 use ferrowarp_cases::compare::compare_all;
 use ferrowarp_cases::gallery::{Foretold, Lesson, Measure, Scale, Session, Timed, Timeline, Trial};
+use ferrowarp_report::WarpCounts;
 use serde::Serialize;
 
 use crate::matrices;
@@ -74,7 +75,7 @@ pub struct Entry {
     pub resident_blocks: Option<u64>,
     /// What the emulator counted of one run, where it did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
+    pub counted: Option<WarpCounts>,
     /// Device time of one run, the median of the samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microseconds: Option<f64>,
@@ -124,53 +125,22 @@ impl From<Timeline> for Columns {
     }
 }
 
-/// What warps did in the launches of one run: see [`Counts`].
-#[derive(Debug, Serialize)]
-pub struct Counted {
-    /// Launches.
-    pub launches: usize,
-    /// Requests to global memory.
-    pub requests: u64,
-    /// Sectors of 32 bytes that loads touched, a request at a time.
-    pub sectors_loaded: u64,
-    /// As many of stores.
-    pub sectors_stored: u64,
-    /// Atomic operations of warps on global memory.
-    pub atomics: u64,
-    /// Passes over shared memory.
-    pub wavefronts: u64,
-    /// Those beyond the least.
-    pub bank_conflicts: u64,
-    /// Requests to local memory.
-    pub local: u64,
-    /// Passes over constant memory.
-    pub constant: u64,
-    /// Branches whose lanes parted.
-    pub divergent_branches: u64,
-    /// The part of a warp's threads that executed an instruction on average.
-    pub efficiency: f64,
-    /// Instructions of the PTX that warps executed.
-    pub instructions: u64,
-}
-
-impl Counted {
-    /// Those of some launches, added up.
-    fn new(launches: &[LaunchCounts]) -> Self {
-        let counts = launches.iter().map(|launch| launch.total).sum::<Counts>();
-        Self {
-            launches: launches.len(),
-            requests: counts.global.total().requests,
-            sectors_loaded: counts.global.loads.sectors + counts.global.copies.sectors,
-            sectors_stored: counts.global.stores.sectors,
-            atomics: counts.global.atomics.requests,
-            wavefronts: counts.shared.total().wavefronts,
-            bank_conflicts: counts.bank_conflicts(),
-            local: counts.local.loads.requests + counts.local.stores.requests,
-            constant: counts.constant.passes,
-            divergent_branches: counts.branches.divergent,
-            efficiency: counts.efficiency(),
-            instructions: counts.instructions.warps,
-        }
+/// What warps did in some launches, added up.
+fn counted(launches: &[LaunchCounts]) -> WarpCounts {
+    let counts = launches.iter().map(|launch| launch.total).sum::<Counts>();
+    WarpCounts {
+        launches: launches.len(),
+        requests: counts.global.total().requests,
+        sectors_loaded: counts.global.loads.sectors + counts.global.copies.sectors,
+        sectors_stored: counts.global.stores.sectors,
+        atomics: counts.global.atomics.requests,
+        wavefronts: counts.shared.total().wavefronts,
+        bank_conflicts: counts.bank_conflicts(),
+        local: counts.local.loads.requests + counts.local.stores.requests,
+        constant: counts.constant.passes,
+        divergent_branches: counts.branches.divergent,
+        efficiency: counts.efficiency(),
+        instructions: counts.instructions.warps,
     }
 }
 
@@ -245,10 +215,10 @@ impl Entry {
 ///
 /// # Errors
 /// A result is wrong, or a launch failed.
-pub fn count_of(trial: &Trial, device: &Device, counter: &Counter) -> anyhow::Result<Option<Counted>> {
+pub fn count_of(trial: &Trial, device: &Device, counter: &Counter) -> anyhow::Result<Option<WarpCounts>> {
     let Some(problem) = trial.problem() else { return Ok(None) };
     compare_all(&problem.run(device)?, &problem.expected())?;
-    Ok(Some(Counted::new(&counter.take())))
+    Ok(Some(counted(&counter.take())))
 }
 
 /// The scale for a device.

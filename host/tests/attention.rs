@@ -1,12 +1,11 @@
 //! Attention against its f64 oracle, on the CPU executor and as PTX on the emulator.
 
 use cuda_std::half::bf16;
-use cuda_std::simt::Executor;
 use ferrowarp::attention::{Attention, Causal, Tensor, TensorMut, Workspace, run_rung};
 use ferrowarp::device::Device;
 use ferrowarp_cases::attention::cases;
 use ferrowarp_cases::softmax::Setting;
-use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+use ferrowarp_cases::{Case, Scope, assert_right, assert_right_under_shuffled_schedules, emulated};
 use gpu_kernels::attention::ladder::RUNGS;
 
 #[test]
@@ -16,10 +15,7 @@ fn on_the_executor() {
 
 #[test]
 fn under_shuffled_schedules() {
-    for seed in 0..4 {
-        let device = Device::cpu_with(Executor::new().with_seed(seed));
-        assert_right(&cases(&Setting::new(Scope::Small)), &device, Case::assess_twice);
-    }
+    assert_right_under_shuffled_schedules(cases);
 }
 
 #[test]

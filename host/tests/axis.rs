@@ -2,14 +2,13 @@
 //! refused.
 
 use cuda_std::half::bf16;
-use cuda_std::simt::Executor;
 use ferrowarp::axis::{
     AxisError, CumulativeSum, Matrix, MatrixMut, Operation, Reduce, ScanBy, Transpose, Workspace,
 };
 use ferrowarp::device::Device;
 use ferrowarp_cases::axis::cases;
 use ferrowarp_cases::softmax::Setting;
-use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+use ferrowarp_cases::{Case, Scope, assert_right, assert_right_under_shuffled_schedules, emulated};
 
 #[test]
 fn on_the_executor() {
@@ -18,17 +17,12 @@ fn on_the_executor() {
 
 #[test]
 fn under_shuffled_schedules() {
-    for seed in 0..4 {
-        let device = Device::cpu_with(Executor::new().with_seed(seed));
-        assert_right(&cases(&Setting::new(Scope::Small)), &device, Case::assess_twice);
-    }
+    assert_right_under_shuffled_schedules(cases);
 }
 
 #[test]
 fn as_ptx() {
-    let of = |scope| cases(&Setting::new(scope));
-    emulated::by_each().iter().for_each(|on| assert_right(&of(Scope::OldEmulator), on, Case::assess));
-    emulated::newer_by_each().iter().for_each(|on| assert_right(&of(Scope::NewEmulator), on, Case::assess));
+    emulated::assert_right_as_ptx(cases);
 }
 
 /// Which block has which tile changes nothing: sums of tiles are added in a fixed order.

@@ -22,11 +22,7 @@ fn every_kernel_agrees_with_the_oracle_on_the_executor() {
 
 #[test]
 fn every_kernel_agrees_with_the_oracle_as_ptx() {
-    let cases_of = |scope| cases::cases(&Setting::new(scope));
-    let cases = cases_of(Scope::OldEmulator);
-    emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
-    let cases = cases_of(Scope::NewEmulator);
-    emulated::newer_by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
+    emulated::assert_right_as_ptx(cases::cases);
 }
 
 /// Any alignment and distance of rows.

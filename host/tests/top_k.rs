@@ -20,10 +20,7 @@ fn every_kernel_agrees_with_the_oracle_on_the_executor() {
 
 #[test]
 fn every_kernel_agrees_with_the_oracle_as_ptx() {
-    let cases = top_k::cases(&Setting::new(Scope::OldEmulator));
-    emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
-    let cases = top_k::cases(&Setting::new(Scope::NewEmulator));
-    emulated::newer_by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
+    emulated::assert_right_as_ptx(top_k::cases);
 }
 
 /// Any alignment and distance of rows, of all three matrices.

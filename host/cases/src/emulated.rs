@@ -11,6 +11,9 @@ use cuda_std::testing::Counter;
 use ferrowarp::device::Device;
 use ptx_emulator::{Emulator, PtxModule, Turns};
 
+use crate::softmax::Setting;
+use crate::{Case, Scope, assert_right};
+
 /// Whether tests compile all kernels by LLVM too, and for every architecture. This takes minutes: with `FERROWARP_CASES=K/N` in
 /// the environment, only part 0 does.
 ///
@@ -23,6 +26,18 @@ pub fn compiles_all() -> bool {
 /// The back ends that tests compile all kernels with: both, or libNVVM alone unless [`compiles_all`].
 pub fn back_ends() -> impl Iterator<Item = Backend> + Clone {
     [Backend::Nvvm, Backend::Llvm].into_iter().take(if compiles_all() { 2 } else { 1 })
+}
+
+/// Checks every case as PTX: those of old emulators on the oldest architecture, and those of new ones on newer ones, by each back
+/// end.
+///
+/// # Panics
+/// A case is wrong, or the kernels could not be compiled.
+#[track_caller]
+pub fn assert_right_as_ptx(cases: impl Fn(&Setting) -> Vec<Case>) {
+    let of = |scope| cases(&Setting::new(scope));
+    by_each().iter().for_each(|on| assert_right(&of(Scope::OldEmulator), on, Case::assess));
+    newer_by_each().iter().for_each(|on| assert_right(&of(Scope::NewEmulator), on, Case::assess));
 }
 
 /// The PTX of each family of `gpu-kernels`.

@@ -25,9 +25,22 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::Result;
+use cuda_std::simt::Executor;
 use ferrowarp::device::Device;
 
 pub use case::Case;
+
+/// Checks the small cases twice each, under four seeds that shuffle the schedule.
+///
+/// # Panics
+/// As for [`assert_right`].
+#[track_caller]
+pub fn assert_right_under_shuffled_schedules(cases: impl Fn(&softmax::Setting) -> Vec<Case>) {
+    for seed in 0..4 {
+        let device = Device::cpu_with(Executor::new().with_seed(seed));
+        assert_right(&cases(&softmax::Setting::new(Scope::Small)), &device, Case::assess_twice);
+    }
+}
 
 /// Asserts for a test that there are cases and that all are right, assessed as said on this device, several at a time. One
 /// cluster runs at a time, also of tests side by side: together they have more stacks than a process has mappings.

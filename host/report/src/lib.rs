@@ -11,6 +11,7 @@ mod profile;
 mod progress;
 mod timeline;
 mod times;
+mod warp_counts;
 
 use std::io;
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub use profile::{KernelRecord, Profile};
 pub use progress::{Counted, Progress};
 pub use timeline::{Lane, render_timeline, save_timeline};
 pub use times::Times;
+pub use warp_counts::WarpCounts;
 
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]

@@ -19,10 +19,7 @@ fn every_kernel_agrees_with_the_oracle_on_the_executor() {
 
 #[test]
 fn every_kernel_agrees_with_the_oracle_as_ptx() {
-    let cases = cross_entropy::cases(&Setting::new(Scope::OldEmulator));
-    emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
-    let cases = cross_entropy::cases(&Setting::new(Scope::NewEmulator));
-    emulated::newer_by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
+    emulated::assert_right_as_ptx(cross_entropy::cases);
 }
 
 #[test]
@@ -32,10 +29,7 @@ fn shards_agree_with_the_oracle_on_the_executor() {
 
 #[test]
 fn shards_agree_with_the_oracle_as_ptx() {
-    let cases = sharded::cases(&Setting::new(Scope::OldEmulator));
-    emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
-    let cases = sharded::cases(&Setting::new(Scope::NewEmulator));
-    emulated::newer_by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
+    emulated::assert_right_as_ptx(sharded::cases);
 }
 
 /// Any alignment and distance of rows, of both matrices.

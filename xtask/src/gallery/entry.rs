@@ -1,5 +1,6 @@
 //! One rung of the gallery on one problem, as the gallery's program writes it.
 
+use ferrowarp_report::WarpCounts;
 use serde::{Deserialize, Serialize};
 
 use crate::gallery::timeline;
@@ -43,7 +44,7 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_blocks: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
+    pub counted: Option<WarpCounts>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiled: Option<Profiled>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,23 +60,6 @@ pub struct Entry {
     /// Commit and date of the run that it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
-}
-
-/// What the emulator counted of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
-    pub launches: usize,
-    pub requests: u64,
-    pub sectors_loaded: u64,
-    pub sectors_stored: u64,
-    pub atomics: u64,
-    pub wavefronts: u64,
-    pub bank_conflicts: u64,
-    pub local: u64,
-    pub constant: u64,
-    pub divergent_branches: u64,
-    pub efficiency: f64,
-    pub instructions: u64,
 }
 
 /// What Nsight Compute counted of the same run on a GPU.

@@ -1,7 +1,9 @@
 //! The tables of the gallery's pages.
 
 use crate::chart::{binary, number};
-use crate::gallery::entry::{Counted, Entry, Profiled};
+use ferrowarp_report::WarpCounts;
+
+use crate::gallery::entry::{Entry, Profiled};
 use crate::report::{row, times};
 
 /// What stands for a time that nothing has measured.
@@ -94,7 +96,7 @@ fn grid(entries: &[&Entry], rungs: &[&str]) -> String {
 /// are folded. None if nothing was counted.
 pub fn counts(entries: &[&Entry]) -> Option<String> {
     type Column =
-        (&'static str, fn(&Entry) -> Option<f64>, fn(&Counted) -> f64, fn(&Profiled) -> Option<f64>);
+        (&'static str, fn(&Entry) -> Option<f64>, fn(&WarpCounts) -> f64, fn(&Profiled) -> Option<f64>);
     const COLUMNS: [Column; 8] = [
         ("sectors loaded", |e| e.sectors_loaded, |c| c.sectors_loaded as f64, |p| Some(p.sectors_loaded)),
         ("sectors stored", |e| e.sectors_stored, |c| c.sectors_stored as f64, |p| Some(p.sectors_stored)),
@@ -110,7 +112,7 @@ pub fn counts(entries: &[&Entry]) -> Option<String> {
             |p| Some(p.divergent_branches),
         ),
     ];
-    let counted: Vec<(&Entry, &Counted)> =
+    let counted: Vec<(&Entry, &WarpCounts)> =
         entries.iter().filter_map(|entry| Some((*entry, entry.counted.as_ref()?))).collect();
     let is_used = |column: &&Column| {
         counted.iter().any(|(entry, counted)| (column.1)(entry).is_some() || (column.2)(counted) > 0.0)
@@ -231,7 +233,7 @@ mod tests {
         let mut entry = entry("a", 8.0, None);
         assert_eq!(counts(&[&entry]), None);
         entry.sectors_loaded = Some(4.0);
-        entry.counted = Some(Counted {
+        entry.counted = Some(WarpCounts {
             launches: 1,
             requests: 2,
             sectors_loaded: 4,
