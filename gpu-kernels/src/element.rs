@@ -1,4 +1,4 @@
-//! Types of matrix elements: `f32`, `f16` and `bf16`, read and written 16 bytes at a time, computed with as `f32`.
+//! Types of matrix elements: `f32`, `f16` and `bf16`. They are read and written 16 bytes at a time; arithmetic is in `f32`.
 
 use cuda_std::half::{
     bf16, bf16_to_f32, bf16x2_max, bf16x2_to_f32, f16, f16_to_f32, f16x2_max, f16x2_to_f32, f32_to_bf16,
@@ -6,36 +6,36 @@ use cuda_std::half::{
 };
 use cuda_std::mem::{store_global, u32x2, u32x4};
 
-/// What the address of a vector of elements must be a multiple of, read or written: the bytes of one access.
+/// The alignment of the address of a vector of elements: the bytes of one access.
 pub const VECTOR_ALIGN: usize = 16;
 
-/// A number in memory that kernels compute with as `f32`.
+/// A number in memory; kernels compute with it as `f32`.
 pub trait Number: Copy + 'static {
-    /// The number, exactly.
+    /// Returns the number, exactly.
     fn to_f32(self) -> f32;
-    /// The nearest number of this type, ties to even.
+    /// Returns the nearest number of this type, ties to even.
     fn from_f32(x: f32) -> Self;
 }
 
-/// A type of which 16 bytes hold `N` elements.
+/// A type that has `N` elements in 16 bytes.
 ///
 /// # Safety
-/// Its size is 16 / `N`, its alignment is its size, and every pattern of bits is a value: a pointer to `N` elements
-/// may be cast to `*const u32x4` and read where it is aligned.
+/// The type's size is 16 / `N`, its alignment is its size, and every bit pattern is a value: a pointer to `N` elements may
+/// be cast to `*const u32x4` and read where it is aligned.
 pub unsafe trait Element<const N: usize>: Output<N> {
-    /// The elements in these 16 bytes, in the order of memory.
+    /// Returns the elements in these 16 bytes, in the order of memory.
     fn unpack(vector: u32x4) -> [f32; N];
     /// A vector in which every element is -inf.
     const NEG_INFINITY: u32x4;
     /// A vector in which every element is the smallest finite number.
     const MIN: u32x4;
-    /// The larger of each pair of elements; of a number and a NaN, the number.
+    /// Returns the larger of each pair of elements; if one of them is NaN, the other.
     fn larger(a: u32x4, b: u32x4) -> u32x4;
 }
 
-/// A type of which `N` elements are stored by a whole vector: one of 8 bytes, one of 16, or two.
+/// A type whose elements are stored `N` at a time, by whole vectors: one of 8 bytes, one of 16, or two.
 pub trait Output<const N: usize>: Number {
-    /// What such a store is aligned to, in bytes.
+    /// The alignment of such a store, in bytes.
     const ALIGN: usize =
         if N * size_of::<Self>() < VECTOR_ALIGN { N * size_of::<Self>() } else { VECTOR_ALIGN };
 
@@ -46,12 +46,12 @@ pub trait Output<const N: usize>: Number {
     unsafe fn store(ptr: *mut Self, values: [f32; N]);
 }
 
-/// Four times the same word.
+/// Returns a vector of four equal words.
 const fn every(word: u32) -> u32x4 {
     u32x4::new(word, word, word, word)
 }
 
-/// `op` of each pair of words.
+/// Applies `op` to each pair of words.
 #[inline(always)]
 fn both(a: u32x4, b: u32x4, op: impl Fn(u32, u32) -> u32) -> u32x4 {
     let ([a, c, e, g], [b, d, f, h]) = (a.to_array(), b.to_array());
@@ -70,7 +70,7 @@ impl Number for f32 {
     }
 }
 
-// SAFETY: four elements of 4 bytes, and every pattern of bits is a number.
+// SAFETY: four elements of 4 bytes, and every bit pattern is a number.
 unsafe impl Element<4> for f32 {
     #[inline(always)]
     fn unpack(vector: u32x4) -> [f32; 4] {
@@ -89,7 +89,7 @@ unsafe impl Element<4> for f32 {
 impl Output<4> for f32 {
     #[inline(always)]
     unsafe fn store(ptr: *mut Self, values: [f32; 4]) {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller's contract for the pointer.
         unsafe { store_global(ptr.cast(), u32x4::from(values.map(f32::to_bits))) };
     }
 }
@@ -120,7 +120,7 @@ macro_rules! elements_of_16_bits {
             }
         }
 
-        // SAFETY: eight elements of 2 bytes, and every pattern of bits is a number.
+        // SAFETY: eight elements of 2 bytes, and every bit pattern is a number.
         unsafe impl Element<8> for $ty {
             #[inline(always)]
             fn unpack(vector: u32x4) -> [f32; 8] {
@@ -141,7 +141,7 @@ macro_rules! elements_of_16_bits {
             #[inline(always)]
             unsafe fn store(ptr: *mut Self, values: [f32; 8]) {
                 let [a, b, c, d, e, f, g, h] = values;
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller's contract for the pointer.
                 unsafe { store_global(ptr.cast(), u32x4::from([[a, b], [c, d], [e, f], [g, h]].map($pack))) };
             }
         }
@@ -150,7 +150,7 @@ macro_rules! elements_of_16_bits {
             #[inline(always)]
             unsafe fn store(ptr: *mut Self, values: [f32; 4]) {
                 let [a, b, c, d] = values;
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller's contract for the pointer.
                 unsafe { store_global(ptr.cast(), u32x2::from([[a, b], [c, d]].map($pack))) };
             }
         }

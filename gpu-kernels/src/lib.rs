@@ -1,14 +1,13 @@
 //! The kernels of Ferrowarp: one source for the GPU and the CPU.
 //!
-//! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one
-//! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
-//! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
-//! [`matmul`] multiplies matrices on tensor cores, [`attention`] computes attention, [`norm`] RMSNorm and LayerNorm, and [`axis`] sums,
-//! cumulative sums and transposes.
-//! [`gallery`] has a lesson of GPU programming a file.
+//! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one thread per
+//! output; then the ones that training uses by default, which share tiles and fuse neighbours. [`softmax`] climbs from the
+//! naive kernel to the fast one, one rung per file; [`mod@copy`] is its baseline. [`matmul`] multiplies matrices on tensor
+//! cores, [`attention`] computes attention, and [`norm`] computes RMSNorm and LayerNorm. [`axis`] computes sums, cumulative
+//! sums and transposes. [`gallery`] has one lesson of GPU programming per file.
 //!
-//! Each part is a feature, all on by default: `softmax`, `matmul`, `attention`, `norm` and `axis` have the operations,
-//! `lessons` also the softmax ladder, the gallery and the copies, `mlp` the training step.
+//! Each part is a feature, and all are on by default. `softmax`, `matmul`, `attention`, `norm` and `axis` have the
+//! operations. `lessons` adds the softmax ladder, the gallery and the copies, and `mlp` the training step.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -58,7 +57,7 @@ pub mod norm;
 #[cfg(feature = "softmax")]
 pub mod softmax;
 
-// The list is of all kernels, so it is there with all features.
+// The list has the kernels of all features, so it needs all features.
 #[cfg(all(
     not(target_arch = "nvptx64"),
     feature = "attention",

@@ -1,4 +1,4 @@
-//! The list of all kernels: those of their modules, one after the other.
+//! The list of all kernels, module by module.
 
 use cuda_std::launch::KernelMeta;
 
@@ -93,7 +93,7 @@ const ALL: List = {
         .with(sample::sample_top_k_cluster::KERNELS)
 };
 
-/// A list that grows while the crate compiles, by loops, since constants are made without iterators.
+/// A list that grows at compile time. It uses loops because iterators do not work in constants.
 struct List {
     kernels: [&'static KernelMeta; 1024],
     len: usize,

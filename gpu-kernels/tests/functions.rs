@@ -1,5 +1,5 @@
-//! The functions of the kernels that need no launch. They are tested here and not beside the functions, because a test build of the
-//! crate would compile every kernel a second time.
+//! Tests of functions that need no launch. They are here and not next to the functions, because a test build of the crate
+//! would compile every kernel again.
 
 #![cfg(all(feature = "lessons", feature = "matmul"))]
 
@@ -8,7 +8,7 @@ use gpu_kernels::matmul::tile_order::grouped;
 use gpu_kernels::softmax::sample::noise::{Noise, philox4x32_10};
 use gpu_kernels::softmax::top_k::key::{Key, column, key, value};
 
-/// The vectors of Random123's file `kat_vectors`.
+/// The test vectors of Random123's file `kat_vectors`.
 #[test]
 fn words_are_those_of_the_paper_s_authors() {
     for (counter, key, words) in [
@@ -75,7 +75,7 @@ fn keys_of_32_bits_are_those_of_64() {
     }
 }
 
-/// The fastest of all on an H200, or within 3 % of it.
+/// The expected kernels were the fastest of all on an H200, or within 3 % of it.
 #[test]
 fn the_fastest_is_chosen() {
     for (shape, name, splits) in [

@@ -1,10 +1,10 @@
-//! What the kernels are launched with. Strides are in elements.
+//! The arguments of the kernels. Strides are in elements.
 
 use cuda_std::KernelArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
 
-/// A flag: the elements are added. Without it the result is their maximum.
+/// A flag: the result is the sum of the elements, and otherwise their maximum.
 pub const SUM: u32 = 1;
 /// A flag: every row of every matrix starts at a multiple of 16 bytes, and a row is a whole number of vectors of 16 bytes.
 pub const ALIGNED: u32 = 2;
@@ -13,7 +13,7 @@ pub const ALIGNED: u32 = 2;
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct ReduceArgs<T> {
-    /// `[outputs]`, written; or null. There is one part.
+    /// `[outputs]`, written if there is one part; or null.
     pub out: *mut T,
     /// `[parts, outputs]`, written; or null.
     pub full: *mut f32,
@@ -25,13 +25,13 @@ pub struct ReduceArgs<T> {
     pub rows: u32,
     /// Columns.
     pub cols: u32,
-    /// The elements of a row or column that a part has. The last part may have fewer.
+    /// Elements of a row or column in each part. The last part may have fewer.
     pub chunk: u32,
-    /// The logarithm of the threads that share a row, or of the vectors that a block has side by side.
+    /// The logarithm of the number of threads that share a row, or of the vectors that a block has side by side.
     pub log_threads: u32,
-    /// What elements are multiplied by before their maximum is taken: -1 for a minimum.
+    /// The factor of each element before the maximum is taken: -1 for a minimum.
     pub sign: f32,
-    /// What the result is multiplied by.
+    /// The factor of the result.
     pub scale: f32,
     /// [`SUM`], [`ALIGNED`].
     pub flags: u32,
@@ -55,7 +55,7 @@ pub struct FinishArgs<T> {
     pub count: u32,
     /// Results.
     pub outputs: u32,
-    /// What a result is multiplied by.
+    /// The factor of each result.
     pub scale: f32,
     /// [`SUM`].
     pub flags: u32,
@@ -85,7 +85,7 @@ pub struct ScanArgs<T> {
     pub cols: u32,
     /// Tiles of a row.
     pub tiles: u32,
-    /// The logarithm of the warps that share a row of one tile.
+    /// The logarithm of the number of warps that share a row of one tile.
     pub log_warps: u32,
     /// [`ALIGNED`].
     pub flags: u32,

@@ -1,6 +1,6 @@
 //! Sums and maxima of columns, or of parts of columns.
 //!
-//! A thread has `N` columns, and the threads of a block share the rows of a part. What they have goes through shared memory.
+//! Each thread has `N` columns, and a block's threads share the rows of a part. They combine their results in shared memory.
 //@ ptx(axis_columns_f32, axis_columns_f16, axis_columns_bf16): ld.global.nc.v4 >= 8, bar.sync == 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
@@ -15,13 +15,13 @@ use super::kernels::ReduceShape;
 use super::rows::IN_FLIGHT;
 use crate::element::Element;
 
-/// Rows of a thread that are in flight at the same time, where their elements are read one by one.
+/// Rows that a thread has in flight at the same time when it reads elements one by one.
 const SINGLE_IN_FLIGHT: usize = 2;
 
-/// The sum or the maximum of each part of each column.
+/// Computes the sum or the maximum of each part of each column.
 ///
-/// A block has `1 << log_threads` vectors of `N` columns side by side. Launched on blocks of `BLOCK` threads: enough for the columns
-/// along x, and along y the parts of `chunk` rows, all of which start in the matrix.
+/// A block has `1 << log_threads` vectors of `N` columns side by side. Launched with blocks of `BLOCK` threads: along x
+/// enough for the columns, and along y one per part of `chunk` rows. Every part starts in the matrix.
 ///
 /// # Safety
 /// The launch is as described, and a block has no more vectors side by side than threads. The pointers are valid for what
@@ -60,8 +60,8 @@ where
     // Neighbouring threads have neighbouring vectors, or neighbouring elements.
     let (of_thread, step) = if is_aligned { (N * lane, 1) } else { (lane, vectors) };
     let col = first_col + of_thread;
-    // SAFETY: the kernel's contract. All threads of the block come to the barrier. A thread writes elements of its own to shared
-    // memory, and reads those of others after the barrier.
+    // SAFETY: the kernel's contract. All threads of the block reach the barrier. A thread writes its own elements of shared
+    // memory, and reads other threads' elements after the barrier.
     unsafe {
         let all = match (is_sum, is_aligned) {
             (true, true) => accumulate::<T, N, true, true>(&args, share, [col, step]),
@@ -94,11 +94,11 @@ struct Share {
     end: usize,
 }
 
-/// The sums or maxima of the thread's rows, of `N` columns from `col` on, which are `step` apart. Of columns past the last one the
-/// results are meaningless.
+/// Returns the sums or maxima of the thread's rows, for `N` columns from `col` on that are `step` apart. The results of
+/// columns past the last one are meaningless.
 ///
 /// # Safety
-/// The rows and columns are those of `args.inp`, whose rows are aligned if `IS_ALIGNED`, with a step of 1.
+/// The rows and columns lie in `args.inp`. If `IS_ALIGNED`, its rows are aligned and the step is 1.
 #[inline(always)]
 unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool, const IS_ALIGNED: bool>(
     args: &ReduceArgs<T>,
@@ -113,7 +113,7 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool, const IS
             all[j] = combine(IS_SUM, all[j], if IS_SUM { x[j] } else { args.sign * x[j] });
         }
     };
-    // SAFETY: the caller's matrix; what is read lies in it.
+    // SAFETY: the caller's matrix; every access lies in it.
     unsafe {
         let row = |row: usize| args.inp.add(row * args.stride as usize);
         let share = Share { end, ..share };
@@ -133,7 +133,7 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool, const IS
     all
 }
 
-/// Calls `take` with what `load` returns for each row of the share, in order. `COUNT` rows are loaded before the first is taken.
+/// Calls `take` with what `load` returns for each row of the share, in order. Loads `COUNT` rows before it takes the first.
 #[inline(always)]
 fn each_row<R: Copy, const COUNT: usize>(
     Share { first, step, end }: Share,
@@ -149,7 +149,7 @@ fn each_row<R: Copy, const COUNT: usize>(
         }
         row = opaque(row + COUNT * step);
     }
-    // Fewer are left than are in flight at once.
+    // Fewer rows are left than are in flight at once.
     let is_there = |i: usize| row + i * step < end;
     let loaded: [R; COUNT] =
         core::array::from_fn(|i| if is_there(i) && i + 1 < COUNT { load(row + i * step) } else { none });

@@ -10,12 +10,12 @@ use super::fold::{combine, combine_all, neutral, write};
 use super::kernels::ReduceShape;
 use crate::element::Number;
 
-/// Loads of a thread that are in flight at the same time.
+/// Loads that a thread has in flight at the same time.
 const IN_FLIGHT: usize = 8;
 
-/// The sum or the maximum of the parts of each result.
+/// Computes the sum or the maximum of the parts of each result.
 ///
-/// `GROUPS` threads share the parts of a result. Launched on blocks of `COLS * GROUPS` threads along x, enough for `COLS` results each.
+/// `GROUPS` threads share the parts of a result. Launched with blocks of `COLS * GROUPS` threads, one per `COLS` results.
 ///
 /// # Safety
 /// The launch is as described; the pointers are valid for what their shapes say; no other code uses what is written.
@@ -44,7 +44,7 @@ where
     let (count, outputs) = (args.count as usize, args.outputs as usize);
     let (is_there, is_sum) = (col < outputs, args.flags & SUM != 0);
     let mut all = [neutral(is_sum); IN_FLIGHT];
-    // SAFETY: the kernel's contract. All threads of the block come to the barrier.
+    // SAFETY: the kernel's contract. All threads of the block reach the barrier.
     unsafe {
         if is_there {
             for first in (group..count).step_by(IN_FLIGHT * GROUPS) {

@@ -1,4 +1,4 @@
-//! What host code chooses the kernels by.
+//! What host code needs to choose and to launch the kernels.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
@@ -10,54 +10,54 @@ use super::rows::axis_rows;
 use super::scan::{self, axis_scan, axis_scan_clear, axis_scan_grid, axis_scan_serial};
 use super::transpose::{axis_transpose, axis_transpose_serial};
 
-/// The threads of a reduction's block.
+/// The block of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReduceShape {
     /// Threads.
     pub block: u32,
-    /// Elements of a vector, or the results that a block combines.
+    /// Elements of a vector, or results that a block combines.
     pub vector: u32,
 }
 
 impl ReduceShape {
-    /// The launch for `rows` rows, each in `parts` parts, with `1 << log_threads` threads for a row.
+    /// Returns the launch for `rows` rows, each in `parts` parts, with `1 << log_threads` threads for a row.
     pub fn rows(&self, rows: u32, parts: u32, log_threads: u32) -> LaunchConfig {
         LaunchConfig::new((rows.div_ceil(self.block >> log_threads), parts), self.block)
     }
 
-    /// The launch for `cols` columns, each in `parts` parts, with `1 << log_threads` vectors side by side.
+    /// Returns the launch for `cols` columns, each in `parts` parts, with `1 << log_threads` vectors side by side.
     pub fn columns(&self, cols: u32, parts: u32, log_threads: u32) -> LaunchConfig {
         LaunchConfig::new((cols.div_ceil(self.vector << log_threads), parts), self.block)
     }
 
-    /// The launch that combines the parts of `outputs` results.
+    /// Returns the launch that combines the parts of `outputs` results.
     pub fn finish(&self, outputs: u32) -> LaunchConfig {
         LaunchConfig::new(outputs.div_ceil(self.vector), self.block)
     }
 }
 
-/// The elements of a tile of cumulative sums.
+/// The tile and the block of cumulative sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanShape {
     /// Elements of a tile.
     pub tile: u32,
-    /// Those that a warp has.
+    /// Elements of a tile that a warp has.
     pub of_warp: u32,
     /// Threads of a block.
     pub block: u32,
 }
 
 impl ScanShape {
-    /// The most blocks of a launch whose blocks wait for each other.
+    /// The largest number of blocks of a launch whose blocks wait for each other.
     pub const MOST_BLOCKS: u32 = scan::MOST_BLOCKS as u32;
 
-    /// The launch for `rows` rows of one tile each, with `1 << log_warps` warps for a row.
+    /// Returns the launch for `rows` rows of one tile each, with `1 << log_warps` warps for a row.
     pub fn rows(&self, rows: u32, log_warps: u32) -> LaunchConfig {
         LaunchConfig::new(rows.div_ceil((self.block / 32) >> log_warps), self.block)
     }
 }
 
-/// The elements of a block's tile of a transpose.
+/// The tile and the block of a transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransposeShape {
     /// Rows and columns of a tile.
@@ -67,7 +67,7 @@ pub struct TransposeShape {
 }
 
 impl TransposeShape {
-    /// The launch for a matrix of elements of `element_bytes`. There is none if it would have too many blocks.
+    /// Returns the launch for a matrix of elements of `element_bytes`, or `None` if it would have too many blocks.
     pub fn config(&self, [rows, cols]: [u32; 2], element_bytes: usize) -> Option<LaunchConfig> {
         let blocks = rows.div_ceil(self.tile).checked_mul(cols.div_ceil(self.tile))?;
         let shared = if self.block == 1 { 0 } else { self.tile * self.tile * element_bytes as u32 };
@@ -76,12 +76,12 @@ impl TransposeShape {
     }
 }
 
-/// Whose kernels are used.
+/// The device whose kernels are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
-    /// Those of a GPU.
+    /// The kernels of a GPU.
     Wide,
-    /// Those of a CPU, whose blocks have one thread.
+    /// The kernels of a CPU, whose blocks have one thread.
     Serial,
 }
 
@@ -91,19 +91,19 @@ impl Blocks {
     }
 }
 
-/// A type that there are kernels for.
+/// An element type that has kernels.
 pub trait AxisKernels: Sized + 'static {
     /// Cumulative sums of rows of one tile.
     const SCAN: &'static KernelOf<ScanArgs<Self>, ScanShape>;
-    /// Cumulative sums of rows of any length, by blocks that wait for each other.
+    /// Cumulative sums of rows of any length; the blocks wait for each other.
     const SCAN_GRID: &'static KernelOf<ScanArgs<Self>, ScanShape>;
-    /// Cumulative sums of rows of any length, a thread for each.
+    /// Cumulative sums of rows of any length, one thread per row.
     const SCAN_SERIAL: &'static KernelOf<ScanArgs<Self>>;
-    /// Reductions of rows.
+    /// Returns the kernel that reduces rows.
     fn rows(blocks: Blocks) -> &'static KernelOf<ReduceArgs<Self>, ReduceShape>;
-    /// Reductions of columns.
+    /// Returns the kernel that reduces columns.
     fn columns(blocks: Blocks) -> &'static KernelOf<ReduceArgs<Self>, ReduceShape>;
-    /// Combines parts.
+    /// Returns the kernel that combines parts.
     fn finish(blocks: Blocks) -> &'static KernelOf<FinishArgs<Self>, ReduceShape>;
 }
 
@@ -134,9 +134,9 @@ macro_rules! kernels {
 
 kernels! { f32, f16, bf16 }
 
-/// An element that is moved as it is: `u16` or `u32`.
+/// An element that is moved unchanged: `u16` or `u32`.
 pub trait TransposeKernels: Sized + 'static {
-    /// The transpose.
+    /// Returns the kernel that transposes.
     fn transpose(blocks: Blocks) -> &'static KernelOf<TransposeArgs<Self>, TransposeShape>;
 }
 
@@ -155,7 +155,7 @@ macro_rules! transposes {
 
 transposes! { u32, u16 }
 
-/// All of them.
+/// All kernels of the axis operations.
 pub const KERNELS: [&[&KernelMeta]; 9] = [
     axis_rows::KERNELS,
     axis_columns::KERNELS,

@@ -1,7 +1,7 @@
-//! Operations along an axis of a matrix: sums, maxima and minima of rows or columns, cumulative sums of rows, and the transpose.
+//! Operations along an axis of a matrix: sums, maxima and minima of rows or columns, cumulative sums, and the transpose.
 //!
-//! [`rows`] and [`columns`] reduce a part of a row or column each; [`finish`] combines the parts. [`scan`] has the cumulative sums of
-//! rows, [`mod@transpose`] the transpose. Kernels named `_serial` are for a CPU, whose blocks have one thread.
+//! [`rows`] and [`columns`] reduce a part of a row or column; [`finish`] combines parts. [`scan`] computes the cumulative
+//! sums of rows, and [`mod@transpose`] the transpose. Kernels named `_serial` are for a CPU, whose blocks have one thread.
 
 pub mod args;
 pub mod columns;

@@ -1,7 +1,7 @@
-//! Sums and maxima of rows, or of parts of rows that are long.
+//! Sums and maxima of rows, or of parts of long rows.
 //!
-//! 1 to 256 threads share a row, as the launch says. Loads are 16 bytes wherever a row starts: the elements before the first
-//! multiple of 16 bytes and after the last one are read one by one. A thread has four loads in flight.
+//! 1 to 256 threads share a row; the launch decides. Loads are 16 bytes, wherever a row starts: the elements before the
+//! first multiple of 16 bytes and after the last one are read one by one. Each thread has four loads in flight.
 //@ ptx(axis_rows_f32, axis_rows_f16, axis_rows_bf16): ld.global.nc.v4 >= 8, bar.sync == 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
@@ -16,17 +16,17 @@ use super::fold::{combine, combine_all, load, neutral, write};
 use super::kernels::ReduceShape;
 use crate::element::{Element, VECTOR_ALIGN};
 
-/// Loads of a thread that are in flight at the same time.
+/// Loads that a thread has in flight at the same time.
 pub(super) const IN_FLIGHT: usize = 4;
 
-/// The sum or the maximum of each part of each row.
+/// Computes the sum or the maximum of each part of each row.
 ///
-/// `1 << log_threads` threads share a row. Launched on blocks of `BLOCK` threads: enough for the rows along x, and along y the parts of
-/// `chunk` columns, all of which start in the row.
+/// `1 << log_threads` threads share a row. Launched with blocks of `BLOCK` threads: along x enough for the rows, and along y
+/// one per part of `chunk` columns. Every part starts in the row.
 ///
 /// # Safety
-/// The launch is as described, and no more threads share a row than a block has. The pointers are valid for what their
-/// shapes and strides say; no other code uses what is written, and no code writes `inp`.
+/// The launch is as described, and at most a block's threads share a row. The pointers are valid for what their shapes and
+/// strides say; no other code uses what is written, and no code writes `inp`.
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 1024 / BLOCK,
@@ -51,7 +51,7 @@ where
     let row = thread::block_idx_x() as usize * (BLOCK >> args.log_threads) + (tid >> args.log_threads);
     let part = thread::block_idx_y() as usize;
     let first = part * args.chunk as usize;
-    // The threads of a row that is not there come to the shuffles and barriers of the others.
+    // Threads without a row take part in the shuffles and barriers of the others.
     let is_there = row < args.rows as usize;
     let (start, len) = if is_there {
         (row * args.stride as usize + first, (args.chunk as usize).min(args.cols as usize - first))
@@ -59,7 +59,7 @@ where
         (0, 0)
     };
     let is_sum = args.has(SUM);
-    // SAFETY: the kernel's contract. All threads of the block come to the exchanges.
+    // SAFETY: the kernel's contract. All threads of the block reach the shuffles and the barrier.
     unsafe {
         let inp = args.inp.add(start);
         let mut all = if is_sum {
@@ -91,10 +91,10 @@ where
     }
 }
 
-/// The thread's share of a row of `len` elements.
+/// Combines the thread's share of a row of `len` elements.
 ///
 /// # Safety
-/// `row` has that many elements, which no code writes.
+/// `row` has `len` elements, which no code writes.
 #[inline(always)]
 unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
     row: *const T,
@@ -112,7 +112,7 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
     };
     let before = (row.addr().wrapping_neg() % VECTOR_ALIGN / size_of::<T>()).min(len);
     let (vectors, after) = ((len - before) / N, (len - before) % N);
-    // SAFETY: elements of the row. The vectors begin at a multiple of 16 bytes.
+    // SAFETY: every access lies in the row, and the vectors begin at a multiple of 16 bytes.
     unsafe {
         for i in (lane..before).step_by(threads) {
             all[0] = combine(IS_SUM, all[0], term((*row.add(i)).to_f32()));
@@ -128,7 +128,7 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
             loaded.into_iter().for_each(|vector| take(&mut all, vector));
             v = opaque(v + IN_FLIGHT * threads);
         }
-        // Fewer are left than are in flight at once.
+        // Fewer vectors are left than are in flight at once.
         let is_there = |i: usize| v + i * threads < vectors;
         let loaded: [u32x4; IN_FLIGHT - 1] = core::array::from_fn(|i| {
             if is_there(i) { load(aligned.add(N * (v + i * threads))) } else { u32x4::splat(0) }

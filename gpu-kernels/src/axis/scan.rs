@@ -1,12 +1,13 @@
 //! Cumulative sums of rows.
 //!
-//! A tile is 8192 elements of a row. A warp has 512 neighbouring elements of it, and adds them up by shuffles. The sums of the warps are
-//! added from left to right, and so are those of 16 neighbouring tiles, and then those of such groups. So a result does not depend on
-//! which block has which tile, or on timing.
+//! A tile is 8192 elements of a row. Each warp has 512 neighbouring elements of it, and adds them up by shuffles. Sums are
+//! added from left to right: first those of the warps, then those of 16 neighbouring tiles, a group, and then those of the
+//! groups. So a result depends neither on timing nor on which block has which tile.
 //!
-//! [`axis_scan()`] has rows of one tile. [`axis_scan_grid()`] has longer ones, and reads each element once: a block publishes the sum
-//! of its tile, and waits for those of the tiles before it, back to the group of the block's own last one, of which it knows the sum of
-//! all groups before. All blocks are on the device at once. While it waits, the block loads its next tile.
+//! [`axis_scan()`] takes rows of one tile. [`axis_scan_grid()`] takes longer ones, and reads each element once: a block
+//! publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own
+//! last tile, because it knows the sum of all groups before. All blocks are on the device at once. While a block waits, it
+//! loads its next tile.
 //@ ptx(axis_scan_f32): ld.global.nc.v4 == 4, st.global.v4 == 4, bar.sync == 1, .local == 0
 //@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 == 2, st.global.v4 == 2, bar.sync == 1, .local == 0
 //@ ptx(axis_scan_grid_f32, axis_scan_grid_f16, axis_scan_grid_bf16): ld.relaxed.gpu >= 1, st.relaxed.gpu >= 1, bar.sync == 3, .local == 0
@@ -32,16 +33,16 @@ const OF_WARP: usize = 512;
 pub(super) const TILE: usize = WARPS * OF_WARP;
 /// Neighbouring tiles of a row whose sums are added up on their own.
 const GROUP: usize = 16;
-/// The most blocks that wait for each other: a block waits for fewer than `GROUP` more tiles than there are blocks, one a thread.
+/// The most blocks that wait for each other. A block waits for fewer than `blocks + GROUP` tiles, one per thread.
 pub(super) const MOST_BLOCKS: usize = BLOCK - GROUP;
-/// Elements that a CPU's thread adds up before it adds the sum to that of the elements before.
+/// Elements that a CPU's thread adds up before it adds their sum to the sum of the elements before.
 const RUN: usize = 256;
-/// The bit of a published word that tells that it has been written. The lower 16 bits are half of a number.
+/// The bit of a published word that marks it as written. The lower 16 bits are half of a number.
 const WRITTEN: u32 = 1 << 16;
 
-/// The cumulative sums of rows that fit a tile.
+/// Computes the cumulative sums of rows that fit a tile.
 ///
-/// `1 << log_warps` warps share a row, which hold it. Launched on blocks of 512 threads along x, enough for the rows.
+/// `1 << log_warps` warps share a row and hold it. Launched with blocks of 512 threads along x, enough for the rows.
 ///
 /// # Safety
 /// The launch is as described. The pointers are valid for what their shapes and strides say; the flags are true; no other
@@ -64,10 +65,10 @@ where
     let warp = thread::thread_idx_x() as usize / 32;
     let (of_row, warps) = (warp & ((1 << args.log_warps) - 1), 1 << args.log_warps);
     let row = (thread::block_idx_x() as usize * WARPS + warp) >> args.log_warps;
-    // The warps of a row that is not there come to the barrier.
+    // Warps without a row reach the barrier too.
     let (row, cols) = if row < args.rows as usize { (row, args.cols as usize) } else { (0, 0) };
     let share = Share { first: of_row * OF_WARP + N * lane(), cols, is_aligned: args.is_aligned() };
-    // SAFETY: the kernel's contract. All threads of the block come to the sums.
+    // SAFETY: the kernel's contract. All threads of the block call `add_up` and `add_warps`.
     unsafe {
         let inp = args.inp.add(row * args.inp_stride as usize);
         let packed: [u32x4; VECTORS] = share.load::<T, N, VECTORS>(inp);
@@ -77,12 +78,12 @@ where
     }
 }
 
-/// The cumulative sums of rows of any length.
+/// Computes the cumulative sums of rows of any length.
 ///
-/// Launched on at most 496 blocks of 512 threads along x, and no more than there are tiles. Before, `sums` holds zeros.
+/// Launched with at most 496 blocks of 512 threads along x, and at most one per tile. `sums` holds zeros before the launch.
 ///
 /// # Safety
-/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, which is a multiple of 16.
+/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, a multiple of 16.
 #[kernel(
     cooperative,
     max_threads = 512,
@@ -99,7 +100,7 @@ pub unsafe fn axis_scan_grid<T, const N: usize, const VECTORS: usize>(args: Scan
 where
     T: Element<N>,
 {
-    // Between the sums of a group and those of the next there is a gap, so that they are read without bank conflicts.
+    // A gap after each group's sums prevents bank conflicts when they are read.
     let (of_warps, of_tiles, of_groups) = (
         shared_array![f32; WARPS],
         shared_array![f32; BLOCK + BLOCK / GROUP],
@@ -112,13 +113,13 @@ where
     let share =
         |tile: usize| Share { first: tile % of_row * TILE + first, cols, is_aligned: args.is_aligned() };
     let mut tile = thread::block_idx_x() as usize;
-    // SAFETY: the kernel's contract. All threads of the block take the same tiles, and come to all barriers. The words of `sums` are
-    // accessed by the functions of `grid` alone. Between two uses of the same shared memory there is another one's barrier.
+    // SAFETY: the kernel's contract. All threads of the block take the same tiles, and reach all barriers. Only the
+    // functions of `grid` access the words of `sums`. A barrier lies between any two uses of the same shared memory.
     unsafe {
         let inp = |tile: usize| args.inp.add(tile / of_row * args.inp_stride as usize);
         let sum_of = |tile: usize| args.sums.cast::<[u32; 4]>().add(tile);
         let mut packed: [u32x4; VECTORS] = share(tile).load::<T, N, VECTORS>(inp(tile));
-        // The sum of the groups before that of the block's last tile.
+        // The sum of the groups before the group of the block's last tile.
         let mut last = 0.0;
         while tile < tiles {
             let (x, of_warp) = add_up(share(tile).unpack(inp(tile), packed));
@@ -130,7 +131,7 @@ where
             if tile + blocks < tiles {
                 packed = share(tile + blocks).load::<T, N, VECTORS>(inp(tile + blocks));
             }
-            // Tiles of the row since the group of the block's last one.
+            // Tiles of the row since the group of the block's last tile.
             let in_row = tile % of_row;
             let has_last = in_row >= blocks;
             let count = if has_last { in_row - (in_row - blocks) / GROUP * GROUP } else { in_row };
@@ -140,7 +141,7 @@ where
                 *of_tiles.add(tid + tid / GROUP) = f32::from_bits(high << 16 | low & 0xffff);
             }
             thread::sync_threads_aligned();
-            // Whole groups. The last sum is that of the tiles after them.
+            // Whole groups. The last sum is of the tiles after them.
             let groups = count / GROUP;
             if tid <= groups {
                 let mut sum = 0.0;
@@ -162,12 +163,12 @@ where
     }
 }
 
-/// Writes zeros for the sums of the tiles.
+/// Clears the sums of the tiles.
 ///
-/// Launched on at least `count` threads along x.
+/// Launched with at least `count` threads along x.
 ///
 /// # Safety
-/// The launch is as described; `sums` has `4 * count` words from a multiple of 16 on, which no other code uses.
+/// The launch is as described; `sums`, a multiple of 16, has `4 * count` words that no other code uses.
 #[kernel(max_threads = 256)]
 pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
     let i = thread::index_1d();
@@ -177,9 +178,9 @@ pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
     }
 }
 
-/// The cumulative sums of rows of any length, a thread for each row.
+/// Computes the cumulative sums of rows of any length, one thread per row.
 ///
-/// Launched with one block of one thread for each row.
+/// Launched with one block of one thread per row.
 ///
 /// # Safety
 /// Same as for [`axis_scan()`], except the limit on the columns.
@@ -213,28 +214,28 @@ fn lane() -> usize {
     thread::thread_idx_x() as usize % 32
 }
 
-/// The thread's vectors of a tile of a row, of `N` elements each: the first one, and each 32 vectors after the one before.
+/// The thread's vectors of a tile of a row, of `N` elements each: the first one, and every 32nd after it.
 #[derive(Clone, Copy)]
 struct Share {
     /// The column of the first element.
     first: usize,
     /// Columns of the row.
     cols: usize,
-    /// Whether vectors are read and written as such.
+    /// Whether the row is read and written by whole vectors.
     is_aligned: bool,
 }
 
 impl Share {
-    /// The column of the first element of vector `i`.
+    /// Returns the column of the first element of vector `i`.
     #[inline(always)]
     fn at<const N: usize>(&self, i: usize) -> usize {
         self.first + i * 32 * N
     }
 
-    /// The vectors of an aligned row, zeros past its end. Otherwise zeros.
+    /// Loads the vectors of an aligned row, zeros past its end. Returns zeros for other rows.
     ///
     /// # Safety
-    /// `row` has the columns, is aligned if the share is, and no code writes it.
+    /// `row` has the share's columns and is aligned if the share is; no code writes it.
     #[inline(always)]
     unsafe fn load<T, const N: usize, const VECTORS: usize>(&self, row: *const T) -> [u32x4; VECTORS] {
         core::array::from_fn(|i| {
@@ -247,7 +248,7 @@ impl Share {
         })
     }
 
-    /// The elements: of an aligned row what [`Self::load`] returned, and otherwise read one by one.
+    /// Returns the elements: of an aligned row from [`Self::load`]'s `packed`; otherwise loads them one by one.
     ///
     /// # Safety
     /// Same as for [`Self::load`].
@@ -269,7 +270,7 @@ impl Share {
         })
     }
 
-    /// Adds `before`, rounds, and writes what lies in the row.
+    /// Adds `before`, rounds, and writes the elements that lie in the row.
     ///
     /// # Safety
     /// Same as for [`Self::load`], and no other code uses the elements.
@@ -298,10 +299,10 @@ impl Share {
     }
 }
 
-/// The cumulative sums of a warp's elements, and the sum of all.
+/// Returns the cumulative sums of a warp's elements, and the sum of all.
 ///
 /// # Safety
-/// All lanes of the warp come here.
+/// All lanes of the warp call this.
 #[inline(always)]
 unsafe fn add_up<const N: usize, const VECTORS: usize>(
     mut x: [[f32; N]; VECTORS],
@@ -313,7 +314,7 @@ unsafe fn add_up<const N: usize, const VECTORS: usize>(
     }
     let mut up_to: [f32; VECTORS] = core::array::from_fn(|i| x[i][N - 1]);
     let mut before = 0.0;
-    // SAFETY: the caller promises that all lanes execute this.
+    // SAFETY: the caller's contract: all lanes execute this.
     unsafe {
         let mut distance = 1;
         while distance < 32 {
@@ -333,16 +334,15 @@ unsafe fn add_up<const N: usize, const VECTORS: usize>(
     (x, before)
 }
 
-/// The sum of the warps of the group before this one, and that of all. The group is `warps` from number `first` on.
+/// Returns the sum of the warps before this one in its group, and of the whole group: `warps` warps from `first` on.
 ///
 /// # Safety
-/// All threads of the block come here. `shared` has an element of the block's own for each warp. Between two calls there is
-/// another barrier.
+/// All threads of the block call this. `shared` has an element per warp, its own. Another barrier separates two calls.
 #[inline(always)]
 unsafe fn add_warps(shared: *mut f32, of_warp: f32, [first, warps]: [usize; 2]) -> [f32; 2] {
     let own = thread::thread_idx_x() as usize / 32;
     let (mut before, mut sum) = (0.0, 0.0);
-    // SAFETY: a warp writes an element of its own, and reads those of others after the barrier.
+    // SAFETY: a warp writes its own element, and reads the others' after the barrier.
     unsafe {
         if lane() == 0 {
             *shared.add(own) = of_warp;

@@ -1,9 +1,10 @@
 //! The transpose of a strided matrix of elements of 2 or 4 bytes.
 //!
-//! A block of 256 threads has a tile of `16 N` x `16 N` elements, where 16 bytes are `N` elements. Each thread loads `N` vectors that lie
-//! below each other, transposes them in registers, and stores vectors of the transpose to shared memory. From there neighbouring
-//! threads read neighbouring vectors of a row. Vector `v` of row `c` lies at position `v ^ (c / N % 8)`, so that neither the
-//! writes nor the reads have bank conflicts. Tiles at the edges, and matrices that are not aligned, are moved by single elements.
+//! A block of 256 threads has a tile of `16 N` x `16 N` elements, where 16 bytes are `N` elements. Each thread loads `N`
+//! vectors that lie below each other, transposes them in registers, and stores vectors of the transpose to shared memory.
+//! From there neighbouring threads read neighbouring vectors of a row. Vector `v` of row `c` lies at position
+//! `v ^ (c / N % 8)`, so neither the writes nor the reads have bank conflicts. Tiles at the edges and unaligned matrices are
+//! moved element by element.
 //@ ptx(axis_transpose_b32): ld.global.nc.v4 == 4, st.global.v4 == 4, st.shared.v4 == 4, ld.shared.v4 == 4, .local == 0
 //@ ptx(axis_transpose_b16): ld.global.nc.v4 == 8, st.global.v4 == 8, st.shared.v4 == 8, ld.shared.v4 == 8, .local == 0
 
@@ -20,12 +21,12 @@ use super::kernels::TransposeShape;
 const BLOCK: usize = 256;
 /// Vectors of a row of a tile.
 const VECTORS: usize = 16;
-/// Elements that a thread has in flight, where they are moved one by one.
+/// Elements that a thread has in flight when it moves them one by one.
 const IN_FLIGHT: usize = 8;
 
-/// An element of which 16 bytes hold `N`.
+/// An element that has `N` in 16 bytes.
 pub trait Word<const N: usize>: Copy + 'static {
-    /// The transpose of a square of `N` rows.
+    /// Transposes a square of `N` rows.
     fn transpose(rows: [u32x4; N]) -> [u32x4; N];
 }
 
@@ -53,8 +54,7 @@ impl Word<8> for u16 {
 
 /// `out[col][row] = inp[row][col]`.
 ///
-/// Launched on blocks of 256 threads along x, one for each tile: those of a row of tiles, then those of the next. A block has as much
-/// dynamic shared memory as a tile.
+/// Launched with blocks of 256 threads along x, one per tile in row-major order, with dynamic shared memory for a tile.
 ///
 /// # Safety
 /// The launch is as described. The pointers are valid for what their shapes and strides say; the flags are true; no other
@@ -75,8 +75,8 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
     let (rows, cols) = (args.rows as usize, args.cols as usize);
     let (out_stride, inp_stride) = (args.out_stride as usize, args.inp_stride as usize);
     let is_whole = args.is_aligned() && first_row + tile <= rows && first_col + tile <= cols;
-    // SAFETY: the kernel's contract; the shared memory holds a tile. What is loaded and stored lies in the matrices. A thread writes
-    // elements of its own, and reads those of others after the barrier, to which all threads of the block come.
+    // SAFETY: the kernel's contract; the shared memory holds a tile. Every access lies in the matrices. A thread writes its
+    // own elements, and reads the others' after the barrier, which all threads of the block reach.
     unsafe {
         if is_whole {
             let shared = dynamic_shared_mem_aligned::<u32x4>();
@@ -123,9 +123,9 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
     }
 }
 
-/// As [`axis_transpose()`], a tile for each thread.
+/// Like [`axis_transpose()`], with one thread per tile.
 ///
-/// Launched on blocks of one thread, one for each tile.
+/// Launched with one block of one thread per tile.
 ///
 /// # Safety
 /// Same as for [`axis_transpose()`].
@@ -150,7 +150,7 @@ pub unsafe fn axis_transpose_serial<T: Word<N>, const N: usize>(args: TransposeA
     }
 }
 
-/// Row and column of the first element of the block's tile.
+/// Returns the row and the column of the first element of the block's tile.
 #[inline(always)]
 fn first<T>(args: &TransposeArgs<T>, tile: usize) -> [usize; 2] {
     let (block, across) = (thread::block_idx_x(), args.cols.div_ceil(tile as u32));

@@ -1,4 +1,4 @@
-//! What the kernels are launched with. Strides are in elements.
+//! The arguments of the kernels. Strides are in elements.
 
 use cuda_std::hint::prefetch_l2;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -7,11 +7,11 @@ use cuda_std::{KernelArgs, thread};
 
 /// A flag: the mean of a row is subtracted first, as in LayerNorm.
 pub const CENTRED: u32 = 1;
-/// A flag: every row of every matrix, the weight and the bias start at a multiple of 16 bytes, and a row is a whole number of
-/// vectors of 16 bytes.
+/// A flag: every row of every matrix, the weight and the bias start at a multiple of 16 bytes, and a row is a whole number
+/// of vectors of 16 bytes.
 pub const ALIGNED: u32 = 2;
 
-/// About as many blocks as a large GPU runs at the same time.
+/// About the number of blocks that a large GPU runs at the same time.
 const FIRST_BLOCKS: u32 = 264;
 
 /// The arguments of the forward kernels.
@@ -26,7 +26,7 @@ pub struct NormArgs<T> {
     pub residual: *const T,
     /// `[rows, cols]`, written: `inp` plus `residual`, rounded; or null.
     pub sum: *mut T,
-    /// `[cols]`, the factors of the columns; null for factors of 1.
+    /// `[cols]`, the factors of the columns; or null: factors of 1.
     pub weight: *const T,
     /// `[cols]`, added at the end; or null.
     pub bias: *const T,
@@ -75,19 +75,19 @@ pub struct NormBackwardArgs<T> {
     pub d_inp: *mut T,
     /// `[rows, cols]`: the gradient of the output.
     pub d_out: *const T,
-    /// `[rows, cols]`: the gradient of `sum` from elsewhere, which is added; or null.
+    /// `[rows, cols]`: another gradient of `sum`, which is added; or null.
     pub d_sum: *const T,
-    /// `[rows, cols]`: what the forward pass normalised, with its residual.
+    /// `[rows, cols]`: the input of the forward pass's norm, residual included.
     pub inp: *const T,
-    /// `[cols]`; null for factors of 1.
+    /// `[cols]`; or null: factors of 1.
     pub weight: *const T,
     /// `[rows]`: the means of the forward pass; read if [`CENTRED`].
     pub mean: *const f32,
     /// `[rows]`: the reciprocals of the standard deviations of the forward pass.
     pub rstd: *const f32,
-    /// `[parts, pitch]`, written: the gradient of the weight, of the rows of a part; or null.
+    /// `[parts, pitch]`, written: each part's gradient of the weight; or null.
     pub d_weight: *mut f32,
-    /// `[parts, pitch]`, written: the gradient of the bias, of the rows of a part; or null.
+    /// `[parts, pitch]`, written: each part's gradient of the bias; or null.
     pub d_bias: *mut f32,
     /// Distance from one row of `d_inp` to the next.
     pub d_inp_stride: u64,
@@ -97,7 +97,7 @@ pub struct NormBackwardArgs<T> {
     pub d_sum_stride: u64,
     /// Distance from one row of `inp` to the next.
     pub inp_stride: u64,
-    /// From a part to the next: a multiple of 8.
+    /// Distance from one part to the next: a multiple of 8.
     pub pitch: u32,
     /// Rows.
     pub rows: u32,
@@ -135,7 +135,7 @@ impl<T> NormArgs<T> {
         if thread::block_idx_x() < FIRST_BLOCKS && self.has(ALIGNED) {
             for vector in [self.weight, self.bias] {
                 if !vector.is_null() {
-                    // SAFETY: `cols` elements, not none, aligned as the flag says.
+                    // SAFETY: there are `cols` elements, at least one, aligned as the flag says.
                     unsafe { prefetch_l2(vector, self.cols * size_of::<T>() as u32) };
                 }
             }

@@ -1,8 +1,8 @@
 //! The gradients of rows that fit the registers of a warp, a block or a cluster of blocks.
 //!
-//! With `g = weight d_out` and `x` the normalised row, the gradient of the input is `rstd (g - x mean(g x) - mean(g))`, the last
-//! mean of LayerNorm alone. Blocks take rows in turns. The next row is on its way while they compute. They keep the gradients of
-//! weight and bias of their rows in registers, and write them as parts, which [`super::columns`] adds up in a fixed order.
+//! With `g = weight d_out` and `x` the normalised row, the gradient of the input is `rstd (g - x mean(g x) - mean(g))`; only
+//! LayerNorm has the last mean. Blocks take rows in turns, and load the next row while they compute. They keep their rows'
+//! gradients of weight and bias in registers, and write them as parts. [`super::columns`] adds them up in a fixed order.
 //@ ptx(norm_backward_f32_256x8): .local == 0
 //@ ptx(norm_backward_bf16_256x4, norm_backward_f16_256x4): .local == 0
 //@ ptx(norm_backward_f32_cluster, norm_backward_bf16_cluster, compute_90+): mapa >= 1, .local == 0
@@ -17,17 +17,18 @@ use super::kernels::RowsShape;
 use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, row_sums};
 use crate::element::{Element, Output};
 
-/// The gradients of a norm. A part is the rows that a block takes.
+/// Computes the gradients of a norm. A part is the rows that a block takes.
 ///
-/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each; with `CLUSTER`, those of a cluster's blocks. Of each vector
-/// they keep the gradients of weight and bias, the elements of this row and of the next one: about 80 registers, and `N + 16` more
-/// for each. `AHEAD` blocks of a multiprocessor have that many, or one that does without the next row. Launched on any number of blocks of
-/// `BLOCK` threads, or with `CLUSTER` of clusters of at most eight. Their number is that of the parts.
+/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each; with `CLUSTER`, the `THREADS` threads of every
+/// block of the cluster do. For each vector they keep the gradients of weight and bias, this row's elements and the next
+/// row's: about 80 registers, plus `N + 16` per vector. A multiprocessor has registers for `AHEAD` such blocks; if that is
+/// 0, it has one block that does not load ahead. Launched with any number of blocks of `BLOCK` threads, or with `CLUSTER` of
+/// clusters of at most eight blocks. There are that many parts.
 ///
 /// # Safety
-/// The launch is as described; `cols` is at most what the threads of a row hold, and not 0. The pointers are valid for what
-/// their shapes and strides say; the flags are true; no other code uses what is written. `d_inp` may be `d_out`, `d_sum` or
-/// `inp` with the same stride.
+/// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The pointers are valid for
+/// what their shapes and strides say; the flags are true; no other code uses what is written. `d_inp` may be `d_out`,
+/// `d_sum` or `inp` with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 128), AHEAD = 65536 / (BLOCK * (80 + VECTORS * (N + 16))), BLOCKS = max(AHEAD, 1)),
     max_threads = BLOCK,
@@ -79,19 +80,19 @@ pub unsafe fn norm_backward_rows<
     T: Element<N>,
     f32: Output<N>,
 {
-    // The sums of the warps, and of the blocks of a cluster, of two turns.
+    // The sums of the warps, and of the blocks of a cluster, for two turns.
     let of_warps = shared_array![[f32; 2]; 64];
     let of_blocks = shared_array![[f32; 2]; 2 * MOST_BLOCKS];
     let tid = thread::thread_idx_x() as usize;
     let groups = BLOCK / THREADS;
     let (rank, blocks) = if CLUSTER {
-        // SAFETY: all threads of the cluster come here, and to the wait below.
+        // SAFETY: all threads of the cluster get here, and to the wait below.
         unsafe { cluster::arrive_relaxed() };
         (cluster::block_rank() as usize, cluster::num_blocks() as usize)
     } else {
         (0, 1)
     };
-    // What adds up the parts may begin, and waits for them.
+    // The kernel that adds up the parts may start; it waits for them.
     grid::launch_dependents();
     let block = thread::block_idx_x() as usize / blocks;
     let first_row = block * groups + tid / THREADS;
@@ -99,14 +100,14 @@ pub unsafe fn norm_backward_rows<
     let (thread, threads) = (rank * THREADS + tid % THREADS, blocks * THREADS);
     let of_row = Columns::new::<N>(thread, threads, args.cols as usize, args.has(ALIGNED));
     let (mut d_weight, mut d_bias) = ([[0.0; N]; VECTORS], [[0.0; N]; VECTORS]);
-    // All groups of the block take as many turns as its first one.
+    // All groups of the block take the same number of turns as its first one.
     let turns = rows.saturating_sub(block * groups).div_ceil(stride);
-    // x and the gradient at the output, mean and reciprocal deviation of a turn's row.
+    // x, the gradient of the output, and the mean and the reciprocal deviation of a turn's row.
     let fetch = |turn: usize| -> (Held<VECTORS>, Held<VECTORS>, [f32; 2]) {
         let row = first_row + turn * stride;
         let (row, len) = if row < rows { (row, args.cols as usize) } else { (0, 0) };
         let columns = Columns { len, ..of_row };
-        // SAFETY: the kernel's contract; there is a row if there is a turn.
+        // SAFETY: the kernel's contract; every turn of the block's first group has a row. Groups without one read row 0.
         unsafe {
             let x = columns.load_all(args.inp.add(row * args.inp_stride as usize));
             let d_out = columns.load_all(args.d_out.add(row * args.d_out_stride as usize));
@@ -117,7 +118,7 @@ pub unsafe fn norm_backward_rows<
         // SAFETY: as above.
         unsafe { cluster::wait() };
     }
-    // Where there are no registers for one block, the next row is not on its way.
+    // Without registers for one such block, the next row is not loaded ahead.
     let is_ahead = AHEAD > 0;
     if turns > 0 {
         let mut ahead = if is_ahead {
@@ -133,10 +134,9 @@ pub unsafe fn norm_backward_rows<
             let row = first_row + turn * stride;
             let (row, len) = if row < rows { (row, args.cols as usize) } else { (0, 0) };
             let columns = Columns { len, ..of_row };
-            // SAFETY: the kernel's contract. All threads come to the sums, and the barrier of the turn between lies between two with the
-            // same shared memory.
+            // SAFETY: the kernel's contract. All threads call the sums. Another turn separates two with the same memory.
             unsafe {
-                // The normalised elements of a vector, and the gradients there, before and after the weight.
+                // The normalised elements of a vector, and the gradients before and after the weight.
                 let vector = |i: usize| {
                     let (x, d) = (T::unpack(x[i]).map(|x| (x - mean) * rstd), T::unpack(d_out[i]));
                     let mut g = d;
@@ -177,7 +177,7 @@ pub unsafe fn norm_backward_rows<
             }
         }
     }
-    // SAFETY: the kernel's contract. All threads come to the barriers; each element of the shared memory has a thread in each group.
+    // SAFETY: the kernel's contract. All threads reach the barriers; each shared element has one thread in each group.
     unsafe {
         if groups > 1 {
             let sums = shared_array![f32; LARGEST];
@@ -198,13 +198,13 @@ pub unsafe fn norm_backward_rows<
     }
 }
 
-/// Columns of the largest kernel whose blocks hold several rows.
+/// Columns of the largest kernel that has several rows in a block.
 const LARGEST: usize = 2048;
 
-/// Adds up the sums of the groups of a block, in order. The first group gets them.
+/// Adds up the groups' sums, in order. The block's first group gets the result.
 ///
 /// # Safety
-/// All threads of the block come here; `shared` is the block's own, with an element for each column.
+/// All threads of the block call this; `shared` belongs to the block and has an element for each column.
 #[inline(always)]
 unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>(
     shared: *mut f32,
@@ -213,7 +213,7 @@ unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>
 ) {
     let tid = thread::thread_idx_x() as usize;
     let (group, thread) = (tid / THREADS, tid % THREADS);
-    // SAFETY: the caller's. Neighbouring threads have neighbouring elements, and the barriers keep the groups apart.
+    // SAFETY: the caller's contract. Neighbouring threads have neighbouring elements, and the barriers separate the groups.
     unsafe {
         for turn in (0..groups).rev() {
             if group == turn {

@@ -11,14 +11,14 @@ use super::kernels::ColumnsShape;
 use super::row::Columns;
 use crate::element::{Element, Number, Output};
 
-/// The gradients of weight and bias of the rows of each part, where [`super::wide`] computes that of the input.
+/// Computes each part's gradients of weight and bias, where [`super::wide`] computes the gradient of the input.
 ///
-/// A thread has `N` columns. Launched on blocks of `THREADS` threads: enough for the columns along x, and the parts along y, which
-/// share the rows.
+/// Each thread has `N` columns. Launched with blocks of `THREADS` threads: along x enough for the columns, and along y one
+/// per part. The parts share the rows.
 ///
 /// # Safety
-/// Same as for [`super::backward::norm_backward_rows()`]; only `d_weight` and `d_bias` are written, and `d_inp`, which the
-/// launch before has written, is neither `d_out` nor `inp`.
+/// Same as for [`super::backward::norm_backward_rows()`]; only `d_weight` and `d_bias` are written. The launch before wrote
+/// `d_inp`, so that is neither `d_out` nor `inp`.
 #[kernel(
     max_threads = THREADS,
     args,
@@ -77,7 +77,7 @@ pub struct SumPartsArgs<T> {
     pub parts: *const f32,
     /// Number of parts.
     pub count: u32,
-    /// From a part to the next.
+    /// Distance from one part to the next.
     pub pitch: u32,
     /// Columns.
     pub cols: u32,
@@ -89,8 +89,8 @@ pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
 
 /// Adds up the parts of each column.
 ///
-/// A block has a column for each lane of a warp, whose parts its warps share. Launched on blocks of 32 `WARPS` threads along x, which
-/// may begin before the launch that writes the parts has ended.
+/// A block has one column per lane; its warps share the parts of each column. Launched with blocks of `32 * WARPS` threads
+/// along x, which may start before the launch that writes the parts has ended.
 ///
 /// # Safety
 /// The launch is as described; the pointers are valid for what their shapes say; no other code uses `out`.
@@ -112,7 +112,7 @@ pub unsafe fn norm_sum_parts<T: Number, const WARPS: usize, const THREADS: usize
     let col = thread::block_idx_x() as usize * 32 + lane;
     let mut sums = [0.0; 8];
     grid::wait_for_dependencies();
-    // SAFETY: the kernel's contract. Eight sums keep eight loads on their way; all threads come to the barrier.
+    // SAFETY: the kernel's contract. Eight sums keep eight loads in flight; all threads reach the barrier.
     unsafe {
         if col < args.cols as usize {
             for first in (own..args.count as usize).step_by(8 * WARPS) {

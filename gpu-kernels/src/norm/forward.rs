@@ -1,6 +1,6 @@
 //! RMSNorm and LayerNorm of rows that fit the registers of a warp, a block or a cluster of blocks.
 //!
-//! The variance is that of the differences to the mean, which are in registers: no difference of two large sums.
+//! The variance is computed from differences to the mean, which are in registers, not as the difference of two large sums.
 //@ ptx(norm_f32_256x8): ld.global.v4 >= 8, st.global.v4 >= 8, .local == 0
 //@ ptx(norm_bf16_256x4, norm_f16_256x4): ld.global.v4 >= 4, st.global.v4 >= 4, .local == 0
 //@ ptx(norm_f32_cluster, norm_bf16_cluster, compute_90+): mapa >= 1, .local == 0
@@ -15,16 +15,16 @@ use super::kernels::RowsShape;
 use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, packed, row_sums};
 use crate::element::Element;
 
-/// `out = (x - mean) rstd weight + bias` along each row, where x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
+/// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
 ///
-/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each; with `CLUSTER`, those of a cluster's blocks. Launched on
-/// blocks of `BLOCK` threads, enough for `rows`, and with `CLUSTER` on clusters of at most eight. With `EARLY` the weight is on its way
-/// while the sums are found, in registers: not where these would leave room for fewer blocks.
+/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each; with `CLUSTER`, those of all its blocks do.
+/// Launched with blocks of `BLOCK` threads, enough for `rows`, and with `CLUSTER` in clusters of at most eight. `EARLY`
+/// loads the weight into registers before the sums are known, unless these registers would leave room for fewer blocks.
 ///
 /// # Safety
-/// The launch is as described; `cols` is at most what the threads of a row hold, and not 0. The pointers are valid for what
-/// their shapes and strides say; the flags are true; no other code uses what is written, which may be what is read at the
-/// same place.
+/// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The pointers are valid for
+/// what their shapes and strides say; the flags are true; no other code uses what is written. An output may be an input,
+/// elementwise.
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
@@ -78,26 +78,26 @@ pub unsafe fn norm_rows<
 ) where
     T: Element<N>,
 {
-    // The sums of the warps, and of the blocks of a cluster: the mean's, and the variance's.
+    // The sums of the warps, and of the blocks of a cluster: for the mean, then for the variance.
     let of_warps = shared_array![[f32; 1]; 64];
     let of_blocks = shared_array![[f32; 1]; 2 * MOST_BLOCKS];
     let tid = thread::thread_idx_x() as usize;
     let (rank, blocks) = if CLUSTER {
-        // SAFETY: all threads of the cluster come here, and to the wait below.
+        // SAFETY: all threads of the cluster get here, and to the wait below.
         unsafe { cluster::arrive_relaxed() };
         (cluster::block_rank() as usize, cluster::num_blocks() as usize)
     } else {
         (0, 1)
     };
     let row = thread::block_idx_x() as usize / blocks * (BLOCK / THREADS) + tid / THREADS;
-    // The threads of a row that is not there come to the shuffles and barriers of the others.
+    // Threads without a row take part in the shuffles and barriers of the others.
     let is_there = row < args.rows as usize;
     let (row, len) = if is_there { (row, args.cols as usize) } else { (0, 0) };
     let columns = Columns::new::<N>(rank * THREADS + tid % THREADS, blocks * THREADS, len, args.has(ALIGNED));
     if tid == 0 && !EARLY {
         args.prefetch_vectors();
     }
-    // SAFETY: the kernel's contract; all threads come to the sums, of which each has shared memory of its own.
+    // SAFETY: the kernel's contract; all threads call the sums, and each sum has its own shared memory.
     unsafe {
         let mut x: Held<VECTORS> = columns.load_all(args.inp.add(row * args.inp_stride as usize));
         let mut weight: Held<VECTORS> = [u32x4::new(0, 0, 0, 0); VECTORS];
@@ -129,7 +129,7 @@ pub unsafe fn norm_rows<
         };
         let mut mean = 0.0;
         if args.has(CENTRED) {
-            // Past the row's end there are zeros.
+            // The elements past the row's end are zeros.
             let sum = x.iter().flat_map(|&x| T::unpack(x)).fold(0.0, |sum, x| sum + x);
             mean = sum_of_row(0, sum) * args.per_column;
         }

@@ -1,4 +1,4 @@
-//! What host code chooses the kernels by.
+//! What host code needs to choose and to launch the kernels.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
@@ -13,15 +13,15 @@ use super::wide::{norm_backward_wide, norm_wide};
 /// The rows that a kernel can hold in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowsShape {
-    /// The most columns of a block.
+    /// The largest number of columns of a block.
     pub cols: u32,
     /// Threads of a block.
     pub block: u32,
     /// Rows that a block has at a time.
     pub rows: u32,
-    /// Blocks of a multiprocessor that there are registers for, where blocks take rows in turns.
+    /// Blocks that a multiprocessor has registers for, where blocks take rows in turns.
     pub blocks: u32,
-    /// The most blocks of a cluster that share a row.
+    /// The largest number of blocks of a cluster that share a row.
     pub most: u32,
 }
 
@@ -30,48 +30,48 @@ impl RowsShape {
         Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32, blocks: 1, most: 1 }
     }
 
-    /// The same, with blocks in clusters if `is_so`.
+    /// Sets whether the blocks form clusters.
     pub(super) const fn in_clusters(self, is_so: bool) -> Self {
         Self { most: if is_so { MOST_BLOCKS as u32 } else { 1 }, ..self }
     }
 
-    /// The same, with `blocks` blocks on a multiprocessor.
+    /// Sets the number of blocks per multiprocessor.
     pub(super) const fn with_blocks(self, blocks: usize) -> Self {
         Self { blocks: blocks as u32, ..self }
     }
 
-    /// Whether it holds rows of `cols` columns.
+    /// Returns whether the kernel holds rows of `cols` columns.
     pub fn holds(&self, cols: usize) -> bool {
         cols as u64 <= u64::from(self.cols) * u64::from(self.most)
     }
 
-    /// The blocks of a cluster that share a row of `cols` columns.
+    /// Returns the number of blocks of a cluster that share a row of `cols` columns.
     fn cluster(&self, cols: u32) -> u32 {
         cols.div_ceil(self.cols).max(1).next_power_of_two()
     }
 
-    /// The launch for a matrix.
+    /// Returns the launch for a matrix.
     pub fn config(&self, [rows, cols]: [u32; 2]) -> LaunchConfig {
         let cluster = self.cluster(cols);
         LaunchConfig::new(rows.div_ceil(self.rows) * cluster, self.block).with_cluster(cluster)
     }
 
-    /// The number of blocks, or clusters, that take the rows in turns on `multiprocessors` multiprocessors. Not all clusters
-    /// find room at the same time, so there are several for each place.
+    /// Returns the number of blocks, or clusters, that take the rows in turns on `multiprocessors` multiprocessors. Larger
+    /// clusters do not all fit at the same time, so there are four times as many.
     pub fn parts(&self, [rows, cols]: [u32; 2], multiprocessors: u32) -> u32 {
         let cluster = self.cluster(cols);
         let at_once = self.blocks * multiprocessors / cluster * if cluster > 2 { 4 } else { 1 };
         rows.div_ceil(self.rows).clamp(1, at_once.max(1))
     }
 
-    /// The launch configuration for `parts` parts of rows of `cols` columns.
+    /// Returns the launch for `parts` parts of rows of `cols` columns.
     pub fn config_of_parts(&self, parts: u32, cols: u32) -> LaunchConfig {
         let cluster = self.cluster(cols);
         LaunchConfig::new(parts * cluster, self.block).with_cluster(cluster)
     }
 }
 
-/// The columns that a block has.
+/// The columns of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnsShape {
     /// Columns.
@@ -85,23 +85,23 @@ impl ColumnsShape {
         Self { cols: cols as u32, block: block as u32 }
     }
 
-    /// The launch for `cols` columns and `parts` parts of the rows.
+    /// Returns the launch for `cols` columns and `parts` parts of the rows.
     pub fn config(&self, cols: u32, parts: u32) -> LaunchConfig {
         LaunchConfig::new((cols.div_ceil(self.cols), parts), self.block)
     }
 }
 
-/// The threads of a block that has a row alone.
+/// The blocks of the kernels that give each row a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
-    /// Of a GPU.
+    /// Blocks of a GPU.
     Wide,
-    /// Of a CPU: one.
+    /// Blocks of a CPU, of one thread.
     Serial,
 }
 
 impl Blocks {
-    /// The launch for `rows` rows.
+    /// Returns the launch for `rows` rows.
     pub fn config(self, rows: u32) -> LaunchConfig {
         LaunchConfig::new(rows, if self == Blocks::Wide { 1024 } else { 1 })
     }
@@ -111,19 +111,19 @@ impl Blocks {
     }
 }
 
-/// A type that there are kernels for.
+/// An element type that has kernels.
 pub trait NormKernels: Sized + 'static {
-    /// Forward, narrow rows first.
+    /// The forward kernels, narrow rows first.
     const ROWS: &'static [KernelOf<NormArgs<Self>, RowsShape>];
-    /// Backward, narrow rows first.
+    /// The backward kernels, narrow rows first.
     const BACKWARD_ROWS: &'static [KernelOf<NormBackwardArgs<Self>, RowsShape>];
-    /// Sums of parts.
+    /// The kernel that adds up parts.
     const SUM_PARTS: &'static KernelOf<SumPartsArgs<Self>, ColumnsShape>;
-    /// Forward, for rows of any length.
+    /// Returns the forward kernel for rows of any length.
     fn wide(blocks: Blocks) -> &'static KernelOf<NormArgs<Self>>;
-    /// The gradient of the input, for rows of any length.
+    /// Returns the kernel that computes the gradient of the input, for rows of any length.
     fn backward_wide(blocks: Blocks) -> &'static KernelOf<NormBackwardArgs<Self>>;
-    /// The gradients of weight and bias, for rows of any length.
+    /// Returns the kernel that computes the gradients of weight and bias, for rows of any length.
     fn columns(blocks: Blocks) -> &'static KernelOf<NormBackwardArgs<Self>, ColumnsShape>;
 }
 
@@ -154,7 +154,7 @@ macro_rules! kernels {
 
 kernels! { f32, f16, bf16 }
 
-/// All of them.
+/// All kernels of the norms.
 pub const KERNELS: [&[&KernelMeta]; 6] = [
     norm_rows::KERNELS,
     norm_wide::KERNELS,

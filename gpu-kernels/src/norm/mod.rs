@@ -1,7 +1,7 @@
 //! RMSNorm and LayerNorm along the rows of a matrix, forward and backward.
 //!
-//! [`forward`] and [`backward`] hold a row in registers: memory is read once and written once. [`wide`] has rows that do not fit
-//! there, and the kernels of a CPU, whose blocks have one thread. [`columns`] adds up the gradients of weight and bias.
+//! [`forward`] and [`backward`] hold a row in registers: they read memory once and write it once. [`wide`] has the kernels
+//! for other rows, and those of a CPU, whose blocks have one thread. [`columns`] adds up the gradients of weight and bias.
 
 pub mod args;
 pub mod backward;

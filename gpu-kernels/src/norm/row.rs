@@ -1,4 +1,4 @@
-//! A row in the registers of the threads that hold it, and their sums.
+//! A row in the registers of the threads that hold it, and the threads' sums.
 
 use cuda_std::mem::{load_global, u32x4};
 use cuda_std::warp::reduce_sum_width;
@@ -6,50 +6,50 @@ use cuda_std::{cluster, thread};
 
 use crate::element::{Element, Output};
 
-/// The elements that a thread holds: vectors as they are in memory, which takes half the registers of `f32`.
+/// The elements that a thread holds. The vectors stay as in memory: half the registers of `f32` for 16-bit elements.
 pub(super) type Held<const VECTORS: usize> = [u32x4; VECTORS];
 
-/// The columns of a thread's vectors, of `N` elements each. Neighbouring threads have neighbouring vectors where these are read and
-/// written as such, and otherwise neighbouring elements.
+/// The columns of a thread's vectors of `N` elements each. Neighbouring threads have neighbouring vectors where whole
+/// vectors are read and written, and otherwise neighbouring elements.
 #[derive(Clone, Copy)]
 pub(super) struct Columns {
     /// The first element of the first vector.
     pub first: usize,
-    /// From a vector to the next.
+    /// Distance from one vector to the next.
     pub step: usize,
-    /// From an element to the next.
+    /// Distance from one element to the next.
     pub stride: usize,
     /// Columns of the row.
     pub len: usize,
-    /// Whether vectors are read and written as such.
+    /// Whether whole vectors are read and written.
     pub is_aligned: bool,
 }
 
 impl Columns {
-    /// The thread's vectors of `N` elements, of a row that `threads` of them hold.
+    /// Returns the thread's columns of a row that `threads` threads hold.
     #[inline(always)]
     pub fn new<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
         let (first, stride) = if is_aligned { (N * thread, 1) } else { (thread, threads) };
         Self { first, step: N * threads, stride, len, is_aligned }
     }
 
-    /// The column of element `j` of vector `i`.
+    /// Returns the column of element `j` of vector `i`.
     #[inline(always)]
     pub fn at(&self, i: usize, j: usize) -> usize {
         self.first + i * self.step + j * self.stride
     }
 
-    /// Vector `i` of the row, zeros past its end.
+    /// Loads vector `i` of the row, zeros past its end.
     ///
     /// # Safety
-    /// `row` has as many elements as there are columns, and is aligned if the vectors are said to be.
+    /// `row` has `len` elements, and is aligned if `is_aligned`.
     #[inline(always)]
     pub unsafe fn load<T: Element<N>, const N: usize>(&self, row: *const T, i: usize) -> [f32; N] {
         if self.is_aligned {
             if self.at(i, 0) >= self.len {
                 return [0.0; N];
             }
-            // SAFETY: a whole vector of the row from a boundary on.
+            // SAFETY: a whole, aligned vector of the row.
             return T::unpack(unsafe { load_global(row.add(self.at(i, 0)).cast()) });
         }
         core::array::from_fn(|j| {
@@ -59,7 +59,7 @@ impl Columns {
         })
     }
 
-    /// The vectors of the row that are the thread's, zeros past its end. All loads are on their way before the first is used.
+    /// Loads the thread's vectors of the row, zeros past its end. All loads are in flight before the first result is used.
     ///
     /// # Safety
     /// Same as for [`Self::load`].
@@ -71,7 +71,7 @@ impl Columns {
         // Two loops without a branch inside.
         if self.is_aligned {
             return core::array::from_fn(|i| match self.at(i, 0) < self.len {
-                // SAFETY: a whole vector of the row from a boundary on.
+                // SAFETY: a whole, aligned vector of the row.
                 true => unsafe { load_global(row.add(self.at(i, 0)).cast()) },
                 false => u32x4::new(0, 0, 0, 0),
             });
@@ -81,7 +81,7 @@ impl Columns {
         core::array::from_fn(|i| packed::<T, N>(unsafe { single.load(row, i) }))
     }
 
-    /// Rounds vector `i` and writes it to the row, as far as that has columns.
+    /// Rounds vector `i` and writes it to the row, except past the row's end.
     ///
     /// # Safety
     /// Same as for [`Self::load`], and no other code uses the elements.
@@ -101,34 +101,33 @@ impl Columns {
         }
     }
 
-    /// The sum of `term` of the columns that vector `i` has.
+    /// Returns the sum of `term` over the columns that vector `i` has.
     #[inline(always)]
     pub fn sum<const N: usize>(&self, i: usize, term: impl Fn(usize) -> f32) -> f32 {
         (0..N).fold(0.0, |sum, j| if self.at(i, j) < self.len { sum + term(j) } else { sum })
     }
 }
 
-/// A vector of the nearest numbers.
+/// Rounds to a vector of the nearest numbers.
 #[inline(always)]
 pub(super) fn packed<T: Element<N>, const N: usize>(x: [f32; N]) -> u32x4 {
     let x = x.map(T::from_f32);
-    // SAFETY: `N` elements are 16 bytes, of any pattern.
+    // SAFETY: `N` elements are 16 bytes, and every bit pattern is valid.
     unsafe { core::mem::transmute_copy(&x) }
 }
 
-/// The sums over the `THREADS` threads that hold a row, for all of them. Of rows that a cluster holds, those of its block.
+/// Returns the sums over the `THREADS` threads that hold a row, to all of them; in a cluster, this block's sums.
 ///
 /// # Safety
-/// All threads of the block come here. Between two calls with the same `shared`, which has an element of the block's own for
-/// each warp, there is a barrier.
+/// All threads of the block call this. `shared` belongs to the block and has an element per warp. A barrier lies between two
+/// calls with the same `shared`.
 #[inline(always)]
 pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
     shared: *mut [f32; SUMS],
     x: [f32; SUMS],
 ) -> [f32; SUMS] {
     let tid = thread::thread_idx_x() as usize;
-    // SAFETY: the caller promises that all threads execute this; each warp has an element of its own, and
-    // reads after the barrier.
+    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         match THREADS {
             1 => x,
@@ -149,24 +148,25 @@ pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
     }
 }
 
-/// The sums over `LANES` neighbouring lanes, for all of them.
+/// Returns the sums over `LANES` neighbouring lanes, to all of them.
 ///
 /// # Safety
-/// All lanes of the warp come here.
+/// All lanes of the warp call this.
 #[inline(always)]
 unsafe fn lanes_sums<const LANES: u32, const SUMS: usize>(x: [f32; SUMS]) -> [f32; SUMS] {
-    // SAFETY: the caller promises that all lanes execute this.
+    // SAFETY: the caller's contract: all lanes execute this.
     x.map(|x| unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) })
 }
 
-/// Blocks of a cluster, at most: as many as every GPU with clusters runs.
+/// The largest number of blocks of a cluster that every GPU with clusters supports.
 pub(super) const MOST_BLOCKS: usize = 8;
 
-/// The sums of the blocks of a cluster, in order, for all threads. Each block writes its own into the shared memory of all.
+/// Adds up the sums of the blocks of a cluster, in order, and returns them to all threads. Each block writes its sums into
+/// the shared memory of all blocks.
 ///
 /// # Safety
-/// All threads of the cluster come here, and its blocks have started. Between two calls with the same `shared`, which has
-/// [`MOST_BLOCKS`] elements of the block's own, there is one with another.
+/// All threads of the cluster call this, and its blocks have started. `shared` belongs to the block and has [`MOST_BLOCKS`]
+/// elements. A call with another `shared` lies between two calls with the same one.
 #[inline(always)]
 pub(super) unsafe fn cluster_sums<const SUMS: usize>(
     shared: *mut [f32; SUMS],
@@ -174,8 +174,8 @@ pub(super) unsafe fn cluster_sums<const SUMS: usize>(
 ) -> [f32; SUMS] {
     let (rank, blocks) = (cluster::block_rank(), cluster::num_blocks());
     let tid = thread::thread_idx_x();
-    // SAFETY: the caller's. A block writes an element of its own in each block, and reads its block's after the barrier. Nobody gets to
-    // the next write of an element before all have come to the barrier between.
+    // SAFETY: the caller's contract. A block writes its own element in each block, and reads its block's elements after the
+    // barrier. No block writes an element again before all have reached the barrier in between.
     unsafe {
         if tid < blocks {
             *cluster::map_shared(shared.add(rank as usize), tid) = x;

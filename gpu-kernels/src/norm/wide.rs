@@ -1,4 +1,4 @@
-//! Rows of any length, a block for each: each pass reads the row again, from L2 if it fits there. With one thread to a block
+//! Rows of any length, one block per row. Each pass reads the row again, from L2 if it fits there. With one thread per block
 //! these are the kernels of a CPU.
 
 use cuda_std::half::{bf16, f16};
@@ -8,9 +8,9 @@ use super::args::{ALIGNED, CENTRED, NormArgs, NormBackwardArgs};
 use super::row::{Columns, row_sums};
 use crate::element::Element;
 
-/// As [`super::forward::norm_rows()`], for rows of any length, 0 included.
+/// Like [`super::forward::norm_rows()`], for rows of any length, including 0.
 ///
-/// Launched on blocks of `THREADS` threads, one for each row.
+/// Launched with one block of `THREADS` threads per row.
 ///
 /// # Safety
 /// Same as for [`super::forward::norm_rows()`], except the limit on the columns.
@@ -35,8 +35,8 @@ where
     let columns = Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
     let vectors = cols.div_ceil(N * THREADS);
     let per_column = args.per_column;
-    // SAFETY: the kernel's contract; all threads come to the sums, of which each has shared memory of its own. A thread reads what
-    // it has written.
+    // SAFETY: the kernel's contract; all threads call the sums, and each sum has its own shared memory. A thread only reads
+    // back what it wrote itself.
     unsafe {
         let inp = args.inp.add(row * args.inp_stride as usize);
         let x = |i: usize| -> [f32; N] {
@@ -50,7 +50,7 @@ where
         };
         let mut mean = 0.0;
         if args.has(CENTRED) {
-            // Past the row's end there are zeros.
+            // The elements past the row's end are zeros.
             let sum = (0..vectors).fold(0.0, |sum, i| x(i).iter().fold(sum, |sum, x| sum + x));
             mean = row_sums::<THREADS, 1>(shared_mean, [sum])[0] * per_column;
         }
@@ -88,9 +88,9 @@ where
     }
 }
 
-/// The gradient of the input, for rows of any length. [`super::columns`] has those of weight and bias.
+/// Computes the gradient of the input, for rows of any length. [`super::columns`] computes those of weight and bias.
 ///
-/// Launched on blocks of `THREADS` threads, one for each row.
+/// Launched with one block of `THREADS` threads per row.
 ///
 /// # Safety
 /// Same as for [`super::backward::norm_backward_rows()`], except the limit on the columns; `d_weight` and
@@ -116,7 +116,7 @@ where
     let columns = Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
     let vectors = cols.div_ceil(N * THREADS);
     let per_column = args.per_column;
-    // SAFETY: the kernel's contract; all threads come to the sums.
+    // SAFETY: the kernel's contract; all threads call the sums.
     unsafe {
         let inp = args.inp.add(row * args.inp_stride as usize);
         let d_out = args.d_out.add(row * args.d_out_stride as usize);
@@ -134,7 +134,7 @@ where
         let mut sums = [0.0; 2];
         for i in 0..vectors {
             let [x, g] = x_and_g(i);
-            // Past the row's end the gradients are zeros.
+            // The gradients past the row's end are zeros.
             for j in 0..N {
                 sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
             }
