@@ -1,13 +1,13 @@
-//! Backward of softmax and of log-softmax along rows.
+//! The backward pass of softmax and of log-softmax along rows.
 //!
-//! From the result `y` and the gradient `dy` at it comes `dx`, the gradient at the logits:
+//! Computes `dx`, the gradient of the logits, from the result `y` and its gradient `dy`:
 //! - softmax: `dx = y * (dy - sum(dy * y)) * scale`;
 //! - log-softmax (flag [`LOG`]): `dx = (dy - exp(y) * sum(dy)) * scale`.
 //!
-//! `scale` is that of the forward pass. A row is held by 8 lanes up to 32 warps in registers, as it was read: both
-//! matrices once, with one sum a warp after one barrier. A row too wide for that is held in shared memory, by a block or
-//! a cluster of them, or is read twice by a block. `dx` may be `dy` or `y`. Sums have a fixed order. NaN and infinities go the way of the formula; a result of -inf among
-//! logarithms has probability 0.
+//! `scale` is the factor of the forward pass. 8 lanes up to 32 warps hold a row in registers, unconverted. They read both
+//! matrices once, and exchange one sum per warp after one barrier. If the row is too wide for that, a block or a cluster
+//! holds it in shared memory, or a block reads it twice. `dx` may be `dy` or `y`. Sums have a fixed order. NaN and
+//! infinities follow from the formula; a logarithm of -inf has probability 0.
 //!
 //! Requires: a block of the kernel's threads; strides of at least `cols`.
 //@ ptx(softmax_backward_f32_8x2): ld.global.v4 == 4, st.global.v4 == 2, shfl.sync.bfly == 3, bar == 0
@@ -58,11 +58,11 @@ use crate::element::{Element, Output};
 /// A flag of the kernels: `y` is the logarithm of the softmax.
 pub const LOG: u32 = 1;
 
-/// Backward of softmax or log-softmax along rows.
+/// Computes the gradient of the logits of softmax or log-softmax, along rows.
 ///
-/// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements of both matrices each; with
-/// `WIDE` rows may have any width, which a block reads `VECTORS` vectors at a time, or one thread alone. Launched on blocks
-/// of `BLOCK` threads, enough of them for `rows`.
+/// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements of both matrices each. With `WIDE`
+/// rows may have any width: a block reads `VECTORS` vectors at a time, or one thread reads all. Launched with blocks of
+/// `BLOCK` threads, enough for `rows`.
 ///
 /// # Safety
 /// The launch is as described; `cols` is at most what the threads of a row hold; all pointers are valid for `rows`
@@ -124,10 +124,10 @@ pub unsafe fn softmax_backward<
     }
 }
 
-/// As [`softmax_backward`](fn@softmax_backward), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in
-/// shared memory.
+/// Like [`softmax_backward`](fn@softmax_backward), for rows that a block of `BLOCK` threads, or a cluster of up to 16
+/// blocks, holds in shared memory.
 ///
-/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block or one cluster per row, and with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
 /// Same as for [`softmax_backward`](fn@softmax_backward).

@@ -1,20 +1,20 @@
 //! Cross entropy of softmax along rows: loss, log-sum-exp, correctness and gradient in one pass over the logits.
 //!
-//! A row of up to 16 columns is held by one thread, a longer one by 8 lanes up to 32 warps, read once and kept in
-//! registers as exponentials, as the softmax does; a wider one in shared memory, by a block or a cluster of them, or by a block
-//! that reads it a second time for the gradient.
+//! One thread holds a row of up to 16 columns; 8 lanes up to 32 warps hold a longer one. They read it once and keep its
+//! exponentials in registers, as the softmax does. A block or a cluster holds a wider row in shared memory, or a block reads
+//! it a second time for the gradient.
 //!
-//! What comes out, for a row with maximum `max` and `sum` of `exp(x - max)`:
-//! - `loss = ln(sum) - (x[target] - max)`, which keeps its digits where the logits are large;
+//! The results for a row with maximum `max` and with `sum`, the sum of `exp(x - max)`:
+//! - `loss = ln(sum) - (x[target] - max)`, which stays accurate for large logits;
 //! - `lse = max + ln(sum)`;
-//! - `correct`: 1 if the largest logit, of equal ones the first, is the target's, else and where the loss is NaN 0;
+//! - `correct`: 1 if the target's logit is the largest, the first of equal ones, and the loss is not NaN; otherwise 0;
 //! - `d_logits = (exp(x - max) / sum - one_hot(target)) * d_scale * d_loss[row]`.
 //!
-//! All but the loss may be left out, by a null pointer. What a target means is said beside [`CrossEntropyArgs`]. A row with
-//! NaN or +inf, or of -inf only, gives NaN; a target of -inf among finite logits has the loss +inf. Every sum has a fixed
+//! All results except the loss may be omitted, by a null pointer. [`CrossEntropyArgs`] documents the targets. A row with NaN
+//! or +inf, or with only -inf, gives NaN. A target of -inf among finite logits has the loss +inf. Every sum has a fixed
 //! order.
 //!
-//! Requires: strides of at least `cols`; `d_logits` is other memory than `logits` or the very same, at the same stride.
+//! Requires: strides of at least `cols`. `d_logits` does not overlap `logits`, or is `logits` with the same stride.
 //@ ptx(cross_entropy_f32_1x16, cross_entropy_f16_1x16): ex2.approx == 16, bar == 0, shfl == 0, .shared == 0
 //@ ptx(cross_entropy_bf16_1x16): ex2.approx == 16, bar == 0, shfl == 0, .shared == 0
 //@ ptx(cross_entropy_f32_8x2): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 9, bar == 0
@@ -84,16 +84,16 @@ pub const I32: u32 = 4;
 /// A value of a kernel's `target_bytes`: the targets are `u8`.
 pub const U8: u32 = 1;
 
-/// Cross entropy of the rows of `logits`.
+/// Computes the cross entropy of the rows of `logits`.
 ///
-/// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `WIDE` rows may have any
-/// width, which a block reads `VECTORS` vectors at a time, or one thread alone. Launched on blocks of `BLOCK` threads,
-/// enough of them for `rows`.
+/// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each. With `WIDE` rows may have any
+/// width: a block reads `VECTORS` vectors at a time, or one thread reads all. Launched with blocks of `BLOCK` threads,
+/// enough for `rows`.
 ///
 /// # Safety
 /// The launch is as described; `cols` is at most what the threads of a row hold. `loss`, `lse`, `correct`, `targets` and
-/// `d_loss` have an element for each row; `lse`, `correct`, `d_logits` and `d_loss` may be null. `logits` and `d_logits`
-/// are valid for `rows` rows. Nobody else uses what is written; `d_logits` may be `logits` with the same stride.
+/// `d_loss` have an element for each row; `lse`, `correct`, `d_logits` and `d_loss` may be null. `logits` and `d_logits` are
+/// valid for `rows` rows. No other code uses what is written; `d_logits` may be `logits` with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,
@@ -156,10 +156,10 @@ pub unsafe fn cross_entropy_rows<
     unsafe { body(shared, first_shared, args) };
 }
 
-/// As [`cross_entropy_rows`](fn@cross_entropy_rows), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in
-/// shared memory.
+/// Like [`cross_entropy_rows`](fn@cross_entropy_rows), for rows that a block of `BLOCK` threads, or a cluster of up to 16
+/// blocks, holds in shared memory.
 ///
-/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block or one cluster per row, and with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
 /// Same as for [`cross_entropy_rows`](fn@cross_entropy_rows).

@@ -1,8 +1,8 @@
-//! Softmax and log-softmax for any type, stride and alignment: rungs k8 and k9, grown up.
+//! Softmax and log-softmax for any type, stride and alignment: rungs k8 and k9, generalised.
 //!
-//! A row is held by 8 lanes up to 32 warps, or by a cluster of blocks, as exponentials in registers: one read, one
-//! write, and one exponential for each element. Warps exchange one (max, sum) each, after one barrier; where there
-//! are rows enough, a block prefetches those of a later one into L2 before it waits for its own.
+//! 8 lanes up to 32 warps, or a cluster of blocks, hold a row as exponentials in registers: one read, one write, and one
+//! exponential per element. Warps exchange one (max, sum) each, after one barrier. If there are enough rows, a block
+//! prefetches a later block's rows into L2 before it waits for its own.
 //! Requires: `cols` at most 4 (`f32`) or 8 (16 bits) times the row's vectors; a block of the kernel's threads.
 
 use cuda_std::fastmath::ex2_approx_ftz;
@@ -18,16 +18,16 @@ use crate::element::{Element, Number, Output};
 
 /// A flag of the kernels: the logarithm of the softmax.
 pub const LOG: u32 = 1;
-/// A flag of the kernels: a row of nothing but -inf gives 0 (its logarithm -inf), not NaN.
+/// A flag of the kernels: a row with only -inf gives 0 (its logarithm -inf), not NaN.
 pub const ZERO_MASKED: u32 = 2;
 
-/// With up to this many threads for a row, and without a cluster, a block prefetches later rows before it loads its own.
-/// With more it does so afterwards: there the registers are needed, and the rows so long that its own must come first.
+/// Up to this many threads per row, and without a cluster, a block prefetches later rows before it loads its own. With more
+/// threads it prefetches afterwards: it needs the registers, and its own long rows must come first.
 pub const PREFETCHES_FIRST: u32 = 256;
 
-/// What the forward kernels are launched with. Strides are in elements.
+/// The arguments of the forward kernels. Strides are in elements.
 ///
-/// Rows and columns stand between fields of 8 bytes: loaded together with another field, they cost registers.
+/// Rows and columns lie between fields of 8 bytes: a load that merges them with another field costs registers.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct ForwardArgs<I, O> {
@@ -43,11 +43,11 @@ pub struct ForwardArgs<I, O> {
     pub inp_stride: u64,
     /// Columns of both.
     pub cols: u32,
-    /// The (max, sum) of each part of each row, `[rows, parts]`, between the kernels of the pair; the others take no notice.
+    /// The (max, sum) of each part of each row, `[rows, parts]`; passed between the kernels of the pair, which alone use it.
     pub pairs: *mut f32x2,
-    /// Parts that the pair of kernels cuts a row in.
+    /// Parts of a row in the pair of kernels.
     pub parts: u32,
-    /// Prefetch distance: block (or cluster) `b` brings the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
+    /// Prefetch distance: block (or cluster) `b` loads the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
     pub prefetch_blocks: u32,
     /// Factor of the elements of `inp`: positive and finite.
     pub scale: f32,
@@ -61,8 +61,8 @@ pub type ForwardLaunch<I, O> = ForwardArgsHost<RawBuffer<O>, RawBuffer<I>, RawBu
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<I, O> ForwardLaunch<I, O> {
-    /// Arguments for the plain softmax of 0 rows. The code that launches the kernel sets the rows, the columns and all
-    /// other options.
+    /// Returns the arguments for the plain softmax of 0 rows. The code that launches the kernel sets the rows, the columns
+    /// and all other options.
     pub const fn new(out: RawBuffer<O>, inp: RawBuffer<I>, [out_stride, inp_stride]: [usize; 2]) -> Self {
         Self {
             out,
@@ -86,13 +86,13 @@ impl<I: Number, O: Number> ForwardArgs<I, O> {
         self.flags & LOG != 0
     }
 
-    /// The exponential of `x * scale`, which is at most 0.
+    /// Returns the exponential of `x * scale`, which is at most 0.
     #[inline(always)]
     pub(super) fn exp(&self, x: f32) -> f32 {
         exp::<O>(x, self.scale)
     }
 
-    /// The numbers (a, b) for which `a * exp(x - max) + b`, or `a * (x - max) + b` for logarithms, is the result.
+    /// Returns (a, b): the result is `a * exp(x - max) + b`, or for logarithms `a * (x - max) + b`.
     #[inline(always)]
     pub(super) fn factors(&self, sum: f32) -> (f32, f32) {
         let is_masked = self.flags & ZERO_MASKED != 0 && sum == 0.0;
@@ -103,7 +103,7 @@ impl<I: Number, O: Number> ForwardArgs<I, O> {
         }
     }
 
-    /// Row number `row`, or the block's part of it; after the last row an empty one.
+    /// Returns row number `row`, or the block's part of it; after the last row, an empty one.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -118,7 +118,7 @@ impl<I: Number, O: Number> ForwardArgs<I, O> {
         O: Output<N>,
     {
         let [row, cols] = row_or_empty(row, [self.rows, self.cols]);
-        // SAFETY: the row is one of the matrices', or the start of an empty one.
+        // SAFETY: the row lies in the matrices, or is empty.
         unsafe {
             let inp = self.inp.add(row * self.inp_stride as usize);
             Row::new::<N>(self.out.add(row * self.out_stride as usize), inp, cols, part)
@@ -126,8 +126,8 @@ impl<I: Number, O: Number> ForwardArgs<I, O> {
     }
 }
 
-/// The exponential of `x * scale`, which is at most 0: to the last places of `f32` if the output is that, else by one
-/// instruction, which takes results under 2^-126 for 0.
+/// Returns the exponential of `x * scale`, which is at most 0. `f32` outputs get full `f32` accuracy; others get one
+/// instruction, which flushes results below 2^-126 to 0.
 #[inline(always)]
 pub(super) fn exp<O>(x: f32, scale: f32) -> f32 {
     if size_of::<O>() == size_of::<f32>() {
@@ -137,18 +137,18 @@ pub(super) fn exp<O>(x: f32, scale: f32) -> f32 {
     }
 }
 
-/// The sum of a vector's elements, by pairs.
+/// Returns the sum of a vector's elements, by pairs.
 #[inline(always)]
 pub(super) fn sum_of<const N: usize>(x: [f32; N]) -> f32 {
     let four = |i: usize| (x[i] + x[i + 1]) + (x[i + 2] + x[i + 3]);
     if N == 8 { four(0) + four(4) } else { four(0) }
 }
 
-/// Softmax of the rows of one block, `BLOCK / THREADS` of them, or with `CLUSTER` of its part of the cluster's row.
+/// Computes the softmax of the block's `BLOCK / THREADS` rows, or with `CLUSTER` of its part of the cluster's row.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` has elements of the block's own, one for each warp, and with `CLUSTER`
-/// [`Exchange::LEN`] more.
+/// Same as for the kernels; `shared` belongs to the block and has an element per warp, and with `CLUSTER` [`Exchange::LEN`]
+/// more.
 #[inline(always)]
 pub(super) unsafe fn softmax<
     I,
@@ -171,7 +171,7 @@ pub(super) unsafe fn softmax<
         true => Part { rank: cluster::block_rank(), parts: cluster::num_blocks() },
         false => Part::ALL,
     };
-    // SAFETY: all threads of the cluster come here, and to `swap`; the memory is the kernel's.
+    // SAFETY: all threads of the cluster get here, and to `swap`; the memory is the kernel's.
     let others = CLUSTER.then(|| unsafe { Exchange::new(shared.add(BLOCK / 32), part) });
     let first = block / part.parts as usize * (BLOCK / THREADS);
     // SAFETY: the kernel's contract.
@@ -196,13 +196,13 @@ pub(super) unsafe fn softmax<
 
     let max = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
     let max = I::unpack(max).into_iter().fold(edge_reg[0].max(edge_reg[1]), f32::max);
-    // SAFETY: all threads of the block come here and to all that follows.
+    // SAFETY: all threads of the block execute this and everything below.
     let max_warp = unsafe { reduce_max_width::<f32, LANES>(u32::MAX, max) };
     let [first, second] = edge_reg.map(|x| args.exp(x - max_warp));
     let mut sum = first + second;
     let mut y_reg = [[0.0; N]; VECTORS];
     for i in 0..VECTORS {
-        // Four elements a vector leave time for a check whether there are any.
+        // With four elements per vector there is time to check for vectors.
         if N > 4 || row.has_vectors(i) {
             let x = I::unpack(x_reg[i]).map(|x| x - max_warp);
             let y = x.map(|x| args.exp(x));
@@ -223,7 +223,7 @@ pub(super) unsafe fn softmax<
 
     let f32x2 { x: max, y: sum } = pair;
     let (a, b) = args.factors(sum);
-    // What a warp computed against its own maximum becomes that of the row.
+    // Rescales from the warp's maximum to the row's.
     let (a_warp, b_warp) = if args.is_log() {
         (a, b + (max_warp - max) * args.scale)
     } else {
@@ -231,7 +231,7 @@ pub(super) unsafe fn softmax<
     };
     for i in 0..VECTORS {
         if let Some(to) = row.output::<N>(i) {
-            // SAFETY: the vector lies in the row, from a boundary on, and this thread alone writes it.
+            // SAFETY: the vector is aligned and lies in the row, and only this thread writes it.
             unsafe { O::store(to, y_reg[i].map(|y| y.mul_add(a_warp, b_warp))) };
         }
     }
@@ -239,6 +239,6 @@ pub(super) unsafe fn softmax<
         let x = x - max;
         if args.is_log() { x * args.scale + b } else { args.exp(x) * a }
     };
-    // SAFETY: this thread alone writes them.
+    // SAFETY: only this thread writes these elements.
     unsafe { row.store_edges::<N>(edge_reg.map(finish)) };
 }

@@ -1,7 +1,7 @@
 //! The kernels of [`forward`], by type and width.
 //!
-//! A thread holds at most 32 elements or a little more, so that 1024 threads of 64 registers fit a multiprocessor, and
-//! a row has as few threads as that allows: up to 128 elements some lanes of a warp, up to 1024 a warp, then several.
+//! A thread holds at most about 32 elements, so that 1024 threads of 64 registers fit a multiprocessor. Under this limit a
+//! row has as few threads as possible: some lanes of a warp up to 128 elements, a warp up to 1024, and then several warps.
 //@ ptx(softmax_f32_16x2): ld.global.v4 == 2, st.global.v4 == 2, bar.sync == 0, shfl.sync.bfly == 8, .shared == 0
 //@ ptx(softmax_f32_256x8): ld.global.v4 == 8, st.global.v4 == 8, bar.sync == 1, shfl.sync.bfly == 20
 //@ ptx(softmax_bf16_32x4, softmax_f16_32x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 0, .shared == 0
@@ -30,11 +30,11 @@ use super::stage::Exchange;
 use super::{forward_narrow, forward_split, forward_staged};
 use crate::element::{Element, Output};
 
-/// Softmax or log-softmax along the rows of `inp`.
+/// Computes softmax or log-softmax along the rows of `inp`.
 ///
-/// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `CLUSTER` it is held
-/// by a cluster of up to 16 blocks of `BLOCK` threads. Launched on blocks of `BLOCK` threads, or clusters of them, enough
-/// for `rows`.
+/// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `CLUSTER` a cluster of
+/// up to 16 blocks of `BLOCK` threads holds it. Launched with blocks of `BLOCK` threads, or clusters of them, enough for
+/// `rows`.
 ///
 /// # Safety
 /// The launch is as described; `cols` is at most what the threads of a row hold; both pointers are valid for `rows`
@@ -131,14 +131,13 @@ pub unsafe fn softmax<
     I: Element<N>,
     O: Output<N>,
 {
-    // SAFETY: the kernel's contract; the block has a pair for each of its warps, and what it needs to exchange
-    // one.
+    // SAFETY: the kernel's contract; the block has a pair for each of its warps, and memory to exchange pairs.
     unsafe { forward::softmax::<I, O, N, BLOCK, THREADS, LANES, VECTORS, CLUSTER>(shared, args) };
 }
 
-/// As [`softmax`](fn@softmax), of rows that `LANES` lanes hold, `ROWS` of them at once; the fastest on rows of whole vectors.
+/// Like [`softmax`](fn@softmax), for rows that `LANES` lanes hold, `ROWS` at once. Rows of whole vectors are fastest.
 ///
-/// Launched on blocks of `BLOCK` threads, enough of them for `rows`.
+/// Launched with blocks of `BLOCK` threads, enough for `rows`.
 ///
 /// # Safety
 /// Same as for [`softmax`](fn@softmax).
@@ -186,9 +185,10 @@ pub unsafe fn narrow<
     unsafe { forward_narrow::softmax::<I, O, N, BLOCK, LANES, WIDTH, VECTORS, ROWS>(args) };
 }
 
-/// As [`softmax`](fn@softmax), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in shared memory.
+/// Like [`softmax`](fn@softmax), for rows that a block of `BLOCK` threads, or a cluster of up to 16 blocks, holds in shared
+/// memory.
 ///
-/// Launched with one block per row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// Launched with one block or one cluster per row, and with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
 /// Same as for [`softmax`](fn@softmax).
@@ -221,10 +221,10 @@ pub unsafe fn staged<I: Element<N>, O: Output<N>, const N: usize, const BLOCK: u
     unsafe { forward_staged::softmax::<I, O, N, BLOCK>(dynamic_shared_mem::<u32x4>(), shared, args) };
 }
 
-/// The (max, sum) of each of `parts` parts of each row of `inp`, whose softmax is to be of type `O`, to `pairs`, which is
-/// `[rows, parts]`.
+/// Writes the (max, sum) of each of `parts` parts of each row of `inp` to `pairs`, `[rows, parts]`. The softmax will be of
+/// type `O`.
 ///
-/// Launched on `rows * parts` blocks of `BLOCK` threads.
+/// Launched with `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
 /// The launch is as described; `inp` is valid for `rows` rows and `pairs` for its elements, which no other code uses.
@@ -260,9 +260,9 @@ pub unsafe fn reduce<
     unsafe { forward_split::reduce::<I, O, N, VECTORS, BLOCK>(shared, args) };
 }
 
-/// The softmax or log-softmax of each row of `inp` by the `pairs` of its parts, which [`reduce`](fn@reduce) has left.
+/// Computes the softmax or log-softmax of each row of `inp` from the `pairs` that [`reduce`](fn@reduce) wrote for its parts.
 ///
-/// Launched on `rows * parts` blocks of `BLOCK` threads.
+/// Launched with `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
 /// The launch is as described; `out` and `inp` are valid for `rows` rows and `pairs` for its elements; no other code uses

@@ -1,9 +1,9 @@
-//! Softmax and log-softmax of narrow rows: a few lanes hold a row, and a thread its part of several rows.
+//! Softmax and log-softmax of narrow rows: a few lanes hold a row, and each thread has its part of several rows.
 //!
-//! Against [`super::forward`], whose rows of one or two vectors leave most of their lanes without work, and whose blocks of two
-//! warps end before the device has started the next ones.
+//! In [`super::forward`] rows of one or two vectors leave most of their lanes idle, and blocks of two warps end before the
+//! device has started the next ones.
 //!
-//! Rows of whole vectors, all on 16-byte boundaries, are read and written as vectors; any others element by element.
+//! Rows of whole, aligned vectors are read and written as vectors; other rows element by element.
 
 use cuda_std::mem::{load_global, u32x4};
 use cuda_std::thread;
@@ -14,7 +14,7 @@ use super::row::row_or_empty;
 use crate::element::{Element, Output, VECTOR_ALIGN};
 
 impl<I, O> ForwardArgs<I, O> {
-    /// Whether each row of both matrices is whole vectors on a boundary.
+    /// Returns whether each row of both matrices consists of whole, aligned vectors.
     #[inline(always)]
     fn has_whole_vectors<const N: usize>(&self) -> bool
     where
@@ -27,7 +27,7 @@ impl<I, O> ForwardArgs<I, O> {
         is_aligned && (strides | self.cols as usize).is_multiple_of(N)
     }
 
-    /// The elements of a row from a column on; -inf past the end. With `is_whole` they are a vector, on a boundary.
+    /// Loads the elements of a row from a column on; -inf past the end. With `is_whole` they are an aligned vector.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -37,7 +37,7 @@ impl<I, O> ForwardArgs<I, O> {
         I: Element<N>,
     {
         let [row, cols] = row_or_empty(row, [self.rows, self.cols]);
-        // SAFETY: columns of a row of the matrix, and a vector where it has that.
+        // SAFETY: every access lies in the row; with `is_whole` the row consists of aligned vectors.
         unsafe {
             let inp = self.inp.add(row * self.inp_stride as usize);
             if is_whole {
@@ -48,7 +48,7 @@ impl<I, O> ForwardArgs<I, O> {
         }
     }
 
-    /// Writes the elements of a row from a column on, as far as it goes.
+    /// Writes the elements of a row from a column on, up to its end.
     ///
     /// # Safety
     /// Same as for [`Self::load_from`]; no other code uses the elements.
@@ -77,7 +77,7 @@ impl<I, O> ForwardArgs<I, O> {
     }
 }
 
-/// Softmax of the rows of one block: each of `BLOCK / LANES` groups of lanes has `ROWS` of them.
+/// Computes the softmax of the block's rows: each of `BLOCK / LANES` groups of lanes has `ROWS` of them.
 ///
 /// # Safety
 /// Same as for the kernels.
@@ -106,12 +106,12 @@ pub(super) unsafe fn softmax<
         let of_row = |r| core::array::from_fn(|i| unsafe { args.load_from::<N>(place(r, i), is_whole) });
         core::array::from_fn(of_row)
     };
-    // Twice, so that all loads of a thread are on their way before the first is used.
+    // Two copies of the code, so all loads of a thread are in flight before the first result is used.
     let x_reg = if is_whole { load(true) } else { load(false) };
     for r in 0..ROWS {
         let max = x_reg[r].iter().fold(I::MIN, |max, &x| I::larger(max, x));
         let max = I::unpack(max).into_iter().fold(f32::MIN, f32::max);
-        // SAFETY: all threads of the block come here and to all that follows.
+        // SAFETY: all threads of the block execute this and everything below.
         let max = unsafe { reduce_max_width::<f32, WIDTH>(u32::MAX, max) };
         let x = x_reg[r].map(|x| I::unpack(x).map(|x| x - max));
         let y = x.map(|x| x.map(|x| args.exp(x)));
@@ -120,7 +120,7 @@ pub(super) unsafe fn softmax<
         let (a, b) = args.factors(unsafe { reduce_sum_width::<f32, WIDTH>(u32::MAX, sum) });
         for i in 0..VECTORS {
             let result = if args.is_log() { x[i].map(|x| x * args.scale + b) } else { y[i].map(|y| y * a) };
-            // SAFETY: the kernel's contract; this thread alone writes what it has read.
+            // SAFETY: the kernel's contract; only this thread writes what it has read.
             unsafe { args.store_from::<N>(place(r, i), result, is_whole) };
         }
     }

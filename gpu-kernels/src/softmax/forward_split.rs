@@ -1,8 +1,9 @@
 //! Softmax of rows that are too wide for registers, or too few to keep a GPU busy: a pair of kernels.
 //!
-//! A row is cut in parts, a block each. The first kernel gives every part's (max, sum), as rung k7 does for a row; the
-//! second combines those of a row and writes. Costs: the row is read twice, the second time as far as possible from L2.
-//! Requires: `BLOCK` threads a block and `rows * parts` blocks; any width.
+//! A row is cut into parts, one block each. The first kernel computes every part's (max, sum), as rung k7 does for a row;
+//! the second combines the pairs of a row and writes.
+//! Costs: the row is read twice, the second time as far as possible from L2.
+//! Requires: `BLOCK` threads per block and `rows * parts` blocks; any width.
 
 use cuda_std::mem::f32x2;
 use cuda_std::thread;
@@ -12,10 +13,10 @@ use super::forward::{ForwardArgs, exp, sum_of};
 use super::row::{NO_PAIR, Part, Row, exchange, merge, row_or_empty};
 use crate::element::{Element, Number, Output};
 
-/// The (max, sum) of each part of each row: `pairs` is `[rows, parts]`.
+/// Writes the (max, sum) of each part of each row to `pairs`, `[rows, parts]`.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` belongs to the block and has an element per warp.
 #[inline(always)]
 pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize, const BLOCK: usize>(
     shared: *mut f32x2,
@@ -24,10 +25,10 @@ pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize, const BL
     I: Element<N>,
     O: Number,
 {
-    // Both kernels put the vectors where the output has its boundaries; here that is not known, and does not matter.
+    // Both kernels align the vectors to the output. Here it is unknown, and the alignment does not matter.
     let (row, part) = part_of(thread::block_idx_x(), args.parts);
     let [row, cols] = row_or_empty(row, [args.rows, args.cols]);
-    // SAFETY: the kernel's contract; nothing is written to this output.
+    // SAFETY: the kernel's contract; this output is never written.
     let row = unsafe {
         let inp = args.inp.add(row * args.inp_stride as usize);
         Row::<I, I, BLOCK>::new::<N>(inp.cast_mut(), inp, cols, part)
@@ -47,7 +48,7 @@ pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize, const BL
         max = larger;
         start += VECTORS;
     }
-    // SAFETY: all threads of the block come here, and the first alone writes the part's pair.
+    // SAFETY: all threads of the block execute this, and only the first one writes the part's pair.
     unsafe {
         let max_warp = reduce_max(max);
         let sum_warp = reduce_sum(sum * args.exp(max - max_warp));
@@ -58,10 +59,10 @@ pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize, const BL
     }
 }
 
-/// The outputs of each part of each row, from the pairs of the row.
+/// Writes the outputs of each part of each row, from the pairs of the row.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` belongs to the block and has an element per warp.
 #[inline(always)]
 pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize, const BLOCK: usize>(
     shared: *mut f32x2,
@@ -70,13 +71,13 @@ pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize, const BLO
     I: Element<N>,
     O: Output<N>,
 {
-    // From the last part back: those that were read last are still in L2.
+    // From the last part to the first: the parts that were read last are still in L2.
     let block = thread::grid_dim_x() - 1 - thread::block_idx_x();
     let (row, part) = part_of(block, args.parts);
     // SAFETY: the kernel's contract.
     let row = unsafe { args.row::<N, BLOCK>(row, part) };
     let (tid, first) = (thread::thread_idx_x(), block / args.parts * args.parts);
-    // SAFETY: all threads of the block come here; the row has as many pairs as parts.
+    // SAFETY: all threads of the block execute this; the row has a pair per part.
     let f32x2 { x: max, y: sum } = unsafe {
         let mut mine = NO_PAIR;
         for i in (tid..args.parts).step_by(BLOCK) {
@@ -95,14 +96,14 @@ pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize, const BLO
         if args.is_log() { x * args.scale + b } else { args.exp(x) * a }
     };
     let edge_reg = row.load_edges::<N>(f32::NEG_INFINITY);
-    // SAFETY: this thread alone reads and writes these elements.
+    // SAFETY: only this thread reads and writes these elements.
     unsafe { row.store_edges::<N>(edge_reg.map(finish)) };
     let mut start = 0;
     while row.has_vectors(start) {
         let x_reg = row.load::<N, VECTORS>(start, I::NEG_INFINITY);
         for i in 0..VECTORS {
             if let Some(to) = row.output::<N>(start + i) {
-                // SAFETY: the vector lies in the row, from a boundary on, and this thread alone writes it.
+                // SAFETY: the vector is aligned and lies in the row, and only this thread writes it.
                 unsafe { O::store(to, I::unpack(x_reg[i]).map(finish)) };
             }
         }
@@ -110,10 +111,9 @@ pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize, const BLO
     }
 }
 
-/// The number of a row, and which part of it is that of the block with this number.
+/// Returns the row and the part of the block with this number.
 ///
-/// The blocks of a row have neighbouring numbers, from that of its first part on. A thread takes every `BLOCK`th vector of
-/// the part, and in the first part one or two of the elements around the vectors.
+/// The blocks of a row have consecutive numbers, in the order of its parts.
 #[inline(always)]
 pub(super) fn part_of(block: u32, parts: u32) -> (usize, Part) {
     ((block / parts) as usize, Part { rank: block % parts, parts })

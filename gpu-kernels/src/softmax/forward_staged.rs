@@ -1,11 +1,11 @@
-//! Softmax and log-softmax of rows that are held in shared memory, by a block or by a cluster of them: rung k10, grown up.
+//! Softmax and log-softmax of rows that a block or a cluster holds in shared memory: rung k10, generalised.
 //!
-//! Against [`super::forward`], which holds a row in registers: three blocks of 256 threads fit a multiprocessor, each with up to a
-//! third of its shared memory, so that one loads while another computes and a third writes. What is read comes by
-//! bulk copies, in pieces, each with a barrier: a piece is reduced while the next ones are on their way. Blocks of a cluster send
-//! each other their (max, sum) by stores that count at a barrier; nobody waits for all threads of the cluster.
+//! Unlike [`super::forward`], which holds a row in registers, three blocks of 256 threads fit a multiprocessor, each with up
+//! to a third of its shared memory: one loads while another computes and a third writes. Bulk copies bring the row in
+//! pieces, with a barrier each, and a piece is reduced while the next ones are in flight. Blocks of a cluster send each
+//! other their (max, sum) by stores that count at a barrier; no thread waits for all threads of the cluster.
 //!
-//! Each element is read from memory once, and twice from shared memory: for the sum and for the result.
+//! Each element is read once from memory and twice from shared memory: for the sum and for the result.
 //! Requires: compute capability 9.0; the launch's shared memory holds the block's part.
 
 use cuda_std::mem::{f32x2, u32x4};
@@ -16,13 +16,13 @@ use super::row::{NO_PAIR, Part, Row, exchange, merge, prefetch_rows};
 use super::stage::{Stage, piece_len};
 use crate::element::{Element, Output};
 
-/// Vectors of a thread that are reduced at a time.
+/// Vectors that a thread reduces at a time.
 pub(super) const AT_ONCE: usize = 4;
 
-/// Softmax of the block's part of a row.
+/// Computes the softmax of the block's part of a row.
 ///
 /// # Safety
-/// Same as for the kernels; `dynamic` has what the launch must bring; `shared` has an element for each warp.
+/// Same as for the kernels; `dynamic` is the launch's dynamic shared memory; `shared` has an element per warp.
 #[inline(always)]
 pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
     dynamic: *mut u32x4,
@@ -34,7 +34,7 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
 {
     let (tid, block) = (thread::thread_idx_x() as usize, thread::block_idx_x() as usize);
     let part = Part { rank: cluster::block_rank(), parts: cluster::num_blocks() };
-    // SAFETY: the kernel's contract; all threads of the block come here and to all that follows.
+    // SAFETY: the kernel's contract; all threads of the block execute this and everything below.
     unsafe {
         let stage = Stage::<f32x2>::new(dynamic, part, 1);
         let row: Row<I, O, BLOCK> = args.row::<N, BLOCK>(block / part.parts as usize, part);
@@ -46,7 +46,7 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
         }
         let edge_reg = row.load_edges::<N>(f32::NEG_INFINITY);
 
-        // From the smallest number on: of -inf the difference to itself is NaN.
+        // Starts from the smallest number: -inf minus -inf is NaN.
         let max = edge_reg[0].max(edge_reg[1]).max(f32::MIN);
         let [first, second] = edge_reg.map(|x| args.exp(x - max));
         let mut pair = f32x2::new(max, first + second);
@@ -78,11 +78,11 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
     }
 }
 
-/// The (max, sum) of the thread's elements so far, with those of a piece of `len` vectors: the thread's vector, and every
-/// `BLOCK`th after it.
+/// Adds a piece of `len` vectors to the (max, sum) of the thread's elements: the thread's vector, and every `BLOCK`th after
+/// it.
 ///
 /// # Safety
-/// The piece is there.
+/// The piece has arrived.
 #[inline(always)]
 pub(super) unsafe fn reduce_piece<I, O, const N: usize, const BLOCK: usize>(
     first: *const u32x4,
@@ -96,7 +96,7 @@ where
 {
     let mut at = 0;
     while at + (AT_ONCE - 1) * BLOCK < len {
-        // SAFETY: vectors of the piece, or after its end.
+        // SAFETY: vectors of the piece; those after its end are not read.
         pair = unsafe { reduce_vectors::<I, O, N, BLOCK, AT_ONCE>(first.add(at), len - at, pair, scale) };
         at += AT_ONCE * BLOCK;
     }
@@ -108,7 +108,7 @@ where
     pair
 }
 
-/// The same with `VECTORS` of the thread's vectors, of which those after the end of the piece are -inf.
+/// Does the same for `VECTORS` of the thread's vectors; those after the end of the piece count as -inf.
 ///
 /// # Safety
 /// Same as for [`reduce_piece`].

@@ -1,7 +1,7 @@
 //! k1: one thread per output element.
 //!
 //! The ladder starts here: every thread walks its whole row for the maximum and again for the sum.
-//! Costs: a row of `cols` elements is read `2 * cols + 1` times, by threads that know nothing of each other.
+//! Costs: a row of `cols` elements is read `2 * cols + 1` times, by threads that share nothing.
 //! Requires: nothing; any shape, any alignment, any block.
 //@ ptx: bar == 0, shfl == 0, .shared == 0, .local == 0
 
@@ -13,7 +13,7 @@ const BLOCK: usize = 256;
 
 /// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
 ///
-/// Launched on at least `rows * cols` threads along x, in blocks of 256.
+/// Launched with at least `rows * cols` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
@@ -32,7 +32,7 @@ pub unsafe fn softmax_k1_naive(out: *mut f32, inp: &[f32], rows: u32, cols: u32)
         for &value in x {
             sum += (value - max).exp();
         }
-        // SAFETY: `i` lies in the shape of `out`, and this thread alone writes the element.
+        // SAFETY: `i` lies in the shape of `out`, and only this thread writes the element.
         unsafe { *out.add(i) = (x[col] - max).exp() / sum };
     }
 }

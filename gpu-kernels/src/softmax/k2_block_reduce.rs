@@ -1,9 +1,9 @@
 //! k2: one block per row.
 //!
-//! Since k1 a block shares one row: each thread reduces a contiguous chunk of it, and a tree in shared memory makes
-//! one value of all.
-//! Costs: the row is read three times and no longer `2 * cols + 1` times; 20 barriers. Neighbouring threads read
-//! addresses a chunk apart, so that every load of a warp touches up to 32 lines.
+//! Since k1 a block shares one row: each thread reduces a contiguous chunk of it, and a tree in shared memory combines the
+//! results.
+//! Costs: the row is read three times instead of `2 * cols + 1` times; 20 barriers. Neighbouring threads read addresses a
+//! chunk apart, so every load of a warp touches up to 32 lines.
 //! Requires: a block of 256 threads; any shape, any alignment.
 //@ ptx: bar.sync >= 4, shfl == 0, ld.shared >= 2, .v4 == 0, .local == 0
 
@@ -15,7 +15,7 @@ const BLOCK: usize = 256;
 
 /// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
 ///
-/// Launched on `rows` blocks of 256 threads.
+/// Launched with `rows` blocks of 256 threads.
 ///
 /// # Safety
 /// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
@@ -32,7 +32,7 @@ pub unsafe fn softmax_k2_block_reduce(out: *mut f32, inp: &[f32], rows: u32, col
     for &value in &x[mine.clone()] {
         max = max.max(value);
     }
-    // SAFETY: all threads of the block come here, and the array has an element for each.
+    // SAFETY: all threads of the block execute this, and the array has an element for each.
     let max = unsafe { tree(partial_shared, tid, max, f32::max) };
 
     let mut sum = 0.0;
@@ -43,15 +43,15 @@ pub unsafe fn softmax_k2_block_reduce(out: *mut f32, inp: &[f32], rows: u32, col
     let sum = unsafe { tree(partial_shared, tid, sum, |a, b| a + b) };
 
     for col in mine {
-        // SAFETY: row and col lie in the shape of `out`, and this thread alone writes the element.
+        // SAFETY: row and col lie in the shape of `out`, and only this thread writes the element.
         unsafe { *out.add(row * cols + col) = (x[col] - max).exp() / sum };
     }
 }
 
-/// Combines the values of all threads, in every one of them: each round adds the upper half to the lower.
+/// Combines the values of all threads and returns the result to each. Each round combines the upper half with the lower.
 ///
 /// # Safety
-/// All threads of the block call it together; `shared` has `BLOCK` elements that no other code uses.
+/// All threads of the block call this together; `shared` has `BLOCK` elements that no other code uses.
 #[inline(always)]
 unsafe fn tree(shared: *mut f32, tid: usize, value: f32, combine: impl Fn(f32, f32) -> f32) -> f32 {
     // SAFETY: the indices are below `BLOCK`, and a barrier lies between the accesses of different threads.
@@ -67,7 +67,7 @@ unsafe fn tree(shared: *mut f32, tid: usize, value: f32, combine: impl Fn(f32, f
         }
         thread::sync_threads_aligned();
         let total = *shared;
-        // The next tree writes here, so all must have read.
+        // The next tree writes here, so all threads must have read.
         thread::sync_threads_aligned();
         total
     }

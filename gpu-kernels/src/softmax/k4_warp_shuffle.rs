@@ -1,8 +1,8 @@
 //! k4: the threads of a warp reduce in registers.
 //!
-//! Since k3 the maximum and the sum travel by `shfl.sync.bfly` within a warp, and through shared memory goes one
-//! value a warp; a reciprocal a row replaces a division an element.
-//! Costs: 2 barriers and no longer 20; the row is still read three times, 4 bytes a load.
+//! Since k3 the maximum and the sum travel by `shfl.sync.bfly` within a warp, and only one value per warp goes through
+//! shared memory. One reciprocal per row replaces a division per element.
+//! Costs: 2 barriers instead of 20; the row is still read three times, 4 bytes per load.
 //! Requires: a block of 256 threads; any shape, any alignment.
 //@ ptx: bar.sync == 2, shfl.sync.bfly == 16, .v4 == 0, .local == 0
 
@@ -16,7 +16,7 @@ const BLOCK: usize = 32 * WARPS;
 
 /// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
 ///
-/// Launched on `rows` blocks of 256 threads.
+/// Launched with `rows` blocks of 256 threads.
 ///
 /// # Safety
 /// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
@@ -33,7 +33,7 @@ pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, col
     for col in mine.clone() {
         max = max.max(x[col]);
     }
-    // SAFETY: all threads of the block come here; each warp writes its own element before the barrier.
+    // SAFETY: all threads of the block execute this; each warp writes its own element before the barrier.
     let max = unsafe {
         let of_warp = reduce_max(max);
         if lane == 0 {
@@ -47,7 +47,7 @@ pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, col
     for col in mine.clone() {
         sum += (x[col] - max).exp();
     }
-    // SAFETY: as above; the sums have an array of their own, so that nobody waits for the reads of the maxima.
+    // SAFETY: as above; the sums have their own array, so no thread waits for the reads of the maxima.
     let sum = unsafe {
         let of_warp = reduce_sum(sum);
         if lane == 0 {
@@ -59,7 +59,7 @@ pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, col
 
     let scale = 1.0 / sum;
     for col in mine {
-        // SAFETY: row and col lie in the shape of `out`, and this thread alone writes the element.
+        // SAFETY: row and col lie in the shape of `out`, and only this thread writes the element.
         unsafe { *out.add(row * cols + col) = (x[col] - max).exp() * scale };
     }
 }

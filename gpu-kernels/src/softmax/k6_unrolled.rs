@@ -1,8 +1,8 @@
 //! k6: block size and unroll factor as const parameters, chosen by width.
 //!
-//! Since k5 a thread issues `UNROLL` loads before it uses the first. Narrow rows get small blocks; the widest get large
-//! ones, of which few run at once, so that L1 holds their rows. Only there does the sum go backwards.
-//! Buys: `UNROLL` times the bytes in flight, and fewer idle threads; bytes and barriers are k5's.
+//! Since k5 a thread issues `UNROLL` loads before it uses the first. Narrow rows get small blocks. The widest get large
+//! ones; few of these run at once, so L1 holds their rows. Only there does the sum go backwards.
+//! Buys: `UNROLL` times the bytes in flight, and fewer idle threads; bytes and barriers are those of k5.
 //! Requires: a block of the kernel's threads; any shape, any alignment.
 //@ ptx: .local == 0
 
@@ -13,7 +13,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 
 /// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
 ///
-/// Launched on `rows` blocks of `THREADS` threads.
+/// Launched with `rows` blocks of `THREADS` threads.
 ///
 /// # Safety
 /// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
@@ -43,7 +43,7 @@ pub unsafe fn softmax_k6_unrolled<const THREADS: usize, const UNROLL: usize, con
 
     let mut max = mine.edge();
     mine.for_each::<UNROLL>(|_, x| max = x.into_iter().fold(max, f32::max));
-    // SAFETY: all threads of the block come here.
+    // SAFETY: all threads of the block execute this.
     let max = unsafe { exchange::block_max::<WARPS>(shared, tid, max) };
 
     let exp = |x: f32| (x - max).exp();
@@ -54,11 +54,11 @@ pub unsafe fn softmax_k6_unrolled<const THREADS: usize, const UNROLL: usize, con
     } else {
         mine.for_each::<UNROLL>(add);
     }
-    // SAFETY: as above; the sums have elements of their own, so that nobody waits for the reads of the maxima.
+    // SAFETY: as above; the sums have their own elements, so no thread waits for the reads of the maxima.
     let sum = unsafe { exchange::block_sum::<WARPS>(shared.add(WARPS as usize), tid, sum) };
 
     let scale = 1.0 / sum;
-    // SAFETY: `out` has the shape of `inp`, and this thread alone writes its part.
+    // SAFETY: `out` has the shape of `inp`, and only this thread writes its part.
     unsafe {
         mine.for_each::<UNROLL>(|place, x| mine.store(out, place, x.map(|x| exp(x) * scale)));
         mine.store_edge(out, exp(mine.edge()) * scale);

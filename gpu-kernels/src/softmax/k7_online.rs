@@ -1,8 +1,8 @@
 //! k7: maximum and sum in one pass (Milakov and Gimelshein 2018).
 //!
-//! Since k6 each thread keeps a running maximum with its sum, and scales the sum when the maximum grows; the pairs of
-//! all warps meet in one exchange.
-//! Buys: two reads of the row instead of three, and 1 barrier, for five exponentials a vector instead of four.
+//! Since k6 each thread keeps a running maximum with its sum, and scales the sum when the maximum grows. One exchange merges
+//! the pairs of all warps.
+//! Buys: two reads of the row instead of three, and 1 barrier, for five exponentials per vector instead of four.
 //! Requires: a block of the kernel's threads; any shape, any alignment.
 //@ ptx: .local == 0
 
@@ -14,7 +14,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 
 /// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
 ///
-/// Launched on `rows` blocks of `THREADS` threads.
+/// Launched with `rows` blocks of `THREADS` threads.
 ///
 /// # Safety
 /// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
@@ -40,7 +40,7 @@ pub unsafe fn softmax_k7_online<const THREADS: usize, const UNROLL: usize, const
     let mine = Vectors::<THREADS>::new(inp, [rows, cols], row, tid);
 
     let edge = mine.edge();
-    // From the smallest number on: of -inf the difference to itself is NaN.
+    // Starts from the smallest number: -inf minus -inf is NaN.
     let mut max = edge.max(f32::MIN);
     let mut sum = (edge - max).exp();
     mine.for_each::<UNROLL>(|_, x| {
@@ -48,12 +48,12 @@ pub unsafe fn softmax_k7_online<const THREADS: usize, const UNROLL: usize, const
         sum = x.into_iter().fold(sum * (max - larger).exp(), |sum, x| sum + (x - larger).exp());
         max = larger;
     });
-    // SAFETY: all threads of the block come here.
+    // SAFETY: all threads of the block execute this.
     let (max, sum) = unsafe { exchange::merge_block::<WARPS>(shared, tid, (max, sum)) };
 
     let scale = 1.0 / sum;
     let exp = |x: f32| (x - max).exp();
-    // SAFETY: `out` has the shape of `inp`, and this thread alone writes its part.
+    // SAFETY: `out` has the shape of `inp`, and only this thread writes its part.
     unsafe {
         mine.for_each::<UNROLL>(|place, x| mine.store(out, place, x.map(|x| exp(x) * scale)));
         mine.store_edge(out, exp(edge) * scale);

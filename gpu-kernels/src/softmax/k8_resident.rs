@@ -1,7 +1,7 @@
 //! k8: the row is read once and stays in registers.
 //!
-//! Since k7 no thread reads its elements again: `LANES` lanes of a warp hold a short row, a warp one of up to 3072
-//! elements, several warps a longer one, and only those exchange one (max, sum) a warp after one barrier.
+//! Since k7 no thread reads its elements again. `LANES` lanes of a warp hold a short row, a warp one of up to 3072 elements,
+//! and several warps a longer one. Only in longer rows do warps exchange one (max, sum) each, after one barrier.
 //! Buys: one read and one write of the row, the bytes of a copy; no barrier and no idle lanes in short rows.
 //! Requires: `cols` at most `4 * VECTORS` for each thread of a row; the kernel's block; any alignment.
 //@ ptx: .local == 0
@@ -14,7 +14,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 
 /// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
 ///
-/// Launched on enough blocks for `rows`, `THREADS` threads each, which can hold `cols` elements.
+/// Launched with enough blocks for `rows`, of `THREADS` threads each, which can hold `cols` elements.
 ///
 /// # Safety
 /// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
@@ -46,15 +46,15 @@ pub unsafe fn softmax_k8_resident<
     #[from(u32)] cols: usize,
 ) {
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
-    // A block holds several short rows; after the last row threads come to the shuffles with an empty one.
+    // A block holds several short rows. Threads after the last row take part in the shuffles with an empty row.
     let (row, tid) = (row * Vectors::<THREADS>::ROWS_PER_BLOCK + tid / THREADS, tid % THREADS);
     let mine = Vectors::<THREADS>::new(inp, [rows, cols], row, tid);
 
     let edge = mine.edge();
     let x_reg = mine.load::<VECTORS>();
-    // From the smallest number on: of -inf the difference to itself is NaN.
+    // Starts from the smallest number: -inf minus -inf is NaN.
     let max = x_reg.as_flattened().iter().copied().fold(edge.max(f32::MIN), f32::max);
-    // SAFETY: all threads of the block come here.
+    // SAFETY: all threads of the block execute this.
     let max = unsafe { exchange::lanes_max::<LANES>(max) };
     let sum = x_reg.as_flattened().iter().fold((edge - max).exp(), |sum, x| sum + (x - max).exp());
     // SAFETY: as above.
@@ -64,10 +64,10 @@ pub unsafe fn softmax_k8_resident<
 
     let scale = 1.0 / sum;
     let exp = |x: f32| (x - max).exp();
-    // SAFETY: `out` has the shape of `inp`, and this thread alone writes its part.
+    // SAFETY: `out` has the shape of `inp`, and only this thread writes its part.
     unsafe {
-        // In a row of one warp these are the exponentials of the sum, which are not computed again. In others the
-        // maximum is new: that costs less than the barrier which would spare it.
+        // In a row of one warp these are the exponentials of the sum, and are not computed again. In other rows the maximum
+        // has changed; computing them again costs less than the barrier that would avoid it.
         mine.store_all::<VECTORS>(out, |i| x_reg[i].map(|x| exp(x) * scale));
         mine.store_edge(out, exp(edge) * scale);
     }

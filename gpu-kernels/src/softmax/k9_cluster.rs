@@ -1,9 +1,9 @@
-//! k9: a wide row is spread over a cluster of blocks.
+//! k9: a cluster of blocks holds a wide row.
 //!
-//! Since k8 the row is held by 2 to 16 blocks: each writes its (max, sum) into the shared memory of all the others,
-//! after one barrier of the cluster; an earlier one, hidden under the loads, says that all of them are there.
+//! Since k8 2 to 16 blocks hold the row. Each writes its (max, sum) into the shared memory of all the others, after one
+//! barrier of the cluster. An earlier barrier, hidden under the loads, ensures that all blocks have started.
 //! Buys: one read and one write also of rows that no block has the registers for, up to 524288 elements.
-//! Requires: compute capability 9.0, and rows for enough blocks; the pair of kernels in `split` does the others.
+//! Requires: compute capability 9.0, and rows for enough blocks; the pair of kernels in `split` takes the others.
 //@ ptx(compute_90+): ld.global.nc.v4 == 8, bar.sync == 1, barrier.cluster == 4, mapa == 1, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -16,7 +16,7 @@ pub mod split;
 
 /// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
 ///
-/// Launched on `rows` clusters of at most 16 blocks of `THREADS` threads, which can hold `cols` elements.
+/// Launched with `rows` clusters of at most 16 blocks of `THREADS` threads, which can hold `cols` elements.
 ///
 /// # Safety
 /// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
@@ -38,7 +38,7 @@ pub unsafe fn softmax_k9_cluster<const THREADS: usize, const VECTORS: usize, con
     #[from(u32)] rows: usize,
     #[from(u32)] cols: usize,
 ) {
-    // SAFETY: all threads of the cluster come here, and to the wait and the barrier below.
+    // SAFETY: all threads of the cluster execute this, and the wait and the barrier below.
     unsafe { cluster::arrive_relaxed() };
     let (rank, blocks) = (cluster::block_rank(), cluster::num_blocks());
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -48,21 +48,21 @@ pub unsafe fn softmax_k9_cluster<const THREADS: usize, const VECTORS: usize, con
 
     let edge = mine.edge();
     let x_reg = mine.load::<VECTORS>();
-    // From the smallest number on: of -inf the difference to itself is NaN.
+    // Starts from the smallest number: -inf minus -inf is NaN.
     let max = x_reg.as_flattened().iter().copied().fold(edge.max(f32::MIN), f32::max);
-    // SAFETY: all threads of the block come here.
+    // SAFETY: all threads of the block execute this.
     let max = unsafe { exchange::lanes_max::<32>(max) };
     let sum = x_reg.as_flattened().iter().fold((edge - max).exp(), |sum, x| sum + (x - max).exp());
     // SAFETY: as above.
     let sum = unsafe { exchange::lanes_sum::<32>(sum) };
     // SAFETY: as above.
     let (max, sum) = unsafe { exchange::merge_warps::<WARPS>(shared, tid, (max, sum)) };
-    // SAFETY: as above, of every block of the cluster.
+    // SAFETY: as above, for every block of the cluster.
     let (max, sum) = unsafe { exchange::merge_cluster(shared.add(WARPS as usize), tid, (max, sum)) };
 
     let scale = 1.0 / sum;
     let exp = |x: f32| (x - max).exp();
-    // SAFETY: `out` has the shape of `inp`, and this thread alone writes its part.
+    // SAFETY: `out` has the shape of `inp`, and only this thread writes its part.
     unsafe {
         mine.store_all::<VECTORS>(out, |i| x_reg[i].map(|x| exp(x) * scale));
         mine.store_edge(out, exp(edge) * scale);

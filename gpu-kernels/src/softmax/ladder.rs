@@ -9,46 +9,46 @@ use super::{stage::shared_bytes, vectors::Vectors};
 /// One step of the ladder.
 #[derive(Debug)]
 pub struct Rung {
-    /// The rung's name, which is that of its file; its kernels are named `softmax_` and this.
+    /// The rung's name, which is its file's; its kernels are named `softmax_` plus this name.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// What the rung does, in one line.
     pub idea: &'static str,
     /// Its kernels, those for narrow rows first.
     pub kernels: &'static [Step],
-    /// The two that do together what none of `kernels` can.
+    /// The two kernels that together take the shapes that none of `kernels` takes.
     pub pair: Option<[&'static Step; 2]>,
 }
 
 /// A kernel of a rung.
 pub type Step = Instance<Arguments, Shapes>;
 
-/// The shapes that a rung launches a kernel for, and how.
+/// The shapes for which a rung chooses a kernel, and how it is launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Shapes {
-    /// The width from which the rung chooses it.
+    /// The smallest width for which the rung chooses the kernel.
     pub narrowest: usize,
-    /// The width up to which the rung chooses it.
+    /// The largest width for which the rung chooses the kernel.
     pub widest: usize,
-    /// The rung chooses it only where its grid has at least this many blocks.
+    /// The rung chooses the kernel only if its grid has at least this many blocks.
     pub least_blocks: u64,
-    /// Elements of memory between the kernels of a pair, for `rows` and `cols`.
+    /// Returns the elements of memory between the kernels of a pair, for `rows` and `cols`.
     pub(super) workspace_len: fn(u32, u32) -> usize,
-    /// Grid and block for `rows` and `cols`, both at least 1, where the kernel can do them.
+    /// Returns the launch for `rows` and `cols`, both at least 1, or `None` if the kernel does not take them.
     pub(super) config: fn(u32, u32) -> Option<LaunchConfig>,
 }
 
 impl Shapes {
-    /// All, launched by `config`.
+    /// All shapes, launched by `config`.
     pub(super) const fn all(config: fn(u32, u32) -> Option<LaunchConfig>) -> Self {
         Self { narrowest: 0, widest: usize::MAX, least_blocks: 0, workspace_len: |_, _| 0, config }
     }
 
-    /// All, with a thread for each element, all along x: the other axes of a grid end at 65535.
+    /// All shapes, one thread per element, all along x: the other axes of a grid end at 65535.
     pub(super) const fn thread_per_element<const BLOCK: usize>() -> Self {
         Self::all(|rows, cols| grid((u64::from(rows) * u64::from(cols)).div_ceil(BLOCK as u64), BLOCK))
     }
 
-    /// All, with a block for each row.
+    /// All shapes, one block per row.
     pub(super) const fn block_per_row<const BLOCK: usize>() -> Self {
         Self::all(|rows, _| grid(rows.into(), BLOCK))
     }
@@ -63,8 +63,9 @@ impl Shapes {
         Self { widest: 4 * THREADS * VECTORS, ..Self::all(config) }
     }
 
-    /// Rows that a cluster of 2 to 16 blocks holds in registers, `VECTORS` vectors a thread: chosen up to `most` blocks, and
-    /// for rows that are too wide for a block. Of fewer blocks the pair makes more use of the device.
+    /// Rows that a cluster of 2 to 16 blocks holds in registers, `VECTORS` vectors per thread. The rung chooses them for
+    /// rows that are too wide for a block, up to `most` blocks per cluster. With few blocks in the grid, the pair uses the
+    /// device better.
     pub(super) const fn cluster_per_row<const BLOCK: usize, const VECTORS: usize>(most: usize) -> Self {
         let config = |rows: u32, cols: u32| {
             let blocks = cols.div_ceil((4 * BLOCK * VECTORS) as u32).next_power_of_two().max(2);
@@ -75,8 +76,8 @@ impl Shapes {
         Self { narrowest: WIDE, widest, least_blocks: 64, ..Self::all(config) }
     }
 
-    /// Rows that a block, or a cluster of up to 16, holds in shared memory: of the fewest blocks of which three fit a
-    /// multiprocessor, or of 16.
+    /// Rows that a block, or a cluster of up to 16 blocks, holds in shared memory: with the fewest blocks that still fit a
+    /// multiprocessor three at a time, or with 16.
     pub(super) const fn staged<const BLOCK: usize>() -> Self {
         let config = |rows: u32, cols: u32| {
             let bytes = |blocks: u32| shared_bytes(cols as usize / 4, blocks, 1);
@@ -88,22 +89,22 @@ impl Shapes {
     }
 }
 
-/// Dynamic shared memory of a block of which three fit a multiprocessor of 228 KiB, which keeps 1 KiB for each, beside a
-/// little that is static.
+/// Dynamic shared memory of a block if three fit a multiprocessor of 228 KiB. It reserves 1 KiB for each, and each has a
+/// little static memory.
 const A_THIRD: usize = 74 * 1024;
 
-/// As much of it as a block can have: 227 KiB, less what is static.
+/// The most dynamic shared memory of a block: 227 KiB, less the static memory.
 const MOST_SHARED: usize = 226 * 1024;
 
-/// The columns from which a row is spread over several blocks: 16384 still fit one.
+/// The smallest number of columns for which several blocks share a row: 16384 still fit one block.
 pub(super) const WIDE: usize = 16_385;
 
-/// `blocks` blocks of `threads` threads, where a grid can have that many.
+/// Returns `blocks` blocks of `threads` threads, or `None` if a grid cannot have that many.
 pub(super) fn grid(blocks: u64, threads: usize) -> Option<LaunchConfig> {
     Some(LaunchConfig::new(i32::try_from(blocks).ok()?.cast_unsigned(), threads as u32))
 }
 
-/// What the kernels take, each what it needs of it.
+/// The arguments of the kernels; each uses those it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     pub(super) out: RawBuffer<f32>,
@@ -113,7 +114,7 @@ pub struct Arguments {
     pub(super) cols: u32,
 }
 
-/// A way of a rung: a kernel, or a pair of them.
+/// One of a rung's alternatives: a kernel, or a pair of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
     first: Option<&'static Step>,
@@ -121,28 +122,28 @@ pub struct Variant {
     last: &'static Step,
 }
 
-/// A way and a shape that it accepts.
+/// A variant, and a shape that it takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
     variant: Variant,
     shape: [u32; 2],
-    /// Of the last step. None: there are no elements, and so nothing to launch.
+    /// The last step's launch. `None`: there are no elements, so there is nothing to launch.
     config: Option<LaunchConfig>,
 }
 
 impl Rung {
-    /// The rung's ways, those for narrow rows first.
+    /// Returns the rung's variants, those for narrow rows first.
     pub fn variants(&self) -> impl Iterator<Item = Variant> + use<> {
         let single = self.kernels.iter().map(|last| Variant { first: None, last });
         single.chain(self.pair.map(|[first, last]| Variant { first: Some(first), last }))
     }
 
-    /// The rung's way for this shape on the newest devices, or none if it has none for it.
+    /// Returns the rung's variant for this shape on the newest devices, or `None` if none takes it.
     pub fn prepare(&self, rows: usize, cols: usize) -> Option<Prepared> {
         self.prepare_on(&Limits::default(), rows, cols)
     }
 
-    /// The rung's way for this shape on a device with these limits, or none if it has none for it.
+    /// Returns the rung's variant for this shape on a device with these limits, or `None` if none takes it.
     pub fn prepare_on(&self, limits: &Limits, rows: usize, cols: usize) -> Option<Prepared> {
         let suits =
             |way: &Variant| rows == 0 || cols == 0 || (way.last.narrowest..=way.last.widest).contains(&cols);
@@ -152,7 +153,7 @@ impl Rung {
 }
 
 impl Variant {
-    /// This way for this shape, or none if it cannot do it.
+    /// Prepares this variant for this shape, or returns `None` if it does not take it.
     pub fn prepare(self, rows: usize, cols: usize) -> Option<Prepared> {
         let shape @ [r, c] = [u32::try_from(rows).ok()?, u32::try_from(cols).ok()?];
         let config = match shape {
@@ -162,35 +163,35 @@ impl Variant {
         Some(Prepared { variant: self, shape, config })
     }
 
-    /// What it launches, one after the other.
+    /// Returns the kernels that it launches, in order.
     pub fn steps(self) -> impl Iterator<Item = &'static Step> {
         self.first.into_iter().chain([self.last])
     }
 
-    /// The kernel that writes the result, which is the last.
+    /// Returns the kernel that writes the result, which is the last.
     pub fn meta(self) -> &'static KernelMeta {
         self.last.meta
     }
 }
 
 impl Prepared {
-    /// The kernel that writes the result.
+    /// Returns the kernel that writes the result.
     pub fn meta(&self) -> &'static KernelMeta {
         self.variant.meta()
     }
 
-    /// Grid and block of the kernel that writes the result; none where there are no elements.
+    /// Returns the launch of the kernel that writes the result, or `None` if there are no elements.
     pub fn config(&self) -> Option<LaunchConfig> {
         self.config
     }
 
-    /// How many elements the workspace of a launch has at least; 0 where none is needed.
+    /// Returns the smallest number of elements of a launch's workspace; 0 if it needs none.
     pub fn workspace_len(&self) -> usize {
         let [rows, cols] = self.shape;
         self.config.map_or(0, |_| (self.variant.last.workspace_len)(rows, cols))
     }
 
-    /// Whether a device with these limits has what the kernels use.
+    /// Returns whether a device with these limits can run the kernels.
     pub fn runs_on(&self, limits: &Limits) -> bool {
         self.variant.steps().all(|step| limits.runs(step.meta))
             && self.config.is_none_or(|config| {
@@ -202,15 +203,14 @@ impl Prepared {
         self.config.is_none_or(|config| config.grid.volume() >= self.variant.last.least_blocks)
     }
 
-    /// Launches the kernels; without elements does nothing.
+    /// Launches the kernels, or nothing if there are no elements.
     ///
     /// # Errors
-    /// A launch does not fit the device, a buffer lives elsewhere, or a kernel failed.
+    /// A launch does not fit the device, a buffer is not the launcher's, or a kernel failed.
     ///
     /// # Safety
-    /// - `out` and `inp` hold at least `rows * cols` elements each, `workspace` [`Self::workspace_len`], all of
-    ///   different memory.
-    /// - Nobody else uses `out` and `workspace`, and all three stay alive, until the launches have ended.
+    /// - `out` and `inp` hold at least `rows * cols` elements each, and `workspace` [`Self::workspace_len`]; none overlap.
+    /// - No other code uses `out` and `workspace`, and all three stay alive, until the launches have ended.
     pub unsafe fn launch(
         &self,
         on: &dyn Launcher,
@@ -222,9 +222,9 @@ impl Prepared {
         let (out, inp, workspace) =
             (RawBuffer::written(out), RawBuffer::slice(inp), RawBuffer::written(workspace));
         for step in self.variant.steps() {
-            // The kernels of a pair are launched alike.
+            // Both kernels of a pair have the same launch.
             let Some(config) = self.config else { return Ok(()) };
-            // SAFETY: the caller's buffers, and the grid that the kernel itself names for the shape.
+            // SAFETY: the caller's buffers, and the kernel's own grid for the shape.
             unsafe { (step.launch)(on, config, Arguments { out, inp, workspace, rows, cols }) }?;
         }
         Ok(())

@@ -1,12 +1,12 @@
-//! Softmax along the rows of a matrix, as a ladder: each rung does one thing better than the one below.
+//! Softmax along the rows of a matrix, as a ladder: each rung improves one thing over the rung below.
 //!
-//! All rungs compute `out = exp(inp - max) / sum(exp(inp - max))` on f32, row-major, `[rows, cols]`, with the same
-//! arguments `(out, inp, rows, cols)`, so that a `diff` of neighbours is the lesson. `LADDER` lists them.
+//! All rungs compute `out = exp(inp - max) / sum(exp(inp - max))` on f32, row-major, `[rows, cols]`, with the same arguments
+//! `(out, inp, rows, cols)`, so a `diff` of two neighbours shows what changed. `LADDER` lists them.
 //!
-//! They agree on the hard cases too. A row with a NaN or a +inf, or of -inf only, gives NaN throughout; -inf among
-//! finite numbers gives 0. The maximum is subtracted before anything is multiplied, so that logits of any size lose
-//! nothing. Subnormal probabilities are kept. Every sum has a fixed order, so results repeat bit for bit. `out` is not
-//! `inp`: the kernels read through the path that does not see writes.
+//! They agree on the hard cases too. A row with a NaN or a +inf, or with only -inf, gives NaN throughout; -inf among finite
+//! numbers gives 0. The maximum is subtracted before any multiplication, so logits of any size lose no accuracy. Subnormal
+//! probabilities are kept. Every sum has a fixed order, so results repeat bit for bit. `out` must not alias `inp`: the
+//! kernels read it by `ld.global.nc` (non-coherent).
 
 #[cfg(feature = "lessons")]
 pub mod k1_naive;

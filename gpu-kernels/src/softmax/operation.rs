@@ -16,20 +16,20 @@ use super::stage;
 use super::top_k::{TopKArgs, top_k_cluster, top_k_rows};
 use crate::element::Number;
 
-/// Which rows a kernel is for.
+/// Which rows a kernel takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit {
     /// Threads of a block.
     pub block: u32,
     /// Threads that hold a row, or a block's part of it.
     pub threads: u32,
-    /// Elements that they hold in vectors. Up to a vector less lie before these, and up to a vector less after them.
+    /// Elements that these threads hold in vectors. Less than a vector lies before these, and less than one after.
     pub elements: u32,
-    /// Rows of which a thread holds a part.
+    /// Rows of which each thread holds a part.
     pub rows: u32,
     /// Whether a cluster of blocks holds a row, with `elements` elements in each block.
     pub is_cluster: bool,
-    /// What a block holds in shared memory, if the row is there.
+    /// What a block holds in shared memory, if the row is held there.
     pub staged: Option<Staged>,
 }
 
@@ -38,46 +38,46 @@ pub struct Fit {
 pub struct Staged {
     /// Elements of a vector.
     pub vector: u32,
-    /// Matrices of which it holds a row.
+    /// Matrices whose rows it holds.
     pub matrices: u32,
 }
 
 impl Fit {
-    /// For rows of `N` elements a vector, of which `threads` threads hold `vectors` each.
+    /// For rows of vectors of `N` elements; `threads` threads hold `vectors` vectors each.
     pub const fn of<const N: usize>(block: usize, threads: usize, vectors: usize, is_cluster: bool) -> Self {
         let elements = (N * threads * vectors) as u32;
         Self { elements, is_cluster, threads: threads as u32, ..Self::any_width(block) }
     }
 
-    /// For rows of any width, a block each.
+    /// For rows of any width, one block per row.
     pub const fn any_width(block: usize) -> Self {
         let block = block as u32;
         Self { threads: block, ..Self::serial(block) }
     }
 
-    /// For rows that a block or a cluster holds in shared memory, as far as the device has it: a row of each of `matrices`
+    /// For rows that a block or a cluster holds in shared memory, if the device has enough: a row of each of `matrices`
     /// matrices, in vectors of `N` elements.
     pub const fn staged<const N: usize>(block: usize, matrices: u32) -> Self {
         let staged = Some(Staged { vector: N as u32, matrices });
         Self { is_cluster: true, staged, ..Self::any_width(block) }
     }
 
-    /// The same, where a thread holds a part of each of `rows` rows.
+    /// Sets the number of rows of which each thread holds a part.
     pub const fn with_rows(self, rows: usize) -> Self {
         Self { rows: rows as u32, ..self }
     }
 
-    /// Rows of a block, or of a cluster.
+    /// Returns the rows of a block, or of a cluster.
     pub const fn rows_at_once(&self) -> u32 {
         self.block / self.threads * self.rows
     }
 
-    /// For rows of any width, a thread each.
+    /// For rows of any width, one thread per row.
     pub const fn serial(block: u32) -> Self {
         Self { block, threads: 1, elements: u32::MAX, rows: 1, is_cluster: false, staged: None }
     }
 
-    /// As [`Self::of`], or for rows of any width, a block or a thread each.
+    /// Like [`Self::of`], or for rows of any width, with one block or one thread per row.
     pub const fn of_any<const N: usize>(
         block: usize,
         threads: usize,
@@ -91,23 +91,23 @@ impl Fit {
         }
     }
 
-    /// For rows that a warp holds in `vectors` vectors of `N` elements a lane, for rows of any width, a block each, or for one thread each.
+    /// For rows that a warp holds, `vectors` vectors of `N` elements per lane; or any width, a block or a thread per row.
     pub const fn of_warps<const N: usize>(block: usize, threads: usize, vectors: usize) -> Self {
         match threads {
             1 => Self::serial(super::serial::BLOCK),
             32 => Self::of::<N>(block, threads, vectors, false),
-            // Of wider rows more threads take less time.
+            // Wider rows are faster with more threads.
             64 => Self { elements: 4096, ..Self::any_width(block) },
             _ => Self::any_width(block),
         }
     }
 
-    /// Whether a cluster has a row and holds nothing of it, whatever its width.
+    /// Returns whether a cluster shares a row and holds nothing of it, for any width.
     pub const fn streams(&self) -> bool {
         matches!(self.staged, Some(Staged { matrices: 0, .. }))
     }
 
-    /// Dynamic shared memory of a block that holds one of `blocks` parts of a row of `cols` columns.
+    /// Returns the dynamic shared memory of a block that holds one of `blocks` parts of a row of `cols` columns.
     pub const fn shared_bytes(&self, cols: usize, blocks: u32) -> usize {
         match self.staged {
             Some(Staged { matrices: 0, .. }) => 0,
@@ -119,15 +119,15 @@ impl Fit {
     }
 }
 
-/// A variant of a kernel, for rows up to a width, with arguments `A`.
+/// A variant of a kernel, with arguments `A`, for rows up to a width.
 pub type Variant<A> = KernelOf<A, Fit>;
 
-/// A kernel, and how many blocks hold a row together.
+/// A kernel, and the number of blocks that hold a row together.
 #[derive(Debug)]
 pub struct Spread<A: 'static> {
     /// The kernel.
     pub variant: &'static Variant<A>,
-    /// A block, or those of a cluster.
+    /// 1, or the blocks of a cluster.
     pub blocks: u32,
 }
 
@@ -140,15 +140,15 @@ impl<A> Clone for Spread<A> {
 impl<A> Copy for Spread<A> {}
 
 impl<A> Spread<A> {
-    /// A kernel that holds rows in a block each, or in a part of it.
+    /// A kernel whose blocks hold one row or more each.
     pub const fn one(variant: &'static Variant<A>) -> Self {
         Self { variant, blocks: 1 }
     }
 
-    /// The ways to hold rows of `cols` columns in shared memory: the kernel on each number of blocks that is possible on a
-    /// device with these limits, the fewest first.
+    /// Returns the variants that hold rows of `cols` columns in shared memory: the kernel with each number of blocks that a
+    /// device with these limits supports, the fewest first.
     pub fn staged(variant: &'static Variant<A>, limits: &Limits, cols: usize) -> impl Iterator<Item = Self> {
-        // Some clusters need no dynamic shared memory, so its limit alone does not keep them off a device without clusters.
+        // Some clusters need no dynamic shared memory, so that limit alone does not rule out devices without clusters.
         let is_there = limits.runs(variant.meta);
         let most = limits.max_dynamic_shared_bytes;
         let max_cluster = limits.max_cluster.min(limits.max_grid.x);
@@ -157,17 +157,17 @@ impl<A> Spread<A> {
         all.filter(move |spread| is_there && spread.shared_bytes(cols) <= most as usize)
     }
 
-    /// Dynamic shared memory of a block, for rows of `cols` columns.
+    /// Returns the dynamic shared memory of a block, for rows of `cols` columns.
     pub fn shared_bytes(&self, cols: usize) -> usize {
         self.variant.shared_bytes(cols, self.blocks)
     }
 
-    /// Rows of a block, or of a cluster.
+    /// Returns the rows of a block, or of a cluster.
     pub fn rows_at_once(&self) -> u32 {
         self.variant.rows_at_once()
     }
 
-    /// Grid, block, cluster and shared memory for `rows` rows of `cols` columns.
+    /// Returns the launch for `rows` rows of `cols` columns.
     pub fn config(&self, rows: u32, cols: usize) -> LaunchConfig {
         LaunchConfig::new(rows.div_ceil(self.rows_at_once()) * self.blocks, self.variant.block)
             .with_cluster(self.blocks)
@@ -187,17 +187,17 @@ pub struct Split<I: 'static, O: 'static> {
 /// The forward kernels from one type to another.
 #[derive(Debug)]
 pub struct ForwardKernels<I: 'static, O: 'static> {
-    /// Kernels of a block for one row or more, for narrow rows first.
+    /// Kernels whose blocks hold one row or more, those for narrow rows first.
     pub variants: &'static [Variant<ForwardArgs<I, O>>],
-    /// Kernels of a few lanes for a row of up to `elements` elements, for narrow rows first.
+    /// Kernels whose rows, of up to `elements` elements, are held by a few lanes; those for narrow rows first.
     pub narrow: &'static [Variant<ForwardArgs<I, O>>],
-    /// Kernels of a cluster for a row; `elements` are those of one block. For narrow rows first.
+    /// Kernels whose clusters hold a row; `elements` counts one block. Those for narrow rows first.
     pub clusters: &'static [Variant<ForwardArgs<I, O>>],
-    /// The kernel of a block or a cluster that holds a row in shared memory.
+    /// The kernel whose blocks or clusters hold a row in shared memory.
     pub staged: &'static Variant<ForwardArgs<I, O>>,
-    /// The kernel of a thread for a row, of any width: for a CPU alone.
+    /// The kernel with one thread per row, of any width: only for a CPU.
     pub serial: &'static Variant<ForwardArgs<I, O>>,
-    /// The pair for all others.
+    /// The pair of kernels for all other rows.
     pub split: Split<I, O>,
 }
 
@@ -226,7 +226,7 @@ where
     }
 }
 
-/// A type of input that there are forward kernels for, with results of type `O`.
+/// An input type that has forward kernels with results of type `O`.
 ///
 /// # Safety
 /// The kernels keep their contracts.
@@ -239,8 +239,7 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
     const FORWARD: &'static ForwardKernels<Self, O>;
 }
 
-/// A type of matrices that there are kernels of the gradient through a softmax, of cross entropy, of the largest
-/// probabilities and of sampling for.
+/// A matrix type that has kernels for softmax's gradient, cross entropy, the largest probabilities and sampling.
 ///
 /// # Safety
 /// Same as for [`ForwardTo`].
@@ -249,34 +248,35 @@ pub unsafe trait RowKernels: ForwardTo<Self> {
     const BACKWARD: &'static RowVariants<BackwardArgs<Self>>;
     /// The kernels of cross entropy.
     const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<Self>>;
-    /// The kernels of cross entropy of rows whose columns are divided among devices.
+    /// The kernels of cross entropy for rows whose columns are sharded over devices.
     const SHARDED_CROSS_ENTROPY: &'static ShardKernels<Self>;
     /// The kernels of the largest probabilities.
     const TOP_K: &'static RowVariants<TopKArgs<Self>>;
-    /// The kernels that draw tokens of all logits.
+    /// The kernels that sample tokens from all logits.
     const SAMPLE: &'static RowVariants<SampleArgs<Self>>;
-    /// The kernels that draw tokens of the largest logits.
+    /// The kernels that sample tokens from the largest logits.
     const SAMPLE_TOP_K: &'static RowVariants<SampleArgs<Self>>;
 }
 
 /// The kernels of an operation on rows.
 #[derive(Debug)]
 pub struct RowVariants<A: 'static> {
-    /// For narrow rows first. The last two take any width: one of a block for a row, and one of a thread for a row, which is for
-    /// a CPU alone.
+    /// The kernels for narrow rows first. The last two take any width: one with a block per row, and one with a thread per
+    /// row, which is only for a CPU.
     pub variants: &'static [Variant<A>],
-    /// The kernel of a block or a cluster that holds a row in shared memory, or of a cluster that holds nothing of it.
+    /// The kernel whose blocks or clusters hold a row in shared memory, or whose clusters hold nothing of it.
     pub staged: Option<&'static Variant<A>>,
-    /// Columns from which many rows are better held there than in registers; of a cluster that holds nothing, the fewest of a block.
+    /// The smallest number of columns for which it beats registers when there are many rows. For a cluster that holds
+    /// nothing, the fewest columns of a block.
     pub staged_from: usize,
 }
 
-/// The kernels of cross entropy of a shard: a block for each part of a row.
+/// The kernels of cross entropy of a shard: one block per part of a row.
 #[derive(Debug)]
 pub struct ShardKernels<T: 'static> {
-    /// The numbers of the parts.
+    /// The kernel that computes the numbers of the parts.
     pub part: &'static Variant<ShardPartArgs<T>>,
-    /// The gradient.
+    /// The kernel that computes the gradient.
     pub gradient: &'static Variant<ShardGradientArgs<T>>,
 }
 

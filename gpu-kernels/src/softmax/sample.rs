@@ -1,31 +1,31 @@
-//! A token a row, drawn from the softmax of its logits by a temperature, after cuts to the most probable ones.
+//! A token per row, sampled from the softmax of its logits at a temperature, after cuts to the most probable tokens.
 //!
-//! A draw reads the logits once, and makes two random numbers for each 1024 columns ([`Noise`]). It takes two steps:
+//! A draw reads the logits once, and computes two random numbers for every 1024 columns ([`Noise`]). It has two steps:
 //!
-//! 1. A chunk of 1024 columns: the one of the largest `ln(sum of its exponentials) + noise` (Gumbel-max: Gumbel, "Statistical theory
-//!    of extreme values", 1954). So a warp that has read a chunk keeps its sum alone, and rounding can exchange only chunks
-//!    that are nearly equal.
-//! 2. A token of the chunk, by the inverse of its distribution function: the last column of which those before it in the chunk sum up
-//!    to no more than a uniform number times the chunk's sum.
+//! 1. Choose a chunk of 1024 columns: the one with the largest `ln(sum of its exponentials) + noise` (Gumbel-max: Gumbel,
+//!    "Statistical theory of extreme values", 1954). So a warp keeps only the sum of a chunk that it has read, and rounding
+//!    can exchange only chunks that are nearly equal.
+//! 2. Choose a token of the chunk by inverse transform sampling: the last column for which the sum of the columns before it
+//!    in the chunk is at most a uniform number times the chunk's sum.
 //!
-//! Both are defined by columns, so the token does not depend on the kernel: only where two numbers that are compared are
-//! equal up to the rounding of `f32` may another one come out. The frequency of a token with less than 2^-24 of its chunk's
-//! sum depends on rounding.
+//! Both are defined by columns, so the token does not depend on the kernel, unless two compared numbers are equal up to the
+//! rounding of `f32`. The frequency of a token with less than 2^-24 of its chunk's sum depends on rounding.
 //!
-//! - Without noise (flag [`GREEDY`]) the largest logit is taken, of equal ones the one in the smaller column.
-//! - With `top_k` the `k` largest logits are left, by the order of [`top_k`](super::top_k), and no more where some are equal. One of them
-//!   is drawn by the inverse of the distribution function over their places.
-//! - With `top_p` below 1 of these, in that order, each is left before which the others sum up to less than `top_p` of all of their
-//!   probabilities; so at least the first.
+//! - Without noise (flag [`GREEDY`]) the token is the largest logit; of equal ones, that in the smaller column.
+//! - `top_k` keeps the `k` largest logits, in the order of [`top_k`](super::top_k), and no more if some are equal. One of
+//!   them is drawn by inverse transform sampling over their places.
+//! - `top_p` below 1 keeps those of them whose predecessors in that order sum to less than `top_p` of the probability of all
+//!   of them; so at least the first.
 //!
-//! Without `top_k` nothing is sorted for `top_p`. The token of all logits is right if the larger ones sum up to less than `top_p`. If not,
-//! neither it nor any smaller one is left, and the next round draws from the larger ones: a rejection, which leaves the distribution as it
-//! should be. One pass sums up the larger ones and draws from them.
+//! Without `top_k`, `top_p` needs no sort. The token drawn from all logits is right if the larger logits sum to less than
+//! `top_p`. If not, `top_p` cuts it and all smaller ones, and the next round draws from the larger ones. This is rejection
+//! sampling, so the distribution is exact. One pass sums the larger ones and draws from them.
 //!
-//! The log-probability of the token is that in `softmax(logits * scale)`, before the cuts. A row with NaN or +inf, or of -inf only, gives
-//! [`NO_TOKEN`] and NaN.
+//! The log-probability of the token is its value in `log_softmax(logits * scale)`, before the cuts. A row with NaN or +inf,
+//! or with only -inf, gives [`NO_TOKEN`] and NaN.
 //!
-//! A warp has a row of up to a chunk, a block or a cluster a wider one. Requires: a stride of at least `cols`.
+//! A warp has a row of up to a chunk; a block or a cluster has a wider one.
+//! Requires: a stride of at least `cols`.
 //@ ptx(sample_f32_32x8): ld.global.v4 >= 8, bar == 0, .shared == 0, .local == 0
 //@ ptx(sample_f16_32x4, sample_bf16_32x4): ld.global.v4 >= 4, bar == 0, .shared == 0, .local == 0
 //@ ptx(sample_f32_wide): ld.global.v4 >= 8, bar.sync >= 1, .local == 0
@@ -61,22 +61,21 @@ use super::top_k::in_warp::in_warp;
 use super::top_k::words;
 use crate::element::Element;
 
-/// What stands for a token where there is none.
+/// The token of a row that has none.
 pub const NO_TOKEN: u32 = u32::MAX;
 
-/// A flag of the kernels: without noise.
+/// A flag of the kernels: no noise.
 pub const GREEDY: u32 = 1;
 
-/// A token of each row of `logits`, without `top_k`.
+/// Samples a token of each row of `logits`, without `top_k`.
 ///
-/// `THREADS` threads have a row: a warp one that it holds, `VECTORS` vectors of `N` elements a lane; a block, or with `CLUSTER` a
-/// cluster of up to 16, one of any width; one thread, too. Launched on blocks of `BLOCK` threads, or clusters of them, enough
-/// for `rows`.
+/// A row belongs to `THREADS` threads: a warp holds a row, `VECTORS` vectors of `N` elements per lane; a block, or one
+/// thread, reads a row of any width. Launched with blocks of `BLOCK` threads, enough for `rows`.
 ///
 /// # Safety
-/// The launch is as described; `logits` is valid for `rows` rows of `cols` elements, and has some; `tokens` and, if not
-/// null, `log_probabilities` have an element for each row, which no other code uses; `top_k` is at most
-/// [`MOST`](super::top_k::MOST), and 0 but for one thread a row.
+/// The launch is as described; `logits` is valid for `rows` rows of `cols` elements, at least one. `tokens` and, if not
+/// null, `log_probabilities` have an element for each row, which no other code uses. `top_k` is at most
+/// [`MOST`](super::top_k::MOST) with one thread per row, and otherwise 0.
 #[kernel(
     with(BLOCK = max(THREADS, 64)),
     max_threads = BLOCK,
@@ -110,7 +109,7 @@ pub unsafe fn sample_rows<
     #[shared(if THREADS > 32 { quads::<BLOCK>() } else { 1 })] shared: *mut u32x4,
     args: SampleArgs<T>,
 ) {
-    // SAFETY: the kernel's contract; a block that has a row has its quads.
+    // SAFETY: the kernel's contract; the shared memory has what `wide` needs.
     unsafe {
         match THREADS {
             1 => serial(args),
@@ -120,7 +119,8 @@ pub unsafe fn sample_rows<
     }
 }
 
-/// As [`sample_rows`](fn@sample_rows), of rows of any width that a cluster of up to 16 blocks of `BLOCK` threads has.
+/// Like [`sample_rows`](fn@sample_rows), for rows of any width, with a cluster of up to 16 blocks of `BLOCK` threads per
+/// row.
 ///
 /// # Safety
 /// Same as for [`sample_rows`](fn@sample_rows).
@@ -141,16 +141,16 @@ pub unsafe fn sample_cluster<T: Element<N>, const N: usize, const VECTORS: usize
     #[shared(quads::<BLOCK>())] shared: *mut u32x4,
     args: SampleArgs<T>,
 ) {
-    // SAFETY: the kernel's contract; the block has its quads.
+    // SAFETY: the kernel's contract; the shared memory has what `wide` needs.
     unsafe { wide::<T, N, BLOCK, VECTORS, true>(shared, args) };
 }
 
-/// A token of each row of `logits`, with `top_k`.
+/// Samples a token of each row of `logits`, with `top_k`.
 ///
-/// As [`sample_rows`](fn@sample_rows).
+/// Launched like [`sample_rows`](fn@sample_rows).
 ///
 /// # Safety
-/// Same as for [`sample_rows`](fn@sample_rows), but that `top_k` is from 1 to [`MOST`](super::top_k::MOST).
+/// Same as for [`sample_rows`](fn@sample_rows), except that `top_k` is from 1 to [`MOST`](super::top_k::MOST).
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
@@ -192,7 +192,7 @@ pub unsafe fn sample_top_k_rows<
     }
 }
 
-/// As [`sample_top_k_rows`](fn@sample_top_k_rows), of rows of any width that a cluster of up to 16 blocks has.
+/// Like [`sample_top_k_rows`](fn@sample_top_k_rows), for rows of any width, with a cluster of up to 16 blocks per row.
 ///
 /// # Safety
 /// Same as for [`sample_top_k_rows`](fn@sample_top_k_rows).

@@ -1,8 +1,9 @@
-//! Softmax and log-softmax with a row for each thread: what a CPU is fast at, where a thread that waits for others costs
-//! more than it computes. A GPU it would keep waiting for memory, so no PTX has these kernels.
+//! Softmax and log-softmax with one thread per row. This is fast on a CPU, where a thread that waits for others costs more
+//! than it computes. On a GPU these kernels would wait for memory, so no PTX has them.
 //!
-//! A row is read for its maximum, for the sum, and for the result, by `WIDTH` neighbouring elements at a time, which
-//! become vector instructions. Sums are of `f64`, so that a long row loses nothing.
+//! A row is read for its maximum, for the sum, and for the result, `WIDTH` neighbouring elements at a time, which become
+//! vector instructions. Sums are `f64`, so a long row loses no accuracy.
+//! Requires: any `cols`; blocks of any size.
 //! Requires: any `cols`; blocks of any size.
 
 use cuda_std::half::{bf16, f16};
@@ -13,19 +14,19 @@ use super::forward::ForwardArgs;
 use super::operation::Fit;
 use crate::element::Number;
 
-/// Threads of a block, each of which has a row: few, so that a few rows keep many cores busy.
+/// Threads of a block, each with its own row: few, so that a few rows keep many cores busy.
 pub const BLOCK: u32 = 8;
 
 /// Elements that a thread computes on side by side.
 pub(super) const WIDTH: usize = 16;
 
-/// The elements of `row` from `start` on, `none` from `cols` on.
+/// Loads the elements of `row` from `start` on; `none` from `cols` on.
 ///
 /// # Safety
 /// The row has `cols` elements.
 #[inline(always)]
 pub(super) unsafe fn load<T: Number>(row: *const T, start: usize, cols: usize, none: f32) -> [f32; WIDTH] {
-    // SAFETY: whole groups lie in the row; of the last one, the elements before `cols`.
+    // SAFETY: whole groups lie in the row; of the last group, only the elements before `cols` are read.
     unsafe {
         if start + WIDTH <= cols {
             return row.add(start).cast::<[T; WIDTH]>().read().map(T::to_f32);
@@ -34,7 +35,7 @@ pub(super) unsafe fn load<T: Number>(row: *const T, start: usize, cols: usize, n
     }
 }
 
-/// Writes the elements of `row` from `start` on, as far as there are any before `cols`.
+/// Writes the elements of `row` from `start` on, up to `cols`.
 ///
 /// # Safety
 /// The row has `cols` elements, which no other code uses.
@@ -53,7 +54,7 @@ pub(super) unsafe fn store<T: Number>(row: *mut T, start: usize, cols: usize, va
     }
 }
 
-/// The largest element of a row, from the smallest number on, so that a row of nothing but -inf adds 0 and not NaN.
+/// Returns the largest element of a row, at least the smallest number, so that a row of only -inf adds 0 and not NaN.
 ///
 /// # Safety
 /// The row has `cols` elements.
@@ -68,7 +69,7 @@ pub(super) unsafe fn max<T: Number>(row: *const T, cols: usize) -> f32 {
     max.into_iter().fold(f32::MIN, f32::max)
 }
 
-/// The sum of `terms` of each group of a row of `cols` elements, to which elements past the end must add 0.
+/// Returns the sum of `terms` of each group of a row of `cols` elements; `terms` is 0 for elements past the end.
 #[inline(always)]
 pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
     let mut sum = [0.0; WIDTH];
@@ -79,13 +80,12 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
     sum.into_iter().fold(0.0, |sum, x| sum + x) as f32
 }
 
-/// Softmax or log-softmax along the rows of `inp`, each of one thread.
+/// Computes softmax or log-softmax along the rows of `inp`, one thread per row.
 ///
-/// Launched on at least `rows` threads.
+/// Launched with at least `rows` threads.
 ///
 /// # Safety
-/// The launch is as described; both pointers are valid for `rows` rows; no other code uses `out`, which may be `inp` with
-/// the same stride.
+/// The launch is as described; both pointers have `rows` rows; no other code uses `out`, which may be `inp` at its stride.
 #[kernel(
     cpu_only,
     args,
@@ -106,7 +106,7 @@ pub unsafe fn softmax_serial<I: Number, O: Number>(args: ForwardArgs<I, O>) {
     if row >= args.rows as usize {
         return;
     }
-    // SAFETY: the row is one of the matrices; this thread alone writes it, each group after it has read it.
+    // SAFETY: the row lies in the matrices; only this thread writes it, and reads each group before it writes it.
     unsafe {
         let (x, y) =
             (args.inp.add(row * args.inp_stride as usize), args.out.add(row * args.out_stride as usize));

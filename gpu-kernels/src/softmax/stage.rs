@@ -1,4 +1,4 @@
-//! What the blocks that hold a row in shared memory have there, and how they exchange a value each.
+//! The shared memory of blocks that hold a row there, and how they exchange a value each.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::mem::u32x4;
@@ -9,30 +9,30 @@ use super::row::Part;
 /// Pieces that a part is copied in.
 const PIECES: usize = 4;
 
-/// The most blocks of a cluster.
+/// The largest number of blocks of a cluster.
 const MOST_BLOCKS: usize = 16;
 
-/// Vectors of a piece of a part of `part_len` vectors. `BLOCK` threads copy and reduce a piece, and each of them
+/// Returns the vectors of a piece of a part of `part_len` vectors. `BLOCK` threads copy and reduce a piece; each of them
 /// takes `AT_ONCE` vectors at a time.
 #[inline(always)]
 pub(super) fn piece_len<const BLOCK: usize, const AT_ONCE: usize>(part_len: usize) -> usize {
     part_len.div_ceil(PIECES).max(1).next_multiple_of(BLOCK * AT_ONCE)
 }
 
-/// Quads of shared memory for the barriers: those of the pieces, and that of the values.
+/// Quads of shared memory for the barriers: one per piece, and one for the values.
 const BARRIER_QUADS: usize = 4;
 
 /// Quads of shared memory before the rows: the barriers, and one from each block.
 const HEAD_QUADS: usize = BARRIER_QUADS + MOST_BLOCKS;
 
-/// Dynamic shared memory of a block that holds one of `blocks` parts of a row of `vectors` vectors, in each of `matrices`
-/// matrices.
+/// Returns the dynamic shared memory of a block that holds one of `blocks` parts of a row of `vectors` vectors, in each of
+/// `matrices` matrices.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(super) const fn shared_bytes(vectors: usize, blocks: u32, matrices: u32) -> usize {
     16 * (HEAD_QUADS + matrices as usize * super::row::most_vectors(vectors, blocks))
 }
 
-/// Where each block of a cluster sends a `V` to each of the others.
+/// The memory through which each block of a cluster sends a `V` to each of the others.
 #[derive(Clone, Copy)]
 pub(super) struct Exchange<V> {
     /// The barrier at which the other blocks' values arrive.
@@ -43,19 +43,19 @@ pub(super) struct Exchange<V> {
 }
 
 impl<V: Copy> Exchange<V> {
-    /// Values of 8 bytes in which there is room for it.
+    /// Its size, in values of 8 bytes.
     pub const LEN: usize = 1 + MOST_BLOCKS;
 
-    /// Of a cluster of several blocks, in memory of the block's own: the barrier, and the values.
+    /// Initialises the exchange of a cluster of several blocks in the block's own memory: the barrier, then the values.
     ///
     /// # Safety
-    /// All threads of the cluster come here, once, and to [`Self::swap`]. `shared` has [`Self::LEN`] values of 8 bytes.
+    /// All threads of the cluster call this, once, and then [`Self::swap`]. `shared` has [`Self::LEN`] values of 8 bytes.
     #[inline(always)]
     pub unsafe fn new(shared: *mut V, part: Part) -> Self {
         const { assert!(size_of::<V>() == size_of::<Barrier>()) };
         let exchange = Self { arrived: shared.cast(), values: shared.wrapping_add(1), part };
-        // SAFETY: the caller's memory; all blocks initialise it before a barrier of the cluster, at which all threads arrive here and
-        // wait in `swap`.
+        // SAFETY: the caller's memory. All blocks initialise it before a barrier of the cluster: all threads arrive at it
+        // here and wait in `swap`.
         unsafe {
             if thread::thread_idx_x() == 0 {
                 Barrier::init(exchange.arrived, 1);
@@ -67,26 +67,26 @@ impl<V: Copy> Exchange<V> {
         exchange
     }
 
-    /// Says how many bytes will come.
+    /// Announces how many bytes will arrive.
     ///
     /// # Safety
-    /// One thread comes here, once, and has initialised the barrier.
+    /// One thread calls this, once, after it has initialised the barrier.
     #[inline(always)]
     unsafe fn expect(&self) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { Barrier::arrive_expect_tx(self.arrived, size_of::<V>() as u32 * self.part.parts) };
     }
 
-    /// The value of block `tid % 16`, or `none` if the cluster has no such block. No thread waits for all threads of the
-    /// cluster.
+    /// Returns the value of block `tid % 16`, or `none` if the cluster has no such block. No thread waits for all threads of
+    /// the cluster.
     ///
     /// # Safety
-    /// All threads of the cluster come here, once, with the same value of a block.
+    /// All threads of the cluster call this, once; all threads of a block pass the same value.
     #[inline(always)]
     pub unsafe fn swap(&self, of_block: V, none: V) -> V {
         let (tid, Part { rank, parts }) = (thread::thread_idx_x(), self.part);
-        // SAFETY: the other blocks have initialised their barriers when they are waited for, and none ends before it has all values;
-        // each block writes an element of its own in every block.
+        // SAFETY: the wait ensures that the other blocks have initialised their barriers, and no block exits before it has
+        // all values. Each block writes its own element in every block.
         unsafe {
             cluster::wait();
             if tid < parts {
@@ -99,30 +99,30 @@ impl<V: Copy> Exchange<V> {
     }
 }
 
-/// What a block has in shared memory; a `V` is what the blocks of a cluster send each other.
+/// A block's shared memory; the blocks of a cluster send each other a `V`.
 #[derive(Clone, Copy)]
 pub(super) struct Stage<V> {
-    /// `[PIECES]`: where the pieces say that they are there.
+    /// `[PIECES]`: the barriers at which the pieces arrive.
     pub pieces: *mut Barrier,
     /// Where the blocks of a cluster of several exchange a value.
     pub others: Exchange<V>,
-    /// The vectors of the block's part, of one matrix after the other.
+    /// The vectors of the block's part, one matrix after the other.
     pub vectors: *mut u32x4,
 }
 
 impl<V: Copy> Stage<V> {
-    /// Initialises the barriers, those of the pieces for `matrices` arrivals, and arrives at that of the cluster.
+    /// Initialises the barriers, those of the pieces for `matrices` arrivals each, and arrives at the cluster's barrier.
     ///
     /// # Safety
-    /// All threads of the cluster come here, once. `dynamic` has [`shared_bytes`]; a `V` has 4, 8 or 16 bytes without padding.
+    /// All threads of the cluster call this, once. `dynamic` has [`shared_bytes`]; a `V` is 4, 8 or 16 bytes, not padded.
     #[inline(always)]
     pub unsafe fn new(dynamic: *mut u32x4, part: Part, matrices: u32) -> Self {
         const { assert!(size_of::<V>() <= 16) };
         let pieces = dynamic.cast::<Barrier>();
         let values = dynamic.wrapping_add(BARRIER_QUADS).cast();
         let others = Exchange { arrived: pieces.wrapping_add(PIECES), values, part };
-        // SAFETY: the caller's memory. The barriers are initialised before a barrier of the block, and by all blocks before one of
-        // the cluster, at which all threads arrive here and wait in `swap`.
+        // SAFETY: the caller's memory. The barriers are initialised before a barrier of the block, and by all blocks before
+        // one of the cluster: all threads arrive at that here and wait for it in `swap`.
         unsafe {
             if thread::thread_idx_x() == 0 {
                 for i in 0..PIECES {
@@ -142,7 +142,7 @@ impl<V: Copy> Stage<V> {
         Self { pieces, others, vectors: dynamic.wrapping_add(HEAD_QUADS) }
     }
 
-    /// Calls `reduce` with the first vector and the length of each piece of a part of `len` vectors, when it is there.
+    /// Calls `reduce` with the first vector and the length of each piece of a part of `len` vectors, once it has arrived.
     ///
     /// # Safety
     /// [`Row::fetch`](super::row::Row::fetch) has begun to copy the part, in pieces of `piece` vectors.
@@ -153,7 +153,7 @@ impl<V: Copy> Stage<V> {
             if first >= len {
                 break;
             }
-            // SAFETY: the barrier of a piece, whose first phase is for its copies.
+            // SAFETY: the barrier of a piece; its first phase is for its copies.
             unsafe { Barrier::wait_parity(self.pieces.add(i), 0) };
             reduce(first, (len - first).min(piece));
         }

@@ -1,20 +1,21 @@
-//! The largest probabilities of each row of a softmax, in one pass over the logits: no softmax is written.
+//! The largest probabilities of each row of a softmax, in one pass over the logits. No softmax is written.
 //!
-//! A row of up to 1024 columns is a warp's, a wider one a block's or a cluster's. A warp remembers the maxima of its vectors, a block those
-//! of each thread's chunks. In both, the `k`th largest of some maxima, found by bisection, is a bound: at least `k` elements reach it, and few
-//! more. These are gathered, which takes another look at the chunks whose maximum reaches the bound alone, and sorted by one
-//! warp in its registers. Where more elements reach the bound than there is room for, the `k`th of those that found room is a higher one, for
-//! another round. Blocks of a cluster select from their parts so, and the first one from what they have found.
+//! A warp takes a row of up to 1024 columns; a block or a cluster takes a wider one. A warp remembers the maxima of its
+//! vectors, a block those of each thread's chunks. In both, bisection finds the `k`th largest of some maxima. This is a
+//! bound: at least `k` elements reach it, and few more. The elements that reach it are gathered, which reads only the chunks
+//! whose maximum reaches the bound again, and one warp sorts them in its registers. If there is no room for all of them, the
+//! `k`th of those that found room is a higher bound, for another round. The blocks of a cluster each select from their part,
+//! and the first block selects from the results.
 //!
-//! Elements are compared as logits, by keys that are all different: the larger logit first, of equal ones the one in the
-//! smaller column. So no rounding decides what is selected. What comes out for place `i` of a row is the column of the element,
-//! and `exp((x - max) * scale) / sum` or its logarithm.
+//! Elements are compared as logits, by keys that are all different: the larger logit first; of equal ones, that in the
+//! smaller column. So rounding never decides what is selected. The result for place `i` of a row is the column of the
+//! element, and `exp((x - max) * scale) / sum` or its logarithm.
 //!
-//! A row with NaN or +inf, or of -inf only, gives NaN, whose places are all equal: columns 0, 1, 2 and so on. With the flag
-//! [`ZERO_MASKED`] one of -inf only gives 0, in the same columns. Where `k` is more than the columns, the places after the last one
-//! have probability 0 and [`NO_COLUMN`]. Every sum has a fixed order.
+//! A row with NaN or +inf, or with only -inf, gives NaN in columns 0, 1, 2 and so on, because all places are equal. With the
+//! flag [`ZERO_MASKED`] a row with only -inf gives 0, in the same columns. If `k` is more than the columns, the places after
+//! the last column have probability 0 and [`NO_COLUMN`]. Every sum has a fixed order.
 //!
-//! Requires: strides of at least `cols`, and of `k` for what is written.
+//! Requires: strides of at least `cols` for the logits, and of at least `k` for the results.
 //@ ptx(top_k_f32_32x8): ld.global.v4 >= 8, bar.sync == 0, .local == 0
 //@ ptx(top_k_f16_32x4, top_k_bf16_32x4): ld.global.v4 >= 4, bar.sync == 0, .local == 0
 //@ ptx(top_k_f32_wide): ld.global.v4 >= 8, bar.sync >= 3, .local == 0
@@ -47,23 +48,22 @@ use serial::serial;
 use super::operation::Fit;
 use crate::element::Element;
 
-/// What stands for a column where there is none.
+/// The column of a place that has none.
 pub const NO_COLUMN: u32 = u32::MAX;
 
-/// A flag of the kernels: the logarithms of the probabilities.
+/// A flag of the kernels: the results are logarithms of probabilities.
 pub const LOG: u32 = super::forward::LOG;
-/// A flag of the kernels: a row of nothing but -inf gives 0 (its logarithm -inf), not NaN.
+/// A flag of the kernels: a row with only -inf gives 0 (its logarithm -inf), not NaN.
 pub const ZERO_MASKED: u32 = super::forward::ZERO_MASKED;
 
-/// The `k` largest probabilities of each row of `logits`, and their columns.
+/// Writes the `k` largest probabilities of each row of `logits`, and their columns.
 ///
-/// `THREADS` threads have a row: a warp one that it holds, `VECTORS` vectors of `N` elements a lane; a block one of any width; one
-/// thread, too. Launched on blocks of `BLOCK` threads, enough of them for `rows`.
+/// A row belongs to `THREADS` threads: a warp holds a row, `VECTORS` vectors of `N` elements per lane; a block, or one
+/// thread, reads a row of any width. Launched with blocks of `BLOCK` threads, enough for `rows`.
 ///
 /// # Safety
-/// The launch is as described; `cols` is at most what a warp holds, where a warp has a row. `logits` is valid for `rows`
-/// rows of `cols` elements; `probabilities` and `indices` for as many of `k`, which no other code uses; `k` is from 1 to
-/// [`MOST`].
+/// The launch is as described; a warp that has a row holds it. `logits` is valid for `rows` rows of `cols` elements.
+/// `probabilities` and `indices` are valid for `rows` rows of `k`, which no other code uses. `k` is from 1 to [`MOST`].
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
@@ -107,7 +107,7 @@ pub unsafe fn top_k_rows<
     }
 }
 
-/// As [`top_k_rows`](fn@top_k_rows), of rows of any width that a cluster of up to 16 blocks has.
+/// Like [`top_k_rows`](fn@top_k_rows), for rows of any width, with a cluster of up to 16 blocks per row.
 ///
 /// # Safety
 /// Same as for [`top_k_rows`](fn@top_k_rows).
@@ -132,7 +132,7 @@ pub unsafe fn top_k_cluster<T: Element<N>, const N: usize, const VECTORS: usize>
     unsafe { rows::<T, _, N, VECTORS, true>(shared, Scratch::new(scratch), args) };
 }
 
-/// Words of shared memory of a block of `block` threads, where `threads` threads share a row.
+/// Returns the words of shared memory of a block of `block` threads, where `threads` threads share a row.
 pub(super) const fn words(threads: usize, block: usize) -> usize {
     if threads > 32 { Scratch::words(false) } else { in_warp::WORDS * block / 32 }
 }

@@ -1,17 +1,17 @@
-//! How the rungs from k5 on move a row: single elements up to a 16-byte boundary, vectors, single elements again.
+//! How the rungs from k5 on share a row: single elements up to a 16-byte boundary, then vectors, then single elements again.
 
 use cuda_std::hint::opaque;
 use cuda_std::mem::{f32x4, load_global_nc, store_global};
 
-/// An unroll factor: one vector at a time, and the compiler does not unroll the loop either, which takes registers.
+/// An unroll factor: one vector at a time. The compiler must not unroll the loop either, because that takes registers.
 pub(super) const ROLLED: usize = 0;
 
-/// A thread's part of a row: of the aligned vectors number `tid` and every `THREADS`th after it, and of the elements
-/// around the vectors, of which there are at most six, the one with its number: its edge.
+/// A thread's part of a row. Of the aligned vectors it has number `tid` and every `THREADS`th after it. Of the elements
+/// around the vectors, at most six, it has the one with its number: its edge.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors<'a, const THREADS: usize> {
     x: &'a [f32],
-    /// The row's place in the matrix.
+    /// The row's offset in the matrix.
     start: usize,
     head: usize,
     /// The thread's first vector, and the end of the block's.
@@ -21,24 +21,24 @@ pub(super) struct Vectors<'a, const THREADS: usize> {
 }
 
 impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
-    /// Rows of a block: several where a row needs no more than a warp, in 128 threads, and else one.
+    /// Rows of a block: several, in 128 threads, if a row needs at most a warp; otherwise one.
     pub const ROWS_PER_BLOCK: usize = if THREADS > 32 { 1 } else { 128 / THREADS };
 
-    /// The part of thread `tid` of the row `row` of a matrix `inp`, `[rows, cols]`, that nobody writes; after the last
-    /// row of an empty one, so that all threads come to shuffles and barriers.
+    /// Returns the part of thread `tid` of row `row` of a matrix `inp`, `[rows, cols]`, that no code writes. After the last
+    /// row the row is empty, so that all threads reach shuffles and barriers.
     #[inline(always)]
     pub fn new(inp: &'a [f32], [rows, cols]: [usize; 2], row: usize, tid: usize) -> Self {
         let (start, len) = if row < rows { (row * cols, cols) } else { (0, 0) };
         let x = &inp[start..start + len];
         let head = x.as_ptr().align_offset(16).min(len);
         let vectors = (len - head) / 4;
-        // After the head the edges skip the vectors.
+        // The edges after the head skip the vectors.
         let edge = if tid < head { tid } else { tid + 4 * vectors };
         Self { x, start, head, first: tid, end: vectors, edge }
     }
 
-    /// Of a row for `blocks` blocks or fewer the part of block `rank`: a whole number of 512 bytes, as far as the row's
-    /// vectors go, and at least `least` vectors. The first has the edges.
+    /// Returns block `rank`'s part of a row that `blocks` blocks or fewer share: a multiple of 512 bytes, up to the end of
+    /// the row's vectors, and at least `least` vectors. The first block has the edges.
     #[inline(always)]
     pub fn of_block(self, rank: u32, blocks: u32, least: u32) -> Self {
         let vectors = (self.end as u32).div_ceil(blocks).next_multiple_of(32).max(least);
@@ -47,44 +47,44 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
         Self { first, end, edge: if rank == 0 { self.edge } else { self.x.len() }, ..self }
     }
 
-    /// The vectors of the block's part, of which this is thread `tid`.
+    /// Returns the vectors of the block's part; this is thread `tid` of the block.
     #[inline(always)]
     pub fn part(&self, tid: usize) -> &'a [f32x4] {
         let first = self.first - tid;
         if first >= self.end {
             return &[];
         }
-        // SAFETY: vectors of the row, from a 16-byte boundary on, which nobody writes.
+        // SAFETY: aligned vectors of the row, which no code writes.
         unsafe {
             let vectors = self.x.as_ptr().add(self.head).cast::<f32x4>();
             core::slice::from_raw_parts(vectors.add(first), self.end - first)
         }
     }
 
-    /// The edge, -inf where the thread has none: no maximum and no sum takes notice of it.
+    /// Returns the edge, or -inf, which changes neither maximum nor sum, if the thread has none.
     #[inline(always)]
     pub fn edge(&self) -> f32 {
         self.x.get(self.edge).copied().unwrap_or(f32::NEG_INFINITY)
     }
 
-    /// Place and values of vector `v`.
+    /// Returns the offset and the values of vector `v`.
     ///
     /// # Safety
     /// `v` is below `end`.
     #[inline(always)]
     unsafe fn vector(&self, v: usize) -> (usize, [f32; 4]) {
         let place = self.head + 4 * v;
-        // SAFETY: the vector lies in the row, a whole number of vectors from a 16-byte boundary.
+        // SAFETY: the vector is aligned and lies in the row.
         (place, unsafe { load_global_nc(self.x.as_ptr().add(place).cast::<f32x4>()) }.to_array())
     }
 
-    /// Gives place and values of every vector to `each`. `UNROLL` are loaded before the first is used, and
-    /// what is left goes one by one.
+    /// Calls `each` with the offset and the values of every vector. `UNROLL` vectors are loaded before the first is used;
+    /// the rest go one by one.
     #[inline(always)]
     pub fn for_each<const UNROLL: usize>(&self, mut each: impl FnMut(usize, [f32; 4])) {
         let mut v = self.first;
         while UNROLL > 1 && v + (UNROLL - 1) * THREADS < self.end {
-            // SAFETY: the last of them is below `end`, as the loop asks.
+            // SAFETY: the loop condition: the last of them is below `end`.
             let x_reg: [_; UNROLL] = core::array::from_fn(|i| unsafe { self.vector(v + i * THREADS) });
             for i in 0..UNROLL {
                 each(x_reg[i].0, x_reg[i].1);
@@ -92,7 +92,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
             v += UNROLL * THREADS;
         }
         while v < self.end {
-            // SAFETY: as the loop asks.
+            // SAFETY: the loop condition.
             let (place, x) = unsafe { self.vector(v) };
             each(place, x);
             v += THREADS;
@@ -102,13 +102,13 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
         }
     }
 
-    /// As [`for_each`](Self::for_each), the last vectors first.
+    /// Like [`for_each`](Self::for_each), from the last vector to the first.
     #[inline(always)]
     pub fn for_each_back<const UNROLL: usize>(&self, mut each: impl FnMut(usize, [f32; 4])) {
         let mut left = self.end.saturating_sub(self.first).div_ceil(THREADS);
         while UNROLL > 1 && left >= UNROLL {
             left -= UNROLL;
-            // SAFETY: of this thread's vectors, as many as `left` was, each is below `end`.
+            // SAFETY: `left` was the number of this thread's vectors, and each is below `end`.
             let x_reg: [_; UNROLL] =
                 core::array::from_fn(|i| unsafe { self.vector(self.first + (left + i) * THREADS) });
             for i in 0..UNROLL {
@@ -126,17 +126,17 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
         }
     }
 
-    /// All vectors, of which there are at most `VECTORS`: -inf past the end.
+    /// Loads all vectors, at most `VECTORS`; -inf past the end.
     #[inline(always)]
     pub fn load<const VECTORS: usize>(&self) -> [[f32; 4]; VECTORS] {
         core::array::from_fn(|i| {
             let v = self.first + i * THREADS;
-            // SAFETY: asked for just before.
+            // SAFETY: checked just before.
             if v < self.end { unsafe { self.vector(v) }.1 } else { [f32::NEG_INFINITY; 4] }
         })
     }
 
-    /// Writes what `values` gives for each of at most `VECTORS` vectors.
+    /// Writes the result of `values` for each vector, of at most `VECTORS`.
     ///
     /// # Safety
     /// Same as for [`store`](Self::store).
@@ -152,7 +152,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
         }
     }
 
-    /// Writes what `values` gives for each vector, however many there are.
+    /// Writes the result of `values` for each vector, for any number of vectors.
     ///
     /// # Safety
     /// Same as for [`store`](Self::store).
@@ -164,14 +164,14 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
         }
     }
 
-    /// Writes the vector at `place`, one of the thread's. The store is of 16 bytes if the vectors are equally far from a
+    /// Writes the vector at `place`, one of the thread's. It is one 16-byte store if the vectors are equally far from a
     /// boundary in both rows.
     ///
     /// # Safety
     /// `out` is a matrix of the shape of `inp`, and no other code uses the thread's part of the row.
     #[inline(always)]
     pub unsafe fn store(&self, out: *mut f32, place: usize, values: [f32; 4]) {
-        // SAFETY: vector and boundary lie in the row.
+        // SAFETY: the vector and its first aligned element lie in the row.
         unsafe {
             let y = out.add(self.start);
             if y.add(self.head).cast::<f32x4>().is_aligned() {
@@ -182,7 +182,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
         }
     }
 
-    /// Writes the edge, where the thread has one.
+    /// Writes the edge, if the thread has one.
     ///
     /// # Safety
     /// Same as for [`store`](Self::store).

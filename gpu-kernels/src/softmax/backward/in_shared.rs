@@ -1,7 +1,7 @@
-//! Rows that are held in shared memory, by a block or by a cluster of them.
+//! Rows that a block or a cluster holds in shared memory.
 //!
-//! As [`forward_staged`](crate::softmax::forward_staged), with a part of two matrices in each block; what blocks send each other
-//! is their sum.
+//! Like [`forward_staged`](crate::softmax::forward_staged), but each block has a part of two matrices, and blocks send each
+//! other their sums.
 
 use cuda_std::mem::u32x4;
 use cuda_std::warp::reduce_sum_width;
@@ -12,13 +12,13 @@ use crate::element::Element;
 use crate::softmax::row::{Part, Row};
 use crate::softmax::stage::{Stage, piece_len};
 
-/// Vectors of a thread that are added up at a time, each in a sum of its own.
+/// Vectors that a thread adds up at a time, each in its own sum.
 const AT_ONCE: usize = 4;
 
-/// The gradient at the block's part of a row.
+/// Computes the gradient of the block's part of a row.
 ///
 /// # Safety
-/// Same as for the kernels; `dynamic` has what the launch must bring; `shared` has an element for each warp.
+/// Same as for the kernels; `dynamic` is the launch's dynamic shared memory; `shared` has an element per warp.
 #[inline(always)]
 pub(super) unsafe fn gradient<T, const N: usize, const BLOCK: usize>(
     dynamic: *mut u32x4,
@@ -30,8 +30,8 @@ pub(super) unsafe fn gradient<T, const N: usize, const BLOCK: usize>(
     let tid = thread::thread_idx_x() as usize;
     let part = Part { rank: cluster::block_rank(), parts: cluster::num_blocks() };
     let row = thread::block_idx_x() as usize / part.parts as usize;
-    // SAFETY: the kernel's contract; all threads of the block come here and to all that follows. Each writes its elements when all
-    // of the part have been read.
+    // SAFETY: the kernel's contract; all threads of the block execute this and everything below. Each thread writes its
+    // elements after the whole part has been read.
     unsafe {
         let stage = Stage::<f32>::new(dynamic, part, 2);
         let rows = Rows::<T, N, BLOCK>::new(args, row, part);

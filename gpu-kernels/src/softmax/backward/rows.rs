@@ -12,15 +12,15 @@ use crate::softmax::row::{Part, Row, prefetch_rows, row_or_empty};
 /// A vector of zeros, of any type.
 const ZEROS: u32x4 = u32x4::splat(0);
 
-/// What the kernels are launched with. Matrices are `[rows, cols]`, strides in elements.
+/// The arguments of the kernels. Matrices are `[rows, cols]`, strides in elements.
 ///
-/// Rows and columns stand between fields of 8 bytes: loaded together with another field, they cost registers.
+/// Rows and columns lie between fields of 8 bytes: a load that merges them with another field costs registers.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct BackwardArgs<T> {
-    /// The gradient at the logits, written.
+    /// The gradient of the logits, written.
     pub dx: *mut T,
-    /// The gradient at the result.
+    /// The gradient of the result.
     pub dy: *const T,
     /// The result.
     pub y: *const T,
@@ -38,7 +38,7 @@ pub struct BackwardArgs<T> {
     pub scale: f32,
     /// [`LOG`] or 0.
     pub flags: u32,
-    /// Prefetch distance: block (or cluster) `b` brings the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
+    /// Prefetch distance: block (or cluster) `b` loads the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
     pub prefetch_blocks: u32,
 }
 
@@ -48,7 +48,8 @@ impl<T> BackwardArgs<T> {
         self.flags & LOG != 0
     }
 
-    /// Prefetches the rows of a later block than number `block`, of `rows_per_block`, or a part of its row, into L2.
+    /// Prefetches into L2 the rows of the block `prefetch_blocks` after number `block`, `rows_per_block` of them, or a part
+    /// of its row.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -66,7 +67,7 @@ impl<T> BackwardArgs<T> {
     }
 }
 
-/// This thread's row of `dy` and of `y`, or the block's part of it, over the same places, which are those of `dx`.
+/// This thread's row of `dy` and of `y`, or the block's part of it. Both are divided alike, aligned to `dx`.
 pub(super) struct Rows<T, const N: usize, const THREADS: usize> {
     pub dy: Row<T, T, THREADS>,
     pub y: Row<T, T, THREADS>,
@@ -75,7 +76,7 @@ pub(super) struct Rows<T, const N: usize, const THREADS: usize> {
 }
 
 impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
-    /// The row of this thread in blocks that hold `BLOCK / THREADS` of them.
+    /// Returns the row of this thread, in blocks that hold `BLOCK / THREADS` rows.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -86,7 +87,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
         unsafe { Self::new(args, block * (BLOCK / THREADS) + tid / THREADS, Part::ALL) }
     }
 
-    /// Row number `row`, or the block's part of it; after the last row an empty one.
+    /// Returns row number `row`, or the block's part of it; after the last row, an empty one.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -103,22 +104,22 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
         }
     }
 
-    /// This thread's vectors of both from number `start` on.
+    /// Loads this thread's vectors of both matrices from number `start` on.
     #[inline(always)]
     fn load<const VECTORS: usize>(&self, start: usize) -> [[u32x4; VECTORS]; 2] {
         [self.dy.load::<N, VECTORS>(start, ZEROS), self.y.load::<N, VECTORS>(start, ZEROS)]
     }
 
-    /// This thread's single elements of both.
+    /// Loads this thread's single elements of both matrices.
     #[inline(always)]
     pub fn load_edges(&self) -> [[f32; 2]; 2] {
         [self.dy.load_edges::<N>(0.0), self.y.load_edges::<N>(0.0)]
     }
 
-    /// `sum` and what these elements add to it.
+    /// Returns `sum` plus the terms of these elements.
     #[inline(always)]
     pub fn add<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> f32 {
-        // One branch for all elements, else both are computed for each.
+        // One branch for all elements; otherwise both terms are computed for each.
         let elements = dy.into_iter().zip(y);
         if self.is_log {
             elements.fold(sum, |sum, (dy, _)| sum + dy)
@@ -127,11 +128,11 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
         }
     }
 
-    /// The gradient at these logits.
+    /// Returns the gradient of these logits.
     #[inline(always)]
     fn finish<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> [f32; LEN] {
         let Self { scale, is_log, .. } = *self;
-        // One product an element less than to multiply the difference.
+        // This takes one multiplication per element less than to scale the difference.
         let shift = sum * scale;
         core::array::from_fn(|j| {
             if is_log {
@@ -142,22 +143,22 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
         })
     }
 
-    /// Writes the gradient in this thread's vector number `i`, if the row has it.
+    /// Writes the gradient of this thread's vector number `i`, if the row has it.
     ///
     /// # Safety
-    /// Nobody else uses it.
+    /// No other code uses this vector.
     #[inline(always)]
     pub unsafe fn store(&self, i: usize, sum: f32, dy: u32x4, y: u32x4) {
         if let Some(to) = self.dy.output::<N>(i) {
-            // SAFETY: the vector lies in the row, from a boundary on.
+            // SAFETY: the vector is aligned and lies in the row.
             unsafe { T::store(to, self.finish(sum, T::unpack(dy), T::unpack(y))) };
         }
     }
 
-    /// Writes the gradient at this thread's single elements.
+    /// Writes the gradient of this thread's single elements.
     ///
     /// # Safety
-    /// Nobody else uses them.
+    /// No other code uses these elements.
     #[inline(always)]
     pub unsafe fn store_edges(&self, sum: f32, [dy, y]: [[f32; 2]; 2]) {
         // SAFETY: the caller's elements.
@@ -165,16 +166,15 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     }
 }
 
-/// The sum of a row that `THREADS` threads hold, `LANES` of each warp, in every one of them.
+/// Returns the sum of a row that `THREADS` threads hold, `LANES` of each warp, to all of them.
 ///
 /// # Safety
-/// All threads of the block come here, once; `shared` has an element of the block's own for each warp.
+/// All threads of the block call this, once; `shared` belongs to the block and has an element per warp.
 #[inline(always)]
 pub(super) unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, sum: f32) -> f32 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
-    // after the barrier.
+    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum);
         if THREADS <= 32 {
@@ -189,10 +189,10 @@ pub(super) unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: 
     }
 }
 
-/// Rows that stay in registers: each of `THREADS` threads holds `VECTORS` vectors of both matrices.
+/// Computes the gradient of rows in registers: each of `THREADS` threads holds `VECTORS` vectors of both matrices.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` belongs to the block and has an element per warp.
 #[inline(always)]
 pub(super) unsafe fn in_registers<
     T,
@@ -217,7 +217,7 @@ pub(super) unsafe fn in_registers<
     for i in 0..VECTORS {
         sum = rows.add(sum, T::unpack(dy_reg[i]), T::unpack(y_reg[i]));
     }
-    // SAFETY: all threads of the block come here; each writes what it alone has read.
+    // SAFETY: all threads of the block execute this; each writes only what it alone has read.
     unsafe {
         let sum = sum_of_row::<THREADS, LANES>(shared, sum);
         for i in 0..VECTORS {
@@ -227,10 +227,10 @@ pub(super) unsafe fn in_registers<
     }
 }
 
-/// Rows of any width, one a block, read once for the sum and once for the result.
+/// Computes the gradient of rows of any width, one per block: reads a row once for the sum and once for the result.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` has an element of the block's own for each warp.
+/// Same as for the kernels; `shared` belongs to the block and has an element per warp.
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     shared: *mut f32,
@@ -250,10 +250,10 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
         }
         start += VECTORS;
     }
-    // SAFETY: all threads of the block come here; each writes what it alone reads.
+    // SAFETY: all threads of the block execute this; each writes only what it alone reads.
     unsafe {
         let sum = sum_of_row::<BLOCK, 32>(shared, sum);
-        // Backwards: the end of the row is what L2 still holds.
+        // Backwards: L2 still holds the end of the row.
         while start > 0 {
             start -= VECTORS;
             let [dy_reg, y_reg] = rows.load::<VECTORS>(start);

@@ -1,4 +1,4 @@
-//! Rows of any width, each of one thread.
+//! Rows of any width, one thread per row.
 
 use cuda_std::thread;
 
@@ -7,7 +7,7 @@ use crate::element::Number;
 use crate::softmax::forward::exp;
 use crate::softmax::serial::{WIDTH, load, store, sum};
 
-/// This thread's row, read once for the sum and once for the result.
+/// Computes the gradient of this thread's row: reads it once for the sum and once for the result.
 ///
 /// # Safety
 /// Same as for the kernels.
@@ -17,7 +17,7 @@ pub(super) unsafe fn serial<T: Number>(args: BackwardArgs<T>) {
     if row >= rows {
         return;
     }
-    // SAFETY: the row is one of the matrices; this thread alone writes it, each group after it has read it.
+    // SAFETY: the row lies in the matrices; only this thread writes it, and reads each group before it writes it.
     unsafe {
         let dx = args.dx.add(row * args.dx_stride as usize);
         let (dy, y) = (args.dy.add(row * args.dy_stride as usize), args.y.add(row * args.y_stride as usize));

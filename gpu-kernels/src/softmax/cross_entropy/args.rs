@@ -1,8 +1,8 @@
-//! The arguments of the kernels, and what they mean row by row.
+//! The arguments of the kernels, and their meaning for a row.
 //!
-//! A row whose target is `ignore_index` has loss, correctness and gradient 0 whatever its logits are, and without
-//! log-sum-exp is not even read, if it is one for 1024 threads or more. A target that is no column gives NaN for loss and
-//! gradient, so that the mistake shows, and is never used as an index.
+//! A row whose target is `ignore_index` has loss, correctness and gradient 0 for any logits. If 1024 threads or more share
+//! it and no log-sum-exp is wanted, it is not even read. A target that is not a column gives NaN for loss and gradient, so
+//! that the mistake shows; it is never used as an index.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
@@ -13,12 +13,12 @@ use super::{I32, I64};
 use crate::element::{Element, Number, Output};
 use crate::softmax::row::{Part, Row, prefetch_rows, row_or_empty};
 
-/// No column: there are at most 2^32 - 1 of them.
+/// No column: there are at most 2^32 - 1 columns.
 const NONE: u32 = u32::MAX;
 
-/// What the kernels are launched with. Strides are in elements; what is not wanted is null.
+/// The arguments of the kernels. Strides are in elements; results that are not wanted are null.
 ///
-/// Rows and columns stand between fields of 8 bytes: loaded together with another field, they cost registers.
+/// Rows and columns lie between fields of 8 bytes: a load that merges them with another field costs registers.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct CrossEntropyArgs<T> {
@@ -32,9 +32,9 @@ pub struct CrossEntropyArgs<T> {
     pub d_logits: *mut T,
     /// `[rows, cols]`.
     pub logits: *const T,
-    /// `[rows]`, of the type that `target_bytes` says.
+    /// `[rows]`, of the type that `target_bytes` selects.
     pub targets: *const u8,
-    /// `[rows]`, or null for 1.
+    /// `[rows]`; or null: 1 for all rows.
     pub d_loss: *const f32,
     /// Rows.
     pub rows: u32,
@@ -44,13 +44,13 @@ pub struct CrossEntropyArgs<T> {
     pub stride: u64,
     /// Columns.
     pub cols: u32,
-    /// The target of rows that count for nothing.
+    /// The target of ignored rows.
     pub ignore_index: i64,
     /// [`I64`], [`I32`] or [`U8`](super::U8).
     pub target_bytes: u32,
     /// Factor of the gradient.
     pub d_scale: f32,
-    /// Prefetch distance: block `b` brings the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
+    /// Prefetch distance: block `b` loads the rows of block `b + prefetch_blocks` into L2. 0: no prefetch.
     pub prefetch_blocks: u32,
 }
 
@@ -68,8 +68,8 @@ pub type CrossEntropyLaunch<T> = CrossEntropyArgsHost<
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<T> CrossEntropyLaunch<T> {
-    /// Arguments for the loss alone of 0 rows, with PyTorch's defaults. The code that launches the kernel sets the
-    /// rows, the columns and all other options.
+    /// Returns the arguments for only the loss of 0 rows, with PyTorch's defaults. The code that launches the kernel sets
+    /// the rows, the columns and all other options.
     pub const fn new(
         loss: RawBuffer<f32>,
         logits: RawBuffer<T>,
@@ -96,7 +96,7 @@ impl<T> CrossEntropyLaunch<T> {
     }
 }
 
-/// What the target of a row means: a class, which is a column; that the row is ignored; or neither, which is a mistake.
+/// The meaning of a row's target: a class, which is a column; or an ignored row; or neither, which is a mistake.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     /// The class, or `NONE`.
@@ -104,13 +104,13 @@ pub(super) struct Target {
     pub is_ignored: bool,
 }
 
-/// The class of row `row`, among targets of the type that `target_bytes` says.
+/// Returns the class of row `row`, from targets of the type that `target_bytes` selects.
 ///
 /// # Safety
-/// The targets have that row.
+/// The targets have this row.
 #[inline(always)]
 pub(super) unsafe fn class_of(targets: *const u8, target_bytes: u32, row: usize) -> i64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe {
         match target_bytes {
             I64 => *targets.cast::<i64>().add(row),
@@ -121,7 +121,7 @@ pub(super) unsafe fn class_of(targets: *const u8, target_bytes: u32, row: usize)
 }
 
 impl Target {
-    /// What `class` means for the columns of a shard, whose first column is `first_class`.
+    /// Returns the meaning of `class` for the columns of a shard whose first column is `first_class`.
     #[inline(always)]
     pub(super) fn of_shard(class: i64, ignore_index: i64, first_class: i64, cols: u32) -> Self {
         let (is_ignored, col) = (class == ignore_index, class.wrapping_sub(first_class));
@@ -151,8 +151,8 @@ impl<T: Number> CrossEntropyArgs<T> {
         !self.correct.is_null()
     }
 
-    /// This thread's row with its number, in blocks that hold `BLOCK / THREADS` of them. A thread after the last row
-    /// has an empty one.
+    /// Returns this thread's row and its number, in blocks that hold `BLOCK / THREADS` rows. A thread after the last row has
+    /// an empty one.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -165,11 +165,11 @@ impl<T: Number> CrossEntropyArgs<T> {
     {
         let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
         let index = block * (BLOCK / THREADS) + tid / THREADS;
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         (index, unsafe { self.part(index, Part::ALL) })
     }
 
-    /// The block's part of a row; after the last one it is empty.
+    /// Returns the block's part of a row; after the last row, an empty one.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -194,17 +194,17 @@ impl<T: Number> CrossEntropyArgs<T> {
         }
     }
 
-    /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
+    /// Prefetches a later block's rows, `rows_per_block` of them, into L2.
     ///
     /// # Safety
     /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn prefetch(&self, rows_per_block: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.prefetch_part(thread::block_idx_x() as usize, rows_per_block, Part::ALL) };
     }
 
-    /// The same for a part of each row. The block's rows are group `group` of the groups of `rows` rows.
+    /// Does the same for a part of each row. The block's rows are group `group` of groups of `rows` rows.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -218,48 +218,48 @@ impl<T: Number> CrossEntropyArgs<T> {
         }
     }
 
-    /// Whether this thread is the one of the row that writes its results.
+    /// Returns whether this thread writes the results of the row.
     #[inline(always)]
     pub(super) fn is_first<const THREADS: usize>(&self, row: usize) -> bool {
         (thread::thread_idx_x() as usize).is_multiple_of(THREADS) && row < self.rows as usize
     }
 
-    /// Whether a result of the row depends on its logits.
+    /// Returns whether a result of the row depends on its logits.
     #[inline(always)]
     pub(super) fn needs_logits(&self, target: Target) -> bool {
         !target.is_ignored || !self.lse.is_null()
     }
 
-    /// The target of row `row`, of the last row for those after it.
+    /// Returns the target of row `row`; after the last row, the last row's target.
     ///
     /// # Safety
     /// Same as for the kernels.
     #[inline(always)]
     pub(super) unsafe fn target(&self, row: usize) -> Target {
         let row = row.min(self.rows as usize - 1);
-        // SAFETY: there is a target for each row, of the type that the launch says.
+        // SAFETY: there is a target for each row, of the type that `target_bytes` selects.
         let class = unsafe { class_of(self.targets, self.target_bytes, row) };
         Target::of_shard(class, self.ignore_index, 0, self.cols)
     }
 
-    /// The logit of the target, NaN if there is none.
+    /// Returns the logit of the target, or NaN if there is none.
     ///
     /// # Safety
-    /// The row is one of the matrix, and its gradient is not written yet.
+    /// The row lies in the matrix, and its gradient is not written yet.
     #[inline(always)]
     pub(super) unsafe fn logit(&self, row: usize, target: Target) -> f32 {
         if target.col == NONE {
             return f32::NAN;
         }
-        // SAFETY: the row is one of the matrix, and the column is less than `cols`.
+        // SAFETY: the row lies in the matrix, and the column is less than `cols`.
         unsafe { *self.logits.add(row * self.stride as usize + target.col as usize) }.to_f32()
     }
 
-    /// Loss, log-sum-exp and correctness of a row whose first largest element is in column `first`, written by one of its
-    /// threads.
+    /// Writes the loss, the log-sum-exp and the correctness of a row whose first largest element is in column `first`. One
+    /// of its threads calls this.
     ///
     /// # Safety
-    /// The row is one of the matrix, and no other thread writes its results.
+    /// The row lies in the matrix, and no other thread writes its results.
     #[inline(always)]
     pub(super) unsafe fn write_results(
         &self,
@@ -285,7 +285,7 @@ impl<T: Number> CrossEntropyArgs<T> {
         }
     }
 
-    /// The gradient of row `row`, whose exponentials have this sum.
+    /// Returns the gradient of row `row`, whose exponentials have this sum.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -304,32 +304,32 @@ impl<T: Number> CrossEntropyArgs<T> {
 #[derive(Clone, Copy)]
 pub(super) struct Gradient {
     target: Target,
-    /// What an exponential is multiplied by.
+    /// The factor of the exponentials.
     factor: f32,
-    /// What the target's column loses.
+    /// What is subtracted in the target's column.
     scale: f32,
 }
 
 impl Gradient {
-    /// The gradient of a row in which an exponential is multiplied by `factor`, and the target's column loses `scale`.
+    /// Creates the gradient of a row: exponentials times `factor`, less `scale` in the target's column.
     #[inline(always)]
     pub fn new(target: Target, factor: f32, scale: f32) -> Self {
         Self { target, factor, scale }
     }
 
-    /// The same for exponentials that are larger by `1 / factor`.
+    /// Returns the gradient for exponentials that are larger by `1 / factor`.
     #[inline(always)]
     pub fn times(self, factor: f32) -> Self {
         Self { factor: self.factor * factor, ..self }
     }
 
-    /// The gradients of these exponentials, but for the target's.
+    /// Returns the gradients for these exponentials, without the target's subtraction.
     #[inline(always)]
     pub fn of_others<const N: usize>(self, exps: [f32; N]) -> [f32; N] {
         exps.map(|exp| exp * self.factor)
     }
 
-    /// The gradients in the columns from `place` on, of the exponentials there.
+    /// Returns the gradients in the columns from `place` on, for the exponentials there.
     #[inline(always)]
     pub fn of<const N: usize>(self, exps: [f32; N], place: usize) -> [f32; N] {
         let target = self.target.col.wrapping_sub(place as u32);
@@ -339,12 +339,12 @@ impl Gradient {
         })
     }
 
-    /// Writes the gradients of this thread's single elements and, over what [`of_others`](Self::of_others) is for it, of the target,
-    /// if one of its vectors has that: to ask each element of each vector whether it is the target's would cost as much as all
-    /// else. `exp` gives the exponential of an element of the row.
+    /// Writes the gradients of this thread's single elements. If one of its vectors has the target, also writes the
+    /// target's, over what [`of_others`](Self::of_others) computed. A check of every element for the target would cost as
+    /// much as everything else. `exp` returns the exponential of an element of the row.
     ///
     /// # Safety
-    /// Nobody else uses what is written, and the thread has written its vectors.
+    /// No other code uses what is written, and the thread has written its vectors.
     #[inline(always)]
     pub unsafe fn finish<T: Element<N>, const N: usize, const THREADS: usize>(
         self,
@@ -366,7 +366,7 @@ impl Gradient {
         }
     }
 
-    /// Whether the row counts for nothing, so that all its gradients are zeros whatever it holds.
+    /// Returns whether the row is ignored, so that all its gradients are 0, whatever it holds.
     #[inline(always)]
     pub fn is_zero(self) -> bool {
         self.target.is_ignored

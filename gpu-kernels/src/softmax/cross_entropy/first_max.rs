@@ -1,10 +1,10 @@
-//! The column of a row's first largest element, which is the target of a correct row.
+//! The column of a row's first largest element. The row is correct if it is the target.
 
 use cuda_std::thread;
 use cuda_std::warp::reduce_min_width;
 
-/// The column of the first of `values` that equals `max`, `u32::MAX` if none does; they stand in the columns from
-/// `place` on.
+/// Returns the column of the first of `values` that equals `max`, or `u32::MAX` if none does. The values are in the columns
+/// from `place` on.
 #[inline(always)]
 pub(super) fn first_of<const N: usize>(values: [f32; N], max: f32, place: usize) -> u32 {
     let mut first = u32::MAX;
@@ -14,10 +14,10 @@ pub(super) fn first_of<const N: usize>(values: [f32; N], max: f32, place: usize)
     first
 }
 
-/// The first of the columns of a row that `THREADS` threads hold, `LANES` of each warp.
+/// Returns the smallest of the columns of a row that `THREADS` threads hold, `LANES` of each warp.
 ///
 /// # Safety
-/// All threads of the block come here, once; `shared` has an element of the block's own for each warp.
+/// All threads of the block call this, once; `shared` belongs to the block and has an element per warp.
 #[inline(always)]
 pub(super) unsafe fn first_of_row<const THREADS: usize, const LANES: u32>(
     shared: *mut u32,
@@ -25,8 +25,7 @@ pub(super) unsafe fn first_of_row<const THREADS: usize, const LANES: u32>(
 ) -> u32 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
-    // after the barrier.
+    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         let first = reduce_min_width::<u32, LANES>(u32::MAX, first);
         if THREADS <= 32 {

@@ -10,7 +10,7 @@ use crate::element::{Element, Output};
 use crate::softmax::forward::{exp, sum_of};
 use crate::softmax::row::{Row, exchange};
 
-/// If at least this many threads share a row, they read it only after its target has said that it is needed.
+/// If at least this many threads share a row, they look at its target first and read the row only if it is needed.
 const LEAST_THREADS_THAT_ASK: usize = 1024;
 
 /// What a thread holds of a row: vectors, and up to two single elements.
@@ -21,7 +21,7 @@ struct Held<T, const N: usize, const THREADS: usize, const VECTORS: usize> {
 }
 
 impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> Held<T, N, THREADS, VECTORS> {
-    /// This thread's elements, or -inf for all of them.
+    /// Loads this thread's elements, or -inf for all of them.
     #[inline(always)]
     fn load(row: Row<T, T, THREADS>, is_needed: bool) -> Self {
         let source = if is_needed { row } else { row.empty() };
@@ -29,7 +29,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
         Self { row, x_reg, edge_reg: source.load_edges::<N>(f32::NEG_INFINITY) }
     }
 
-    /// The largest element, from the smallest number on, so that threads with nothing but -inf add 0 and not NaN.
+    /// Returns the largest element, at least the smallest number, so that threads with only -inf add 0 and not NaN.
     #[inline(always)]
     fn max(&self) -> f32 {
         let max = self.x_reg.iter().fold(T::MIN, |max, &x| T::larger(max, x));
@@ -52,7 +52,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
         first
     }
 
-    /// The exponentials of the vectors against `max`, and the sum of those of all elements.
+    /// Returns the exponentials of the vectors relative to `max`, and the sum of the exponentials of all elements.
     #[inline(always)]
     fn exps(&self, max: f32) -> ([[f32; N]; VECTORS], f32) {
         let (mut sum, mut y_reg) = (0.0, [[0.0; N]; VECTORS]);
@@ -61,7 +61,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
             sum = first + second;
         }
         for i in 0..VECTORS {
-            // Four elements a vector leave time for a check whether there are any.
+            // With four elements per vector there is time to check for vectors.
             if N > 4 || self.row.has_vectors(i) {
                 y_reg[i] = T::unpack(self.x_reg[i]).map(|x| exp::<T>(x - max, 1.0));
                 sum += sum_of(y_reg[i]);
@@ -70,10 +70,10 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
         (y_reg, sum)
     }
 
-    /// Writes the gradient of this thread's elements, whose vectors have the exponentials `y_reg` against `max_warp`.
+    /// Writes the gradient of this thread's elements, whose vectors have the exponentials `y_reg` relative to `max_warp`.
     ///
     /// # Safety
-    /// Nobody else uses what is written.
+    /// No other code uses what is written.
     #[inline(always)]
     unsafe fn write(
         &self,
@@ -82,12 +82,12 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
         y_reg: [[f32; N]; VECTORS],
         [max_warp, max]: [f32; 2],
     ) {
-        // What a warp computed against its own maximum becomes that of the row.
+        // Rescales from the warp's maximum to the row's.
         let of_warp = gradient.times((max_warp - max).exp());
         for i in 0..VECTORS {
             if let Some(to) = self.row.output::<N>(i) {
                 let gradients = if gradient.is_zero() { [0.0; N] } else { of_warp.of_others(y_reg[i]) };
-                // SAFETY: the vector lies in the row, from a boundary on.
+                // SAFETY: the vector is aligned and lies in the row.
                 unsafe { T::store(to, gradients) };
             }
         }
@@ -98,10 +98,10 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     }
 }
 
-/// Rows that stay in registers: each of `THREADS` threads holds `VECTORS` vectors.
+/// Computes the cross entropy of rows in registers: each of `THREADS` threads holds `VECTORS` vectors.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
+/// Same as for the kernels; `shared` and `first_shared` belong to the block and have an element per warp each.
 #[inline(always)]
 pub(super) unsafe fn in_registers<
     T,
@@ -120,23 +120,23 @@ pub(super) unsafe fn in_registers<
     // SAFETY: the kernel's contract; after the last row nothing is read.
     let (index, held, target, logit) = unsafe {
         let (index, row) = args.row::<N, BLOCK, THREADS>();
-        // Short rows do not wait for their target, which would tell that some of them need not be read.
+        // Short rows do not wait for their target, which would show that some of them need not be read.
         let (held, target) = if THREADS < LEAST_THREADS_THAT_ASK {
             (Held::<T, N, THREADS, VECTORS>::load(row, true), args.target(index))
         } else {
             let target = args.target(index);
             (Held::load(row, args.needs_logits(target)), target)
         };
-        // Read by all threads before any of them writes the gradient over it.
+        // All threads read it before any of them writes the gradient over it.
         let logit = if index < args.rows as usize { args.logit(index, target) } else { f32::NAN };
         (index, held, target, logit)
     };
     // SAFETY: the kernel's contract.
     unsafe { args.prefetch(BLOCK / THREADS) };
 
-    // SAFETY: all threads of the block come here and to all that follows.
+    // SAFETY: all threads of the block execute this and everything below.
     let max_warp = unsafe { reduce_max_width::<f32, LANES>(u32::MAX, held.max()) };
-    // Now, since the exponentials take the place of the elements.
+    // Before the exponentials replace the elements.
     let first = if args.wants_correct() { held.first(max_warp) } else { u32::MAX };
     let (y_reg, sum) = held.exps(max_warp);
     // SAFETY: as above.
@@ -147,11 +147,11 @@ pub(super) unsafe fn in_registers<
     }
     let mut first = if max_warp == pair.x { first } else { u32::MAX };
     if args.wants_correct() {
-        // SAFETY: as above, with one answer in the whole grid.
+        // SAFETY: as above; the condition is the same in the whole grid.
         first = unsafe { first_of_row::<THREADS, LANES>(first_shared, first) };
     }
 
-    // SAFETY: one thread writes the row's results, and each the gradient of its own elements.
+    // SAFETY: one thread writes the row's results, and each writes the gradient of its own elements.
     unsafe {
         if args.is_first::<THREADS>(index) {
             args.write_results(index, target, logit, pair, first);

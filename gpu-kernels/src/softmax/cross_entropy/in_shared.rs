@@ -12,11 +12,11 @@ use crate::softmax::forward_staged::{AT_ONCE, reduce_piece};
 use crate::softmax::row::{NO_PAIR, Part, Row, exchange, merge};
 use crate::softmax::stage::{Stage, piece_len};
 
-/// Rows of any width that a block or a cluster holds: read once, whether a gradient is wanted or not.
+/// Computes the cross entropy of rows that a block or a cluster holds: reads them once, with or without a gradient.
 ///
 /// # Safety
-/// Same as for the kernels; `dynamic` has what the launch must bring; `shared` and `first_shared` have elements of the
-/// block's own, one for each warp.
+/// Same as for the kernels; `dynamic` is the launch's dynamic shared memory; `shared` and `first_shared` belong to the block
+/// and have an element per warp each.
 #[inline(always)]
 pub(super) unsafe fn in_shared<T, const N: usize, const BLOCK: usize>(
     dynamic: *mut u32x4,
@@ -29,20 +29,20 @@ pub(super) unsafe fn in_shared<T, const N: usize, const BLOCK: usize>(
     let tid = thread::thread_idx_x() as usize;
     let part = Part { rank: cluster::block_rank(), parts: cluster::num_blocks() };
     let index = thread::block_idx_x() as usize / part.parts as usize;
-    // SAFETY: the kernel's contract. All threads of the cluster come here and to all that follows.
+    // SAFETY: the kernel's contract. All threads of the cluster execute this and everything below.
     unsafe {
-        // What the blocks send each other: maximum, sum, and the first column of the maximum.
+        // The blocks send each other the maximum, the sum, and the first column of the maximum.
         let stage = Stage::<u32x4>::new(dynamic, part, 1);
         let row: Row<T, T, BLOCK> = args.part::<N, BLOCK>(index, part);
-        // A row is not read before its target has said that it is needed, but where rows are so few that nothing is prefetched:
-        // there time is latency.
+        // Wait for the target before reading the row, which may not be needed. If rows are so few that nothing is
+        // prefetched, latency counts: read at once.
         let is_needed = args.prefetch_blocks == 0 || args.needs_logits(args.target(index));
         let source = if is_needed { row } else { row.empty() };
         let piece = piece_len::<BLOCK, AT_ONCE>(source.part_len());
         Row::fetch::<N, 1>([source], [stage.vectors], piece, stage.pieces);
         args.prefetch_part(index, 1, part);
         let target = args.target(index);
-        // Read by all threads before the blocks know of each other, and so before any writes the gradient over it.
+        // All threads read it before the blocks exchange their values, and so before any writes the gradient over it.
         let logit = args.logit(index, target);
         let edge_reg = source.load_edges::<N>(f32::NEG_INFINITY);
 
@@ -85,7 +85,7 @@ pub(super) unsafe fn in_shared<T, const N: usize, const BLOCK: usize>(
         let exp = |x: f32| exp::<T>(x - pair.x, 1.0);
         let mut i = 0;
         while let Some(to) = row.output::<N>(i) {
-            // Of a row that was not read nothing is in shared memory.
+            // A row that was not read is not in shared memory.
             let gradients = match gradient.is_zero() {
                 true => [0.0; N],
                 false => gradient.of_others(T::unpack(*stage.vectors.add(i * BLOCK + tid)).map(exp)),

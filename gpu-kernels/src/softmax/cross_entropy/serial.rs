@@ -1,4 +1,4 @@
-//! Rows of any width, each of one thread.
+//! Rows of any width, one thread per row.
 
 use cuda_std::mem::f32x2;
 use cuda_std::thread;
@@ -9,7 +9,7 @@ use crate::element::Number;
 use crate::softmax::forward::exp;
 use crate::softmax::serial::{WIDTH, load, max, store, sum};
 
-/// This thread's row, read for its maximum, for the sum and for the gradient.
+/// Computes the cross entropy of this thread's row: reads it for its maximum, for the sum and for the gradient.
 ///
 /// # Safety
 /// Same as for the kernels.
@@ -19,12 +19,12 @@ pub(super) unsafe fn serial<T: Number>(_: *mut f32x2, _: *mut u32, args: CrossEn
     if row >= rows {
         return;
     }
-    // SAFETY: the row is one of the matrices; this thread alone writes it, each group after it has read it, and the
-    // results of the row before its gradient.
+    // SAFETY: the row lies in the matrices. Only this thread writes it, and reads each group before it writes it; the row's
+    // results are written before its gradient.
     unsafe {
         let x = args.logits.add(row * args.stride as usize);
         let target = args.target(row);
-        // A row of which no result depends on its logits is as one without elements.
+        // A row whose logits affect no result is treated as empty.
         let read = if args.needs_logits(target) { cols } else { 0 };
         let max = max(x, read);
         let exps = |start| load(x, start, read, f32::NEG_INFINITY).map(|x| exp::<T>(x - max, 1.0));
@@ -42,7 +42,7 @@ pub(super) unsafe fn serial<T: Number>(_: *mut f32x2, _: *mut u32, args: CrossEn
     }
 }
 
-/// The column of the row's first element that equals `max`, `u32::MAX` if none does.
+/// Returns the column of the row's first element that equals `max`, or `u32::MAX` if none does.
 ///
 /// # Safety
 /// The row has `cols` elements.

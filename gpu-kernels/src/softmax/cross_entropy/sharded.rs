@@ -1,17 +1,16 @@
-//! Cross entropy of rows whose columns are divided among devices, in three kernels.
+//! Cross entropy of rows whose columns are sharded over devices, in three kernels.
 //!
-//! A device has a shard: some neighbouring columns of all rows, from class `first_class` on. A row of a shard is cut in
-//! parts, a block each.
+//! A device's shard is neighbouring columns of all rows, from class `first_class` on. Its rows are cut into parts, one per
+//! block.
 //! 1. [`cross_entropy_part`](fn@cross_entropy_part) computes three numbers for each part: maximum, sum of exponentials, and
 //!    the target's logit.
-//! 2. The devices gather each other's numbers. [`cross_entropy_combine`](fn@cross_entropy_combine) computes the row's loss
-//!    from them.
+//! 2. The devices gather each other's numbers. [`cross_entropy_combine`](fn@cross_entropy_combine) computes the loss.
 //! 3. [`cross_entropy_gradient`](fn@cross_entropy_gradient) writes the gradient of the shard.
 //!
-//! All devices combine the same numbers in the same order, so they have the same losses, to the bit. Results mean what they
-//! mean in [the kernels of one device](super). The shard is read twice where a gradient is wanted.
+//! All devices combine the same numbers in the same order, so their losses are equal bit for bit. Results mean the same as
+//! in [the kernels of one device](super). If a gradient is wanted, the shard is read twice.
 //!
-//! Requires: rows from 1 on, strides of at least `cols`, and the same `parts` on all devices.
+//! Requires: at least one row, strides of at least `cols`, and the same `parts` on all devices.
 //@ ptx(cross_entropy_part_f32): ld.global.v4 >= 4, bar.sync == 1, st.global.v4 == 0
 //@ ptx(cross_entropy_part_f16, cross_entropy_part_bf16): ld.global.v4 >= 4, bar.sync == 1, st.global.v4 == 0
 //@ ptx(cross_entropy_gradient_f32): ld.global.v4 >= 4, st.global.v4 >= 4, bar.sync == 0
@@ -35,11 +34,11 @@ use crate::softmax::row::{NO_PAIR, Row, exchange, merge};
 /// Numbers of a part: its maximum, its sum of exponentials, and the target's logit, NaN if the shard does not have it.
 pub const NUMBERS: usize = 3;
 
-/// Numbers of a row that [`cross_entropy_gradient`](fn@cross_entropy_gradient) needs: its maximum, what an exponential is multiplied by,
-/// and what the target's column loses.
+/// Numbers of a row that [`cross_entropy_gradient`](fn@cross_entropy_gradient) needs: its maximum, the factor of the
+/// exponentials, and what is subtracted in the target's column.
 pub const FACTORS: usize = 3;
 
-/// What [`cross_entropy_part`](fn@cross_entropy_part) is launched with. Strides are in elements.
+/// The arguments of [`cross_entropy_part`](fn@cross_entropy_part). Strides are in elements.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct ShardPartArgs<T> {
@@ -47,7 +46,7 @@ pub struct ShardPartArgs<T> {
     pub numbers: *mut f32,
     /// `[rows, cols]`.
     pub logits: *const T,
-    /// `[rows]`, of the type that `target_bytes` says.
+    /// `[rows]`, of the type that `target_bytes` selects.
     pub targets: *const u8,
     /// Rows.
     pub rows: u32,
@@ -57,13 +56,13 @@ pub struct ShardPartArgs<T> {
     pub cols: u32,
     /// The class of the shard's first column.
     pub first_class: i64,
-    /// The target of rows that count for nothing.
+    /// The target of ignored rows.
     pub ignore_index: i64,
     /// Same as for the kernels of one device.
     pub target_bytes: u32,
     /// Parts of a row.
     pub parts: u32,
-    /// Whether rows that count for nothing are read, for their log-sum-exp: 0 or 1.
+    /// Whether ignored rows are read, for their log-sum-exp: 0 or 1.
     pub reads_ignored: u32,
 }
 
@@ -71,7 +70,7 @@ pub struct ShardPartArgs<T> {
 #[cfg(not(target_arch = "nvptx64"))]
 pub type ShardPartLaunch<T> = ShardPartArgsHost<RawBuffer<f32>, RawBuffer<T>, RawBuffer<u8>>;
 
-/// What [`cross_entropy_gradient`](fn@cross_entropy_gradient) is launched with. Strides are in elements.
+/// The arguments of [`cross_entropy_gradient`](fn@cross_entropy_gradient). Strides are in elements.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct ShardGradientArgs<T> {
@@ -79,7 +78,7 @@ pub struct ShardGradientArgs<T> {
     pub d_logits: *mut T,
     /// `[rows, cols]`.
     pub logits: *const T,
-    /// `[rows]`, of the type that `target_bytes` says.
+    /// `[rows]`, of the type that `target_bytes` selects.
     pub targets: *const u8,
     /// `[FACTORS, rows]`.
     pub factors: *const f32,
@@ -93,7 +92,7 @@ pub struct ShardGradientArgs<T> {
     pub cols: u32,
     /// The class of the shard's first column.
     pub first_class: i64,
-    /// The target of rows that count for nothing.
+    /// The target of ignored rows.
     pub ignore_index: i64,
     /// Same as for the kernels of one device.
     pub target_bytes: u32,
@@ -106,9 +105,9 @@ pub struct ShardGradientArgs<T> {
 pub type ShardGradientLaunch<T> =
     ShardGradientArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
 
-/// The numbers of each part of each row of a shard.
+/// Writes the numbers of each part of each row of a shard.
 ///
-/// Launched on `rows * parts` blocks of `BLOCK` threads.
+/// Launched with `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
 /// The launch is as described; all pointers are valid for what their shapes say; no other code uses `numbers`.
@@ -130,7 +129,7 @@ pub unsafe fn cross_entropy_part<T: Element<N>, const N: usize, const VECTORS: u
 ) {
     let block = thread::block_idx_x();
     let (index, part) = part_of(block, args.parts);
-    // SAFETY: the kernel's contract. All threads of the block come to the exchange, and the first alone writes.
+    // SAFETY: the kernel's contract. All threads of the block call the exchange, and only the first one writes.
     unsafe {
         let class = class_of(args.targets, args.target_bytes, index);
         let target = Target::of_shard(class, args.ignore_index, args.first_class, args.cols);
@@ -153,11 +152,11 @@ pub unsafe fn cross_entropy_part<T: Element<N>, const N: usize, const VECTORS: u
     }
 }
 
-/// Loss and log-sum-exp of each row, and what its gradient needs, from the numbers of all devices.
+/// Computes the loss and the log-sum-exp of each row, and the factors of its gradient, from the numbers of all devices.
 ///
-/// `numbers` is `[devices, NUMBERS, rows, parts]`; `loss`, `lse` and `d_loss` are `[rows]`, `targets` too, of the type that
-/// `target_bytes` says; `factors` is `[FACTORS, rows]`. `lse`, `factors` and `d_loss` may be null. Launched on at least `rows`
-/// threads.
+/// `numbers` is `[devices, NUMBERS, rows, parts]`; `loss`, `lse` and `d_loss` are `[rows]`; `targets` is `[rows]`, of the
+/// type that `target_bytes` selects; `factors` is `[FACTORS, rows]`. `lse`, `factors` and `d_loss` may be null. Launched
+/// with at least `rows` threads.
 ///
 /// # Safety
 /// The launch is as described; all pointers are valid for what their shapes say; no other code uses what is written.
@@ -181,7 +180,7 @@ pub unsafe fn cross_entropy_combine(
     if row >= rows {
         return;
     }
-    // SAFETY: the kernel's contract, and the row is one of the matrix.
+    // SAFETY: the kernel's contract, and the row lies in the matrix.
     unsafe {
         let is_ignored = class_of(targets, target_bytes, row) == ignore_index;
         let len = rows * parts;
@@ -192,7 +191,7 @@ pub unsafe fn cross_entropy_combine(
         for device in 0..devices {
             for part in 0..parts {
                 max = max.max(number(device, 0, part));
-                // Where one of them is NaN, the maximum is the other: all parts of one device have the same one.
+                // `max` ignores NaN. All parts of one device have the same logit.
                 logit = logit.max(number(device, 2, part));
             }
         }
@@ -208,7 +207,7 @@ pub unsafe fn cross_entropy_combine(
             *lse.add(row) = max + ln_sum;
         }
         if !factors.is_null() {
-            // A target that no device has is a mistake. A target's logit that is NaN makes the sum NaN, too.
+            // A target that no device has is a mistake. If a target's logit is NaN, the sum is NaN too.
             let mut scale = if logit.is_nan() && !is_ignored { f32::NAN } else { d_scale };
             if !d_loss.is_null() {
                 scale *= *d_loss.add(row);
@@ -220,9 +219,10 @@ pub unsafe fn cross_entropy_combine(
     }
 }
 
-/// The gradient of each part of each row of a shard, from what [`cross_entropy_combine`](fn@cross_entropy_combine) has left.
+/// Writes the gradient of each part of each row of a shard, from the factors of
+/// [`cross_entropy_combine`](fn@cross_entropy_combine).
 ///
-/// Launched on `rows * parts` blocks of `BLOCK` threads.
+/// Launched with `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
 /// The launch is as described; all pointers are valid for what their shapes say; no other code uses `d_logits`, which may be
@@ -247,9 +247,9 @@ pub unsafe fn cross_entropy_gradient<
 >(
     args: ShardGradientArgs<T>,
 ) {
-    // From the last part back: L2 still holds those that were read last.
+    // From the last part to the first: L2 still holds the parts that were read last.
     let (index, part) = part_of(thread::grid_dim_x() - 1 - thread::block_idx_x(), args.parts);
-    // SAFETY: the kernel's contract. A thread alone reads and writes its elements, and reads each before it writes it.
+    // SAFETY: the kernel's contract. Only one thread reads and writes an element, and reads it before it writes it.
     unsafe {
         let class = class_of(args.targets, args.target_bytes, index);
         let target = Target::of_shard(class, args.ignore_index, args.first_class, args.cols);

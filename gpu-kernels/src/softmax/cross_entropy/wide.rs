@@ -1,7 +1,7 @@
 //! Rows of any width.
 //!
-//! Since no block holds such a row in registers, it is read twice where a gradient is wanted. The second pass begins
-//! with what the first has read last.
+//! No block holds such a row in registers, so it is read twice if a gradient is wanted. The second pass begins with what the
+//! first has read last.
 
 use cuda_std::mem::f32x2;
 use cuda_std::thread;
@@ -12,11 +12,11 @@ use crate::element::{Element, Output};
 use crate::softmax::forward::{exp, sum_of};
 use crate::softmax::row::{Row, exchange, merge};
 
-/// Rows of any width, one a block: every thread keeps a running maximum with its sum, and reads its part again for the
-/// gradient.
+/// Computes the cross entropy of rows of any width, one per block: every thread keeps a running maximum with its sum, and
+/// reads its part again for the gradient.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
+/// Same as for the kernels; `shared` and `first_shared` belong to the block and have an element per warp each.
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     shared: *mut f32x2,
@@ -34,17 +34,17 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     let source = if args.needs_logits(target) { row } else { row.empty() };
     let edge_reg = source.load_edges::<N>(f32::NEG_INFINITY);
     let (mine, first) = reduce::<T, N, BLOCK, VECTORS>(source, edge_reg, args.wants_correct());
-    // SAFETY: all threads of the block come here and to all that follows.
+    // SAFETY: all threads of the block execute this and everything below.
     let pair = unsafe { exchange::<BLOCK>(shared, merge::<32>(mine, 1.0), 1.0) };
     let f32x2 { x: max, y: sum } = pair;
     let mut first_in_row = u32::MAX;
     if args.wants_correct() {
         let first = if mine.x == max { first } else { u32::MAX };
-        // SAFETY: as above, with one answer in the whole grid.
+        // SAFETY: as above; the condition is the same in the whole grid.
         first_in_row = unsafe { first_of_row::<BLOCK, 32>(first_shared, first) };
     }
 
-    // SAFETY: one thread writes the row's results, and each the gradient of its own elements.
+    // SAFETY: one thread writes the row's results, and each writes the gradient of its own elements.
     unsafe {
         if thread::thread_idx_x() == 0 {
             args.write_results(index, target, logit, pair, first_in_row);
@@ -57,8 +57,8 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     }
 }
 
-/// Writes the gradient of this thread's elements of a row. `source` is the row, or an empty one where its elements do not count;
-/// `edge_reg` has its single elements, and `logit` is the target's, if the thread has that one in a vector.
+/// Writes the gradient of this thread's elements of a row. `source` is the row, or an empty one if its elements do not
+/// count. `edge_reg` has its single elements, and `logit` is the target's, if one of the thread's vectors has it.
 ///
 /// # Safety
 /// No other code uses what is written.
@@ -69,7 +69,7 @@ pub(super) unsafe fn write<T: Element<N>, const N: usize, const BLOCK: usize, co
     (edge_reg, logit): ([f32; 2], f32),
     max: f32,
 ) {
-    // Backwards: the end of the row is what L2 still holds.
+    // Backwards: L2 still holds the end of the row.
     let mut start = 0;
     while row.has_vectors(start) {
         start += VECTORS;
@@ -80,16 +80,16 @@ pub(super) unsafe fn write<T: Element<N>, const N: usize, const BLOCK: usize, co
         for i in 0..VECTORS {
             if let Some(to) = row.output::<N>(start + i) {
                 let exps = T::unpack(x_reg[i]).map(|x| exp::<T>(x - max, 1.0));
-                // SAFETY: the vector lies in the row, from a boundary on, and this thread alone writes it.
+                // SAFETY: the vector is aligned and lies in the row, and only this thread writes it.
                 unsafe { T::store(to, if gradient.is_zero() { [0.0; N] } else { gradient.of_others(exps) }) };
             }
         }
     }
-    // SAFETY: the caller's elements, whose vectors are written.
+    // SAFETY: the caller's elements; their vectors are written.
     unsafe { gradient.finish::<T, N, BLOCK>(&row, (edge_reg, logit), |x| exp::<T>(x - max, 1.0)) };
 }
 
-/// The (max, sum) of this thread's elements, and the column of the first that is as large.
+/// Returns the (max, sum) of this thread's elements, and the column of the first largest one.
 #[inline(always)]
 pub(super) fn reduce<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     row: Row<T, T, BLOCK>,

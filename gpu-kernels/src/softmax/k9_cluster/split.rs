@@ -1,9 +1,10 @@
-//! A row for many blocks that know nothing of each other, in two kernels: for devices without clusters, rows that no
-//! cluster holds, and few wide rows, for which clusters would leave most of the device idle.
+//! A row spread over many independent blocks, in two kernels: for devices without clusters, for rows that no cluster holds,
+//! and for few wide rows, for which clusters would leave most of the device idle.
 //!
-//! The first kernel gives the (max, sum) of each part of a row, the second merges those of a row and writes. Costs two
-//! reads and one write of the row, the second read from the L2 cache as far as that reaches: the second kernel's blocks
-//! go backwards, to what the first has read last.
+//! The first kernel computes the (max, sum) of each part of a row; the second merges the pairs of a row and writes.
+//! Costs: two reads and one write of the row. The second read hits L2 as far as possible: the second kernel's blocks run
+//! backwards, from what the first has read last.
+//! Requires: the kernels' block and grid; any shape, any alignment.
 //! Requires: the kernels' block and grid; any shape, any alignment.
 //@ ptx(softmax_k9_cluster_split_sums): ld.global.nc.v4 >= 5, bar.sync == 1, st.global == 2, .local == 0
 //@ ptx(softmax_k9_cluster_split_out): ld.global.nc.v4 >= 5, bar.sync == 1, st.global.v4 >= 5, .local == 0
@@ -16,11 +17,11 @@ use cuda_std::{GpuFloat as _, kernel, shared_array, thread};
 
 const THREADS: usize = 256;
 const WARPS: u32 = 8;
-/// Vectors of a thread that are on their way at a time.
+/// Vectors that a thread has in flight at a time.
 const UNROLL: usize = 4;
-/// Elements of each part of a row but the last, where that makes no more than `MOST_PARTS`.
+/// Elements of each part of a row except the last, unless that makes more than `MOST_PARTS`.
 const PART: u32 = 4096;
-/// In the merge a thread takes one part.
+/// The largest number of parts: in the merge each thread takes one part.
 const MOST_PARTS: u32 = 256;
 
 /// Parts of a row.
@@ -29,7 +30,7 @@ fn parts(cols: u32) -> u32 {
     cols.div_ceil(PART).min(MOST_PARTS)
 }
 
-/// The row's number, and this thread's part of the block's part.
+/// Returns the row's number, and this thread's part of the block's part.
 #[inline(always)]
 fn part(inp: &[f32], block: u32, [rows, cols]: [u32; 2]) -> (usize, Vectors<'_, THREADS>) {
     let parts = parts(cols);
@@ -42,10 +43,10 @@ fn part(inp: &[f32], block: u32, [rows, cols]: [u32; 2]) -> (usize, Vectors<'_, 
     (row, mine.of_block(part, MOST_PARTS, PART / 4))
 }
 
-/// The maximum of each part of the rows of `inp` to `workspace[row * parts + part]`, at least the smallest number, and
-/// the sum of `exp(inp - max)` as many elements after it as there are parts in all rows.
+/// Writes the maximum of each part of the rows of `inp`, at least the smallest number, to `workspace[row * parts + part]`.
+/// Writes the sum of `exp(inp - max)` after it, at a distance of all parts of all rows.
 ///
-/// Launched on `rows * parts` blocks of 256 threads.
+/// Launched with `rows * parts` blocks of 256 threads.
 ///
 /// # Safety
 /// The launch is as described; `workspace` holds two elements for each part, which no other code uses; `inp` holds at
@@ -62,7 +63,7 @@ pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], ro
         sum = x.into_iter().fold(sum * (max - larger).exp(), |sum, x| sum + (x - larger).exp());
         max = larger;
     });
-    // SAFETY: all threads of the block come here.
+    // SAFETY: all threads of the block execute this.
     let pair = unsafe { merge_block::<WARPS>(shared_array![f32x2; WARPS as usize], tid, (max, sum)) };
     if tid == 0 {
         // SAFETY: the two elements of this part.
@@ -73,9 +74,8 @@ pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], ro
     }
 }
 
-/// `out = exp(inp - max) / sum(exp(inp - max))` along each row, both `[rows, cols]`, with what
-/// [`softmax_k9_cluster_split_sums`](fn@softmax_k9_cluster_split_sums) has left in `workspace`. Launched on as many
-/// blocks of 256 threads.
+/// Computes `out = exp(inp - max) / sum(exp(inp - max))` along each row, both `[rows, cols]`, from the `workspace` of
+/// [`softmax_k9_cluster_split_sums`](fn@softmax_k9_cluster_split_sums). Launched with the same grid and block.
 ///
 /// # Safety
 /// The launch is as described; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
@@ -95,18 +95,18 @@ pub unsafe fn softmax_k9_cluster_split_out(
         // SAFETY: an element for each part of the row.
         pair = unsafe { (*workspace.add(i), *workspace.add(blocks as usize + i)) };
     }
-    // SAFETY: all threads of the block come here.
+    // SAFETY: all threads of the block execute this.
     let (max, sum) = unsafe { merge_block::<WARPS>(shared_array![f32x2; WARPS as usize], tid, pair) };
     let scale = 1.0 / sum;
     let exp = |x: f32| (x - max).exp();
-    // SAFETY: `out` has the shape of `inp`, and this thread alone writes its part.
+    // SAFETY: `out` has the shape of `inp`, and only this thread writes its part.
     unsafe {
         mine.for_each::<UNROLL>(|place, x| mine.store(out, place, x.map(|x| exp(x) * scale)));
         mine.store_edge(out, exp(mine.edge()) * scale);
     }
 }
 
-/// A block a part.
+/// One block per part.
 #[cfg(not(target_arch = "nvptx64"))]
 const SHAPES: Shapes = Shapes {
     narrowest: WIDE,

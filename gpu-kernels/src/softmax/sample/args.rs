@@ -9,9 +9,9 @@ use super::{GREEDY, NO_TOKEN, Noise};
 use crate::element::{Element, Number};
 use crate::softmax::chunk::Line;
 
-/// What the kernels are launched with. Strides are in elements.
+/// The arguments of the kernels. Strides are in elements.
 ///
-/// Rows and columns stand between fields of 8 bytes: loaded together with another field, they cost registers.
+/// Rows and columns lie between fields of 8 bytes: a load that merges them with another field costs registers.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct SampleArgs<T> {
@@ -33,9 +33,9 @@ pub struct SampleArgs<T> {
     pub cols: u32,
     /// The number of the first row, for the random numbers.
     pub first_row: u32,
-    /// How many of the largest logits are left; 0 for all, and in all kernels but those for it.
+    /// The number of largest logits to keep; 0 for all. It is 0 in kernels without `top_k`.
     pub top_k: u32,
-    /// What part of the probability is left, over 0 and at most 1, which leaves all.
+    /// The part of the probability to keep, above 0 and at most 1, which keeps all.
     pub top_p: f32,
     /// Factor of the logits: positive and finite.
     pub scale: f32,
@@ -53,19 +53,19 @@ impl<T: Number> SampleArgs<T> {
         self.flags & GREEDY != 0
     }
 
-    /// The random numbers of a row.
+    /// Returns the random numbers of a row.
     #[inline(always)]
     pub(super) fn noise(&self, row: usize) -> Noise {
         Noise { seed: self.seed, draw: self.draw, row: self.first_row.wrapping_add(row as u32) }
     }
 
-    /// Factor of a difference of logits in a power of 2.
+    /// Returns the factor from a difference of logits to an exponent of 2.
     #[inline(always)]
     pub(super) fn factor(&self) -> f32 {
         self.scale * core::f32::consts::LOG2_E
     }
 
-    /// Row `index`; empty if `index` is past the last row.
+    /// Returns row `index`; empty if `index` is past the last row.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -78,20 +78,20 @@ impl<T: Number> SampleArgs<T> {
         unsafe { Line::new(self.logits, self.stride, [self.rows, self.cols], index) }
     }
 
-    /// The logit of a column.
+    /// Returns the logit of a column.
     ///
     /// # Safety
-    /// The row and the column are those of an element.
+    /// The row and the column lie in the matrix.
     #[inline(always)]
     pub(super) unsafe fn logit(&self, row: usize, col: u32) -> f32 {
         // SAFETY: the caller's element.
         unsafe { *self.logits.add(row * self.stride as usize + col as usize) }.to_f32()
     }
 
-    /// Writes the token of a row with this (max, sum), or that there is none.
+    /// Writes the token of a row with this (max, sum), or [`NO_TOKEN`] if the sum is not positive.
     ///
     /// # Safety
-    /// The row is one of the matrix, and the token one of its columns if the sum is positive; no other thread writes the results.
+    /// The row lies in the matrix, and if the sum is positive, has the token; no other thread writes the results.
     #[inline(always)]
     pub(super) unsafe fn write(&self, row: usize, token: u32, f32x2 { x: max, y: sum }: f32x2) {
         let has_token = sum > 0.0;

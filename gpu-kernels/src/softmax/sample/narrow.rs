@@ -1,4 +1,4 @@
-//! Rows of up to a chunk, each of a warp, which reads it once.
+//! Rows of up to a chunk, one warp per row, which reads it once.
 
 use cuda_std::thread;
 
@@ -9,7 +9,7 @@ use crate::element::Element;
 use crate::softmax::chunk::lane;
 use crate::softmax::top_k::key::key;
 
-/// The tokens of a block's rows, of which each warp has one.
+/// Samples the tokens of a block's rows, one row per warp.
 ///
 /// # Safety
 /// Same as for the kernels.
@@ -22,7 +22,7 @@ where
     if row >= args.rows as usize {
         return;
     }
-    // SAFETY: the kernel's contract; all lanes of the warp come here and to all that follows, since they have the same sums.
+    // SAFETY: the kernel's contract; all lanes of the warp execute this and everything below, as they have the same sums.
     unsafe {
         let line = args.line::<N>(row);
         let (noise, factor) = (args.noise(row), args.factor());

@@ -2,8 +2,8 @@
 
 use cuda_std::GpuFloat as _;
 
-/// 4 random words for each counter and key: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
-/// 1, 2, 3" (SC 2011), section 4.3.
+/// Returns 4 random words for a counter and a key: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers:
+/// as easy as 1, 2, 3" (SC 2011), section 4.3.
 #[inline(always)]
 pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     let ([mut a, mut b, mut c, mut d], [mut k0, mut k1]) = (counter, key);
@@ -15,8 +15,8 @@ pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [a, b, c, d]
 }
 
-/// The random numbers of a row in a draw. The key is the seed; the counter is (a chunk of columns, row, draw's lower half, its
-/// upper half).
+/// The random numbers of a row in a draw. The key is the seed; the counter is (chunk of columns, row, lower half of the
+/// draw's number, upper half).
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
     /// The key.
@@ -28,9 +28,9 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The two words of a chunk in a round: for the choice of the chunk, and for that of a token in it.
+    /// Returns the two words of a chunk in a round: one to choose the chunk, and one to choose a token in it.
     ///
-    /// Two rounds share a counter, whose upper 10 bits count such pairs of rounds.
+    /// Two rounds share a counter; its upper 10 bits count these pairs of rounds.
     #[inline(always)]
     pub fn words(&self, chunk: u32, round: u32) -> [u32; 2] {
         let Self { seed, draw, row } = *self;
@@ -39,13 +39,13 @@ impl Noise {
         if round.is_multiple_of(2) { [a, b] } else { [c, d] }
     }
 
-    /// The number in (0, 1) of a word: `(word + 1/2) / 2^32` as `f32`, and never 1. Small ones, which make large noise, are exact.
+    /// Returns `(word + 1/2) / 2^32` as `f32`, in (0, 1), and never 1. Small numbers, which make large noise, are exact.
     #[inline(always)]
     pub fn uniform(word: u32) -> f32 {
         ((word as f32 + 0.5) * (1.0 / 4_294_967_296.0)).min(1.0 - f32::EPSILON / 2.0)
     }
 
-    /// The noise of a word, of the standard Gumbel distribution: `-ln(-ln(1 - u))`.
+    /// Returns a word's noise, of the standard Gumbel distribution: `-ln(-ln(1 - u))`.
     #[inline(always)]
     pub fn of(word: u32) -> f32 {
         -(-(-Self::uniform(word)).ln_1p()).ln()

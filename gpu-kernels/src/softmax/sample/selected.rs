@@ -12,7 +12,7 @@ use crate::softmax::top_k::MOST;
 use crate::softmax::top_k::key::{column, value};
 use crate::softmax::top_k::select::Selection;
 
-/// Places of a lane.
+/// Places that each lane has.
 const PLACES: usize = MOST / 32;
 
 impl<T: Number> Selection<T> for SampleArgs<T> {
@@ -36,18 +36,18 @@ impl<T: Number> Selection<T> for SampleArgs<T> {
         self.scale
     }
 
-    /// Draws by the distribution function over the places.
+    /// Draws a place by inverse transform sampling.
     #[inline(always)]
     unsafe fn finish(&self, row: usize, sorted: *const u64, pair: f32x2) {
         let (factor, first) = (self.factor(), PLACES * lane());
         let mut weights = [0.0; PLACES];
         for i in 0..PLACES {
-            // SAFETY: the caller has sorted that many.
+            // SAFETY: the caller has sorted `k` keys.
             let key = if first + i < self.k() { unsafe { *sorted.add(first + i) } } else { 0 };
             weights[i] = if key > 0 { exp(value(key) - pair.x, factor) } else { 0.0 };
         }
         let sum_of = |weights: [f32; PLACES]| weights.into_iter().fold(0.0, |sum, weight| sum + weight);
-        // SAFETY: the caller promises that all lanes execute this.
+        // SAFETY: the caller's contract: all lanes execute this.
         let (mut before, mut sum) = unsafe { (sum_before(sum_of(weights)), reduce_sum(sum_of(weights))) };
         let mut befores = [0.0; PLACES];
         for i in 0..PLACES {
@@ -63,14 +63,14 @@ impl<T: Number> Selection<T> for SampleArgs<T> {
         }
         let [_, word] = self.noise(row).words(0, 0);
         let part = Noise::uniform(word) * sum;
-        // One more than the place, so that 0 is none.
+        // The place plus one, so that 0 means no place.
         let mut place = 0;
         for i in 0..PLACES {
             if weights[i] > 0.0 && befores[i] <= part {
                 place = (first + i) as u32 + 1;
             }
         }
-        // SAFETY: as above; one lane writes. A row without a sum has no token, but a first place.
+        // SAFETY: as above; one lane writes. A row without a sum has no token, but it has a first place.
         unsafe {
             let place = reduce_max(place).max(1) - 1;
             if lane() == 0 {

@@ -1,4 +1,4 @@
-//! Rows of any width, each of one thread.
+//! Rows of any width, one thread per row.
 
 use cuda_std::mem::f32x2;
 use cuda_std::{GpuFloat as _, thread};
@@ -12,7 +12,7 @@ use crate::softmax::serial::{WIDTH, load};
 use crate::softmax::top_k::key::{column, key, value};
 use crate::softmax::top_k::serial::Largest;
 
-/// This thread's row, read for the sums of its chunks, and for the draw.
+/// Samples a token of this thread's row: reads it for the sums of its chunks, and for the draw.
 ///
 /// # Safety
 /// Same as for the kernels.
@@ -22,7 +22,7 @@ pub(super) unsafe fn serial<T: Number>(args: SampleArgs<T>) {
     if row >= rows {
         return;
     }
-    // SAFETY: the row is one of the matrix, and this thread alone writes its results.
+    // SAFETY: the row lies in the matrix, and only this thread writes its results.
     unsafe {
         let x = args.logits.add(row * args.stride as usize);
         let all = seen(&args, row, Above::NOTHING, 0);
@@ -36,7 +36,7 @@ pub(super) unsafe fn serial<T: Number>(args: SampleArgs<T>) {
     }
 }
 
-/// The (max, sum) of the elements of a round, and of the chunk that is drawn from them its number and its own (max, sum).
+/// A round: the (max, sum) of its elements, and the number and the (max, sum) of the chunk that is drawn from them.
 #[derive(Clone, Copy)]
 struct Seen {
     pair: f32x2,
@@ -44,10 +44,10 @@ struct Seen {
     of_chunk: f32x2,
 }
 
-/// What is seen in a round.
+/// Returns the sums and the chunk of a round.
 ///
 /// # Safety
-/// The row is one of the matrix.
+/// The row lies in the matrix.
 unsafe fn seen<T: Number>(args: &SampleArgs<T>, row: usize, above: Above, round: u32) -> Seen {
     let (scale, noise) = (args.scale, args.noise(row));
     let none = f32x2::new(f32::MIN, 0.0);
@@ -72,10 +72,10 @@ unsafe fn seen<T: Number>(args: &SampleArgs<T>, row: usize, above: Above, round:
     seen
 }
 
-/// The (max, sum) of a chunk.
+/// Returns the (max, sum) of a chunk.
 ///
 /// # Safety
-/// The row is one of the matrix.
+/// The row lies in the matrix.
 unsafe fn sums<T: Number>(args: &SampleArgs<T>, row: usize, chunk: usize, above: Above) -> f32x2 {
     let mut max = [f32::MIN; WIDTH];
     // SAFETY: the caller's row.
@@ -91,10 +91,10 @@ unsafe fn sums<T: Number>(args: &SampleArgs<T>, row: usize, chunk: usize, above:
     f32x2::new(max, sum.into_iter().fold(0.0, |sum, x| sum + x))
 }
 
-/// Calls `each` with the column of the first and the elements of each group of a chunk.
+/// Calls `each` with the first column and the elements of each group of a chunk.
 ///
 /// # Safety
-/// The row is one of the matrix.
+/// The row lies in the matrix.
 #[inline(always)]
 unsafe fn for_each<T: Number>(
     args: &SampleArgs<T>,
@@ -114,10 +114,10 @@ unsafe fn for_each<T: Number>(
     }
 }
 
-/// The token that is drawn from all.
+/// Returns the token that is drawn from all logits.
 ///
 /// # Safety
-/// The row is one of the matrix, and its sum a positive number.
+/// The row lies in the matrix, and its sum is positive.
 unsafe fn of_all<T: Number>(args: &SampleArgs<T>, row: usize, all: Seen) -> u32 {
     let (mut last, mut above, mut round, factor) = (all, Above::NOTHING, 0, args.factor());
     loop {
@@ -146,7 +146,7 @@ unsafe fn of_all<T: Number>(args: &SampleArgs<T>, row: usize, all: Seen) -> u32 
     }
 }
 
-/// The token that is drawn from these logits, the largest first.
+/// Returns the token that is drawn from these logits, which are sorted with the largest first.
 fn of_selected<T: Number>(args: &SampleArgs<T>, row: usize, keys: &[u64], max: f32) -> u32 {
     let weight = |key: u64| exp(value(key) - max, args.factor());
     let all = keys.iter().fold(0.0, |sum, &key| sum + weight(key));

@@ -1,4 +1,4 @@
-//! Rows of any width, each of a block or a cluster, whose warps read a chunk at a time and keep nothing of it but its sum.
+//! Rows of any width, one block or cluster per row. Its warps read a chunk at a time and keep only its sum.
 
 use cuda_std::mem::{f32x2, u32x4};
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
@@ -12,16 +12,16 @@ use crate::softmax::chunk::{CHUNK, Line, lane};
 use crate::softmax::row::{NO_PAIR, Part};
 use crate::softmax::top_k::key::{column, key, value};
 
-/// The most blocks of a cluster.
+/// The largest number of blocks of a cluster.
 const MOST_BLOCKS: usize = 16;
 
-/// Quads of shared memory for a row's [`Draw`]: those of the warps and those of the blocks, twice.
+/// Returns the quads of shared memory for a row's [`Draw`]: those of the warps and of the blocks, twice.
 pub const fn quads<const BLOCK: usize>() -> usize {
     2 * (BLOCK.div_ceil(32) + MOST_BLOCKS)
 }
 
-/// What is known of some chunks: the (max, sum) of their elements, and of the chunk that is drawn from them by how much the logarithm of
-/// its sum and its noise are together more than the largest element.
+/// The known part of a row: the (max, sum) of the elements of some chunks, and the chunk that is drawn from them. Its height
+/// is the logarithm of its sum plus its noise, relative to the largest element.
 #[derive(Clone, Copy)]
 struct Seen {
     pair: f32x2,
@@ -42,14 +42,14 @@ impl Seen {
         Self { pair, height: f32::from_bits(height), chunk }
     }
 
-    /// What `LANES` neighbouring lanes know together, where they know of different chunks.
+    /// Merges the values of `LANES` neighbouring lanes, which have seen different chunks.
     ///
     /// # Safety
-    /// All lanes of the warp come here.
+    /// All lanes of the warp call this.
     #[inline(always)]
     unsafe fn merged<const LANES: u32>(self, scale: f32) -> Self {
         let Self { pair: f32x2 { x: max_lane, y: sum_lane }, height, chunk } = self;
-        // SAFETY: the caller promises that all lanes execute this.
+        // SAFETY: the caller's contract: all lanes execute this.
         unsafe {
             let max = reduce_max_width::<f32, LANES>(u32::MAX, max_lane);
             let below = (max_lane - max) * scale;
@@ -66,14 +66,14 @@ struct Draw<T, const BLOCK: usize, const CLUSTER: bool> {
     line: Line<T>,
     noise: Noise,
     part: Part,
-    /// [`quads`], of which the rounds take halves in turns, so that one need not wait for the last reader of the other.
+    /// [`quads`]; the rounds use its halves in turns, so that a round need not wait for the last reader of the round before.
     shared: *mut u32x4,
 }
 
 impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
     const WARPS: usize = BLOCK / 32;
 
-    /// A chunk that the warp reads, in a round.
+    /// Returns a chunk that the warp reads in a round.
     #[inline(always)]
     fn chunk<const N: usize, const VECTORS: usize>(
         &self,
@@ -87,10 +87,10 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
         InChunk { line: &self.line, first, x_reg: self.line.load::<N, VECTORS>(first), above, max_of_row }
     }
 
-    /// What the warp knows of its chunks, in a round.
+    /// Returns what the warp has seen of its chunks in a round.
     ///
     /// # Safety
-    /// All lanes of the warp come here.
+    /// All lanes of the warp call this.
     #[inline(always)]
     unsafe fn seen_by_warp<const N: usize, const VECTORS: usize>(
         &self,
@@ -105,20 +105,20 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
         let mut chunk = self.part.rank * Self::WARPS as u32 + thread::thread_idx_x() / 32;
         let mut mine = Seen::NONE;
         while chunk < self.line.chunks() {
-            // Each lane keeps the sum of one chunk, and makes its noise, of up to 32 chunks at once.
+            // Each lane keeps the sum of one chunk and computes its noise, for up to 32 chunks at once.
             let mut next = Seen::NONE;
             for i in 0..32 {
                 if chunk >= self.line.chunks() {
                     break;
                 }
-                // SAFETY: the caller promises that all lanes execute this.
+                // SAFETY: the caller's contract: all lanes execute this.
                 let pair = unsafe { self.chunk::<N, VECTORS>(chunk, above).pair::<N>(factor) };
                 if i == lane {
                     next = Seen { pair, chunk, ..next };
                 }
                 chunk += step;
             }
-            // A chunk of -inf only is never drawn from, though its largest element counts as the smallest number.
+            // A chunk with only -inf is never drawn, though its largest element counts as the smallest number.
             if next.pair.y > 0.0 {
                 next.height = if self.args.is_greedy() {
                     0.0
@@ -130,7 +130,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
             let [below, next_below] = [mine, next].map(|it| (it.pair.x - max) * scale);
             let sum = mine.pair.y * below.exp() + next.pair.y * next_below.exp();
             let [height, next_height] = [mine.height + below, next.height + next_below];
-            // Of equal ones the first, whose number is smaller.
+            // Of equal ones, the first, which has the smaller number.
             let is_next = next_height > height;
             mine.height = if is_next { next_height } else { height };
             mine.chunk = if is_next { next.chunk } else { mine.chunk };
@@ -140,10 +140,10 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
         unsafe { mine.merged::<32>(scale) }
     }
 
-    /// What all threads of the row know of it, in a round.
+    /// Returns what all threads of the row have seen of it in a round.
     ///
     /// # Safety
-    /// All of them come here, once a round.
+    /// All threads of the row call this, once per round.
     #[inline(always)]
     unsafe fn seen<const N: usize, const VECTORS: usize>(&self, above: (Above, f32), round: u32) -> Seen
     where
@@ -151,8 +151,8 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
     {
         let (tid, Part { rank, parts }, scale) = (thread::thread_idx_x(), self.part, self.args.scale);
         let shared = self.shared.wrapping_add((round % 2) as usize * (quads::<BLOCK>() / 2));
-        // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads after the
-        // barrier. Each block writes an element of its own in every block, which reads after the cluster's barrier.
+        // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the
+        // barrier. Each block writes its own element in every block, and each block reads after the cluster's barrier.
         unsafe {
             let of_warp = self.seen_by_warp::<N, VECTORS>(above, round);
             if tid.is_multiple_of(32) {
@@ -164,7 +164,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
                 known = Seen::unpacked(*shared.add(lane()));
             }
             let of_block = known.merged::<32>(scale);
-            // The constant first: for GPUs without clusters, no instruction of theirs may be left.
+            // The constant comes first, so that no cluster instruction remains for GPUs without clusters.
             if !CLUSTER || parts == 1 {
                 return of_block;
             }
@@ -184,10 +184,10 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
         }
     }
 
-    /// The token that a chunk gives in a round.
+    /// Returns the token that a chunk gives in a round.
     ///
     /// # Safety
-    /// All lanes of the warp come here; the chunk's sum is positive.
+    /// All lanes of the warp call this; the chunk's sum is positive.
     #[inline(always)]
     unsafe fn token<const N: usize, const VECTORS: usize>(
         &self,
@@ -199,7 +199,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
         T: Element<N>,
     {
         let factor = self.args.factor();
-        // SAFETY: the caller promises that all lanes execute this.
+        // SAFETY: the caller's contract: all lanes execute this.
         unsafe {
             let of_chunk = self.chunk::<N, VECTORS>(chunk, above);
             let sums = of_chunk.sums::<N>(factor);
@@ -212,10 +212,10 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
     }
 }
 
-/// A row for each block or, with `CLUSTER`, for each cluster.
+/// Samples one row per block or, with `CLUSTER`, per cluster.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` has [`quads`] of the block's own.
+/// Same as for the kernels; `shared` belongs to the block and has [`quads`].
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize, const CLUSTER: bool>(
     shared: *mut u32x4,
@@ -228,10 +228,10 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
         false => Part::ALL,
     };
     let index = (thread::block_idx_x() / part.parts) as usize;
-    // SAFETY: the kernel's contract. All threads of the cluster come here and to all that follows, since they know the same.
+    // SAFETY: the kernel's contract. All threads of the cluster execute all this, as they have seen the same.
     unsafe {
         if CLUSTER {
-            // Waited for before the first write to another block.
+            // The wait is before the first write to another block.
             cluster::arrive_relaxed();
         }
         let draw = Draw::<T, BLOCK, CLUSTER> {

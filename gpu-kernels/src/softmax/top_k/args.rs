@@ -11,9 +11,9 @@ use super::{LOG, NO_COLUMN, ZERO_MASKED};
 use crate::element::Number;
 use crate::softmax::chunk::lane;
 
-/// What the kernels are launched with. Strides are in elements.
+/// The arguments of the kernels. Strides are in elements.
 ///
-/// Rows and columns stand between fields of 8 bytes: loaded together with another field, they cost registers.
+/// Rows and columns lie between fields of 8 bytes: a load that merges them with another field costs registers.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct TopKArgs<T> {
@@ -33,7 +33,7 @@ pub struct TopKArgs<T> {
     pub stride: u64,
     /// Columns of the logits.
     pub cols: u32,
-    /// Columns of what is written, from 1 to [`MOST`](super::MOST).
+    /// Columns of the results, from 1 to [`MOST`](super::MOST).
     pub k: u32,
     /// Factor of the logits: positive and finite.
     pub scale: f32,
@@ -46,10 +46,10 @@ pub struct TopKArgs<T> {
 pub type TopKLaunch<T> = TopKArgsHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<T>>;
 
 impl<T: Number> TopKArgs<T> {
-    /// Writes place `place` of a row with this (max, sum), in which the element of this key stands, none if it is 0.
+    /// Writes place `place` of a row with this (max, sum). `key` is the element in this place, 0 for no element.
     ///
     /// # Safety
-    /// The row is one of the matrices and the place less than `k`; no other thread writes it.
+    /// The row lies in the matrices and the place is less than `k`; no other thread writes it.
     #[inline(always)]
     pub(super) unsafe fn write(&self, row: usize, place: usize, key: u64, f32x2 { x: max, y: sum }: f32x2) {
         let is_log = self.flags & LOG != 0;
@@ -95,7 +95,7 @@ impl<T: Number> Selection<T> for TopKArgs<T> {
     #[inline(always)]
     unsafe fn finish(&self, row: usize, sorted: *const u64, pair: f32x2) {
         for place in (lane()..self.k()).step_by(32) {
-            // SAFETY: a place for each lane, and its key.
+            // SAFETY: each place is less than `k`, and `sorted` has its key.
             unsafe { self.write(row, place, *sorted.add(place), pair) };
         }
     }

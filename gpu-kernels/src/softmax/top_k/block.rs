@@ -1,4 +1,4 @@
-//! Rows of any width, each of a block or a cluster, which reads it once and a few of its elements again.
+//! Rows of any width, one block or cluster per row, which reads it once and a few of its elements again.
 
 use core::sync::atomic::Ordering;
 
@@ -13,50 +13,50 @@ use crate::element::Element;
 use crate::softmax::chunk::{Line, lane};
 use crate::softmax::row::{NO_PAIR, Part, exchange, merge};
 
-/// Threads of a block: a bound is one of their largest elements, and few more than those sought reach it.
+/// Threads of a block. The bound is one of the threads' largest elements; few more elements than the sought ones reach it.
 pub const BLOCK: usize = 256;
 
 /// Keys that a block gathers at once.
 const ROOM: usize = 512;
 
-/// Maxima that a thread remembers, each of its part of one span or several.
+/// Maxima that a thread remembers, each of its elements of one span or several.
 pub const MAXIMA: usize = 16;
 
-/// Parts of spans, each the elements of a thread, that a block looks at together.
+/// Parts of spans that a block reads again at once. A part is a thread's elements of a span.
 pub const PARTS: usize = 1024;
 
-/// The most blocks of a cluster.
+/// The largest number of blocks of a cluster.
 const MOST_BLOCKS: usize = 16;
 
-/// What a block selects in: shared memory of its own.
+/// The block's shared memory for a selection.
 #[derive(Clone, Copy)]
 pub struct Scratch {
-    /// `[ROOM]`: keys that may be among the largest, and then these.
+    /// `[ROOM]`: keys that may be among the largest; in the end, the largest.
     keys: *mut u64,
-    /// The least key that is gathered.
+    /// The smallest key that is gathered.
     least: *mut u64,
-    /// How many were; and how many parts of spans are looked at again.
+    /// The number of gathered keys, and the number of parts of spans to read again.
     pub counts: *mut u32,
-    /// `[PARTS]`: these, each the number of its span times [`BLOCK`], and the thread.
+    /// `[PARTS]`: the parts of spans to read again: span times [`BLOCK`], plus thread.
     pub parts: *mut u32,
     /// `[BLOCK]`: the threads' largest elements.
     largest: *mut u32,
     /// `[MAXIMA][BLOCK]`: the threads' maxima.
     pub maxima: *mut f32,
-    /// `[MOST_BLOCKS]`, in a cluster alone: (max, sum) of its blocks.
+    /// `[MOST_BLOCKS]`, only in a cluster: the (max, sum) of its blocks.
     pairs: *mut f32x2,
-    /// `[MOST_BLOCKS * MOST]`, in a cluster alone: what its blocks have found.
+    /// `[MOST_BLOCKS * MOST]`, only in a cluster: the keys that its blocks have found.
     gathered: *mut u64,
 }
 
 impl Scratch {
-    /// Words of a block, or of one of a cluster.
+    /// Returns the words of a block, or of a block of a cluster.
     pub const fn words(is_cluster: bool) -> usize {
         let of_block = ROOM + 2 + PARTS / 2 + BLOCK / 2 + MAXIMA * BLOCK / 2;
         if is_cluster { of_block + MOST_BLOCKS + MOST_BLOCKS * MOST } else { of_block }
     }
 
-    /// That in these words.
+    /// Lays out the scratch in these words.
     #[inline(always)]
     pub fn new(words: *mut u64) -> Self {
         let least = words.wrapping_add(ROOM);
@@ -78,16 +78,16 @@ impl Scratch {
     }
 }
 
-/// Keys that are the thread's.
+/// The thread's keys.
 pub trait Keys {
-    /// Calls `each` with every key from `least` on, in any order.
+    /// Calls `each` with every key that is at least `least`, in any order.
     ///
     /// # Safety
-    /// All threads of the block come here; the keys are there, and the scratch has no parts of spans.
+    /// All threads of the block call this; the keys are complete, and the scratch has no parts of spans.
     unsafe fn for_each_from(&self, least: u64, scratch: Scratch, each: impl FnMut(u64));
 }
 
-/// Keys in shared memory, of which 0 are none.
+/// Keys in shared memory; 0 means no key.
 struct Gathered {
     keys: *const u64,
     len: usize,
@@ -106,17 +106,17 @@ impl Keys for Gathered {
     }
 }
 
-/// The `k` largest of the block's keys to the first places of `scratch.keys`, for the first warp alone; `largest` is the thread's largest
-/// element, -inf if it has none.
+/// Writes the `k` largest of the block's keys to the first places of `scratch.keys`, for the first warp only. `largest` is
+/// the thread's largest element, -inf if it has none.
 ///
 /// # Safety
-/// All threads of the block come here, with the same `k`, from 1 to [`MOST`]. The scratch is the block's own.
+/// All threads of the block call this, with the same `k`, from 1 to [`MOST`]. The scratch belongs to the block.
 #[inline(always)]
 unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
     let tid = thread::thread_idx_x() as usize;
     let Scratch { keys: room, least, counts: count, largest: all, .. } = scratch;
-    // SAFETY: the caller promises that all threads execute this; between what one writes and another reads or writes there
-    // is a barrier, but for the count, which is atomic until then.
+    // SAFETY: the caller's contract: all threads execute this. A barrier separates the accesses of different threads to a
+    // location, except to the count, which is atomic until then.
     unsafe {
         *all.add(tid) = ordered(largest);
         if tid < 2 {
@@ -124,7 +124,7 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
         }
         thread::sync_threads_aligned();
         if tid < 32 {
-            // At least `k` keys reach it: one of each thread whose largest does.
+            // At least `k` keys reach it: one of each thread whose largest element does.
             let bound = bound::<{ BLOCK / 32 }>(core::array::from_fn(|i| *all.add(32 * i + tid)), k);
             if tid == 0 {
                 *least = u64::from(bound) << 32;
@@ -146,7 +146,7 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
             if found <= ROOM {
                 return;
             }
-            // Of those that found room the `k`th is a higher bound.
+            // The `k`th of those that found room is a higher bound.
             thread::sync_threads_aligned();
             if tid == 0 {
                 *least = *room.add(k - 1);
@@ -159,10 +159,10 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
     }
 }
 
-/// The largest elements of a row for each block or, with `CLUSTER`, for each cluster.
+/// Selects the largest elements of one row per block or, with `CLUSTER`, per cluster.
 ///
 /// # Safety
-/// Same as for the kernels; `shared` has an element of the block's own for each warp, and the scratch is its own.
+/// Same as for the kernels; `shared` belongs to the block and has an element per warp; the scratch belongs to the block.
 #[inline(always)]
 pub unsafe fn rows<T, A, const N: usize, const VECTORS: usize, const CLUSTER: bool>(
     shared: *mut f32x2,
@@ -178,7 +178,7 @@ pub unsafe fn rows<T, A, const N: usize, const VECTORS: usize, const CLUSTER: bo
     };
     let index = (thread::block_idx_x() / part.parts) as usize;
     let (tid, k, scale) = (thread::thread_idx_x() as usize, args.k(), args.scale());
-    // SAFETY: the kernel's contract. All threads of the cluster come here and, as far as their block is the first, to all that follows.
+    // SAFETY: the kernel's contract. All threads of the cluster execute this, and those of its first block all of it.
     unsafe {
         if CLUSTER {
             cluster::arrive_relaxed();
@@ -190,7 +190,7 @@ pub unsafe fn rows<T, A, const N: usize, const VECTORS: usize, const CLUSTER: bo
         let mut pair = exchange::<BLOCK>(shared, merge::<32>(mine, scale), scale);
         select(scratch, &elements, elements.largest, k);
         if CLUSTER {
-            // The other blocks have started; each writes what it has found to the first one, which reads it after the barrier.
+            // The other blocks have started. Each writes its result to the first block, which reads it after the barrier.
             cluster::wait();
             if tid < 32 {
                 let rank = part.rank as usize;

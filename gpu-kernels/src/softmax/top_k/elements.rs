@@ -1,4 +1,4 @@
-//! The elements of a block's part of a row, read once in full, and in small parts once more.
+//! The elements of a block's part of a row: read once in full, and again in small parts.
 
 use core::sync::atomic::Ordering;
 
@@ -13,12 +13,12 @@ use crate::softmax::chunk::{Line, exp, largest};
 use crate::softmax::forward::sum_of;
 use crate::softmax::row::Part;
 
-/// The thread's elements of a block's part of a row, of which it remembers the maxima. The block reads a span of columns at a time.
+/// The thread's elements of a block's part of a row; it remembers their maxima. The block reads a span of columns at a time.
 pub struct Elements<T, const N: usize, const VECTORS: usize> {
     line: Line<T>,
     part: Part,
     maxima: *mut f32,
-    /// Spans of a maximum.
+    /// Spans per maximum.
     fold: u32,
     pub largest: f32,
 }
@@ -35,14 +35,14 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Elements<T, N, VECTORS
         Self { line, part, maxima, fold, largest: f32::NEG_INFINITY }
     }
 
-    /// The number of the block's span number `i`, if there is one.
+    /// Returns the number of the block's span number `i`, if there is one.
     #[inline(always)]
     fn span(&self, i: u32) -> Option<u32> {
         let span = i * self.part.parts + self.part.rank;
         ((span as usize) * Self::SPAN < self.line.cols()).then_some(span)
     }
 
-    /// Reads all spans; the thread's (max, sum).
+    /// Reads all spans and returns the thread's (max, sum).
     ///
     /// # Safety
     /// The maxima are the thread's own.
@@ -69,7 +69,7 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Elements<T, N, VECTORS
         f32x2::new(max, sum)
     }
 
-    /// Calls `each` with the thread's parts of spans whose maximum is at least `smallest`.
+    /// Calls `each` with the thread's parts of spans that may reach `smallest`: those whose maximum does.
     #[inline(always)]
     fn for_each_part(&self, smallest: f32, mut each: impl FnMut(u32)) {
         let (mut i, mut place) = (0, 0);
@@ -88,8 +88,8 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Elements<T, N, VECTORS
 }
 
 impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N, VECTORS> {
-    /// Of most parts it reads the maximum alone. The others' vectors are shared among the threads, so that all loads are on their way at
-    /// once; if there is no room for that, each thread reads its own.
+    /// Reads only the maximum of most parts. The vectors of the other parts are shared among the threads, so all loads are
+    /// in flight at once; if there is no room for that, each thread reads its own.
     #[inline(always)]
     unsafe fn for_each_from(&self, least: u64, scratch: Scratch, mut each: impl FnMut(u64)) {
         let (smallest, tid) = (value(least), thread::thread_idx_x() as usize);
@@ -102,8 +102,8 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N
                 }
             }
         };
-        // SAFETY: the caller promises that all threads execute this; the count is atomic until the barrier, and each
-        // part is one thread's.
+        // SAFETY: the caller's contract: all threads execute this. The count is atomic until the barrier, and each part
+        // belongs to one thread.
         unsafe {
             let count = scratch.counts.add(1);
             self.for_each_part(smallest, |part| {

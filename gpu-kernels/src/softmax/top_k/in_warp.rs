@@ -1,4 +1,4 @@
-//! Rows of up to a chunk, each of a warp, which reads it once and a few of its vectors again.
+//! Rows of up to a chunk, one warp per row, which reads it once and a few of its vectors again.
 
 use core::sync::atomic::Ordering;
 
@@ -16,16 +16,16 @@ use crate::softmax::forward::sum_of;
 /// Keys that a warp gathers at once.
 const ROOM: usize = 256;
 
-/// Groups of a lane's elements, of which it remembers the maxima.
+/// Groups of a lane's elements; the lane remembers their maxima.
 const MAXIMA: usize = 8;
 
-/// Words of shared memory of a warp: its keys, and how many there are.
+/// Words of shared memory of a warp: its keys and their number.
 pub const WORDS: usize = ROOM + 1;
 
-/// The largest elements of a block's rows, of which each warp has one, with keys of type `K`.
+/// Selects the largest elements of a block's rows, one row per warp, with keys of type `K`.
 ///
 /// # Safety
-/// Same as for the kernels; `buffers` has [`WORDS`] elements of the block's own for each warp.
+/// Same as for the kernels; `buffers` belongs to the block and has [`WORDS`] elements for each warp.
 #[inline(always)]
 pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     buffers: *mut u64,
@@ -43,8 +43,8 @@ pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS
     let buffer = buffers.wrapping_add(warp * WORDS);
     let count = buffer.wrapping_add(ROOM).cast::<u32>();
     let (k, factor) = (args.k(), args.scale() * core::f32::consts::LOG2_E);
-    // SAFETY: the kernel's contract; all lanes of the warp come here and to all that follows. Between what one lane writes to the
-    // buffer and another reads they wait for each other.
+    // SAFETY: the kernel's contract; all lanes of the warp execute this and everything below. They synchronise between one
+    // lane's write to the buffer and another's read.
     unsafe {
         let (logits, stride) = args.logits();
         let line = Line::new::<N>(logits, stride, args.shape(), row);
@@ -61,14 +61,14 @@ pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS
         }
         let pair = f32x2::new(max, reduce_sum(sum));
 
-        // At least `k` elements are as large as this: one of each group whose largest is.
+        // At least `k` elements reach this bound: one of each group whose maximum does.
         let mut least = u64::from(bound(maxima.map(ordered), k)) << 32;
         loop {
             if lane() == 0 {
                 *count = 0;
             }
             sync_warp(u32::MAX);
-            // Only vectors whose largest reaches the bound are looked at again.
+            // Only vectors that may reach the bound are read again: those of groups whose maximum does.
             let mut left = 0;
             for i in 0..MAXIMA {
                 left |= u32::from(ordered(maxima[i]) >= (least >> 32) as u32) << (i * VECTORS / MAXIMA);
@@ -94,7 +94,7 @@ pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS
             if found <= ROOM {
                 break;
             }
-            // Of those that found room the `k`th is a higher bound.
+            // The `k`th of those that found room is a higher bound.
             least = *buffer.add(k - 1);
             sync_warp(u32::MAX);
         }

@@ -1,10 +1,10 @@
-//! Elements of a row as integers that are ordered as they are, all of them different.
+//! Elements of a row as integers with the same order, all of them different.
 
 use cuda_std::warp::WarpShuffleValue;
 
 use crate::softmax::chunk::CHUNK;
 
-/// A number as an integer that is ordered as it is. The zeros are equal.
+/// Returns an integer that orders like the number. The two zeros are equal.
 #[inline(always)]
 pub fn ordered(x: f32) -> u32 {
     // -0 becomes 0.
@@ -12,16 +12,16 @@ pub fn ordered(x: f32) -> u32 {
     bits ^ ((bits.cast_signed() >> 31) as u32 | 1 << 31)
 }
 
-/// The number of [`ordered`].
+/// Returns the number of an integer that [`ordered`] returned.
 #[inline(always)]
 pub fn number(ordered: u32) -> f32 {
     f32::from_bits(if ordered >> 31 == 1 { ordered ^ 1 << 31 } else { !ordered })
 }
 
-/// The key of `x` in column `col`: larger for a larger `x`, and of equal ones for the smaller column. It is never 0, which stands
-/// for no element.
+/// Returns the key of `x` in column `col`: larger for a larger `x`; of equal ones, larger for the smaller column. It is
+/// never 0, which means no element.
 ///
-/// NaN is above all others; a row with one has no order.
+/// NaN is above all others; a row with NaN has no order.
 #[inline(always)]
 pub fn key(x: f32, col: u32) -> u64 {
     let flipped = if x.is_nan() { u32::MAX } else { ordered(x) };
@@ -40,22 +40,22 @@ pub fn column(key: u64) -> u32 {
     !(key as u32)
 }
 
-/// How the elements of a chunk that may be among the largest are gathered and sorted.
+/// How elements of a chunk that may be among the largest are gathered and sorted.
 pub trait Key: Copy + Ord + WarpShuffleValue {
-    /// No element, which is less than any.
+    /// No element; less than any.
     const NONE: Self;
 
-    /// An element as it is gathered: by as few instructions as can be.
+    /// Returns an element in the form that is gathered, with as few instructions as possible.
     fn gathered(x: f32, col: u32) -> Self;
 
-    /// What was gathered, as a key that can be compared.
+    /// Returns a gathered element as a key that can be compared.
     fn compared(self) -> Self;
 
-    /// The key as [`key`] has it.
+    /// Returns the full key, as of [`key`].
     fn whole(self) -> u64;
 }
 
-/// Of any numbers and columns.
+/// Keys of any numbers and columns.
 impl Key for u64 {
     const NONE: Self = 0;
 
@@ -75,7 +75,7 @@ impl Key for u64 {
     }
 }
 
-/// Of numbers of 16 bits, of which at least 13 of the lowest bits of an `f32` are 0, in the columns of a chunk.
+/// Keys of 16-bit numbers, whose `f32` has at least 13 zeros as its lowest bits, in the columns of a chunk.
 impl Key for u32 {
     const NONE: Self = 0;
 

@@ -1,4 +1,4 @@
-//! What the kernels that select have in common.
+//! What the selecting kernels have in common.
 
 use cuda_std::mem::f32x2;
 use cuda_std::warp::{WarpReductionOp, sync_warp, warp_reduce};
@@ -7,38 +7,38 @@ use super::key::Key;
 use super::sort::{sort_in_shared, sorted};
 use crate::softmax::chunk::lane;
 
-/// The most keys that are selected.
+/// The largest number of keys that are selected.
 pub const MOST: usize = 128;
 
 /// What a kernel does with the largest elements of each row.
 pub trait Selection<T>: Copy {
-    /// The matrix, and the elements from one row to the next.
+    /// Returns the matrix, and the distance from one row to the next.
     fn logits(&self) -> (*const T, u64);
-    /// Rows and columns.
+    /// Returns rows and columns.
     fn shape(&self) -> [u32; 2];
-    /// How many are selected, from 1 to [`MOST`].
+    /// Returns the number of elements to select, from 1 to [`MOST`].
     fn k(&self) -> usize;
-    /// Factor of the logits.
+    /// Returns the factor of the logits.
     fn scale(&self) -> f32;
-    /// Writes the results of a row with this (max, sum), of which the keys of the `k` largest elements are sorted; 0 where there are no
-    /// more.
+    /// Writes the results of a row with this (max, sum). `sorted` has the keys of the `k` largest elements in order; 0 where
+    /// there are no more.
     ///
     /// # Safety
-    /// The 32 lanes of one warp come here, once for each row; the keys are visible to all of them.
+    /// The 32 lanes of one warp call this, once for each row; the keys are visible to all of them.
     unsafe fn finish(&self, row: usize, sorted: *const u64, pair: f32x2);
 }
 
-/// A number that at least `k` of a warp's numbers, `EACH` a lane, reach, and not many more: a fourth, unless more are equal.
+/// Returns a bound that `k` of a warp's numbers reach, `EACH` per lane, and at most a quarter more, unless they are equal.
 ///
 /// # Safety
-/// All lanes of the warp come here, with the same `k`, which is no more than there are numbers.
+/// All lanes of the warp call this, with the same `k`, which is at most the number of numbers.
 #[inline(always)]
 pub unsafe fn bound<const EACH: usize>(numbers: [u32; EACH], k: usize) -> u32 {
     let (least, most) = (k as u32, (k + (k / 4).max(4)) as u32);
     let of_lane = |op: fn(u32, u32) -> u32| numbers.into_iter().reduce(op).unwrap_or(0);
-    // SAFETY: the caller promises that all lanes execute this.
+    // SAFETY: the caller's contract: all lanes execute this.
     let reduced = |number, op| unsafe { warp_reduce::<u32>(u32::MAX, number, op) };
-    // Each lane's largest are `32` numbers, and so is the least of them a bound for as many; of two halves, for twice as many.
+    // 32 numbers reach the smallest of the lanes' 32 maxima; with the maxima of two halves per lane, 64 reach it.
     let largest_of = |numbers: &[u32]| numbers.iter().copied().max().unwrap_or(0);
     let (first, second) = numbers.split_at(EACH / 2);
     let least_of_lane = match k {
@@ -64,16 +64,16 @@ pub unsafe fn bound<const EACH: usize>(numbers: [u32; EACH], k: usize) -> u32 {
     low
 }
 
-/// Sorts the `found` keys that were gathered in a warp's buffer, after `compared` has made them comparable, and leaves the `k` largest
-/// there, whole, the largest first; 0 where there are no more.
+/// Sorts the `found` keys that were gathered in a warp's buffer, after `compared` has made them comparable. Leaves the `k`
+/// largest there as full keys, the largest first; 0 where there are no more.
 ///
 /// # Safety
-/// All lanes of one warp come here, with the same numbers; `k` is at most [`MOST`]. The buffer is the warp's own, and has room for the next
-/// power of two of keys and for [`MOST`] of 64 bits; what was gathered is visible.
+/// All lanes of one warp call this, with the same numbers; `k` is at most [`MOST`]. The buffer belongs to the warp, and has
+/// room for the next power of two of keys and for [`MOST`] keys of 64 bits. The gathered keys are visible.
 #[inline(always)]
 pub unsafe fn sort_gathered<K: Key>(buffer: *mut u64, found: usize, k: usize, compared: impl Fn(K) -> K) {
     let (lane, gathered) = (lane(), buffer.cast::<K>());
-    // SAFETY: the caller's buffer; all lanes have read before any writes, and written before any goes on.
+    // SAFETY: the caller's buffer; all lanes read before any writes, and write before any goes on.
     unsafe {
         let key = |at: usize| if at < found { compared(*gathered.add(at)) } else { K::NONE };
         let mut largest = [K::NONE; MOST / 32];

@@ -1,4 +1,4 @@
-//! Rows of any width, each of one thread.
+//! Rows of any width, one thread per row.
 
 use cuda_std::thread;
 
@@ -16,7 +16,7 @@ pub struct Largest {
 }
 
 impl Largest {
-    /// The `k` largest of a row.
+    /// Returns the `k` largest of a row.
     ///
     /// # Safety
     /// The row has `cols` elements; `k` is from 1 to [`MOST`].
@@ -35,7 +35,7 @@ impl Largest {
         largest
     }
 
-    /// Those that there are, the largest first.
+    /// Returns the keys found, the largest first.
     #[inline(always)]
     pub fn keys(&self) -> &[u64] {
         &self.keys[..self.len]
@@ -56,7 +56,7 @@ impl Largest {
     }
 }
 
-/// This thread's row, read for its maximum, for the sum and for the largest elements.
+/// Selects from this thread's row: reads it for its maximum, for the sum and for the largest elements.
 ///
 /// # Safety
 /// Same as for the kernels.
@@ -66,7 +66,7 @@ pub(super) unsafe fn serial<T: Number>(args: TopKArgs<T>) {
     if row >= rows {
         return;
     }
-    // SAFETY: the row is one of the matrices, and this thread alone writes its results.
+    // SAFETY: the row lies in the matrices, and only this thread writes its results.
     unsafe {
         let x = args.logits.add(row * args.stride as usize);
         let max = max(x, cols);
