@@ -1,4 +1,4 @@
-//! The arguments of the kernels of the operation.
+//! The arguments of the operation's kernels.
 
 use cuda_std::KernelArgs;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -29,14 +29,14 @@ pub const OUT_TENSOR: u32 = 512;
 
 /// `out = activation(alpha A B + bias + residual)`, for each matrix of a batch.
 ///
-/// A is `[m, k]`, B is `[k, n]`, `out` and `residual` are `[m, n]`, `bias` is `[n]`. A row of a stored matrix follows the one
-/// before after its pitch. The matrices of a batch follow each other after their `_batch`. Both count elements.
+/// A is `[m, k]`, B is `[k, n]`, `out` and `residual` are `[m, n]`, `bias` is `[n]`. A `_pitch` is the distance from one row
+/// of a stored matrix to the next; a `_batch` is the distance from one matrix of a batch to the next. Both count elements.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct MatmulArgs<T> {
-    /// A, for kernels of tensor copies; otherwise of any words.
+    /// A, for kernels with tensor copies; the others do not read it.
     pub a_map: TensorMap,
-    /// B, as above.
+    /// B, like `a_map`.
     pub b_map: TensorMap,
     /// The result, with [`OUT_TENSOR`].
     pub out_map: TensorMap,
@@ -54,21 +54,21 @@ pub struct MatmulArgs<T> {
     pub sums: *const f32,
     /// Elements from one row to the next.
     pub out_pitch: u64,
-    /// As above, of the matrix as it is stored.
+    /// Elements from one row to the next, of the matrix as it is stored.
     pub a_pitch: u64,
-    /// As above.
+    /// Like `a_pitch`.
     pub b_pitch: u64,
-    /// As above.
+    /// Elements from one row to the next.
     pub residual_pitch: u64,
-    /// Elements from a matrix of the batch to the next.
+    /// Elements from one matrix of the batch to the next.
     pub out_batch: u64,
-    /// As above; 0 for one matrix that all use.
+    /// Like `out_batch`; 0 for one matrix that all use.
     pub a_batch: u64,
-    /// As above.
+    /// Like `a_batch`.
     pub b_batch: u64,
-    /// As above.
+    /// Like `a_batch`.
     pub residual_batch: u64,
-    /// Elements of `out` from the sums of one split of k to those of the next.
+    /// Elements of `out` from the sums of one split of k to the sums of the next.
     pub split_pitch: u64,
     /// Rows of the result.
     pub m: u32,
@@ -76,7 +76,7 @@ pub struct MatmulArgs<T> {
     pub n: u32,
     /// Terms of a sum.
     pub k: u32,
-    /// Matrices, for kernels whose grid does not say it.
+    /// Matrices, for kernels whose grid does not have the number.
     pub batch: u32,
     /// Splits of k. With more than one, `out` holds their sums in `f32`, without the rest of the formula.
     pub splits: u32,
@@ -92,14 +92,14 @@ pub type MatmulLaunch<T> =
     MatmulArgsHost<RawBuffer<u8>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
 
 impl<T> MatmulArgs<T> {
-    /// Whether the results are the sums themselves. Kernels ask this once, and then skip all code of the epilogue in one jump.
+    /// Returns whether the results are the plain sums. Kernels check this once, and then jump over the whole epilogue.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         let is_empty = self.bias.is_null() && self.residual.is_null();
         self.alpha == 1.0 && is_empty && self.flags & (RELU | GELU) == 0
     }
 
-    /// Whether a bit of `flags` is set.
+    /// Returns whether a bit of `flags` is set.
     #[inline(always)]
     pub fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
@@ -108,7 +108,7 @@ impl<T> MatmulArgs<T> {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<T> MatmulLaunch<T> {
-    /// The same arguments for operands of another type of the same size, which the launch's caller answers for.
+    /// Returns the same arguments for operands of another type of the same size. The launch's caller ensures a match.
     pub fn cast<U>(self) -> MatmulLaunch<U> {
         MatmulLaunch {
             a_map: self.a_map,

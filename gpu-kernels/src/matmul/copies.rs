@@ -1,4 +1,4 @@
-//! Copies of a tile of an operand to shared memory, 16 bytes a thread, with zeros outside the matrix.
+//! Copies of a tile of an operand to shared memory, 16 bytes per thread, with zeros outside the matrix.
 
 use cuda_std::mem::{store_shared, u32x4};
 use cuda_std::pipeline::memcpy_async_l2_zfill;
@@ -6,7 +6,7 @@ use cuda_std::pipeline::memcpy_async_l2_zfill;
 /// A part of a stored matrix, from its first element on.
 #[derive(Clone, Copy)]
 pub struct Part<T> {
-    /// The first element. Where there are no rows or columns, it is not read.
+    /// The first element. It is not read if there are no rows or columns.
     pub first: *const T,
     /// Elements from one row to the next.
     pub pitch: u64,
@@ -16,13 +16,13 @@ pub struct Part<T> {
     pub cols: u32,
 }
 
-/// Elements of 16 bytes.
+/// Returns the number of elements in 16 bytes.
 pub const fn vector<T>() -> usize {
     16 / size_of::<T>()
 }
 
 /// Starts the copies of `ROWS` rows of `COLS` elements to `tile`, whose rows have `PITCH` elements. `THREADS` threads share
-/// them. With `is_aligned` they are asynchronous, and belong to the next group of `cuda_std::pipeline`.
+/// the work. With `is_aligned` the copies are asynchronous, and belong to the next group of `cuda_std::pipeline`.
 ///
 /// # Safety
 /// The part lies in its matrix, and with `is_aligned` all its rows start at multiples of 16 bytes. The tile is shared memory
@@ -50,7 +50,7 @@ pub unsafe fn copy_tile<
         let count = if is_row { part.cols.saturating_sub(col as u32).min(n as u32) } else { 0 };
         let from =
             if count > 0 { part.first.wrapping_add(row * part.pitch as usize + col) } else { part.first };
-        // SAFETY: row and column lie in the tile, and as far as `count` goes in the matrix.
+        // SAFETY: row and column lie in the tile, and the first `count` elements lie in the matrix.
         unsafe {
             let to = tile.add(row * PITCH + col);
             if is_aligned {
@@ -62,17 +62,17 @@ pub unsafe fn copy_tile<
     }
 }
 
-/// The first `count` elements from `from` on as 16 bytes, and zeros after them.
+/// Returns the first `count` elements from `from` on as 16 bytes, and zeros after them.
 ///
 /// # Safety
-/// There are that many.
+/// `from` points to `count` elements.
 #[inline(always)]
 unsafe fn gather<T: Copy>(from: *const T, count: u32) -> u32x4 {
     let mut words = [0u32; 4];
     let in_word = 4 / size_of::<T>();
     for i in 0..const { vector::<T>() } {
         if (i as u32) < count {
-            // SAFETY: the element is one of the caller's; an element is 2 or 4 bytes of plain bits.
+            // SAFETY: the element is one of the caller's; it is 2 or 4 bytes of plain bits.
             let bits = unsafe {
                 match size_of::<T>() {
                     2 => u32::from(*from.add(i).cast::<u16>()),

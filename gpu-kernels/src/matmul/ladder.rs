@@ -1,6 +1,6 @@
-//! What the rungs of the ladder have in common: their arguments, their list, and a few helpers.
+//! What the rungs of the ladder share: their arguments, their list, and a few helpers.
 //!
-//! Every rung computes `out = A B^T` of `bf16` with accumulators of `f32`: A is `[m, k]`, B is `[n, k]`, `out` is `[m, n]`, all
+//! Every rung computes `out = A B^T` of `bf16` with `f32` accumulators: A is `[m, k]`, B is `[n, k]`, `out` is `[m, n]`, all
 //! row-major and dense. `n` and `k` are multiples of 8, because tensor copies need rows at multiples of 16 bytes.
 
 use cuda_std::KernelArgs;
@@ -20,14 +20,14 @@ use super::{
     r06_persistent::matmul_06_persistent, r07_tma_store::matmul_07_tma_store, r08_cluster::matmul_08_cluster,
 };
 
-/// Terms of a stage: as many as a row of a panel has.
+/// Terms of a stage: the row length of a panel.
 pub const TERMS: u32 = 64;
 /// Rows of tiles that are computed together.
 pub const GROUP: u32 = 8;
 /// Threads of a warpgroup.
 pub const WARPGROUP: u32 = 128;
 
-/// The arguments of a rung. The maps have boxes of 64 columns, and as many rows as the rung's [`RungShape`] says.
+/// The arguments of a rung. The maps have boxes of 64 columns; [`RungShape`] has their rows.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct LadderArgs {
@@ -56,23 +56,23 @@ pub struct LadderArgs {
 pub type LadderLaunch = LadderArgsHost<RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>>;
 
 impl LadderArgs {
-    /// Steps of [`TERMS`] terms.
+    /// Returns the number of steps of [`TERMS`] terms.
     #[inline(always)]
     pub fn steps(&self) -> u32 {
         self.k.div_ceil(TERMS)
     }
 
-    /// Rows and columns of tiles.
+    /// Returns the rows and columns of tiles.
     #[inline(always)]
     pub fn tiles(&self, rows: u32, cols: u32) -> [u32; 2] {
         [self.m.div_ceil(rows), self.n.div_ceil(cols)]
     }
 }
 
-/// What host code launches a rung by.
+/// What host code needs to launch a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RungShape {
-    /// Rows of a block's tile: of the boxes of A.
+    /// Rows of a block's tile, and of the boxes of A.
     pub rows: u32,
     /// Columns of a block's tile.
     pub cols: u32,
@@ -84,11 +84,11 @@ pub struct RungShape {
     pub shared_bytes: u32,
     /// Blocks of a cluster.
     pub cluster: u32,
-    /// Whether there are no more blocks than multiprocessors, each with a share of the tiles.
+    /// Whether the grid has at most one block per multiprocessor; each computes a share of the tiles.
     pub is_persistent: bool,
 }
 
-/// Rows of the boxes of the result: those of a warpgroup.
+/// Rows of the boxes of the result: the rows of a warpgroup.
 pub const OUT_ROWS: u32 = 64;
 
 impl RungShape {
@@ -104,7 +104,7 @@ impl RungShape {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl RungShape {
-    /// The launch configuration for a result of `m` x `n` on a GPU with `multiprocessors` multiprocessors.
+    /// Returns the launch for a result of `m` x `n` on a GPU with `multiprocessors` multiprocessors.
     pub fn config(&self, m: u32, n: u32, multiprocessors: u32) -> LaunchConfig {
         let (down, across) = (m.div_ceil(self.rows), n.div_ceil(self.cols));
         let config = if self.is_persistent {
@@ -122,9 +122,9 @@ impl RungShape {
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct Rung {
-    /// Its name, that of its file.
+    /// Its name, which is its file's.
     pub name: &'static str,
-    /// Its idea, in a line.
+    /// Its idea, in one line.
     pub idea: &'static str,
     /// Its kernel.
     pub kernel: &'static KernelOf<LadderArgs, RungShape>,
@@ -178,24 +178,24 @@ impl<const STAGES: u32> Ring<STAGES> {
     }
 }
 
-/// Element `i` of an array, without a check that could call code while accumulators are pending.
+/// Returns element `i` of an array, without a bounds check, which could call code while accumulators are pending.
 ///
 /// # Safety
-/// The array has it.
+/// `i` is less than `N`.
 #[inline(always)]
 pub unsafe fn element<T, const N: usize>(array: *mut [T; N], i: usize) -> *mut T {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe { array.cast::<T>().add(i) }
 }
 
-/// Initialises the barriers of each stage: `full` for one arrival, with bytes, and `empty` for `arrivals`. All threads of the
-/// block call it, and may use the barriers then.
+/// Initialises the barriers of each stage: `full` for one arrival and its bytes, and `empty` for `arrivals`. All threads of
+/// the block call this, and may use the barriers afterwards.
 ///
 /// # Safety
-/// The barriers are shared memory of the block that nothing uses.
+/// The barriers are shared memory of the block that no code uses.
 #[inline(always)]
 pub unsafe fn init_barriers(full: *mut Barrier, empty: *mut Barrier, stages: u32, arrivals: u32) {
-    // SAFETY: one thread initialises the caller's barriers, before all threads meet.
+    // SAFETY: one thread initialises the caller's barriers, before all threads synchronise.
     unsafe {
         if thread::thread_idx_x() == 0 {
             for stage in 0..stages as usize {
@@ -211,7 +211,7 @@ pub unsafe fn init_barriers(full: *mut Barrier, empty: *mut Barrier, stages: u32
 /// Counts one arrival of the calling warp.
 ///
 /// # Safety
-/// Same as for [`Barrier::arrive`]; all lanes of the warp call it.
+/// Same as for [`Barrier::arrive`]; all lanes of the warp call this.
 #[inline(always)]
 pub unsafe fn arrive_warp(barrier: *mut Barrier) {
     if warp::lane_id() == 0 {
@@ -220,20 +220,20 @@ pub unsafe fn arrive_warp(barrier: *mut Barrier) {
     }
 }
 
-/// Counts one arrival of the calling warp at the barrier of each of the cluster's blocks, for memory that only `wgmma` has read.
+/// Counts one arrival of the calling warp at this barrier of each block of the cluster, for memory that only `wgmma` read.
 ///
 /// # Safety
-/// Same as for [`Barrier::arrive_remote_relaxed`]; all lanes of the warp call it.
+/// Same as for [`Barrier::arrive_remote_relaxed`]; all lanes of the warp call this.
 #[inline(always)]
 pub unsafe fn arrive_in_all(barrier: *mut Barrier, blocks: u32) {
     let lane = warp::lane_id();
     if lane < blocks {
-        // SAFETY: the caller's barrier, as each block has it.
+        // SAFETY: the caller's barrier, at the same address in each block.
         unsafe { Barrier::arrive_remote_relaxed(barrier, lane) };
     }
 }
 
-/// Writes a warpgroup's accumulators from registers. `row` and `col` are those of its first result.
+/// Writes a warpgroup's accumulators from registers. `row` and `col` are the position of its first result.
 ///
 /// # Safety
 /// The arguments are a rung's, and no other thread writes these results.
@@ -251,7 +251,7 @@ pub unsafe fn store_registers<const REGISTERS: usize>(
         let (r, c) = (row + r as u32, col + c as u32);
         if r < args.m && c < args.n {
             let pair = f32_to_bf16x2([sums.0[i], sums.0[i + 1]]);
-            // SAFETY: two neighbours of the result, since `n` and the column are even.
+            // SAFETY: two neighbours in the result; `n` and the column are even.
             unsafe { store_global(args.out.add(r as usize * args.n as usize + c as usize).cast(), pair) };
         }
         i += 2;

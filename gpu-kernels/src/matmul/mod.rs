@@ -1,7 +1,7 @@
 //! Matrix multiplication on tensor cores: `out = activation(alpha A B + bias + residual)`.
 //!
-//! [`operation`] has the kernels that `ferrowarp::matmul` launches. The numbered files are a ladder, one idea a file, explained
-//! in `docs/matmul-ladder.md`.
+//! [`operation`] has the kernels that `ferrowarp::matmul` launches. The numbered files are a ladder, one idea per file,
+//! explained in `docs/matmul-ladder.md`.
 
 pub mod args;
 

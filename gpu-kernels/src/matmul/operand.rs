@@ -1,9 +1,9 @@
 //! Fragments of the operands of `mma.sync`, read from tiles in shared memory.
 //!
-//! A tile of A holds `[rows, terms]` if it is stored by rows, and `[terms, rows]` if A is stored as its transpose. A tile of B
-//! holds `[columns, terms]` if B is stored as its transpose, and `[terms, columns]` if it is stored by rows. In the first form
-//! the terms of a sum are neighbours (`ALONG_K`). Numbers of 16 bits come through `ldmatrix`, which transposes the second form
-//! on the way. `f32` has no transposing load, so each lane loads its own elements.
+//! A tile of A holds `[rows, terms]` if A is stored by rows, and `[terms, rows]` if A is stored as its transpose. A tile of
+//! B holds `[columns, terms]` if B is stored as its transpose, and `[terms, columns]` if it is stored by rows. In the first
+//! form of each, the terms of a sum are neighbours (`ALONG_K`). 16-bit numbers come through `ldmatrix`, which transposes the
+//! second form on the way. `f32` has no transposing load, so each lane loads its own elements.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mma::{self, FragmentA, FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles, tf32};
@@ -15,16 +15,16 @@ use crate::element::Number;
 pub trait Operand: Number {
     /// Terms of a fragment.
     const TERMS: usize;
-    /// What the tensor cores multiply.
+    /// The type that the tensor cores multiply.
     type Element: mma::Element;
 
-    /// The registers of 16 rows of A from `row` on and the terms from `k` on, of a tile with rows of `pitch` elements.
+    /// Loads the registers of 16 rows of A from `row` on and the terms from `k` on. The tile has rows of `pitch` elements.
     ///
     /// # Safety
-    /// The tile holds them. All lanes of the warp call it.
+    /// The tile holds them. All lanes of the warp call this.
     unsafe fn load_a<const ALONG_K: bool>(tile: *const Self, pitch: usize, row: usize, k: usize) -> [u32; 4];
 
-    /// The registers of 16 columns of B from `col` on, 8 and 8, and the terms from `k` on.
+    /// Loads the registers of 16 columns of B from `col` on, as 8 and 8, and the terms from `k` on.
     ///
     /// # Safety
     /// Same as for [`Operand::load_a`].
@@ -35,10 +35,10 @@ pub trait Operand: Number {
         k: usize,
     ) -> [[u32; 2]; 2];
 
-    /// Adds the terms of the fragments to the accumulators. With `THREE`, `f32` is multiplied in three parts.
+    /// Adds the terms of the fragments to the accumulators. With `THREE`, `f32` is multiplied as three products of TF32.
     ///
     /// # Safety
-    /// All lanes of the warp call it.
+    /// All lanes of the warp call this.
     unsafe fn multiply<const THREE: bool, const M: usize, const N: usize>(
         a: &[[u32; 4]; M],
         b: &[[u32; 2]; N],
@@ -61,7 +61,7 @@ macro_rules! of_16_bits {
                 k: usize,
             ) -> [u32; 4] {
                 let lane = warp::lane_id() as usize;
-                // SAFETY: the caller's tile; each lane gives the start of 8 neighbours in it.
+                // SAFETY: the caller's tile; each lane has the address of 8 neighbours in it.
                 unsafe {
                     if ALONG_K {
                         ldmatrix(tile.add((row + lane % 16) * pitch + k + lane / 16 * 8))
@@ -103,7 +103,7 @@ macro_rules! of_16_bits {
             ) {
                 let a = a.map(FragmentA::<$ty>::from_registers);
                 let b = b.map(FragmentB::<$ty>::from_registers);
-                // SAFETY: the caller promises that all lanes execute this.
+                // SAFETY: the caller's contract: all lanes execute this.
                 unsafe { mma_sync_tiles(&a, &b, sums) };
             }
         }
@@ -112,13 +112,13 @@ macro_rules! of_16_bits {
 
 of_16_bits! { bf16, f16 }
 
-/// The number rounded to TF32, and what is left of it, rounded to TF32. Nothing is left of infinity and NaN.
+/// Returns the number rounded to TF32, and the remainder rounded to TF32. Infinity and NaN have the remainder 0.
 #[inline(always)]
 pub(super) fn big_and_small(bits: u32) -> [u32; 2] {
     let x = f32::from_bits(bits);
     let big = tf32::from_f32(x);
     let left = x - big.to_f32();
-    // Infinity and NaN leave NaN; a number that rounds to infinity leaves infinity.
+    // For infinity and NaN the difference is NaN; if a finite number rounds to infinity, the difference is infinity.
     let small = if left.abs() < f32::INFINITY { tf32::from_f32(left).to_bits() } else { 0 };
     [big.to_bits(), small]
 }
@@ -167,7 +167,7 @@ impl Operand for f32 {
         let b = b.map(|registers| registers.map(big_and_small));
         let part_a = |i: usize| a.map(|it| FragmentA::<tf32>::from_registers(it.map(|parts| parts[i])));
         let part_b = |i: usize| b.map(|it| FragmentB::<tf32>::from_registers(it.map(|parts| parts[i])));
-        // SAFETY: the caller promises that all lanes execute this.
+        // SAFETY: the caller's contract: all lanes execute this.
         unsafe {
             if THREE {
                 // The small products come first, so that they are not rounded away one at a time.

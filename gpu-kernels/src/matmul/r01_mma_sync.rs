@@ -1,8 +1,8 @@
-//! Rung 1: `mma.sync`, fed by `ldmatrix` and four stages of `cp.async`. The road for compute capability 8.0.
+//! Rung 1: `mma.sync`, fed by `ldmatrix` and four stages of `cp.async`. This way works from compute capability 8.0 on.
 //!
-//! A block of 8 warps computes a tile of 128 x 128, a warp 64 x 32 of it. The threads copy 32 terms of A and B to shared memory,
-//! three stages ahead of the multiplications. `ldmatrix` turns shared memory into fragments. Rows of a stage are 16 bytes longer
-//! than their elements, so that the rows of a fragment lie in different banks.
+//! A block of 8 warps computes a tile of 128 x 128, each warp 64 x 32 of it. The threads copy 32 terms of A and B to shared
+//! memory, three stages ahead of the multiplications. `ldmatrix` turns shared memory into fragments. The rows of a stage
+//! have 16 bytes of padding, so that the rows of a fragment lie in different banks.
 //@ ptx(matmul_01_mma_sync, compute_80+): mma.sync.aligned.m16n8k16 == 32, ldmatrix.sync.aligned.m8n8.x4 == 12, .local == 0
 //@ ptx(matmul_01_mma_sync, compute_80+): cp.async.cg == 16, bar.sync == 1
 
@@ -26,14 +26,14 @@ const WARP: [usize; 2] = [64, 32];
 const DEPTH: usize = 32;
 const STAGES: usize = 4;
 const THREADS: usize = 256;
-/// Elements from a row of a stage to the next.
+/// Elements from one row of a stage to the next.
 const PITCH: usize = DEPTH + 8;
 /// Elements of an operand in a stage.
 const OPERAND: usize = SIDE * PITCH;
 /// Fragments of a warp.
 const FRAGMENTS: [usize; 2] = [WARP[0] / 16, WARP[1] / 8];
 
-/// `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory that `facts` states.
+/// Computes `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
@@ -51,8 +51,8 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
     let shared = dynamic_shared_mem::<bf16>();
 
     // SAFETY: the stages fit the shared memory, and the parts lie in the matrices. A stage is read after all threads have
-    // waited for its copies and met at a barrier, and is overwritten after they have met again. All threads come to all
-    // barriers and all lanes to the fragments.
+    // waited for its copies and reached a barrier, and is overwritten after they have reached the next one. All threads
+    // reach all barriers, and all lanes load the fragments.
     let sums = unsafe {
         let copy = |step: usize| {
             let k = (step * DEPTH) as u32;
@@ -113,7 +113,7 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
     }
 }
 
-/// Rounds and writes two neighbours of a row, if they lie in the result.
+/// Rounds and writes two neighbours in a row, if they lie in the result.
 ///
 /// # Safety
 /// No other thread writes them.
@@ -121,12 +121,12 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
 unsafe fn store_pair(args: &LadderArgs, row: u32, col: u32, pair: [f32; 2]) {
     if row < args.m && col < args.n {
         let at = row as usize * args.n as usize + col as usize;
-        // SAFETY: two neighbours of the result, since `n` and the column are even.
+        // SAFETY: two neighbours in the result; `n` and the column are even.
         unsafe { store_global(args.out.add(at).cast(), f32_to_bf16x2(pair)) };
     }
 }
 
-/// The first row and column of the thread's warp in the tile.
+/// Returns the first row and column of the thread's warp in the tile.
 #[inline(always)]
 fn warp_origin(tid: usize) -> [usize; 2] {
     let (warp, across) = (tid / 32, SIDE / WARP[1]);

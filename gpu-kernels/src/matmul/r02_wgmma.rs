@@ -1,9 +1,9 @@
 //! Rung 2: `wgmma` reads both operands from shared memory.
 //!
-//! One warpgroup computes a tile of 64 x 128. An instruction multiplies 64 x 128 results by 16 terms, and no thread loads a
-//! fragment. The operands lie in panels: rows of 128 bytes whose 16-byte chunks are swizzled, so that 8 rows at the same column
-//! lie in different banks. The threads fill the panels, then fence: `wgmma` reads through another path than ordinary stores.
-//! Nothing overlaps yet: the copies wait for the multiplications, and these for the copies.
+//! One warpgroup computes a tile of 64 x 128. One instruction multiplies 16 terms for 64 x 128 results, and no thread loads
+//! a fragment. The operands lie in panels: rows of 128 bytes whose 16-byte chunks are swizzled, so that 8 rows at the same
+//! column lie in different banks. The threads fill the panels, then fence, because `wgmma` reads through another proxy than
+//! ordinary stores. Nothing overlaps yet: the copies wait for the multiplications, and the multiplications for the copies.
 //@ ptx(matmul_02_wgmma, compute_90a): wgmma.mma_async.sync.aligned.m64n128k16 == 4, fence.proxy.async >= 1, .local == 0
 
 use cuda_std::half::bf16;
@@ -26,7 +26,7 @@ struct Stage {
     b: Panel<bf16, COLS>,
 }
 
-/// `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory that `facts` states.
+/// Computes `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
@@ -42,8 +42,8 @@ pub unsafe fn matmul_02_wgmma(args: LadderArgs) {
     let mut sums = Accumulator::<{ COLS / 2 }>::ZERO;
     for step in 0..args.steps() {
         let k = step * TERMS;
-        // SAFETY: the panels are the block's. Their elements come before the fence and the barrier, the multiplications after,
-        // and the next elements after these have finished and all threads have met. All threads come here.
+        // SAFETY: the panels are the block's. Their elements are written before the fence and the barrier, and multiplied
+        // after it. The next elements are written after these multiplications and a barrier. All threads execute this.
         unsafe {
             let (a, b) = (&raw mut (*stage).a, &raw mut (*stage).b);
             fill(a, args.a, [row, args.m], [k, args.k]);
@@ -64,7 +64,7 @@ pub unsafe fn matmul_02_wgmma(args: LadderArgs) {
     unsafe { store_registers(&args, &sums, row, col) };
 }
 
-/// Copies `COUNT` rows of a matrix from `row` on, and 64 columns from `k` on, to a panel. What lies outside becomes zero.
+/// Copies `COUNT` rows of a matrix from `row` on, and 64 columns from `k` on, to a panel. Elements outside become zero.
 ///
 /// # Safety
 /// The matrix has `rows` rows and `cols` columns, and only this block uses the panel.
@@ -79,7 +79,7 @@ unsafe fn fill<const COUNT: usize>(
     while i < COUNT as u32 * 8 {
         let (r, chunk) = (i / 8, i % 8);
         let (from_row, from_col) = (row + r, k + 8 * chunk);
-        // SAFETY: a chunk lies in the matrix as a whole, since the columns are a multiple of 8.
+        // SAFETY: a chunk lies in the matrix as a whole: the columns are a multiple of 8.
         unsafe {
             let value = if from_row < rows && from_col < cols {
                 load_global(matrix.add(from_row as usize * cols as usize + from_col as usize).cast())

@@ -1,8 +1,8 @@
 //! Rung 3: tensor copies fill four stages, and mbarriers count their bytes.
 //!
-//! One thread starts a copy of a whole panel by one instruction. The TMA unit computes the addresses, swizzles, and writes zeros
-//! for what lies outside the matrix. A barrier of each stage expects the bytes of both panels, and the warpgroup waits for its
-//! phase. One multiplication runs while the next stage is waited for: a stage is filled again one step after it was read.
+//! One thread copies a whole panel with one instruction. The TMA unit computes the addresses, swizzles, and writes zeros for
+//! elements outside the matrix. A stage's barrier expects the bytes of both panels; the warpgroup waits for its phase. One
+//! multiplication runs while the warpgroup waits for the next stage: a stage is filled again one step after it was read.
 //@ ptx(matmul_03_tma, compute_90a): wgmma.mma_async.sync.aligned.m64n128k16 == 4, cp.async.bulk.tensor.2d >= 2, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -21,7 +21,7 @@ const STAGES: usize = 4;
 /// Bytes of a stage.
 const BYTES: u32 = Panel::<bf16, ROWS>::BYTES + Panel::<bf16, COLS>::BYTES;
 
-/// The stages and their barriers. `empty` is for later rungs' sake: here the threads meet instead.
+/// The stages and their barriers. `empty` is for later rungs: here the threads synchronise instead.
 #[repr(C)]
 struct Shared {
     a: [Panel<bf16, ROWS>; STAGES],
@@ -30,7 +30,7 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory that `facts` states.
+/// Computes `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
@@ -45,8 +45,8 @@ pub unsafe fn matmul_03_tma(args: LadderArgs) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let steps = args.steps();
     let is_first = thread::thread_idx_x() == 0;
-    // SAFETY: stages and barriers are the block's. The first thread starts the copies of a stage when all threads have met
-    // after the multiplications of the step before have finished. All threads come to barriers and multiplications.
+    // SAFETY: stages and barriers are the block's. The first thread starts the copies of a stage after the multiplications
+    // of the step before have finished and all threads have synchronised. All threads reach barriers and multiplications.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         init_barriers(full, (&raw mut (*shared).empty).cast(), STAGES as u32, 1);

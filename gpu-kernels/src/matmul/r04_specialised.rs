@@ -1,8 +1,8 @@
 //! Rung 4: one warpgroup copies, another multiplies.
 //!
-//! The copying thread never waits for a multiplication of its own, and the multiplying warpgroup never for the other's
-//! instructions: they meet in the barriers of a stage alone. `full` says that the copies have arrived, `empty` that the
-//! multiplications have read them. Two warpgroups have 256 registers for each thread, which is room for 64 x 256 accumulators.
+//! The copying thread never waits for its own multiplications, and the multiplying warpgroup never issues copies: they meet
+//! only at the barriers of a stage. `full` signals that the copies have arrived, `empty` that the multiplications have read
+//! them. With two warpgroups each thread has 256 registers, which is enough for 64 x 256 accumulators.
 //@ ptx(matmul_04_specialised, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -32,7 +32,7 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory that `facts` states.
+/// Computes `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
@@ -48,7 +48,7 @@ pub unsafe fn matmul_04_specialised(args: LadderArgs) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
     // SAFETY: stages and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its `full`.
-    // All threads of a warpgroup come to its collectives.
+    // All threads of a warpgroup reach its collectives.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         let empty = (&raw mut (*shared).empty).cast::<Barrier>();
@@ -58,7 +58,7 @@ pub unsafe fn matmul_04_specialised(args: LadderArgs) {
             if tid == 0 {
                 for step in 0..args.steps() {
                     let (stage, k) = (ring.stage as usize, (step * TERMS) as i32);
-                    // In the first round the phase before the first one counts as complete.
+                    // In the first round the phase before the first counts as complete.
                     Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
                     let full = full.add(stage);
                     Barrier::arrive_expect_tx(full, BYTES);
@@ -90,7 +90,7 @@ pub unsafe fn matmul_04_specialised(args: LadderArgs) {
                     pending.multiply(a.step(i), b.step(i));
                 }
                 wgmma::commit();
-                // The multiplications of the step before have finished. Those of this one go on.
+                // The multiplications of the step before have finished. Those of this step are still running.
                 wgmma::wait::<1>();
                 if step > 0 {
                     arrive_warp(empty.add(before));

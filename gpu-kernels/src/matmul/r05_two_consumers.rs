@@ -1,11 +1,11 @@
 //! Rung 5: tiles of 128 x 256, shared by two multiplying warpgroups.
 //!
-//! A stage now serves 128 x 256 results instead of 64 x 256, so a byte of A and B is multiplied 1.7 times as often. A warpgroup
-//! holds 64 x 256 accumulators, 128 registers of each thread, which is all that fits. So the larger tile needs a second
-//! warpgroup. Both read the same panel of B, and each its half of A's.
+//! A stage now serves 128 x 256 results instead of 64 x 256, so each byte of A and B is multiplied 1.7 times as often. A
+//! warpgroup holds 64 x 256 accumulators, 128 registers per thread, and more do not fit. So the larger tile needs a second
+//! warpgroup. Both read the same panel of B, and each reads its half of A's.
 //!
-//! Three warpgroups start with 168 registers for each thread. `setmaxnreg` moves registers from the warpgroup that copies to
-//! those that multiply.
+//! Three warpgroups start with 168 registers per thread. `setmaxnreg` moves registers from the copying warpgroup to the
+//! multiplying ones.
 //@ ptx(matmul_05_two_consumers, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -36,7 +36,7 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory that `facts` states.
+/// Computes `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.

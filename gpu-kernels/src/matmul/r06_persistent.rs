@@ -1,9 +1,9 @@
-//! Rung 6: a block per multiprocessor computes tile after tile, in an order that L2 likes.
+//! Rung 6: one block per multiprocessor computes tile after tile, in an order that suits L2.
 //!
-//! A block with its shared memory fills a multiprocessor, so a second one could not start before it ends. One block that stays
-//! computes every so many tiles, and the copies of its next tile start while the last terms of this one are multiplied. Tiles
-//! that run at the same time form a rectangle: eight rows of tiles, then the next column. It reads fewer different rows of A
-//! and B than a strip does, and L2 holds them.
+//! A block with its shared memory fills a multiprocessor, so a second block could not start before it ends. A persistent
+//! block computes every `blocks`th tile instead, and starts the copies of its next tile while the last terms of this one are
+//! multiplied. Tiles that run at the same time form a rectangle: eight rows of tiles, then the next column. A rectangle
+//! reads fewer different rows of A and B than a strip, and L2 holds them.
 //@ ptx(matmul_06_persistent, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -35,7 +35,7 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// `out = A B^T`. Launched on any number of blocks along x, with the shared memory that `facts` states.
+/// Computes `out = A B^T`. Launched with any number of blocks along x, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
@@ -52,7 +52,7 @@ pub unsafe fn matmul_06_persistent(args: LadderArgs) {
     let tid = thread::thread_idx_x();
     let tiles = args.tiles(ROWS as u32, COLS as u32);
     let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
-    // SAFETY: as in rung 4. The ring goes on from tile to tile, in both roles alike.
+    // SAFETY: as in rung 4. The ring continues from tile to tile, in the same way in both roles.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         let empty = (&raw mut (*shared).empty).cast::<Barrier>();
@@ -98,7 +98,7 @@ pub unsafe fn matmul_06_persistent(args: LadderArgs) {
                     wgmma::fence();
                     let a = Panel::k_major::<64>(element(&raw mut (*shared).a, stage), half);
                     let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
-                    // The first multiplication of a tile ignores what the accumulators hold.
+                    // The first multiplication of a tile ignores the old accumulators.
                     pending.multiply_keeping(step > 0, a, b);
                     for i in 1..4 {
                         pending.multiply(a.step(i), b.step(i));

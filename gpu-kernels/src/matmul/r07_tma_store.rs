@@ -1,8 +1,8 @@
-//! Rung 7: `stmatrix` and tensor copies store a tile under the next one.
+//! Rung 7: `stmatrix` and tensor copies store a tile while the next one is computed.
 //!
-//! From registers, one store of a warp writes 16 bytes of each of 8 rows. Instead `stmatrix` writes 8 x 8 results at once into
-//! panels, and one thread starts their copies to global memory. It waits for them only before the next tile writes the panels,
-//! so they run under that tile's multiplications. The panels cost 64 KiB: three stages are left.
+//! From registers, one store of a warp writes 16 bytes of each of 8 rows. Instead, `stmatrix` writes 8 x 8 results at once
+//! into panels, and one thread starts their copies to global memory. It waits for them only before the next tile writes the
+//! panels, so the copies overlap with that tile's multiplications. The panels cost 64 KiB, so three stages are left.
 //@ ptx(matmul_07_tma_store, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 16, cp.async.bulk.wait_group.read >= 1, .local == 0
 //@ ptx(matmul_07_tma_store, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4
 
@@ -25,7 +25,7 @@ const COLS: usize = 256;
 const STAGES: usize = 3;
 /// Bytes of a stage.
 const BYTES: u32 = Panel::<bf16, ROWS>::BYTES + Panel::<bf16, COLS>::BYTES;
-/// The results of a warpgroup: 64 rows, 64 columns a panel.
+/// The results of a warpgroup: 64 rows, 64 columns per panel.
 pub(super) type OutPanels = [Panel<bf16, 64>; COLS / 64];
 
 /// The stages, their barriers, and the results of each consumer.
@@ -38,7 +38,7 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// `out = A B^T`. Launched on any number of blocks along x, with the shared memory that `facts` states.
+/// Computes `out = A B^T`. Launched with any number of blocks along x, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
@@ -55,7 +55,7 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
     let tid = thread::thread_idx_x();
     let tiles = args.tiles(ROWS as u32, COLS as u32);
     let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
-    // SAFETY: as in rung 4. A consumer has panels and a named barrier of its own.
+    // SAFETY: as in rung 4. Each consumer has its own panels and its own named barrier.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         let empty = (&raw mut (*shared).empty).cast::<Barrier>();
@@ -129,11 +129,11 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
     }
 }
 
-/// Rounds the accumulators of a warpgroup into its panels, and starts their copies to the tensor at `[column, row]`. The panels
-/// may be in use by the copies before.
+/// Rounds the accumulators of a warpgroup into its panels, and starts their copies to the tensor at `[column, row]`. Earlier
+/// copies may still use the panels.
 ///
 /// # Safety
-/// All threads of the warpgroup call it, and no other thread uses the panels and the named barrier. The first thread waits
+/// All threads of the warpgroup call this, and no other thread uses the panels and the named barrier. The first thread waits
 /// for the copies before it returns from the kernel.
 #[inline(always)]
 pub(super) unsafe fn store_panels(
@@ -145,14 +145,14 @@ pub(super) unsafe fn store_panels(
 ) {
     let tid = thread::thread_idx_x() % WARPGROUP;
     let (warp, lane) = (tid / 32, tid % 32);
-    // SAFETY: the first thread has waited until its copies have read the panels, and the others wait for it. The copies start
-    // after all threads have written, fenced and met.
+    // SAFETY: the first thread waits until its copies have read the panels, and the others wait for it. The copies start
+    // after all threads have written, fenced and synchronised.
     unsafe {
         if tid == 0 {
             bulk::wait_read::<0>();
         }
         thread::sync_named_aligned(barrier, WARPGROUP);
-        // A lane gives the row of one of four matrices: the upper and lower half of 16 rows, at 8 columns and the next 8.
+        // A lane addresses a row of one of four matrices: the upper and lower half of 16 rows, at 8 columns and the next 8.
         let r = 16 * warp + lane % 16;
         let mut i = 0;
         while i < COLS / 16 {

@@ -1,10 +1,10 @@
 //! Rung 8: two blocks share B by multicast.
 //!
-//! The blocks of a cluster compute tiles below each other, which need the same rows of B. Each block copies one half of them,
-//! and the TMA unit writes it into the shared memory of both. So L2 is read once instead of twice. The price: a stage may be
-//! filled only when both blocks have read it, so consumers arrive at `empty` of both blocks. These arrivals are relaxed: what
-//! they hand on was read by `wgmma` alone. An arrival that orders the thread's own writes for the other block costs more than
-//! the multicast saves.
+//! The blocks of a cluster compute tiles below each other, which need the same rows of B. Each block copies one half of
+//! them, and the TMA unit writes it into the shared memory of both, so L2 is read once instead of twice. The price: a stage
+//! may be filled only when both blocks have read it, so consumers arrive at `empty` of both blocks. These arrivals are
+//! relaxed, because only `wgmma` read the stage. An arrival that orders the thread's own writes for the other block costs
+//! more than the multicast saves.
 //@ ptx(matmul_08_cluster, compute_90a): barrier.cluster >= 4, mbarrier.arrive.relaxed.cluster >= 2, .local == 0
 //@ ptx(matmul_08_cluster, compute_90a): cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster == 1
 //@ ptx(matmul_08_cluster, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4
@@ -27,7 +27,7 @@ const COLS: usize = 256;
 const STAGES: usize = 3;
 /// Blocks of the cluster.
 const BLOCKS: usize = 2;
-/// Bytes of a stage, wherever they come from.
+/// Bytes of a stage, from both blocks.
 const BYTES: u32 = Panel::<bf16, ROWS>::BYTES + Panel::<bf16, COLS>::BYTES;
 
 /// The stages, their barriers, and the results of each consumer.
@@ -40,7 +40,7 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// `out = A B^T`. Launched on clusters of two blocks along x, with the shared memory that `facts` states.
+/// Computes `out = A B^T`. Launched with clusters of two blocks along x, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
@@ -56,12 +56,12 @@ pub unsafe fn matmul_08_cluster(args: LadderArgs) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
     let rank = cluster::block_rank();
-    // A cluster's tile has the rows of two.
+    // A cluster's tile has the rows of two tiles.
     let tiles = args.tiles((BLOCKS * ROWS) as u32, COLS as u32);
     let (first, clusters) = (thread::block_idx_x() / BLOCKS as u32, thread::grid_dim_x() / BLOCKS as u32);
     let row_of = |row: u32| (row * BLOCKS as u32 + rank) * ROWS as u32;
-    // SAFETY: as in rung 4, for the stages of both blocks: each has its own barriers, and the consumers of both arrive
-    // at `empty` of both. The blocks meet before the first copy and after the last arrival.
+    // SAFETY: as in rung 4, for the stages of both blocks: each has its own barriers, and the consumers of both arrive at
+    // `empty` of both. The blocks synchronise before the first copy and after the last arrival.
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         let empty = (&raw mut (*shared).empty).cast::<Barrier>();
@@ -105,7 +105,7 @@ pub unsafe fn matmul_08_cluster(args: LadderArgs) {
                     Barrier::wait_parity(full.add(stage), ring.parity);
                     wgmma::fence();
                     let a = Panel::k_major::<64>(element(&raw mut (*shared).a, stage), 64 * consumer);
-                    // The halves lie next to each other: they are one panel of all rows.
+                    // The halves are adjacent, so they form one panel of all rows.
                     let b = element(&raw mut (*shared).b, stage).cast::<Panel<bf16, COLS>>();
                     let b = Panel::k_major::<COLS>(b, 0);
                     pending.multiply_keeping(step > 0, a, b);

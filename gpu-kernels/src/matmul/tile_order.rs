@@ -1,6 +1,6 @@
-//! Which tile of the result comes when: tiles that run at the same time should read the same rows and columns, which L2 then holds.
+//! The order of the result's tiles. Tiles that run at the same time should read the same rows and columns, for L2 to hold.
 
-/// Row and column of tile `tile` of `down` x `across` tiles. Tiles go down through `GROUP` rows of tiles, then to the next column.
+/// Returns row and column of tile `tile` of `down` x `across`. Tiles go down through `GROUP` rows, then to the next column.
 #[inline(always)]
 pub fn grouped<const GROUP: u32>(tile: u32, [down, across]: [u32; 2]) -> [u32; 2] {
     const { assert!(GROUP > 0) };
@@ -12,7 +12,7 @@ pub fn grouped<const GROUP: u32>(tile: u32, [down, across]: [u32; 2]) -> [u32; 2
     unsafe { core::hint::assert_unchecked(per_group != 0) };
     let first = tile / per_group * GROUP;
     let rows = if down - first < GROUP { down - first } else { GROUP };
-    // SAFETY: the tile lies in the last group at most, which has a row.
+    // SAFETY: the tile lies at the latest in the last group, which has a row.
     unsafe { core::hint::assert_unchecked(rows != 0) };
     let within = tile % per_group;
     [first + within % rows, within / rows]

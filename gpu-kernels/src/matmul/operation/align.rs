@@ -1,18 +1,18 @@
-//! Copies operands whose rows start at no multiple of 16 bytes, which tensor copies cannot read.
+//! Copies operands whose rows do not start at multiples of 16 bytes, which tensor copies cannot read.
 //!
-//! The copies have rows at multiples of 128 bytes. A product of large matrices reads each row many times, so it gains far more
-//! than the copy costs.
+//! The copies have rows at multiples of 128 bytes. A multiplication of large matrices reads each row many times, so it gains
+//! far more than the copy costs.
 //@ ptx(matmul_align_16, compute_90a): ld.global.nc.v4 >= 1, st.global.v4 >= 1, .local == 0
 
 use cuda_std::mem::{load_global_nc, store_global, u32x4};
 use cuda_std::{KernelArgs, kernel, thread};
 
-/// Bytes of a row of a copy are a multiple of this.
+/// The bytes of a row of a copy are a multiple of this.
 pub const ROW_BYTES: u64 = 128;
 /// Threads of a block.
 pub const THREADS: u32 = 256;
 
-/// A matrix or a batch of them, and where it is copied. Pitches count bytes.
+/// A matrix or a batch of them, and its copy. Pitches count bytes.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct AlignArgs {
@@ -24,7 +24,7 @@ pub struct AlignArgs {
     pub out_pitch: u64,
     /// Distance from one row of `inp` to the next.
     pub inp_pitch: u64,
-    /// From a matrix of `inp` to the next.
+    /// Distance from one matrix of `inp` to the next.
     pub inp_batch: u64,
     /// Rows as they are stored.
     pub rows: u32,
@@ -36,9 +36,9 @@ pub struct AlignArgs {
 #[cfg(not(target_arch = "nvptx64"))]
 pub type AlignLaunch = AlignArgsHost<cuda_std::launch::RawBuffer<u8>, cuda_std::launch::RawBuffer<u8>>;
 
-/// Copies rows of elements of `BYTES` bytes, 2 or 4. Between the end of a row and the next multiple of 16 bytes it writes zeros.
+/// Copies rows of elements of `BYTES` bytes, 2 or 4. Pads a row to the next multiple of 16 bytes with zeros.
 ///
-/// Launched on any number of blocks of [`THREADS`] threads along x, and for each matrix along z.
+/// Launched with any number of blocks of [`THREADS`] threads along x, and one matrix per block along z.
 ///
 /// # Safety
 /// The launch is as described, and the matrices hold what the arguments say. No other code uses `out`.
@@ -74,7 +74,7 @@ pub unsafe fn matmul_align<const BYTES: u32>(args: AlignArgs) {
     }
 }
 
-/// The first 16 bytes of `left` elements, and zeros for those that are missing, by loads as wide as the address allows.
+/// Returns the first 16 bytes of `left` elements, with zeros for missing ones. The loads are as wide as the address allows.
 ///
 /// # Safety
 /// `from` points to `left` elements of `BYTES` bytes, which no thread writes.
@@ -82,7 +82,7 @@ pub unsafe fn matmul_align<const BYTES: u32>(args: AlignArgs) {
 unsafe fn chunk<const BYTES: u32>(from: *const u8, left: u32) -> [u32; 4] {
     let is_whole = left >= 16 / BYTES;
     let [words, halves] = [from.cast::<u32>(), from.cast::<u32>().wrapping_byte_add(2)];
-    // SAFETY: the caller's elements, of which all that are read are left.
+    // SAFETY: only the caller's elements are read.
     unsafe {
         match from.addr() % 16 {
             0 if is_whole => load_global_nc::<u32x4>(from.cast()).to_array(),

@@ -1,11 +1,11 @@
-//! Products of few rows by `wgmma` (compute capability 9.0, `compute_90a`).
+//! Multiplications with few rows, by `wgmma` (compute capability 9.0, `compute_90a`).
 //!
-//! Their time is that of reading B. `wgmma` has 64 rows, so here the roles change: the rows of a tile are 128 columns of B, and
-//! its columns are the rows of A, of which a multiplication takes as few as 8. Tensor copies fill a ring of stages, and two
-//! blocks on a multiprocessor keep 200 KiB on their way, which hides the latency of memory.
+//! Their time is the time to read B. `wgmma` has 64 rows, so the roles are swapped here: the rows of a tile are 128 columns
+//! of B, and its columns are the rows of A; a multiplication takes as few as 8 of them. Tensor copies fill a ring of stages,
+//! and two blocks on a multiprocessor keep 200 KiB in flight, which hides the latency of memory.
 //!
-//! With few tiles the terms are split between the blocks of a cluster. Each adds up its share of the sums, which it reads from
-//! the shared memory of the others, in the order of the splits. A second launch would take a third of the time.
+//! With few tiles the blocks of a cluster split the terms. Each block adds up its share of the sums, which it reads from the
+//! shared memory of the others, in the order of the splits. A second launch would take a third of the time.
 //!
 //! The instances are the tuning table: rows of A, and stages.
 //@ ptx(matmul_bf16_kk_16x128w, compute_90a): wgmma.mma_async.sync.aligned.m64n16k16 == 4, barrier.cluster.arrive >= 2, .local == 0
@@ -30,26 +30,25 @@ use crate::element::Output;
 /// Threads of a block: two warpgroups that multiply, and a warp that copies.
 pub(super) const THREADS: u32 = 2 * WARPGROUP + 32;
 const _: () = assert!(THREADS == 288);
-/// `f32` from the sums of a row of A to those of the next: the four threads of a warp that have different rows write to different
-/// banks.
+/// `f32` from the sums of one row of A to those of the next: the four threads of a warp with different rows write to
+/// different banks.
 const PITCH: usize = ROWS + 4;
 
-/// Bytes of the stages and their barriers, after the first multiple of 1024. At the end, `sums` partial sums
-/// of each result take the place of the stages.
+/// Returns the bytes of the stages and their barriers, after the first multiple of 1024. At the end, `sums` partial sums of
+/// each result replace the stages.
 pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usize {
     assert!(sums * rows * PITCH * 4 <= stages * (ROWS + rows) * PANEL_ROW, "the sums fit the stages");
     stages * ((ROWS + rows) * PANEL_ROW + 2 * size_of::<Barrier>())
 }
 
-/// Matrix multiplication of the arguments, with the maps of A and B. A map has the rows of the stored matrix, and the batch
-/// as its third dimension. Its boxes are as `facts` states.
+/// Multiplies the arguments' matrices, through the maps of A and B. A map has the rows of the stored matrix, and the batch
+/// as its third dimension. `facts` states its boxes.
 ///
-/// Launched with one cluster of `args.splits` blocks, at most 8, for each tile along x, and each matrix of the batch
-/// along z.
+/// Launched with one cluster of `args.splits` blocks, at most 8, per tile along x, and per matrix of the batch along z.
 ///
 /// # Safety
 /// The launch is as described. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses
-/// `out`. The flags are true of the addresses and pitches.
+/// `out`. The flags match the addresses and pitches.
 #[kernel(
     with(REGISTERS = A_ROWS / 2),
     max_threads = 288,
@@ -87,8 +86,8 @@ pub unsafe fn matmul_few_rows<
 {
     let tid = thread::thread_idx_x();
     let consumer = tid / WARPGROUP;
-    // SAFETY: all threads of the block make the part. Copies to a stage wait for its `empty`, multiplications for its `full`. All
-    // threads of a warpgroup come to its collectives. The stages become sums when all threads are done with them.
+    // SAFETY: all threads of the block create the part. Copies to a stage wait for its `empty`, multiplications for its
+    // `full`. All threads of a warpgroup reach its collectives. The stages become sums after all threads are done with them.
     unsafe {
         let part = Part::<STAGES>::new::<T>(&args, A_ROWS);
         let mut sums = Accumulator::<REGISTERS>::ZERO;
@@ -128,14 +127,14 @@ pub unsafe fn matmul_few_rows<
     }
 }
 
-/// A block's part of a tile: some of its terms, and the stages that they go through.
+/// A block's part of a tile: some of its terms, and their stages.
 pub(super) struct Part<const STAGES: usize> {
     shared: *mut u8,
-    /// Of each stage: its bytes are there.
+    /// For each stage: signals that its bytes have arrived.
     pub full: *mut Barrier,
-    /// Of each stage: the consumers have read it.
+    /// For each stage: signals that the consumers have read it.
     pub empty: *mut Barrier,
-    /// The first term, and the one after the last.
+    /// The first term, and the end.
     pub terms: [u32; 2],
     a_rows: usize,
     at: [u32; 2],
@@ -145,10 +144,10 @@ pub(super) struct Part<const STAGES: usize> {
 }
 
 impl<const STAGES: usize> Part<STAGES> {
-    /// The calling block's, with `a_rows` rows of A. Its barriers are initialised.
+    /// Returns the calling block's part, with `a_rows` rows of A. Initialises its barriers.
     ///
     /// # Safety
-    /// All threads of a block of such a kernel call it once, with the kernel's arguments.
+    /// All threads of a block of such a kernel call this once, with the kernel's arguments.
     #[inline(always)]
     pub unsafe fn new<T>(args: &MatmulArgs<T>, a_rows: usize) -> Self {
         let shared = dynamic_shared_mem_aligned::<Panel<u16, 8>>().cast::<u8>();
@@ -169,13 +168,13 @@ impl<const STAGES: usize> Part<STAGES> {
         Self { shared, full, empty, terms, a_rows, at, batch, rank, splits }
     }
 
-    /// The columns of B in a stage.
+    /// Returns the columns of B in a stage.
     #[inline(always)]
     pub fn b(&self, stage: usize) -> *mut u8 {
         self.shared.wrapping_add(stage * ROWS * PANEL_ROW)
     }
 
-    /// The rows of A in a stage.
+    /// Returns the rows of A in a stage.
     #[inline(always)]
     pub fn a(&self, stage: usize) -> *mut u8 {
         self.shared.wrapping_add((STAGES * ROWS + stage * self.a_rows) * PANEL_ROW)
@@ -184,7 +183,7 @@ impl<const STAGES: usize> Part<STAGES> {
     /// Fills stage after stage.
     ///
     /// # Safety
-    /// The warp that copies calls it, the last of the block, and all consumers use each stage.
+    /// The copying warp, the last of the block, calls this, and all consumers use each stage.
     #[inline(always)]
     pub unsafe fn copy_stages<T, const B_K: usize>(&self, args: &MatmulArgs<T>) {
         if thread::thread_idx_x() != 2 * WARPGROUP {
@@ -213,7 +212,7 @@ impl<const STAGES: usize> Part<STAGES> {
         }
     }
 
-    /// Where the sum of a row of A and a column of B is put, one of several that [`add_up`](Self::add_up) adds.
+    /// Returns the address of the sum of a row of A and a column of B: one of several that [`add_up`](Self::add_up) adds.
     #[inline(always)]
     pub fn sum(&self, which: u32, row: usize, col: usize) -> *mut f32 {
         self.shared.cast::<f32>().wrapping_add((which as usize * self.a_rows + row) * PITCH + col)
@@ -222,12 +221,12 @@ impl<const STAGES: usize> Part<STAGES> {
     /// Adds up the sums of all blocks, `count` of each, and writes this block's share of the results.
     ///
     /// # Safety
-    /// All threads of the cluster call it, after they have written their sums, and return right afterwards.
+    /// All threads of the cluster call this, after they have written their sums, and return right afterwards.
     #[inline(always)]
     pub unsafe fn add_up<T: Output<4>>(&self, args: &MatmulArgs<T>, count: u32) {
         let [row, col] = self.at;
-        // SAFETY: between the barriers the sums of every block are complete and stay, and after the second no thread reads another
-        // block's. Each result is stored by one thread.
+        // SAFETY: between the barriers the sums of every block are complete and unchanged; after the second no thread reads
+        // another block's. One thread stores each result.
         unsafe {
             if self.splits == 1 {
                 thread::sync_threads_aligned();
@@ -253,7 +252,7 @@ impl<const STAGES: usize> Part<STAGES> {
                 store_results(args, self.batch, [row + r as u32, col + c as u32], total);
                 i += THREADS as usize;
             }
-            // No block ends while another one reads its sums.
+            // No block exits while another one reads its sums.
             if self.splits > 1 {
                 cluster::arrive_relaxed();
                 cluster::wait();

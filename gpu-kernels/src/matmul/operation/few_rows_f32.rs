@@ -1,8 +1,8 @@
-//! Products of few rows of `f32` without tensor cores (compute capability 9.0, `compute_90a`).
+//! Multiplications with few rows of `f32`, without tensor cores (compute capability 9.0, `compute_90a`).
 //!
-//! With up to 8 rows the FP32 units keep up with the memory, and the sums are those of `f32`. Tiles of 16 rows were slower than two
-//! tiles of 8. Stages and splits are those of [`super::few_rows`]. A thread has a column of B and all rows of A. Each of the two
-//! warpgroups takes one half of a stage's terms. All threads of a warp need the same numbers of A, and read four at once.
+//! Up to 8 rows, the FP32 units keep up with the memory, and the sums are those of `f32`. Tiles of 16 rows were slower than
+//! two tiles of 8. Stages and splits are those of [`super::few_rows`]. A thread has a column of B and all rows of A. Each of
+//! the two warpgroups takes half of a stage's terms. A warp's threads need the same numbers of A, and read four at once.
 //!
 //! The instances are the tuning table: rows of A, and stages.
 //@ ptx(matmul_f32_kk_8x128c, compute_90a): fma.rn.f32 >= 32, .local == 0
@@ -23,12 +23,12 @@ use super::few_rows::{Part, shared_bytes};
 use super::warpgroup_work::{ROWS, advance};
 use crate::element::Output;
 
-/// Terms of a stage, and those that a warpgroup takes.
+/// Terms of a stage.
 const TERMS: usize = 32;
-/// As above.
+/// Terms of a stage that a warpgroup takes.
 const HALF: usize = TERMS / 2;
 
-/// Matrix multiplication of the arguments, launched as [`matmul_few_rows`](fn@super::few_rows::matmul_few_rows).
+/// Multiplies the arguments' matrices. Launched like [`matmul_few_rows`](fn@super::few_rows::matmul_few_rows).
 ///
 /// # Safety
 /// Same as for `matmul_few_rows`.
@@ -69,7 +69,7 @@ pub unsafe fn matmul_few_rows_f32<
                 let stage = ring.stage as usize;
                 Barrier::wait_parity(part.full.add(stage), ring.parity);
                 let (a, b) = (part.a(stage).cast::<Panel<f32, A_ROWS>>(), part.b(stage));
-                // Unrolled, the loop would take more registers than there are.
+                // Unrolled, the loop would need too many registers.
                 let (mut first, end) = (half as usize * HALF, opaque((half as usize + 1) * HALF));
                 while first < end {
                     let chunk = first as u32 / 4;
@@ -78,7 +78,7 @@ pub unsafe fn matmul_few_rows_f32<
                             load_shared(Panel::chunk(b.cast::<Panel<f32, ROWS>>(), col, chunk).cast());
                         four.to_array()
                     } else {
-                        // A panel of 32 columns after the other, each a row for each term.
+                        // Panels of 32 columns, one after the other, with a row per term.
                         let panel = b.cast::<Panel<f32, TERMS>>().add(col as usize / 32);
                         let at = |i: u32| *Panel::element(panel, first as u32 + i, col % 32);
                         [at(0), at(1), at(2), at(3)]

@@ -1,4 +1,4 @@
-//! What host code chooses the kernels by.
+//! What host code needs to choose and to launch the kernels.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
@@ -15,7 +15,7 @@ use super::three_products::matmul_three_products;
 use super::warpgroup_tiles::matmul_warpgroups;
 use super::warpgroup_work::{ROWS, terms};
 
-/// The part of the result that a block computes, and what it needs for it.
+/// The tile of a block, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileShape {
     /// Rows of the result.
@@ -57,14 +57,14 @@ impl TileShape {
         }
     }
 
-    /// The launch configuration for a result of `m` x `n`, `splits` splits of k, and a batch.
+    /// Returns the launch for a result of `m` x `n`, `splits` splits of k, and a batch.
     pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
         let tiles = m.div_ceil(self.rows) * n.div_ceil(self.cols);
         LaunchConfig::new((tiles, splits, batch), self.threads).with_shared_bytes(self.shared_bytes)
     }
 }
 
-/// The tiles of a kernel for few rows, and what it needs. The blocks of a cluster split k.
+/// The tile of a kernel for few rows, and its resources. The blocks of a cluster split k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FewRowsShape {
     /// Rows of A that a tile has; it has [`Self::COLS`] columns of B.
@@ -80,7 +80,7 @@ pub struct FewRowsShape {
 impl FewRowsShape {
     /// Columns of a tile.
     pub const COLS: u32 = ROWS as u32;
-    /// Blocks that every GPU with clusters has in one.
+    /// The largest number of blocks of a cluster that every GPU with clusters supports.
     pub const MOST_IN_CLUSTER: u32 = 8;
 
     pub(super) const fn new(rows: usize, b_along_k: usize, bytes: usize, shared_bytes: usize) -> Self {
@@ -88,12 +88,12 @@ impl FewRowsShape {
         Self { rows: rows as u32, terms: terms(bytes) as u32, shared_bytes, b_along_k: b_along_k == 1 }
     }
 
-    /// Rows of the boxes of A and of B.
+    /// Returns the rows of the boxes of A and of B.
     pub fn box_rows(&self) -> [u32; 2] {
         [self.rows, if self.b_along_k { Self::COLS } else { self.terms }]
     }
 
-    /// The launch configuration for a result of `m` x `n`, `splits` splits of k, and a batch.
+    /// Returns the launch for a result of `m` x `n`, `splits` splits of k, and a batch.
     pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
         let tiles = m.div_ceil(self.rows) * n.div_ceil(Self::COLS);
         let config = LaunchConfig::new((tiles * splits, 1, batch), few_rows::THREADS);
@@ -101,10 +101,10 @@ impl FewRowsShape {
     }
 }
 
-/// The tiles of a kernel of `wgmma`, and what it needs.
+/// The tile of a `wgmma` kernel, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpgroupShape {
-    /// Columns of the result that a tile has; it has [`Self::ROWS`] rows.
+    /// Columns of a tile; it has [`Self::ROWS`] rows.
     pub cols: u32,
     /// Terms of a stage: a split of k has whole stages. It is also the width of every box.
     pub terms: u32,
@@ -129,34 +129,34 @@ impl WarpgroupShape {
         Self { cols: cols as u32, terms: terms(bytes) as u32, shared_bytes, a_along_k, b_along_k }
     }
 
-    /// Rows of the boxes of A and of B.
+    /// Returns the rows of the boxes of A and of B.
     pub fn box_rows(&self) -> [u32; 2] {
         let rows = |along_k: bool, side: u32| if along_k { side } else { self.terms };
         [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols)]
     }
 
-    /// Tiles of all matrices and splits.
+    /// Returns the number of units: the tiles of all matrices and splits.
     pub fn units(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> u64 {
         let tiles = u64::from(m.div_ceil(Self::ROWS)) * u64::from(n.div_ceil(self.cols));
         tiles * u64::from(splits) * u64::from(batch)
     }
 
-    /// The launch configuration for `units` units on a GPU with `multiprocessors` multiprocessors.
+    /// Returns the launch for `units` units on a GPU with `multiprocessors` multiprocessors.
     pub fn config(&self, units: u64, multiprocessors: usize) -> LaunchConfig {
         let blocks = units.min(multiprocessors as u64).max(1) as u32;
         LaunchConfig::new(blocks, 384).with_shared_bytes(self.shared_bytes)
     }
 }
 
-/// A type that there are kernels for.
+/// An operand type that has kernels.
 pub trait MatmulKernels: Sized + 'static {
-    /// Kernels of tensor cores for every layout.
+    /// Tensor-core kernels for every layout.
     const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>];
-    /// Kernels of `wgmma` for few rows, whose clusters split k; of `f32` as TF32.
+    /// `wgmma` kernels for few rows, whose clusters split k; those of `f32` use TF32.
     const FEW_ROWS: &'static [KernelOf<MatmulArgs<Self>, FewRowsShape>];
-    /// Kernels without tensor cores for few rows of `f32`, whose clusters split k.
+    /// Kernels for few rows of `f32` without tensor cores, whose clusters split k.
     const FEW_ROWS_F32: &'static [KernelOf<MatmulArgs<Self>, FewRowsShape>];
-    /// Kernels of `wgmma`, for every layout; of `f32` as TF32, for one.
+    /// `wgmma` kernels for every layout; of `f32` as TF32, for one layout.
     const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>];
     /// The kernel that adds up the sums of several splits.
     const REDUCE: &'static KernelOf<MatmulArgs<Self>>;
@@ -164,13 +164,13 @@ pub trait MatmulKernels: Sized + 'static {
     const SERIAL: &'static KernelOf<MatmulArgs<Self>>;
 }
 
-/// The grid of [`MatmulKernels::REDUCE`].
+/// Returns the launch of [`MatmulKernels::REDUCE`].
 pub fn reduce_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
     let threads = u64::from(m) * u64::from(n.div_ceil(4));
     LaunchConfig::new((threads.div_ceil(reduce::THREADS.into()) as u32, 1, batch), reduce::THREADS)
 }
 
-/// The grid of [`MatmulKernels::SERIAL`].
+/// Returns the launch of [`MatmulKernels::SERIAL`].
 pub fn serial_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
     let tiles = (m.div_ceil(TILE_ROWS as u32), n.div_ceil(TILE_COLS as u32), batch);
     LaunchConfig::new(tiles, 1).with_shared_bytes(SHARED_BYTES as u32)
@@ -179,14 +179,14 @@ pub fn serial_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
 /// The kernel that splits the numbers of an operand for [`THREE_PRODUCTS`].
 pub const SPLIT: &KernelOf<SplitArgs> = &<matmul_split_f32 as KernelsOf<SplitArgs>>::INSTANCES[0];
 
-/// The kernel of `wgmma` that multiplies what [`SPLIT`] has split.
+/// The `wgmma` kernel that multiplies what [`SPLIT`] has split.
 pub const THREE_PRODUCTS: &KernelOf<MatmulArgs<f32>, WarpgroupShape> =
     &<matmul_three_products as KernelsOf<MatmulArgs<f32>>>::INSTANCES[0];
 
 /// The kernels that copy operands to aligned rows, of elements of 2 and of 4 bytes.
 pub const ALIGN: &[KernelOf<AlignArgs>] = <matmul_align as KernelsOf<AlignArgs>>::INSTANCES;
 
-/// The launch configuration of [`ALIGN`] on a GPU with `multiprocessors` multiprocessors.
+/// Returns the launch of [`ALIGN`] on a GPU with `multiprocessors` multiprocessors.
 pub fn align_config(
     [rows, cols]: [u32; 2],
     bytes: usize,
@@ -199,7 +199,7 @@ pub fn align_config(
     LaunchConfig::new((blocks.clamp(1, most) as u32, 1, batch), align::THREADS)
 }
 
-/// The grid of [`SPLIT`].
+/// Returns the launch of [`SPLIT`].
 pub fn split_config(rows: u32, terms: u32, batch: u32) -> LaunchConfig {
     LaunchConfig::new((terms.div_ceil(SIDE), rows.div_ceil(SIDE), batch), (SIDE, 8))
 }
@@ -228,7 +228,7 @@ kernels! {
     bf16: &[];
 }
 
-/// All of them.
+/// All kernels of the operation.
 pub const KERNELS: [&[&KernelMeta]; 9] = [
     matmul_tiles::KERNELS,
     matmul_few_rows::KERNELS,

@@ -12,10 +12,10 @@ use crate::element::Output;
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 
-/// The results from the sums of `args.splits` parts in `args.sums`, each `[batch, m, pitch]` of `f32`, with `args.split_pitch`
-/// elements from part to part. `pitch` is `n` rounded up to a multiple of four.
+/// Adds up the sums of `args.splits` parts in `args.sums`, and writes the results. Each part is `[batch, m, pitch]` of
+/// `f32`, and `args.split_pitch` elements after the part before. `pitch` is `n` rounded up to a multiple of four.
 ///
-/// Launched on blocks of [`THREADS`] threads, one for each four neighbours of a row along x, and the batch along z.
+/// Launched with blocks of [`THREADS`] threads, one thread per four neighbours in a row along x, and the batch along z.
 ///
 /// # Safety
 /// The launch is as described. `args.sums` starts at a multiple of 16 bytes. The matrices hold what their shapes, pitches

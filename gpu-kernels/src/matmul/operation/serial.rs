@@ -1,9 +1,8 @@
 //! Matrix multiplication for a CPU: one thread computes a tile of the result, without waiting for any other.
 //!
 //! For each `DEPTH` terms the thread copies its part of A and B into panels, in the order in which the innermost loop reads
-//! them. That loop holds `ROWS` x `COLS` accumulators in vector registers. Copying also converts to `f32`, transposes, and
-//! fills up with zeros, so the loop exists once for all types, layouts and edges. The panels of B stay in L2, and a
-//! panel of A in L1.
+//! them. That loop holds `ROWS` x `COLS` accumulators in vector registers. The copy also converts to `f32`, transposes, and
+//! pads with zeros, so one loop serves all types, layouts and edges. The panels of B stay in L2, and a panel of A in L1.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::shared::dynamic_shared_mem;
@@ -21,7 +20,7 @@ use multiply::multiply;
 const ROWS: usize = 12;
 /// Columns of the accumulators in registers: a vector of AVX-512, or two of AVX2.
 const COLS: usize = 16;
-/// Terms for which panels are copied.
+/// Terms that a panel holds.
 const DEPTH: usize = 192;
 /// Rows of a thread's tile.
 pub const TILE_ROWS: usize = 8 * ROWS;
@@ -40,11 +39,10 @@ struct Panels {
     sums: [[[[f32; COLS]; ROWS]; TILE_COLS / COLS]; TILE_ROWS / ROWS],
 }
 
-/// Matrix multiplication of the arguments, `a` and `b` stored as the flags say. `splits` is not read.
+/// Multiplies the arguments' matrices; `a` and `b` are stored as the flags state. `splits` is not read.
 ///
-/// Launched on blocks of one thread: one for each [`TILE_ROWS`] rows along x and each [`TILE_COLS`] columns along y, and for
-/// each matrix of the batch along z, with
-/// [`SHARED_BYTES`] of dynamic shared memory.
+/// Launched with blocks of one thread and [`SHARED_BYTES`] of dynamic shared memory: one block per [`TILE_ROWS`] rows along
+/// x, per [`TILE_COLS`] columns along y, and per matrix of the batch along z.
 ///
 /// # Safety
 /// The launch is as described. The matrices hold what their shapes, pitches and batches say, and no other code uses
@@ -106,10 +104,10 @@ pub unsafe fn matmul_serial<T: Number>(args: MatmulArgs<T>) {
     }
 }
 
-/// Copies `[depth, left]` elements with these strides, at most `WIDTH` of each term, and fills up with zeros.
+/// Copies `[depth, left]` elements with these strides, at most `WIDTH` of each term, and pads with zeros.
 ///
 /// # Safety
-/// The elements are valid, and the panel may be written.
+/// The elements are valid, and the panel is writable.
 #[inline(always)]
 unsafe fn copy_panel<T: Number, const WIDTH: usize>(
     panel: *mut [[f32; WIDTH]; DEPTH],
@@ -142,7 +140,7 @@ unsafe fn copy_panel<T: Number, const WIDTH: usize>(
 /// Writes the results of neighbours in a row.
 ///
 /// # Safety
-/// They lie in the result, and no other code uses them.
+/// The results lie in the matrix, and no other code uses them.
 #[inline(always)]
 unsafe fn store<T: Number>(args: &MatmulArgs<T>, batch: u64, row: usize, col: usize, sums: &[f32]) {
     let at = (batch * args.out_batch) as usize + row * args.out_pitch as usize + col;

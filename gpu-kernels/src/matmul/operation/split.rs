@@ -1,4 +1,4 @@
-//! Splits `f32` into two numbers of TF32 whose sum it nearly is, and lays the terms of a sum next to each other.
+//! Splits each `f32` into two TF32 numbers whose sum nearly equals it, and stores the terms of a sum next to each other.
 //@ ptx(matmul_split_f32, compute_90+): bar.sync == 1, .local == 0, cvt.rna.tf32.f32 >= 2
 
 use cuda_std::{KernelArgs, kernel, shared_array, thread};
@@ -12,7 +12,7 @@ const ROWS: u32 = 8;
 /// Elements of the tile in shared memory.
 const TILE: usize = (SIDE * (SIDE + 1)) as usize;
 
-/// A matrix or a batch of them, and where its parts are written.
+/// A matrix or a batch of them, and the destination of its parts.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct SplitArgs {
@@ -40,21 +40,21 @@ pub type SplitLaunch = SplitArgsHost<cuda_std::launch::RawBuffer<f32>, cuda_std:
 
 /// Writes both parts of each number.
 ///
-/// Launched on blocks of 32 x 8 threads: one for each [`SIDE`] terms along x and each [`SIDE`] rows along y, and for each matrix
+/// Launched with blocks of 32 x 8 threads: one block per [`SIDE`] terms along x, per [`SIDE`] rows along y, and per matrix
 /// along z.
 ///
 /// # Safety
 /// The launch is as described, and the matrices hold what the arguments say. No other code uses `out`.
 #[kernel(max_threads = 256, min_arch = 90, args)]
 pub unsafe fn matmul_split_f32(args: SplitArgs) {
-    // A row is longer by one, so that the columns lie in different banks.
+    // A row has one element of padding, so that the columns lie in different banks.
     let tile = shared_array![f32; TILE];
     let [x, y] = [thread::thread_idx_x(), thread::thread_idx_y()];
     let (k0, row0, batch) =
         (thread::block_idx_x() * SIDE, thread::block_idx_y() * SIDE, u64::from(thread::block_idx_z()));
     let is_transposed = args.is_transposed != 0;
     let place = |r: u32, c: u32| (r * (SIDE + 1) + c) as usize;
-    // SAFETY: the elements lie in the matrices, and each of the tile is written by one thread before all meet.
+    // SAFETY: the elements lie in the matrices. One thread writes each element of the tile before all threads synchronise.
     unsafe {
         let inp = args.inp.wrapping_add((batch * args.inp_batch) as usize);
         let mut i = y;

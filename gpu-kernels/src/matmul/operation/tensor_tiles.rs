@@ -1,11 +1,11 @@
 //! Matrix multiplication by `mma.sync`, for every shape, layout and alignment (compute capability 8.0 and later).
 //!
 //! A block computes a tile of `BM` x `BN` results, and its warps share it, `WM` x `WN` each. Copies of the next terms run
-//! ahead of the multiplications, through `STAGES` buffers of `BK` terms. The accumulators go through shared memory to the
-//! results, so that each access to global memory is of 16 bytes or four elements, and the epilogue's code exists once.
+//! ahead of the multiplications, through `STAGES` buffers of `BK` terms. The accumulators reach the results through shared
+//! memory, so that each access to global memory has 16 bytes or four elements, and the epilogue's code exists once.
 //!
 //! With more than one split, the blocks along y compute the sums over parts of k, and [`super::reduce`] adds them up in the
-//! order of the parts. Every sum has one order, so two runs give the same bits.
+//! order of the parts. Every sum has a fixed order, so two runs give the same bits.
 //!
 //! The instances are the tuning table: the tile, the warp's part of it, the terms of a buffer, the buffers.
 //@ ptx(matmul_bf16_kk_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.shared == 12, cp.async.cg >= 8, .local == 0
@@ -32,16 +32,15 @@ use crate::element::Output;
 /// Rows of tiles that are computed together.
 pub const GROUP: u32 = 8;
 
-/// Matrix multiplication of the arguments.
+/// Multiplies the arguments' matrices.
 ///
-/// Launched with one block of `THREADS` threads for each tile along x, for each split of k along y and each matrix of the
-/// batch along z, with the dynamic shared memory that `facts` states. `A_K` and `B_K` say whether the terms of a sum are
-/// neighbours in the stored operand: A by rows, B as its transpose. With `THREE`, `f32` is multiplied as three products of
-/// TF32.
+/// Launched with blocks of `THREADS` threads: one block per tile along x, per split of k along y, and per matrix of the
+/// batch along z, with the dynamic shared memory of `facts`. `A_K` and `B_K` state whether the terms of a sum are neighbours
+/// in the stored operand: A by rows, B as its transpose. With `THREE`, `f32` is multiplied as three products of TF32.
 ///
 /// # Safety
 /// The launch is as described. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`,
-/// which with several splits holds their sums. The flags are true of the addresses and pitches.
+/// which with several splits holds their sums. The flags match the addresses and pitches.
 #[kernel(
     with(
         THREADS = BM / WM * (BN / WN) * 32,
@@ -126,8 +125,8 @@ pub unsafe fn matmul_tiles<
     let [row, col] = grouped::<GROUP>(thread::block_idx_x(), tiles);
     let [row, col] = [row * BM as u32, col * BN as u32];
     let (split, batch) = (thread::block_idx_y(), thread::block_idx_z());
-    // SAFETY: all threads of the block come here, and its dynamic shared memory is as `facts` states. The results are the
-    // block's alone.
+    // SAFETY: all threads of the block execute this, and its dynamic shared memory is as `facts` states. Only this block
+    // writes its results.
     unsafe {
         let to = tile_sums::<
             T,

@@ -1,8 +1,8 @@
 //! `f32` as three products of TF32 by `wgmma` (compute capability 9.0, `compute_90a`).
 //!
-//! [`super::split`] has written both operands as `big + small`, each a number of TF32. A stage holds 32 terms of all four parts,
-//! and serves `small big + big small + big big`. The tensor cores cut what they add, so the sums of a stage are added to the
-//! others by instructions that round. While one warpgroup adds, the other multiplies.
+//! [`super::split`] has written both operands as `big + small`, each a TF32 number. A stage holds 32 terms of all four
+//! parts, and serves `small big + big small + big big`. The tensor cores truncate their sums, so the sums of a stage are
+//! added to the others by instructions that round. While one warpgroup adds, the other multiplies.
 //@ ptx(matmul_f32x3_128x128w, compute_90a): wgmma.mma_async.sync.aligned.m64n128k8 == 12, setmaxnreg == 2, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -36,14 +36,14 @@ struct Shared {
     empty: [Barrier; STAGES],
 }
 
-/// Matrix multiplication of the arguments, whose maps are of what [`super::split`] has written: `[2 batch, m, k]` and
-/// `[2 batch, n, k]`, boxes of 32 elements and 128 rows. `a` and `b` are not read. With a batch pitch of 0 an operand has one matrix.
+/// Multiplies the arguments' matrices, through maps of the output of [`super::split`]: `[2 batch, m, k]` and
+/// `[2 batch, n, k]`, boxes of 128 rows of 32. `a` and `b` are not read. With a batch pitch of 0 there is one matrix.
 ///
-/// Launched as `matmul_warpgroups`.
+/// Launched like `matmul_warpgroups`.
 ///
 /// # Safety
 /// The launch is as described, and so are the maps. The matrices hold what their shapes, pitches and batches say, and no
-/// other code uses `out`. The flags are true of the addresses and pitches.
+/// other code uses `out`. The flags match the addresses and pitches.
 #[kernel(
     max_threads = 384,
     min_blocks = 1,

@@ -9,19 +9,19 @@ use super::super::args::{A_ALIGNED, B_ALIGNED, MatmulArgs};
 use super::super::copies::{Part, copy_tile};
 use super::super::operand::Operand;
 
-/// Floats from a row of the sums in shared memory to the next.
+/// Returns the floats from one row of the sums in shared memory to the next.
 pub const fn sums_pitch(cols: usize) -> usize {
     cols + 8
 }
 
-/// The sums of the terms of a split of k, of the tile that begins at a row and a column of the result. They are in the block's
-/// shared memory, visible to all its threads, `BM` rows of `BN` with [`sums_pitch`].
+/// Computes the sums over a split's terms of k, for the tile that begins at a row and a column of the result. The sums are
+/// in the block's shared memory, visible to all its threads: `BM` rows of `BN` with [`sums_pitch`].
 ///
 /// The constants are those of [`matmul_tiles`](fn@super::tensor_tiles::matmul_tiles).
 ///
 /// # Safety
-/// All `THREADS` threads of the block come here, and it has `STAGES` times `STAGE` elements of dynamic shared memory. The
-/// matrices hold what their shapes, pitches and batches say, and the flags are true of the addresses and pitches.
+/// All `THREADS` threads of the block call this, and it has `STAGES` times `STAGE` elements of dynamic shared memory. The
+/// matrices hold what their shapes, pitches and batches say, and the flags match the addresses and pitches.
 #[inline(always)]
 #[allow(clippy::too_many_lines, reason = "one loop, which its stages share")]
 pub unsafe fn tile_sums<
@@ -77,9 +77,9 @@ pub unsafe fn tile_sums<
         let k = first_k + (step * BK) as u32;
         let a = part(a, args.a_pitch, A_K == 1, row, args.m, k);
         let b = part(b, args.b_pitch, B_K == 1, col, args.n, k);
-        // SAFETY: the buffer is one of the shared memory's, and the parts lie in the matrices; row, column and term are
-        // inside. The loop below waits for the copies, and meets at a barrier, before it reads a buffer and before it
-        // lets one be overwritten.
+        // SAFETY: the buffer lies in the shared memory, and the parts lie in the matrices: row, column and term are inside.
+        // The loop below waits for the copies and reaches a barrier before it reads a buffer and before a buffer is
+        // overwritten.
         unsafe {
             let stage = shared.add(step % STAGES * STAGE);
             copy_tile::<T, AR, AC, AP, THREADS>(stage, a, a_aligned, tid);
@@ -98,18 +98,18 @@ pub unsafe fn tile_sums<
     let mut sums = [[FragmentC::ZERO; NF]; MF];
     for step in 0..steps {
         wait_for_stage::<STAGES>();
-        // SAFETY: all threads of the block come here.
+        // SAFETY: all threads of the block execute this.
         unsafe { thread::sync_threads_aligned() };
         if step + STAGES - 1 < steps {
             copy(step + STAGES - 1);
         }
         pipeline::commit();
-        // Tensor cores cut what they add. Three products are to be as exact as `f32`, so the sums of a buffer are added to the
-        // others by instructions that round.
+        // Tensor cores truncate their sums. Three products must be as accurate as `f32`, so the sums of a buffer are added
+        // to the others by instructions that round.
         let mut part = if THREE { [[FragmentC::ZERO; NF]; MF] } else { sums };
         for k in 0..BK / T::TERMS {
             let k = k * T::TERMS;
-            // SAFETY: the buffer is complete, and the warp's rows and columns lie in it. All lanes come here.
+            // SAFETY: the buffer is complete, and the warp's rows and columns lie in it. All lanes execute this.
             unsafe {
                 let stage = shared.add(step % STAGES * STAGE);
                 let a = core::array::from_fn(|i| match A_K {
@@ -140,8 +140,8 @@ pub unsafe fn tile_sums<
     }
     pipeline::wait_all();
 
-    // SAFETY: all threads come to both barriers. After the first no thread reads the buffers, whose memory then holds the
-    // sums, each element written by one thread. The results are the block's alone.
+    // SAFETY: all threads reach both barriers. After the first no thread reads the buffers, whose memory then holds the
+    // sums; one thread writes each element. Only this block writes its results.
     unsafe {
         thread::sync_threads_aligned();
         let to = shared.cast::<f32>();
@@ -160,7 +160,7 @@ pub unsafe fn tile_sums<
     }
 }
 
-/// Waits until the oldest of the `STAGES - 1` buffers that are on their way is complete.
+/// Waits until the oldest of the `STAGES - 1` buffers in flight is complete.
 #[inline(always)]
 fn wait_for_stage<const STAGES: usize>() {
     match STAGES {

@@ -1,4 +1,4 @@
-//! What `wgmma` multiplies, by the type of the matrices.
+//! How `wgmma` multiplies each type of the matrices.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mma::tf32;
@@ -7,10 +7,10 @@ use cuda_std::wgmma::{self, Element16, Panel, Pending, Registers};
 use super::warpgroup_work::{ROWS, terms};
 use crate::element::Output;
 
-/// A type of the operands, which lie in panels of shared memory.
+/// An operand type, in panels of shared memory.
 pub trait WarpgroupOperand: Output<4> {
-    /// Starts the multiplications of a stage, 64 rows of A from the consumer's first one on by `COLS` columns of B. With `keep`
-    /// they add to the accumulators. `A_K` and `B_K` are 1 where the terms are neighbours.
+    /// Starts the multiplications of a stage: 64 rows of A from the consumer's first one on by `COLS` columns of B. With
+    /// `keep` they add to the accumulators. `A_K` and `B_K` are 1 if the terms are neighbours.
     ///
     /// # Safety
     /// Same as for [`Pending::multiply`].
@@ -23,11 +23,11 @@ pub trait WarpgroupOperand: Output<4> {
     ) where
         [f32; REGISTERS]: Registers;
 
-    /// Two results, rounded, as `stmatrix` takes them. Only results of 16 bits go that way.
+    /// Rounds two results, in the form that `stmatrix` takes. Only 16-bit results use it.
     fn pack(pair: [f32; 2]) -> u32;
 }
 
-/// Multiplies operands of which both have the terms as neighbours.
+/// Multiplies operands that both have the terms as neighbours.
 ///
 /// # Safety
 /// Same as for [`Pending::multiply`].
@@ -45,7 +45,7 @@ unsafe fn along_k<T: wgmma::Element, const COLS: usize, const REGISTERS: usize>(
     let b = Panel::<T, COLS>::k_major::<COLS>(b.cast(), 0);
     let mut i = 0;
     while i < 4 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { pending.multiply_keeping(keep || i > 0, a.step(i), b.step(i)) };
         i += 1;
     }
@@ -71,7 +71,7 @@ macro_rules! of_16_bits {
             {
                 const TERMS: usize = terms(2);
                 if A_K == 1 && B_K == 1 {
-                    // SAFETY: the caller's.
+                    // SAFETY: the caller's contract.
                     return unsafe { along_k::<$ty, COLS, REGISTERS>(pending, keep, a, b, consumer) };
                 }
                 let rows = || Panel::<$ty, ROWS>::k_major::<64>(a.cast(), 64 * consumer);
@@ -82,7 +82,7 @@ macro_rules! of_16_bits {
                 let mut i = 0;
                 while i < 4 {
                     let keep = keep || i > 0;
-                    // SAFETY: the caller's.
+                    // SAFETY: the caller's contract.
                     unsafe {
                         match (A_K, B_K) {
                             (1, _) => pending.multiply_keeping(keep, rows().step(i), b_transposed().step(i)),
@@ -105,7 +105,7 @@ macro_rules! of_16_bits {
 of_16_bits! { bf16, f16 }
 
 impl WarpgroupOperand for f32 {
-    /// As TF32: the tensor cores ignore the lower 13 bits. The terms must be neighbours in both operands.
+    /// Multiplies as TF32: the tensor cores ignore the lower 13 bits. The terms must be neighbours in both operands.
     #[inline(always)]
     unsafe fn multiply<const A_K: usize, const B_K: usize, const COLS: usize, const REGISTERS: usize>(
         pending: &mut Pending<REGISTERS>,
@@ -117,7 +117,7 @@ impl WarpgroupOperand for f32 {
         [f32; REGISTERS]: Registers,
     {
         const { assert!(A_K == 1 && B_K == 1, "wgmma does not transpose operands of 32 bits") };
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { along_k::<tf32, COLS, REGISTERS>(pending, keep, a, b, consumer) };
     }
 

@@ -11,16 +11,16 @@ use super::warpgroup_operand::WarpgroupOperand;
 use super::warpgroup_work::Tile;
 use crate::element::Number;
 
-/// Accumulators that are written at once: those of 16 columns.
+/// Accumulators that are written at once: 16 columns.
 const CHUNK: usize = 8;
 
-/// Panels through which a consumer stores the results of a tile of `cols` columns: one is written while the other is copied out.
+/// Returns a consumer's panels to store a tile of `cols` columns: one is written while the other is copied out.
 pub(super) const fn out_panels(cols: usize) -> usize {
     if cols > 64 { 2 } else { 1 }
 }
 
-/// Runs code for each chunk of accumulators. A loop of that much code would not be unrolled, and accumulators that a loop counts
-/// through lie in local memory.
+/// Runs code for each chunk of accumulators. The compiler does not unroll a loop over that much code, and accumulators with
+/// a loop index lie in local memory.
 macro_rules! for_each_chunk {
     ($i:ident, $registers:expr, $body:expr) => {
         for_each_chunk!(@ $i, $registers, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
@@ -35,13 +35,13 @@ macro_rules! for_each_chunk {
     };
 }
 
-/// Makes results of a consumer's sums, before they are rounded: `activation(alpha sum + bias + residual)`.
+/// Turns a consumer's sums into results, before rounding: `activation(alpha sum + bias + residual)`.
 ///
-/// Each term is a pass over the accumulators, so that they branch once and not for each result. Numbers outside the result are
-/// of no use.
+/// Each term is a pass over the accumulators, so that they branch once instead of once per result. Numbers outside the
+/// result are meaningless.
 ///
 /// # Safety
-/// The arguments are those of a kernel.
+/// The arguments are a kernel's.
 #[inline(always)]
 pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
     args: &MatmulArgs<T>,
@@ -56,7 +56,7 @@ pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
     if args.alpha != 1.0 {
         for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(|x| args.alpha * x)));
     }
-    // A branch for each chunk keeps ptxas from loading for all of them at once, which takes more registers than there are.
+    // A branch per chunk keeps ptxas from loading for all chunks at once, for which there are not enough registers.
     let is_inside = |i: usize| tile.col + (16 * i as u32) < args.n;
     // SAFETY: the caller's arguments.
     unsafe {
@@ -86,20 +86,20 @@ pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
     }
 }
 
-/// A chunk, whose first element is in column `col`, plus the bias of its columns: both rows of a thread have the same ones.
+/// Returns a chunk that starts in column `col` plus the bias of its columns, which is the same for both rows of a thread.
 ///
 /// # Safety
 /// Same as for [`bias_at`].
 #[inline(always)]
 unsafe fn plus_bias<T: Number>(args: &MatmulArgs<T>, col: u32, x: [f32; CHUNK]) -> [f32; CHUNK] {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     let [a, b, c, d] = unsafe {
         [bias_at(args, col), bias_at(args, col + 1), bias_at(args, col + 8), bias_at(args, col + 9)]
     };
     [x[0] + a, x[1] + b, x[2] + a, x[3] + b, x[4] + c, x[5] + d, x[6] + c, x[7] + d]
 }
 
-/// A chunk, whose first element is at this row and column, plus the residual.
+/// Returns a chunk, whose first element is at this row and column, plus the residual.
 ///
 /// # Safety
 /// Same as for [`residual_at`].
@@ -110,7 +110,7 @@ unsafe fn plus_residual<T: Number>(
     [row, col]: [u32; 2],
     x: [f32; CHUNK],
 ) -> [f32; CHUNK] {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     let at = |down: u32, right: u32| unsafe { residual_at(args, batch, [row + down, col + right]) };
     [
         x[0] + at(0, 0),
@@ -124,10 +124,10 @@ unsafe fn plus_residual<T: Number>(
     ]
 }
 
-/// Writes the results of a consumer. `sums` are results before they are rounded, or the sums of a split.
+/// Writes the results of a consumer. `sums` are results before rounding, or the sums of a split.
 ///
 /// # Safety
-/// All threads of the warpgroup call it, and no other thread uses its panels, its named barrier and its results. The first
+/// All threads of the warpgroup call this, and no other thread uses its panels, its named barrier and its results. The first
 /// thread waits for the copies before it returns from the kernel.
 #[inline(always)]
 pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
@@ -138,18 +138,18 @@ pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
     consumer: u32,
 ) {
     if !args.has(OUT_TENSOR) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         return unsafe { store_registers(args, tile, sums, consumer) };
     }
     let tid = thread::thread_idx_x() % WARPGROUP;
     let row = tile.row + 64 * consumer;
-    // SAFETY: as in rung 7, panel by panel. A panel is written again when the copies of all but the last one have read theirs.
+    // SAFETY: as in rung 7, panel by panel. A panel is rewritten once all copies except the latest have read theirs.
     unsafe {
         for_each_chunk!(i, REGISTERS, {
             let panel = panels.add(i / 4 % const { out_panels(2 * REGISTERS) });
             if i.is_multiple_of(4) {
                 if tid == 0 {
-                    // The tile before may have left through any panel last.
+                    // The tile before may have used any panel last.
                     if i == 0 { bulk::wait_read::<0>() } else { bulk::wait_read::<1>() }
                 }
                 thread::sync_named_aligned(1 + consumer, WARPGROUP);
@@ -168,7 +168,7 @@ pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
     }
 }
 
-/// Writes the results of a consumer, or the sums of its split, straight from registers.
+/// Writes the results of a consumer, or the sums of its split, directly from registers.
 ///
 /// # Safety
 /// Same as for [`store`].
@@ -180,7 +180,7 @@ pub(super) unsafe fn store_registers<T: Number, const REGISTERS: usize>(
     consumer: u32,
 ) {
     let (row, to) = (tile.row + 64 * consumer, [tile.batch, tile.split]);
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe {
         for_each_chunk!(i, REGISTERS, {
             let x = chunk(sums, i);
@@ -192,7 +192,7 @@ pub(super) unsafe fn store_registers<T: Number, const REGISTERS: usize>(
     }
 }
 
-/// The accumulators of chunk `i`.
+/// Returns the accumulators of chunk `i`.
 #[inline(always)]
 fn chunk<const REGISTERS: usize>(sums: &Accumulator<REGISTERS>, i: usize) -> [f32; CHUNK] {
     let (d, i) = (&sums.0, CHUNK * i);
@@ -206,17 +206,17 @@ fn put<const REGISTERS: usize>(sums: &mut Accumulator<REGISTERS>, i: usize, chun
     [d[i], d[i + 1], d[i + 2], d[i + 3], d[i + 4], d[i + 5], d[i + 6], d[i + 7]] = chunk;
 }
 
-/// Row and column of an element of chunk `i`, of a warpgroup's results from `row` and `tile.col` on.
+/// Returns the row and column of an element of chunk `i`; a warpgroup's results start at `row` and `tile.col`.
 #[inline(always)]
 fn place(tile: &Tile, row: u32, i: usize, element: usize) -> [u32; 2] {
     let (r, c) = Accumulator::<CHUNK>::position(thread::thread_idx_x() % WARPGROUP, element);
     [row + r as u32, tile.col + (16 * i + c) as u32]
 }
 
-/// Rounds a chunk and writes it as the `i`th of a panel.
+/// Rounds a chunk and writes it as the `i`th chunk of a panel.
 ///
 /// # Safety
-/// All lanes of the warp call it, and no other warp uses its rows of the panel.
+/// All lanes of the warp call this, and no other warp uses its rows of the panel.
 #[inline(always)]
 unsafe fn write_chunk<T: WarpgroupOperand>(panel: *mut Panel<T, 64>, i: usize, x: [f32; CHUNK]) {
     let tid = thread::thread_idx_x() % WARPGROUP;

@@ -1,12 +1,12 @@
-//! Matrix multiplication by `wgmma` (compute capability 9.0, `compute_90a`): of `bf16` and `f16` in every layout, and of `f32` as
-//! TF32 where the terms are neighbours in both operands.
+//! Matrix multiplication by `wgmma` (compute capability 9.0, `compute_90a`): of `bf16` and `f16` in every layout, and of
+//! `f32` as TF32 if the terms are neighbours in both operands.
 //!
-//! It is rung 7 of the ladder with the operation's epilogue, layouts and batches. Operands need rows at multiples of 16 bytes,
-//! which tensor copies ask for; [`super::tensor_tiles`] does the others. In a layout in which the terms are not neighbours, a panel
-//! has the terms as rows, and `wgmma` transposes it on the way.
+//! This is rung 7 of the ladder with the operation's epilogue, layouts and batches. Tensor copies require operands with rows
+//! at multiples of 16 bytes; [`super::tensor_tiles`] takes the others. In a layout in which the terms are not neighbours, a
+//! panel has the terms as rows, and `wgmma` transposes it on the way.
 //!
-//! A result of 16 bits goes through panels and tensor copies if its rows start at multiples of 16 bytes, and otherwise straight
-//! from the registers, as `f32` does.
+//! A 16-bit result goes through panels and tensor copies if its rows start at multiples of 16 bytes. Otherwise, and for
+//! `f32`, it is written directly from the registers.
 //!
 //! The instances are the tuning table: columns of the tile, and stages.
 //@ ptx(matmul_bf16_kk_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
@@ -28,7 +28,7 @@ use super::warpgroup_operand::WarpgroupOperand;
 use super::warpgroup_store::{apply_epilogue, out_panels, store};
 use super::warpgroup_work::{PANEL_ROW, ROWS, Work, advance, copy, terms};
 
-/// Bytes of the stages, of the results on their way out, and of the barriers, after the first multiple of 1024.
+/// Returns the bytes of the stages, of the outgoing results, and of the barriers, after the first multiple of 1024.
 pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
     stages * (ROWS + cols) * PANEL_ROW + out_bytes(cols, bytes) + 2 * stages * size_of::<Barrier>()
 }
@@ -36,21 +36,20 @@ pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
 /// Bytes of a panel of results.
 const OUT_PANEL: usize = 64 * PANEL_ROW;
 
-/// Bytes of the results on their way out, of two consumers: `f32` leaves from registers.
+/// Returns the bytes of the outgoing results of two consumers: 0 for `f32`, which is written from registers.
 const fn out_bytes(cols: usize, bytes: usize) -> usize {
     if bytes == 2 { 2 * out_panels(cols) * OUT_PANEL } else { 0 }
 }
 
-/// Matrix multiplication of the arguments, with the maps of A, B and, with `OUT_TENSOR`, of the result. A map has the rows
-/// of the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide and have as many rows as
-/// `facts` states.
+/// Multiplies the arguments' matrices, through the maps of A, B and, with `OUT_TENSOR`, of the result. A map has the rows of
+/// the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide; `facts` states their rows.
 ///
-/// Launched on any number of blocks along x, with the shared memory that `facts` states. The blocks share the tiles of all
-/// matrices and splits.
+/// Launched with any number of blocks along x, with the shared memory of `facts`. The blocks share the tiles of all matrices
+/// and splits.
 ///
 /// # Safety
 /// The launch is as described. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses
-/// `out`, which with several splits holds their sums. The flags are true of the addresses and pitches.
+/// `out`, which with several splits holds their sums. The flags match the addresses and pitches.
 #[kernel(
     with(REGISTERS = COLS / 2),
     max_threads = 384,
@@ -108,7 +107,7 @@ pub unsafe fn matmul_warpgroups<
     let empty = full.wrapping_add(STAGES);
     let work = Work::new(&args, COLS as u32);
     // SAFETY: stages, results and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its
-    // `full`. All threads of a warpgroup come to its collectives. A consumer has results and a named barrier of its own.
+    // `full`. All threads of a warpgroup reach its collectives. Each consumer has its own results and named barrier.
     unsafe {
         if tid == 0 {
             tensor::prefetch(&args.a_map);

@@ -1,4 +1,4 @@
-//! Which tile a block of `wgmma` computes when, and the copies of its stages.
+//! The order in which `wgmma` blocks compute tiles, and the copies of their stages.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::tensor;
@@ -9,7 +9,7 @@ use super::super::tile_order::grouped;
 
 /// Rows of a tile.
 pub const ROWS: usize = 128;
-/// Terms of a stage, for elements of `bytes` bytes: a panel's row.
+/// Returns the terms of a stage, for elements of `bytes` bytes: a panel's row.
 pub const fn terms(bytes: usize) -> usize {
     PANEL_ROW / bytes
 }
@@ -25,15 +25,15 @@ pub(super) struct Work {
 
 /// A tile of one matrix, and the terms of one split.
 pub(super) struct Tile {
-    /// Its first row and column.
+    /// Its first row.
     pub row: u32,
-    /// As above.
+    /// Its first column.
     pub col: u32,
     /// The matrix.
     pub batch: u32,
     /// The split.
     pub split: u32,
-    /// The first term, and the one after the last.
+    /// The first term, and the end.
     pub terms: [u32; 2],
 }
 
@@ -44,8 +44,8 @@ impl Work {
         Self { tiles, units: tiles[0] * tiles[1] * args.splits * args.batch }
     }
 
-    /// The tiles of a matrix come one after the other, then those of the next split, then those of the next matrix. A stage has
-    /// `depth` terms.
+    /// Returns tile `unit`: the tiles of a matrix come first, then those of the next split, then those of the next matrix. A
+    /// stage has `depth` terms.
     #[inline(always)]
     pub fn tile<T>(&self, unit: u32, cols: u32, depth: u32, args: &MatmulArgs<T>) -> Tile {
         let each = self.tiles[0] * self.tiles[1];
@@ -84,12 +84,12 @@ pub(super) unsafe fn copy<T, const ALONG_K: usize>(
     barrier: *mut Barrier,
 ) {
     let [first, k] = at.map(|at| at as i32);
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe {
         if ALONG_K == 1 {
             tensor::global_to_shared(to, map, [k, first, batch], barrier);
         } else {
-            // Panel after panel, each with as many columns as its rows hold.
+            // One panel after another; each has the number of columns that a panel's row holds.
             let panel = const { terms(size_of::<T>()) as u32 };
             for i in 0..side / panel {
                 let to = to.add((i * panel) as usize * PANEL_ROW);
