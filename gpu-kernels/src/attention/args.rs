@@ -1,4 +1,4 @@
-//! The arguments of the kernels of the operation.
+//! The arguments of the operation's kernels.
 
 use cuda_std::KernelArgs;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -8,26 +8,26 @@ use cuda_std::thread;
 
 /// A bit of [`AttentionArgs::flags`]: every row of Q, K and V starts at a multiple of 16 bytes.
 pub const ALIGNED: u32 = 1;
-/// A bit of `flags`: the last query of a batch entry sees its last key, whatever the entry's length.
+/// A bit of `flags`: the last query of a batch entry sees its last key, for any length of the entry.
 pub const FROM_END: u32 = 2;
 
 /// A window that hides no key.
 pub const NO_WINDOW: i32 = 1 << 30;
 
-/// How the rows of a tensor `[batch, length, heads, head size]` are stored. The elements of a row are neighbours.
+/// How the rows of a tensor `[batch, length, heads, head size]` are stored. The elements of a row are contiguous.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Strides {
-    /// Elements from a batch entry to the next.
+    /// Elements from one batch entry to the next.
     pub batch: u64,
-    /// Elements from a position to the next.
+    /// Elements from one position to the next.
     pub length: u64,
-    /// Elements from a head to the next.
+    /// Elements from one head to the next.
     pub head: u64,
 }
 
 impl Strides {
-    /// Where a row starts, in elements.
+    /// Returns the start of a row, in elements.
     #[inline(always)]
     pub fn row(&self, batch: u32, position: u32, head: u32) -> usize {
         (u64::from(batch) * self.batch + u64::from(position) * self.length + u64::from(head) * self.head)
@@ -35,20 +35,20 @@ impl Strides {
     }
 }
 
-/// `out = softmax(scale Q K^T + mask) V`, and the logarithms of the sums in the softmax.
+/// `out = softmax(scale Q K^T + mask) V`, and the logarithms of the softmax's sums.
 ///
-/// Q and `out` are `[batch, queries, heads, head size]`, K and V are `[batch, keys, heads / group, head size]`. Query `i` sees
-/// key `j` if `i + diagonal - window < j <= i + diagonal`. A query that sees no key gets zeros, and -inf as its logarithm.
+/// Q and `out` are `[batch, queries, heads, head size]`, K and V are `[batch, keys, heads / group, head size]`. Query `i`
+/// sees key `j` if `i + diagonal - window < j <= i + diagonal`. A query that sees no key gets zeros, and the logarithm -inf.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct AttentionArgs<T> {
-    /// Q, for kernels of tensor copies; otherwise of any words.
+    /// Q, for kernels with tensor copies; the others do not read it.
     pub q_map: TensorMap,
-    /// K, as above.
+    /// K, like `q_map`.
     pub k_map: TensorMap,
-    /// V, as above.
+    /// V, like `q_map`.
     pub v_map: TensorMap,
-    /// The result, as above.
+    /// The result, like `q_map`.
     pub out_map: TensorMap,
     /// Written.
     pub out: *mut T,
@@ -61,13 +61,13 @@ pub struct AttentionArgs<T> {
     /// Written, unless it is null: the natural logarithm of the sum of `exp(logit)` over the keys that a query sees, dense
     /// `[batch, heads, queries]`.
     pub log_sum_exp: *mut f32,
-    /// With several splits of the keys: for each split and row the largest logit and the sum of exponentials, then
-    /// for each of them `head_size` results. Otherwise null.
+    /// With several splits of the keys: for each split and row the largest logit and the sum of exponentials, then for each
+    /// split and row its `head_size` results. Otherwise null.
     pub sums: *mut f32,
-    /// Where the keys of the batch entries are, dense `[batch, pages]`: K and V are `[page, position, head, element]`. Null if they
-    /// are `[batch, position, head, element]`.
+    /// The pages of the batch entries' keys, dense `[batch, pages]`: K and V are `[page, position, head, element]`. Null if
+    /// they are `[batch, position, head, element]`.
     pub page_table: *const u32,
-    /// The keys of each batch entry, of which `keys` count at most. Null if all have `keys`.
+    /// The number of keys of each batch entry; at most `keys` of them count. Null if all entries have `keys`.
     pub lengths: *const u32,
     /// How `out` is stored.
     pub out_strides: Strides,
@@ -91,15 +91,15 @@ pub struct AttentionArgs<T> {
     pub group: u32,
     /// Elements of a row. Kernels with a fixed head size ignore it.
     pub head_size: u32,
-    /// Query `i` sees no key after `i + diagonal`, -2^29 to 2^29. From `keys` on it sees all of them.
+    /// Query `i` sees no key after `i + diagonal`, from -2^29 to 2^29. From `keys` on it sees all of them.
     pub diagonal: i32,
-    /// Of the keys up to there it sees the last `window`, 1 to 2^30. [`NO_WINDOW`] is more than there can be.
+    /// The query sees the last `window` keys up to there, 1 to 2^30. [`NO_WINDOW`] is more than any number of keys.
     pub window: i32,
     /// The factor of Q K^T, greater than 0.
     pub scale: f32,
-    /// Positions of a page: with a page table a multiple of 16.
+    /// Positions of a page; with a page table, a multiple of 16.
     pub page_size: u32,
-    /// Pages that there are. A larger number in the page table means the last one.
+    /// The number of pages. A larger number in the page table means the last page.
     pub pages: u32,
     /// Parts into which the keys are split. At least 1.
     pub splits: u32,
@@ -121,32 +121,32 @@ pub type AttentionLaunch<T> = AttentionArgsHost<
 >;
 
 impl<T> AttentionArgs<T> {
-    /// The keys if all batch entries have the same number.
+    /// Returns the keys and the mask if all batch entries have the same number of keys.
     #[inline(always)]
     pub fn all_keys(&self) -> Keys {
         Keys { count: self.keys, diagonal: self.diagonal, window: self.window }
     }
 
-    /// The keys of a batch entry.
+    /// Returns the keys and the mask of a batch entry.
     ///
     /// # Safety
-    /// There is the entry, and `lengths` has one for it or is null.
+    /// The batch entry exists, and `lengths` has an element for it or is null.
     #[inline(always)]
     pub unsafe fn keys_of(&self, batch: u32) -> Keys {
         if self.lengths.is_null() {
             return self.all_keys();
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         let count = unsafe { *self.lengths.add(batch as usize) }.min(self.keys);
         let diagonal = if self.has(FROM_END) { count as i32 - self.queries as i32 } else { self.diagonal };
         Keys { count, diagonal, window: self.window }
     }
 
-    /// Where the row of a key starts, in elements. With pages, the next positions up to a multiple of 16 follow it after the stride of
-    /// a position.
+    /// Returns the start of a key's row, in elements. With pages, the next positions up to a multiple of 16 follow at the
+    /// stride of a position.
     ///
     /// # Safety
-    /// There is the key, and the page table has its page or is null.
+    /// The key exists, and the page table has its page or is null.
     #[inline(always)]
     pub unsafe fn key_row(&self, strides: &Strides, batch: u32, position: u32, key_head: u32) -> usize {
         if self.page_table.is_null() {
@@ -156,32 +156,32 @@ impl<T> AttentionArgs<T> {
         unsafe { core::hint::assert_unchecked(self.page_size != 0) };
         let in_entry = self.keys / self.page_size;
         let at = u64::from(batch) * u64::from(in_entry) + u64::from(position / self.page_size);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         let page = unsafe { *self.page_table.add(at as usize) }.min(self.pages - 1);
         strides.row(page, position % self.page_size, key_head)
     }
 
-    /// Where the logarithm of a query is stored.
+    /// Returns the offset of a query's logarithm.
     #[inline(always)]
     pub fn log_index(&self, batch: u32, head: u32, query: u32) -> usize {
         ((u64::from(batch) * u64::from(self.heads) + u64::from(head)) * u64::from(self.queries)
             + u64::from(query)) as usize
     }
 
-    /// Whether a bit of `flags` is set.
+    /// Returns whether a bit of `flags` is set.
     #[inline(always)]
     pub fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 
-    /// Rows of a head of K and V: the queries of all heads that share it. Row `r` is query `r / group` of head `r % group` of
-    /// them. Rows of all heads are counted by batch entry, then by head of K and V, and are at most 2^31.
+    /// Returns the rows of a head of K and V: the queries of all heads that share it. Row `r` is query `r / group` of their
+    /// head `r % group`. Rows of all heads are counted by batch entry, then by head of K and V, and are at most 2^31.
     #[inline(always)]
     pub fn rows(&self) -> u32 {
         self.queries * self.group
     }
 
-    /// The row of all heads' rows.
+    /// Returns a row, numbered among the rows of all heads.
     #[inline(always)]
     pub fn row(&self, row: u32) -> Row {
         let rows = self.rows();
@@ -196,13 +196,13 @@ impl<T> AttentionArgs<T> {
         Row { query: row / self.group, head: key_head * self.group + row % self.group, batch, key_head }
     }
 
-    /// Where the largest logit and the sum of a row of all heads' rows are in `sums`, with those of `split`.
+    /// Returns the offset in `sums` of the largest logit and the sum of a row, among all heads' rows, for `split`.
     #[inline(always)]
     pub fn total_index(&self, split: u32, row: u32) -> usize {
         (2 * (self.all_rows() * u64::from(split) + u64::from(row))) as usize
     }
 
-    /// Where the results of a row of all heads' rows are in `sums`, with those of `split`.
+    /// Returns the offset in `sums` of the results of a row, numbered among the rows of all heads, for `split`.
     #[inline(always)]
     pub fn results_index(&self, split: u32, row: u32) -> usize {
         let totals = 2 * self.all_rows() * u64::from(self.splits);
@@ -210,25 +210,24 @@ impl<T> AttentionArgs<T> {
         (totals + row * u64::from(self.head_size)) as usize
     }
 
-    /// The number of all heads' rows.
+    /// Returns the number of rows of all heads.
     #[inline(always)]
     fn all_rows(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.heads) * u64::from(self.queries)
     }
 
-    /// The block's share of all tiles with `rows` queries.
+    /// Returns the block's share of all tiles with `rows` queries.
     #[inline(always)]
     pub fn tiles(&self, rows: u32) -> Tiles {
         Tiles { rows, all: self.queries.div_ceil(rows) * self.heads * self.batch, round: 0 }
     }
 
-    /// Tile number `tile` of tiles with `rows` queries. Those of a head come one after the other, then those of the next
-    /// head. The tiles of a head start with the last one, which has the most keys to see.
+    /// Returns tile number `tile` of tiles with `rows` queries. The tiles of a head are consecutive, then come those of the
+    /// next head. The tiles of a head start with the last one, which sees the most keys.
     #[inline(always)]
     pub fn tile(&self, tile: u32, rows: u32) -> Tile {
         let tiles = self.queries.div_ceil(rows);
-        // SAFETY: there is a tile, so there are tiles and heads, and a group has at least one head. It keeps a panic out of
-        // the kernel.
+        // SAFETY: there is a tile, so there are tiles and heads, and groups have heads. It keeps a panic out of the kernel.
         unsafe { core::hint::assert_unchecked(tiles != 0 && self.heads != 0 && self.group != 0) };
         let (place, head) = (tile % tiles, tile / tiles);
         let (head, batch) = (head % self.heads, head / self.heads);
@@ -246,18 +245,18 @@ pub struct Keys {
     pub count: u32,
     /// Query `i` sees no key after `i + diagonal`.
     pub diagonal: i32,
-    /// Of the keys up to there it sees the last `window`.
+    /// The query sees the last `window` keys up to there.
     pub window: i32,
 }
 
 impl Keys {
-    /// The end of the keys that a query sees.
+    /// Returns the end of the keys that a query sees.
     #[inline(always)]
     pub fn visible(self, query: u32) -> u32 {
         (query as i32 + self.diagonal + 1).min(self.count as i32).max(0) as u32
     }
 
-    /// The first key that a query sees; [`Self::visible`] or more if it sees none.
+    /// Returns the first key that a query sees; [`Self::visible`] or more if it sees none.
     #[inline(always)]
     pub fn hidden(self, query: u32) -> u32 {
         (query as i32 + self.diagonal + 1 - self.window).max(0) as u32
@@ -277,8 +276,8 @@ pub struct Row {
     pub key_head: u32,
 }
 
-/// The tiles of a block: one of each `grid_dim_x`. In every second round the blocks take them in the opposite order, since tiles with
-/// many visible keys and those with few come in turns.
+/// The tiles of a block: one of every `grid_dim_x`. In every second round the blocks take them in reverse order, because
+/// tiles with many visible keys alternate with tiles with few.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiles {
     rows: u32,
@@ -287,7 +286,7 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// The next tile.
+    /// Returns the next tile.
     #[inline(always)]
     pub fn next<T>(&mut self, args: &AttentionArgs<T>) -> Option<Tile> {
         let (block, blocks) = (thread::block_idx_x(), thread::grid_dim_x());

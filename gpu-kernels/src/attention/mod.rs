@@ -1,7 +1,7 @@
-//! Attention: `out = softmax(scale Q K^T + mask) V` for each head, and its gradients, without storing the matrix of the logits.
+//! Attention: `out = softmax(scale Q K^T + mask) V` for each head, and its gradients, without storing the logits.
 //!
-//! [`operation`] has the kernels that `ferrowarp::attention` launches, [`backward`] those of the gradients. [`ladder`] gets to
-//! the first ones, one idea a file.
+//! [`operation`] has the kernels that `ferrowarp::attention` launches, and [`backward`] those of the gradients. [`ladder`]
+//! builds up to the former, one idea per file.
 
 pub mod args;
 

@@ -1,7 +1,7 @@
 //! Panels of rows in shared memory: how `wgmma` reads them, and how tensor copies fill and empty them.
 //!
-//! A tile of rows with `SIZE` elements is `SIZE / 64` panels of 64 columns, one after the other. It is an operand in two ways: by
-//! its rows, for the products of rows with rows, and by its columns, for sums of rows times weights.
+//! A tile of rows with `SIZE` elements is `SIZE / 64` panels of 64 columns, one after the other. It is an operand in two
+//! ways: by its rows, for dot products of rows, and by its columns, for weighted sums of rows.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::mma::stmatrix;
@@ -13,12 +13,12 @@ use super::ring::WARPGROUP;
 
 /// Columns of a panel.
 pub const COLS: usize = 64;
-/// Rows of the A of a multiplication.
+/// Rows of A in a multiplication.
 pub const ROWS: usize = 64;
 /// Bytes of a panel's row.
 pub const ROW: usize = 2 * COLS;
 
-/// Starts the copies of `COUNT` positions of one head, `BOX` at a time, `at` being head, first position and batch entry.
+/// Starts the copies of `COUNT` positions of one head, `BOX` at a time. `at` is head, first position and batch entry.
 ///
 /// # Safety
 /// Same as for [`tensor::global_to_shared`].
@@ -35,7 +35,7 @@ pub unsafe fn copy<const SIZE: usize, const COUNT: usize, const BOX: usize>(
     while panel < SIZE / COLS {
         let mut row = 0;
         while row < COUNT {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             unsafe {
                 let to = to.add((panel * COUNT + row) * ROW);
                 let at = [(panel * COLS) as i32, head, position + row as i32, batch];
@@ -47,7 +47,7 @@ pub unsafe fn copy<const SIZE: usize, const COUNT: usize, const BOX: usize>(
     }
 }
 
-/// Starts the products of 64 rows with each of `COUNT` rows. What the accumulators were is ignored.
+/// Starts the dot products of 64 rows with each of `COUNT` rows. The old accumulators are ignored.
 ///
 /// # Safety
 /// Same as for [`Pending::multiply`].
@@ -65,13 +65,13 @@ pub unsafe fn multiply_rows<T: Element16, const SIZE: usize, const COUNT: usize,
         let (panel, step) = (i / 4, (i % 4) as u32);
         let a = Panel::<T, ROWS>::k_major::<ROWS>(a.wrapping_add(panel * ROWS * ROW).cast(), 0);
         let b = Panel::<T, COUNT>::k_major::<COUNT>(b.wrapping_add(panel * COUNT * ROW).cast(), 0);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { products.multiply_keeping(i > 0, a.step(step), b.step(step)) };
         i += 1;
     }
 }
 
-/// Starts to add `COUNT` rows, times their weights, to 64 sums.
+/// Starts to add `COUNT` weighted rows to 64 sums.
 ///
 /// # Safety
 /// Same as for [`Pending::multiply`].
@@ -93,13 +93,13 @@ pub unsafe fn multiply_columns<
     let rows = Panel::<T, COUNT>::mn_major::<SIZE>(rows.cast());
     let mut i = 0;
     while i < FRAGMENTS {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { sums.multiply(weights[i], rows.step(i as u32)) };
         i += 1;
     }
 }
 
-/// The numbers of a tile, rounded, as an operand.
+/// Returns the numbers of a tile, rounded, as an operand.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn fragments<T: Element16, const S: usize, const FRAGMENTS: usize>(
@@ -108,7 +108,7 @@ pub fn fragments<T: Element16, const S: usize, const FRAGMENTS: usize>(
     core::array::from_fn(|i| tile.fragment::<T>(i))
 }
 
-/// Multiplies the two rows of a thread.
+/// Multiplies the two rows of a thread by factors.
 #[inline(always)]
 pub fn scale_rows<const O: usize>(out: &mut Accumulator<O>, factors: [f32; 2]) {
     let mut i = 0;
@@ -118,10 +118,10 @@ pub fn scale_rows<const O: usize>(out: &mut Accumulator<O>, factors: [f32; 2]) {
     }
 }
 
-/// Writes the 64 rows of a warpgroup through its panels, `at` being head, first position and batch entry.
+/// Writes the 64 rows of a warpgroup through its panels. `at` is head, first position and batch entry.
 ///
 /// # Safety
-/// All threads of the warpgroup call it, and no other uses its panels and its named barrier. The first waits for the copies.
+/// All threads of the warpgroup call this, and only it uses its panels and named barrier. Thread 0 waits for the copies.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(

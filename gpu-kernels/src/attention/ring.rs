@@ -6,7 +6,7 @@ use cuda_std::{thread, warp};
 /// Threads of a warpgroup.
 pub const WARPGROUP: u32 = 128;
 
-/// A ring of `STAGES` stages: its barriers, and the stage whose turn it is.
+/// A ring of `STAGES` stages: its barriers, and the current stage.
 #[derive(Clone, Copy)]
 pub struct Ring<const STAGES: u32> {
     full: *mut Barrier,
@@ -16,19 +16,19 @@ pub struct Ring<const STAGES: u32> {
 }
 
 impl<const STAGES: u32> Ring<STAGES> {
-    /// Barriers of a ring.
+    /// The number of barriers of a ring.
     pub const BARRIERS: usize = 2 * STAGES as usize;
 
-    /// The ring of [`BARRIERS`](Self::BARRIERS) barriers, at its first stage.
+    /// Creates the ring of [`BARRIERS`](Self::BARRIERS) barriers, at its first stage.
     #[inline(always)]
     pub fn new(barriers: *mut Barrier) -> Self {
         Self { full: barriers, empty: barriers.wrapping_add(STAGES as usize), stage: 0, parity: 0 }
     }
 
-    /// Initialises the barriers. A stage is empty after an arrival of each of `warps` warps.
+    /// Initialises the barriers. A stage is empty when each of `warps` warps has arrived.
     ///
     /// # Safety
-    /// One thread calls it, before any other uses the barriers, which are shared memory of the block.
+    /// One thread calls this, before any other uses the barriers, which are shared memory of the block.
     #[inline(always)]
     pub unsafe fn init(self, warps: u32) {
         let mut stage = 0;
@@ -42,7 +42,7 @@ impl<const STAGES: u32> Ring<STAGES> {
         }
     }
 
-    /// The number of the stage.
+    /// Returns the number of the stage.
     #[inline(always)]
     pub fn stage(self) -> usize {
         self.stage as usize
@@ -58,7 +58,7 @@ impl<const STAGES: u32> Ring<STAGES> {
         }
     }
 
-    /// Waits until the stage is empty, and announces `bytes` bytes of copies to it. Gives the barrier that counts them.
+    /// Waits until the stage is empty, and announces `bytes` bytes of copies to it. Returns the barrier that counts them.
     ///
     /// # Safety
     /// The barriers are initialised. One thread fills the ring.
@@ -85,10 +85,10 @@ impl<const STAGES: u32> Ring<STAGES> {
         unsafe { Barrier::wait_parity(self.full.add(self.stage()), self.parity) };
     }
 
-    /// Counts the calling warp among those that no longer read the stage.
+    /// Counts the calling warp as done with the stage.
     ///
     /// # Safety
-    /// The barriers are initialised, and all lanes of the warp call it.
+    /// The barriers are initialised, and all lanes of the warp call this.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn release(self) {
@@ -102,7 +102,7 @@ impl<const STAGES: u32> Ring<STAGES> {
 /// Runs `init` in one thread of the block, and lets all others wait for it.
 ///
 /// # Safety
-/// All threads of the block call it. What `init` initialises are barriers in shared memory that no other thread uses yet.
+/// All threads of the block call this. `init` initialises barriers in shared memory that no other thread uses yet.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn init_once(init: impl FnOnce()) {
@@ -110,6 +110,6 @@ pub unsafe fn init_once(init: impl FnOnce()) {
         init();
         Barrier::fence_init();
     }
-    // SAFETY: the caller promises that all threads execute this.
+    // SAFETY: the caller's contract: all threads execute this.
     unsafe { thread::sync_threads_aligned() };
 }

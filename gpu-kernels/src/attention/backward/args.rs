@@ -8,29 +8,29 @@ use cuda_std::tensor::TensorMap;
 use super::super::args::{Keys, Strides};
 use super::super::panels::ROWS;
 
-/// What the number of rows that have statistics is a multiple of: the most queries of a block.
+/// The number of rows with statistics is a multiple of this: the largest number of queries of a block.
 pub const PADDED: u32 = 2 * ROWS as u32;
 
-/// The gradients of an attention of these tensors, for the gradient `d_out` of its result.
+/// The gradients of an attention over these tensors, from the gradient `d_out` of its result.
 ///
 /// Q, `out`, `d_out` and `dq` are `[batch, queries, heads, head size]`; K, V, `dk` and `dv` are
 /// `[batch, keys, heads / group, head size]`. Query `i` sees key `j` if `i + diagonal - window < j <= i + diagonal`.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct BackwardArgs<T> {
-    /// Q, for kernels of tensor copies; otherwise of any words.
+    /// Q, for kernels with tensor copies; the others do not read it.
     pub q_map: TensorMap,
-    /// K, as above.
+    /// K, like `q_map`.
     pub k_map: TensorMap,
-    /// V, as above.
+    /// V, like `q_map`.
     pub v_map: TensorMap,
-    /// The gradient of the result, as above.
+    /// The gradient of the result, like `q_map`.
     pub d_out_map: TensorMap,
-    /// The gradient of Q, as above.
+    /// The gradient of Q, like `q_map`.
     pub dq_map: TensorMap,
-    /// The gradient of K, as above.
+    /// The gradient of K, like `q_map`.
     pub dk_map: TensorMap,
-    /// The gradient of V, as above.
+    /// The gradient of V, like `q_map`.
     pub dv_map: TensorMap,
     /// Written: the gradient of Q.
     pub dq: *mut T,
@@ -46,12 +46,12 @@ pub struct BackwardArgs<T> {
     pub v: *const T,
     /// The result.
     pub out: *const T,
-    /// Its gradient.
+    /// The gradient of the result.
     pub d_out: *const T,
-    /// The natural logarithm of the sum of `exp(logit)` over the keys that a query sees, dense `[batch, heads, queries]`. -inf for
-    /// a query that sees none.
+    /// The natural logarithm of the sum of `exp(logit)` over the keys that a query sees, dense `[batch, heads, queries]`;
+    /// -inf for a query that sees none.
     pub log_sum_exp: *const f32,
-    /// Written by the first kernel, read by the others: the statistics of [`BackwardArgs::stat_index`].
+    /// Written by the first kernel, read by the others: the statistics, at [`BackwardArgs::stat_index`].
     pub stats: *mut f32,
     /// How `dq` is stored.
     pub dq_strides: Strides,
@@ -83,10 +83,10 @@ pub struct BackwardArgs<T> {
     pub group: u32,
     /// Elements of a row.
     pub head_size: u32,
-    /// Query `i` sees no key after `i + diagonal`, -2^29 to 2^29. From `keys` on it sees all of them.
+    /// Query `i` sees no key after `i + diagonal`, from -2^29 to 2^29. From `keys` on it sees all of them.
     pub diagonal: i32,
-    /// Of the keys up to there it sees the last `window`, 1 to 2^30. [`NO_WINDOW`](super::super::args::NO_WINDOW) is more than
-    /// there can be.
+    /// The query sees the last `window` keys up to there, 1 to 2^30. [`NO_WINDOW`](super::super::args::NO_WINDOW) is more
+    /// than any number of keys.
     pub window: i32,
     /// The factor of Q K^T, greater than 0.
     pub scale: f32,
@@ -108,33 +108,33 @@ pub type BackwardLaunch<T> = BackwardArgsHost<
 >;
 
 impl<T> BackwardArgs<T> {
-    /// The keys, and the mask.
+    /// Returns the keys and the mask.
     #[inline(always)]
     pub fn all_keys(&self) -> Keys {
         Keys { count: self.keys, diagonal: self.diagonal, window: self.window }
     }
 
-    /// The first query that sees a key; `queries` or more if none does.
+    /// Returns the first query that sees a key; `queries` or more if none does.
     #[inline(always)]
     pub fn first_query(&self, key: u32) -> u32 {
         (key as i32 - self.diagonal).max(0) as u32
     }
 
-    /// The end of the queries that see a key.
+    /// Returns the end of the queries that see a key.
     #[inline(always)]
     pub fn end_of_queries(&self, key: u32) -> u32 {
         (key as i32 - self.diagonal + self.window).min(self.queries as i32).max(0) as u32
     }
 
-    /// Rows of a head that have statistics: the queries, and those up to a multiple of [`PADDED`].
+    /// Returns the rows of a head that have statistics: the queries, padded to a multiple of [`PADDED`].
     #[inline(always)]
     pub fn padded(&self) -> u32 {
         self.queries.next_multiple_of(PADDED)
     }
 
-    /// Where the statistics of a query are: the logarithm to base 2 of its sum of exponentials, and 64 elements later its
-    /// delta. The numbers of 64 queries lie next to each other. Without visible keys, and after the last query, the
-    /// logarithm is inf, which makes every exponential 0.
+    /// Returns the offset of a query's statistics: the logarithm to base 2 of its sum of exponentials, and 64 elements later
+    /// its delta. The numbers of 64 queries are contiguous. Without visible keys, and after the last query, the logarithm is
+    /// inf, which makes every exponential 0.
     #[inline(always)]
     pub fn stat_index(&self, batch: u32, head: u32, query: u32) -> usize {
         let head = u64::from(batch) * u64::from(self.heads) + u64::from(head);
@@ -143,15 +143,15 @@ impl<T> BackwardArgs<T> {
         (tile * 2 * ROWS as u64 + row) as usize
     }
 
-    /// Where the logarithm of a query is.
+    /// Returns the offset of a query's logarithm.
     #[inline(always)]
     pub fn log_index(&self, batch: u32, head: u32, query: u32) -> usize {
         ((u64::from(batch) * u64::from(self.heads) + u64::from(head)) * u64::from(self.queries)
             + u64::from(query)) as usize
     }
 
-    /// The tile of the calling block, of tiles with `rows` keys. Those of a head come one after the other, the first ones, which
-    /// most queries see, first.
+    /// Returns the tile of the calling block, of tiles with `rows` keys. The tiles of a head are consecutive; the first
+    /// tiles, which most queries see, come first.
     #[inline(always)]
     pub fn key_tile(&self, block: u32, rows: u32) -> KeyTile {
         let tiles = self.keys.div_ceil(rows);
@@ -161,8 +161,8 @@ impl<T> BackwardArgs<T> {
         KeyTile { first: place * rows, head: head % self.key_heads, batch: head / self.key_heads }
     }
 
-    /// The tile of the calling block, of tiles with `rows` queries. Those of a head come one after the other, the last ones, which
-    /// see most keys, first.
+    /// Returns the tile of the calling block, of tiles with `rows` queries. The tiles of a head are consecutive; the last
+    /// tiles, which see most keys, come first.
     #[inline(always)]
     pub fn query_tile(&self, block: u32, rows: u32) -> QueryTile {
         let tiles = self.queries.div_ceil(rows);

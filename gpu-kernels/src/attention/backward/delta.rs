@@ -1,4 +1,4 @@
-//! The first launch of the gradients: what each query needs of its whole row.
+//! The first launch of the gradients: the statistics that each query needs of its whole row.
 //@ ptx(attention_bf16_delta, attention_f16_delta, compute_90a): ld.global.v4 == 2, .local == 0
 
 use cuda_std::half::{bf16, f16};
@@ -18,9 +18,9 @@ const VECTOR: u32 = 8;
 /// Rows of a block.
 pub const BLOCK_ROWS: u32 = THREADS / LANES;
 
-/// The statistics of every query, with those that pad them, for head sizes up to 128.
+/// Writes the statistics of every query, padding included, for head sizes up to 128.
 ///
-/// Launched with one block of [`THREADS`] threads for each [`BLOCK_ROWS`] rows of all heads in the batch.
+/// Launched with one block of [`THREADS`] threads per [`BLOCK_ROWS`] rows of all heads in the batch.
 ///
 /// # Safety
 /// The launch is as described. The tensors hold what their shapes and strides say, and their rows start at multiples of 16
@@ -44,7 +44,7 @@ pub unsafe fn attention_delta<T: Element<8>>(args: BackwardArgs<T>) {
     let (batch, head) = (head / args.heads, head % args.heads);
     let is_query = query < args.queries;
     let mut delta = 0.0;
-    // SAFETY: rows and columns lie in the tensors. All lanes come to the reduction. One thread writes the statistics of a row.
+    // SAFETY: rows and columns lie in the tensors. All lanes reach the reduction. One thread writes a row's statistics.
     unsafe {
         if is_query && col < args.head_size {
             let out = args.out.add(args.out_strides.row(batch, query, head) + col as usize);

@@ -1,4 +1,4 @@
-//! What host code launches the kernels by.
+//! What host code needs to launch the kernels.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
@@ -10,10 +10,10 @@ use super::keys::{self, attention_dkv};
 use super::queries::{self, attention_dq};
 use super::serial::{self, attention_dkv_serial, attention_dq_serial};
 
-/// The tiles of a kernel, and what it needs.
+/// The tile of a kernel, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackwardShape {
-    /// The most elements of a row.
+    /// The largest number of elements of a row.
     pub head_size: u32,
     /// Keys, or queries, of a block.
     pub rows: u32,
@@ -42,22 +42,22 @@ impl BackwardShape {
         Self::new(head_size, consumers, threads, queries::shared_bytes(head_size, keys, consumers))
     }
 
-    /// The number of blocks for `length` keys, or queries, of all heads in a batch.
+    /// Returns the number of blocks for `length` keys, or queries, of all heads in a batch.
     pub fn blocks(&self, length: u32, heads: u32, batch: u32) -> u64 {
         u64::from(length.div_ceil(self.rows)) * u64::from(heads) * u64::from(batch)
     }
 
-    /// The launch configuration for `blocks` blocks.
+    /// Returns the launch for `blocks` blocks.
     pub fn config(&self, blocks: u32) -> LaunchConfig {
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
     }
 }
 
-/// A type that there are kernels for.
+/// An element type that has kernels.
 pub trait BackwardKernels: Sized + 'static {
     /// The statistics of the queries, for [`KEYS`](Self::KEYS) and [`QUERIES`](Self::QUERIES).
     const DELTA: &'static KernelOf<BackwardArgs<Self>>;
-    /// The gradients of K and V, smaller head sizes first.
+    /// The gradients of K and V, the smaller head size first.
     const KEYS: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2];
     /// The gradient of Q, for the same head sizes.
     const QUERIES: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2];
@@ -67,14 +67,14 @@ pub trait BackwardKernels: Sized + 'static {
     const SERIAL_KEYS: &'static KernelOf<BackwardArgs<Self>>;
 }
 
-/// The launch configuration of [`BackwardKernels::DELTA`] for `rows` rows: the padded queries of all heads in the batch.
+/// Returns the launch of [`BackwardKernels::DELTA`] for `rows` padded queries of all heads, and its number of blocks.
 pub fn delta_config(rows: u64) -> (LaunchConfig, u64) {
     let blocks = rows.div_ceil(delta::BLOCK_ROWS.into());
     (LaunchConfig::new(blocks as u32, delta::THREADS), blocks)
 }
 
-/// The launch of [`BackwardKernels::SERIAL_QUERIES`] for the queries of all heads, or of [`BackwardKernels::SERIAL_KEYS`] for the
-/// keys, and its number of blocks along x.
+/// Returns the launch of [`BackwardKernels::SERIAL_QUERIES`] for the queries of all heads, or of
+/// [`BackwardKernels::SERIAL_KEYS`] for the keys, and its number of blocks along x.
 pub fn serial_config(length: u32, heads: u32, batch: u32) -> (LaunchConfig, u64) {
     let tiles = length.div_ceil(serial::ROWS as u32);
     let blocks = u64::from(tiles) * u64::from(heads) * u64::from(batch);
@@ -104,7 +104,7 @@ macro_rules! kernels {
 
 kernels! { f16, bf16 }
 
-/// All of them.
+/// All kernels of the gradients.
 pub const KERNELS: [&[&KernelMeta]; 5] = [
     attention_delta::KERNELS,
     attention_dkv::KERNELS,

@@ -1,10 +1,10 @@
 //! The gradients of K and V by `wgmma` and tensor copies (compute capability 9.0, `compute_90a`).
 //!
-//! A block computes the gradients of 64 keys for each of its consumer warpgroups, which keep them in registers. One thread of another
-//! warpgroup copies K and V once, and then tiles of 64 queries with the gradients of their results and their statistics into
-//! a ring: those of all heads that share the head of K and V.
+//! A block computes the gradients of 64 keys per consumer warpgroup, which keeps them in registers. One thread of another
+//! warpgroup copies K and V once. Then it copies tiles of 64 queries, with the gradients of their results and their
+//! statistics, into a ring: those of all heads that share the head of K and V.
 //!
-//! A consumer computes the transposed tiles, keys by queries. Then P and dS lie in the registers as the first operand of the
+//! A consumer computes the transposed tiles, keys by queries. So P and dS lie in registers as the first operand of the
 //! multiplications that add them to dV and dK, and are never written to memory.
 //@ ptx(attention_bf16_128_dkv, attention_f16_64_dkv, compute_90a): setmaxnreg == 2, .local == 0
 
@@ -28,22 +28,21 @@ const STAGES: u32 = 2;
 /// Statistics of a tile.
 const STATS: usize = 2 * ROWS;
 
-/// Bytes of the panels of K and V, of the stages and of the barriers, after the first multiple of 1024.
+/// Returns the bytes of the panels of K and V, of the stages and of the barriers, after the first multiple of 1024.
 pub const fn shared_bytes(head_size: usize, consumers: usize) -> usize {
     let rows = 2 * consumers * ROWS + 2 * STAGES as usize * ROWS;
     let stats = STAGES as usize * STATS * size_of::<f32>();
     rows * 2 * head_size + stats + size_of::<Barrier>() * (Ring::<1>::BARRIERS + Ring::<STAGES>::BARRIERS)
 }
 
-/// The gradients `dk` and `dv` of the arguments, with the maps of Q, K, V, `d_out`, `dk` and `dv`. A map has the dimensions head size,
-/// heads, length and batch, the innermost first. Its boxes have 64 columns of one head and one batch entry, and 64 positions.
+/// Computes the gradients `dk` and `dv`, through the maps of Q, K, V, `d_out`, `dk`, `dv`. Their dimensions are head size,
+/// heads, length and batch, innermost first. Boxes have 64 columns of one head and one batch entry, and 64 positions.
 ///
-/// Launched with one block per tile of keys of each head of K and V in the batch, with the number of threads and the shared
-/// memory that `facts` states.
+/// Launched with one block per tile of keys of each head of K and V in the batch, with the launch of `facts`.
 ///
 /// # Safety
-/// The launch is as described. The head size is at most that of the kernel. The tensors hold what their shapes and maps say,
-/// `stats` what [`super::delta`] wrote, and no other code uses `dk` and `dv`. There are queries.
+/// The launch is as described. The head size is at most the kernel's. The tensors hold what their shapes and maps say,
+/// `stats` what [`super::delta`] wrote, and no other code uses `dk` and `dv`. There is at least one query.
 #[kernel(
     with(O = SIZE / 2, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,
@@ -82,8 +81,8 @@ pub unsafe fn attention_dkv<
     let tile = args.key_tile(thread::block_idx_x(), (CONSUMERS * ROWS) as u32);
     let first_query = args.first_query(tile.first) / ROWS as u32 * ROWS as u32;
     let end = args.end_of_queries(args.keys.min(tile.first + (CONSUMERS * ROWS) as u32) - 1);
-    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads of
-    // a warpgroup come to its collectives.
+    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads
+    // of a warpgroup reach its collectives.
     unsafe {
         init_once(|| {
             key_ring.init(4 * CONSUMERS as u32);
@@ -177,10 +176,10 @@ pub unsafe fn attention_dkv<
     }
 }
 
-/// Replaces each element of a tile, keys by queries, by `f` of it and of the number of its query.
+/// Replaces each element of a tile, keys by queries, by `f` of it and its query's number in `numbers`.
 ///
 /// # Safety
-/// There are 64 numbers in shared memory.
+/// `numbers` points to 64 numbers in shared memory.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn each(numbers: *const f32, tile: &mut Accumulator<32>, mut f: impl FnMut(f32, f32) -> f32) {
@@ -199,11 +198,11 @@ unsafe fn each(numbers: *const f32, tile: &mut Accumulator<32>, mut f: impl FnMu
     }
 }
 
-/// Replaces the logits of keys that a query does not see by -inf, of the keys and the queries from the first ones on.
+/// Replaces the logits of keys that a query does not see by -inf. The tile starts at `first_key` and `first_query`.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 fn hide<T>(args: &BackwardArgs<T>, tile: &mut Accumulator<32>, first_key: u32, first_query: u32) {
-    // The first query sees the keys up to `seen`, and each later one up to one more.
+    // The first query sees the keys up to `seen`, and each later one sees one more.
     let seen = first_query as i32 + args.diagonal - first_key as i32;
     let is_cut = seen > args.window - ROWS as i32;
     if !is_cut && seen >= ROWS as i32 - 1 {

@@ -8,10 +8,10 @@
 //! dV = P^T dO        dK = scale dS^T Q        dQ = scale dS K
 //! ```
 //!
-//! P and dS are computed again, a tile at a time. [`delta`] comes first; then [`keys`] adds up dK and dV, a block for some keys, and
-//! [`queries`] dQ, a block for some queries. Each sum belongs to one block, and has a fixed order: two runs give the same bits. The
-//! price is that both compute the products of P and dP: seven multiplications, where five would do for blocks that add to the
-//! same dQ in the order in which they happen to arrive.
+//! P and dS are computed again, a tile at a time. [`delta`] comes first; then [`keys`] adds up dK and dV, one block per tile
+//! of keys, and [`queries`] adds up dQ, one block per tile of queries. Each sum belongs to one block and has a fixed order:
+//! two runs give the same bits. The price is that both compute the products of P and dP: seven multiplications, where five
+//! would do if blocks added to the same dQ in the order in which they arrive.
 
 pub mod args;
 

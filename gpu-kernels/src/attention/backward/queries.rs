@@ -1,7 +1,7 @@
 //! The gradient of Q by `wgmma` and tensor copies (compute capability 9.0, `compute_90a`).
 //!
-//! A block computes the gradients of 64 queries for each of its consumer warpgroups, which keep them in registers. One thread of
-//! another warpgroup copies Q and the gradient of the result once, and then tiles of K and V into a ring. dS lies in the registers as
+//! A block computes the gradients of 64 queries per consumer warpgroup, which keeps them in registers. One thread of another
+//! warpgroup copies Q and the gradient of the result once, and then tiles of K and V into a ring. dS lies in registers as
 //! the first operand of the multiplication that adds it to dQ.
 //@ ptx(attention_bf16_128_dq, attention_f16_64_dq, compute_90a): setmaxnreg == 2, .local == 0
 
@@ -22,19 +22,19 @@ use super::args::BackwardArgs;
 /// Stages of the ring.
 const STAGES: u32 = 2;
 
-/// Bytes of the panels of Q and the gradient of the result, of the stages and of the barriers, after the first multiple of 1024.
+/// Returns the bytes of the panels of Q and of the result's gradient, of the stages and of the barriers, after the first
+/// multiple of 1024.
 pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> usize {
     let rows = 2 * consumers * ROWS + 2 * STAGES as usize * keys;
     rows * 2 * head_size + size_of::<Barrier>() * (Ring::<1>::BARRIERS + Ring::<STAGES>::BARRIERS)
 }
 
-/// The gradient `dq` of the arguments, with the maps of Q, K, V, `d_out` and `dq`, as for [`super::keys`].
+/// Computes the gradient `dq`, through the maps of Q, K, V, `d_out` and `dq`, as in [`super::keys`].
 ///
-/// Launched with one block per tile of queries of each head in the batch, with the number of threads and the shared memory
-/// that `facts` states.
+/// Launched with one block per tile of queries of each head in the batch, with the threads and the shared memory of `facts`.
 ///
 /// # Safety
-/// The launch is as described. The head size is at most that of the kernel. The tensors hold what their shapes and maps say,
+/// The launch is as described. The head size is at most the kernel's. The tensors hold what their shapes and maps say,
 /// `stats` what [`super::delta`] wrote, and no other code uses `dq`. Without keys the maps of K and V are not used.
 #[kernel(
     with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
@@ -75,8 +75,8 @@ pub unsafe fn attention_dq<
     let query_ring = Ring::<1>::new(barriers);
     let mut ring = Ring::<STAGES>::new(barriers.wrapping_add(Ring::<1>::BARRIERS));
     let tile = args.query_tile(thread::block_idx_x(), (CONSUMERS * ROWS) as u32);
-    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads of
-    // a warpgroup come to its collectives.
+    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads
+    // of a warpgroup reach its collectives.
     unsafe {
         init_once(|| {
             query_ring.init(4 * CONSUMERS as u32);
@@ -159,7 +159,7 @@ pub unsafe fn attention_dq<
     }
 }
 
-/// Replaces the logits of keys that a query does not see by -inf, of the queries and the keys from the first ones on.
+/// Replaces the logits of keys that a query does not see by -inf. The tile starts at `first_query` and `first_key`.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 fn hide<T, const S: usize>(
@@ -168,7 +168,7 @@ fn hide<T, const S: usize>(
     first_query: u32,
     first_key: u32,
 ) {
-    // The keys that the first query sees end first, and those of the last one begin last.
+    // The first query's visible keys end first, and the last query's begin last.
     let keys = args.all_keys();
     let is_cut = first_key < keys.hidden(first_query + ROWS as u32 - 1);
     if !is_cut && first_key + 2 * S as u32 <= keys.visible(first_query) {

@@ -1,6 +1,7 @@
-//! The gradients on a CPU: one thread computes those of a few queries, or of a few keys, without waiting for any other.
+//! The gradients on a CPU: one thread computes those of a few queries or keys, and waits for no other.
 //!
-//! A thread copies tiles of rows to `f32`. Its loops run over the neighbouring elements of two rows, and become vector instructions.
+//! A thread copies tiles of rows to `f32`. Its loops run over the contiguous elements of two rows, and become vector
+//! instructions.
 
 use core::ops::Range;
 
@@ -15,7 +16,7 @@ use crate::element::Number;
 
 /// Queries, or keys, of a thread.
 pub const ROWS: usize = 16;
-/// The most elements of a row.
+/// The largest number of elements of a row.
 pub const MOST: usize = 256;
 /// Independent partial sums of a dot product.
 const LANES: usize = 16;
@@ -23,17 +24,16 @@ const LANES: usize = 16;
 /// Bytes of dynamic shared memory of a thread.
 pub const SHARED_BYTES: usize = 6 * size_of::<Rows>();
 
-/// A tile of rows, and zeros after their ends.
+/// A tile of rows, padded with zeros.
 type Rows = [[f32; MOST]; ROWS];
 
-/// The gradient `dq` of the arguments, and the statistics of the queries.
+/// Computes the gradient `dq`, and the statistics of the queries.
 ///
-/// Launched on blocks of one thread: one along x for each [`ROWS`] queries of each head of the batch, with [`SHARED_BYTES`] of
-/// dynamic shared memory.
+/// Launched with blocks of one thread and [`SHARED_BYTES`] of dynamic shared memory: one block along x per [`ROWS`] queries
+/// of each head of the batch.
 ///
 /// # Safety
-/// The launch is as described. The tensors hold what their shapes and strides say, and no other code uses `dq` and
-/// `stats`.
+/// The launch is as described. The tensors hold what their shapes and strides say, and no other code uses `dq` and `stats`.
 #[kernel(
     max_threads = 1,
     cpu_only,
@@ -82,10 +82,10 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
     }
 }
 
-/// The gradients `dk` and `dv` of the arguments.
+/// Computes the gradients `dk` and `dv`.
 ///
-/// Launched on blocks of one thread: one along x for each [`ROWS`] keys of each head of K and V in the batch, with [`SHARED_BYTES`] of
-/// dynamic shared memory.
+/// Launched with blocks of one thread and [`SHARED_BYTES`] of dynamic shared memory: one block along x per [`ROWS`] keys of
+/// each head of K and V in the batch.
 ///
 /// # Safety
 /// The launch is as described. The tensors hold what their shapes and strides say, `stats` what `attention_dq_serial` wrote,
@@ -134,7 +134,7 @@ pub unsafe fn attention_dkv_serial<T: Number>(args: BackwardArgs<T>) {
     }
 }
 
-/// Those of the `count` keys from `first` on that a query sees.
+/// Returns which of the `count` keys from `first` on a query sees.
 #[inline(always)]
 fn seen<T>(args: &BackwardArgs<T>, query: u32, first: u32, count: usize) -> Range<usize> {
     let keys = args.all_keys();
@@ -142,16 +142,16 @@ fn seen<T>(args: &BackwardArgs<T>, query: u32, first: u32, count: usize) -> Rang
     from.saturating_sub(first) as usize..count.min(to.saturating_sub(first) as usize)
 }
 
-/// The tiles of the thread, of zeros.
+/// Returns the thread's tiles, filled with zeros.
 ///
 /// # Safety
-/// One thread of the block calls it, once.
+/// One thread of the block calls this, once.
 #[inline(always)]
 unsafe fn tiles() -> [&'static mut Rows; 6] {
     let first = dynamic_shared_mem::<Rows>();
     core::array::from_fn(|i| {
         let tile = first.wrapping_add(i);
-        // SAFETY: the launch has the memory, for which zeros are values.
+        // SAFETY: the launch brings the memory, and zeros are valid.
         unsafe {
             tile.cast::<f32>().write_bytes(0, ROWS * MOST);
             &mut *tile
@@ -159,10 +159,10 @@ unsafe fn tiles() -> [&'static mut Rows; 6] {
     })
 }
 
-/// Reads rows, `at` being batch entry, first position and head.
+/// Reads rows; the position is batch entry, first position and head.
 ///
 /// # Safety
-/// They lie in the tensor.
+/// The rows lie in the tensor.
 #[inline(always)]
 unsafe fn load<T: Number>(
     to: &mut Rows,
@@ -183,10 +183,10 @@ unsafe fn load<T: Number>(
     }
 }
 
-/// Writes rows times `scale`, `at` being batch entry, first position and head.
+/// Writes rows times `scale`; the position is batch entry, first position and head.
 ///
 /// # Safety
-/// They lie in the tensor, and no other code uses them.
+/// The rows lie in the tensor, and no other code uses them.
 #[inline(always)]
 unsafe fn store<T: Number>(
     from: &Rows,
@@ -206,7 +206,7 @@ unsafe fn store<T: Number>(
     }
 }
 
-/// The dot product of two rows. They are padded with zeros.
+/// Returns the dot product of two rows, which are padded with zeros.
 #[inline(always)]
 fn dot(a: &[f32; MOST], b: &[f32; MOST], size: usize) -> f32 {
     let mut sums = [0.0; LANES];

@@ -1,8 +1,8 @@
-//! The ladder of attention, one idea a file, explained in `docs/attention-ladder.md`: its arguments, its list of rungs, and what rungs
-//! have in common.
+//! The ladder of attention, one idea per file, explained in `docs/attention-ladder.md`: its arguments, its list of rungs,
+//! and what the rungs share.
 //!
-//! Every rung computes `out = softmax(scale Q K^T) V` of `bf16` for each head, without a mask. All tensors are dense, in the order batch,
-//! length, heads, [`SIZE`]. The lengths are multiples of the rung's tiles.
+//! Every rung computes `out = softmax(scale Q K^T) V` of `bf16` for each head, without a mask. All tensors are dense, in the
+//! order batch, length, heads, [`SIZE`]. The lengths are multiples of the rung's tiles.
 
 pub mod r01_matrix;
 
@@ -33,11 +33,11 @@ use super::ring::WARPGROUP;
 /// Elements of a row of Q, K, V and the result: the head size.
 pub const SIZE: usize = 128;
 
-/// Rows in shared memory as `wgmma` reads them: panels of 64 columns.
+/// Rows in shared memory, in the layout that `wgmma` reads: panels of 64 columns.
 pub type Rows<const COUNT: usize> = [Panel<bf16, COUNT>; SIZE / COLS];
 
-/// The arguments of a rung. The boxes of the maps have 64 columns of one head and one batch entry. Those of Q and the result have 64
-/// positions, those of K and V as many as the rung's tile.
+/// The arguments of a rung. The boxes of the maps have 64 columns of one head and one batch entry. The boxes of Q and of the
+/// result have 64 positions; those of K and V have the rung's tile.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct LadderArgs {
@@ -88,13 +88,13 @@ pub struct Tile {
 }
 
 impl LadderArgs {
-    /// The number of tiles with `rows` queries.
+    /// Returns the number of tiles with `rows` queries.
     #[inline(always)]
     pub fn tiles(&self, rows: u32) -> u32 {
         self.queries / rows * self.heads * self.batch
     }
 
-    /// Tile `number` of tiles with `rows` queries. The tiles of a head follow each other.
+    /// Returns tile `number` of tiles with `rows` queries. The tiles of a head are consecutive.
     #[inline(always)]
     pub fn tile(&self, number: u32, rows: u32) -> Tile {
         let of_head = self.queries / rows;
@@ -104,34 +104,34 @@ impl LadderArgs {
         Tile { query, head: head % self.heads, batch: head / self.heads }
     }
 
-    /// Elements from a position to the next.
+    /// Returns the elements from one position to the next.
     #[inline(always)]
     pub fn stride(&self) -> usize {
         self.heads as usize * SIZE
     }
 
-    /// Where the tile's first query starts in Q and in the result.
+    /// Returns the offset of the tile's first query in Q and in the result.
     #[inline(always)]
     pub fn first_query(&self, tile: Tile) -> usize {
         let position = u64::from(tile.batch) * u64::from(self.queries) + u64::from(tile.query);
         position as usize * self.stride() + tile.head as usize * SIZE
     }
 
-    /// Where the first key of the tile's head starts in K and V.
+    /// Returns the offset of the first key of the tile's head in K and V.
     #[inline(always)]
     pub fn first_key(&self, tile: Tile) -> usize {
         let position = u64::from(tile.batch) * u64::from(self.keys);
         position as usize * self.stride() + tile.head as usize * SIZE
     }
 
-    /// The factor of the exponents, as powers of two have them.
+    /// Returns the factor of the exponents, for powers of two.
     #[inline(always)]
     pub fn factor(&self) -> f32 {
         self.scale * core::f32::consts::LOG2_E
     }
 }
 
-/// What host code launches a kernel of a rung by.
+/// What host code needs to launch a kernel of a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RungShape {
     /// Queries of a block's tile. The queries are a multiple of it.
@@ -142,7 +142,7 @@ pub struct RungShape {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
-    /// Whether there are no more blocks than multiprocessors, each with a share of the tiles.
+    /// Whether the grid has at most one block per multiprocessor; each computes a share of the tiles.
     pub is_persistent: bool,
 }
 
@@ -162,7 +162,7 @@ impl RungShape {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl RungShape {
-    /// The launch configuration for `tiles` tiles.
+    /// Returns the launch for `tiles` tiles.
     pub fn config(&self, tiles: u32, multiprocessors: u32) -> LaunchConfig {
         let blocks = if self.is_persistent { tiles.min(multiprocessors).max(1) } else { tiles };
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
@@ -173,11 +173,11 @@ impl RungShape {
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct Rung {
-    /// Its name, that of its file.
+    /// Its name, which is its file's.
     pub name: &'static str,
-    /// Its idea, in a line.
+    /// Its idea, in one line.
     pub idea: &'static str,
-    /// Its kernels, in the order in which they are launched.
+    /// Its kernels, in launch order.
     pub kernels: &'static [&'static KernelOf<LadderArgs, RungShape>],
     /// Whether it stores the matrix of queries and keys.
     pub has_matrix: bool,
@@ -218,7 +218,7 @@ rungs! {
 /// Rounds and writes a warpgroup's 64 rows of the result, from row `first` of the tile on.
 ///
 /// # Safety
-/// All threads of the warpgroup call it. The arguments are a rung's, and no other thread writes these rows.
+/// All threads of the warpgroup call this. The arguments are a rung's, and no other thread writes these rows.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_rows(args: &LadderArgs, tile: Tile, first: u32, rows: &Accumulator<{ SIZE / 2 }>) {
@@ -228,7 +228,7 @@ pub unsafe fn store_rows(args: &LadderArgs, tile: Tile, first: u32, rows: &Accum
     while i < SIZE / 2 {
         let (row, col) = Accumulator::<{ SIZE / 2 }>::position(thread, i);
         let pair = f32_to_bf16x2([rows.0[i], rows.0[i + 1]]);
-        // SAFETY: two neighbours of the result, which are the thread's own.
+        // SAFETY: two neighbours in the result, which only this thread writes.
         unsafe { store_global(to.add(row * args.stride() + col).cast(), pair) };
         i += 2;
     }

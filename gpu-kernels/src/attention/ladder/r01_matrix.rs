@@ -1,11 +1,11 @@
 //! Rung 1: three kernels, with the matrix of queries and keys in global memory.
 //!
-//! The first kernel writes the logits, `scale Q K^T`. The second replaces each row by its softmax. The third multiplies V by the
-//! rows. A block computes one query, on CUDA cores.
+//! The first kernel writes the logits, `scale Q K^T`. The second replaces each row by its softmax. The third multiplies V by
+//! the rows. A block computes one query, on CUDA cores.
 //!
-//! For each head, with N queries and N keys of D = 128 elements: the kernels write the matrix twice and read it twice, `16 N^2` bytes. The
-//! softmax reads each row twice more, mostly from L2. Each query reads all of K and V, `4 D N^2` bytes, most of them from L2. Q and the
-//! result are `4 D N` bytes. The two multiplications take `4 D N^2` FLOPs.
+//! For each head, with N queries and N keys of D = 128 elements: the kernels write the matrix twice and read it twice,
+//! `16 N^2` bytes. The softmax reads each row twice more, mostly from L2. Each query reads all of K and V, `4 D N^2` bytes,
+//! most of them from L2. Q and the result are `4 D N` bytes. The two multiplications take `4 D N^2` FLOPs.
 //@ ptx(attention_01_logits, attention_01_softmax, attention_01_values, compute_80+): .local == 0
 
 use cuda_std::half::{bf16, bf16_to_f32, f32_to_bf16};
@@ -19,7 +19,7 @@ use crate::element::Element;
 
 /// Threads of a block: one for each column of the result.
 const THREADS: u32 = SIZE as u32;
-/// Elements of 16 bytes.
+/// Elements in 16 bytes.
 const VECTOR: usize = 8;
 
 /// Writes the logits of a query. Launched with one block per query of each head.
@@ -58,7 +58,7 @@ pub unsafe fn attention_01_logits(args: LadderArgs) {
 #[kernel(max_threads = 32, min_arch = 80, args, facts: RungShape = RungShape::new([1, 1], 32, 0))]
 pub unsafe fn attention_01_softmax(args: LadderArgs) {
     let (lane, keys) = (thread::thread_idx_x() as usize, args.keys as usize);
-    // SAFETY: the row lies in the matrix, and each element is one lane's. All lanes come to the reductions.
+    // SAFETY: the row lies in the matrix, and each element belongs to one lane. All lanes take part in the reductions.
     unsafe {
         let row = args.matrix_row(thread::block_idx_x());
         let mut max = f32::NEG_INFINITY;
@@ -91,7 +91,7 @@ pub unsafe fn attention_01_softmax(args: LadderArgs) {
 pub unsafe fn attention_01_values(args: LadderArgs) {
     let (block, col) = (thread::block_idx_x(), thread::thread_idx_x() as usize);
     let tile = args.tile(block, 1);
-    // SAFETY: the rows lie in their tensors, and the result is the thread's own.
+    // SAFETY: the rows lie in their tensors, and only this thread writes its result.
     unsafe {
         let weights = args.matrix_row(block);
         let v = args.v.add(args.first_key(tile) + col);
@@ -104,23 +104,23 @@ pub unsafe fn attention_01_values(args: LadderArgs) {
 }
 
 impl LadderArgs {
-    /// The row of the matrix for a query, counted over all heads.
+    /// Returns the row of the matrix for a query, which is counted over all heads.
     ///
     /// # Safety
-    /// There is the matrix, and the query.
+    /// The matrix and the query exist.
     #[inline(always)]
     unsafe fn matrix_row(&self, query: u32) -> *mut f32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.matrix.add(query as usize * self.keys as usize) }
     }
 }
 
-/// Eight neighbours of a row.
+/// Loads eight neighbours in a row.
 ///
 /// # Safety
-/// There are as many, from a multiple of 16 bytes on.
+/// `row` points to eight elements, and is a multiple of 16 bytes.
 #[inline(always)]
 unsafe fn load(row: *const bf16) -> [f32; VECTOR] {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     bf16::unpack(unsafe { load_global(row.cast::<u32x4>()) })
 }

@@ -1,12 +1,12 @@
 //! Rung 2: tiles of queries and keys in shared memory, and an online softmax.
 //!
-//! A block computes 64 queries, still on CUDA cores. It goes through the keys in tiles of 64, and keeps for each query the largest
-//! logit so far, the sum of the exponentials, and the sum of the values times their weights. A larger logit in a later tile makes the
-//! old sums too large: they are multiplied by `2^(factor (old max - new max))`. So no logit leaves the block, and the matrix of queries and
-//! keys is never stored.
+//! A block computes 64 queries, still on CUDA cores. It goes through the keys in tiles of 64. For each query it keeps the
+//! largest logit so far, the sum of the exponentials, and the weighted sum of the values. A larger logit in a later tile
+//! makes the old sums too large: they are multiplied by `2^(factor (old max - new max))`. So no logit leaves the block, and
+//! the matrix of queries and keys is never stored.
 //!
-//! For each head, with N queries and N keys of D = 128 elements: the matrix takes 0 bytes. Each of the N / 64 blocks reads all of K and V,
-//! `4 D N^2 / 64` bytes. The FLOPs are those of rung 1, `4 D N^2`.
+//! For each head, with N queries and N keys of D = 128 elements: the matrix takes 0 bytes. Each of the N / 64 blocks reads
+//! all of K and V, `4 D N^2 / 64` bytes. The FLOPs are those of rung 1, `4 D N^2`.
 //@ ptx(attention_02_online, compute_80+): .local == 0, bar.sync == 2
 
 use cuda_std::fastmath::ex2_approx_ftz;
@@ -25,13 +25,13 @@ const QUERIES: usize = 64;
 /// Keys of a tile.
 const KEYS: usize = 64;
 const THREADS: usize = 256;
-/// Elements of 16 bytes.
+/// Elements in 16 bytes.
 const VECTOR: usize = 8;
 /// Vectors of a row, and threads that share a query: half of a warp.
 const ACROSS: usize = SIZE / VECTOR;
-/// Queries of a thread, neighbours.
+/// Neighbouring queries of a thread.
 const DOWN: usize = QUERIES / (THREADS / ACROSS);
-/// Logits of a thread in each of its queries, every 16th.
+/// Logits of a thread for each of its queries: every 16th.
 const LOGITS: usize = KEYS / ACROSS;
 /// Elements from one row in shared memory to the next. Vectors of neighbouring rows lie in different banks.
 const PITCH: usize = SIZE + VECTOR;
@@ -48,8 +48,7 @@ struct Shared {
     weights: [[f32; KEYS]; QUERIES],
 }
 
-/// Attention over the tensors in `args`. Launched with one block per 64 queries of each head, and with the shared memory
-/// that `facts` states.
+/// Computes attention. Launched with one block per 64 queries of each head, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.
@@ -69,8 +68,8 @@ pub unsafe fn attention_02_online(args: LadderArgs) {
     let mut max = [f32::NEG_INFINITY; DOWN];
     let mut sum = [0.0; DOWN];
     let mut out = [[0.0; VECTOR]; DOWN];
-    // SAFETY: rows lie in their tensors. The block meets after it has written a tile, and before it overwrites it. The weights of a
-    // query are written and read by one half of a warp. All lanes come to the reductions.
+    // SAFETY: rows lie in their tensors. The block synchronises after it has written a tile, and before it overwrites it.
+    // One half of a warp writes and reads the weights of a query. All lanes take part in the reductions.
     unsafe {
         let q = (&raw mut (*shared).q).cast::<bf16>();
         let k = (&raw mut (*shared).k).cast::<bf16>();
@@ -133,7 +132,8 @@ pub unsafe fn attention_02_online(args: LadderArgs) {
 /// Copies rows to shared memory.
 ///
 /// # Safety
-/// All threads of the block call it. There are as many rows, which start at multiples of 16 bytes, and no other code uses the memory.
+/// All threads of the block call this. `from` has `COUNT` rows, which start at multiples of 16 bytes, and no other code uses
+/// `to`.
 #[inline(always)]
 unsafe fn copy<const COUNT: usize>(to: *mut bf16, from: *const bf16, stride: usize, tid: usize) {
     for i in 0..COUNT * ACROSS / THREADS {
@@ -146,12 +146,12 @@ unsafe fn copy<const COUNT: usize>(to: *mut bf16, from: *const bf16, stride: usi
     }
 }
 
-/// Vector `i` of a row in shared memory.
+/// Loads vector `i` of a row in shared memory.
 ///
 /// # Safety
-/// It has been written.
+/// The vector has been written.
 #[inline(always)]
 unsafe fn load(rows: *const bf16, row: usize, i: usize) -> [f32; VECTOR] {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     bf16::unpack(unsafe { load_shared(rows.add(row * PITCH + VECTOR * i).cast::<u32x4>()) })
 }

@@ -1,12 +1,12 @@
-//! Rung 3: tensor cores by `mma.sync`, fed by `ldmatrix` and `cp.async`. The road for compute capability 8.0.
+//! Rung 3: tensor cores by `mma.sync`, fed by `ldmatrix` and `cp.async`. This way works from compute capability 8.0 on.
 //!
-//! A block of 4 warps computes 64 queries, a warp 16 of them. A lane holds its share of the queries, the logits and the results in
-//! registers. The accumulators of the logits, rounded to `bf16`, are already in the order in which `mma.sync` expects its first operand, so
-//! the weights go from one multiplication to the next without shared memory. Asynchronous copies bring the next tile of keys while this
-//! one is multiplied.
+//! A block of 4 warps computes 64 queries, 16 per warp. Each lane holds its share of the queries, the logits and the results
+//! in registers. The accumulators of the logits, rounded to `bf16`, are already in the order in which `mma.sync` expects its
+//! first operand. So the weights go from one multiplication to the next without shared memory. Asynchronous copies bring the
+//! next tile of keys while this one is multiplied.
 //!
-//! For each head, with N queries and N keys of D = 128 elements: the N / 64 blocks read `4 D N^2 / 64` bytes of K and V, as in rung 2. The
-//! tensor cores take over the `4 D N^2` FLOPs.
+//! For each head, with N queries and N keys of D = 128 elements: the N / 64 blocks read `4 D N^2 / 64` bytes of K and V, as
+//! in rung 2. The tensor cores take over the `4 D N^2` FLOPs.
 //@ ptx(attention_03_mma_sync, compute_80+): mma.sync.aligned.m16n8k16 == 128, ldmatrix.sync.aligned.m8n8.x4.trans == 32, .local == 0
 
 use cuda_std::half::{bf16, f32_to_bf16x2};
@@ -27,7 +27,7 @@ const QUERIES: usize = 64;
 const KEYS: usize = 64;
 const THREADS: usize = 128;
 const STAGES: usize = 2;
-/// Elements of 16 bytes.
+/// Elements in 16 bytes.
 const VECTOR: usize = 8;
 /// Elements from one row in shared memory to the next. The rows of a fragment lie in different banks.
 const PITCH: usize = SIZE + VECTOR;
@@ -43,8 +43,8 @@ struct Shared {
     v: [Rows<KEYS>; STAGES],
 }
 
-/// Attention over the tensors in `args`. Launched with one block per 64 queries of each head, with the shared memory that
-/// `facts` states.
+/// Computes attention over the tensors in `args`. Launched with one block per 64 queries of each head, with the shared
+/// memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.
@@ -63,8 +63,8 @@ pub unsafe fn attention_03_mma_sync(args: LadderArgs) {
     let shared = dynamic_shared_mem::<Shared>();
     let mut rows = Online::EMPTY;
     let mut out = [[FragmentC::ZERO; SIZE / 8]];
-    // SAFETY: rows lie in their tensors. A stage is read after all threads have waited for its copies and met, and is overwritten after
-    // they have met again. All threads come to the barriers, and all lanes to the collectives.
+    // SAFETY: rows lie in their tensors. A stage is read after all threads have waited for its copies and synchronised, and
+    // is overwritten after they have synchronised again. All threads reach the barriers, and all lanes the collectives.
     unsafe {
         let q = (&raw mut (*shared).q).cast::<bf16>();
         let k_at = |step: usize| (&raw mut (*shared).k).cast::<bf16>().add(step % STAGES * KEYS * PITCH);
@@ -102,7 +102,7 @@ pub unsafe fn attention_03_mma_sync(args: LadderArgs) {
                 }
                 mma_sync_tiles(&[queries[i]], &keys, &mut logits);
             }
-            // Four neighbours of the array: two logits of a query, and two of the query 8 further down.
+            // Four neighbours in the array: two logits of a query, and two of the query 8 further down.
             let mut x = [0.0; KEYS / 2];
             for j in 0..KEYS / 8 {
                 [x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]] = logits[0][j].0;
@@ -137,7 +137,7 @@ pub unsafe fn attention_03_mma_sync(args: LadderArgs) {
     }
 }
 
-/// Multiplies the two rows of a lane.
+/// Multiplies the two rows of a lane by factors.
 #[inline(always)]
 fn scaled(FragmentC([x, y, z, w]): FragmentC, [a, b]: [f32; 2]) -> FragmentC {
     FragmentC([x * a, y * a, z * b, w * b])
@@ -146,8 +146,8 @@ fn scaled(FragmentC([x, y, z, w]): FragmentC, [a, b]: [f32; 2]) -> FragmentC {
 /// Starts the copies of rows to shared memory.
 ///
 /// # Safety
-/// All threads of the block call it. There are as many rows, which start at multiples of 16 bytes, and no other code uses the memory
-/// before the copies are complete.
+/// All threads of the block call this. `from` has `COUNT` rows, which start at multiples of 16 bytes, and no other code uses
+/// the memory before the copies are complete.
 #[inline(always)]
 unsafe fn copy<const COUNT: usize>(to: *mut bf16, from: *const bf16, stride: usize, tid: usize) {
     for i in 0..COUNT * SIZE / VECTOR / THREADS {

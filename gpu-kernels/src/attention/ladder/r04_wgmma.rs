@@ -1,12 +1,13 @@
 //! Rung 4: `wgmma` reads shared memory that tensor copies fill.
 //!
-//! One warpgroup computes 64 queries. An instruction multiplies 64 queries by 128 keys, and reads both from shared memory. Its
-//! accumulators, rounded to `bf16`, are the first operand of the multiplication by V, so the weights stay in registers. One thread starts
-//! the copies of the next tile of keys, which the TMA unit does alone, and mbarriers count their bytes. The warpgroup still does one thing
-//! at a time: logits, softmax, values. The tensor cores are idle during the softmax, and the exponentials during the multiplications.
+//! One warpgroup computes 64 queries. One instruction multiplies 64 queries by 128 keys, and reads both from shared memory.
+//! Its accumulators, rounded to `bf16`, are the first operand of the multiplication by V, so the weights stay in registers.
+//! One thread starts the copies of the next tile of keys; the TMA unit does the rest, and mbarriers count the bytes. The
+//! warpgroup still does one thing at a time: logits, softmax, values. The tensor cores idle during the softmax, and the
+//! exponentials during the multiplications.
 //!
-//! For each head, with N queries and N keys of D = 128 elements: the N / 64 blocks read `4 D N^2 / 64` bytes of K and V, and the tensor
-//! cores do `4 D N^2` FLOPs, as in rung 3.
+//! For each head, with N queries and N keys of D = 128 elements: the N / 64 blocks read `4 D N^2 / 64` bytes of K and V, and
+//! the tensor cores do `4 D N^2` FLOPs, as in rung 3.
 //@ ptx(attention_04_wgmma, compute_90a): wgmma.mma_async.sync.aligned.m64n128k16 == 16, cp.async.bulk.tensor.4d >= 6, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -44,8 +45,7 @@ struct Shared {
     v_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
 }
 
-/// Attention over the tensors in `args`. Launched with one block per 64 queries of each head, with the shared memory that
-/// `facts` states.
+/// Computes attention. Launched with one block per 64 queries of each head, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.
@@ -60,8 +60,8 @@ pub unsafe fn attention_04_wgmma(args: LadderArgs) {
     let is_first = thread::thread_idx_x() == 0;
     let tile = args.tile(thread::block_idx_x(), QUERIES as u32);
     let steps = args.keys / KEYS as u32;
-    // SAFETY: panels and barriers are the block's. A stage is filled once all warps have released it, and read once it is full. All
-    // threads come to the collectives.
+    // SAFETY: panels and barriers are the block's. A stage is filled once all warps have released it, and read once it is
+    // full. All threads reach the collectives.
     unsafe {
         let q = (&raw mut (*shared).q).cast::<u8>();
         let k = (&raw mut (*shared).k).cast::<u8>();

@@ -1,12 +1,12 @@
 //! Rung 5: one warpgroup copies, and two multiply.
 //!
-//! A block computes 128 queries, 64 in each of two warpgroups, which share every tile of K and V. While one computes its softmax, the
-//! tensor cores can multiply for the other one. A third warpgroup only starts the copies, in one thread, and meets the others in the
-//! barriers of a stage: `full` says that the bytes have arrived, `empty` that both have read them. `setmaxnreg` moves registers from the
-//! warpgroup that copies to those that multiply.
+//! A block computes 128 queries, 64 in each of two warpgroups, which share every tile of K and V. While one computes its
+//! softmax, the tensor cores can multiply for the other. A third warpgroup only starts the copies, in one thread, and meets
+//! the others at the barriers of a stage: `full` signals that the bytes have arrived, `empty` that both have read them.
+//! `setmaxnreg` moves registers from the copying warpgroup to the multiplying ones.
 //!
-//! For each head, with N queries and N keys of D = 128 elements: the N / 128 blocks read `4 D N^2 / 128` bytes of K and V, half of rung 4.
-//! The tensor cores do `4 D N^2` FLOPs.
+//! For each head, with N queries and N keys of D = 128 elements: the N / 128 blocks read `4 D N^2 / 128` bytes of K and V,
+//! half of rung 4. The tensor cores do `4 D N^2` FLOPs.
 //@ ptx(attention_05_specialised, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n128k16 == 16, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -48,8 +48,8 @@ struct Shared {
     v_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
 }
 
-/// Attention over the tensors in `args`. Launched with one block per 128 queries of each head, with the shared memory that
-/// `facts` states.
+/// Computes attention over the tensors in `args`. Launched with one block per 128 queries of each head, with the shared
+/// memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.
@@ -66,8 +66,8 @@ pub unsafe fn attention_05_specialised(args: LadderArgs) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tile = args.tile(thread::block_idx_x(), (CONSUMERS * QUERIES) as u32);
     let steps = args.keys / KEYS as u32;
-    // SAFETY: panels and barriers are the block's. A stage is filled once all consumers have released it, and read once it is full. All
-    // threads of a warpgroup come to its collectives.
+    // SAFETY: panels and barriers are the block's. A stage is filled once all consumers have released it, and read once it
+    // is full. All threads of a warpgroup reach its collectives.
     unsafe {
         let q = (&raw mut (*shared).q).cast::<u8>();
         let k = (&raw mut (*shared).k).cast::<u8>();

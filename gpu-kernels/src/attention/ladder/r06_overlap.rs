@@ -1,8 +1,9 @@
-//! Rung 6: the softmax runs under the multiplications of other keys.
+//! Rung 6: the softmax overlaps with the multiplications of other keys.
 //!
-//! A warpgroup of rung 5 waits for its logits, and the tensor cores wait for its softmax. Here it starts the logits of the next keys, then
-//! the multiplication of V by the weights of these. It waits for the first alone, and computes the softmax of the next keys while the
-//! tensor cores work on the second. So the loop is shifted by half a step: the first logits come before it, the last values after it.
+//! A warpgroup of rung 5 waits for its logits, and the tensor cores wait for its softmax. Here it starts the logits of the
+//! next keys, then the multiplication of V by the weights of these keys. It waits only for the first, and computes the
+//! softmax of the next keys while the tensor cores work on the second. So the loop is shifted by half a step: the first
+//! logits come before it, the last values after it.
 //!
 //! Bytes and FLOPs are those of rung 5: for each head `4 D N^2 / 128` bytes of K and V, and `4 D N^2` FLOPs.
 //@ ptx(attention_06_overlap, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n128k16 == 32, .local == 0
@@ -46,8 +47,7 @@ struct Shared {
     v_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
 }
 
-/// Attention over the tensors in `args`. Launched with one block per 128 queries of each head, with the shared memory that
-/// `facts` states.
+/// Computes attention. Launched with one block per 128 queries of each head, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.
@@ -64,8 +64,8 @@ pub unsafe fn attention_06_overlap(args: LadderArgs) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tile = args.tile(thread::block_idx_x(), (CONSUMERS * QUERIES) as u32);
     let steps = args.keys / KEYS as u32;
-    // SAFETY: panels and barriers are the block's. A stage is filled once all consumers have released it, and read once it is full. All
-    // threads of a warpgroup come to its collectives.
+    // SAFETY: panels and barriers are the block's. A stage is filled once all consumers have released it, and read once it
+    // is full. All threads of a warpgroup reach its collectives.
     unsafe {
         let q = (&raw mut (*shared).q).cast::<u8>();
         let k = (&raw mut (*shared).k).cast::<u8>();
@@ -129,7 +129,7 @@ pub unsafe fn attention_06_overlap(args: LadderArgs) {
                 let values = v.add(v_ring.stage() * BYTES);
                 multiply_columns::<bf16, SIZE, KEYS, RESULTS, { KEYS / 16 }>(&mut pending, &weights, values);
                 wgmma::commit();
-                // All groups but the latest are complete: the logits are there, and the values are still being multiplied.
+                // All groups except the latest are complete: the logits are ready, the values still in progress.
                 logits = next.finish::<1>();
                 k_ring.release();
                 k_ring.advance();

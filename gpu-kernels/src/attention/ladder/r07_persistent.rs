@@ -1,9 +1,9 @@
-//! Rung 7: a block per multiprocessor, tensor copies store a tile under the next one, and warpgroups take turns.
+//! Rung 7: one block per multiprocessor; tensor copies store a tile while the next one is computed; warpgroups take turns.
 //!
-//! A block stays on its multiprocessor and computes tile after tile, so the queries and keys of the next tile arrive while this one
-//! ends. `stmatrix` writes results into panels, and a tensor copy brings them to global memory under the next tile. The two warpgroups
-//! start their multiplications in turns: each waits until the other one has started its own, so that one computes exponentials while the
-//! tensor cores work for the other.
+//! A block stays on its multiprocessor and computes tile after tile, so the queries and keys of the next tile arrive while
+//! this one ends. `stmatrix` writes results into panels, and a tensor copy brings them to global memory during the next
+//! tile. The two warpgroups take turns to start their multiplications: each waits until the other has started its own. So
+//! one computes exponentials while the tensor cores work for the other.
 //!
 //! Bytes and FLOPs are those of rung 5: for each head `4 D N^2 / 128` bytes of K and V, and `4 D N^2` FLOPs.
 //@ ptx(attention_07_persistent, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n128k16 == 32, .local == 0
@@ -52,7 +52,7 @@ struct Shared {
     v_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
 }
 
-/// Attention over the tensors in `args`. Launched on any number of blocks, with the shared memory that `facts` states.
+/// Computes attention over the tensors in `args`. Launched with any number of blocks, with the shared memory of `facts`.
 ///
 /// # Safety
 /// The arguments are as [`ladder`](super) describes, and no other code uses `out`.
@@ -70,8 +70,8 @@ pub unsafe fn attention_07_persistent(args: LadderArgs) {
     let (tiles, blocks) = (args.tiles(TILE), thread::grid_dim_x());
     let mut number = thread::block_idx_x();
     let steps = args.keys / KEYS as u32;
-    // SAFETY: panels and barriers are the block's. A stage is filled once all consumers have released it, and read once it is full. All
-    // threads of a warpgroup come to its collectives.
+    // SAFETY: panels and barriers are the block's. A stage is filled once all consumers have released it, and read once it
+    // is full. All threads of a warpgroup reach its collectives.
     unsafe {
         let q = (&raw mut (*shared).q).cast::<u8>();
         let k = (&raw mut (*shared).k).cast::<u8>();
@@ -151,7 +151,7 @@ pub unsafe fn attention_07_persistent(args: LadderArgs) {
                     );
                     wgmma::commit();
                     turns.pass();
-                    // All groups but the latest are complete: the logits are there, and the values are still being multiplied.
+                    // All groups except the latest are complete: the logits are ready, the values still in progress.
                     logits = next.finish::<1>();
                     k_ring.release();
                     k_ring.advance();
@@ -161,7 +161,7 @@ pub unsafe fn attention_07_persistent(args: LadderArgs) {
                     v_ring.advance();
                     weights = fragments::<bf16, LOGITS, { KEYS / 16 }>(&logits);
                 }
-                // The next queries may come.
+                // The next queries may be copied.
                 q_ring.release();
                 q_ring.advance();
                 scale_rows(&mut out, factors);

@@ -12,18 +12,18 @@ use crate::element::Number;
 
 /// Threads of a block.
 pub const THREADS: u32 = 512;
-/// The most splits.
+/// The largest number of splits.
 pub const MOST_SPLITS: u32 = 256;
-/// Threads that add up the same splits, each one column or two.
+/// Threads that add up the same splits, with one column or two each.
 const COLS: usize = 128;
-/// Parts of the splits, each added up by other threads.
+/// Parts of the splits; different threads add up each part.
 const PARTS: usize = THREADS as usize / COLS;
-/// Loads of a thread that are on their way together.
+/// Loads that a thread has in flight together.
 const AT_ONCE: u32 = 8;
 
-/// The results of a row from those of its `args.splits` splits, at most [`MOST_SPLITS`], in the order of the splits.
+/// Combines the results of a row from its `args.splits` splits, at most [`MOST_SPLITS`], in the order of the splits.
 ///
-/// Launched with one block of [`THREADS`] threads for each query of each head of the batch.
+/// Launched with one block of [`THREADS`] threads per query of each head of the batch.
 ///
 /// # Safety
 /// The launch is as described. `args.sums` has the partial results. The tensors hold what their shapes and strides say, and
@@ -46,8 +46,8 @@ pub unsafe fn attention_combine<T: Number>(args: AttentionArgs<T>) {
     let size = args.head_size as usize;
     let factor = args.scale * core::f32::consts::LOG2_E;
     grid::wait_for_dependencies();
-    // SAFETY: the sums hold the totals of all splits, and the results of those with keys. All threads come to the barriers, and all
-    // lanes of each warp to the reductions. The first warp writes the factors, and each sum is one thread's.
+    // SAFETY: the sums hold the totals of all splits, and the results of those with keys. All threads reach the barriers,
+    // and all lanes of each warp the reductions. The first warp writes the factors, and each sum belongs to one thread.
     unsafe {
         let total_of = |split: u32| {
             let pair: f32x2 = load_global(args.sums.add(args.total_index(split, index)).cast());

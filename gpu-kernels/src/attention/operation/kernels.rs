@@ -1,4 +1,4 @@
-//! What host code chooses the kernels by.
+//! What host code needs to choose and to launch the kernels.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
@@ -9,7 +9,7 @@ use super::key_splits::{self, attention_splits};
 use super::serial::{self, attention_serial};
 use super::warpgroups::{self, attention_warpgroups};
 
-/// The tiles of a kernel of `wgmma`, and what it needs.
+/// The tile of a `wgmma` kernel, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpgroupShape {
     /// Elements of a row.
@@ -31,7 +31,7 @@ impl WarpgroupShape {
     pub const BOX_COLS: u32 = 64;
 
     pub(super) const fn new(head_size: usize, keys: usize, consumers: usize, threads: usize) -> Self {
-        // 1024 spare bytes, because the panels start at an address that is a multiple of 1024.
+        // 1024 spare bytes: the panels start at an address that is a multiple of 1024.
         let shared_bytes = (warpgroups::shared_bytes(head_size, keys, consumers) + 1024) as u32;
         let queries = Self::BOX_QUERIES * consumers as u32;
         Self {
@@ -43,36 +43,36 @@ impl WarpgroupShape {
         }
     }
 
-    /// The number of tiles for the queries of all heads in a batch.
+    /// Returns the number of tiles for the queries of all heads in a batch.
     pub fn tiles(&self, queries: u32, heads: u32, batch: u32) -> u64 {
         u64::from(queries.div_ceil(self.queries)) * u64::from(heads) * u64::from(batch)
     }
 
-    /// The launch configuration for `blocks` blocks, which share the tiles.
+    /// Returns the launch for `blocks` blocks, which share the tiles.
     pub fn config(&self, blocks: u32) -> LaunchConfig {
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
     }
 }
 
-/// The tiles of a kernel that splits the keys, and what it needs.
+/// The tile of a kernel that splits the keys, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitShape {
-    /// The most elements of a row.
+    /// The largest number of elements of a row.
     pub head_size: u32,
     /// Threads of a block.
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
-    /// Bytes that a block has on their way from memory.
+    /// Bytes that a block has in flight from memory.
     pub bytes_ahead: u32,
 }
 
 impl SplitShape {
     /// Rows of a tile: queries of the heads that share a head of K and V.
     pub const ROWS: u32 = key_splits::ROWS as u32;
-    /// Keys of a tile. Splits are of whole tiles.
+    /// Keys of a tile. A split has whole tiles.
     pub const KEYS: u32 = key_splits::KEYS as u32;
-    /// The most splits.
+    /// The largest number of splits.
     pub const MOST_SPLITS: u32 = combine::MOST_SPLITS;
 
     pub(super) const fn new(head_size: usize, warps: usize) -> Self {
@@ -84,31 +84,31 @@ impl SplitShape {
         }
     }
 
-    /// The number of tiles for `queries` queries of `heads` heads, of which the `key_heads` heads of K and V are shared evenly.
+    /// Returns the number of tiles for `queries` queries of `heads` heads, which share `key_heads` heads of K and V evenly.
     pub fn tiles(queries: u32, heads: u32, key_heads: u32, batch: u32) -> u64 {
         let rows = u64::from(queries) * u64::from(heads / key_heads.max(1));
         rows.div_ceil(u64::from(Self::ROWS)) * u64::from(key_heads) * u64::from(batch)
     }
 
-    /// The launch of a block for each split of each tile.
+    /// Returns the launch for `blocks` blocks: one per split of each tile.
     pub fn config(&self, blocks: u32) -> LaunchConfig {
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
     }
 }
 
-/// A type that there are kernels for.
+/// An element type that has kernels.
 pub trait AttentionKernels: Sized + 'static {
-    /// Kernels of `wgmma`.
+    /// The `wgmma` kernels.
     const WARPGROUPS: &'static [KernelOf<AttentionArgs<Self>, WarpgroupShape>];
-    /// Kernels that split the keys.
+    /// The kernels that split the keys.
     const SPLITS: &'static [KernelOf<AttentionArgs<Self>, SplitShape>];
-    /// Adds up the partial results of the splits.
+    /// The kernel that adds up the partial results of the splits.
     const COMBINE: &'static KernelOf<AttentionArgs<Self>>;
     /// The kernel for a CPU.
     const SERIAL: &'static KernelOf<AttentionArgs<Self>>;
 }
 
-/// The launch of [`AttentionKernels::SERIAL`], and its number of blocks along x.
+/// Returns the launch of [`AttentionKernels::SERIAL`], and its number of blocks along x.
 pub fn serial_config(queries: u32, heads: u32, batch: u32) -> (LaunchConfig, u64) {
     let tiles = queries.div_ceil(serial::ROWS as u32);
     let blocks = u64::from(tiles) * u64::from(heads) * u64::from(batch);
@@ -116,8 +116,8 @@ pub fn serial_config(queries: u32, heads: u32, batch: u32) -> (LaunchConfig, u64
     (config, blocks)
 }
 
-/// The launch configuration of [`AttentionKernels::COMBINE`] for `rows` rows: the queries of all heads in the batch. The
-/// launch begins while the previous one ends.
+/// Returns the launch of [`AttentionKernels::COMBINE`] for `rows` rows: the queries of all heads in the batch. The launch
+/// begins while the previous one ends.
 pub fn combine_config(rows: u32) -> LaunchConfig {
     LaunchConfig::new(rows, combine::THREADS).with_programmatic_stream_serialization()
 }
@@ -139,7 +139,7 @@ macro_rules! kernels {
 
 kernels! { f16, bf16 }
 
-/// All of them.
+/// All kernels of the operation.
 pub const KERNELS: [&[&KernelMeta]; 4] = [
     attention_warpgroups::KERNELS,
     attention_splits::KERNELS,

@@ -1,12 +1,13 @@
-//! Attention by `mma.sync` for few queries and many keys, and for every head size up to 256 (compute capability 8.0 and later).
+//! Attention by `mma.sync` for few queries and many keys, and for every head size up to 256 (compute capability 8.0 and
+//! later).
 //!
-//! With few queries, the time is that of reading K and V once. The queries of all heads that share a head of K and V are the rows
-//! of one tile, up to 16, and the keys are split between blocks. Each warp of a block takes tiles of 16 keys in turns. It copies
-//! them through buffers of its own, keeps its own softmax and results in registers, and waits for no other warp until the keys
-//! end. Of its four buffers, two of K and two of V, three are on their way while it computes with the fourth.
+//! With few queries, the time is the time to read K and V once. The queries of all heads that share a head of K and V are
+//! the rows of one tile, up to 16, and blocks split the keys. The warps of a block take tiles of 16 keys in turns. Each
+//! copies them through its own buffers, keeps its own softmax and results in registers, and waits for no other warp until
+//! the keys end. Of its four buffers, two of K and two of V, three are in flight while it computes with the fourth.
 //!
 //! At the end, the block adds up the results of its warps. With several splits it writes them as partial results, and
-//! [`super::combine`] adds up those of the splits. Every sum has a fixed order, so two runs give the same bits.
+//! [`super::combine`] adds up the splits. Every sum has a fixed order, so two runs give the same bits.
 //!
 //! A head size between those of two instances takes the larger one: the rest of a row in shared memory is zeros.
 //@ ptx(attention_bf16_128_split, compute_80+): mma.sync.aligned.m16n8k16 == 32, ldmatrix.sync.aligned.m8n8.x4.trans == 8, .local == 0
@@ -28,11 +29,10 @@ use super::part::{Copies, Mask, Part, STAGES, copy_queries, load_queries, pitch}
 pub use super::part::{KEYS, ROWS, bytes_ahead, shared_bytes};
 use crate::element::Number;
 
-/// Attention of the arguments, for head sizes up to `SIZE`.
+/// Computes attention, for head sizes up to `SIZE`.
 ///
-/// Launched with one block per split of each tile of [`ROWS`] rows of each head of K and V in the batch, with the number of
-/// threads and the shared memory that `facts` states. With several splits `out` and `log_sum_exp` are left to
-/// [`super::combine`].
+/// Launched with one block per split of each tile of [`ROWS`] rows of each head of K and V in the batch, with the threads
+/// and the shared memory of `facts`. With several splits [`super::combine`] writes `out` and `log_sum_exp`.
 ///
 /// # Safety
 /// The launch is as described. The tensors hold what their shapes and strides say, and the flags are true. No other code
@@ -69,17 +69,17 @@ pub unsafe fn attention_splits<
     let q_shared = dynamic_shared_mem::<T>();
     let buffers = q_shared.wrapping_add((ROWS + warp * 2 * STAGES * KEYS) * pitch);
     let totals = q_shared.wrapping_add((ROWS + WARPS * 2 * STAGES * KEYS) * pitch).cast::<Total>();
-    // SAFETY: the arguments are those of a kernel.
+    // SAFETY: the arguments are a kernel's.
     let part = unsafe { Part::new(&args) };
     let copies = Copies::<T, SIZE>::new(&args, lane);
     let k = copies.source(&args, args.k, &args.k_strides, &part);
     let v = copies.source(&args, args.v, &args.v_strides, &part);
     let factor = args.scale * core::f32::consts::LOG2_E;
-    // What adds up the results of the splits may begin, and waits for them.
+    // The kernel that adds up the splits may start; it waits for their results.
     grid::launch_dependents();
-    // SAFETY: the rows lie in their tensors, and the buffers in the shared memory. A buffer is read after its copies are complete and
-    // the warp has met, and filled again after the warp has met once more. The results of the warps take the place of
-    // the buffers. All threads come to the barriers, and all lanes to the collectives.
+    // SAFETY: the rows lie in their tensors, and the buffers in the shared memory. A buffer is read after its copies are
+    // complete and the warp has synchronised, and filled again after the warp has synchronised once more. The results of the
+    // warps replace the buffers. All threads reach the barriers, and all lanes the collectives.
     unsafe {
         let k_at = |stage: usize| buffers.add(stage * KEYS * pitch);
         let v_at = |stage: usize| buffers.add((STAGES + stage) * KEYS * pitch);
@@ -117,7 +117,7 @@ pub unsafe fn attention_splits<
         let mut out = [FragmentC::ZERO; O];
         let mut stage = 0;
         while tile < part.end {
-            // K is there. V, and the next K, may be on their way.
+            // K has arrived. V, and the next K, may be in flight.
             pipeline::wait_prior::<2>();
             warp::sync_warp(u32::MAX);
             copy_v(tile + WARPS as u32, stage ^ 1);
@@ -191,10 +191,10 @@ pub unsafe fn attention_splits<
     }
 }
 
-/// Adds up what the warps found in a row: writes it, and replaces the warps' maxima by what their results must be multiplied by.
+/// Adds up the warps' totals of a row and writes them. Replaces the warps' maxima by the factors of their results.
 ///
 /// # Safety
-/// One thread calls it for the row, and the others wait.
+/// One thread calls this for the row, and the others wait.
 #[inline(always)]
 unsafe fn add_totals<T, const WARPS: usize>(
     args: &AttentionArgs<T>,
@@ -239,10 +239,10 @@ unsafe fn add_totals<T, const WARPS: usize>(
     }
 }
 
-/// Adds up the results of the warps, times their factors, and writes them. A split without keys has none.
+/// Adds up the results of the warps, times their factors, and writes them. Skips a split without keys.
 ///
 /// # Safety
-/// All threads of the block call it, after what they wait for. The factors and the results are there.
+/// All threads of the block call this, after the factors and the results are complete and visible.
 #[inline(always)]
 unsafe fn store_results<T: Number, const SIZE: usize, const WARPS: usize, const THREADS: usize>(
     args: &AttentionArgs<T>,
@@ -261,7 +261,7 @@ unsafe fn store_results<T: Number, const SIZE: usize, const WARPS: usize, const 
         let (row, col) = (i / SIZE, i % SIZE);
         if col < size {
             let index = part.row + row as u32;
-            // SAFETY: the results of the row, and its elements in global memory, which this thread alone writes.
+            // SAFETY: the results of the row, and its elements in global memory, which only this thread writes.
             unsafe {
                 let mut sum = 0.0;
                 let mut warp = 0;

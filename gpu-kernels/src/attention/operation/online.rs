@@ -1,13 +1,13 @@
-//! The softmax of rows whose logits come a tile at a time.
+//! The softmax of rows whose logits arrive a tile at a time.
 
 use cuda_std::fastmath::{ex2_approx_ftz, lg2_approx_ftz};
 use cuda_std::{GpuFloat, warp};
 
-/// From here on, a maximum times the factor of the exponents is rounded by more than an exponent may be off.
+/// From here on, the rounding error of a maximum times the factor of the exponents is too large for an exponent.
 const LARGE: f32 = 65_536.0;
 
 /// The largest logit and the sum of exponentials of each of a thread's two rows. Four neighbouring lanes share a row: the
-/// maxima are those of the row, and the sums those of the thread's own logits.
+/// maxima are the row's, and the sums are of the thread's own logits.
 #[derive(Clone, Copy)]
 pub struct Online {
     max: [f32; 2],
@@ -15,18 +15,19 @@ pub struct Online {
 }
 
 impl Online {
-    /// That of rows without logits.
+    /// Rows without logits.
     pub const EMPTY: Self = Self { max: [f32::NEG_INFINITY; 2], sum: [0.0; 2] };
 
-    /// Replaces the logits `x` of a tile by `2^(factor (logit - max))`: in turns two of the first row and two of the second. Gives what sums and results of earlier tiles must be
-    /// multiplied by, because the maxima have grown. A logit of -inf counts as none.
+    /// Replaces the logits `x` of a tile by `2^(factor (logit - max))`: two of the first row alternate with two of the
+    /// second. Returns the factors that rescale earlier tiles' sums and results to the new maxima. A logit of -inf counts as
+    /// none.
     ///
     /// # Safety
-    /// All lanes of the warp call it.
+    /// All lanes of the warp call this.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn update<const S: usize>(&mut self, x: &mut [f32; S], factor: f32) -> [f32; 2] {
-        // Two chains for each row: a maximum waits for the one before.
+        // Two chains per row, because each maximum waits for the one before.
         let mut pairs = [self.max; 2];
         let mut i = 0;
         while i < S {
@@ -35,13 +36,13 @@ impl Online {
             i += 1;
         }
         let largest = [pairs[0][0].max(pairs[1][0]), pairs[0][1].max(pairs[1][1])];
-        // SAFETY: the caller promises that all lanes execute this.
+        // SAFETY: the caller's contract: all lanes execute this.
         let largest = largest.map(|max| unsafe { warp::reduce_max_width::<f32, 4>(u32::MAX, max) });
         let base = largest.map(base);
         let offset = base.map(|max| max * factor);
         let is_large = offset[0].abs().max(offset[1].abs()) > LARGE;
         let mut sum = [0.0; 2];
-        // One instruction instead of two, where the rounded product is near enough.
+        // One instruction instead of two, if the rounded product is accurate enough.
         // SAFETY: as above.
         if unsafe { warp::warp_vote_any(u32::MAX, is_large) } {
             let mut i = 0;
@@ -66,39 +67,39 @@ impl Online {
         [a, b]
     }
 
-    /// The largest logit and the sum of exponentials of each row.
+    /// Returns the largest logit and the sum of exponentials of each row.
     ///
     /// # Safety
-    /// All lanes of the warp call it.
+    /// All lanes of the warp call this.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn totals(self) -> [Total; 2] {
         [0, 1].map(|row: usize| {
-            // SAFETY: the caller promises that all lanes execute this.
+            // SAFETY: the caller's contract: all lanes execute this.
             let sum = unsafe { warp::reduce_sum_width::<f32, 4>(u32::MAX, self.sum[row]) };
             Total { max: self.max[row], sum }
         })
     }
 
-    /// [`Total::finish`] of each row.
+    /// Returns [`Total::finish`] of each row.
     ///
     /// # Safety
-    /// All lanes of the warp call it.
+    /// All lanes of the warp call this.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn finish(self, scale: f32) -> [[f32; 2]; 2] {
-        // SAFETY: the caller promises that all lanes execute this.
+        // SAFETY: the caller's contract: all lanes execute this.
         unsafe { self.totals() }.map(|total| total.finish(scale))
     }
 }
 
-/// What a maximum is subtracted as. Without any logit it is 0: every difference from it is -inf, and every exponential 0.
+/// Returns the number to subtract for a maximum. Without logits it is 0: every difference is -inf, and every exponential 0.
 #[inline(always)]
 pub fn base(max: f32) -> f32 {
     if max == f32::NEG_INFINITY { 0.0 } else { max }
 }
 
-/// What logits with the maximum `of` must be multiplied by to count from the maximum `max`, at least as large: 0 without logits.
+/// Returns the factor from the maximum `of` to the maximum `max`, at least as large: 0 without logits.
 #[inline(always)]
 pub fn rescale(of: f32, max: f32, factor: f32) -> f32 {
     ex2_approx_ftz((of - base(max)) * factor)
@@ -114,8 +115,7 @@ pub struct Total {
 }
 
 impl Total {
-    /// What the row's results must be multiplied by, and the natural logarithm of the sum of `exp(scale * logit)`. A row without
-    /// logits has 0 and -inf.
+    /// Returns the results' factor and the logarithm of its sum of `exp(scale * logit)`; 0 and -inf without logits.
     #[inline(always)]
     pub fn finish(self, scale: f32) -> [f32; 2] {
         if self.max == f32::NEG_INFINITY && self.sum == 0.0 {

@@ -1,4 +1,4 @@
-//! The rows and keys of a block of [`super::key_splits`], how they come into shared memory, and which keys a row sees.
+//! The rows and keys of a block of [`super::key_splits`], their copies to shared memory, and the keys that a row sees.
 
 use cuda_std::mem::{store_shared, u32x4};
 use cuda_std::mma::{FragmentC, ldmatrix};
@@ -23,12 +23,12 @@ pub const fn pitch(size: usize) -> usize {
     size + VECTOR
 }
 
-/// Bytes of Q, of the warps' buffers, and of what they find.
+/// Returns the bytes of Q, of the warps' buffers, and of their totals.
 pub const fn shared_bytes(size: usize, warps: usize) -> usize {
     (ROWS + warps * 2 * STAGES * KEYS) * 2 * pitch(size) + warps * ROWS * size_of::<Total>()
 }
 
-/// Bytes that a block has on their way.
+/// Returns the bytes that a block has in flight.
 pub const fn bytes_ahead(size: usize, warps: usize) -> usize {
     warps * (2 * STAGES - 1) * KEYS * 2 * size
 }
@@ -38,7 +38,7 @@ pub const fn bytes_ahead(size: usize, warps: usize) -> usize {
 pub struct Part {
     /// The first row, of all heads' rows.
     pub row: u32,
-    /// Its query, head and batch entry.
+    /// The query, head and batch entry of the first row.
     pub at: Row,
     /// The number of rows.
     pub rows: u32,
@@ -55,10 +55,10 @@ pub struct Part {
 }
 
 impl Part {
-    /// That of the calling block. The rows of a head start with the last ones, which have the most keys to see.
+    /// Returns the calling block's part. The tiles of a head start with the last one, which sees the most keys.
     ///
     /// # Safety
-    /// The arguments are those of a kernel.
+    /// The arguments are a kernel's.
     #[inline(always)]
     pub unsafe fn new<T>(args: &AttentionArgs<T>) -> Self {
         let rows = args.rows();
@@ -71,7 +71,7 @@ impl Part {
         let count = (rows - first_row).min(ROWS as u32);
         let row = head * rows + first_row;
         let at = args.row(row);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         let keys = unsafe { args.keys_of(at.batch) };
         let visible = keys.visible(args.row(row + count - 1).query);
         let last = visible.div_ceil(KEYS as u32);
@@ -87,16 +87,16 @@ impl Part {
 #[derive(Clone, Copy)]
 pub struct Copies<T, const SIZE: usize> {
     zeros: *const T,
-    /// The row, of those that the warp copies at once.
+    /// The row, among those that the warp copies at once.
     row: usize,
     /// The first element.
     col: usize,
-    /// Elements that the row has from there on, at most those of a vector.
+    /// Elements of the row from there on, at most a vector.
     count: u32,
     is_aligned: bool,
 }
 
-/// Where a lane's part of K or V is.
+/// The address of a lane's part of K or V.
 #[derive(Clone, Copy)]
 pub struct Source<T> {
     /// The lane's column of the tensor's first row; without pages, of the part's first key.
@@ -118,7 +118,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
         Self { zeros: args.k, row: lane / Self::ACROSS, col, count, is_aligned: args.has(ALIGNED) }
     }
 
-    /// Where the lane finds the part's head of K or V.
+    /// Returns the lane's source in the part's head of K or V.
     #[inline(always)]
     pub fn source(
         &self,
@@ -135,7 +135,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
     /// Starts the copy of a tile of the part's head of K or V, with zeros after the keys that the part sees.
     ///
     /// # Safety
-    /// All lanes of the warp call it, and nothing uses the buffer before the copies are complete. The tensor has the rows.
+    /// All lanes of the warp call this, and no code uses the buffer before the copies are complete. The tensor has the rows.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn copy(
@@ -154,15 +154,15 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
         let offset = if args.page_table.is_null() {
             first as usize * across
         } else {
-            // SAFETY: there is the first key of the tile.
+            // SAFETY: the first key of the tile exists.
             unsafe { args.key_row(&source.strides, batch, first, key_head) + self.row * across }
         };
         let from = source.first.wrapping_add(offset);
-        // SAFETY: inside the caller's buffer.
+        // SAFETY: the address lies in the caller's buffer.
         let to = unsafe { buffer.add(self.row * const { pitch(SIZE) } + self.col) };
         let mut i = 0;
         if self.is_aligned && first + KEYS as u32 <= part.visible {
-            // Nearly all tiles: no choice inside the loop.
+            // Nearly all tiles: no branch inside the loop.
             while i < KEYS / Self::DOWN {
                 // SAFETY: the caller's buffer and rows.
                 unsafe {
@@ -187,7 +187,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
         }
     }
 
-    /// Fills what the copies leave of the warp's buffers with zeros.
+    /// Fills the parts of the warp's buffers that the copies do not write with zeros.
     ///
     /// # Safety
     /// The buffers are the warp's.
@@ -208,15 +208,15 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
     }
 }
 
-/// Copies the first `count` elements from `from` on, and zeros after them, to a vector: asynchronously if the source is aligned.
+/// Copies the first `count` elements from `from` on to a vector, and zeros after them: asynchronously if aligned.
 ///
 /// # Safety
-/// The source has the elements, and starts at a multiple of 16 bytes with `is_aligned`. The vector is as for
+/// The source has the elements, and with `is_aligned` starts at a multiple of 16 bytes. The vector is as for
 /// [`pipeline`](cuda_std::pipeline#safety-of-the-copies).
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn copy_vector<T: Number>(to: *mut T, from: *const T, count: u32, is_aligned: bool) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe {
         if is_aligned {
             memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), 2 * count);
@@ -237,7 +237,7 @@ unsafe fn copy_vector<T: Number>(to: *mut T, from: *const T, count: u32, is_alig
 /// Starts the copies of the part's queries, with zeros after them and after the ends of rows.
 ///
 /// # Safety
-/// All threads of the block call it, and nothing uses the memory before the copies are complete.
+/// All threads of the block call this, and no code uses the memory before the copies are complete.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn copy_queries<T: Number, const SIZE: usize, const THREADS: usize>(
@@ -262,10 +262,10 @@ pub unsafe fn copy_queries<T: Number, const SIZE: usize, const THREADS: usize>(
     }
 }
 
-/// 16 columns of the queries as an operand.
+/// Loads 16 columns of the queries as an operand.
 ///
 /// # Safety
-/// All lanes of the warp call it. The queries are there.
+/// All lanes of the warp call this. The queries have arrived.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load_queries<T, const SIZE: usize>(queries: *const T, step: usize, lane: usize) -> [u32; 4] {
@@ -274,14 +274,14 @@ pub unsafe fn load_queries<T, const SIZE: usize>(queries: *const T, step: usize,
     unsafe { ldmatrix(queries.add(at)) }
 }
 
-/// Which keys the rows of a lane see.
+/// The keys that the rows of a lane see.
 #[derive(Clone, Copy)]
 pub struct Mask {
     /// The first key that each of its two rows sees.
     hidden: [u32; 2],
     /// The ends of the keys that they see.
     visible: [u32; 2],
-    /// The first key that all rows see, and the end of those.
+    /// The first key and the end of the keys that all rows see.
     common: [u32; 2],
     /// The lane's first column of a fragment.
     col: u32,
@@ -301,7 +301,7 @@ impl Mask {
         }
     }
 
-    /// Replaces the logits of keys that a row does not see by -inf, of the tile that begins at `first`.
+    /// Replaces the logits of keys that a row does not see by -inf, in the tile that begins at `first`.
     #[inline(always)]
     pub fn apply(self, x: &mut [f32; 8], first: u32) {
         let [from, to] = self.common;

@@ -1,7 +1,7 @@
-//! Attention for a CPU: one thread computes a few queries of a head, without waiting for any other.
+//! Attention for a CPU: one thread computes a few queries of a head, and waits for no other.
 //!
-//! The thread copies a tile of keys, transposed, and a tile of values to `f32`, so that its loops run over neighbours and
-//! become vector instructions. All its queries read the copies.
+//! The thread copies a tile of keys, transposed, and a tile of values to `f32`, so that its loops run over contiguous
+//! elements and become vector instructions. All its queries read the copies.
 
 use core::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::element::Number;
 pub const ROWS: usize = 16;
 /// Keys of a tile.
 const KEYS: usize = 32;
-/// The most elements of a row.
+/// The largest number of elements of a row.
 pub const MOST: usize = 256;
 
 /// Bytes of dynamic shared memory of a thread.
@@ -34,10 +34,10 @@ struct Panels {
     values: [[f32; MOST]; KEYS],
 }
 
-/// Attention of the arguments, for any head size up to [`MOST`].
+/// Computes attention, for any head size up to [`MOST`].
 ///
-/// Launched on blocks of one thread: one along x for each [`ROWS`] queries of each head of the batch, with [`SHARED_BYTES`] of
-/// dynamic shared memory.
+/// Launched with blocks of one thread and [`SHARED_BYTES`] of dynamic shared memory: one block along x per [`ROWS`] queries
+/// of each head of the batch.
 ///
 /// # Safety
 /// The launch is as described. The tensors hold what their shapes and strides say, and no other code uses
@@ -93,13 +93,13 @@ pub unsafe fn attention_serial<T: Number>(args: AttentionArgs<T>) {
     }
 }
 
-/// Initialises what a thread reads for its queries.
+/// Initialises the panels that a thread reads.
 ///
 /// # Safety
 /// The panels are the thread's own memory.
 #[inline(always)]
 unsafe fn init(panels: *mut Panels, rows: usize, size: usize) -> *mut Panels {
-    // SAFETY: the caller's memory, for which zeros are values.
+    // SAFETY: the caller's memory, in which zeros are valid.
     unsafe {
         for row in 0..rows {
             (&raw mut (*panels).q[row]).cast::<f32>().write_bytes(0, size);
@@ -118,7 +118,7 @@ unsafe fn init(panels: *mut Panels, rows: usize, size: usize) -> *mut Panels {
 /// Reads a row.
 ///
 /// # Safety
-/// It has as many elements as `to`.
+/// The row has at least the elements of `to`.
 #[inline(always)]
 unsafe fn load<T: Number>(to: &mut [f32], from: *const T) {
     for i in 0..to.len() {
@@ -127,7 +127,7 @@ unsafe fn load<T: Number>(to: &mut [f32], from: *const T) {
     }
 }
 
-/// Copies the keys and values from `first` on, as far as the tile's queries see them.
+/// Copies the keys and values from `first` on that any of the tile's queries sees.
 ///
 /// # Safety
 /// The rows lie in their tensors.
@@ -163,7 +163,7 @@ fn add_tile(panels: &mut Panels, row: usize, size: usize, seen: Range<usize>, sc
         logits[key] = if seen.contains(&key) { logits[key] * scale } else { f32::NEG_INFINITY };
         max = max.max(logits[key]);
     }
-    // Keys that are all -inf: every difference from 0 is -inf, and every exponential 0.
+    // If all keys are -inf, every difference from 0 is -inf, and every exponential 0.
     let base = if max == f32::NEG_INFINITY { 0.0 } else { max };
     let old = (panels.max[row] - base).exp();
     let mut sum = 0.0;

@@ -1,13 +1,13 @@
-//! Attention by `wgmma` and tensor copies (compute capability 9.0, `compute_90a`), for `bf16` and `f16` and heads of 64 or 128
-//! elements.
+//! Attention by `wgmma` and tensor copies (compute capability 9.0, `compute_90a`), for `bf16` and `f16` and heads of 64 or
+//! 128 elements.
 //!
-//! A block computes tiles of queries of one head, 64 for each of its consumer warpgroups, one after the other. One thread of
-//! another warpgroup copies Q, and K and V into rings of two stages, also of the next tile while this one ends. A consumer
+//! A block computes tiles of queries of one head, 64 per consumer warpgroup, one after the other. One thread of another
+//! warpgroup copies Q, and copies K and V into rings of two stages; it starts the next tile while this one ends. A consumer
 //! keeps its logits in registers, turns them into exponentials there, and multiplies V by these registers, so the matrix of
-//! the logits is nowhere in memory. It starts the logits of the next keys, then the multiplication of V by the exponentials
-//! of these. While the tensor cores do the second, it computes the exponentials of the first.
+//! the logits is never in memory. It starts the logits of the next keys, then the multiplication of V by the exponentials of
+//! these keys. While the tensor cores do the second, it computes the exponentials of the first.
 //!
-//! Only tiles that some query of a consumer does not see entirely are masked. Tiles that none of a block's queries sees are
+//! Only tiles that some query of a consumer does not see entirely are masked. Tiles that no query of the block sees are
 //! neither copied nor computed.
 //@ ptx(attention_bf16_128_2w, compute_90a): setmaxnreg == 2, .local == 0
 //@ ptx(attention_f16_64_2w, compute_90a): setmaxnreg == 2, .local == 0
@@ -31,22 +31,22 @@ const QUERIES: usize = ROWS;
 /// Stages of K, and of V.
 const STAGES: u32 = 2;
 
-/// Bytes of the panels of Q and of the results, of the stages of K and V, and of the barriers, after the first multiple of 1024.
+/// Returns the bytes of the panels of Q and of the results, of the stages of K and V, and of the barriers, after the first
+/// multiple of 1024.
 pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> usize {
     let rows = 2 * consumers * QUERIES + 2 * STAGES as usize * keys;
     rows * 2 * head_size + size_of::<Barrier>() * (Ring::<1>::BARRIERS + 2 * Ring::<STAGES>::BARRIERS)
 }
 
-/// Attention of the arguments, with the maps of Q, K, V and the result. A map has the dimensions head size, heads, length
-/// and batch, the innermost first. Its boxes have 64 columns of one head and one batch entry, and as many positions as
-/// `facts` states.
+/// Computes attention, through the maps of Q, K, V and the result. A map has the dimensions head size, heads, length and
+/// batch, the innermost first. Its boxes have 64 columns of one head and one batch entry; `facts` states their positions.
 ///
-/// Launched on any number of blocks along x, which share the tiles of queries of all heads of the batch, with the number of
-/// threads and the shared memory that `facts` states.
+/// Launched with any number of blocks along x, which share the tiles of queries of all heads of the batch, with the threads
+/// and the shared memory of `facts`.
 ///
 /// # Safety
-/// The launch is as described. The head size is that of the kernel. The tensors hold what their shapes and maps say, and no
-/// other code uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
+/// The launch is as described. The head size is the kernel's. The tensors hold what their shapes and maps say, and no other
+/// code uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
 #[kernel(
     with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,
@@ -87,8 +87,8 @@ pub unsafe fn attention_warpgroups<
     let mut v_ring =
         Ring::<STAGES>::new(barriers.wrapping_add(Ring::<1>::BARRIERS + Ring::<STAGES>::BARRIERS));
     let mut tiles = args.tiles((CONSUMERS * QUERIES) as u32);
-    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads of
-    // a warpgroup come to its collectives.
+    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads
+    // of a warpgroup reach its collectives.
     unsafe {
         init_once(|| {
             q_ring.init(4 * CONSUMERS as u32);
@@ -151,7 +151,7 @@ pub unsafe fn attention_warpgroups<
                     let mut factors = rows.update(&mut logits.0, factor);
                     let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
                     first += KEYS as u32;
-                    // The steps without a mask have a loop of their own: the code of the mask does not lie in their way.
+                    // Steps without a mask have their own loop, so that the code of the mask is out of their way.
                     macro_rules! step {
                         ($mask:expr) => {{
                             k_ring.wait_full();
@@ -190,7 +190,7 @@ pub unsafe fn attention_warpgroups<
                         }
                         step!(|logits: &mut Accumulator<S>, first| mask.apply(logits, first));
                     }
-                    // The next tile's queries may come.
+                    // The next tile's queries may be copied.
                     q_ring.release();
                     scale_rows(&mut out, factors);
                     v_ring.wait_full();
@@ -219,8 +219,8 @@ pub unsafe fn attention_warpgroups<
     }
 }
 
-/// The order in which consumers start their multiplications: each waits until the one before has started its own, so one computes
-/// exponentials while the tensor cores work for another.
+/// The order in which consumers start their multiplications: each waits until the one before has started its own. So one
+/// computes exponentials while the tensor cores work for another.
 #[derive(Clone, Copy)]
 pub struct Turns {
     own: u32,
@@ -228,10 +228,10 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// The first named barrier; those before are of the stores.
+    /// The first named barrier; the stores use those before it.
     const FIRST: u32 = 8;
 
-    /// Those of a consumer.
+    /// Returns the turns of a consumer.
     #[inline(always)]
     pub fn new(consumer: u32, consumers: u32) -> Self {
         let next = if consumer + 1 == consumers { 0 } else { consumer + 1 };
@@ -241,22 +241,22 @@ impl Turns {
     /// Gives the first turn to the calling warpgroup.
     ///
     /// # Safety
-    /// All threads of one warpgroup call it, once.
+    /// All threads of one warpgroup call this, once.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn begin(self) {
-        // SAFETY: the caller's. The turn is the warpgroup's own, which `wait` takes.
+        // SAFETY: the caller's contract. The warpgroup gives itself the turn, which `wait` takes.
         unsafe { thread::arrive_named_aligned(self.own, 2 * WARPGROUP) };
     }
 
     /// Waits for the warpgroup's turn.
     ///
     /// # Safety
-    /// All threads of the warpgroup call it, in turns with [`Self::pass`].
+    /// All threads of the warpgroup call this, alternating with [`Self::pass`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn wait(self) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { thread::sync_named_aligned(self.own, 2 * WARPGROUP) };
     }
 
@@ -267,12 +267,12 @@ impl Turns {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn pass(self) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { thread::arrive_named_aligned(self.next, 2 * WARPGROUP) };
     }
 }
 
-/// Which keys the queries of a thread see.
+/// The keys that the queries of a thread see.
 #[derive(Clone, Copy)]
 struct Mask {
     /// The first of the thread's two queries; the other one comes 8 later.
@@ -281,12 +281,12 @@ struct Mask {
     hidden: [u32; 2],
     /// The ends of the keys that they see.
     visible: [u32; 2],
-    /// The first key that all queries of the warpgroup see, and the end of those.
+    /// The first key and the end of the keys that all queries of the warpgroup see.
     common: [u32; 2],
 }
 
 impl Mask {
-    /// That of a warpgroup whose queries start at `first`.
+    /// Returns the mask of a warpgroup whose queries start at `first`.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn new<T>(args: &AttentionArgs<T>, first: u32) -> Self {
@@ -301,14 +301,14 @@ impl Mask {
         }
     }
 
-    /// Whether every query sees all of the `count` keys from `first` on.
+    /// Returns whether every query sees all of the `count` keys from `first` on.
     #[inline(always)]
     fn hides_none(self, first: u32, count: u32) -> bool {
         let [from, to] = self.common;
         first >= from && first + count <= to
     }
 
-    /// Replaces the logits that a query does not see by -inf, of the keys from `first` on.
+    /// Replaces the logits of keys that a query does not see by -inf, for the keys from `first` on.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn apply<const S: usize>(self, logits: &mut Accumulator<S>, first: u32) {
@@ -340,10 +340,10 @@ impl Mask {
     }
 }
 
-/// Writes the logarithms of a thread's two queries, unless they are not asked for.
+/// Writes the logarithms of a thread's two queries, unless `log_sum_exp` is null.
 ///
 /// # Safety
-/// The arguments are those of a kernel.
+/// The arguments are a kernel's.
 #[inline(always)]
 unsafe fn store_logs<T>(args: &AttentionArgs<T>, tile: &Tile, query: u32, logs: [f32; 2]) {
     if args.log_sum_exp.is_null() || !thread::thread_idx_x().is_multiple_of(4) {
@@ -352,7 +352,7 @@ unsafe fn store_logs<T>(args: &AttentionArgs<T>, tile: &Tile, query: u32, logs: 
     for (i, log) in logs.into_iter().enumerate() {
         let query = query + 8 * i as u32;
         if query < args.queries {
-            // SAFETY: the query has an element, and this thread alone writes it.
+            // SAFETY: the query has an element, and only this thread writes it.
             unsafe { *args.log_sum_exp.add(args.log_index(tile.batch, tile.head, query)) = log };
         }
     }
