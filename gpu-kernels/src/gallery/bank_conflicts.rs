@@ -1,14 +1,14 @@
-//! Shared memory read with a stride, and two layouts that mend the bad ones.
+//! Shared memory read with a stride, and two layouts that avoid bank conflicts.
 //!
-//! Shared memory has 32 banks, each a word of 4 bytes wide: word `w` lies in bank `w % 32`. A warp's request takes one pass
-//! where its lanes want words of different banks, or the same word; else as many as the bank has words that are wanted. With
-//! a stride of `s` words those are the greatest common divisor of `s` and 32.
+//! Shared memory has 32 banks, each one word of 4 bytes wide: word `w` lies in bank `w % 32`. A warp's request takes one
+//! pass if its lanes access words of different banks, or the same word. Otherwise it takes one pass per different word in
+//! the same bank. For a stride of `s` words that is the greatest common divisor of `s` and 32.
 //!
 //! * `plain`: word `w` lies at `w`.
-//! * `padded`: a word is left free after every 32, so that `w` lies at `w + w / 32`. Lanes 32 words apart are then one bank
-//!   further each. It costs 1/32 of the memory, and other strides take two passes, even those that were free.
-//! * `swizzled`: the words of every 32 change places, `w` lies at `w ^ (w / 32 % 32)`. It costs no memory, and an instruction
-//!   or two more for each address.
+//! * `padded`: a word is left free after every 32, so that `w` lies at `w + w / 32`. This moves lanes 32 words apart to
+//!   different banks. It costs 1/32 of the memory, and other strides take two passes, even those that had no conflicts.
+//! * `swizzled`: the words of every 32 are permuted: `w` lies at `w ^ (w / 32 % 32)`. It costs no memory, and an instruction
+//!   or two more per address.
 //!
 //! Requires: blocks of 256 threads, a stride of at most 32.
 //@ ptx(bank_conflicts_plain): bar.sync == 1, ld.shared == 32, .local == 0
@@ -37,15 +37,15 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[bank_conflicts_plain::META, bank_conflicts_padded::META, bank_conflicts_swizzled::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// The sums, one for each thread.
     pub out: cuda_std::launch::RawBuffer<u32>,
-    /// Words from a lane to the next, at most 32.
+    /// Words from one lane to the next, at most 32.
     pub stride: u32,
-    /// How often a thread reads its words.
+    /// How many times a thread reads its words.
     pub rounds: u32,
 }
 
@@ -56,15 +56,15 @@ const BLOCK: usize = 256;
 /// Neighbouring words of a thread.
 const RUN: u32 = 32;
 
-/// What word `w` holds.
+/// Returns the content of word `w`.
 pub const fn word(w: u32) -> u32 {
     w.wrapping_mul(2_654_435_761)
 }
 
-/// `out[thread]` becomes the sum, modulo 2^32, over `rounds` rounds: in round `r` of the 32 [`word`]s from
+/// Computes `out[thread]`, the sum modulo 2^32 over `rounds` rounds. Round `r` adds the 32 [`word`]s from
 /// `(lane + r) % 32 * stride` on.
 ///
-/// Launched on blocks of 256 threads along x.
+/// Launched with blocks of 256 threads along x.
 ///
 /// # Safety
 /// The launch is as described; `out` holds an element for each thread that no other code uses; `stride` is at most 32.
@@ -75,9 +75,9 @@ pub unsafe fn bank_conflicts_plain(out: *mut u32, stride: u32, rounds: u32) {
     unsafe { read_with_stride(x_shared, |w| w, out, stride, rounds) };
 }
 
-/// As [`bank_conflicts_plain`](fn@bank_conflicts_plain), with a free word after every 32.
+/// Like [`bank_conflicts_plain`](fn@bank_conflicts_plain), with a free word after every 32.
 ///
-/// Launched on blocks of 256 threads along x.
+/// Launched with blocks of 256 threads along x.
 ///
 /// # Safety
 /// Same as for [`bank_conflicts_plain`](fn@bank_conflicts_plain).
@@ -88,24 +88,24 @@ pub unsafe fn bank_conflicts_padded(out: *mut u32, stride: u32, rounds: u32) {
     unsafe { read_with_stride(x_shared, |w| w + w / 32, out, stride, rounds) };
 }
 
-/// As [`bank_conflicts_plain`](fn@bank_conflicts_plain), with the words of every 32 in another order.
+/// Like [`bank_conflicts_plain`](fn@bank_conflicts_plain), with the words of every 32 permuted.
 ///
-/// Launched on blocks of 256 threads along x.
+/// Launched with blocks of 256 threads along x.
 ///
 /// # Safety
 /// Same as for [`bank_conflicts_plain`](fn@bank_conflicts_plain).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn bank_conflicts_swizzled(out: *mut u32, stride: u32, rounds: u32) {
     let x_shared = shared_array![u32; WORDS];
-    // SAFETY: words of the same 32 change places; the rest is the caller's.
+    // SAFETY: words are permuted within each 32; the rest is the caller's.
     unsafe { read_with_stride(x_shared, |w| w ^ (w / 32 % 32), out, stride, rounds) };
 }
 
-/// Writes the words to where `place` says, and reads them with the stride.
+/// Writes each word to `place` of it, and reads the words with the stride.
 ///
 /// # Safety
-/// All 256 threads of the block come here, once. `shared` is the block's and has the places of all words, which differ; `out`
-/// holds an element for each thread, and `stride` is at most 32.
+/// All 256 threads of the block call this, once. `shared` belongs to the block, and `place` gives each word a different
+/// element of it. `out` holds an element for each thread, and `stride` is at most 32.
 #[inline(always)]
 unsafe fn read_with_stride(
     shared: *mut u32,
@@ -115,7 +115,7 @@ unsafe fn read_with_stride(
     rounds: u32,
 ) {
     let tid = thread::thread_idx_x();
-    // SAFETY: a thread writes words of its own before the barrier; the last one read is 31 * 32 + 31, below 1024.
+    // SAFETY: a thread writes its own words before the barrier; the last word read is 31 * 32 + 31, below 1024.
     unsafe {
         for w in (tid..WORDS as u32).step_by(BLOCK) {
             *shared.add(place(w) as usize) = word(w);
@@ -123,9 +123,9 @@ unsafe fn read_with_stride(
         thread::sync_threads_aligned();
         let mut sum = 0_u32;
         for round in 0..rounds {
-            // Of other lanes' words in every round, or the compiler would read once.
+            // Each round reads another lane's words; otherwise the compiler would read them only once.
             let first = (tid + round) % 32 * stride;
-            // So that addresses are computed in 32 bits.
+            // This makes the compiler compute addresses in 32 bits.
             assert_unchecked(first <= 31 * 32);
             for i in 0..RUN {
                 sum = sum.wrapping_add(*shared.add(place(first + i) as usize));

@@ -1,11 +1,11 @@
-//! In which order blocks and warps run, and where.
+//! The order in which blocks and warps run, and where they run.
 //!
-//! Each block (`blocks`) or warp (`warps`) takes a ticket as it begins, an addition to a counter in global memory, and notes
-//! the number of its multiprocessor and the time at its begin and its end. In between each thread has work: the steps of a
-//! generator that [`overlap`](super::overlap) has too.
+//! Each block (`blocks`) or warp (`warps`) takes a ticket at its start, by an addition to a counter in global memory, and
+//! records its multiprocessor and the times of its start and its end. In between each thread has work: the steps of a
+//! generator that [`overlap`](super::overlap) also uses.
 //!
-//! The hardware hands out blocks to multiprocessors as long as there is room, and a new one where one has ended; in which
-//! order is nobody's to rely on, and within a block even less is said of warps.
+//! The hardware assigns blocks to multiprocessors while there is room, and a new one where one has ended. The order is
+//! unspecified, even more so for the warps of a block.
 //!
 //! Requires: blocks of whole warps.
 //@ ptx(block_order_blocks): atom == 1, bar.sync == 1, .local == 0
@@ -19,7 +19,7 @@ use super::overlap::after;
 use cuda_std::atomic::AtomicU32;
 use cuda_std::{kernel, misc, thread, warp};
 
-/// The rungs, with who takes a ticket.
+/// The rungs, with the unit that takes a ticket.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const RUNGS: &[Rung<Arguments, Unit>] = &[
     Rung { name: "blocks", idea: "each block takes a ticket", kernel: &block_order_blocks::INSTANCES[0] },
@@ -30,7 +30,7 @@ pub const RUNGS: &[Rung<Arguments, Unit>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[block_order_blocks::META, block_order_warps::META];
 
-/// Who takes a ticket.
+/// The unit that takes a ticket.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -40,19 +40,19 @@ pub enum Unit {
     Warp,
 }
 
-/// What the kernels take. A unit is a block or a warp, counted as the threads are.
+/// The arguments of the kernels. A unit is a block or a warp, counted like the threads.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// What each thread computes: its number after `rounds` steps.
+    /// The result of each thread: its number after `rounds` steps.
     pub out: cuda_std::launch::RawBuffer<u32>,
-    /// Of each unit the multiprocessor's number.
+    /// The multiprocessor of each unit.
     pub multiprocessors: cuda_std::launch::RawBuffer<u32>,
-    /// Of each unit its ticket.
+    /// The ticket of each unit.
     pub tickets: cuda_std::launch::RawBuffer<u32>,
-    /// Of each unit when it began, in nanoseconds.
+    /// The start of each unit, in nanoseconds.
     pub starts: cuda_std::launch::RawBuffer<u64>,
-    /// Of each unit when it ended.
+    /// The end of each unit, in nanoseconds.
     pub ends: cuda_std::launch::RawBuffer<u64>,
     /// The next ticket.
     pub next: cuda_std::launch::RawBuffer<u32>,
@@ -60,7 +60,7 @@ pub struct Arguments {
     pub rounds: u32,
 }
 
-/// Where units note what they know of themselves.
+/// Where units record their notes.
 #[derive(Clone, Copy)]
 struct Notes {
     multiprocessors: *mut u32,
@@ -72,10 +72,10 @@ struct Notes {
 
 impl Notes {
     /// # Safety
-    /// This thread alone notes for the unit, which has an element of each; `next` is changed by additions alone.
+    /// Only this thread records for the unit, which has an element of each; `next` is only changed by additions.
     #[inline(always)]
     unsafe fn begin(self, unit: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe {
             *self.starts.add(unit) = misc::global_timer();
             *self.tickets.add(unit) = AtomicU32::from_ptr(self.next).fetch_add(1, Ordering::Relaxed);
@@ -87,19 +87,19 @@ impl Notes {
     /// Same as for [`Self::begin`].
     #[inline(always)]
     unsafe fn end(self, unit: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { *self.ends.add(unit) = misc::global_timer() };
     }
 }
 
-/// Each thread works, and the first of each block notes for it: `multiprocessors`, `tickets`, `starts` and `ends` get an
-/// element for each block.
+/// Every thread works, and the first of each block records for it: `multiprocessors`, `tickets`, `starts` and `ends` get an
+/// element per block.
 ///
-/// Launched on blocks along x, of whole warps along x.
+/// Launched with blocks along x, of whole warps along x.
 ///
 /// # Safety
-/// The launch is as described; `out` holds an element for each thread and the notes one for each block, which no other
-/// code uses; `next` holds one, which others change by additions alone.
+/// The launch is as described; `out` holds an element for each thread and the notes one for each block, which no other code
+/// uses; `next` holds one, which others only change by additions.
 #[kernel(args = Arguments, facts: Unit = Unit::Block)]
 pub unsafe fn block_order_blocks(
     out: *mut u32,
@@ -113,7 +113,7 @@ pub unsafe fn block_order_blocks(
     let (thread, block) = (thread::index_1d(), thread::block_idx_x() as usize);
     let notes = Notes { multiprocessors, tickets, starts, ends, next };
     let notes_for_block = thread::thread_idx_x() == 0;
-    // SAFETY: each thread writes its own element, and one of the block notes; all threads come to the barrier.
+    // SAFETY: each thread writes its own element, and one of the block records; all threads reach the barrier.
     unsafe {
         if notes_for_block {
             notes.begin(block);
@@ -126,9 +126,9 @@ pub unsafe fn block_order_blocks(
     }
 }
 
-/// As [`block_order_blocks`](fn@block_order_blocks), with a ticket and notes for each warp.
+/// Like [`block_order_blocks`](fn@block_order_blocks), with a ticket and notes for each warp.
 ///
-/// Launched on blocks along x, of whole warps along x.
+/// Launched with blocks along x, of whole warps along x.
 ///
 /// # Safety
 /// Same as for [`block_order_blocks`](fn@block_order_blocks), with elements of the notes for each warp.
@@ -146,7 +146,7 @@ pub unsafe fn block_order_warps(
     let warp = thread as usize / 32;
     let notes = Notes { multiprocessors, tickets, starts, ends, next };
     let notes_for_warp = warp::lane_id() == 0;
-    // SAFETY: each thread writes its own element, and one of the warp notes.
+    // SAFETY: each thread writes its own element, and one of the warp records.
     unsafe {
         if notes_for_warp {
             notes.begin(warp);

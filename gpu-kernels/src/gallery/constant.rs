@@ -1,10 +1,10 @@
-//! A table that all threads read: in constant memory, in global memory by the two ways to it, and as an argument.
+//! A table that all threads read: from constant memory, from global memory in two ways, and as an argument.
 //!
-//! Constant memory has a cache of its own, which gives one word to all lanes of a warp at once, and another word in another
-//! pass. Global memory gives a warp any words of a line at once. So it matters how many addresses a warp asks for.
+//! Constant memory has its own cache. It gives one word to all lanes of a warp at once, and takes another pass for each
+//! other word. Global memory gives a warp any words of a line at once. So a warp's number of addresses decides.
 //!
-//! Arguments are in constant memory too. An index that is known when the kernel is compiled makes an element an operand of the
-//! instruction that uses it; a computed index takes a load.
+//! Arguments are in constant memory too. With an index that is known at compile time, an element is an operand of the
+//! instruction that uses it; a computed index needs a load.
 //@ ptx(constant_const): ld.const.b32 == 16, ld.global == 0, .local == 0
 //@ ptx(constant_global): ld.global.b32 == 16, .nc == 0, .local == 0
 //@ ptx(constant_read_only): ld.global.nc.b32 == 16, .local == 0
@@ -21,10 +21,10 @@ pub const ENTRIES: usize = 1024;
 /// Entries that each thread adds.
 pub const READS: usize = 16;
 
-/// From one read of a thread to its next, in entries.
+/// Distance from one read of a thread to the next, in entries.
 pub const STEP: usize = 37;
 
-/// The table: no two entries are alike, and every sum of some is exact.
+/// The table: all entries differ, and every sum of some is exact.
 pub const VALUES: [f32; ENTRIES] = {
     let mut values = [0.0; ENTRIES];
     let mut i = 0;
@@ -64,7 +64,7 @@ pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
 #[repr(C)]
 pub struct Entries(pub [f32; READS]);
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
@@ -72,21 +72,21 @@ pub struct Arguments {
     pub out: cuda_std::launch::RawBuffer<f32>,
     /// The table, in global memory.
     pub table: cuda_std::launch::RawBuffer<f32>,
-    /// Neighbouring lanes that read the same entries: a power of two up to 32, as its logarithm.
+    /// The logarithm of the number of neighbouring lanes that read the same entries, a power of two up to 32.
     pub shift: u32,
-    /// What all threads read if all lanes of a warp read the same entries.
+    /// The entries that all threads read if all lanes of a warp read the same entries.
     pub entries: Entries,
-    /// How many threads.
+    /// The number of threads.
     pub len: u32,
 }
 
-/// The entry that a lane takes at its `turn`-th read.
+/// Returns the entry that a lane reads at its `turn`-th read.
 #[inline(always)]
 pub fn entry(turn: usize, lane: usize, shift: u32) -> usize {
     (turn * STEP + (lane >> shift)) % ENTRIES
 }
 
-/// The sum of what `read` gives for the entries of thread `i`.
+/// Returns the sum of `read` for the entries of thread `i`.
 #[inline(always)]
 fn sum(i: usize, shift: u32, read: impl Fn(usize) -> f32) -> f32 {
     let mut sum = 0.0;
@@ -96,9 +96,9 @@ fn sum(i: usize, shift: u32, read: impl Fn(usize) -> f32) -> f32 {
     sum
 }
 
-/// `out[i]` is the sum of [`READS`] entries of the table in constant memory, those of [`entry`].
+/// `out[i]` is the sum of the thread's [`READS`] entries of the table in constant memory, as [`entry`] selects them.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; `out` holds `len` elements that no other code uses.
@@ -106,14 +106,14 @@ fn sum(i: usize, shift: u32, read: impl Fn(usize) -> f32) -> f32 {
 pub unsafe fn constant_const(out: *mut f32, shift: u32, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: `i` lies in `out`, and this thread alone writes the element.
+        // SAFETY: `i` lies in `out`, and only this thread writes the element.
         unsafe { *out.add(i) = sum(i, shift, |entry| TABLE[entry]) };
     }
 }
 
-/// As [`constant_const`](fn@constant_const), from a table in global memory.
+/// Like [`constant_const`](fn@constant_const), with a table in global memory.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`constant_const`](fn@constant_const); `table` holds [`ENTRIES`] elements.
@@ -121,14 +121,14 @@ pub unsafe fn constant_const(out: *mut f32, shift: u32, len: u32) {
 pub unsafe fn constant_global(out: *mut f32, table: *const f32, shift: u32, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: `i` lies in `out`, and this thread alone writes the element; an entry lies in the table.
+        // SAFETY: `i` lies in `out`, and only this thread writes the element; an entry lies in the table.
         unsafe { *out.add(i) = sum(i, shift, |entry| *table.add(entry)) };
     }
 }
 
-/// As [`constant_global`](fn@constant_global), where nobody writes the table while the kernel runs.
+/// Like [`constant_global`](fn@constant_global), with a table that no code writes while the kernel runs.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`constant_global`](fn@constant_global).
@@ -137,14 +137,14 @@ pub unsafe fn constant_read_only(out: *mut f32, table: &[f32], shift: u32, len: 
     let i = thread::index_1d() as usize;
     if i < len as usize {
         let table = table[..ENTRIES].as_ptr();
-        // SAFETY: `i` lies in `out`, and this thread alone writes the element; an entry lies in the table, which nobody writes.
+        // SAFETY: only this thread writes element `i` of `out`; entries lie in the table, which no code writes.
         unsafe { *out.add(i) = sum(i, shift, |entry| load_global_nc(table.add(entry))) };
     }
 }
 
 /// `out[i]` is the sum of the entries.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`constant_const`](fn@constant_const).
@@ -152,7 +152,7 @@ pub unsafe fn constant_read_only(out: *mut f32, table: &[f32], shift: u32, len: 
 pub unsafe fn constant_argument(out: *mut f32, entries: Entries, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: `i` lies in `out`, and this thread alone writes the element.
+        // SAFETY: `i` lies in `out`, and only this thread writes the element.
         unsafe { *out.add(i) = entries.0.into_iter().fold(0.0, |sum, entry| sum + entry) };
     }
 }

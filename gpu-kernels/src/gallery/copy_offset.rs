@@ -1,8 +1,8 @@
-//! Copies whose first element lies off a boundary, and copies of every so-many-th element.
+//! Copies whose first element is not aligned, and copies with a stride.
 //!
-//! Memory moves in sectors of 32 bytes. A warp whose 128 bytes begin at a boundary of 32 touches four sectors, off it five;
-//! one that takes every second element touches eight for the same 128 bytes. Accesses of 16 bytes need a boundary of 16:
-//! what lies before the first and after the last goes element by element, and the rest fast.
+//! Memory moves in sectors of 32 bytes. A warp whose 128 bytes start at a multiple of 32 touches four sectors, otherwise
+//! five. A warp that takes every second element touches eight for the same 128 bytes. Accesses of 16 bytes need an address
+//! that is a multiple of 16: the elements before the first such address and after the last go one by one, and the rest fast.
 //@ ptx(copy_offset_scalar): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
 //@ ptx(copy_offset_vec4): ld.global.v4 == 1, st.global.v4 == 1, ld.global.b32 == 1, .local == 0
 //@ ptx(copy_offset_vec4x4): ld.global.v4 == 4, st.global.v4 == 4, ld.global.b32 == 1, .local == 0
@@ -45,23 +45,23 @@ pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
 /// Elements of a sector.
 const SECTOR: usize = 8;
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// The copy.
     pub out: cuda_std::launch::RawBuffer<u32>,
-    /// What is copied.
+    /// The elements to copy.
     pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// Elements that are copied.
+    /// The number of elements to copy.
     pub len: u32,
-    /// Elements before the first, or from one to the next.
+    /// Elements before the first, or from one element to the next.
     pub distance: u32,
 }
 
-/// `out[i + distance] = inp[i + distance]` for `i` below `len`, a thread each.
+/// `out[i + distance] = inp[i + distance]` for `i` below `len`, one thread per element.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; both hold `len + distance` elements, and no other code uses those of `out`.
@@ -70,14 +70,14 @@ pub unsafe fn copy_offset_scalar(out: *mut u32, inp: *const u32, len: u32, dista
     let i = thread::index_1d() as usize;
     if i < len as usize {
         let at = i + distance as usize;
-        // SAFETY: `at` lies in both, and this thread alone writes the element.
+        // SAFETY: `at` lies in both, and only this thread writes the element.
         unsafe { *out.add(at) = *inp.add(at) };
     }
 }
 
-/// `out[i + distance] = inp[i + distance]` for `i` below `len`, `VECTORS` times four a thread from the first whole sector on.
+/// `out[i + distance] = inp[i + distance]` for `i` below `len`, four times `VECTORS` per thread from the first sector on.
 ///
-/// The first threads of the grid take what is left before and after, fewer than 8 and fewer than 4. Launched on at least
+/// The first threads of the grid take the elements before (fewer than 8) and after (fewer than 4). Launched with at least
 /// `len / (4 * VECTORS)`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
@@ -101,8 +101,8 @@ pub unsafe fn copy_offset_vectors<const VECTORS: usize>(
     let head = (distance.next_multiple_of(SECTOR) - distance).min(len);
     let vectors = (len - head) / 4;
     let first = thread::block_idx_x() as usize * 256 * VECTORS + thread::thread_idx_x() as usize;
-    // SAFETY: vector `i` lies in both for `i` below `vectors`, at a multiple of 16 bytes, and one thread alone writes it; so it is
-    // with the elements before and after.
+    // SAFETY: vector `i` lies in both for `i` below `vectors`, at a multiple of 16 bytes, and only one thread writes it. The
+    // same holds for the elements before and after.
     unsafe {
         let (from, to) = (inp.add(distance + head).cast::<u32x4>(), out.add(distance + head).cast::<u32x4>());
         let x_reg: [u32x4; VECTORS] = core::array::from_fn(|v| {
@@ -123,9 +123,9 @@ pub unsafe fn copy_offset_vectors<const VECTORS: usize>(
     }
 }
 
-/// `out[i * distance] = inp[i * distance]` for `i` below `len`, a thread each.
+/// `out[i * distance] = inp[i * distance]` for `i` below `len`, one thread per element.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; both hold `(len - 1) * distance + 1` elements, and no other code uses those of `out`.
@@ -134,7 +134,7 @@ pub unsafe fn copy_stride_scalar(out: *mut u32, inp: *const u32, len: u32, dista
     let i = thread::index_1d() as usize;
     if i < len as usize {
         let at = i * distance as usize;
-        // SAFETY: `at` lies in both, and this thread alone writes the element.
+        // SAFETY: `at` lies in both, and only this thread writes the element.
         unsafe { *out.add(at) = *inp.add(at) };
     }
 }

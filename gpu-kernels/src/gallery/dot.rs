@@ -1,15 +1,15 @@
-//! The dot product of two arrays, as one writes it for a CPU and as a GPU has it.
+//! The dot product of two arrays, as written for a CPU and as it suits a GPU.
 //!
-//! * `chunks`: each thread takes a run of neighbouring elements, as the threads of a CPU do, each of which has a cache of its
-//!   own. The lanes of a warp are then a run apart: one load of the warp touches 32 sectors of 32 bytes and uses 4
-//!   of each. The other 28 are used by the next loads of the same thread, if the cache still has them: the 2048 threads
-//!   of a multiprocessor have 4096 runs of sectors open, 128 KiB.
-//! * `coalesced`: neighbouring threads take neighbouring elements, and go on a whole grid further: 4 sectors a load, and
-//!   all of each are used at once.
-//! * `shuffle`: the sums of the threads are added up by shuffles in place of a tree in shared memory with its nine
-//!   barriers.
+//! * `chunks`: each thread takes a run of neighbouring elements, as on a CPU, where each thread has its own cache. The lanes
+//!   of a warp are then a run apart: one load of the warp touches 32 sectors of 32 bytes and uses 4 bytes of each. The next
+//!   loads of the same thread use the other 28, if the cache still has them: the 2048 threads of a multiprocessor have 4096
+//!   runs of sectors open, 128 KiB.
+//! * `coalesced`: neighbouring threads take neighbouring elements, and advance by a whole grid: a load touches 4 sectors and
+//!   uses all of each at once.
+//! * `shuffle`: shuffles add up the sums of the threads, instead of a tree in shared memory with its nine barriers.
 //!
-//! All of them are one launch: the block that ends last adds up the sums of the blocks. The order is fixed.
+//! Each is one launch: the last block to end adds up the sums of the blocks. The order is fixed.
+//! Requires: blocks of 256 threads.
 //! Requires: blocks of 256 threads.
 //@ ptx(dot_chunks): bar.sync >= 10, .local == 0
 //@ ptx(dot_coalesced): bar.sync >= 10, .local == 0
@@ -40,31 +40,31 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[dot_chunks::META, dot_coalesced::META, dot_shuffle::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// The product, one element.
     pub out: cuda_std::launch::RawBuffer<f32>,
-    /// One factor of each term, `len` of them.
+    /// One factor of each term, `len` in all.
     pub a: cuda_std::launch::RawBuffer<f32>,
-    /// The other, as many.
+    /// The other factor of each term, `len` in all.
     pub b: cuda_std::launch::RawBuffer<f32>,
-    /// Where the blocks leave their sums, one each.
+    /// The sums of the blocks, one each.
     pub partials: cuda_std::launch::RawBuffer<f32>,
-    /// How many of them have; 0 between launches.
+    /// The number of blocks that have written their sums; 0 between launches.
     pub arrived: cuda_std::launch::RawBuffer<u32>,
-    /// How many terms.
+    /// The number of terms.
     pub len: u32,
 }
 
-/// `*out` becomes the sum of `a[i] * b[i]`, a run of neighbours a thread.
+/// Computes `*out`, the sum of `a[i] * b[i]`; each thread takes a run of neighbours.
 ///
-/// Launched on blocks of 256 threads along x, as many as possible.
+/// Launched with blocks of 256 threads along x, as many as fit the device at once.
 ///
 /// # Safety
-/// The launch is as described; `a` and `b` hold `len` elements and `partials` one for each block; no other code uses
-/// those, `out` or `arrived`, which holds 0 before and after.
+/// The launch is as described; `a` and `b` hold `len` elements and `partials` one for each block. No other code uses
+/// `partials`, `out` or `arrived`, which holds 0 before and after.
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn dot_chunks(
     out: *mut f32,
@@ -83,16 +83,16 @@ pub unsafe fn dot_chunks(
         // SAFETY: `i` is below `len`.
         sum += unsafe { *a.add(i) * *b.add(i) };
     }
-    // SAFETY: all threads of all blocks come here, and what they use is theirs.
+    // SAFETY: all threads of all blocks execute this, and own what they use.
     unsafe {
         let of_block = tree(tree_shared, sum);
         sum_of_blocks((all_shared, is_last), out, Partials { sums: partials, arrived }, of_block);
     }
 }
 
-/// As [`dot_chunks`](fn@dot_chunks), with neighbours for neighbouring threads.
+/// Like [`dot_chunks`](fn@dot_chunks), with neighbouring elements for neighbouring threads.
 ///
-/// Launched on blocks of 256 threads along x, as many as possible.
+/// Launched with blocks of 256 threads along x, as many as fit the device at once.
 ///
 /// # Safety
 /// Same as for [`dot_chunks`](fn@dot_chunks).
@@ -113,16 +113,16 @@ pub unsafe fn dot_coalesced(
         // SAFETY: `i` is below `len`.
         sum += unsafe { *a.add(i) * *b.add(i) };
     }
-    // SAFETY: all threads of all blocks come here, and what they use is theirs.
+    // SAFETY: all threads of all blocks execute this, and own what they use.
     unsafe {
         let of_block = tree(tree_shared, sum);
         sum_of_blocks((all_shared, is_last), out, Partials { sums: partials, arrived }, of_block);
     }
 }
 
-/// As [`dot_coalesced`](fn@dot_coalesced); the sums of threads meet in registers.
+/// Like [`dot_coalesced`](fn@dot_coalesced), but the threads' sums are added up in registers.
 ///
-/// Launched on blocks of 256 threads along x, as many as possible.
+/// Launched with blocks of 256 threads along x, as many as fit the device at once.
 ///
 /// # Safety
 /// Same as for [`dot_chunks`](fn@dot_chunks).
@@ -143,17 +143,17 @@ pub unsafe fn dot_shuffle(
         // SAFETY: `i` is below `len`.
         sum += unsafe { *a.add(i) * *b.add(i) };
     }
-    // SAFETY: all threads of all blocks come here, and what they use is theirs.
+    // SAFETY: all threads of all blocks execute this, and own what they use.
     unsafe {
         let of_block = block_sum(sums_shared, sum);
         sum_of_blocks((all_shared, is_last), out, Partials { sums: partials, arrived }, of_block);
     }
 }
 
-/// The sum of the numbers of a block's threads, for all of them: each round adds the upper half to the lower.
+/// Returns the sum of the block's threads, to all of them: each round adds the upper half to the lower.
 ///
 /// # Safety
-/// All 256 threads of the block come here, once; `shared` has an element for each that no other code uses.
+/// All 256 threads of the block call this, once; `shared` has an element for each that no other code uses.
 #[inline(always)]
 unsafe fn tree(shared: *mut f32, value: f32) -> f32 {
     let tid = thread::thread_idx_x() as usize;

@@ -1,14 +1,14 @@
-//! What kernels of one element at a time have in common: four elements a thread, 16 bytes an access.
+//! What elementwise kernels share: four elements per thread, 16 bytes per access.
 
 use cuda_std::mem::{f32x4, load_global, store_global};
 use cuda_std::thread;
 
-/// `out[i] = f([inputs[0][i], ..])` for `i` below `len`, four elements a thread; what follows the last four is left to one
-/// thread.
+/// Computes `out[i] = f([inputs[0][i], ..])` for `i` below `len`, four elements per thread. One thread takes the elements
+/// after the last four.
 ///
 /// # Safety
 /// The grid has a thread for every four elements, in blocks along x; `out` and the inputs hold `len` elements each and begin
-/// at a multiple of 16 bytes; no other code uses those of `out`.
+/// at a multiple of 16 bytes; no other code uses the elements of `out`.
 #[inline(always)]
 pub(super) unsafe fn map<const N: usize>(
     out: *mut f32,
@@ -18,7 +18,7 @@ pub(super) unsafe fn map<const N: usize>(
 ) {
     let (i, len) = (4 * thread::index_1d() as usize, len as usize);
     if i + 4 <= len {
-        // SAFETY: four elements from `i`, which is a multiple of four, and this thread alone writes them.
+        // SAFETY: four elements from `i`, which is a multiple of four, and only this thread writes them.
         unsafe {
             let x = inputs.map(|input| load_global(input.add(i).cast::<f32x4>()).to_array());
             let [a, b, c, d] = core::array::from_fn(|j| f(core::array::from_fn(|n| x[n][j])));
@@ -26,7 +26,7 @@ pub(super) unsafe fn map<const N: usize>(
         }
     } else {
         for i in i..len {
-            // SAFETY: `i` lies in all of them, and this thread alone writes the element.
+            // SAFETY: `i` lies in all of them, and only this thread writes the element.
             unsafe { *out.add(i) = f(inputs.map(|input| *input.add(i))) };
         }
     }

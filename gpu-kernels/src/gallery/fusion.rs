@@ -1,7 +1,7 @@
-//! Functions of one element at a time, as a kernel an operation and as one kernel.
+//! Elementwise functions, with one kernel per operation and as one kernel.
 //!
-//! Each kernel reads what the one before has written, and memory is all that such kernels wait for: fused they read the input
-//! once and write the result once.
+//! Each kernel reads what the one before has written, and such kernels wait only for memory. Fused, they read the input once
+//! and write the result once.
 //@ ptx(fusion_add): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
 //@ ptx(fusion_gelu): ld.global.v4 == 1, st.global.v4 == 1, .local == 0
 //@ ptx(fusion_sin_cos): ld.global.v4 == 1, st.global.v4 == 1
@@ -14,10 +14,10 @@ use cuda_std::{GpuFloat as _, kernel};
 /// The factor of x^3 in the argument of GeLU's tanh (Hendrycks, Gimpel 2016, section 2).
 pub const CUBIC: f32 = 0.044_715;
 
-/// That of the whole argument: the square root of 2 / pi.
+/// The factor of the whole argument: the square root of 2 / pi.
 pub const OUTER: f32 = 0.797_884_6;
 
-/// The rungs, each a sequence of launches on arrays: 0 is the input, 1 the result, the others are between.
+/// The rungs, each a sequence of launches on arrays: 0 is the input, 1 the result, the others are intermediate.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const RUNGS: &[Sequence<Step>] = &[
     Sequence {
@@ -73,9 +73,9 @@ const fn step(
 pub struct Step {
     /// Its kernel.
     pub kernel: &'static cuda_std::launch::Instance<Arguments, Grid>,
-    /// The numbers of the arrays that it writes, and reads first and second.
+    /// The numbers of the array that it writes, and of those that it reads first and second.
     pub arrays: [usize; 3],
-    /// Its factor, where it has one.
+    /// Its factor, if it has one.
     pub factor: f32,
 }
 
@@ -92,19 +92,19 @@ pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[
     fusion_gelu::META,
 ];
 
-/// What the kernels take; those of one input leave the second, and those without a factor that.
+/// The arguments of the kernels. Kernels with one input ignore `b`, and those without a factor ignore `factor`.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// The results, `len` of them.
     pub out: cuda_std::launch::RawBuffer<f32>,
-    /// The inputs, as many; may be `out`.
+    /// The inputs, `len` of them; may be `out`.
     pub a: cuda_std::launch::RawBuffer<f32>,
-    /// The second ones, as many; may be `out`.
+    /// The second inputs, `len` of them; may be `out`.
     pub b: cuda_std::launch::RawBuffer<f32>,
-    /// What all are multiplied by, or what is added to them.
+    /// The factor of all inputs, or the summand.
     pub factor: f32,
-    /// How many.
+    /// The number of elements.
     pub len: u32,
 }
 
@@ -112,7 +112,7 @@ macro_rules! kernels {
     ($($(#[$doc:meta])* $name:ident($($parameter:ident: $ty:ty),*) = [$($input:ident),+] $f:expr;)*) => {$(
         $(#[$doc])*
         ///
-        /// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
+        /// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
         ///
         /// # Safety
         /// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
@@ -145,6 +145,6 @@ kernels! {
         let (sin, cos) = x.sin_cos();
         sin * sin + cos * cos
     };
-    /// `out` is the GeLU of `a`, in its form by tanh (Hendrycks, Gimpel 2016, section 2).
+    /// `out` is the GeLU of `a`, in its tanh form (Hendrycks, Gimpel 2016, section 2).
     fusion_gelu() = [a] |[x]| 0.5 * x * (1.0 + (OUTER * (x + CUBIC * x * x * x)).tanh());
 }

@@ -1,7 +1,7 @@
-//! A picture from colour to grey: 3 bytes in, 1 byte out, five operations between.
+//! A picture from colour to grey: 3 bytes in, 1 byte out, and five operations per pixel.
 //!
-//! The first rung computes in f64, as constants without a suffix do in other languages; the second in f32, with a byte an
-//! access; the third has a thread take 16 pixels, 48 bytes in three accesses and 16 bytes out in one.
+//! The first rung computes in f64, the type of constants without a suffix in other languages. The second computes in f32,
+//! one byte per access. In the third each thread takes 16 pixels: 48 bytes in by three accesses, and 16 bytes out by one.
 //@ ptx(grey_f64): fma.rn.f64 >= 1, .local == 0
 //@ ptx(grey_bytes): .f64 == 0, .local == 0
 //@ ptx(grey_vectors): ld.global.nc.v4 == 3, st.global.v4 == 1, .f64 == 0, .local == 0
@@ -30,19 +30,19 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[grey_f64::META, grey_bytes::META, grey_vectors::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// A byte a pixel.
+    /// One byte per pixel.
     pub out: cuda_std::launch::RawBuffer<u8>,
     /// Red, green and blue of each pixel, a byte each.
     pub inp: cuda_std::launch::RawBuffer<u8>,
-    /// How many pixels.
+    /// The number of pixels.
     pub len: u32,
 }
 
-/// The weighted sum of a pixel's colours, whose fraction is dropped.
+/// Returns the weighted sum of a pixel's colours, without its fraction.
 #[inline(always)]
 fn grey([red, green, blue]: [u8; 3]) -> u8 {
     let [r, g, b] = WEIGHTS;
@@ -51,7 +51,7 @@ fn grey([red, green, blue]: [u8; 3]) -> u8 {
 
 /// `out[i] = 0.21 red + 0.72 green + 0.07 blue` of pixel `i`, computed in f64; the fraction is dropped.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; `inp` holds `3 * len` bytes, which no code writes, and `out` holds `len`, which no
@@ -60,7 +60,7 @@ fn grey([red, green, blue]: [u8; 3]) -> u8 {
 pub unsafe fn grey_f64(out: *mut u8, inp: *const u8, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: pixel `i` lies in both, and this thread alone writes its byte.
+        // SAFETY: pixel `i` lies in both, and only this thread writes its byte.
         unsafe {
             let [red, green, blue] = [0, 1, 2].map(|colour| f64::from(*inp.add(3 * i + colour)));
             *out.add(i) = (0.21 * red + 0.72 * green + 0.07 * blue) as u8;
@@ -68,9 +68,9 @@ pub unsafe fn grey_f64(out: *mut u8, inp: *const u8, len: u32) {
     }
 }
 
-/// As [`grey_f64`](fn@grey_f64), computed in f32.
+/// Like [`grey_f64`](fn@grey_f64), computed in f32.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`grey_f64`](fn@grey_f64).
@@ -78,14 +78,14 @@ pub unsafe fn grey_f64(out: *mut u8, inp: *const u8, len: u32) {
 pub unsafe fn grey_bytes(out: *mut u8, inp: *const u8, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: pixel `i` lies in both, and this thread alone writes its byte.
+        // SAFETY: pixel `i` lies in both, and only this thread writes its byte.
         unsafe { *out.add(i) = grey([0, 1, 2].map(|colour| *inp.add(3 * i + colour))) };
     }
 }
 
-/// As [`grey_bytes`](fn@grey_bytes), 16 pixels a thread; what follows the last 16 is left to one thread.
+/// Like [`grey_bytes`](fn@grey_bytes), with 16 pixels per thread. One thread takes the pixels after the last 16.
 ///
-/// Launched on at least `len / 16`, rounded up, threads along x, in blocks of 256.
+/// Launched with at least `len / 16`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`grey_f64`](fn@grey_f64); both begin at a multiple of 16 bytes.
@@ -93,7 +93,7 @@ pub unsafe fn grey_bytes(out: *mut u8, inp: *const u8, len: u32) {
 pub unsafe fn grey_vectors(out: *mut u8, inp: *const u8, len: u32) {
     let (i, len) = (16 * thread::index_1d() as usize, len as usize);
     if i + 16 <= len {
-        // SAFETY: 16 pixels from `i`, which is a multiple of 16, and this thread alone writes their bytes.
+        // SAFETY: 16 pixels from `i`, which is a multiple of 16, and only this thread writes their bytes.
         unsafe {
             let words: [[u32; 4]; 3] =
                 core::array::from_fn(|n| load_global_nc(inp.add(3 * i).cast::<u32x4>().add(n)).to_array());
@@ -107,7 +107,7 @@ pub unsafe fn grey_vectors(out: *mut u8, inp: *const u8, len: u32) {
         }
     } else {
         for i in i..len {
-            // SAFETY: pixel `i` lies in both, and this thread alone writes its byte.
+            // SAFETY: pixel `i` lies in both, and only this thread writes its byte.
             unsafe { *out.add(i) = grey([0, 1, 2].map(|colour| *inp.add(3 * i + colour))) };
         }
     }

@@ -1,4 +1,4 @@
-//! Sums of a block, and of all blocks in one launch: the block that ends last adds up what the others have left.
+//! Sums of a block, and of all blocks in one launch: the last block to end adds up the others' sums.
 
 use core::sync::atomic::Ordering;
 
@@ -11,16 +11,15 @@ pub(super) const WARPS: usize = 8;
 /// Threads of a block.
 pub(super) const BLOCK: usize = 32 * WARPS;
 
-/// The sum of the numbers of a block's threads, for all of them: five shuffles in each warp, then three among the sums of the
+/// Returns the sum of the block's threads, to all of them: five shuffles in each warp, then three among the sums of the
 /// warps.
 ///
 /// # Safety
-/// All 256 threads of the block come here, once for each `shared`, which has 8 elements of the block's own.
+/// All 256 threads of the block call this, once for each `shared`, which belongs to the block and has 8 elements.
 #[inline(always)]
 pub(super) unsafe fn block_sum(shared: *mut f32, sum: f32) -> f32 {
     let tid = thread::thread_idx_x() as usize;
-    // SAFETY: the caller promises that all threads execute this; each warp has its own element, and reads
-    // after the barrier.
+    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         let of_warp = reduce_sum(sum);
         if tid.is_multiple_of(32) {
@@ -31,22 +30,22 @@ pub(super) unsafe fn block_sum(shared: *mut f32, sum: f32) -> f32 {
     }
 }
 
-/// Where blocks leave their sums, and how many have.
+/// The sums of the blocks, and how many blocks have written theirs.
 #[derive(Clone, Copy)]
 pub(super) struct Partials {
     /// The sum of each block.
     pub sums: *mut f32,
-    /// The blocks that have left theirs; 0 between launches.
+    /// The number of blocks that have written their sums; 0 between launches.
     pub arrived: *mut u32,
 }
 
-/// Writes the sum of `of_block` over the blocks to `out`. The blocks arrive in any order, but the last one adds up what lies
-/// in `partials` in one order, so that the sum of the same grid is the same in every bit.
+/// Writes the sum of `of_block` over the blocks to `out`. The blocks arrive in any order, but the last one adds up
+/// `partials` in a fixed order, so the same grid always has the same sum, bit for bit.
 ///
 /// # Safety
-/// All 256 threads of every block of the grid come here, once, with the same arguments but for `of_block`, which the threads
-/// of a block have in common. `shared` has 8 elements of the block's own and `is_last` one, `partials.sums` one for each
-/// block; no other code uses them, `out` or `partials.arrived`, which holds 0.
+/// All 256 threads of every block of the grid call this, once, with the same arguments except `of_block`, which is the same
+/// for the threads of a block. `shared` has 8 elements and `is_last` one, both the block's own; `partials.sums` has one for
+/// each block. No other code uses them, `out` or `partials.arrived`, which holds 0.
 #[inline(always)]
 pub(super) unsafe fn sum_of_blocks(
     (shared, is_last): (*mut f32, *mut bool),
@@ -56,8 +55,8 @@ pub(super) unsafe fn sum_of_blocks(
 ) {
     let (block, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     let tid = thread::thread_idx_x();
-    // SAFETY: a block has its own element of the sums, and tells that it is written by an addition that releases it. The
-    // block whose addition is the last has acquired all of them by it, and its threads read after the barrier.
+    // SAFETY: each block writes its own element of the sums, and its addition releases it. The last block's addition has
+    // acquired all of them, and its threads read after the barrier.
     unsafe {
         if tid == 0 {
             *partials.sums.add(block as usize) = of_block;
@@ -65,7 +64,7 @@ pub(super) unsafe fn sum_of_blocks(
             *is_last = before == blocks - 1;
         }
         thread::sync_threads_aligned();
-        // All threads of the block have the same answer, so all of them come to the sum or none.
+        // The condition is the same for all threads of the block, so either all of them call the sum or none.
         if *is_last {
             let mut sum = 0.0;
             for i in (tid as usize..blocks as usize).step_by(BLOCK) {
@@ -74,7 +73,7 @@ pub(super) unsafe fn sum_of_blocks(
             let sum = block_sum(shared, sum);
             if tid == 0 {
                 *out = sum;
-                // Nobody else is left to count; the next launch starts from 0.
+                // No other block is left to count; the next launch starts from 0.
                 *partials.arrived = 0;
             }
         }

@@ -1,14 +1,14 @@
 //! Launch bounds: registers against warps.
 //!
-//! A multiprocessor has 65536 registers of 32 bits, which the threads of all blocks on it share. `max_threads` and `min_blocks`
-//! say how many threads a block has and how many blocks there shall be room for (PTX ISA, `.maxntid` and `.minnctapersm`),
-//! and ptxas gives each thread no more registers than that leaves: 65536 / (256 * blocks), rounded down to a multiple of 8.
-//! The kernel keeps 48 numbers that all depend on each other, and some more.
+//! A multiprocessor has 65536 registers of 32 bits, which the threads of all blocks on it share. `max_threads` and
+//! `min_blocks` are the threads of a block and the number of blocks to leave room for (PTX ISA, `.maxntid` and
+//! `.minnctapersm`). ptxas gives each thread at most the registers that this leaves: 65536 / (256 * blocks), rounded down to
+//! a multiple of 8. The kernel keeps 48 numbers that all depend on each other, and some more.
 //!
-//! * `blocks_2`: 128 registers are allowed, more than are needed.
-//! * `blocks_4`: 64 are, which are enough: twice the warps for nothing.
-//! * `blocks_6` and `blocks_8`: 40 and 32 are not enough. What has no place is stored to local memory and loaded again,
-//!   every turn: this is what a spill is, and why more warps are not always better.
+//! * `blocks_2`: 128 registers are allowed, more than needed.
+//! * `blocks_4`: 64 are allowed, which are enough: twice the warps for free.
+//! * `blocks_6` and `blocks_8`: 40 and 32 are not enough. The rest is stored to local memory and loaded again in every
+//!   iteration. This is a spill, and it is why more warps are not always better.
 //!
 //! Requires: blocks of 256 threads.
 //@ allow-local(launch_bounds_6): the lesson is what it costs to ask for more blocks than registers allow
@@ -31,23 +31,23 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = many_registers::KERNELS;
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// A number for each thread.
     pub out: cuda_std::launch::RawBuffer<u32>,
-    /// Turns.
+    /// The number of iterations.
     pub turns: u32,
 }
 
-/// The numbers of a thread.
+/// Numbers that each thread keeps.
 const NUMBERS: usize = 48;
 
-/// `out[thread]` becomes the sum, modulo 2^32, of 48 numbers after `turns` turns. Number `k` is the thread's plus `k` at first;
-/// in a turn each becomes, one after the other, itself times 1664525 plus the next one, the first for the last.
+/// Computes `out[thread]`, the sum modulo 2^32 of 48 numbers after `turns` iterations. Number `k` starts as the thread's
+/// number plus `k`. In an iteration each in turn becomes itself times 1664525 plus the next; the first follows the last.
 ///
-/// Launched on blocks of 256 threads along x.
+/// Launched with blocks of 256 threads along x.
 ///
 /// # Safety
 /// The launch is as described; `out` holds an element for each thread, and no other code uses it.
@@ -74,6 +74,6 @@ pub unsafe fn many_registers<const BLOCKS: usize>(out: *mut u32, turns: u32) {
         turn = opaque(turn + 1);
     }
     let sum = x_reg.into_iter().fold(0, u32::wrapping_add);
-    // SAFETY: this thread alone writes the element.
+    // SAFETY: only this thread writes the element.
     unsafe { *out.add(i as usize) = sum };
 }

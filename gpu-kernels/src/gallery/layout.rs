@@ -1,8 +1,8 @@
-//! Particles that move, as an array of structures and as a structure of arrays.
+//! Moving particles, as an array of structures and as a structure of arrays.
 //!
-//! A particle is eight floats: where it is, its mass, how fast it goes, its charge. A step changes three of them and reads
-//! six. As structures they lie 32 bytes apart, a sector each: a warp that asks for one float of each particle touches 32
-//! sectors for 128 bytes.
+//! A particle is eight floats: its position, its mass, its velocity and its charge. A step changes three of them and reads
+//! six. Structures lie 32 bytes apart, one sector each: a warp that loads one float of each particle touches 32 sectors for
+//! 128 bytes.
 //@ ptx(layout_aos): ld.global.b32 == 6, st.global.b32 == 3, .local == 0
 //@ ptx(layout_aos_vec4): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
 //@ ptx(layout_soa): ld.global.b32 == 6, st.global.b32 == 3, .local == 0
@@ -15,10 +15,10 @@ use cuda_std::{kernel, thread};
 /// Floats of a particle.
 pub const FLOATS: usize = 8;
 
-/// Where of a particle its place begins: x, y and z, then its mass.
+/// The offset of a particle's position: x, y and z, then its mass.
 pub const PLACE: usize = 0;
 
-/// Where of a particle its velocity begins: x, y and z, then its charge.
+/// The offset of a particle's velocity: x, y and z, then its charge.
 pub const VELOCITY: usize = 4;
 
 /// The rungs.
@@ -33,21 +33,21 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[layout_aos::META, layout_aos_vec4::META, layout_soa::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// `FLOATS` for each particle, one particle after the other, or one float of all after the other.
+    /// `FLOATS` for each particle: particle after particle, or the first float of all particles, then the second, and so on.
     pub particles: cuda_std::launch::RawBuffer<f32>,
-    /// How long the step is.
+    /// The length of the step.
     pub dt: f32,
-    /// How many particles.
+    /// The number of particles.
     pub len: u32,
 }
 
 /// Moves each particle by `dt` times its velocity; `particles` is `[len, FLOATS]`.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; `particles` holds `FLOATS * len` floats that no other code uses.
@@ -56,7 +56,7 @@ pub unsafe fn layout_aos(particles: *mut f32, dt: f32, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
         for axis in 0..3 {
-            // SAFETY: floats of particle `i`, which is this thread's.
+            // SAFETY: floats of particle `i`, which belongs to this thread.
             unsafe {
                 let velocity = *particles.add(FLOATS * i + VELOCITY + axis);
                 *particles.add(FLOATS * i + PLACE + axis) += dt * velocity;
@@ -65,9 +65,9 @@ pub unsafe fn layout_aos(particles: *mut f32, dt: f32, len: u32) {
     }
 }
 
-/// As [`layout_aos`](fn@layout_aos), by accesses of 16 bytes.
+/// Like [`layout_aos`](fn@layout_aos), with accesses of 16 bytes.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`layout_aos`](fn@layout_aos); `particles` begins at a multiple of 16 bytes.
@@ -75,7 +75,7 @@ pub unsafe fn layout_aos(particles: *mut f32, dt: f32, len: u32) {
 pub unsafe fn layout_aos_vec4(particles: *mut f32, dt: f32, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: the two halves of particle `i`, which is this thread's; each is 16 bytes at a multiple of as many.
+        // SAFETY: the two halves of particle `i`, which belongs to this thread; each is 16 bytes at a multiple of 16.
         unsafe {
             let particle = particles.add(FLOATS * i).cast::<f32x4>();
             let (place, velocity) = (load_global(particle), load_global(particle.add(1)));
@@ -87,7 +87,7 @@ pub unsafe fn layout_aos_vec4(particles: *mut f32, dt: f32, len: u32) {
 
 /// Moves each particle by `dt` times its velocity; `particles` is `[FLOATS, len]`.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`layout_aos`](fn@layout_aos).
@@ -96,7 +96,7 @@ pub unsafe fn layout_soa(particles: *mut f32, dt: f32, len: u32) {
     let (i, len) = (thread::index_1d() as usize, len as usize);
     if i < len {
         for axis in 0..3 {
-            // SAFETY: floats of particle `i`, which is this thread's.
+            // SAFETY: floats of particle `i`, which belongs to this thread.
             unsafe {
                 let velocity = *particles.add((VELOCITY + axis) * len + i);
                 *particles.add((PLACE + axis) * len + i) += dt * velocity;

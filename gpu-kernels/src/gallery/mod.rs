@@ -1,7 +1,7 @@
-//! The gallery: a lesson of GPU programming a file, each with its kernels in rungs.
+//! The gallery: one lesson of GPU programming per file, each with its kernels in rungs.
 //!
-//! A rung is a kernel that differs from its neighbour by what the lesson is about, and takes the same arguments. Each file
-//! lists its rungs in `RUNGS`; the pages of `docs/gallery` say what the hardware does and what was measured.
+//! A rung is a kernel that differs from its neighbour in the subject of the lesson, and takes the same arguments. Each file
+//! lists its rungs in `RUNGS`. The pages of `docs/gallery` explain what the hardware does and report the measurements.
 
 pub mod vector_add;
 
@@ -85,25 +85,25 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     block_order::KERNELS,
 ];
 
-/// One step of a lesson, whose kernels take an `A`.
+/// One step of a lesson, with a kernel that takes an `A`.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct Rung<A: 'static, F: 'static = Grid> {
     /// The rung's name in the lesson.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub idea: &'static str,
     /// Its kernel.
     pub kernel: &'static Instance<A, F>,
 }
 
-/// One step of a lesson that is several launches, one after the other.
+/// One step of a lesson that has several launches, one after the other.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct Sequence<S: 'static> {
     /// The rung's name in the lesson.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub idea: &'static str,
     /// The launches.
     pub steps: &'static [S],
@@ -113,13 +113,13 @@ pub struct Sequence<S: 'static> {
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
-    /// Grid and block for a number of elements of work, at least one.
+    /// Returns the launch for a number of elements, at least one.
     pub config: fn(usize) -> LaunchConfig,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl Grid {
-    /// A thread for every `ELEMENTS` elements, in blocks of `THREADS`.
+    /// One thread for every `ELEMENTS` elements, in blocks of `THREADS`.
     pub(crate) const fn threads<const THREADS: u32, const ELEMENTS: usize>() -> Self {
         Self { config: |len| LaunchConfig::cover(len.div_ceil(ELEMENTS), THREADS) }
     }

@@ -1,11 +1,11 @@
 //! Occupancy: how many warps a multiprocessor has to choose from, and how many loads each of them has in flight.
 //!
-//! While a warp waits for memory, others run. A copy is as fast as the bytes in flight allow: warps, times lanes, times the
-//! loads that each thread has in flight. The grid is as large as the device holds at once and strides over the array, so blocks
-//! start once. How many fit is set by the dynamic shared memory of the launch, which the kernel does not use.
+//! While a warp waits for memory, others run. A copy is as fast as the bytes in flight allow: warps times lanes times the
+//! loads that each thread has in flight. The grid is as large as the device holds at once and strides over the array, so
+//! blocks start once. The dynamic shared memory of the launch, which the kernel does not use, sets how many blocks fit.
 //!
 //! * `one`, `four`, `sixteen`: a thread loads 1, 4 or 16 elements before it stores the first.
-//! * `partial`: as `one`, in blocks of 33 threads, which take the place of two warps.
+//! * `partial`: like `one`, in blocks of 33 threads, which take the room of two warps.
 //!
 //! Requires: any block size, any dynamic shared memory.
 //@ ptx(occupancy_1): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
@@ -33,15 +33,15 @@ pub const RUNGS: &[Rung<Arguments, Elements>] = &[
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = occupancy_copy::KERNELS;
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// The copy, `len` elements.
     pub out: cuda_std::launch::RawBuffer<u32>,
-    /// What is copied, as many.
+    /// The elements to copy, `len` of them.
     pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// How many.
+    /// The number of elements.
     pub len: u32,
 }
 
@@ -50,9 +50,9 @@ pub struct Arguments {
 #[derive(Clone, Copy, Debug)]
 pub struct Elements(pub usize);
 
-/// `out[i] = inp[i]`. A thread copies `EACH` elements at a time, a whole grid apart.
+/// Computes `out[i] = inp[i]`. A thread copies `EACH` elements at a time, a whole grid apart.
 ///
-/// Launched on any number of threads along x, in blocks of any size.
+/// Launched with any number of threads along x, in blocks of any size.
 ///
 /// # Safety
 /// The launch is along x; both hold `len` elements, and no other code uses those of `out`.
@@ -72,7 +72,7 @@ pub unsafe fn occupancy_copy<const EACH: usize>(out: *mut u32, inp: *const u32, 
     let mut first = thread::index_1d() as usize;
     while first < len {
         let element = |k: usize| first + k * threads;
-        // SAFETY: what is loaded and stored lies in the arrays, and this thread alone writes the elements.
+        // SAFETY: every access lies in the arrays, and only this thread writes the elements.
         unsafe {
             let x_reg: [_; EACH] =
                 core::array::from_fn(|k| if element(k) < len { *inp.add(element(k)) } else { 0 });
@@ -82,7 +82,7 @@ pub unsafe fn occupancy_copy<const EACH: usize>(out: *mut u32, inp: *const u32, 
                 }
             }
         }
-        // Not unrolled: more loads in flight would be another rung's.
+        // Not unrolled: more loads in flight belong to another rung.
         first = hint::opaque(first + EACH * threads);
     }
 }

@@ -1,8 +1,8 @@
-//! Copies beside kernels: the kernel, which works as long on a number as the link takes to bring it.
+//! Copies that overlap with kernels: the kernel, which works on a number for as long as the link takes to bring it.
 //!
-//! What the lesson varies is the host's: how many streams bring the parts of an array, work on them, and take them back.
-//! The kernel goes `rounds` steps of a linear congruential generator from each number, in integers: what comes out is known
-//! in every bit.
+//! The lesson varies the host code: how many streams bring the parts of an array, work on them, and take them back. The
+//! kernel takes `rounds` steps of a linear congruential generator from each number. These are integers, so every bit of the
+//! result is known.
 //!
 //! Requires: any length.
 //@ ptx(overlap_rounds): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
@@ -22,29 +22,29 @@ pub const RUNG: Rung<Arguments> = Rung {
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[overlap_rounds::META];
 
-/// What the kernel takes.
+/// The arguments of the kernel.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// What comes out, `len` elements.
+    /// The results, `len` of them.
     pub out: cuda_std::launch::RawBuffer<u32>,
-    /// What each begins with, as many.
+    /// The start of each, `len` in all.
     pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// How many.
+    /// The number of elements.
     pub len: u32,
-    /// How many steps each goes, below 2^31.
+    /// The number of steps for each element, below 2^31.
     pub rounds: u32,
 }
 
 /// The factor of a step (Knuth, "The Art of Computer Programming", volume 2, section 3.3.4, table 1, line 16).
 pub const FACTOR: u32 = 1_664_525;
-/// What a step adds.
+/// The summand of a step.
 pub const SUMMAND: u32 = 1_013_904_223;
 
-/// `x` after `rounds` steps. Each step is a multiplication and an addition modulo 2^32. `rounds` is below 2^31.
+/// Returns `x` after `rounds` steps. Each step is a multiplication and an addition modulo 2^32. `rounds` is below 2^31.
 #[inline(always)]
 pub(super) fn after(mut x: u32, rounds: u32) -> u32 {
-    // A factor that the compiler knows lets it unroll the loop and make one step of eight. It adds 0.
+    // With a factor that the compiler knows, it would unroll the loop and merge eight steps into one. This adds 0.
     let factor = FACTOR.wrapping_add(rounds >> 31);
     for _ in 0..rounds {
         x = x.wrapping_mul(factor).wrapping_add(SUMMAND);
@@ -52,9 +52,9 @@ pub(super) fn after(mut x: u32, rounds: u32) -> u32 {
     x
 }
 
-/// `out[i]` is `inp[i]` after `rounds` steps, a thread each.
+/// Computes `out[i]`: `inp[i]` after `rounds` steps, one thread per element.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; both hold `len` elements, and no other code uses those of `out`.
@@ -62,7 +62,7 @@ pub(super) fn after(mut x: u32, rounds: u32) -> u32 {
 pub unsafe fn overlap_rounds(out: *mut u32, inp: *const u32, len: u32, rounds: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: `i` lies in both, and this thread alone writes the element.
+        // SAFETY: `i` lies in both, and only this thread writes the element.
         unsafe { *out.add(i) = after(*inp.add(i), rounds) };
     }
 }

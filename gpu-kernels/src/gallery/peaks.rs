@@ -1,16 +1,16 @@
-//! Where the FLOPs of a machine are: multiplications and additions that wait for nothing but each other.
+//! The peak FLOPs of a machine: multiplications and additions that wait only for each other.
 //!
-//! A multiprocessor has four schedulers, and each begins an instruction of a warp a cycle. The result of a fused multiplication
-//! and addition is there some four cycles later; a warp whose next instruction needs it waits, and others run meanwhile, if
-//! there are others. So a scheduler is busy where its warps times the independent chains of each are four or more.
+//! A multiprocessor has four schedulers, and each issues an instruction of one warp per cycle. The result of a fused
+//! multiply-add is ready some four cycles later. A warp whose next instruction needs it waits, and other warps run
+//! meanwhile, if there are any. So a scheduler is busy if its warps times the independent chains of each are at least four.
 //!
-//! * `chain_1`, `chain_2`, `chain_4`, `chain_8`: a thread has 1, 2, 4 or 8 chains, whose instructions take turns. 16 warps
-//!   of the first or 4 of the third fill a multiprocessor.
-//! * `chain_8_f64`: the same in `f64`, for which there are half as many lanes on a GPU for data centres, and a sixty-fourth on
-//!   others.
+//! * `chain_1`, `chain_2`, `chain_4`, `chain_8`: a thread has 1, 2, 4 or 8 chains, whose instructions alternate. 16 warps of
+//!   the first or 4 of the third fill a multiprocessor.
+//! * `chain_8_f64`: the same in `f64`, for which a data-centre GPU has half the lanes, and other GPUs a sixty-fourth.
 //!
-//! Nothing is read, and a thread writes one number at its end. A turn of the loop is 256 such instructions whatever the chains,
-//! so that what counts the turns is lost in them. Requires: blocks of 256 threads.
+//! Nothing is read, and a thread writes one number at its end. An iteration of the loop has 256 such instructions for any
+//! number of chains, so the loop's own instructions do not count.
+//! Requires: blocks of 256 threads.
 //@ ptx(peaks_f32_1): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
 //@ ptx(peaks_f32_2): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
 //@ ptx(peaks_f32_4): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
@@ -39,17 +39,17 @@ pub const RUNGS: &[Rung<Arguments, Chains>] = &[
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = peaks_chains::KERNELS;
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// A number for each thread.
     pub out: cuda_std::launch::RawBuffer<f32>,
-    /// What every number is multiplied by.
+    /// The factor of every number.
     pub factor: f32,
-    /// What is added to it.
+    /// The summand of every number.
     pub summand: f32,
-    /// Turns.
+    /// The number of iterations.
     pub turns: u32,
 }
 
@@ -63,15 +63,15 @@ pub struct Chains {
     pub bytes: usize,
 }
 
-/// Operations of a thread in a turn, those of all its chains together.
+/// Operations of a thread in an iteration, of all its chains together.
 pub const OPERATIONS: usize = 256;
 
-/// Operations of a chain that stand one behind the other in a loop of their own.
+/// Consecutive operations of a chain in the inner loop.
 const STEPS: usize = 32;
 
-/// A type that chains are of.
+/// The type of the numbers of chains.
 pub trait Number: GpuFloat + From<f32> + core::ops::Add<Output = Self> {
-    /// The nearest `f32`.
+    /// Returns the nearest `f32`.
     fn rounded(self) -> f32;
 }
 
@@ -89,11 +89,11 @@ impl Number for f64 {
     }
 }
 
-/// `out[i]` becomes the sum of what thread `i` has in its chains after `turns` turns. Chain `k` begins with a quarter of the
-/// remainder of `i + 3 * k` by 8; in a turn each number of it becomes itself times `factor` plus `summand`, rounded once,
-/// `OPERATIONS / CHAINS` times.
+/// Computes `out[i]`: the sum of thread `i`'s chains after `turns` iterations. Chain `k` begins with a quarter of the
+/// remainder of `i + 3 * k` divided by 8. In an iteration its number becomes itself times `factor` plus `summand`, rounded
+/// once, `OPERATIONS / CHAINS` times.
 ///
-/// Launched on blocks of 256 threads along x.
+/// Launched with blocks of 256 threads along x.
 ///
 /// # Safety
 /// The launch is as described; `out` holds an element for each thread, and no other code uses it.
@@ -121,7 +121,7 @@ pub unsafe fn peaks_chains<T: Number, const CHAINS: usize>(
         core::array::from_fn(|k| T::from((i.wrapping_add(3 * k as u32) % 8) as f32 / 4.0));
     let mut turn = 0;
     while turn < turns as usize {
-        // In two loops: of one of 256 turns the compiler would unroll a part.
+        // Two loops, because the compiler would unroll only a part of one loop with 256 iterations.
         for _ in 0..OPERATIONS / CHAINS / STEPS {
             for _ in 0..STEPS {
                 for x in &mut x_reg {
@@ -132,6 +132,6 @@ pub unsafe fn peaks_chains<T: Number, const CHAINS: usize>(
         turn = opaque(turn + 1);
     }
     let sum = x_reg.into_iter().fold(T::from(0.0), |sum, x| sum + x);
-    // SAFETY: this thread alone writes the element.
+    // SAFETY: only this thread writes the element.
     unsafe { *out.add(i as usize) = sum.rounded() };
 }

@@ -1,7 +1,7 @@
-//! Three sigmoids, one after the other, forward and backward: what the backward pass needs stored, or computed again.
+//! Three sigmoids, one after the other, forward and backward: the backward pass needs results stored or recomputed.
 //!
-//! Stored, the forward pass writes three results for one that it reads, and the backward pass reads three: 8 accesses of
-//! memory an element. Computed again they are 5, for three more exponentials that nobody waits for.
+//! If they are stored, the forward pass writes three results for one that it reads, and the backward pass reads three: 8
+//! accesses to memory per element. If they are computed again there are 5, for three more exponentials, which cost no time.
 //@ ptx(recompute_forward_stored): ld.global.v4 == 1, st.global.v4 == 3, .local == 0
 //@ ptx(recompute_backward_stored): ld.global.v4 == 3, st.global.v4 == 1, .local == 0
 //@ ptx(recompute_forward): ld.global.v4 == 1, st.global.v4 == 1, .local == 0
@@ -36,23 +36,23 @@ pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[
     recompute_backward::META,
 ];
 
-/// What the kernels take, each what it needs of it; all hold `len` elements.
+/// The arguments of the kernels; each uses those it needs. All hold `len` elements.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// The third sigmoid.
     pub out: cuda_std::launch::RawBuffer<f32>,
-    /// The first.
+    /// The first sigmoid.
     pub s1: cuda_std::launch::RawBuffer<f32>,
-    /// The second.
+    /// The second sigmoid.
     pub s2: cuda_std::launch::RawBuffer<f32>,
     /// The input.
     pub x: cuda_std::launch::RawBuffer<f32>,
-    /// The gradient at `out`.
+    /// The gradient of `out`.
     pub d_out: cuda_std::launch::RawBuffer<f32>,
-    /// The gradient at `x`.
+    /// The gradient of `x`.
     pub d_x: cuda_std::launch::RawBuffer<f32>,
-    /// How many.
+    /// The number of elements.
     pub len: u32,
 }
 
@@ -62,7 +62,7 @@ fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The gradient before three sigmoids, of which `s1` and `s2` are the first two, from that behind.
+/// Returns the gradient before three sigmoids from the gradient after them; `s1` and `s2` are the first two.
 #[inline(always)]
 fn backward(s1: f32, s2: f32, d_out: f32) -> f32 {
     let s3 = sigmoid(s2);
@@ -71,7 +71,7 @@ fn backward(s1: f32, s2: f32, d_out: f32) -> f32 {
 
 /// `s1 = sigmoid(x)`, `s2 = sigmoid(s1)`, `out = sigmoid(s2)`.
 ///
-/// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
+/// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
@@ -80,7 +80,7 @@ fn backward(s1: f32, s2: f32, d_out: f32) -> f32 {
 pub unsafe fn recompute_forward_stored(out: *mut f32, s1: *mut f32, s2: *mut f32, x: *const f32, len: u32) {
     let (i, len) = (4 * thread::index_1d() as usize, len as usize);
     if i + 4 <= len {
-        // SAFETY: four elements from `i`, which is a multiple of four, and this thread alone writes them.
+        // SAFETY: four elements from `i`, which is a multiple of four, and only this thread writes them.
         unsafe {
             let first = load_global(x.add(i).cast::<f32x4>()).to_array().map(sigmoid);
             let second = first.map(sigmoid);
@@ -90,7 +90,7 @@ pub unsafe fn recompute_forward_stored(out: *mut f32, s1: *mut f32, s2: *mut f32
         }
     } else {
         for i in i..len {
-            // SAFETY: `i` lies in all of them, and this thread alone writes the elements.
+            // SAFETY: `i` lies in all of them, and only this thread writes the elements.
             unsafe {
                 *s1.add(i) = sigmoid(*x.add(i));
                 *s2.add(i) = sigmoid(*s1.add(i));
@@ -100,9 +100,9 @@ pub unsafe fn recompute_forward_stored(out: *mut f32, s1: *mut f32, s2: *mut f32
     }
 }
 
-/// `d_x` from `d_out` and what [`recompute_forward_stored`](fn@recompute_forward_stored) has stored.
+/// Computes `d_x` from `d_out` and what [`recompute_forward_stored`](fn@recompute_forward_stored) has stored.
 ///
-/// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
+/// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
@@ -121,7 +121,7 @@ pub unsafe fn recompute_backward_stored(
 
 /// `out = sigmoid(sigmoid(sigmoid(x)))`.
 ///
-/// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
+/// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
@@ -132,9 +132,9 @@ pub unsafe fn recompute_forward(out: *mut f32, x: *const f32, len: u32) {
     unsafe { map(out, [x], len, |[x]| sigmoid(sigmoid(sigmoid(x)))) }
 }
 
-/// `d_x` from `d_out` and `x`, with the sigmoids computed again.
+/// Computes `d_x` from `d_out` and `x`, with the sigmoids computed again.
 ///
-/// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
+/// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code

@@ -1,14 +1,14 @@
-//! An array of a thread's own: in registers, if every index is known when the kernel is compiled.
+//! A thread's own array: in registers, if every index is known at compile time.
 //!
 //! Registers have no addresses: an instruction names them. An array whose index is only known at run time needs addresses,
-//! and so lies in local memory: a part of global memory for each thread, by way of the cache of level 1. The kernels
-//! keep the last 32 elements of a column in such an array, and store each element less the one that is 32 rows above it.
+//! and so lies in local memory: a part of global memory for each thread, cached in L1. The kernels keep the last 32 elements
+//! of a column in such an array, and store the difference of each element to the one 32 rows above it.
 //!
-//! * `run_time`: a ring; the newest element takes the place of the oldest at `row % 32`. One load from local memory and one
-//!   store to it for each element. (An array of 8 would stay in registers even so: ptxas makes eight comparisons and moves
-//!   of every access.)
-//! * `shifted`: each element moves one slot on, so that all indices are known; 31 moves.
-//! * `unrolled`: 32 rows a turn, so that `row % 32` is known in each of them. Nothing moves.
+//! * `run_time`: a ring; the newest element replaces the oldest at `row % 32`. One load from local memory and one store to
+//!   it per element. (An array of 8 would stay in registers even so: ptxas turns every access into eight comparisons and
+//!   moves.)
+//! * `shifted`: each element moves one slot on, so all indices are known; 31 moves.
+//! * `unrolled`: 32 rows per iteration, so `row % 32` is known in each of them. Nothing moves.
 //!
 //! Requires: blocks of 256 threads; any shape.
 //@ ptx(register_arrays_run_time): .local >= 2
@@ -45,7 +45,7 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[register_arrays_run_time::META, register_arrays_shifted::META, register_arrays_unrolled::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
@@ -59,12 +59,12 @@ pub struct Arguments {
     pub cols: u32,
 }
 
-/// Rows from an element to the one that it is compared with.
+/// Rows from an element to the one that is subtracted from it.
 const LAST: usize = 32;
 
-/// `out[row][col]` becomes `inp[row][col]` less `inp[row - 32][col]`, or less 0 where there is none; both `[rows, cols]`.
+/// Computes `out[row][col]`: `inp[row][col]` less `inp[row - 32][col]`, or less 0 without such a row; both `[rows, cols]`.
 ///
-/// Launched on at least `cols` threads along x, in blocks of 256.
+/// Launched with at least `cols` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; both hold `rows * cols` elements, and no other code uses those of `out`.
@@ -76,7 +76,7 @@ pub unsafe fn register_arrays_run_time(out: *mut f32, inp: *const f32, rows: u32
         let mut row = 0;
         while row < rows {
             let i = row * cols + col;
-            // SAFETY: row and column lie in both matrices, and this thread alone writes the element.
+            // SAFETY: row and column lie in both matrices, and only this thread writes the element.
             unsafe {
                 let x = *inp.add(i);
                 *out.add(i) = x - last[row % LAST];
@@ -88,9 +88,9 @@ pub unsafe fn register_arrays_run_time(out: *mut f32, inp: *const f32, rows: u32
     }
 }
 
-/// As [`register_arrays_run_time`](fn@register_arrays_run_time); every element moves a slot on.
+/// Like [`register_arrays_run_time`](fn@register_arrays_run_time), but every element moves a slot on.
 ///
-/// Launched on at least `cols` threads along x, in blocks of 256.
+/// Launched with at least `cols` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`register_arrays_run_time`](fn@register_arrays_run_time).
@@ -102,7 +102,7 @@ pub unsafe fn register_arrays_shifted(out: *mut f32, inp: *const f32, rows: u32,
         let mut row = 0;
         while row < rows {
             let i = row * cols + col;
-            // SAFETY: row and column lie in both matrices, and this thread alone writes the element.
+            // SAFETY: row and column lie in both matrices, and only this thread writes the element.
             unsafe {
                 let x = *inp.add(i);
                 *out.add(i) = x - last[0];
@@ -116,9 +116,9 @@ pub unsafe fn register_arrays_shifted(out: *mut f32, inp: *const f32, rows: u32,
     }
 }
 
-/// As [`register_arrays_run_time`](fn@register_arrays_run_time); a turn of the loop goes once around the ring.
+/// Like [`register_arrays_run_time`](fn@register_arrays_run_time), but an iteration of the loop goes once around the ring.
 ///
-/// Launched on at least `cols` threads along x, in blocks of 256.
+/// Launched with at least `cols` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`register_arrays_run_time`](fn@register_arrays_run_time).
@@ -132,7 +132,7 @@ pub unsafe fn register_arrays_unrolled(out: *mut f32, inp: *const f32, rows: u32
             for slot in 0..LAST {
                 let i = (first + slot) * cols + col;
                 if first + slot < rows {
-                    // SAFETY: row and column lie in both matrices, and this thread alone writes the element.
+                    // SAFETY: row and column lie in both matrices, and only this thread writes the element.
                     unsafe {
                         let x = *inp.add(i);
                         *out.add(i) = x - last[slot];

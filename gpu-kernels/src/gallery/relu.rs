@@ -1,10 +1,10 @@
 //! ReLU in `f32` and in 16 bits: half the bytes, and so half the time.
 //!
-//! A thread takes 16 bytes whatever the type, four numbers or eight, compares them with 0 and stores them. Two numbers of 16
-//! bits are one instruction (PTX ISA, `max.f16x2` and `max.bf16x2`, from compute capability 8.0 on), so that not even the
-//! number of instructions differs: each moves as many bytes in all rungs, and those of 16 bits hold twice the numbers.
+//! A thread takes 16 bytes of any type, four numbers or eight, compares them with 0 and stores them. Two 16-bit numbers take
+//! one instruction (PTX ISA, `max.f16x2` and `max.bf16x2`, from compute capability 8.0 on). So not even the number of
+//! instructions differs: each thread moves the same bytes in all rungs, and 16-bit types pack twice the numbers into them.
 //!
-//! The larger of a NaN and 0 is 0 here, as PTX and Rust have it.
+//! The larger of a NaN and 0 is 0 here, as in PTX and Rust.
 //@ ptx(relu_f32): ld.global.v4 == 1, st.global.v4 == 1, .local == 0
 //@ ptx(relu_f16, compute_80+): ld.global.v4 == 1, st.global.v4 == 1, max.f16x2 == 4, .local == 0
 //@ ptx(relu_bf16, compute_80+): ld.global.v4 == 1, st.global.v4 == 1, max.bf16x2 == 4, .local == 0
@@ -27,15 +27,15 @@ pub const RUNGS: &[Rung<Arguments, Width>] = &[
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = relu_of::KERNELS;
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// `len` numbers of the rung's type.
     pub out: cuda_std::launch::RawBuffer<u8>,
-    /// As many.
+    /// `len` numbers of the rung's type.
     pub inp: cuda_std::launch::RawBuffer<u8>,
-    /// How many.
+    /// The number of elements.
     pub len: u32,
 }
 
@@ -44,9 +44,9 @@ pub struct Arguments {
 #[derive(Clone, Copy, Debug)]
 pub struct Width(pub usize);
 
-/// `out[i]` becomes the larger of `inp[i]` and 0, both of type `T`; what follows the last 16 bytes is left to one thread.
+/// Computes `out[i]`, the larger of `inp[i]` and 0, both of type `T`. One thread takes the numbers after the last 16 bytes.
 ///
-/// Launched on at least `len / N`, rounded up, threads along x, in blocks of 256.
+/// Launched with at least `len / N`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; both hold `len` numbers of type `T` and begin at a multiple of 16 bytes; no other code
@@ -65,14 +65,14 @@ pub unsafe fn relu_of<T: Element<N>, const N: usize>(out: *mut u8, inp: *const u
     let (out, inp) = (out.cast::<T>(), inp.cast::<T>());
     let (i, len) = (N * thread::index_1d() as usize, len as usize);
     if i + N <= len {
-        // SAFETY: these are `N` numbers, 16 bytes, from a multiple of 16 bytes on, and this thread alone writes them.
+        // SAFETY: these are `N` numbers, 16 bytes at a multiple of 16, and only this thread writes them.
         unsafe {
             let vector = load_global(inp.add(i).cast::<u32x4>());
             store_global(out.add(i).cast(), T::larger(vector, u32x4::new(0, 0, 0, 0)));
         }
     } else {
         for i in i..len {
-            // SAFETY: `i` lies in both, and this thread alone writes the number.
+            // SAFETY: `i` lies in both, and only this thread writes the number.
             unsafe { *out.add(i) = T::from_f32((*inp.add(i)).to_f32().max(0.0)) };
         }
     }

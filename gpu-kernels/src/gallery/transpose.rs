@@ -1,10 +1,10 @@
-//! The transpose of a matrix: what is a row for the loads is a column for the stores.
+//! The transpose of a matrix: a row for the loads is a column for the stores.
 //!
-//! * `direct`: neighbouring threads load neighbouring elements and store them a column apart, each in a sector of its own.
-//! * `tile`: a block loads a tile of 32 x 32 by rows, and stores it by rows of the transpose: both are coalesced. The tile
-//!   waits in shared memory, where it is written by rows and read by columns: the 32 elements of a column lie in one bank,
-//!   so that each load takes 32 passes.
-//! * `padded`: a row of the tile is 33 words, so that a column has an element in each bank.
+//! * `direct`: neighbouring threads load neighbouring elements and store them a column apart, each in its own sector.
+//! * `tile`: a block loads a tile of 32 x 32 by rows, and stores it by rows of the transpose: both are coalesced. In
+//!   between, the tile is in shared memory, where it is written by rows and read by columns. The 32 elements of a column lie
+//!   in one bank, so each load takes 32 passes.
+//! * `padded`: a row of the tile has 33 words, so a column has an element in each bank.
 //! * `swizzled`: element `(r, c)` lies at column `c ^ r` of its row, with the same effect and no padding.
 //!
 //! Requires: blocks of 32 x 8 threads; any shape.
@@ -38,7 +38,7 @@ pub const RUNGS: &[Rung<Arguments, ()>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[transpose_direct::META, transpose_tile::META, transpose_padded::META, transpose_swizzled::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
@@ -59,8 +59,8 @@ const ROWS: usize = 8;
 
 /// `out[col][row] = inp[row][col]`; `inp` is `[rows, cols]`, `out` `[cols, rows]`.
 ///
-/// Launched on blocks of 32 x 8 threads, one for each tile of 32 x 32 elements: along x those of a row of tiles, along y of a
-/// column.
+/// Launched with blocks of 32 x 8 threads, one per tile of 32 x 32 elements: columns of tiles along x, rows of tiles along
+/// y.
 ///
 /// # Safety
 /// The launch is as described; both hold `rows * cols` elements, and no other code uses those of `out`.
@@ -72,28 +72,28 @@ pub unsafe fn transpose_direct(out: *mut u32, inp: *const u32, rows: u32, cols: 
     for i in (0..TILE).step_by(ROWS) {
         let (row, col) = (first_row + y + i, first_col + x);
         if row < rows && col < cols {
-            // SAFETY: row and column lie in the matrix, and this thread alone writes the element.
+            // SAFETY: row and column lie in the matrix, and only this thread writes the element.
             unsafe { *out.add(col * rows + row) = *inp.add(row * cols + col) };
         }
     }
 }
 
-/// As [`transpose_direct`](fn@transpose_direct), by way of a tile in shared memory.
+/// Like [`transpose_direct`](fn@transpose_direct), through a tile in shared memory.
 ///
-/// Launched on blocks of 32 x 8 threads, one for each tile.
+/// Launched with blocks of 32 x 8 threads, one per tile.
 ///
 /// # Safety
 /// Same as for [`transpose_direct`](fn@transpose_direct).
 #[kernel(max_threads = 256, args = Arguments)]
 pub unsafe fn transpose_tile(out: *mut u32, inp: *const u32, rows: u32, cols: u32) {
     let x_shared = shared_array![u32; TILE * TILE];
-    // SAFETY: the places of the tile's elements are those of the array; the rest is the caller's.
+    // SAFETY: the tile's elements lie in the array; the rest is the caller's.
     unsafe { by_tile(x_shared, |r, c| r * TILE + c, out, inp, [rows as usize, cols as usize]) };
 }
 
-/// As [`transpose_tile`](fn@transpose_tile), with rows of 33 words.
+/// Like [`transpose_tile`](fn@transpose_tile), with rows of 33 words.
 ///
-/// Launched on blocks of 32 x 8 threads, one for each tile.
+/// Launched with blocks of 32 x 8 threads, one per tile.
 ///
 /// # Safety
 /// Same as for [`transpose_direct`](fn@transpose_direct).
@@ -104,30 +104,30 @@ pub unsafe fn transpose_padded(out: *mut u32, inp: *const u32, rows: u32, cols: 
     unsafe { by_tile(x_shared, |r, c| r * (TILE + 1) + c, out, inp, [rows as usize, cols as usize]) };
 }
 
-/// As [`transpose_tile`](fn@transpose_tile), with each row in an order of its own.
+/// Like [`transpose_tile`](fn@transpose_tile), with a different order in each row.
 ///
-/// Launched on blocks of 32 x 8 threads, one for each tile.
+/// Launched with blocks of 32 x 8 threads, one per tile.
 ///
 /// # Safety
 /// Same as for [`transpose_direct`](fn@transpose_direct).
 #[kernel(max_threads = 256, args = Arguments)]
 pub unsafe fn transpose_swizzled(out: *mut u32, inp: *const u32, rows: u32, cols: u32) {
     let x_shared = shared_array![u32; TILE * TILE];
-    // SAFETY: the elements of a row change places among themselves; the rest is the caller's.
+    // SAFETY: the elements are permuted within each row; the rest is the caller's.
     unsafe { by_tile(x_shared, |r, c| r * TILE + (c ^ r), out, inp, [rows as usize, cols as usize]) };
 }
 
-/// Row and column of the block's first element.
+/// Returns the row and the column of the block's first element.
 #[inline(always)]
 fn first() -> (usize, usize) {
     (thread::block_idx_y() as usize * TILE, thread::block_idx_x() as usize * TILE)
 }
 
-/// Transposes the block's tile, whose element `(row, col)` waits in `shared` at `place(row, col)`.
+/// Transposes the block's tile, whose element `(row, col)` is kept in `shared` at `place(row, col)`.
 ///
 /// # Safety
-/// All threads of the block come here, once, launched as [`transpose_direct`](fn@transpose_direct) says, with its `out`,
-/// `inp` and shape; `shared` is the block's and has all places, which differ.
+/// All threads of the block call this, once, in the launch of [`transpose_direct`](fn@transpose_direct), with its `out`,
+/// `inp` and shape. `shared` belongs to the block, and `place` gives each element of the tile a different element of it.
 #[inline(always)]
 unsafe fn by_tile(
     shared: *mut u32,
@@ -138,8 +138,8 @@ unsafe fn by_tile(
 ) {
     let (x, y) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
     let (first_row, first_col) = first();
-    // SAFETY: what is loaded and stored lies in the matrices; a thread writes elements of its own to the tile and to `out`,
-    // and reads those of others after the barrier.
+    // SAFETY: every access lies in the matrices. A thread writes its own elements of the tile and of `out`, and reads the
+    // others' after the barrier.
     unsafe {
         for i in (0..TILE).step_by(ROWS) {
             let (row, col) = (first_row + y + i, first_col + x);

@@ -1,10 +1,10 @@
-//! Memory that the host and the GPU share: the kernels, which know nothing of it.
+//! Memory that the host and the GPU share: the kernels, which are ordinary ones.
 //!
-//! A page of unified memory lies where it was touched last. A kernel that touches one that is elsewhere faults: its warp
-//! waits while the driver brings the page over. The rungs of the lesson differ in who touches the memory first, and in the
+//! A page of unified memory lies where it was touched last. A kernel that touches a page that is elsewhere faults: its warp
+//! waits while the driver migrates the page. The rungs of the lesson differ in who touches the memory first, and in the
 //! advice that the driver gets beforehand. The kernels differ in which warps touch a page:
 //!
-//! * `unified_fill`, `unified_add`: a thread takes an element, so that 512 warps meet at a page of 64 KiB.
+//! * `unified_fill`, `unified_add`: each thread takes one element, so 512 warps meet at a page of 64 KiB.
 //! * `unified_fill_pages`, `unified_add_pages`: one warp takes a whole page.
 //!
 //! Requires: blocks of 256 threads.
@@ -19,32 +19,32 @@ use super::Grid;
 use cuda_std::launch::{Instance, KernelMeta, RawBuffer};
 use cuda_std::{kernel, thread, warp};
 
-/// Bytes of a page as the kernels of pages have it.
+/// Bytes of a page in the page-per-warp kernels.
 pub const PAGE: usize = 1 << 16;
 /// Elements of a page.
 const OF_PAGE: usize = PAGE / size_of::<f32>();
 /// Elements of a page for each thread of its warp.
 const OF_LANE: usize = OF_PAGE / 32;
-/// What `x` is filled with.
+/// The value that fills `x`.
 pub const X: f32 = 1.0;
-/// What `y` is filled with.
+/// The value that fills `y`.
 pub const Y: f32 = 2.0;
 
 /// A kernel that fills, and one that adds.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct Kernels {
-    /// `x` becomes [`X`] and `y` [`Y`].
+    /// Sets `x` to [`X`] and `y` to [`Y`].
     pub fill: &'static Instance<Arguments, Grid>,
-    /// `y` becomes `x + y`.
+    /// Sets `y` to `x + y`.
     pub add: &'static Instance<Arguments, Grid>,
 }
 
-/// An element for each thread.
+/// One element per thread.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const COALESCED: Kernels = Kernels { fill: &unified_fill::INSTANCES[0], add: &unified_add::INSTANCES[0] };
 
-/// A page for each warp.
+/// One page per warp.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const PAGES: Kernels =
     Kernels { fill: &unified_fill_pages::INSTANCES[0], add: &unified_add_pages::INSTANCES[0] };
@@ -53,21 +53,21 @@ pub const PAGES: Kernels =
 pub(crate) const KERNELS: &[&KernelMeta] =
     &[unified_fill::META, unified_add::META, unified_fill_pages::META, unified_add_pages::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// One summand of each, `len` of them.
+    /// One summand of each element, `len` of them.
     pub x: RawBuffer<f32>,
-    /// The other, and then the sum, as many.
+    /// The other summand, and then the sum; `len` of them.
     pub y: RawBuffer<f32>,
-    /// How many.
+    /// The number of elements.
     pub len: u32,
 }
 
-/// `x[i]` becomes [`X`] and `y[i]` [`Y`], a thread each.
+/// Sets `x[i]` to [`X`] and `y[i]` to [`Y`], one thread per element.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; both hold `len` elements, which no other code uses.
@@ -75,7 +75,7 @@ pub struct Arguments {
 pub unsafe fn unified_fill(x: *mut f32, y: *mut f32, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: `i` lies in both, and this thread alone writes the elements.
+        // SAFETY: `i` lies in both, and only this thread writes the elements.
         unsafe {
             *x.add(i) = X;
             *y.add(i) = Y;
@@ -83,9 +83,9 @@ pub unsafe fn unified_fill(x: *mut f32, y: *mut f32, len: u32) {
     }
 }
 
-/// `y[i] += x[i]`, a thread each.
+/// `y[i] += x[i]`, one thread per element.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; both hold `len` elements, and no other code uses those of `y`.
@@ -93,12 +93,12 @@ pub unsafe fn unified_fill(x: *mut f32, y: *mut f32, len: u32) {
 pub unsafe fn unified_add(x: *const f32, y: *mut f32, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: `i` lies in both, and this thread alone writes the element.
+        // SAFETY: `i` lies in both, and only this thread writes the element.
         unsafe { *y.add(i) += *x.add(i) };
     }
 }
 
-/// The elements of a page that the thread takes: each 32nd, so that the lanes of its warp take neighbours.
+/// Returns the thread's elements of a page: every 32nd, so that the lanes of its warp take neighbours.
 #[inline(always)]
 fn of_page(len: u32) -> impl Iterator<Item = usize> {
     let warp = thread::index_1d() as usize / 32;
@@ -107,16 +107,16 @@ fn of_page(len: u32) -> impl Iterator<Item = usize> {
     (0..OF_LANE).map(move |step| first + 32 * step).take_while(move |&i| i < end)
 }
 
-/// As [`unified_fill`](fn@unified_fill), a page for each warp.
+/// Like [`unified_fill`](fn@unified_fill), with one page per warp.
 ///
-/// Launched on at least a warp for every 16384 elements along x, in blocks of 256 threads.
+/// Launched with at least one warp per 16384 elements along x, in blocks of 256 threads.
 ///
 /// # Safety
-/// Same as for [`unified_fill`](fn@unified_fill), on the launch said here.
+/// Same as for [`unified_fill`](fn@unified_fill), with the launch described here.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, OF_LANE>())]
 pub unsafe fn unified_fill_pages(x: *mut f32, y: *mut f32, len: u32) {
     for i in of_page(len) {
-        // SAFETY: `i` lies in both, and this thread alone writes the elements.
+        // SAFETY: `i` lies in both, and only this thread writes the elements.
         unsafe {
             *x.add(i) = X;
             *y.add(i) = Y;
@@ -124,16 +124,16 @@ pub unsafe fn unified_fill_pages(x: *mut f32, y: *mut f32, len: u32) {
     }
 }
 
-/// As [`unified_add`](fn@unified_add), a page for each warp.
+/// Like [`unified_add`](fn@unified_add), with one page per warp.
 ///
-/// Launched on at least a warp for every 16384 elements along x, in blocks of 256 threads.
+/// Launched with at least one warp per 16384 elements along x, in blocks of 256 threads.
 ///
 /// # Safety
-/// Same as for [`unified_add`](fn@unified_add), on the launch said here.
+/// Same as for [`unified_add`](fn@unified_add), with the launch described here.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, OF_LANE>())]
 pub unsafe fn unified_add_pages(x: *const f32, y: *mut f32, len: u32) {
     for i in of_page(len) {
-        // SAFETY: `i` lies in both, and this thread alone writes the element.
+        // SAFETY: `i` lies in both, and only this thread writes the element.
         unsafe { *y.add(i) += *x.add(i) };
     }
 }

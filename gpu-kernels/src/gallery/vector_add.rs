@@ -1,7 +1,6 @@
-//! Vector addition: the first kernel that everybody writes.
+//! Vector addition: everybody's first kernel.
 //!
-//! 12 bytes of memory are moved for every addition, so memory is all there is to it: the second rung asks for them in
-//! pieces of 16 bytes.
+//! Every addition moves 12 bytes, so only memory matters: the second rung loads 16 bytes at a time.
 //@ ptx(vector_add_scalar): ld.global.b32 == 2, st.global.b32 == 1, .local == 0
 //@ ptx(vector_add_vec4): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
 
@@ -25,23 +24,23 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[vector_add_scalar::META, vector_add_vec4::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// The sums, `len` of them.
     pub out: cuda_std::launch::RawBuffer<f32>,
-    /// One summand of each, as many.
+    /// One summand of each sum, `len` of them.
     pub a: cuda_std::launch::RawBuffer<f32>,
-    /// The other, as many.
+    /// The other summand, `len` of them.
     pub b: cuda_std::launch::RawBuffer<f32>,
-    /// How many.
+    /// The number of elements.
     pub len: u32,
 }
 
-/// `out[i] = a[i] + b[i]`, a thread each.
+/// `out[i] = a[i] + b[i]`, one thread per element.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; the three hold `len` elements, and no other code uses those of `out`.
@@ -49,14 +48,14 @@ pub struct Arguments {
 pub unsafe fn vector_add_scalar(out: *mut f32, a: *const f32, b: *const f32, len: u32) {
     let i = thread::index_1d() as usize;
     if i < len as usize {
-        // SAFETY: `i` lies in all three, and this thread alone writes the element.
+        // SAFETY: `i` lies in all three, and only this thread writes the element.
         unsafe { *out.add(i) = *a.add(i) + *b.add(i) };
     }
 }
 
-/// `out[i] = a[i] + b[i]`, four elements a thread; what follows the last four is left to one thread.
+/// `out[i] = a[i] + b[i]`, four elements per thread. One thread takes the elements after the last four.
 ///
-/// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
+/// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`vector_add_scalar`](fn@vector_add_scalar); all three begin at a multiple of 16 bytes.
@@ -64,14 +63,14 @@ pub unsafe fn vector_add_scalar(out: *mut f32, a: *const f32, b: *const f32, len
 pub unsafe fn vector_add_vec4(out: *mut f32, a: *const f32, b: *const f32, len: u32) {
     let (i, len) = (4 * thread::index_1d() as usize, len as usize);
     if i + 4 <= len {
-        // SAFETY: four elements from `i`, which is a multiple of four, and this thread alone writes them.
+        // SAFETY: four elements from `i`, which is a multiple of four, and only this thread writes them.
         unsafe {
             let (x, y) = (load_global(a.add(i).cast::<f32x4>()), load_global(b.add(i).cast::<f32x4>()));
             store_global(out.add(i).cast(), f32x4::new(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w));
         }
     } else {
         for i in i..len {
-            // SAFETY: `i` lies in all three, and this thread alone writes the element.
+            // SAFETY: `i` lies in all three, and only this thread writes the element.
             unsafe { *out.add(i) = *a.add(i) + *b.add(i) };
         }
     }

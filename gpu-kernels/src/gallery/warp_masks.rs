@@ -1,12 +1,12 @@
-//! Some lanes of a warp work together while the others have left.
+//! Some lanes of a warp work together after the others have left.
 //!
-//! What lanes do together names them in a mask, a bit each. A vote asks all lanes of the warp first, since the mask must be
-//! the same for all that are in it; the lanes that it does not name go on without them. Here the lanes with an element that is
-//! not 0 find the one below them.
+//! A mask names the lanes that take part in a common operation, one bit each. All of them must have the same mask, so a vote
+//! among all lanes of the warp comes first. The lanes that the mask does not name continue on their own. Here each lane with
+//! an element other than 0 finds the next such lane below it.
 //!
-//! * `sync` hands the elements on in shared memory: `sync_warp` makes those of the named lanes wait for each other, and lets them
-//!   see what the others wrote. A warp has no lock step to rely on.
-//! * `shuffle` hands them on in registers.
+//! * `sync` passes the elements through shared memory: `sync_warp` makes the named lanes wait for each other and see each
+//!   other's writes. A warp has no lock step to rely on.
+//! * `shuffle` passes them in registers.
 //!
 //! Requires: blocks of 256 threads.
 //@ ptx(warp_masks_sync): vote.sync.ballot == 1, bar.warp.sync == 1, bar.sync == 0, .local == 0
@@ -36,32 +36,32 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
     &[warp_masks_sync::META, warp_masks_shuffle::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
     /// The differences, `len` of them.
     pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The elements, as many.
+    /// The elements, `len` of them.
     pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// How many.
+    /// The number of elements.
     pub len: u32,
 }
 
 /// Threads of a block.
 const BLOCK: usize = 256;
 
-/// The lane of the mask below this one, or itself where there is none.
+/// Returns the lane of the mask below this one, or this lane if there is none.
 #[inline(always)]
 fn below(mask: u32, lane: u32) -> u32 {
     let below = mask & ((1 << lane) - 1);
     if below == 0 { lane } else { 31 - below.leading_zeros() }
 }
 
-/// `out[i]` becomes `inp[i]` less the last element before it that is not 0, within each 32; where there is none, and where
-/// `inp[i]` is 0, it becomes 0 and stays as it is.
+/// Computes `out[i]`: `inp[i]` less the last element before it that is not 0, within each 32. `out[i]` is 0 if there is
+/// none, and is not written if `inp[i]` is 0.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; both hold `len` elements, and no other code uses those of `out`.
@@ -70,8 +70,8 @@ pub unsafe fn warp_masks_sync(out: *mut u32, inp: *const u32, len: u32) {
     let x_shared = shared_array![u32; BLOCK];
     let (tid, i) = (thread::thread_idx_x(), thread::index_1d());
     let lane = tid % 32;
-    // SAFETY: all lanes come to the vote, and those it names to the barrier; each writes an element of its own before that,
-    // and reads one of a named lane after it.
+    // SAFETY: all lanes reach the vote, and those it names reach the barrier. Each writes its own element before it, and
+    // reads a named lane's element after it.
     unsafe {
         let x = if i < len { *inp.add(i as usize) } else { 0 };
         let mask = warp_vote_ballot(u32::MAX, x != 0);
@@ -84,9 +84,9 @@ pub unsafe fn warp_masks_sync(out: *mut u32, inp: *const u32, len: u32) {
     }
 }
 
-/// As [`warp_masks_sync`](fn@warp_masks_sync), by a shuffle.
+/// Like [`warp_masks_sync`](fn@warp_masks_sync), with a shuffle.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`warp_masks_sync`](fn@warp_masks_sync).
@@ -94,7 +94,7 @@ pub unsafe fn warp_masks_sync(out: *mut u32, inp: *const u32, len: u32) {
 pub unsafe fn warp_masks_shuffle(out: *mut u32, inp: *const u32, len: u32) {
     let (tid, i) = (thread::thread_idx_x(), thread::index_1d());
     let lane = tid % 32;
-    // SAFETY: all lanes come to the vote, and those it names to the shuffle.
+    // SAFETY: all lanes reach the vote, and those it names reach the shuffle.
     unsafe {
         let x = if i < len { *inp.add(i as usize) } else { 0 };
         let mask = warp_vote_ballot(u32::MAX, x != 0);

@@ -1,10 +1,10 @@
-//! Which threads of a block are a warp.
+//! Which threads of a block form a warp.
 //!
-//! The threads of a block are numbered with x fastest, then y, then z; every 32 of them are a warp, whatever the shape of the
-//! block. A block whose threads are no multiple of 32 ends with a warp some of whose lanes are idle. Each thread writes the
-//! coordinates of all lanes of its warp:
+//! The threads of a block are numbered with x fastest, then y, then z. Every 32 of them form a warp, for any shape of the
+//! block. If the number of threads is not a multiple of 32, the last warp has idle lanes. Each thread writes the coordinates
+//! of all lanes of its warp:
 //!
-//! * `shuffle` asks the lanes: `shfl.sync.idx` reads a register of another lane.
+//! * `shuffle` reads them from the lanes: `shfl.sync.idx` reads a register of another lane.
 //! * `formula` computes them from the thread's number.
 //!
 //! Requires: whole warps.
@@ -26,18 +26,18 @@ pub const RUNGS: &[Rung<Arguments, ()>] = &[
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[warps_shuffle::META, warps_formula::META];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// The coordinates, `[blocks, z, y, x, 32, 3]`: of each thread those of the 32 lanes, x first.
+    /// The coordinates, `[blocks, z, y, x, 32, 3]`: for each thread, those of the 32 lanes of its warp, x first.
     pub out: cuda_std::launch::RawBuffer<u32>,
 }
 
 /// Lanes of a warp.
 const LANES: usize = 32;
 
-/// The thread's number in the launch, x first.
+/// Returns the thread's number in the launch, x first.
 #[inline(always)]
 fn number() -> usize {
     let (dim, thread) = (thread::block_dim(), thread::thread_idx());
@@ -45,9 +45,9 @@ fn number() -> usize {
     thread::block_idx_x() as usize * (dim.x * dim.y * dim.z) as usize + of_block as usize
 }
 
-/// `out[b][z][y][x][lane]` becomes the coordinates of lane `lane` in the warp of thread `(x, y, z)`.
+/// Sets `out[b][z][y][x][lane]` to the coordinates of lane `lane` in the warp of thread `(x, y, z)`.
 ///
-/// Launched on blocks along x, of whole warps in any shape.
+/// Launched with blocks along x, of whole warps in any shape.
 ///
 /// # Safety
 /// The launch is as described; `out` holds 96 elements for each thread that no other code uses.
@@ -57,7 +57,7 @@ pub unsafe fn warps_shuffle(out: *mut u32) {
     // No coordinate is above 1023.
     let own = own.x | own.y << 10 | own.z << 20;
     for lane in 0..LANES {
-        // SAFETY: all lanes of the warp come here, and each writes elements of its own.
+        // SAFETY: all lanes of the warp execute this, and each writes its own elements.
         unsafe {
             let (of_lane, _) = warp_shuffle_idx(u32::MAX, own, lane as u32, 32);
             let at = out.add((number() * LANES + lane) * 3);
@@ -68,9 +68,9 @@ pub unsafe fn warps_shuffle(out: *mut u32) {
     }
 }
 
-/// As [`warps_shuffle`](fn@warps_shuffle), from the thread's number.
+/// Like [`warps_shuffle`](fn@warps_shuffle), computed from the thread's number.
 ///
-/// Launched on blocks along x, of whole warps in any shape.
+/// Launched with blocks along x, of whole warps in any shape.
 ///
 /// # Safety
 /// Same as for [`warps_shuffle`](fn@warps_shuffle).
@@ -80,7 +80,7 @@ pub unsafe fn warps_formula(out: *mut u32) {
     let of_block = (own.z * dim.y + own.y) * dim.x + own.x;
     for lane in 0..LANES {
         let n = of_block / 32 * 32 + lane as u32;
-        // SAFETY: each thread writes elements of its own.
+        // SAFETY: each thread writes its own elements.
         unsafe {
             let at = out.add((number() * LANES + lane) * 3);
             *at = n % dim.x;

@@ -1,4 +1,4 @@
-//! What host code has to know of the kernels, and how a rung chooses among its own.
+//! What host code must know about the kernels, and how a rung chooses one of its own.
 
 use cuda_std::launch::{Instance, LaunchConfig};
 
@@ -16,15 +16,15 @@ const MULTIPROCESSORS: u64 = 132;
 pub struct Rung {
     /// The rung's name in the lesson.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub idea: &'static str,
     /// Its kernels, one of which is launched.
     pub kernels: &'static [Kernel],
 }
 
 impl Rung {
-    /// The kernel for a matmul of shape `[m, n, k]`, and its launch configuration. Of the kernels that support the shape, it
-    /// is the one with the shortest predicted time.
+    /// Returns the kernel for a matmul of shape `[m, n, k]`, and its launch. Of the kernels that support the shape, this is
+    /// the one with the shortest predicted time.
     pub fn choose(&self, shape: [usize; 3]) -> Option<(&'static Kernel, LaunchConfig)> {
         let fitting = self.kernels.iter().filter(|kernel| kernel.fits(shape));
         let with_splits = fitting
@@ -34,18 +34,18 @@ impl Rung {
     }
 }
 
-/// The sums of a block.
+/// The tile of a block, and the costs of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiles {
     /// Rows and columns of the product that a block computes.
     pub tile: [u32; 2],
     /// Threads of a block along x and y.
     pub block: (u32, u32),
-    /// How tiles lie in the grid.
+    /// The order of the tiles in the grid.
     pub order: Order,
     /// Bytes of dynamic shared memory of a block.
     pub shared_bytes: u32,
-    /// Whether all rows of B have to begin at a multiple of 16 bytes.
+    /// Whether all rows of B must begin at a multiple of 16 bytes.
     pub needs_aligned: bool,
     /// Whether the blocks of a cluster share the terms of the sums.
     pub is_cluster: bool,
@@ -53,24 +53,24 @@ pub struct Tiles {
     pub sums: [u32; 2],
     /// Blocks that a multiprocessor has registers for.
     pub resident: u32,
-    /// Cycles of a term: first those of a block that is alone on its multiprocessor, then those that one of its warps keeps
-    /// one of the four schedulers busy.
+    /// Cycles per term: first for a block that is alone on its multiprocessor, then for which one of its warps keeps one of
+    /// the four schedulers busy.
     pub cycles: [u32; 2],
 }
 
-/// How the tiles lie in the grid.
+/// The order of the tiles in the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Columns of tiles along x, rows along y.
     ColumnsFirst,
     /// Rows of tiles along x, columns along y.
     RowsFirst,
-    /// A thread for each sum, all along x.
+    /// One thread per sum, all along x.
     Line,
 }
 
 impl Tiles {
-    /// A block of `block` threads for each tile, of a rung with no other kernel.
+    /// One block of `block` threads per tile, for a rung with a single kernel.
     pub(super) const fn new(tile: [u32; 2], block: (u32, u32), order: Order) -> Self {
         Self {
             tile,
@@ -85,8 +85,8 @@ impl Tiles {
         }
     }
 
-    /// A block, or a cluster of blocks, for each tile, whose operands are copied ahead. `sums` are the rows and columns of a
-    /// thread, `width` is how many neighbours of B a copy has; of `resident` and `cycles` see the fields.
+    /// One block, or cluster of blocks, per tile, with operands that are copied ahead. `sums` are the rows and columns of a
+    /// thread, and `width` is the number of neighbours of B in a copy. The fields document `resident` and `cycles`.
     pub(super) const fn with_copies(
         [rows, cols]: [usize; 2],
         [thread_rows, thread_cols]: [usize; 2],
@@ -109,18 +109,18 @@ impl Tiles {
         }
     }
 
-    /// Whether the kernel supports a matmul of shape `[m, n, k]`.
+    /// Returns whether the kernel supports a matmul of shape `[m, n, k]`.
     pub fn fits(&self, [_, n, _]: [usize; 3]) -> bool {
         !self.needs_aligned || n.is_multiple_of(4)
     }
 
-    /// Whether `splits` blocks can share the terms of a tile's accumulators.
+    /// Returns whether `splits` blocks can share the terms of a tile's accumulators.
     pub fn can_split(&self, splits: u32) -> bool {
         if self.is_cluster { (2..=8).contains(&splits) } else { splits == 1 }
     }
 
-    /// The launch configuration for a matmul of shape `[m, n, k]`. `splits` blocks share the terms of each
-    /// tile's accumulators; the kernel must support that.
+    /// Returns the launch for a matmul of shape `[m, n, k]`. `splits` blocks share the terms of each tile's accumulators;
+    /// the kernel must support that.
     pub fn config(&self, [m, n, _]: [usize; 3], splits: u32) -> LaunchConfig {
         let [rows, cols] = self.tile;
         let (down, across) = ((m as u32).div_ceil(rows), (n as u32).div_ceil(cols));
@@ -132,15 +132,15 @@ impl Tiles {
         config.with_shared_bytes(self.shared_bytes).with_cluster(splits)
     }
 
-    /// About how many cycles the matmul takes, without the launch. It counts the multiprocessor with the most blocks, which
-    /// run in rounds of as many as fit at once.
+    /// Estimates the cycles of the matmul, without the launch. It counts the multiprocessor with the most blocks, which run
+    /// in rounds of the blocks that fit at once.
     ///
-    /// A scheduler issues for one warp at a time, so a term of several blocks takes as long as the terms of the warps that
-    /// share a scheduler, one after the other. Blocks of two warps keep only two of the four busy.
+    /// A scheduler issues for one warp at a time. So a term of several blocks takes as long as the terms of the warps that
+    /// share a scheduler, one after the other. Blocks of two warps keep only two of the four schedulers busy.
     fn estimate(&self, [m, n, k]: [usize; 3], splits: u32) -> u64 {
         /// Cycles of a thread for each of its accumulators, before the first and after the last multiply-add.
         const OF_A_SUM: u64 = 13;
-        /// Sums that a multiprocessor stores in a cycle, or brings to the others of a cluster.
+        /// Sums that a multiprocessor stores per cycle, or sends to the others of a cluster.
         const STORED: u64 = 8;
         let ([rows, cols], [tm, tn]) = (self.tile.map(u64::from), self.sums.map(u64::from));
         let [alone, of_a_warp] = self.cycles.map(u64::from);
@@ -161,14 +161,14 @@ impl Tiles {
     }
 }
 
-/// The number of blocks on the multiprocessor that gets the most of them. There are `clusters` clusters of `splits` blocks,
+/// Returns the number of blocks on the multiprocessor that gets the most. There are `clusters` clusters of `splits` blocks,
 /// and each multiprocessor has room for `resident` blocks at a time.
 ///
-/// Blocks, and pairs of them, spread evenly. Larger clusters do not: all blocks of one are in one of the GPU's eight graphics
-/// processing clusters, which get clusters in turns although one has fewer multiprocessors than the others, as an H200 shows
-/// in its times. Where not all blocks are there at once, a cluster waits until a place is free for each block.
+/// Single blocks and pairs spread evenly. Larger clusters do not: all blocks of a cluster run in one of the GPU's eight
+/// graphics processing clusters. These get clusters in turns although one has fewer multiprocessors than the others, as the
+/// times measured on an H200 show. If not all blocks fit at once, a cluster waits until each of its blocks has room.
 fn most_blocks(clusters: u64, splits: u64, resident: u64) -> u64 {
-    /// The parts of the GPU, and the multiprocessors of the smallest and of those that get one cluster more.
+    /// The parts of the GPU, the multiprocessors of the smallest part, and those of the parts that get one more cluster.
     const PARTS: u64 = 8;
     const SMALLEST: u64 = 15;
     const OTHERS: u64 = 16;

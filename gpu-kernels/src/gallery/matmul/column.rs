@@ -1,9 +1,9 @@
-//! Eight sums a thread, of one column.
+//! Eight sums per thread, in one column.
 //!
 //! Since `shared` a thread reads an element of B once for eight multiply-adds, and keeps eight sums in registers: nine loads
-//! for eight multiply-adds instead of sixteen. A tile of 64 x 64 sums has 512 threads, and walks along k eight terms at a time,
-//! so that each thread still fetches one element of each operand. Global memory is asked for a 64th of the bytes of the
-//! first rungs. Requires nothing.
+//! for eight multiply-adds instead of sixteen. A tile of 64 x 64 sums has 512 threads, and walks along k eight terms at a
+//! time, so each thread still fetches one element of each operand. Global memory delivers a 64th of the bytes of the first
+//! rungs. Requires nothing.
 //@ ptx(matmul_column): bar.sync == 2, ld.global.b32 == 2, st.shared == 2, fma.rn.f32 == 64, st.global == 8, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -16,14 +16,14 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 
 /// Rows and columns of a tile.
 const SIDE: usize = 64;
-/// Terms that are in shared memory at a time.
+/// Terms in shared memory at a time.
 const DEPTH: usize = 8;
 /// Sums of a thread.
 const SUMS: usize = 8;
 
-/// `out = a b`, a block for each tile of 64 x 64 sums.
+/// `out = a b`, one block per tile of 64 x 64 sums.
 ///
-/// Launched on blocks of 512 threads, columns of tiles along x and rows along y.
+/// Launched with blocks of 512 threads, columns of tiles along x and rows along y.
 ///
 /// # Safety
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
@@ -43,7 +43,7 @@ pub unsafe fn matmul_column(out: *mut f32, a: *const f32, b: *const f32, m: u32,
     let mut sums_reg = [0.0f32; SUMS];
     let mut k0 = 0;
     while k0 < k as usize {
-        // SAFETY: each thread writes an element of both tiles, and between the barriers nobody does; all come to them.
+        // SAFETY: each thread writes an element of both tiles; none writes between the barriers, which all threads reach.
         unsafe {
             *a_shared.add(tid) = a.at(row0 + tid / DEPTH, k0 + tid % DEPTH);
             *b_shared.add(tid) = b.at(k0 + tid / SIDE, col0 + col);
@@ -60,7 +60,7 @@ pub unsafe fn matmul_column(out: *mut f32, a: *const f32, b: *const f32, m: u32,
     }
     let out = Output { elements: out, rows: m, cols: n };
     for i in 0..SUMS {
-        // SAFETY: this thread alone writes the sum.
+        // SAFETY: only this thread writes the sum.
         unsafe { out.set(row0 + first + i, col0 + col, sums_reg[i]) };
     }
 }

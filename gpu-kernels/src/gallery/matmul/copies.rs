@@ -1,11 +1,11 @@
 //! Copies that run ahead of the sums.
 //!
-//! Since `warp` operands go from global to shared memory without a stop in registers, into one of four buffers: while the block
-//! multiplies the terms of one, those of the next three are on their way. One barrier for eight terms is left. A thread also
-//! loads from shared memory what the next term needs before it multiplies this one's.
+//! Since `warp` operands go from global to shared memory without passing through registers, into one of four buffers: while
+//! the block multiplies the terms of one, the copies of the next three are in flight. Only one barrier per eight terms is
+//! left. A thread also loads the next term's operands from shared memory before it multiplies this one's.
 //!
-//! A copy of four bytes puts each element of A where it lies transposed, and needs no alignment; B comes 16 bytes at a time
-//! where all its rows begin at such a multiple. The kernels are in [`super::tuned`]. Requires compute capability 8.0.
+//! A copy of four bytes puts each element of A at its transposed position, without alignment. B is copied 16 bytes at a time
+//! if all its rows begin at multiples of 16 bytes. The kernels are in [`super::tuned`]. Requires compute capability 8.0.
 
 use super::edges::{Matrix, Output};
 use super::fragments::{add, for_each_term, lane_place, pitch, quads, store};
@@ -14,10 +14,10 @@ use super::stages::{Copies, DEPTH, STAGES, stage_len};
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{cluster, hint, pipeline, thread};
 
-/// `out = a b`: the block's tile of `ROWS` x `COLS` sums, `TM` x `TN` a thread, or with `CLUSTER` the tile of the block's cluster.
+/// Computes `out = a b` for the tile of the block or, with `CLUSTER`, cluster: `ROWS` x `COLS` sums, `TM` x `TN` per thread.
 ///
 /// # Safety
-/// Same as for the kernels; all threads of the block or cluster come here.
+/// Same as for the kernels; all threads of the block or cluster call this.
 #[inline(always)]
 pub(super) unsafe fn product<
     const ROWS: usize,
@@ -53,7 +53,7 @@ pub(super) unsafe fn product<
     let shared = dynamic_shared_mem::<f32>();
     let stage_bytes = const { 4 * stage_len(ROWS, COLS) as u32 };
     // SAFETY: the four buffers fit the shared memory. A buffer is read after all threads have waited for their copies to it
-    // and met at a barrier, and is written again after they have met at the next one. All threads come to all barriers.
+    // and synchronised, and is written again after they have synchronised once more. All threads reach all barriers.
     unsafe {
         for stage in 0..STAGES as u32 - 1 {
             copies.start::<THREADS, COLS>(shared.into(), stage * stage_bytes);
@@ -67,7 +67,7 @@ pub(super) unsafe fn product<
         pipeline::wait_prior::<{ STAGES - 2 }>();
         thread::sync_threads_aligned();
         let mut sums_reg = [[0.0f32; TN]; TM];
-        // The buffer that is read, and the one before it.
+        // The buffer that is read, and the buffer before it.
         let (mut stage, mut free) = (0, (STAGES as u32 - 1) * stage_bytes);
         let mut now = load(stage, 0);
         for _ in 0..slabs {
@@ -87,7 +87,7 @@ pub(super) unsafe fn product<
             (free, stage) = (stage, after);
         }
         pipeline::wait_all();
-        // The compiler would keep the place in registers all the time.
+        // Without `opaque`, the compiler would keep the place in registers all the time.
         let (row, col) = place(hint::opaque(tid));
         let place = (origin.0 + row, origin.1 + col);
         match CLUSTER {

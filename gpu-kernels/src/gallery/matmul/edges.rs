@@ -1,14 +1,14 @@
-//! Elements of a matrix whose extents are no multiples of a tile: what lies outside is zero, and is not written.
+//! Matrices whose extents are not multiples of a tile: elements outside are read as zero, and are not written.
 
 use cuda_std::mem::{f32x4, load_global, store_global};
 
-/// Where an element lies in rows of `cols`.
+/// Returns the offset of an element in rows of `cols`.
 #[inline(always)]
 fn index(row: u32, col: u32, cols: u32) -> usize {
     row as usize * cols as usize + col as usize
 }
 
-/// A row-major matrix `[rows, cols]` that is read.
+/// A row-major matrix `[rows, cols]` to read.
 #[derive(Clone, Copy)]
 pub struct Matrix {
     pub elements: *const f32,
@@ -17,7 +17,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// An element, or 0 outside.
+    /// Returns an element, or 0 outside.
     ///
     /// # Safety
     /// The matrix holds its elements.
@@ -29,8 +29,8 @@ impl Matrix {
         if is_inside { unsafe { *self.elements.add(index(row, col, self.cols)) } } else { 0.0 }
     }
 
-    /// Four neighbours of a row from `col` on, a multiple of four; 0 outside. It is one access where all rows begin at a
-    /// multiple of 16 bytes.
+    /// Returns four neighbours in a row from `col` on, a multiple of four; 0 outside. It is one access if all rows begin at
+    /// a multiple of 16 bytes.
     ///
     /// # Safety
     /// The matrix holds its elements, the first of them at a multiple of 16 bytes.
@@ -40,7 +40,7 @@ impl Matrix {
         if row >= self.rows || col >= self.cols {
             return f32x4::splat(0.0);
         }
-        // SAFETY: the first of the four lies in the matrix, and so do all where the rows are whole quads.
+        // SAFETY: the first of the four lies in the matrix, and if the rows are whole quads, all four do.
         unsafe {
             if self.cols.is_multiple_of(4) {
                 load_global(self.elements.add(index(row, col, self.cols)).cast())
@@ -52,7 +52,7 @@ impl Matrix {
     }
 }
 
-/// A row-major matrix `[rows, cols]` that is written.
+/// A row-major matrix `[rows, cols]` to write.
 #[derive(Clone, Copy)]
 pub struct Output {
     pub elements: *mut f32,
@@ -74,8 +74,8 @@ impl Output {
         }
     }
 
-    /// Writes four neighbours of a row from `col` on, a multiple of four, as far as they lie inside. It is one access
-    /// where all rows begin at a multiple of 16 bytes.
+    /// Writes four neighbours in a row from `col` on, a multiple of four, except those outside. It is one access if all rows
+    /// begin at a multiple of 16 bytes.
     ///
     /// # Safety
     /// The matrix holds its elements, the first of them at a multiple of 16 bytes, and no other code uses these.
@@ -84,12 +84,12 @@ impl Output {
         if self.cols.is_multiple_of(4) {
             let (row, col) = (row as u32, col as u32);
             if row < self.rows && col < self.cols {
-                // SAFETY: the first of the four lies in the matrix, whose rows are whole quads.
+                // SAFETY: the first of the four lies in the matrix, and the rows are whole quads.
                 unsafe { store_global(self.elements.add(index(row, col, self.cols)).cast(), values) };
             }
         } else {
             for (i, value) in values.to_array().into_iter().enumerate() {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's contract.
                 unsafe { self.set(row, col + i, value) };
             }
         }

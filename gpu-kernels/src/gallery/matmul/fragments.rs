@@ -1,4 +1,4 @@
-//! What the threads of the last rungs have in registers: rows and columns by fours, and their sums.
+//! The registers of a thread in the last rungs: rows and columns by fours, and their sums.
 
 use cuda_std::GpuFloat as _;
 use cuda_std::mem::f32x4;
@@ -20,30 +20,30 @@ macro_rules! for_each_term {
 }
 pub(super) use for_each_term;
 
-/// Elements of a row of A's tile in shared memory, which lies transposed: with four more than 128, or any multiple of 32, the
-/// elements of a column and its neighbours are in different banks.
+/// Returns the length of a row of A's transposed tile in shared memory. With four elements more than 128, or any multiple of
+/// 32, the elements of a column and its neighbours are in different banks.
 pub const fn pitch(rows: usize) -> usize {
     rows + 4
 }
 
-/// A lane's place among four down and eight across.
+/// Returns a lane's place among four down and eight across.
 ///
-/// The lanes of a half of the warp that read the same quad of B differ in the lowest bit of their number, and those that read
-/// the same quad of A in one of the next three.
+/// In a half-warp, lanes that read the same quad of B differ in the lowest bit of their number, and lanes that read the same
+/// quad of A differ in one of the next three.
 #[inline(always)]
 pub fn lane_place(lane: usize) -> (usize, usize) {
     (lane % 2 + lane / 16 * 2, lane / 2 % 8)
 }
 
-/// `N` numbers from shared memory by fours: from `at` on, from `step` further on, and so forth.
+/// Loads `N` numbers from shared memory by fours: at `at`, then every `step` numbers.
 ///
 /// # Safety
-/// They are in shared memory of the block, each four at a multiple of 16 bytes.
+/// The numbers are in shared memory of the block, each four at a multiple of 16 bytes.
 #[inline(always)]
 pub unsafe fn quads<const N: usize>(at: *const f32, step: usize) -> [f32; N] {
     let mut numbers = [0.0; N];
     for i in 0..N / 4 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         let quad = unsafe { *at.add(i * step).cast::<f32x4>() };
         [numbers[4 * i], numbers[4 * i + 1], numbers[4 * i + 2], numbers[4 * i + 3]] = quad.to_array();
     }
@@ -64,7 +64,7 @@ pub fn add<const ROWS: usize, const COLS: usize>(
     }
 }
 
-/// Writes the sums: rows by fours, `row_step` apart, columns by fours, `col_step` apart, from `row` and `col` on.
+/// Writes the sums from `row` and `col` on: rows by fours, `row_step` apart, and columns by fours, `col_step` apart.
 ///
 /// # Safety
 /// Same as for [`Output::set_quad`].
@@ -78,7 +78,7 @@ pub unsafe fn store<const ROWS: usize, const COLS: usize>(
     for i in 0..ROWS {
         for j in 0..COLS / 4 {
             let values: [f32; 4] = core::array::from_fn(|x| sums_reg[i][4 * j + x]);
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             unsafe { out.set_quad(row + i / 4 * row_step + i % 4, col + j * col_step, values.into()) };
         }
     }

@@ -1,11 +1,11 @@
-//! The matrix product `C = A B` in f32, on the cores that do one multiply-add a lane: from three loops to tiles of
-//! registers that are fed by asynchronous copies.
+//! The matrix multiplication `C = A B` in f32, on CUDA cores: from three loops to tiles of registers, fed by asynchronous
+//! copies.
 //!
 //! All three matrices are row-major: `a` is `[m, k]`, `b` is `[k, n]`, `out` is `[m, n]`; every extent is at least 1. A
-//! multiply-add is two operations, `2 m n k` in all. Every sum runs through k in one order, so two runs give the same bits.
+//! multiply-add counts as two operations, `2 m n k` in all. Every sum has a fixed order along k, so runs give the same bits.
 //!
 //! Without reuse each multiply-add needs two numbers of four bytes. The rungs differ in where the second use of a number
-//! finds it: in a cache, in shared memory, in a register.
+//! finds it: in a cache, in shared memory, or in a register.
 
 pub mod naive;
 
@@ -86,13 +86,13 @@ pub const RUNGS: &[Rung] = &[
     },
 ];
 
-/// The kernels of a size: for rows of B that all begin at a multiple of 16 bytes, and for any.
+/// The two kernels of a size: for rows of B that all begin at a multiple of 16 bytes, and for any rows.
 #[cfg(not(target_arch = "nvptx64"))]
 const fn pair(size: usize) -> &'static [Kernel] {
     tuned::matmul_async::INSTANCES.split_at(2 * size).1.split_at(2).0
 }
 
-/// The kernels but those of `tuned`, which has a list.
+/// All kernels except those of `tuned`, which has its own list.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[
     naive::matmul_uncoalesced::META,
@@ -105,7 +105,7 @@ pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[
     warps::matmul_warp::META,
 ];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
@@ -123,7 +123,7 @@ pub struct Arguments {
     pub k: u32,
 }
 
-/// The first row and column of the block's tile of `ROWS` x `COLS` sums, of a grid with an axis for each.
+/// Returns the first row and column of the block's tile of `ROWS` x `COLS` sums, in a grid with an axis for each.
 #[inline(always)]
 fn tile_origin<const ROWS: usize, const COLS: usize>() -> (usize, usize) {
     (thread::block_idx_y() as usize * ROWS, thread::block_idx_x() as usize * COLS)

@@ -1,8 +1,8 @@
-//! A thread for each sum, on a grid with an axis for rows and one for columns.
+//! One thread per sum, in a grid with an axis for rows and one for columns.
 //!
-//! The threads of a warp follow each other along x. With x along the columns of the product, 32 threads read the same
-//! element of A, one sector of 32 bytes, and 32 neighbours of B, four sectors. With x along the rows, they read 32 rows of A,
-//! each from another sector, and one element of B: 33 sectors for the same 32 multiply-adds, and 32 for the store instead of
+//! The threads of a warp are consecutive along x. With x along the columns of the result, 32 threads read the same element
+//! of A, one sector of 32 bytes, and 32 neighbours in B, four sectors. With x along the rows, they read 32 rows of A, each
+//! from another sector, and one element of B: 33 sectors for the same 32 multiply-adds, and 32 for the store instead of
 //! four. Requires nothing.
 //@ ptx(matmul_naive, matmul_uncoalesced): ld.global >= 2, st.global == 1, fma.rn.f32 >= 1, .shared == 0, .local == 0
 
@@ -14,7 +14,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 
 /// `out = a b`, the threads of a warp in a column of the product.
 ///
-/// Launched on blocks of 32 x 32 threads, rows along x and columns along y.
+/// Launched with blocks of 32 x 32 threads, rows along x and columns along y.
 ///
 /// # Safety
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
@@ -26,14 +26,14 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 pub unsafe fn matmul_uncoalesced(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let (row, col) = (thread::index_2d().x, thread::index_2d().y);
     if row < m && col < n {
-        // SAFETY: row and column lie in the product, and this thread alone writes the sum.
+        // SAFETY: row and column lie in the product, and only this thread writes the sum.
         unsafe { *out.add(row as usize * n as usize + col as usize) = dot(a, b, row, col, n, k) };
     }
 }
 
 /// `out = a b`, the threads of a warp in a row of the product.
 ///
-/// Launched on blocks of 32 x 32 threads, columns along x and rows along y.
+/// Launched with blocks of 32 x 32 threads, columns along x and rows along y.
 ///
 /// # Safety
 /// Same as for [`matmul_uncoalesced`](fn@matmul_uncoalesced).
@@ -50,16 +50,16 @@ pub unsafe fn matmul_naive(out: *mut f32, a: *const f32, b: *const f32, m: u32, 
     }
 }
 
-/// The sum of a row of `a` times a column of `b`.
+/// Returns the dot product of a row of `a` and a column of `b`.
 ///
 /// # Safety
-/// Both hold them.
+/// The matrices have the row and the column.
 #[inline(always)]
 pub(super) unsafe fn dot(a: *const f32, b: *const f32, row: u32, col: u32, n: u32, k: u32) -> f32 {
     let (row, col, n, k) = (row as usize, col as usize, n as usize, k as usize);
     let mut sum = 0.0;
     for i in 0..k {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         sum = unsafe { (*a.add(row * k + i)).mul_add(*b.add(i * n + col), sum) };
     }
     sum

@@ -1,9 +1,9 @@
 //! A block's operands in shared memory.
 //!
-//! Since the first rungs the 32 x 32 threads of a block read 32 x 32 elements of each operand together, once, and each of
-//! them 32 times from shared memory. Global memory is asked for a 32nd of the bytes. But a multiply-add still needs two
-//! loads, and a load from shared memory takes as much of the multiprocessor's time as one that hits the first cache: what is
-//! saved is what missed it. Costs two barriers for 32 terms. Requires nothing.
+//! Since the first rungs the 32 x 32 threads of a block together read 32 x 32 elements of each operand once from global
+//! memory, and then 32 times from shared memory. Global memory delivers a 32nd of the bytes. But a multiply-add still needs
+//! two loads, and a load from shared memory takes as much of the multiprocessor's time as an L1 hit: only the misses are
+//! saved. Costs two barriers per 32 terms. Requires nothing.
 //@ ptx(matmul_shared): bar.sync == 2, ld.global.b32 == 2, ld.shared >= 2, st.shared == 2, st.global == 1, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -14,12 +14,12 @@ use super::edges::{Matrix, Output};
 use super::tile_origin;
 use cuda_std::{GpuFloat as _, kernel, thread};
 
-/// Rows and columns of a tile, and terms that are in shared memory at a time.
+/// Rows and columns of a tile, and terms in shared memory at a time.
 const SIDE: usize = 32;
 
-/// `out = a b`, a block for each tile of 32 x 32 sums.
+/// `out = a b`, one block per tile of 32 x 32 sums.
 ///
-/// Launched on blocks of 32 x 32 threads, columns along x and rows along y.
+/// Launched with blocks of 32 x 32 threads, columns along x and rows along y.
 ///
 /// # Safety
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
@@ -39,7 +39,7 @@ pub unsafe fn matmul_shared(out: *mut f32, a: *const f32, b: *const f32, m: u32,
     let mut sum = 0.0;
     let mut k0 = 0;
     while k0 < k as usize {
-        // SAFETY: each thread writes an element of both tiles, and between the barriers nobody does; all come to them.
+        // SAFETY: each thread writes an element of both tiles; none writes between the barriers, which all threads reach.
         unsafe {
             *a_shared.add(ty * SIDE + tx) = a.at(row, k0 + tx);
             *b_shared.add(ty * SIDE + tx) = b.at(k0 + ty, col);
@@ -51,6 +51,6 @@ pub unsafe fn matmul_shared(out: *mut f32, a: *const f32, b: *const f32, m: u32,
         }
         k0 += SIDE;
     }
-    // SAFETY: this thread alone writes the sum.
+    // SAFETY: only this thread writes the sum.
     unsafe { Output { elements: out, rows: m, cols: n }.set(row, col, sum) };
 }

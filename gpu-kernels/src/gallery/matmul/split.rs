@@ -1,16 +1,16 @@
-//! Sums whose terms the blocks of a cluster share.
+//! Sums whose terms are shared by the blocks of a cluster.
 
 use cuda_std::mem::f32x4;
 use cuda_std::{cluster, thread};
 
 use super::edges::Output;
 
-/// Adds up the sums that the `blocks` blocks of a cluster have of the same tile, in their order, and writes them: each block
-/// every `blocks`th quad of a thread.
+/// Adds up the sums of the `blocks` blocks of a cluster for the same tile, in the order of the blocks, and writes them. Each
+/// block takes every `blocks`th quad of a thread.
 ///
 /// # Safety
-/// All threads of the cluster come here, after their last copy, and `shared` has room for the tile. Rows and columns are those
-/// of [`fragments::store`](super::fragments::store), 16 and 32 apart; for `out` holds what is said there.
+/// All threads of the cluster call this, after their last copy, and `shared` has room for the tile. Rows and columns are 16
+/// and 32 apart, as for [`fragments::store`](super::fragments::store), whose contract also holds for `out`.
 #[inline(always)]
 pub unsafe fn store<const THREADS: usize, const TM: usize, const TN: usize>(
     out: Output,
@@ -22,7 +22,7 @@ pub unsafe fn store<const THREADS: usize, const TM: usize, const TN: usize>(
     blocks: usize,
 ) {
     let across = TN / 4;
-    // SAFETY: nobody reads a buffer any more after the first barrier; each thread has its own quads, which others read
+    // SAFETY: no thread reads a buffer after the first barrier. Each thread writes its own quads, and others read them
     // between the barriers of the cluster.
     unsafe {
         thread::sync_threads_aligned();
@@ -48,7 +48,7 @@ pub unsafe fn store<const THREADS: usize, const TM: usize, const TN: usize>(
             out.set_quad(row + i / 4 * 16 + i % 4, col + j * 32, sum.into());
             quad += blocks;
         }
-        // No block ends while another reads its sums.
+        // No block exits while another reads its sums.
         cluster::sync();
     }
 }

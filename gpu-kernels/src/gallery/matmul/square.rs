@@ -1,9 +1,9 @@
-//! Eight by eight sums a thread.
+//! Eight by eight sums per thread.
 //!
 //! Since `column` a thread reads eight elements of A and eight of B for 64 multiply-adds: a quarter of a load for each. 256
-//! threads have a tile of 128 x 128 sums, and global memory is asked for a 128th of the bytes of the first rungs. The rows of a
-//! thread are 16 apart, and its columns too, so that the threads of a warp read neighbours, from different banks.
-//! Costs 64 registers for sums, and so two blocks a multiprocessor. Requires nothing.
+//! threads have a tile of 128 x 128 sums, and global memory delivers a 128th of the bytes of the first rungs. The rows of a
+//! thread are 16 apart, and its columns too, so that the threads of a warp read neighbours, from different banks. Costs 64
+//! registers for sums, and so two blocks per multiprocessor. Requires nothing.
 //@ ptx(matmul_square): bar.sync == 2, ld.global.b32 == 8, st.shared == 8, ld.shared.b32 == 128, fma.rn.f32 == 512, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -17,16 +17,16 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 
 /// Rows and columns of a tile.
 const SIDE: usize = 128;
-/// Terms that are in shared memory at a time.
+/// Terms in shared memory at a time.
 const DEPTH: usize = 8;
 /// Rows, and columns, of a thread's sums.
 const SUMS: usize = 8;
-/// From one of them to the next.
+/// Distance from one of them to the next.
 const STEP: usize = SIDE / SUMS;
 
-/// `out = a b`, a block for each tile of 128 x 128 sums.
+/// `out = a b`, one block per tile of 128 x 128 sums.
 ///
-/// Launched on blocks of 256 threads, columns of tiles along x and rows along y.
+/// Launched with blocks of 256 threads, columns of tiles along x and rows along y.
 ///
 /// # Safety
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
@@ -47,7 +47,7 @@ pub unsafe fn matmul_square(out: *mut f32, a: *const f32, b: *const f32, m: u32,
     let mut sums_reg = [[0.0f32; SUMS]; SUMS];
     let mut k0 = 0;
     while k0 < k as usize {
-        // SAFETY: each thread writes its elements of both tiles, and between the barriers nobody does; all come to them.
+        // SAFETY: each thread writes its elements of both tiles; none writes between the barriers, which all threads reach.
         unsafe {
             for i in 0..SIDE * DEPTH / 256 {
                 let at = tid + i * 256;
@@ -72,7 +72,7 @@ pub unsafe fn matmul_square(out: *mut f32, a: *const f32, b: *const f32, m: u32,
     let out = Output { elements: out, rows: m, cols: n };
     for i in 0..SUMS {
         for j in 0..SUMS {
-            // SAFETY: this thread alone writes the sum.
+            // SAFETY: only this thread writes the sum.
             unsafe { out.set(row0 + ty + i * STEP, col0 + tx + j * STEP, sums_reg[i][j]) };
         }
     }

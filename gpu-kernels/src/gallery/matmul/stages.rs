@@ -1,4 +1,4 @@
-//! The buffers that operands are copied to ahead of their use.
+//! The buffers to which operands are copied ahead of their use.
 
 use cuda_std::mem::f32x4;
 use cuda_std::pipeline::{self, memcpy_async_l2_zfill, memcpy_async_zfill};
@@ -9,45 +9,45 @@ use super::fragments::pitch;
 
 /// Terms of a buffer.
 pub const DEPTH: usize = 8;
-/// Buffers: one that is read, and three on their way.
+/// Buffers: one that is read, and three with copies in flight.
 pub const STAGES: usize = 4;
 
-/// Elements of a buffer for a tile of `rows` rows and `cols` columns: those of A, transposed, then those of B.
+/// Returns the elements of a buffer for a tile of `rows` rows and `cols` columns: those of A, transposed, then those of B.
 pub const fn stage_len(rows: usize, cols: usize) -> usize {
     DEPTH * (pitch(rows) + cols)
 }
 
-/// Threads that copy neighbours in a row of B.
+/// Returns the number of threads that copy neighbours in a row of B.
 const fn lanes(cols: usize, width: usize) -> usize {
     if cols / width < 32 { cols / width } else { 32 }
 }
 
-/// A thread's part of the copies: `A` elements of A, one of every so many rows, and `B` times `WIDTH` neighbours of B.
+/// A thread's part of the copies: `A` elements of A, evenly spaced over the rows, and `B` times `WIDTH` neighbours of B.
 #[derive(Clone, Copy)]
 pub struct Copies<const A: usize, const B: usize, const WIDTH: usize> {
-    /// The next term's column of A and row of B, and how many terms are left from there on. They are the same in all threads,
-    /// which so need few registers for them.
+    /// The next term's column of A and row of B, and the number of terms left. They are the same in all threads, so they
+    /// need few registers.
     a: *const f32,
     b: *const f32,
     left: i32,
-    /// Elements of a row of B, and how many are left from the tile's first column on.
+    /// Elements of a row of B, and the number left from the tile's first column on.
     pitch_b: u32,
     cols_left: u32,
-    /// Where the thread's elements lie from there on, each of A, and the first of B.
+    /// The offsets of the thread's elements from there: of each in A, and of the first in B.
     from_a: [u32; A],
     from_b: u32,
-    /// The terms that they belong to, from the next one on, and the column of the first of B in the tile.
+    /// Their terms, counted from the next one, and the column in the tile of the first in B.
     k_a: i32,
     k_b: i32,
     col_b: u32,
-    /// Bytes into a buffer for the first of each.
+    /// The offsets in a buffer of the first of each, in bytes.
     to_a: u32,
     to_b: u32,
 }
 
 impl<const A: usize, const B: usize, const WIDTH: usize> Copies<A, B, WIDTH> {
-    /// The copies of thread `tid` of `THREADS`, for the tile of `ROWS` x `COLS` sums at `origin` and the terms
-    /// `start..end`. Rows outside have the last one's elements, and columns zeros: nobody uses either.
+    /// Creates the copies of thread `tid` of `THREADS`, for the tile of `ROWS` x `COLS` sums at `origin` and the terms
+    /// `start..end`. Rows outside get the last row's elements, and columns outside get zeros: no result uses either.
     #[inline(always)]
     pub fn new<const THREADS: usize, const ROWS: usize, const COLS: usize>(
         a: Matrix,
@@ -80,12 +80,12 @@ impl<const A: usize, const B: usize, const WIDTH: usize> Copies<A, B, WIDTH> {
         }
     }
 
-    /// Starts the copies of the next [`DEPTH`] terms to the buffer at `stage` bytes in `shared`, and makes them a group. After
-    /// the last term come zeros.
+    /// Starts the copies of the next [`DEPTH`] terms to the buffer at `stage` bytes in `shared`, and makes them a group.
+    /// After the last term come zeros.
     ///
     /// # Safety
-    /// The arguments are those of [`Self::new`]. The buffer is the block's, and nobody reads it before all have waited for the
-    /// group and met at a barrier.
+    /// The arguments are those of [`Self::new`]. The buffer is the block's, and no thread reads it before all threads have
+    /// waited for the group and synchronised.
     #[inline(always)]
     pub unsafe fn start<const THREADS: usize, const COLS: usize>(
         &mut self,
@@ -93,8 +93,8 @@ impl<const A: usize, const B: usize, const WIDTH: usize> Copies<A, B, WIDTH> {
         stage: u32,
     ) {
         let (groups, rows_b) = (COLS / WIDTH / lanes(COLS, WIDTH), THREADS / lanes(COLS, WIDTH));
-        // SAFETY: each thread has its own places. Sources lie in the matrices where there are terms left; where there are none,
-        // no byte is read.
+        // SAFETY: each thread writes its own elements. Sources lie in the matrices while terms are left; afterwards no byte
+        // is read.
         unsafe {
             let bytes = if self.k_a < self.left { 4 } else { 0 };
             for i in 0..A {

@@ -1,13 +1,13 @@
 //! Tiles of several sizes, and sums whose terms several blocks share.
 //!
-//! The algorithm is that of [`super::copies`]; a rung's host code picks the kernel, [`Rung::choose`](super::Rung::choose). With 16
-//! x 8 sums a thread reads a quarter less from shared memory for a multiply-add than with 8 x 8, and needs all registers that it
-//! may have. Tiles of 256 x 128 ask for the fewest bytes; those of 64 x 64 leave less of the GPU idle where the product has few:
-//! with 8 x 4 sums a thread four warps share a tile, with 8 x 8 two, which issue fewer loads. Where even these are few, two to
-//! eight blocks of a cluster share the terms of a tile's sums, and add theirs up in the order of the blocks, through each other's
-//! shared memory: no second launch, and the same bits in every run.
+//! The algorithm is that of [`super::copies`]; host code picks the kernel by [`Rung::choose`](super::Rung::choose). With 16
+//! x 8 sums a thread reads a quarter less from shared memory per multiply-add than with 8 x 8, and needs all the registers
+//! it can have. Tiles of 256 x 128 read the fewest bytes. Tiles of 64 x 64 leave less of the GPU idle if the result has few
+//! tiles: with 8 x 4 sums per thread four warps share a tile, with 8 x 8 two, which issue fewer loads. If even these are
+//! few, the two to eight blocks of a cluster share the terms of a tile's sums. They add them up in the order of the blocks,
+//! through each other's shared memory: no second launch, and the same bits in every run.
 //!
-//! Requires compute capability 8.0, with clusters 9.0. Those not named `any` require rows of B at multiples of 16 bytes.
+//! Requires compute capability 8.0, for clusters 9.0. Kernels not named `any` require rows of B at multiples of 16 bytes.
 //@ ptx(matmul_async_128x128, compute_80+): bar.sync == 2, cp.async.ca >= 16, cp.async.cg >= 4, cp.async.wait_group == 2
 //@ ptx(matmul_async_128x128, compute_80+): fma.rn.f32 == 512, ld.shared.v4 == 36, st.shared == 0, .local == 0
 //@ ptx(matmul_async_128x128_any, compute_80+): fma.rn.f32 == 512, cp.async.cg == 0, .local == 0
@@ -23,10 +23,10 @@ use super::copies::product;
 use super::edges::{Matrix, Output};
 use cuda_std::kernel;
 
-/// `out = a b`, a block or a cluster of blocks for each tile of `ROWS` x `COLS` sums, `TM` x `TN` a thread.
+/// `out = a b`, one block or cluster of blocks per tile of `ROWS` x `COLS` sums, `TM` x `TN` per thread.
 ///
-/// Launched on blocks of `THREADS` threads with the shared memory that `facts` states, columns of tiles along x,
-/// with clusters as many blocks for each, and rows along y.
+/// Launched with blocks of `THREADS` threads and the shared memory of `facts`: columns of tiles along x (one cluster per
+/// tile with `CLUSTER`), and rows along y.
 ///
 /// # Safety
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, both fewer than 2^32, and `out` `m * n`, which

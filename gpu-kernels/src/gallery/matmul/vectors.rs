@@ -1,11 +1,10 @@
-//! 16 bytes an access.
+//! 16 bytes per access.
 //!
-//! Since `square` a thread's rows and columns come by fours, and four numbers by one instruction: four loads from shared memory
-//! for 64 multiply-adds instead of sixteen. For that A lies transposed in shared memory, with rows of 132 elements, so that
-//! what a warp stores down a column meets no bank twice. Both operands are fetched by one access a thread for eight terms,
-//! and the sums are written so.
-//! Costs the transposition: four stores of a quad of A. Requires pointers at multiples of 16 bytes; where rows do not begin at
-//! such, that operand is fetched element by element.
+//! Since `square` a thread's rows and columns come by fours, and one instruction loads four numbers: four loads from shared
+//! memory for 64 multiply-adds instead of sixteen. For this A lies transposed in shared memory, with rows of 132 elements,
+//! so that a warp's stores down a column have no bank conflicts. One access per thread fetches each operand for eight terms,
+//! and the sums are also written by 16 bytes. Costs the transposition: four stores per quad of A. Requires pointers at
+//! multiples of 16 bytes. If the rows of an operand do not begin at such multiples, it is fetched element by element.
 //@ ptx(matmul_vec4): bar.sync == 2, ld.global.v4 == 2, ld.shared.v4 == 32, st.global.v4 == 16, fma.rn.f32 == 512, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -20,14 +19,14 @@ use cuda_std::{kernel, thread};
 
 /// Rows and columns of a tile.
 const SIDE: usize = 128;
-/// Terms that are in shared memory at a time.
+/// Terms in shared memory at a time.
 const DEPTH: usize = 8;
 /// Elements of A's tile for a term.
 const PITCH: usize = pitch(SIDE);
 
-/// `out = a b`, a block for each tile of 128 x 128 sums.
+/// `out = a b`, one block per tile of 128 x 128 sums.
 ///
-/// Launched on blocks of 256 threads, columns of tiles along x and rows along y.
+/// Launched with blocks of 256 threads, columns of tiles along x and rows along y.
 ///
 /// # Safety
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses;
@@ -49,8 +48,8 @@ pub unsafe fn matmul_vec4(out: *mut f32, a: *const f32, b: *const f32, m: u32, n
     let mut sums_reg = [[0.0f32; 8]; 8];
     let mut k0 = 0;
     while k0 < k as usize {
-        // SAFETY: each thread writes its elements of both tiles, and between the barriers nobody does; all come to them.
-        // The quads lie at multiples of 16 bytes.
+        // SAFETY: each thread writes its elements of both tiles, and no thread writes between the barriers; all threads
+        // reach them. The quads lie at multiples of 16 bytes.
         unsafe {
             let quad = a.quad(row0 + tid / 2, k0 + tid % 2 * 4).to_array();
             for i in 0..4 {
@@ -68,6 +67,6 @@ pub unsafe fn matmul_vec4(out: *mut f32, a: *const f32, b: *const f32, m: u32, n
         k0 += DEPTH;
     }
     let out = Output { elements: out, rows: m, cols: n };
-    // SAFETY: this thread alone writes these sums.
+    // SAFETY: only this thread writes these sums.
     unsafe { store(out, (row0 + row, col0 + col), [64, 64], &sums_reg) };
 }

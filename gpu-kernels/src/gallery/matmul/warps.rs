@@ -1,9 +1,9 @@
-//! The sums of a warp in a rectangle.
+//! The sums of a warp form a rectangle.
 //!
-//! Since `vec4` the sums of a warp are 32 x 64, of four threads down and eight across, and no longer 16 x 128. For a term a warp
+//! Since `vec4` the sums of a warp are 32 x 64, four threads down and eight across, instead of 16 x 128. Per term a warp
 //! reads 32 elements of A and 64 of B instead of 16 and 128: less from shared memory for the same multiply-adds. Threads
-//! that differ in the lowest bit of their number read the same quad of B, and those that differ in the next one the same quad
-//! of A. Costs and requires nothing more.
+//! that differ in the lowest bit of their number read the same quad of B, and those that differ in the next one the same
+//! quad of A. Costs and requires nothing more.
 //@ ptx(matmul_warp): bar.sync == 2, ld.global.v4 == 2, ld.shared.v4 == 32, st.global.v4 == 16, fma.rn.f32 == 512, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -18,14 +18,14 @@ use cuda_std::{kernel, thread};
 
 /// Rows and columns of a tile.
 const SIDE: usize = 128;
-/// Terms that are in shared memory at a time.
+/// Terms in shared memory at a time.
 const DEPTH: usize = 8;
 /// Elements of A's tile for a term.
 const PITCH: usize = pitch(SIDE);
 
-/// `out = a b`, a block for each tile of 128 x 128 sums.
+/// `out = a b`, one block per tile of 128 x 128 sums.
 ///
-/// Launched on blocks of 256 threads, columns of tiles along x and rows along y.
+/// Launched with blocks of 256 threads, columns of tiles along x and rows along y.
 ///
 /// # Safety
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses;
@@ -48,8 +48,8 @@ pub unsafe fn matmul_warp(out: *mut f32, a: *const f32, b: *const f32, m: u32, n
     let mut sums_reg = [[0.0f32; 8]; 8];
     let mut k0 = 0;
     while k0 < k as usize {
-        // SAFETY: each thread writes its elements of both tiles, and between the barriers nobody does; all come to them.
-        // The quads lie at multiples of 16 bytes.
+        // SAFETY: each thread writes its elements of both tiles, and no thread writes between the barriers; all threads
+        // reach them. The quads lie at multiples of 16 bytes.
         unsafe {
             let quad = a.quad(row0 + tid / 2, k0 + tid % 2 * 4).to_array();
             for i in 0..4 {
@@ -67,6 +67,6 @@ pub unsafe fn matmul_warp(out: *mut f32, a: *const f32, b: *const f32, m: u32, n
         k0 += DEPTH;
     }
     let out = Output { elements: out, rows: m, cols: n };
-    // SAFETY: this thread alone writes these sums.
+    // SAFETY: only this thread writes these sums.
     unsafe { store(out, (row0 + row, col0 + col), [16, 32], &sums_reg) };
 }

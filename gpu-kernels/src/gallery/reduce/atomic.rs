@@ -1,6 +1,6 @@
-//! An atomic addition for each element: right, short, and one after the other.
+//! An atomic addition per element: correct, short, and serial.
 //!
-//! All additions go to one address, so the L2 slice that holds it makes them one by one. In which order depends on the
+//! All additions go to one address, so the L2 slice that holds it executes them one by one. Their order depends on the
 //! schedule, and sums of floats depend on the order: two runs may differ in the last bits.
 //@ ptx(reduce_atomic): ld.global.b32 == 1, atom == 1, bar.sync == 0, .local == 0
 
@@ -13,7 +13,7 @@ use cuda_std::{kernel, thread};
 
 /// `*out = 0`.
 ///
-/// Launched on one thread.
+/// Launched with one thread.
 ///
 /// # Safety
 /// The launch is as described; no other code uses `out`.
@@ -23,9 +23,9 @@ pub unsafe fn reduce_clear(out: *mut f32) {
     unsafe { *out = 0.0 };
 }
 
-/// Adds the elements of `inp` to `*out`, a thread each.
+/// Adds the elements of `inp` to `*out`, one thread per element.
 ///
-/// Launched on at least `len` threads along x, in blocks of 256.
+/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// The launch is as described; `inp` holds `len` elements, and no other code uses `out`.

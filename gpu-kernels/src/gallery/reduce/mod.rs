@@ -1,8 +1,8 @@
-//! The sum of an array, in rungs: from an atomic addition for every element to what memory allows.
+//! The sum of an array, in rungs: from one atomic addition per element to the speed of memory.
 //!
-//! A sum needs one addition for each element of 4 bytes, so memory is the limit; what keeps the first rungs from it is how
-//! threads wait for each other. After Harris, "Optimizing Parallel Reduction in CUDA" (2007), from whose ladder the middle
-//! rungs are; warps have exchanged by shuffles since.
+//! A sum needs one addition per element of 4 bytes, so memory is the limit. In the first rungs threads wait too much for
+//! each other to reach it. The middle rungs follow the ladder of Harris, "Optimizing Parallel Reduction in CUDA" (2007);
+//! shuffles between lanes came later.
 
 mod atomic;
 mod tree;
@@ -78,27 +78,27 @@ pub(crate) const KERNELS: &[&KernelMeta] = &[
     reduce_vec4::META,
 ];
 
-/// What the kernels take.
+/// The arguments of the kernels.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// The sum, or one for each block.
+    /// The sum, or one sum per block.
     pub out: RawBuffer<f32>,
-    /// The summands, `len` of them, from a multiple of 16 bytes.
+    /// The summands, `len` of them, at a multiple of 16 bytes.
     pub inp: RawBuffer<f32>,
-    /// Where the blocks of a launch that ends in one sum leave theirs, one each.
+    /// The sums of the blocks, one each, in a launch that ends in one sum.
     pub partials: RawBuffer<f32>,
-    /// How many of them have; 0 between launches.
+    /// The number of blocks that have written their sums; 0 between launches.
     pub arrived: RawBuffer<u32>,
-    /// How many summands.
+    /// The number of summands.
     pub len: u32,
 }
 
-/// How a rung's kernel makes one sum of an array.
+/// How a rung's kernel sums an array.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Reduction {
-    /// Elements of a block of 256 threads; of [`Launches::Resident`] the least.
+    /// Elements of a block of 256 threads; for [`Launches::Resident`] the least.
     pub of_block: usize,
     /// Its launches.
     pub launches: Launches,
@@ -108,18 +108,18 @@ pub struct Reduction {
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launches {
-    /// [`reduce_clear`](fn@reduce_clear) and then the kernel, whose threads add to `out`: in any order, so that two runs
-    /// may round differently.
+    /// [`reduce_clear`](fn@reduce_clear), then the kernel. Its threads add to `out` in any order, so two runs may round
+    /// differently.
     Cleared,
-    /// The kernel on the array, then on the sums of its blocks, until there is one.
+    /// The kernel on the array, then on the sums of its blocks, until one sum is left.
     Passes,
-    /// The kernel once, on no more blocks than fit on the device at the same time.
+    /// One launch of the kernel, with at most the blocks that fit on the device at the same time.
     Resident,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl Reduction {
-    /// Grid and block for `len` elements, where there is room for all blocks.
+    /// Returns the launch for `len` elements, if there is room for all blocks.
     pub fn config(&self, len: usize) -> LaunchConfig {
         LaunchConfig::cover(len.div_ceil(self.of_block / 256), 256)
     }

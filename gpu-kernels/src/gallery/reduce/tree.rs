@@ -1,17 +1,17 @@
-//! Trees in shared memory: each block makes one sum of its elements, and another launch makes one of those.
+//! Trees in shared memory: each block computes one sum of its elements, and another launch sums those.
 //!
-//! The threads of a block write their element to shared memory; eight rounds halve how many there are, with a barrier
-//! before each. The rungs differ in which threads add which pair, which costs as much as the additions themselves:
+//! The threads of a block write their elements to shared memory. Eight rounds halve their number, with a barrier before
+//! each. The rungs differ in which threads add which pair; choosing them costs as much as the additions themselves:
 //!
-//! * `modulo`: thread `t` adds to element `t` the one `stride` above, where `t` is a multiple of `2 * stride`. The remainder
-//!   takes a division of some twenty instructions, and in the rounds up to a stride of 16 every warp has lanes that
-//!   add and lanes that do not: it executes the round with ever fewer of its lanes.
-//! * `mask`: since `2 * stride` is a power of two, the lowest bits of `t` are the remainder.
-//! * `strided`: thread `t` adds the pair number `t`, so that the threads which add are the first ones and most warps skip
-//!   a round whole. Now neighbouring lanes are `2 * stride` words apart, so that they meet in the same banks.
+//! * `modulo`: if `t` is a multiple of `2 * stride`, thread `t` adds the element `stride` above to element `t`. The
+//!   remainder takes a division of some twenty instructions. In the rounds up to a stride of 16 every warp has lanes that
+//!   add and lanes that do not: it executes each round with ever fewer active lanes.
+//! * `mask`: `2 * stride` is a power of two, so the lowest bits of `t` are the remainder.
+//! * `strided`: thread `t` adds pair number `t`. So the first threads do the additions, and most warps skip a round
+//!   entirely. But now neighbouring lanes are `2 * stride` words apart, which causes bank conflicts.
 //! * `sequential`: the upper half is added to the lower, element by element. Neighbouring lanes have neighbouring words.
-//! * `first_add`: half of the threads had nothing to do but to load; with two elements a thread all add at once, and
-//!   there are half as many blocks.
+//! * `first_add`: half of the threads only loaded. With two elements per thread all of them add, and there are half as many
+//!   blocks.
 //!
 //! Requires: blocks of 256 threads. The order of the additions is fixed.
 //@ ptx(reduce_modulo): rem.u32 == 1, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
@@ -33,11 +33,11 @@ const BLOCK: usize = 256;
 /// `inp` holds `len` elements.
 #[inline(always)]
 unsafe fn element(inp: *const f32, i: usize, len: u32) -> f32 {
-    // SAFETY: as asked just before.
+    // SAFETY: checked just before.
     if i < len as usize { unsafe { *inp.add(i) } } else { 0.0 }
 }
 
-/// `out[b]` becomes the sum of the 256 elements of `inp` from `256 * b` on. Who adds goes by a remainder.
+/// Computes `out[b]`, the sum of the 256 elements of `inp` from `256 * b` on. A remainder selects the threads that add.
 ///
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///
@@ -51,7 +51,7 @@ unsafe fn element(inp: *const f32, i: usize, len: u32) -> f32 {
 pub unsafe fn reduce_modulo(out: *mut f32, inp: *const f32, len: u32) {
     let x_shared = shared_array![f32; BLOCK];
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
-    // SAFETY: indices are below 256. In a round an element is used by one thread, and a barrier lies between rounds.
+    // SAFETY: indices are below 256. In each round one thread uses an element, and a barrier lies between rounds.
     unsafe {
         *x_shared.add(tid) = element(inp, block * BLOCK + tid, len);
         let mut stride = opaque(1);
@@ -68,7 +68,7 @@ pub unsafe fn reduce_modulo(out: *mut f32, inp: *const f32, len: u32) {
     }
 }
 
-/// As [`reduce_modulo`](fn@reduce_modulo). Who adds goes by the lowest bits of the thread's number.
+/// Like [`reduce_modulo`](fn@reduce_modulo), but the lowest bits of the thread's number select the threads that add.
 ///
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///
@@ -99,7 +99,7 @@ pub unsafe fn reduce_mask(out: *mut f32, inp: *const f32, len: u32) {
     }
 }
 
-/// As [`reduce_mask`](fn@reduce_mask), with the same additions. The first threads make them.
+/// Like [`reduce_mask`](fn@reduce_mask), with the same additions, by the first threads.
 ///
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///
@@ -131,7 +131,7 @@ pub unsafe fn reduce_strided(out: *mut f32, inp: *const f32, len: u32) {
     }
 }
 
-/// As [`reduce_strided`](fn@reduce_strided). The upper half is added to the lower.
+/// Like [`reduce_strided`](fn@reduce_strided), but the upper half is added to the lower.
 ///
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///
@@ -162,7 +162,7 @@ pub unsafe fn reduce_sequential(out: *mut f32, inp: *const f32, len: u32) {
     }
 }
 
-/// `out[b]` becomes the sum of the 512 elements of `inp` from `512 * b` on. Each thread adds two when it loads them.
+/// Computes `out[b]`, the sum of the 512 elements of `inp` from `512 * b` on. Each thread adds two when it loads them.
 ///
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///

@@ -1,17 +1,17 @@
 //! Sums by shuffles: the lanes of a warp add up their registers without memory and without a barrier.
 //!
-//! * `shuffle`: five `shfl.sync.bfly` make the sum of a warp; through shared memory goes one number a warp, behind one
-//!   barrier instead of eight. It still takes a launch for the sums of the blocks, and each thread of many blocks has little
-//!   to do.
-//! * `grid_stride`: no more blocks than the device runs at once; each thread adds up elements a whole grid apart. The block
-//!   that ends last adds up the sums of all: it knows by a counter that it is the last, and what the others wrote it sees
-//!   because the addition to the counter has released and acquired it. The order of all additions depends on the grid
-//!   alone, so two runs on one device agree in every bit.
-//! * `vec4`: four loads of 16 bytes are in flight in each thread before the first one is used. The compiler unrolls the loop
-//!   above by four too, but of loads of 4 bytes, and not where less than four are left.
+//! * `shuffle`: five `shfl.sync.bfly` compute the sum of a warp. Only one number per warp goes through shared memory, after
+//!   one barrier instead of eight. The sums of the blocks still need another launch, and each thread of many blocks has
+//!   little to do.
+//! * `grid_stride`: no more blocks than the device runs at once; each thread adds up elements a whole grid apart. The last
+//!   block to end adds up the sums of all. A counter tells it that it is the last, and it sees the others' sums because its
+//!   addition to the counter acquires what theirs released. The order of all additions depends only on the grid, so two runs
+//!   on one device agree bit for bit.
+//! * `vec4`: each thread has four loads of 16 bytes in flight before it uses the first. The compiler also unrolls the loop
+//!   above by four, but with loads of 4 bytes, and not when fewer than four are left.
 //!
-//! Requires: blocks of 256 threads; `vec4` an array that begins at a multiple of 16 bytes. It costs 32 registers at most, so
-//! that 8 blocks fit a multiprocessor.
+//! Requires: blocks of 256 threads; for `vec4` an array at a multiple of 16 bytes. The kernels use at most 32 registers, so
+//! 8 blocks fit a multiprocessor.
 //@ ptx(reduce_shuffle): shfl.sync.bfly == 8, bar.sync == 1, ld.global.b32 == 2, .local == 0
 //@ ptx(reduce_grid_stride): bar.sync == 3, atom >= 1, .v4 == 0, .local == 0
 //@ ptx(reduce_vec4): bar.sync == 3, atom >= 1, ld.global.nc.v4 == 7, .local == 0
@@ -23,7 +23,7 @@ use cuda_std::hint::opaque;
 use cuda_std::mem::{f32x4, load_global_nc};
 use cuda_std::{kernel, shared_array, thread};
 
-/// `out[b]` becomes the sum of the 512 elements of `inp` from `512 * b` on.
+/// Computes `out[b]`, the sum of the 512 elements of `inp` from `512 * b` on.
 ///
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///
@@ -38,7 +38,7 @@ pub unsafe fn reduce_shuffle(out: *mut f32, inp: *const f32, len: u32) {
     let sums_shared = shared_array![f32; WARPS];
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
     let first = 2 * block * BLOCK + tid;
-    // SAFETY: what is loaded lies in the array; all threads of the block come to the sum.
+    // SAFETY: every load lies in the array; all threads of the block call the sum.
     unsafe {
         let element = |i: usize| if i < len as usize { *inp.add(i) } else { 0.0 };
         let sum = block_sum(sums_shared, element(first) + element(first + BLOCK));
@@ -48,13 +48,13 @@ pub unsafe fn reduce_shuffle(out: *mut f32, inp: *const f32, len: u32) {
     }
 }
 
-/// `*out` becomes the sum of `inp`.
+/// Computes `*out`, the sum of `inp`.
 ///
-/// Launched on blocks of 256 threads along x, as many as possible.
+/// Launched with blocks of 256 threads along x, as many as fit the device at once.
 ///
 /// # Safety
-/// The launch is as described; `inp` holds `len` elements and `partials` one for each block; no other code uses
-/// those, `out` or `arrived`, which holds 0 before and after.
+/// The launch is as described; `inp` holds `len` elements and `partials` one for each block. No other code uses `partials`,
+/// `out` or `arrived`, which holds 0 before and after.
 #[kernel(
     max_threads = 256,
     min_blocks = 8,
@@ -74,20 +74,20 @@ pub unsafe fn reduce_grid_stride(
     let mut sum = 0.0;
     let mut i = thread::index_1d() as usize;
     while i < len as usize {
-        // SAFETY: as the loop asks.
+        // SAFETY: the loop condition.
         sum += unsafe { *inp.add(i) };
         i += step;
     }
-    // SAFETY: all threads of all blocks come here, and what they use is theirs.
+    // SAFETY: all threads of all blocks execute this, and own what they use.
     unsafe {
         let of_block = block_sum(sums_shared, sum);
         sum_of_blocks((all_shared, is_last), out, Partials { sums: partials, arrived }, of_block);
     }
 }
 
-/// As [`reduce_grid_stride`](fn@reduce_grid_stride), 16 bytes a load and four loads at once.
+/// Like [`reduce_grid_stride`](fn@reduce_grid_stride), with 16 bytes per load and four loads at once.
 ///
-/// Launched on blocks of 256 threads along x, as many as possible.
+/// Launched with blocks of 256 threads along x, as many as fit the device at once.
 ///
 /// # Safety
 /// Same as for [`reduce_grid_stride`](fn@reduce_grid_stride); `inp` begins at a multiple of 16 bytes, and no
@@ -104,15 +104,15 @@ pub unsafe fn reduce_vec4(out: *mut f32, inp: *const f32, partials: *mut f32, ar
     let is_last = shared_array![bool; 1];
     let step = thread::grid_dim_x() as usize * BLOCK;
     let (vectors, x) = (len as usize / 4, inp.cast::<f32x4>());
-    // SAFETY: of a vector below `vectors`.
+    // SAFETY: `v` is below `vectors`.
     let load = |v: usize| unsafe { load_global_nc(x.add(v)) }.to_array();
     let add = |sums: &mut [f32; 4], x: [f32; 4]| (0..4).for_each(|i| sums[i] += x[i]);
 
     let mut sums = [0.0; 4];
     let mut v = thread::index_1d() as usize;
-    // What comes after the last vector, at most three elements, is for the first threads.
+    // The first threads take the elements after the last vector, at most three.
     if 4 * vectors + v < len as usize {
-        // SAFETY: asked for just before.
+        // SAFETY: checked just before.
         sums[0] = unsafe { *inp.add(4 * vectors + v) };
     }
     while v + (IN_FLIGHT - 1) * step < vectors {
@@ -120,12 +120,12 @@ pub unsafe fn reduce_vec4(out: *mut f32, inp: *const f32, partials: *mut f32, ar
         x_reg.into_iter().for_each(|x| add(&mut sums, x));
         v = opaque(v + IN_FLIGHT * step);
     }
-    // Fewer are left than are in flight at once.
+    // Fewer loads are left than are in flight at once.
     let x_reg: [_; IN_FLIGHT] =
         core::array::from_fn(|i| if v + i * step < vectors { load(v + i * step) } else { [0.0; 4] });
     x_reg.into_iter().for_each(|x| add(&mut sums, x));
 
-    // SAFETY: all threads of all blocks come here, and what they use is theirs.
+    // SAFETY: all threads of all blocks execute this, and own what they use.
     unsafe {
         let of_block = block_sum(sums_shared, (sums[0] + sums[1]) + (sums[2] + sums[3]));
         sum_of_blocks((all_shared, is_last), out, Partials { sums: partials, arrived }, of_block);
