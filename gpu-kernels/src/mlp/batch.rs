@@ -1,7 +1,7 @@
-//! Batches: which samples an epoch's step trains on, and their pixels as f32.
+//! Batches: the samples of each step of an epoch, and their pixels as f32.
 //!
-//! The order of an epoch is a keyed permutation that any thread can compute. So nothing is stored or sent,
-//! both devices see the same order, and a run can resume from two numbers, seed and epoch.
+//! The order of an epoch is a keyed permutation that any thread can compute. So nothing is stored or sent, both devices see
+//! the same order, and a run can resume from two numbers: seed and epoch.
 //@ ptx: ld.global.nc.v4 >= 1, st.global.v4 >= 4, bar == 0, .local == 0
 
 use cuda_std::mem::{self, f32x4, u32x4};
@@ -16,13 +16,13 @@ pub const THREADS_PER_SAMPLE: u32 = 16;
 /// Pixels a thread converts at a time: one 16-byte load.
 const CHUNK: usize = 16;
 
-/// What a pixel of 0 to 255 is multiplied by, to lie in 0 to 1.
+/// The factor that scales a pixel from 0 to 255 to 0 to 1.
 pub const PIXEL_SCALE: f32 = 1.0 / 255.0;
 
-/// The position in the data set of sample `index` of `0..len`, in the order that `seed` and `epoch` choose.
+/// Returns the position in the data set of sample `index` of `0..len`, in the order that `seed` and `epoch` determine.
 ///
-/// A balanced Feistel network permutes the next power of four; results outside `0..len` walk on along their
-/// cycle until they fall inside (Black and Rogaway 2002, "cycle walking").
+/// A balanced Feistel network permutes the next power of four. Results outside `0..len` are permuted again until they fall
+/// inside (Black and Rogaway 2002, "cycle walking").
 pub fn permuted(index: u32, len: u32, seed: u64, epoch: u32) -> u32 {
     let half_bits = (u32::BITS - (len - 1).leading_zeros()).div_ceil(2).max(1);
     let mask = (1u32 << half_bits) - 1;
@@ -41,7 +41,7 @@ pub fn permuted(index: u32, len: u32, seed: u64, epoch: u32) -> u32 {
     }
 }
 
-/// A bijection of u32 whose every output bit depends on every input bit (the finaliser of MurmurHash3).
+/// Permutes u32; every output bit depends on every input bit (the finaliser of MurmurHash3).
 fn mix(mut x: u32) -> u32 {
     x ^= x >> 16;
     x = x.wrapping_mul(0x85eb_ca6b);
@@ -50,15 +50,15 @@ fn mix(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// `out = images / 255` and the labels for `rows` samples of an epoch, from the sample `first` on, in the order
-/// of [`permuted`].
+/// Computes `out = images / 255` and the labels for `rows` samples of an epoch, from sample `first` on, in the order of
+/// [`permuted`].
 ///
-/// `images` is `[samples, features]` u8, `labels` `[samples]` u8; `out` is `[rows, features]`, `labels_out`
-/// `[rows]`. Launched on blocks of ([`THREADS_PER_SAMPLE`], any) threads whose y axis covers `rows`.
+/// `images` is `[samples, features]` u8, `labels` `[samples]` u8; `out` is `[rows, features]`, `labels_out` `[rows]`.
+/// Launched with blocks of ([`THREADS_PER_SAMPLE`], any) threads whose y axis covers `rows`.
 ///
 /// # Safety
-/// `first + rows` is at most `samples`, which is at least 1; `out` holds `rows * features` elements and
-/// `labels_out` `rows`, which no other code uses; `images` and `labels` hold as many as their shapes say.
+/// `first + rows` is at most `samples`, which is at least 1; `out` holds `rows * features` elements and `labels_out` `rows`,
+/// which no other code uses; `images` and `labels` hold the elements of their shapes.
 #[kernel]
 pub unsafe fn shuffled_batch(
     out: *mut f32,
@@ -80,7 +80,7 @@ pub unsafe fn shuffled_batch(
     }
 }
 
-/// [`shuffled_batch`](fn@shuffled_batch) in the order of the data set.
+/// Like [`shuffled_batch`](fn@shuffled_batch), in the order of the data set.
 ///
 /// # Safety
 /// Same as for [`shuffled_batch`](fn@shuffled_batch).
@@ -121,10 +121,10 @@ unsafe fn copy_to_row(
     };
 }
 
-/// Copies a thread's share of one sample, of which `threads` have one each.
+/// Copies a thread's share of one sample; `threads` threads share it.
 ///
 /// # Safety
-/// `row` lies in `out`, `[rows, features]`, and `labels_out`, `sample` in `images`, `[samples, features]`, and `labels`.
+/// `row` lies in `out`, `[rows, features]`, and `labels_out`; `sample` in `images`, `[samples, features]`, and `labels`.
 #[inline(always)]
 pub(super) unsafe fn copy_sample(
     (out, labels_out): (*mut f32, *mut u32),
@@ -133,8 +133,8 @@ pub(super) unsafe fn copy_sample(
     [row, sample]: [usize; 2],
     [tid, threads]: [usize; 2],
 ) {
-    // SAFETY: every index below stays inside one row of `features` elements, which the caller vouches for; the
-    // 16-byte accesses are taken only where the rows start on 16 bytes.
+    // SAFETY: the caller's contract: every index below stays inside one row of `features` elements. The 16-byte accesses are
+    // only used if the rows start at multiples of 16 bytes.
     unsafe {
         if tid == 0 {
             *labels_out.add(row) = u32::from(*labels.add(sample));
@@ -155,7 +155,7 @@ pub(super) unsafe fn copy_sample(
     }
 }
 
-/// Sixteen pixels by one load and four stores.
+/// Converts sixteen pixels with one load and four stores.
 ///
 /// # Safety
 /// Both pointers are valid for 16 elements and aligned to 16 bytes.

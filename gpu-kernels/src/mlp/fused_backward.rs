@@ -1,9 +1,9 @@
-//! The backward pass in two kernels: of one layer the gradient at its input, of the layer above the gradient of its
-//! parameters with the step of SGD; and two such steps.
+//! The backward pass in two kernels. The first computes the gradient of one layer's input, and the SGD step of the layer
+//! above. The second computes two such steps.
 //!
-//! Against [`super::linear`] and [`super::sgd`]: products on tiles in shared memory; the mask of the ReLU is applied on
-//! the only write; the gradients of the parameters are never written. The gradient at a layer's input reads the weights
-//! before they move, so the layer above may move its own meanwhile: blocks of one launch do both.
+//! Compared with [`super::linear`] and [`super::sgd`]: the multiplications use tiles in shared memory, the mask of the ReLU
+//! is applied at the only write, and the gradients of the parameters are never written. The gradient of a layer's input
+//! reads that layer's weights before they change, so meanwhile the layer above may change its own: one launch does both.
 //@ ptx(linear_backward_64x64, linear_backward_32x32): ld.global.v4 >= 4, ld.shared.v4 >= 16, .local == 0
 //@ ptx(linear_updates_64x64, linear_updates_32x32): ld.global.v4 >= 4, ld.shared.v4 >= 8, .local == 0
 //@ ptx(linear_backward_32x32, linear_updates_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
@@ -28,7 +28,7 @@ mod host;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch};
 
-/// The gradient at the input of a layer, through the ReLU that made the input.
+/// The gradient of a layer's input, through the ReLU before it.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct InputGradient {
@@ -46,11 +46,11 @@ pub struct InputGradient {
     pub outputs: u32,
     /// Rows of tiles.
     pub tile_rows: u32,
-    /// Blocks: one for each tile, or 0.
+    /// Blocks: one per tile, or 0.
     pub blocks: u32,
 }
 
-/// A step of SGD of a layer's parameters.
+/// An SGD step of a layer's parameters.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct Update {
@@ -64,7 +64,7 @@ pub struct Update {
     pub bias_velocity: *mut f32,
     /// The layer's input, `[rows, inputs]`.
     pub activations: *const f32,
-    /// `[rows, outputs]`, with the average over the batch in it.
+    /// `[rows, outputs]`, already averaged over the batch.
     pub d_out: *const f32,
     /// Features in.
     pub inputs: u32,
@@ -72,17 +72,17 @@ pub struct Update {
     pub outputs: u32,
     /// Rows of tiles.
     pub tile_rows: u32,
-    /// Blocks: one for each tile, or 0.
+    /// Blocks: one per tile, or 0.
     pub blocks: u32,
 }
 
-/// The gradient at one layer's input, and the step of another layer.
+/// Computes the gradient of one layer's input, and the step of another layer.
 ///
-/// Launched on the blocks of both, one after the other. `turn` is the place of the step's rate in `state`.
+/// Launched with the blocks of both, one after the other. `turn` is the index of the step's rate in `state`.
 ///
 /// # Safety
-/// The launch is as described; the pointers are valid for as many elements as their shapes say; what is written no
-/// other code uses, and it is not what the other part reads.
+/// The launch is as described; the pointers are valid for the elements of their shapes. No other code uses what is written,
+/// and neither part reads what the other writes.
 #[kernel(
     max_threads = 256,
     args = BackwardLaunch,
@@ -111,7 +111,7 @@ pub unsafe fn linear_backward<P: Product>(
 ) {
     super::wait_for_turn();
     let block = thread::block_idx_x();
-    // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
+    // SAFETY: the kernel's contract; all threads of a block take the same branch.
     unsafe {
         if block < gradient.blocks {
             gradient.run::<P>(shared, block, rows);
@@ -121,10 +121,10 @@ pub unsafe fn linear_backward<P: Product>(
     }
 }
 
-/// The steps of two layers. The last of a step's launches: it moves `state` on to the step after it.
+/// Computes the steps of two layers. This is the last launch of a step: it advances `state` to the next step.
 ///
-/// Launched on the blocks of both, one after the other. `turn` is the place of the step's rate in `state`, and `rates` are
-/// those of all steps of the epoch, and one more.
+/// Launched with the blocks of both, one after the other. `turn` is the index of the step's rate in `state`, and `rates` has
+/// the rates of all steps of the epoch, and one more.
 ///
 /// # Safety
 /// Same as for [`linear_backward`](fn@linear_backward); no other code uses `state`.
@@ -172,14 +172,14 @@ pub unsafe fn linear_updates<P: Product>(
 }
 
 impl InputGradient {
-    /// One tile.
+    /// Computes one tile.
     ///
     /// # Safety
     /// Same as for the kernel.
     #[inline(always)]
     unsafe fn run<P: Product>(&self, shared: *mut f32x4, tile: u32, rows: usize) {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
-        // SAFETY: the caller's contract; each output lies in one thread.
+        // SAFETY: the caller's contract; each output belongs to one thread.
         unsafe {
             let a = OperandA::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
             let b = OperandB::Transposed(Matrix::new(self.weights, inputs, outputs));
@@ -202,7 +202,7 @@ impl InputGradient {
 }
 
 impl Update {
-    /// The step of one tile of the weights, whose last row is the biases.
+    /// Computes the step of one tile of the weights, whose last row is the biases.
     ///
     /// # Safety
     /// Same as for the kernels.
@@ -215,7 +215,7 @@ impl Update {
         Rates { lr, momentum }: Rates,
     ) {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
-        // SAFETY: the caller's contract; each parameter lies in one thread.
+        // SAFETY: the caller's contract; each parameter belongs to one thread.
         unsafe {
             let a = OperandA::Transposed(Matrix::new(self.activations, rows, inputs).with_ones());
             let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
@@ -226,10 +226,10 @@ impl Update {
         }
     }
 
-    /// The step of the parameters of a row from a column on, the biases' where the row comes after the weights'.
+    /// Computes the step of the parameters of a row from a column on; in the row after the weights' last row, of the biases.
     ///
     /// # Safety
-    /// Same as for the kernels; the parameters are there, and no other thread's.
+    /// Same as for the kernels; the parameters exist, and no other thread uses them.
     #[inline(always)]
     pub(super) unsafe fn apply(
         &self,
@@ -243,11 +243,11 @@ impl Update {
             true => (self.weights, self.weight_velocity, row * outputs + col),
             false => (self.biases, self.bias_velocity, col),
         };
-        // SAFETY: the caller's contract. Velocities are reached by wrapping arithmetic, since without momentum they may point
-        // anywhere.
+        // SAFETY: the caller's contract. Velocities are only addressed by wrapping arithmetic, because without momentum they
+        // may point anywhere.
         unsafe {
             let (parameters, velocities) = (parameters.add(at), velocities.wrapping_add(at));
-            // Which of the two runs is the same for all threads.
+            // All threads take the same branch.
             if momentum == 0.0 {
                 zip_in_place(parameters, gradients, |old, gradient| old - lr * gradient);
                 return;

@@ -1,7 +1,7 @@
 //! The linear layer with its bias and ReLU in one pass.
 //!
-//! Against [`super::linear`] and [`super::activation`]: the product on tiles in shared memory reads each input and each
-//! weight once a tile, and bias and ReLU ride on the only write of the output.
+//! Compared with [`super::linear`] and [`super::activation`]: the tiles in shared memory read each input and each weight
+//! once per tile, and the only write of the output includes bias and ReLU.
 //@ ptx(linear_act_forward_64x64, linear_act_forward_32x32): bar.sync == 3, ld.global.v4 >= 2, ld.shared.v4 >= 8, .local == 0
 //@ ptx(linear_act_forward_cluster, compute_90+): bar.sync == 3, barrier.cluster == 4, mapa >= 1, .local == 0
 //@ ptx(linear_act_forward_64x64, linear_act_forward_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
@@ -19,7 +19,7 @@ use super::matrix::{Matrix, OperandA, OperandB};
 use super::product::Shape;
 use super::product::{Cluster32x32, Product, Serial, Tensor32x32, TensorCluster32x32, Tile32x32, Tile64x64};
 
-/// What the kernels are launched with.
+/// The arguments of the kernels.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct LinearArgs {
@@ -37,19 +37,18 @@ pub struct LinearArgs {
     pub inputs: u32,
     /// Features out.
     pub outputs: u32,
-    /// 1 for a ReLU, 0 for none.
+    /// 1 for a ReLU, 0 for no activation.
     pub relu: u32,
     /// Rows of tiles.
     pub tile_rows: u32,
 }
 
-/// `out = inp * weights + biases`, or the larger of that and 0.
+/// Computes `out = inp * weights + biases`, with a ReLU if `relu` is 1.
 ///
-/// Launched on a block, or a cluster of at most 8 blocks, for each of the tiles.
+/// Launched with one block, or one cluster of at most 8 blocks, per tile.
 ///
 /// # Safety
-/// The launch is as described; the pointers are valid for as many elements as their shapes say, and no other code uses
-/// `out`.
+/// The launch is as described; the pointers are valid for the elements of their shapes, and no other code uses `out`.
 #[kernel(
     max_threads = 256,
     args,
@@ -80,7 +79,7 @@ pub unsafe fn linear_act_forward<P: Product>(
     let [rows, inputs, outputs] = [args.rows, args.inputs, args.outputs].map(|n| n as usize);
     let block = thread::block_idx_x();
     let tile = if P::SHAPE.is_cluster { block / cluster::num_blocks() } else { block };
-    // SAFETY: the shapes are the caller's contract; the outputs lie in `out`, each in one thread.
+    // SAFETY: the caller's contract for the shapes; the outputs lie in `out`, each in one thread.
     unsafe {
         let a = OperandA::RowMajor(Matrix::new(args.inp, rows, inputs));
         let b = OperandB::RowMajor(Matrix::new(args.weights, inputs, outputs));
@@ -95,7 +94,7 @@ pub unsafe fn linear_act_forward<P: Product>(
                 let out = args.out.add(row * outputs + col);
                 for (j, sum) in sums.iter().enumerate() {
                     let sum = sum + *args.biases.add(col + j);
-                    // NaN stays: of operands too large for `f16` the loss is none.
+                    // NaN stays NaN: operands too large for `f16` must give a NaN loss.
                     *out.add(j) = if args.relu != 0 && sum <= 0.0 { 0.0 } else { sum };
                 }
             },

@@ -1,8 +1,8 @@
-//! The last layer, the loss, and the gradient at the layer's input in one pass; and the samples of the next step.
+//! The last layer, the loss, and the gradient of the layer's input in one pass; and the samples of the next step.
 //!
-//! Against [`super::fused_forward`], [`cross_entropy`](crate::softmax::cross_entropy) and [`super::fused_backward`]: of so
-//! few classes a warp holds the sums of a row, and needs neither tiles nor another launch. A batch of rows leaves most of a
-//! GPU idle, so other blocks of the launch gather the next batch meanwhile.
+//! Compared with [`super::fused_forward`], [`cross_entropy`](crate::softmax::cross_entropy) and [`super::fused_backward`]:
+//! with so few classes a warp holds the sums of a row, and needs neither tiles nor another launch. The rows of a batch leave
+//! most of a GPU idle, so other blocks of the launch gather the next batch meanwhile.
 //!
 //! Requires: at most [`MAX_CLASSES`] classes.
 //@ ptx(head_warp): bar == 0, shfl.sync.bfly >= 50, .shared == 0
@@ -22,7 +22,7 @@ mod serial;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{HeadLaunch, HeadRowsLaunch, HeadShape, NextBatchLaunch};
 
-/// The most classes of a network that the kernels take.
+/// The largest number of classes that the kernels take.
 pub const MAX_CLASSES: usize = 16;
 
 /// The last layer of a batch.
@@ -31,11 +31,11 @@ pub const MAX_CLASSES: usize = 16;
 pub struct HeadRows {
     /// `[samples]`, written for the samples of the step: the loss of each row in nats.
     pub loss: *mut f32,
-    /// `[samples]`, written for the samples of the step: 1 where the first of the largest logits is the label's.
+    /// `[samples]`, written for the samples of the step: 1 if the first of the largest logits is the label's, otherwise 0.
     pub correct: *mut u32,
-    /// `[rows, classes]`, written: the gradient at the logits, averaged over the batch; or null.
+    /// `[rows, classes]`, written: the gradient of the logits, averaged over the batch; or null.
     pub d_logits: *mut f32,
-    /// `[rows, inputs]`, written: the gradient at the layer's input, through the ReLU that made it; or null.
+    /// `[rows, inputs]`, written: the gradient of the layer's input, through the ReLU before it; or null.
     pub d_inp: *mut f32,
     /// `[rows, inputs]`.
     pub inp: *const f32,
@@ -45,7 +45,7 @@ pub struct HeadRows {
     pub biases: *const f32,
     /// `[rows]`, each less than `classes`.
     pub labels: *const u32,
-    /// Where training is.
+    /// The state of training.
     pub state: *const StepState,
     /// Rows of the batch.
     pub rows: u32,
@@ -75,18 +75,18 @@ pub struct NextBatch {
     pub samples: u32,
     /// Pixels of a sample.
     pub features: u32,
-    /// Samples of a batch, of which there may be fewer at the end; 0 for no batch.
+    /// Samples of a batch; the last batch may have fewer. 0 for no batch.
     pub batch: u32,
 }
 
-/// Logits, losses, hits and gradients of a batch's rows, of `LANES` lanes each; and the next batch, `SAMPLE` threads for a
-/// sample.
+/// Computes the logits, losses, hits and gradients of a batch's rows, `LANES` lanes per row, and gathers the next batch,
+/// `SAMPLE` threads per sample.
 ///
-/// Launched on blocks of `BLOCK` threads: `rows.blocks`, enough for the rows, and then enough for the next batch.
+/// Launched with blocks of `BLOCK` threads: first `rows.blocks`, enough for the rows, then enough for the next batch.
 ///
 /// # Safety
-/// The launch is as described, and `classes` is at most [`MAX_CLASSES`]; the pointers are valid for as many elements as
-/// their shapes say; no other code uses what is written.
+/// The launch is as described, and `classes` is at most [`MAX_CLASSES`]; the pointers are valid for the elements of their
+/// shapes; no other code uses what is written.
 #[kernel(
     max_threads = BLOCK,
     args = HeadLaunch,
@@ -102,7 +102,7 @@ pub unsafe fn network_head<const BLOCK: usize, const LANES: u32, const SAMPLE: u
 ) {
     super::wait_for_turn();
     let (block, tid) = (thread::block_idx_x(), thread::thread_idx_x() as usize);
-    // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
+    // SAFETY: the kernel's contract; all threads of a block take the same branch.
     unsafe {
         if block < rows.blocks {
             let row = block as usize * (BLOCK / LANES as usize) + tid / LANES as usize;
@@ -115,7 +115,7 @@ pub unsafe fn network_head<const BLOCK: usize, const LANES: u32, const SAMPLE: u
 }
 
 impl HeadRows {
-    /// One row, of which this is lane `lane`. Lanes without a row take the last one's part, and write nothing.
+    /// Computes one row; this is its lane `lane`. Lanes without a row compute the last row too, and write nothing.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -124,8 +124,8 @@ impl HeadRows {
         let (rows, inputs, classes) = (self.rows as usize, self.inputs as usize, self.classes as usize);
         let is_row = row < rows;
         let row = row.min(rows - 1);
-        // SAFETY: row, features and classes lie in the shapes; each row has lanes of its own, of which each writes
-        // features and classes of its own.
+        // SAFETY: row, features and classes lie in the shapes. Each row has its own lanes, and each lane writes its own
+        // features and classes.
         unsafe {
             let inp = self.inp.add(row * inputs);
             let mut logits = match LANES {
@@ -189,7 +189,7 @@ impl HeadRows {
         }
     }
 
-    /// A lane's share of the sums of a row's features times their weights.
+    /// Returns a lane's share of the sums of a row's features times their weights.
     ///
     /// # Safety
     /// Same as for the kernel; `inp` is a row.
@@ -204,10 +204,10 @@ impl HeadRows {
         sums
     }
 
-    /// The weights of feature `k`, 0 after the last class.
+    /// Returns the weights of feature `k`, 0 after the last class.
     ///
     /// # Safety
-    /// Same as for the kernel; there is such a feature.
+    /// Same as for the kernel; the feature exists.
     #[inline(always)]
     unsafe fn weights_of(&self, k: usize) -> [f32; MAX_CLASSES] {
         let classes = self.classes as usize;
@@ -217,7 +217,7 @@ impl HeadRows {
     }
 }
 
-/// The sum of the products, as a tree, so that no addition waits for many others.
+/// Returns the dot product, added as a tree, so that no addition waits for many others.
 #[inline(always)]
 fn sum_of_products(a: &[f32; MAX_CLASSES], b: &[f32; MAX_CLASSES]) -> f32 {
     let eight: [f32; 8] = core::array::from_fn(|c| a[c].mul_add(b[c], a[c + 8] * b[c + 8]));
@@ -225,21 +225,21 @@ fn sum_of_products(a: &[f32; MAX_CLASSES], b: &[f32; MAX_CLASSES]) -> f32 {
     (four[0] + four[2]) + (four[1] + four[3])
 }
 
-/// The sum over the lanes of a row.
+/// Returns the sum over the lanes of a row.
 ///
 /// # Safety
-/// All lanes of the warp come here, unless a row has but one.
+/// All lanes of the warp call this, unless a row has only one.
 #[inline(always)]
 unsafe fn sum_of_lanes<const LANES: u32>(x: f32) -> f32 {
     if LANES == 1 {
         return x;
     }
-    // SAFETY: the caller promises that all lanes execute this.
+    // SAFETY: the caller's contract: all lanes execute this.
     unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) }
 }
 
 impl NextBatch {
-    /// The share of a thread in the sample `row` of the batch after one of `rows` samples.
+    /// Copies a thread's share of sample `row` of the next batch; `rows` is the size of this batch.
     ///
     /// # Safety
     /// Same as for the kernel.

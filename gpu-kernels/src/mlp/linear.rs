@@ -2,13 +2,13 @@
 
 use cuda_std::{kernel, thread};
 
-/// `out = inp * weights + biases`: `[batch, outputs] = [batch, inputs] [inputs, outputs] + [outputs]`.
+/// Computes `out = inp * weights + biases`: `[batch, outputs] = [batch, inputs] [inputs, outputs] + [outputs]`.
 ///
-/// Launched on a grid of at least `outputs` x `batch` threads (x, y).
+/// Launched with a grid of at least `outputs` x `batch` threads (x, y).
 ///
 /// # Safety
-/// `out` holds `batch * outputs` elements that no other code uses; `inp`, `weights` and `biases` hold at least as
-/// many elements as their shapes say.
+/// `out` holds `batch * outputs` elements that no other code uses; `inp`, `weights` and `biases` hold at least the elements
+/// of their shapes.
 #[kernel]
 pub unsafe fn linear_forward(
     out: *mut f32,
@@ -26,18 +26,18 @@ pub unsafe fn linear_forward(
         for i in 0..inputs {
             sum += inp[row * inputs + i] * weights[i * outputs + col];
         }
-        // SAFETY: row and col lie in the shape of `out`, and this thread alone writes the element.
+        // SAFETY: row and col lie in the shape of `out`, and only this thread writes the element.
         unsafe { *out.add(row * outputs + col) = sum };
     }
 }
 
-/// `d_inp = d_out * weights^T`: `[batch, inputs] = [batch, outputs] [inputs, outputs]^T`.
+/// Computes `d_inp = d_out * weights^T`: `[batch, inputs] = [batch, outputs] [inputs, outputs]^T`.
 ///
-/// Launched on a grid of at least `inputs` x `batch` threads (x, y).
+/// Launched with a grid of at least `inputs` x `batch` threads (x, y).
 ///
 /// # Safety
-/// `d_inp` holds `batch * inputs` elements that no other code uses; `d_out` and `weights` hold at least as many
-/// elements as their shapes say.
+/// `d_inp` holds `batch * inputs` elements that no other code uses; `d_out` and `weights` hold at least the elements of
+/// their shapes.
 #[kernel]
 pub unsafe fn linear_backward_input(
     d_inp: *mut f32,
@@ -54,7 +54,7 @@ pub unsafe fn linear_backward_input(
         for o in 0..outputs {
             sum += d_out[row * outputs + o] * weights[col * outputs + o];
         }
-        // SAFETY: row and col lie in the shape of `d_inp`, and this thread alone writes the element.
+        // SAFETY: row and col lie in the shape of `d_inp`, and only this thread writes the element.
         unsafe { *d_inp.add(row * inputs + col) = sum };
     }
 }

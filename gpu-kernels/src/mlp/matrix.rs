@@ -1,4 +1,4 @@
-//! The operands of the products: row-major matrices in global memory, read four elements at a time.
+//! The operands of the multiplications: row-major matrices in global memory, read four elements at a time.
 
 use cuda_std::mem::{self, f32x4};
 
@@ -13,14 +13,14 @@ pub struct Matrix {
     /// Whether each group of four elements, counted from a row's start, is aligned to 16 bytes, and a row
     /// consists of such groups.
     is_aligned: bool,
-    /// Whether one more column follows, of ones.
+    /// Whether one more column, of ones, follows.
     has_ones: bool,
-    /// Whether it is multiplied before it is rounded; see [`Operands::scale`](super::operand::Operands::scale).
+    /// Whether it is scaled before it is rounded; see [`Operands::scale`](super::operand::Operands::scale).
     is_gradient: bool,
 }
 
 impl Matrix {
-    /// The `rows` x `cols` matrix at `ptr`.
+    /// Creates the `rows` x `cols` matrix at `ptr`.
     ///
     /// # Safety
     /// `ptr` is valid for `rows * cols` elements, which are not written while the matrix is in use.
@@ -30,63 +30,63 @@ impl Matrix {
         Self { ptr, rows, cols, pitch: cols, is_aligned, has_ones: false, is_gradient: false }
     }
 
-    /// The same with a column of ones after the last: what a bias is multiplied by.
+    /// Adds a column of ones after the last, which a bias is multiplied by.
     #[inline(always)]
     pub fn with_ones(self) -> Self {
         Self { has_ones: true, ..self }
     }
 
-    /// The same, of gradients.
+    /// Marks the matrix as gradients.
     #[inline(always)]
     pub fn of_gradients(self) -> Self {
         Self { is_gradient: true, ..self }
     }
 
-    /// Rows `start..end`, as far as there are any.
+    /// Returns the rows `start..end` that exist.
     #[inline(always)]
     fn of_rows(self, start: usize, end: usize) -> Self {
         let (start, end) = (start.min(self.rows), end.min(self.rows));
         Self { ptr: self.ptr.wrapping_add(start * self.pitch), rows: end - start, ..self }
     }
 
-    /// Columns `start..end`, as far as there are any; `start` is a multiple of four.
+    /// Returns the columns `start..end` that exist; `start` is a multiple of four.
     #[inline(always)]
     fn of_cols(self, start: usize, end: usize) -> Self {
         let (start, end) = (start.min(self.cols), end.min(self.cols));
         Self { ptr: self.ptr.wrapping_add(start), cols: end - start, ..self }
     }
 
-    /// Elements of a row.
+    /// Returns the elements of a row.
     #[inline(always)]
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// The element.
+    /// Returns the element.
     ///
     /// # Safety
-    /// It lies in the matrix.
+    /// The element lies in the matrix.
     #[inline(always)]
     pub unsafe fn at(&self, row: usize, col: usize) -> f32 {
         // SAFETY: the element lies in the matrix.
         unsafe { *self.ptr.add(row * self.pitch + col) }
     }
 
-    /// The address of an element, and what to add for the next row.
+    /// Returns the address of an element, and the distance to the next row.
     #[inline(always)]
     pub fn pointer(&self, row: usize, col: usize) -> (*const f32, usize) {
         (self.ptr.wrapping_add(row * self.pitch + col), self.pitch)
     }
 
-    /// Elements `col..col + 4` of a row, where `col` is a multiple of four; zero outside the matrix.
+    /// Returns elements `col..col + 4` of a row, where `col` is a multiple of four; zero outside the matrix.
     #[inline(always)]
     pub fn quad(&self, row: usize, col: usize) -> f32x4 {
         let one = |col: usize| if self.has_ones && col == self.cols && row < self.rows { 1.0 } else { 0.0 };
-        // The whole block takes one of the two ways. In this one four neighbours are all in the matrix, or none is.
+        // The whole block takes the same branch. In this one, four neighbours are either all in the matrix or all outside.
         if self.is_aligned {
             if row < self.rows && col + 4 <= self.cols {
                 // Not by the read-only path: the launch before may still write them when this one begins.
-                // SAFETY: the elements lie in the matrix, on 16 bytes.
+                // SAFETY: the elements lie in the matrix, at a multiple of 16 bytes.
                 return unsafe { mem::load_global(self.ptr.add(row * self.pitch + col).cast()) };
             }
             return f32x4::new(one(col), 0.0, 0.0, 0.0);
@@ -102,8 +102,8 @@ impl Matrix {
         f32x4::new(element(col), element(col + 1), element(col + 2), element(col + 3))
     }
 
-    /// What [`Self::quad`] gives at these rows and columns, by loads that are all under way at once and that pass L1 by: for
-    /// what an earlier launch than the one ahead has written, before that one has ended.
+    /// Returns the quads of [`Self::quad`] at these rows and columns. All loads are in flight at once, and bypass L1: the
+    /// data was written by a launch before the previous one, and that previous launch may still run.
     #[inline(always)]
     pub fn quads<const N: usize>(&self, place: impl Fn(usize) -> (usize, usize)) -> [f32x4; N] {
         if self.rows == 0 || self.cols == 0 {
@@ -135,43 +135,43 @@ impl Matrix {
         })
     }
 
-    /// The quads at these rows and columns of a matrix that [`Self::is_aligned`] and has elements, likewise; where there are
-    /// none, any others.
+    /// Does the same for a matrix that [`Self::is_aligned`] and has elements; returns any other quads for those outside.
     #[inline(always)]
     pub fn any_quads<const N: usize>(&self, place: impl Fn(usize) -> (usize, usize)) -> [f32x4; N] {
-        // No branch before a load, and nothing behind it that would wait.
+        // No branch before a load, and nothing after it that would wait.
         core::array::from_fn(|i| {
             let (row, col) = place(i);
             let at = row.min(self.rows - 1) * self.pitch + col.min((self.cols - 1) & !3);
-            // SAFETY: the elements lie in the matrix, on 16 bytes.
+            // SAFETY: the elements lie in the matrix, at a multiple of 16 bytes.
             unsafe { mem::load_global_l2(self.ptr.add(at).cast()) }
         })
     }
 
-    /// What lies outside the matrix: 1 in the column of ones, and else 0.
+    /// Returns the value outside the matrix: 1 in the column of ones, and 0 elsewhere.
     #[inline(always)]
     fn one(&self, row: usize, col: usize) -> f32 {
         if self.has_ones && col == self.cols && row < self.rows { 1.0 } else { 0.0 }
     }
 
-    /// Whether every four neighbours from a multiple of four on lie on 16 bytes, in the matrix as a whole or not at all.
+    /// Returns whether every four neighbours from a multiple of four on are aligned to 16 bytes, and either all inside the
+    /// matrix or all outside.
     #[inline(always)]
     pub fn is_aligned(&self) -> bool {
         self.is_aligned
     }
 }
 
-/// How the A operand of a product lies in global memory.
+/// The layout of the A operand of a multiplication in global memory.
 #[derive(Clone, Copy)]
 pub enum OperandA {
-    /// As `[m, k]`, for a product A B.
+    /// As `[m, k]`, for A B.
     RowMajor(Matrix),
-    /// As `[k, m]`, for a product A^T B.
+    /// As `[k, m]`, for A^T B.
     Transposed(Matrix),
 }
 
 impl OperandA {
-    /// Number of rows of the product, without those of a column of ones.
+    /// Returns the number of rows of the result, without that of a column of ones.
     #[inline(always)]
     pub fn rows(&self) -> usize {
         match self {
@@ -180,20 +180,20 @@ impl OperandA {
         }
     }
 
-    /// Whether the product has one more row, the sums of B's columns.
+    /// Returns whether the result has one more row, the sums of B's columns.
     #[inline(always)]
     pub fn has_ones(&self) -> bool {
         matches!(self, Self::Transposed(a) if a.has_ones)
     }
 
-    /// Whether it is of gradients.
+    /// Returns whether the operand holds gradients.
     #[inline(always)]
     pub fn is_gradient(&self) -> bool {
         let (Self::RowMajor(a) | Self::Transposed(a)) = self;
         a.is_gradient
     }
 
-    /// What lies in `start..end` along k; `start` is a multiple of four.
+    /// Returns the part `start..end` along k; `start` is a multiple of four.
     #[inline(always)]
     pub fn of_depth(self, start: usize, end: usize) -> Self {
         match self {
@@ -203,17 +203,17 @@ impl OperandA {
     }
 }
 
-/// How the B operand of a product lies in global memory.
+/// The layout of the B operand of a multiplication in global memory.
 #[derive(Clone, Copy)]
 pub enum OperandB {
-    /// As `[k, n]`, for a product A B.
+    /// As `[k, n]`, for A B.
     RowMajor(Matrix),
-    /// As `[n, k]`, for a product A B^T.
+    /// As `[n, k]`, for A B^T.
     Transposed(Matrix),
 }
 
 impl OperandB {
-    /// Number of columns of the product.
+    /// Returns the number of columns of the result.
     #[inline(always)]
     pub fn cols(&self) -> usize {
         match self {
@@ -222,7 +222,7 @@ impl OperandB {
         }
     }
 
-    /// Terms of each sum.
+    /// Returns the terms of each sum.
     #[inline(always)]
     pub fn depth(&self) -> usize {
         match self {
@@ -231,14 +231,14 @@ impl OperandB {
         }
     }
 
-    /// Whether it is of gradients.
+    /// Returns whether the operand holds gradients.
     #[inline(always)]
     pub fn is_gradient(&self) -> bool {
         let (Self::RowMajor(b) | Self::Transposed(b)) = self;
         b.is_gradient
     }
 
-    /// What lies in `start..end` along k; `start` is a multiple of four.
+    /// Returns the part `start..end` along k; `start` is a multiple of four.
     #[inline(always)]
     pub fn of_depth(self, start: usize, end: usize) -> Self {
         match self {

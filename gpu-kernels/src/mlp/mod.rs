@@ -5,10 +5,10 @@
 //!
 //! The naive set has one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`]. [`batch`] gathers its samples.
 //!
-//! The fused set computes the same in fewer launches: [`fused_forward`], [`head`], [`fused_backward`]. A block computes their
-//! products ([`tile`], from shared memory in [`slab`]), or tensor cores ([`tensor_tile`]), or one thread ([`serial`]).
-//! [`product`] is what these three share. [`matrix`] describes the operands, [`operand`] how they are rounded first, and
-//! [`state`] what the launches find in device memory.
+//! The fused set computes the same in fewer launches: [`fused_forward`], [`head`], [`fused_backward`]. Their multiplications
+//! run on a block ([`tile`], from shared memory in [`slab`]), on tensor cores ([`tensor_tile`]), or in one thread
+//! ([`serial`]). [`product`] is the interface of these three. [`matrix`] describes the operands, [`operand`] how they are
+//! rounded, and [`state`] what the launches keep in device memory.
 //!
 //! [`short`] does a step of a small batch in three launches. [`resident`] trains many steps in one launch. [`grid`] has the
 //! grids of the first two sets.
@@ -63,15 +63,15 @@ pub mod grid;
 use cuda_std::grid::{launch_dependents, wait_for_dependencies};
 use cuda_std::thread;
 
-/// What a fused kernel begins with. It may be launched before the one ahead of it has ended, whose results it reads; the one
-/// after it may then be launched in turn, and waits here likewise.
+/// Begins every fused kernel. The kernel may start before the launch ahead has ended; this waits for that launch's results,
+/// and lets the next launch start, which then waits here too.
 #[inline(always)]
 fn wait_for_turn() {
     wait_for_dependencies();
     launch_dependents();
 }
 
-/// Column and row of the thread in a launch of two dimensions, as indices.
+/// Returns column and row of the thread in a two-dimensional launch, as indices.
 #[inline(always)]
 fn col_and_row() -> (usize, usize) {
     let (col, row) = (thread::index_1d(), row());

@@ -1,53 +1,53 @@
-//! What the operands of a product are rounded to before they are multiplied. Sums are those of `f32`.
+//! The rounding of a multiplication's operands. Sums are `f32`.
 
 use cuda_std::half::{
     bf16, bf16_to_f32, f16, f16_to_f32, f32_to_bf16, f32_to_bf16x2, f32_to_f16, f32_to_f16x2,
 };
 use cuda_std::mma::{FragmentA, FragmentB, FragmentC, mma_sync_tiles, tf32};
 
-/// By what gradients are multiplied before they are rounded to `f16`, and their sums divided by: averages over a batch are
-/// so small that most would else be subnormal. Those over 63 are infinite, and so is what comes of them.
+/// The factor of gradients before they are rounded to `f16`; their sums are divided by it. Averages over a batch are so
+/// small that most would otherwise be subnormal. Gradients over 63 become infinite, and so do their results.
 const GRADIENTS_OF_F16: f32 = 1024.0;
 
-/// To what operands are rounded.
+/// The precision to which operands are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operands {
-    /// To nothing.
+    /// Not rounded.
     F32,
-    /// To the nearest number of 11 bits, ties away from zero.
+    /// Rounded to the nearest number of 11 bits, ties away from zero.
     Tf32,
-    /// To the nearest number of 8 bits, ties to even.
+    /// Rounded to the nearest number of 8 bits, ties to even.
     Bf16,
-    /// To the nearest number of 11 bits that is a multiple of 2^-24, ties to even; those from 65520 on are infinite.
+    /// Rounded to the nearest number of 11 bits that is a multiple of 2^-24, ties to even; from 65520 on, infinity.
     F16,
 }
 
 impl Operands {
-    /// By what an operand is multiplied before it is rounded: a power of two, and 1 for most.
+    /// Returns the factor of an operand before it is rounded: a power of two, and 1 for most.
     #[inline(always)]
     pub const fn scale(self, is_gradient: bool) -> f32 {
         if matches!(self, Self::F16) && is_gradient { GRADIENTS_OF_F16 } else { 1.0 }
     }
 }
 
-/// A type that operands are rounded to.
+/// A type to which operands are rounded.
 pub trait Operand {
-    /// Its name.
+    /// Its value of [`Operands`].
     const OPERANDS: Operands;
 
-    /// The nearest number of the type.
+    /// Returns the nearest number of the type.
     fn round(x: f32) -> f32;
 }
 
-/// A type of operands of tensor cores.
+/// An operand type of tensor cores.
 pub trait TensorOperand: Operand {
-    /// Adds 16 terms to each sum of `M` x `N` matrices, after their operands have been rounded.
+    /// Adds 16 terms to each sum of `M` x `N` matrices, after rounding their operands.
     ///
-    /// A lane gives four terms of its rows and columns: of `a` the rows `lane / 4` and the one 8 further down of each matrix,
-    /// of `b` the column `lane / 4`. Which terms of the 16 these are is the same for all lanes with the same `lane % 4`.
+    /// A lane passes four terms of its rows and columns: in `a`, of row `lane / 4` and of the row 8 below, for each matrix;
+    /// in `b`, of column `lane / 4`. All lanes with the same `lane % 4` must pass the same four of the 16 terms.
     ///
     /// # Safety
-    /// All 32 lanes of the warp come here.
+    /// All 32 lanes of the warp call this.
     unsafe fn multiply<const M: usize, const N: usize>(
         a: &[[[f32; 4]; 2]; M],
         b: &[[f32; 4]; N],
@@ -87,7 +87,7 @@ impl TensorOperand for tf32 {
                 FragmentA::<tf32>::from_registers([upper[i], lower[i], upper[i + 1], lower[i + 1]].map(bits))
             };
             let of_column = |x: [f32; 4]| FragmentB::<tf32>::from_registers([x[i], x[i + 1]].map(bits));
-            // SAFETY: the caller promises that all lanes execute this.
+            // SAFETY: the caller's contract: all lanes execute this.
             unsafe { mma_sync_tiles(&a.map(of_rows), &b.map(of_column), sums) };
         }
     }
@@ -117,7 +117,7 @@ macro_rules! of_16_bits {
                 };
                 let of_column =
                     |[a, b, c, d]: [f32; 4]| FragmentB::<$ty>::from_registers([[a, b], [c, d]].map($pack));
-                // SAFETY: the caller promises that all lanes execute this.
+                // SAFETY: the caller's contract: all lanes execute this.
                 unsafe { mma_sync_tiles(&a.map(of_rows), &b.map(of_column), sums) };
             }
         }

@@ -1,4 +1,4 @@
-//! The ways to compute a product of matrices that the fused kernels come in.
+//! The variants of the matrix multiplication in the fused kernels.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -12,10 +12,10 @@ use super::slab::shared_vectors;
 use super::tensor_tile::{self, TensorTerms, TensorTile};
 use super::tile::Tile;
 
-/// What host code has to know of a product.
+/// What host code must know about a multiplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Rows of a block's outputs; 0 where a block computes any number of them.
+    /// Rows of a block's outputs; 0 if a block computes any number of them.
     pub rows: u32,
     /// Columns of a block's outputs.
     pub cols: u32,
@@ -23,24 +23,24 @@ pub struct Shape {
     pub threads: u32,
     /// Whether the blocks of a cluster share the terms of the sums.
     pub is_cluster: bool,
-    /// To what the operands are rounded before they are multiplied.
+    /// The precision to which the operands are rounded.
     pub operands: Operands,
 }
 
-/// A way to compute a product.
+/// A variant of the matrix multiplication.
 pub trait Product {
-    /// What host code has to know of it.
+    /// What host code must know about it.
     const SHAPE: Shape;
-    /// Vectors of shared memory that it needs.
+    /// Vectors of shared memory that it uses.
     const SHARED: usize;
 
-    /// Computes tile `tile` of `tile_rows` rows of tiles, counted along the rows, and calls `write(row, col, sums)` for
-    /// neighbouring sums of a row: for each output of the product that lies in the tile once, in one thread. Where it pays
-    /// to prefetch what `write` reads, it calls `soon(row, col)` some time before.
+    /// Computes tile `tile`, counted along the rows, of `tile_rows` rows of tiles. Calls `write(row, col, sums)` for
+    /// neighbouring sums in a row: once for each output in the tile, in one thread. If it pays to prefetch what `write`
+    /// reads, it calls `soon(row, col)` some time before.
     ///
     /// # Safety
-    /// Called by all threads of a block, or of a cluster if the shape says so, with the same arguments. `shared` is the
-    /// block's. There are tiles for all rows, and the operands agree on k, of which there is one term at least.
+    /// All threads of a block, or of a cluster if the shape has one, call this with the same arguments. `shared` belongs to
+    /// the block. There are tiles for all rows, and the operands have the same k, at least 1.
     unsafe fn product(
         shared: *mut f32x4,
         tile: u32,
@@ -95,23 +95,22 @@ macro_rules! tiles {
 }
 
 tiles! {
-    /// 64 x 64 outputs, for products of many tiles.
+    /// 64 x 64 outputs, for results with many tiles.
     Tile64x64 = 64 x 64, 8 x 4, 32 / 2, cluster: false;
-    /// 32 x 32 outputs, for products of few tiles: four groups of threads share the terms.
+    /// 32 x 32 outputs, for results with few tiles: four groups of threads share the terms.
     Tile32x32 = 32 x 32, 4 x 4, 128 / 4, cluster: false;
-    /// The same, whose terms the blocks of a cluster share too: for products of few tiles and long sums.
+    /// The same, but the blocks of a cluster also share the terms: for few tiles and long sums.
     Cluster32x32 = 32 x 32, 4 x 4, 128 / 4, cluster: true;
 }
 
-/// Row and column of tile `tile` of a product with this operand, of tiles `width` columns wide.
+/// Returns the row and column of tile `tile` of a result with this operand, with tiles `width` columns wide.
 #[inline(always)]
 fn place(tile: u32, width: u32, b: OperandB) -> [usize; 2] {
     let across = (b.cols() as u32).div_ceil(width);
     [(tile / across) as usize, (tile % across) as usize]
 }
 
-/// 32 x 32 outputs by tensor cores, of operands that are rounded to `T`; with `CLUSTER` the blocks of a cluster share the
-/// terms.
+/// 32 x 32 outputs by tensor cores, with operands rounded to `T`; with `CLUSTER` the blocks of a cluster share the terms.
 #[derive(Debug)]
 pub struct Tensor32x32<T, const CLUSTER: bool = false>(PhantomData<T>);
 
@@ -145,7 +144,7 @@ impl<T: TensorOperand, const CLUSTER: bool> Product for Tensor32x32<T, CLUSTER> 
     }
 }
 
-/// A thread for the rows of a tile, of operands that are rounded to `T`: for a CPU alone.
+/// One thread for the rows of a tile, with operands rounded to `T`: only for a CPU.
 #[derive(Debug)]
 pub struct Serial<T = f32>(PhantomData<T>);
 
@@ -164,8 +163,8 @@ impl<T: Operand> Product for Serial<T> {
         soon: impl Fn(usize, usize),
         mut write: impl FnMut(usize, usize, &[f32]),
     ) {
-        // Whole rows where the lines that hold A's columns, and those that are written, hold more than a panel's: they are
-        // in the cache for the next panel.
+        // Whole rows if the cache lines of A's columns, and those that are written, hold more than a panel's: the next panel
+        // finds them in the cache.
         let is_whole = matches!(a, OperandA::Transposed(_));
         let across = if is_whole { 1 } else { (b.cols() as u32).div_ceil(serial::WIDTH as u32) };
         let rows = a.rows() + usize::from(a.has_ones());
@@ -179,17 +178,17 @@ impl<T: Operand> Product for Serial<T> {
     }
 }
 
-/// Part `part` of `parts` parts of `0..len`, equal but for the last ones, which may be empty.
+/// Returns part `part` of `parts` parts of `0..len`. They are equal except the last ones, which may be empty.
 fn share(len: usize, part: usize, parts: usize) -> Range<usize> {
     let size = len.div_ceil(parts).next_multiple_of(serial::ROWS);
     (part * size).min(len)..((part + 1) * size).min(len)
 }
 
-/// Calls `to = f(to, from)` for neighbouring elements: four at a time where they lie so, and as many as the sums of a
-/// thread of its own.
+/// Calls `to = f(to, from)` for neighbouring elements: as a vector if there are four aligned ones, or [`serial::WIDTH`] of
+/// them.
 ///
 /// # Safety
-/// `to` is valid for as many elements as `from`, and no other code uses them.
+/// `to` is valid for the length of `from`, and no other code uses its elements.
 #[inline(always)]
 pub(super) unsafe fn zip_in_place(to: *mut f32, from: &[f32], f: impl Fn(f32, f32) -> f32) {
     // SAFETY: the caller's contract.
@@ -202,7 +201,7 @@ pub(super) unsafe fn zip_in_place(to: *mut f32, from: &[f32], f: impl Fn(f32, f3
             return;
         }
         if let Some(from) = from.as_array::<{ serial::WIDTH }>() {
-            // Read as a whole, written as a whole: vectors for a compiler that has them.
+            // Read as a whole, written as a whole, so that the compiler can use vectors.
             let to = to.cast::<[f32; serial::WIDTH]>();
             let mut new = to.read_unaligned();
             for (new, from) in new.iter_mut().zip(from) {

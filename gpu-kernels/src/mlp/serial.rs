@@ -1,9 +1,9 @@
-//! A matrix multiplication for a single thread. A CPU is fast at this, since waiting for other threads costs it more than
+//! A matrix multiplication for a single thread. It is fast on a CPU, where waiting for other threads costs more than
 //! computing. No PTX has these kernels.
 //!
-//! `ROWS` x `WIDTH` sums are held in registers while a panel of B, `WIDTH` columns wide, is walked along k: as vector
-//! instructions, twelve multiply-adds for two loads of B and six of A. A panel is copied once for all rows, in pieces
-//! that the first-level cache holds; what lies outside the matrix is zero there.
+//! `ROWS` x `WIDTH` sums stay in registers while the thread walks a panel of B, `WIDTH` columns wide, along k: as vector
+//! instructions, twelve multiply-adds for two loads of B and six of A. A panel is copied once for all rows, in pieces that
+//! fit L1; elements outside the matrix are zero there.
 
 use cuda_std::{GpuFloat as _, hint};
 
@@ -12,35 +12,36 @@ use super::operand::{Operand, Operands};
 
 /// Rows of A at a time.
 pub const ROWS: usize = 6;
-/// Columns of the product that a thread computes.
+/// Columns of the result that a thread computes.
 pub const WIDTH: usize = 16;
-/// Terms of a sum for which a piece of a panel is made.
+/// Terms of a piece of a panel.
 const DEPTH: usize = 256;
 /// Rows whose sums wait for the next piece.
 const WAITING: usize = 16 * ROWS;
 
-/// Rows of B from the one that is copied to that which is prefetched: they lie too far apart for the CPU to see a pattern.
+/// The distance in rows of B from the copied row to the prefetched one: rows lie too far apart for the CPU to detect a
+/// pattern.
 const ROWS_AHEAD: usize = 16;
 
-/// Floats of shared memory that a thread needs: a piece of a panel and the sums that wait.
+/// Floats of shared memory that a thread needs: a piece of a panel and the waiting sums.
 pub const SHARED: usize = (DEPTH + WAITING) * WIDTH;
 
 /// The sums of a few rows.
 type Sums = [[f32; WIDTH]; ROWS];
 
-/// An operand as it is multiplied: rounded to `T`.
+/// Returns an operand as it is multiplied: rounded to `T`.
 #[inline(always)]
 fn rounded<T: Operand>(x: f32, is_gradient: bool) -> f32 {
     let scale = T::OPERANDS.scale(is_gradient);
     T::round(x * scale) * (1.0 / scale)
 }
 
-/// Computes the rows `rows` of the panel of [`WIDTH`] columns from `col` on, and calls `write(row, col, sums)` once for the
-/// columns of each row that lie in the product, and `soon(row, col)` some time before. Operands are rounded to `T`.
+/// Computes the rows `rows` of the panel of [`WIDTH`] columns from `col` on. Calls `write(row, col, sums)` once for the
+/// columns of each row that lie in the result, and `soon(row, col)` some time before. Operands are rounded to `T`.
 ///
 /// # Safety
-/// `shared` is valid for [`SHARED`] floats, which no other code uses. The operands agree on k, of which there is one term at
-/// least; the rows lie in the product, of which the last may be that of the sums of B's columns.
+/// `shared` is valid for [`SHARED`] floats, which no other code uses. The operands have the same k, at least 1. The rows lie
+/// in the result; the last may be the row with the sums of B's columns.
 #[inline(always)]
 pub unsafe fn product<T: Operand>(
     shared: *mut f32,
@@ -62,11 +63,11 @@ pub unsafe fn product<T: Operand>(
             let (len, is_last) = (DEPTH.min(depth - k0), k0 + DEPTH >= depth);
             // SAFETY: piece and sums lie in `shared`; rows, columns and terms in the operands.
             unsafe {
-                // A panel of one piece is there already but for the first rows.
+                // A panel of one piece is only copied for the first rows.
                 if depth > DEPTH || first == rows.start {
                     for k in 0..len {
                         if let OperandB::RowMajor(b) = b {
-                            // A row lies in two lines as a rule.
+                            // A row usually lies in two cache lines.
                             let ahead = k0 + k + ROWS_AHEAD;
                             hint::prefetch_line(b.pointer(ahead, col).0);
                             hint::prefetch_line(b.pointer(ahead, col + WIDTH - 1).0);
@@ -86,7 +87,7 @@ pub unsafe fn product<T: Operand>(
                         continue;
                     }
                     for (i, acc) in acc.iter().enumerate().take(end - row) {
-                        // The common case has no test inside, so that a compiler with vectors can use them.
+                        // The common case has no branch inside, so that the compiler can use vectors.
                         if width == WIDTH {
                             write(row + i, col, acc)
                         } else {
@@ -111,7 +112,7 @@ pub unsafe fn product<T: Operand>(
     }
 }
 
-/// Writes what [`row_of`] gives.
+/// Copies the result of [`row_of`].
 ///
 /// # Safety
 /// Same as for [`row_of`]; `to` is valid for a write.
@@ -120,7 +121,7 @@ unsafe fn copy_row<T: Operand>(to: *mut [f32; WIDTH], b: OperandB, row: usize, c
     // SAFETY: the caller's contract; the whole row lies in the operand, and the panel does not.
     unsafe {
         match b {
-            // A separate branch, because a compiler splits a vector into numbers if it can come from several branches.
+            // A separate branch: a compiler splits a vector into numbers if it can come from several branches.
             OperandB::RowMajor(b) if matches!(T::OPERANDS, Operands::F32) && col + WIDTH <= b.cols() => {
                 to.copy_from_nonoverlapping(b.pointer(row, col).0.cast(), 1);
             }
@@ -129,7 +130,7 @@ unsafe fn copy_row<T: Operand>(to: *mut [f32; WIDTH], b: OperandB, row: usize, c
     }
 }
 
-/// The columns from `col` on of a row of B as they are multiplied, 0 after the last.
+/// Returns the columns from `col` on of a row of B, rounded, and 0 after the last.
 ///
 /// # Safety
 /// The row and the first of the columns lie in the operand.
@@ -150,8 +151,7 @@ unsafe fn row_of<T: Operand>(b: OperandB, row: usize, col: usize) -> [f32; WIDTH
     elements
 }
 
-/// Adds `len` terms, from `k0` on, to the sums of the rows from `row` on. Of rows after the last it computes what nobody
-/// uses.
+/// Adds `len` terms, from `k0` on, to the sums of the rows from `row` on. The sums of rows after the last are meaningless.
 #[inline(always)]
 unsafe fn multiply<T: Operand>(
     mut acc: Sums,

@@ -2,18 +2,18 @@
 
 use cuda_std::{float, kernel, thread};
 
-/// One SGD step of a layer, averaged over the batch.
+/// Computes one SGD step of a layer, averaged over the batch.
 ///
-/// The gradient of the weights is `activations^T * d_out / batch`, that of the biases the column mean of
-/// `d_out`. With momentum `m` a velocity `v = m * v + gradient` is kept and `-lr * v` added, as PyTorch's SGD
-/// does; with momentum 0 the velocities are neither read nor written, and may be any pointer.
+/// The gradient of the weights is `activations^T * d_out / batch`; that of the biases is the column mean of `d_out`. With
+/// momentum `m`, a velocity `v = m * v + gradient` is kept and `-lr * v` added, as in PyTorch's SGD. With momentum 0 the
+/// velocities are neither read nor written, and may be any pointer.
 ///
-/// `activations` `[batch, inputs]` is the layer's input, `d_out` `[batch, outputs]` the gradient at its output,
-/// `weights` and `weight_velocity` `[inputs, outputs]`, `biases` and `bias_velocity` `[outputs]`. Launched on a
-/// grid of at least `outputs` x `inputs` threads (x, y); the first row of threads updates the biases.
+/// `activations` `[batch, inputs]` is the layer's input, `d_out` `[batch, outputs]` the gradient of its output, `weights`
+/// and `weight_velocity` `[inputs, outputs]`, `biases` and `bias_velocity` `[outputs]`. Launched with a grid of at least
+/// `outputs` x `inputs` threads (x, y); the first row of threads updates the biases.
 ///
 /// # Safety
-/// All pointers and slices hold as many elements as their shapes say, and no other code uses those written.
+/// All pointers and slices hold the elements of their shapes, and no other code uses those that are written.
 #[kernel]
 pub unsafe fn update_layer(
     weights: *mut f32,
@@ -39,7 +39,7 @@ pub unsafe fn update_layer(
             d_bias += d;
         }
         let i = row * outputs + col;
-        // SAFETY: `i` and `col` lie in the shapes; one thread writes each weight, and row 0 alone the biases.
+        // SAFETY: `i` and `col` lie in the shapes; one thread writes each weight, and only row 0 writes the biases.
         unsafe {
             step(weights.add(i), weight_velocity.wrapping_add(i), d_weight / batch as f32, lr, momentum);
             if row == 0 {
@@ -51,8 +51,8 @@ pub unsafe fn update_layer(
 
 /// Moves one parameter against its gradient.
 ///
-/// Without gradients a velocity shrinks until it is subnormal, and stays so: 0.9 times the least number is rounded back to
-/// it. On the CPU, where that would make every step slow, it comes to rest.
+/// Without gradients a velocity shrinks until it is subnormal, and stays so: 0.9 times the smallest number rounds back to
+/// it. On a CPU this would slow every step down, so the velocity is flushed to 0.
 ///
 /// # Safety
 /// `parameter` is valid for reads and writes, and so is `velocity` unless `momentum` is 0.

@@ -1,16 +1,16 @@
-//! A matrix product on tiles, a block of threads for each: `sum over k of a[m][k] * b[k][n]`.
+//! A matrix multiplication in tiles, one block of threads per tile: `sum over k of a[m][k] * b[k][n]`.
 //!
 //! The simple version has one thread per (m, n). Here
 //!
 //! 1. a block computes `BM` x `BN` outputs, each thread `TM` x `TN` of them in registers, so that a value read from shared
-//!    memory serves `TM` or `TN` products;
-//! 2. the tile walks along k in slabs of `BK`, of which the next one is on its way from global memory to registers while
-//!    the block multiplies this one;
-//! 3. `GROUPS` groups of threads share the terms of a slab, since the few tiles of a small product would leave most of a
+//!    memory serves `TM` or `TN` multiply-adds;
+//! 2. the block walks along k in slabs of `BK`; the next slab is in flight from global memory to registers while the block
+//!    multiplies this one;
+//! 3. `GROUPS` groups of threads share the terms of a slab, because the few tiles of a small result would leave most of a
 //!    multiprocessor idle; at the end their sums are added, in order;
 //! 4. with `CLUSTER` the blocks of a cluster share k in the same way, and each finishes a part of the tile's outputs.
 //!
-//! Edges are filled with zeros in shared memory, so the product itself knows no edges. Every sum has a fixed order.
+//! Edges are padded with zeros in shared memory, so the multiplication itself has no edges. Every sum has a fixed order.
 
 use cuda_std::mem::f32x4;
 use cuda_std::{GpuFloat as _, cluster, thread};
@@ -39,14 +39,14 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
     /// Threads of the block.
     const THREADS: usize = Self::GROUP * GROUPS;
 
-    /// Computes the tile with these numbers down and across the product, and calls `write(row, col, sums)` for the sums of
-    /// up to four neighbouring columns, so that each output of the product that lies in the tile comes once, in one thread.
-    /// `T` is this type, or another with groups of as many threads.
+    /// Computes the tile with these numbers down and across the result. Calls `write(row, col, sums)` for the sums of up to
+    /// four neighbouring columns: once for each output in the tile, in one thread. `T` is this type, or another with groups
+    /// of the same size.
     ///
     /// # Safety
-    /// Called by all threads of the block (of the cluster, with `CLUSTER`), which is one-dimensional, with the same
-    /// arguments. `shared` is the block's, as many vectors as [`shared_vectors`](super::slab::shared_vectors) says. The
-    /// operands agree on k.
+    /// All threads of the block (of the cluster, with `CLUSTER`), which is one-dimensional, call this with the same
+    /// arguments. `shared` belongs to the block, with [`shared_vectors`](super::slab::shared_vectors) vectors. The operands
+    /// have the same k.
     #[inline(always)]
     pub unsafe fn product<T: Terms, const QUADS_A: usize, const QUADS_B: usize, const CLUSTER: bool>(
         shared: *mut f32x4,
@@ -68,17 +68,17 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         let (a, b) = (a.of_depth(start, end), b.of_depth(start, end));
         let sums = shared.cast::<f32>();
         let slabs = Self::slabs::<T>(sums, a, b);
-        // SAFETY: all threads of the block come here with the same operands.
+        // SAFETY: all threads of the block execute this with the same operands.
         let acc = unsafe { Self::multiply::<T, QUADS_A, QUADS_B>(sums, [row0, col0], &slabs) };
 
         let tid = thread::thread_idx_x() as usize;
-        // SAFETY: the slabs are done with, as the barrier at their end says; each group has its own array of sums, and each
-        // thread its part of it. All threads come to the barriers.
+        // SAFETY: the barrier at the end of `multiply` ensures that the slabs are no longer read. Each group has its own
+        // array of sums, and each thread its part of it. All threads reach the barriers.
         unsafe {
             T::store(&acc, sums.add(tid / Self::GROUP * (BM * BN)), &slabs, tid);
             thread::sync_threads_aligned();
             if CLUSTER {
-                // The groups' sums become the block's, for the others to read.
+                // The groups' sums become the block's, for the other blocks to read.
                 let mut quad = tid;
                 while quad < BM * BN / 4 {
                     *shared.add(quad) = Self::sum_groups(shared, quad);
@@ -95,7 +95,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
                 let (row, col) = (row0 + quad / (BN / 4), col0 + quad % (BN / 4) * 4);
                 if row < rows && col < cols {
                     let sum = sum.to_array();
-                    // The common case has no test inside, so that all four go at once.
+                    // The common case has no branch inside, so that all four go at once.
                     if col + 4 <= cols {
                         write(row, col, &sum);
                     } else {
@@ -105,13 +105,13 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
                 quad += blocks * Self::THREADS;
             }
             if CLUSTER {
-                // No block ends while another reads its sums.
+                // No block exits while another reads its sums.
                 cluster::sync();
             }
         }
     }
 
-    /// The sum over the groups of four neighbouring outputs.
+    /// Returns the sum over the groups of four neighbouring outputs.
     #[inline(always)]
     unsafe fn sum_groups(shared: *const f32x4, quad: usize) -> f32x4 {
         // SAFETY: each group has an array of sums.
@@ -121,20 +121,20 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         }
     }
 
-    /// The sum over the blocks of a cluster of four neighbouring outputs.
+    /// Returns the sum over the blocks of a cluster of four neighbouring outputs.
     #[inline(always)]
     unsafe fn sum_blocks(shared: *mut f32x4, quad: usize, blocks: usize) -> f32x4 {
         let of = |block: usize| {
-            // SAFETY: all blocks have met at the cluster's barrier since they wrote their sums.
+            // SAFETY: all blocks have reached the cluster's barrier after they wrote their sums.
             unsafe { *cluster::map_shared(shared.add(quad), block as u32) }
         };
         (1..blocks).fold(of(0), |sum, block| add(sum, of(block)))
     }
 
-    /// The first row of a thread in its tile, from there to the next, and its first column.
+    /// Returns the first row of a thread in its tile, the distance to the next, and its first column.
     ///
-    /// A slab along k is read one column at a time, by threads of different rows: neighbouring rows, in different banks.
-    /// A slab along m is read in runs: each thread's rows follow each other.
+    /// A slab along k is read one column at a time, by threads of different rows: neighbouring rows, in different banks. A
+    /// slab along m is read in runs: each thread's rows are consecutive.
     #[inline(always)]
     fn place(a: OperandA, tid: usize) -> (usize, usize, usize) {
         let tid = tid % Self::GROUP;
@@ -145,7 +145,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         }
     }
 
-    /// Where the slabs lie.
+    /// Returns the slabs in shared memory.
     #[inline(always)]
     fn slabs<T: Terms>(shared: *mut f32, a: OperandA, b: OperandB) -> Slabs {
         let (pitch_m, pitch_k) = match a {
@@ -155,7 +155,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         Slabs { a, b, at_a: shared, pitch_m, pitch_k, at_b: shared.wrapping_add(slab_a(BM, BK, T::PAD)) }
     }
 
-    /// The calling thread's sums over its group's share of k. When it returns, all threads are done with the slabs.
+    /// Returns the calling thread's sums over its group's share of k. When it returns, all threads are done with the slabs.
     ///
     /// # Safety
     /// Same as for [`Self::product`].
@@ -173,7 +173,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         let mut acc = T::ZERO;
         let (mut k0, mut staged) = (0, load(0));
         while k0 < depth {
-            // SAFETY: each thread has its own places in the slabs, which are read between the two barriers.
+            // SAFETY: each thread writes its own elements of the slabs, which are read between the two barriers.
             unsafe {
                 Self::store_a(shared, a, tid, T::PAD, &staged.0);
                 Self::store_b(slabs.at_b.cast_mut(), b, tid, T::PAD, &staged.1);
@@ -192,7 +192,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
     /// Adds four terms to each sum, of rows of A that run along k.
     #[inline(always)]
     unsafe fn four_along_k(acc: &mut [[f32; TN]; TM], a: *const f32, row_step: usize, b: *const f32) {
-        // SAFETY: the four terms and the thread's rows and columns lie in the slabs, each quad on 16 bytes.
+        // SAFETY: the four terms and the thread's rows and columns lie in the slabs, each quad at a multiple of 16 bytes.
         unsafe {
             let a: [[f32; 4]; TM] = core::array::from_fn(|i| quad(a.add(i * row_step)));
             for k in 0..4 {
@@ -206,7 +206,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         }
     }
 
-    /// Adds four terms to each sum, of rows of A that lie beside each other.
+    /// Adds four terms to each sum, of rows of A that are adjacent.
     #[inline(always)]
     unsafe fn four_along_m(acc: &mut [[f32; TN]; TM], a: *const f32, b: *const f32) {
         for k in 0..4 {
@@ -223,14 +223,14 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         }
     }
 
-    /// The thread's elements of a row of B.
+    /// Returns the thread's elements of a row of B.
     #[inline(always)]
     unsafe fn columns(b: *const f32) -> [f32; TN] {
-        // SAFETY: the row has them, each quad on 16 bytes.
+        // SAFETY: the row has them, each quad at a multiple of 16 bytes.
         core::array::from_fn(|j| unsafe { quad(b.add(j / 4 * 4))[j % 4] })
     }
 
-    /// This thread's part of a slab of A.
+    /// Loads this thread's part of a slab of A.
     #[inline(always)]
     fn load_a<const QUADS: usize>(a: OperandA, tid: usize, row0: usize, k0: usize) -> [f32x4; QUADS] {
         core::array::from_fn(|i| {
@@ -242,20 +242,20 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         })
     }
 
-    /// This thread's part of a slab of B.
+    /// Loads this thread's part of a slab of B.
     #[inline(always)]
     fn load_b<const QUADS: usize>(b: OperandB, tid: usize, col0: usize, k0: usize) -> [f32x4; QUADS] {
         core::array::from_fn(|i| {
             let quad = tid + i * Self::THREADS;
             match b {
                 OperandB::RowMajor(b) => b.quad(k0 + quad / (BN / 4), col0 + quad % (BN / 4) * 4),
-                // Neighbouring threads take neighbouring columns of the slab, so that their stores meet no conflict.
+                // Neighbouring threads take neighbouring columns of the slab, so their stores have no bank conflicts.
                 OperandB::Transposed(b) => b.quad(col0 + quad % BN, k0 + quad / BN * 4),
             }
         })
     }
 
-    /// Writes what [`Self::load_a`] gave.
+    /// Writes the result of [`Self::load_a`].
     #[inline(always)]
     unsafe fn store_a(slab: *mut f32, a: OperandA, tid: usize, pad: usize, quads: &[f32x4]) {
         for (i, &values) in quads.iter().enumerate() {
@@ -264,18 +264,18 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
                 OperandA::RowMajor(_) => quad / (BK / 4) * pitch(BK) + quad % (BK / 4) * 4,
                 OperandA::Transposed(_) => quad / (BM / 4) * (BM + pad) + quad % (BM / 4) * 4,
             };
-            // SAFETY: the place lies in the slab, which has BM rows of the pitch, or BK rows of BM and the padding; pitch
+            // SAFETY: the offset lies in the slab, which has BM rows of the pitch, or BK rows of BM and the padding; pitch
             // and column are multiples of four.
             unsafe { *slab.add(at).cast() = values };
         }
     }
 
-    /// Writes what [`Self::load_b`] gave: `[BK, BN]` in both cases, with the padding after each row.
+    /// Writes the result of [`Self::load_b`]: `[BK, BN]` in both cases, with the padding after each row.
     #[inline(always)]
     unsafe fn store_b(slab: *mut f32, b: OperandB, tid: usize, pad: usize, quads: &[f32x4]) {
         for (i, &values) in quads.iter().enumerate() {
             let quad = tid + i * Self::THREADS;
-            // SAFETY: the places lie in the slab; n < BN and k + 3 < BK.
+            // SAFETY: the offsets lie in the slab; n < BN and k + 3 < BK.
             unsafe {
                 match b {
                     OperandB::RowMajor(_) => {
@@ -298,7 +298,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
 impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const BK: usize, const GROUPS: usize>
     Tile<BM, BN, TM, TN, BK, GROUPS>
 {
-    /// Adds the products of four terms, number `quad` of the slabs, for the outputs that [`Self::place`] says.
+    /// Adds four terms, number `quad` of the slabs, to the sums of the outputs of [`Self::place`].
     ///
     /// # Safety
     /// The terms lie in the slabs.
@@ -309,7 +309,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         (row, row_step, col): (usize, usize, usize),
         quad: usize,
     ) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe {
             let from_a = slabs.at_a.add(row * slabs.pitch_m + 4 * quad * slabs.pitch_k);
             let from_b = slabs.at_b.add(4 * quad * BN + col);
@@ -353,10 +353,10 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
     }
 }
 
-/// Four neighbours of shared memory.
+/// Loads four neighbours from shared memory.
 ///
 /// # Safety
-/// They lie on 16 bytes.
+/// They start at a multiple of 16 bytes.
 #[inline(always)]
 unsafe fn quad(ptr: *const f32) -> [f32; 4] {
     // SAFETY: the caller's pointer.

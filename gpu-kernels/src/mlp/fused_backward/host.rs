@@ -1,4 +1,4 @@
-//! What host code launches the kernels with.
+//! The arguments of the kernels on the host.
 
 use cuda_std::launch::RawBuffer;
 
@@ -21,13 +21,13 @@ pub type UpdateLaunch = UpdateHost<
 
 /// The arguments of [`linear_backward`](fn@super::linear_backward).
 pub struct BackwardLaunch {
-    /// The gradient at a layer's input.
+    /// The gradient of a layer's input.
     pub gradient: InputGradientLaunch,
     /// The step of another layer.
     pub update: UpdateLaunch,
-    /// Where training is.
+    /// The state of training.
     pub state: RawBuffer<StepState>,
-    /// The place of the step's rate there.
+    /// The index of the step's rate there.
     pub turn: u32,
     /// Rows of the batch.
     pub rows: u32,
@@ -37,13 +37,13 @@ pub struct BackwardLaunch {
 pub struct UpdatesLaunch {
     /// The step of a layer.
     pub above: UpdateLaunch,
-    /// The step of another.
+    /// The step of another layer.
     pub below: UpdateLaunch,
-    /// Where training is.
+    /// The state of training.
     pub state: RawBuffer<StepState>,
     /// The learning rates of all steps of the epoch, and one more.
     pub rates: RawBuffer<f32>,
-    /// The place of the step's rate in the state.
+    /// The index of the step's rate in the state.
     pub turn: u32,
     /// Rows of the batch.
     pub rows: u32,

@@ -1,4 +1,4 @@
-//! What host code launches the kernels with.
+//! The arguments and the launch of the kernels on the host.
 
 use cuda_std::launch::{LaunchConfig, RawBuffer};
 
@@ -44,7 +44,7 @@ impl NextBatchLaunch {
     }
 }
 
-/// How a kernel shares its work.
+/// How a kernel divides its work.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadShape {
     /// Threads of a block.
@@ -56,12 +56,12 @@ pub struct HeadShape {
 }
 
 impl HeadShape {
-    /// Blocks for `rows` rows.
+    /// Returns the blocks for `rows` rows.
     pub fn blocks(&self, rows: u32) -> u32 {
         rows.div_ceil(self.block / self.lanes)
     }
 
-    /// Grid and block for `rows` rows and a next batch of `samples`.
+    /// Returns the launch for `rows` rows and a next batch of `samples`.
     pub fn config(&self, rows: u32, samples: u32) -> LaunchConfig {
         LaunchConfig::new(self.blocks(rows) + samples.div_ceil(self.block / self.sample), self.block)
     }

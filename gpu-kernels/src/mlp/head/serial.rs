@@ -5,11 +5,11 @@ use cuda_std::GpuFloat as _;
 
 use super::{MAX_CLASSES, sum_of_products};
 
-/// The weights of feature `k`. After the last class come those of later features where there are as many, by one load, and
-/// else 0; neither counts.
+/// Returns the weights of feature `k`. After the last class come the weights of later features if one load can read them,
+/// otherwise 0; neither counts.
 ///
 /// # Safety
-/// `weights` is `[inputs, classes]`, and there is such a feature.
+/// `weights` is `[inputs, classes]`, and the feature exists.
 #[inline(always)]
 unsafe fn weights_of(weights: *const f32, [inputs, classes]: [usize; 2], k: usize) -> [f32; MAX_CLASSES] {
     let first = weights.wrapping_add(k * classes);
@@ -22,7 +22,7 @@ unsafe fn weights_of(weights: *const f32, [inputs, classes]: [usize; 2], k: usiz
     }
 }
 
-/// The sums of a row's features times their weights, and anything after the last class.
+/// Returns the sums of a row's features times their weights; the elements after the last class are meaningless.
 ///
 /// # Safety
 /// `inp` is `[inputs]`, `weights` `[inputs, classes]`.
@@ -41,7 +41,7 @@ pub unsafe fn sums(
     sums
 }
 
-/// The gradient at a row's features, where they are positive. `d_logits` is 0 after the last class.
+/// Computes the gradient of a row's features, 0 where they are not positive. `d_logits` is 0 after the last class.
 ///
 /// # Safety
 /// `d_inp` and `inp` are `[inputs]`, `weights` `[inputs, classes]`; no other code uses `d_inp`.

@@ -8,31 +8,31 @@ use super::extents::{MAX_ROWS, STAGES, TILE};
 use super::{Block, ResidentSteps};
 use crate::mlp::batch::permuted;
 
-/// The batches of [`STAGES`] steps one after the other.
+/// The batches of [`STAGES`] consecutive steps.
 #[derive(Clone, Copy)]
 pub(super) struct Batches {
-    /// `[STAGES, MAX_ROWS, stride]`: the pixels, then 255 for the feature that is always 1, then zeros.
+    /// `[STAGES, MAX_ROWS, stride]`: the pixels, then 255 for the constant feature 1, then zeros.
     pixels: *mut u8,
-    /// `[MAX_ROWS]`: the numbers of the samples of the batch that is gathered.
+    /// `[MAX_ROWS]`: the numbers of the samples of the batch that is being gathered.
     samples: *mut u32,
 }
 
 impl<const WARPS: usize> Block<WARPS> {
-    /// Where they lie: first in shared memory.
+    /// Returns the batches, which lie first in shared memory.
     #[inline(always)]
     pub(super) fn batches(&self) -> Batches {
         let pixels = self.shared.cast::<u8>();
         Batches { pixels, samples: pixels.wrapping_add(STAGES * MAX_ROWS * self.extents.stride()).cast() }
     }
 
-    /// Batches without a sample.
+    /// Clears the batches.
     ///
     /// # Safety
-    /// All threads of the block come here, and nobody uses the batches before the next barrier.
+    /// All threads of the block call this, and no thread uses the batches before the next barrier.
     #[inline(always)]
     pub(super) unsafe fn clear(&self, batches: &Batches) {
         let stride = self.extents.stride();
-        // SAFETY: the rows of the batches, of multiples of 16 bytes.
+        // SAFETY: the rows of the batches, which are multiples of 16 bytes.
         unsafe {
             for i in self.each(STAGES * MAX_ROWS * stride / 16) {
                 *batches.pixels.cast::<f32x4>().add(i) = f32x4::default();
@@ -44,25 +44,25 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The pixels of a step's batch.
+    /// Returns the pixels of a step's batch.
     #[inline(always)]
     pub(super) fn batch(&self, batches: &Batches, step: usize) -> *const u8 {
         batches.pixels.wrapping_add(step % STAGES * MAX_ROWS * self.extents.stride())
     }
 
-    /// Brings the samples of a step's batch together, and leaves them in global memory too, as they lie here. Rows that the batch does
-    /// not have get the sample of its first one.
+    /// Gathers the samples of a step's batch, and also writes them to global memory, in the same layout. Rows that the batch
+    /// does not have get its first sample.
     ///
     /// # Safety
-    /// Same as for the kernel; all threads of the block come here, and no thread uses the stage. They may read it
-    /// after a wait for their copies and a barrier.
+    /// Same as for the kernel; all threads of the block call this, and no thread uses the stage. They may read it after a
+    /// wait for their copies and a barrier.
     #[inline(always)]
     pub(super) unsafe fn gather(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
         let (e, (warp, lane)) = (self.extents, self.place());
         let (first, rows) = steps.samples_of(step);
         let (pixels, samples) = (self.batch(batches, step).cast_mut(), batches.samples);
         let is_aligned = e.features.is_multiple_of(TILE) && steps.images.addr().is_multiple_of(TILE);
-        // SAFETY: the rows lie in the stage, their samples in the data set.
+        // SAFETY: the rows lie in the stage, and their samples in the data set.
         unsafe {
             for row in self.each(e.batch) {
                 let row_or_first = if row < rows { row } else { 0 };
@@ -88,10 +88,10 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Leaves a step's batch for all blocks, as it lies here.
+    /// Writes a step's batch to global memory for all blocks, in the same layout.
     ///
     /// # Safety
-    /// Same as for the kernel; the batch is there.
+    /// Same as for the kernel; the batch is complete.
     #[inline(always)]
     pub(super) unsafe fn publish(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
         let quads = self.extents.stage_bytes() / 16;
@@ -103,10 +103,10 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Begins to copy the batch of a step, which a block has published, into a stage. Those of the stage's barrier wait for it.
+    /// Begins to copy the published batch of a step into a stage. A wait for the stage's barrier waits for the copy.
     ///
     /// # Safety
-    /// Same as for the kernel; no thread uses the stage before that, and one thread comes here.
+    /// Same as for the kernel; no thread uses the stage before the copy has arrived, and one thread calls this.
     #[inline(always)]
     pub(super) unsafe fn fetch(
         &self,
@@ -117,7 +117,7 @@ impl<const WARPS: usize> Block<WARPS> {
     ) {
         let bytes = self.extents.stage_bytes();
         let from = steps.batches.cast::<u32x4>().wrapping_add(step * (bytes / 16));
-        // SAFETY: the batch lies at a multiple of 16 bytes, and fills the stage.
+        // SAFETY: the batch starts at a multiple of 16 bytes, and fills the stage.
         unsafe {
             Barrier::arrive_expect_tx(arrived, bytes as u32);
             bulk::global_to_shared(stage.cast_mut().cast::<u32x4>(), from, (bytes / 16) as u32, arrived);

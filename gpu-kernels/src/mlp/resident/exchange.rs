@@ -1,42 +1,42 @@
 //! Words that carry their own flag.
 //!
-//! The lowest bit of each word that a block sends says which of two rounds the word belongs to. So a waiting thread can
+//! The lowest bit of each word that a block sends tells which of two rounds the word belongs to. So a waiting thread can
 //! check each word on its own. No word is ordered with another, and the data needs no fence and no extra flag. The number
 //! loses that bit in both rounds, so the results do not depend on the round.
 //!
-//! There are two buffers, used in turns. A block sends what goes into a buffer after it has received answers to what it sent
-//! one round ago, and those were given by blocks that had read all of the round before: nothing is overwritten that
-//! somebody still waits for. In the sense of the memory model nothing but the words themselves is passed.
+//! There are two buffers, used in turns. A block sends into a buffer only after it has received the answers to its words of
+//! one round ago, from blocks that had read all of the round before. So it overwrites nothing that another block still waits
+//! for. In the memory model, only the words themselves are passed.
 
 use cuda_std::grid::{self, Watchdog};
 use cuda_std::mem::f32x4;
 
 use super::extents::Extents;
 
-/// Where a step's words go, and their flag.
+/// The buffers of a step's words, and their flag.
 #[derive(Clone, Copy)]
 pub(super) struct Mail {
-    /// `[rows, weight blocks, share_quads]`: each block's share of the second layer's sums, of each row in the order of
-    /// [`column_of`].
+    /// `[rows, weight blocks, share_quads]`: blocks' shares of the second layer's sums, rows ordered by [`column_of`].
     pub sums: *mut [u32; 4],
-    /// `[rows, gradient_quads]`: the gradient at those sums, or pairs of halves of it times [`GRADIENTS`](super::halves::GRADIENTS).
+    /// `[rows, gradient_quads]`: the gradient of those sums, or pairs of halves of it times
+    /// [`GRADIENTS`](super::halves::GRADIENTS).
     pub gradients: *mut [u32; 4],
-    /// `[rows, quads + LOGITS]`: the second layer's output, and the gradient at the logits.
+    /// `[rows, quads + LOGITS]`: the second layer's output, and the gradient of the logits.
     pub rows: *mut [u32; 4],
     parity: u32,
 }
 
 impl Mail {
-    /// That of a round.
+    /// Returns the mail of a round.
     ///
     /// # Safety
     /// `mail` holds [`Extents::mail_words`] words.
     #[inline(always)]
     pub unsafe fn of(mail: *mut u32, extents: &Extents, round: u32) -> Self {
         let [sums, gradients, rows] = extents.mail_quads();
-        // The second buffer comes after all of the first one.
+        // The second buffer comes after the whole first one.
         let buffer = if round & 1 == 0 { 0 } else { sums + gradients + rows };
-        // SAFETY: two buffers of all three, one after the other.
+        // SAFETY: two buffers of all three arrays, one after the other.
         unsafe {
             let sums_of_rows = mail.cast::<[u32; 4]>().add(buffer);
             let gradients_of_rows = sums_of_rows.add(sums);
@@ -50,39 +50,39 @@ impl Mail {
         }
     }
 
-    /// Sends two words, of each of which the lowest bit is lost.
+    /// Sends two words; each loses its lowest bit.
     ///
     /// # Safety
-    /// `to` lies in this mail, and is this thread's.
+    /// `to` lies in this mail, and only this thread writes it.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send_pair(&self, to: *mut [u32; 2], words: [u32; 2]) {
         let to = to.cast::<u32>();
         for (i, word) in words.into_iter().enumerate() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             unsafe { grid::store_relaxed(to.add(i), word & !1 | self.parity) };
         }
     }
 
-    /// Sends four words, of each of which the lowest bit is lost.
+    /// Sends four words; each loses its lowest bit.
     ///
     /// # Safety
     /// Same as for [`Self::send_pair`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send_words(&self, to: *mut [u32; 4], words: [u32; 4]) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { grid::store_all(to, words.map(|word| word & !1 | self.parity)) };
     }
 
-    /// As [`Self::send_words`], of four numbers.
+    /// Like [`Self::send_words`], for four numbers.
     ///
     /// # Safety
     /// Same as for [`Self::send_words`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send(&self, to: *mut [u32; 4], numbers: [f32; 4]) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.send_words(to, numbers.map(f32::to_bits)) };
     }
 
@@ -97,16 +97,16 @@ impl Mail {
         watchdog: Watchdog,
         from: [*const [u32; 4]; N],
     ) -> [[u32; 4]; N] {
-        // Of those that are there all differences are 0.
+        // If all have arrived, all differences are 0.
         let is_there = |[x, y, z, w]: [u32; 4]| {
             ((x ^ self.parity) | (y ^ self.parity) | (z ^ self.parity) | (w ^ self.parity)) & 1 == 0
         };
-        // SAFETY: the caller's; the words are stored by this mail's functions alone.
+        // SAFETY: the caller's contract; only this mail's functions store the words.
         let words = unsafe { watchdog.wait_until_each(from, is_there) };
         words.map(|words| words.map(|word| word & !1))
     }
 
-    /// As [`Self::receive_words`], of numbers.
+    /// Like [`Self::receive_words`], for numbers.
     ///
     /// # Safety
     /// Same as for [`Self::receive_words`].
@@ -117,14 +117,14 @@ impl Mail {
         watchdog: Watchdog,
         from: [*const [u32; 4]; N],
     ) -> [f32x4; N] {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         let words = unsafe { self.receive_words(watchdog, from) };
         words.map(|words| words.map(f32::from_bits).into())
     }
 }
 
-/// The first of the two neighbouring columns that are pair number `pair` of quad number `quad` of a share: as four tiles of
-/// products beside each other lie in a lane, or two of them where numbers are whole.
+/// Returns the first of the two neighbouring columns of pair `pair` in quad `quad` of a share. The order is that of a lane's
+/// accumulators in four adjacent tiles, or in two for whole numbers.
 #[inline(always)]
 pub(super) const fn column_of<const HALVES: usize>(quad: usize, pair: usize) -> usize {
     32 / HALVES * (quad / 4) + 8 * pair + 2 * (quad % 4)

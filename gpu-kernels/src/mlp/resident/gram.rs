@@ -1,10 +1,9 @@
-//! What takes the first layer's product off the path from one step to the next.
+//! Takes the first layer's multiplication off the path from one step to the next.
 //!
-//! A step changes the weights of the first layer by `-lr * X^T D`, where X is its batch and D the gradient at the layer's sums. So
-//! the sums of the next batch Y are `Y W - lr * (Y X^T) D`, with the weights W of before the step: all of the first term is
-//! known before the step's gradient is, and the second one is small. `Y X^T`, the inner products of the samples of the one
-//! batch with those of the other, follow from the data alone: they are computed before the first step, of all steps of the
-//! launch.
+//! A step changes the weights of the first layer by `-lr * X^T D`, where X is its batch and D the gradient of the layer's
+//! sums. So the sums of the next batch Y are `Y W - lr * (Y X^T) D`, with W the weights before the step. The first term is
+//! known before the step's gradient, and the second one is small. `Y X^T`, the inner products of the samples of the two
+//! batches, depends on the data alone: it is computed for all steps of the launch before the first one.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::mem::{f32x4, u32x4};
@@ -17,17 +16,17 @@ use super::halves::{pixel_columns, pixels, split};
 use super::{Block, ResidentSteps};
 use crate::mlp::batch::PIXEL_SCALE;
 
-/// What products of two pixels, which are `pixel / 2^24` to the tensor core, are multiplied by.
+/// The factor of products of two pixels, which the tensor core sees as `pixel / 2^24`.
 const UNSCALE: f32 = (1u64 << 48) as f32 * PIXEL_SCALE * PIXEL_SCALE;
 
-/// Samples of the batch before, of which a warp has the products with 16 of a batch.
+/// Samples of the batch before that a warp multiplies with 16 samples of a batch.
 const COLUMNS: usize = 32;
 
 impl<const WARPS: usize> Block<WARPS> {
-    /// The block's share of the batches, and of the inner products of each with the one before.
+    /// Computes the block's share of the batches, and of the inner products of each with the one before.
     ///
     /// # Safety
-    /// Same as for the kernel; all threads of the block come here.
+    /// Same as for the kernel; all threads of the block call this.
     #[inline(always)]
     pub(super) unsafe fn multiply_batches<const HALVES: usize>(
         &self,
@@ -36,8 +35,8 @@ impl<const WARPS: usize> Block<WARPS> {
     ) {
         let (e, (warp, lane)) = (self.extents, self.place());
         let (block, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
-        // SAFETY: the kernel's contract; between one thread's write and another's read there is a barrier, which all threads
-        // come to. All lanes of a warp have the same tiles.
+        // SAFETY: the kernel's contract. A barrier, which all threads reach, lies between one thread's write and another's
+        // read. All lanes of a warp have the same tiles.
         unsafe {
             for step in (block..steps.batches()).step_by(blocks) {
                 if step > 0 {
@@ -64,7 +63,7 @@ impl<const WARPS: usize> Block<WARPS> {
                     }
                     for i in 0..COLUMNS / 16 {
                         let [a, b] = [2 * i, 2 * i + 1].map(|i| sums[0][i].0.map(|sum| sum * UNSCALE));
-                        // As the lane's registers of A.
+                        // In the layout of the lane's registers of A.
                         let pairs =
                             [[a[0], a[1]], [a[2], a[3]], [b[0], b[1]], [b[2], b[3]]].map(split::<HALVES>);
                         for half in 0..HALVES {
@@ -76,22 +75,22 @@ impl<const WARPS: usize> Block<WARPS> {
                 }
                 self.sync();
             }
-            // Bulk copies of all blocks read what was written, and those of this one write over it.
+            // Bulk copies of all blocks read what was written, and this block's overwrite it.
             bulk::fence_global();
             bulk::fence_shared();
         }
     }
 
-    /// The inner products of a step's batch with the one before.
+    /// Returns the inner products of a step's batch with the one before.
     #[inline(always)]
     fn gram(&self, steps: &ResidentSteps, step: usize) -> *mut f32x4 {
         steps.gram.cast::<f32x4>().wrapping_add(step * GRAM_QUADS)
     }
 
-    /// Begins to copy those of a step. Those of the barrier wait for it.
+    /// Begins to copy the inner products of a step. Threads that wait for the barrier wait for the copy.
     ///
     /// # Safety
-    /// Same as for the kernel; no thread uses `to`, which holds them, before that, and one thread comes here.
+    /// Same as for the kernel; `to` holds them, no thread uses it before the copy arrives, and one thread calls this.
     #[inline(always)]
     pub(super) unsafe fn fetch_gram(
         &self,
@@ -100,7 +99,7 @@ impl<const WARPS: usize> Block<WARPS> {
         step: usize,
         arrived: *mut Barrier,
     ) {
-        // SAFETY: the caller's; they begin at a multiple of 16 bytes.
+        // SAFETY: the caller's contract; the inner products start at a multiple of 16 bytes.
         unsafe {
             Barrier::arrive_expect_tx(arrived, 16 * GRAM_QUADS as u32);
             bulk::global_to_shared(to, self.gram(steps, step), GRAM_QUADS as u32, arrived);
@@ -108,7 +107,8 @@ impl<const WARPS: usize> Block<WARPS> {
     }
 }
 
-/// Where the halves of the products of a tile's 16 samples with number `part` of 16 samples of the batch before lie, those of lane 0.
+/// Returns the quad of lane 0 with the halves of the inner products of a tile's 16 samples and part `part`, 16 samples, of
+/// the batch before.
 #[inline(always)]
 pub(super) const fn gram_at(half: usize, tile: usize, part: usize) -> usize {
     ((half * ROW_TILES + tile) * (MAX_ROWS / 16) + part) * 32

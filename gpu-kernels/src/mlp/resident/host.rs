@@ -1,4 +1,4 @@
-//! What host code launches the kernel with.
+//! The arguments and the launch of the kernel on the host.
 
 use cuda_std::launch::{LaunchConfig, RawBuffer};
 
@@ -36,24 +36,24 @@ pub struct ResidentLaunch {
     pub steps: ResidentStepsLaunch,
 }
 
-/// How a kernel shares its work.
+/// How a kernel divides its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidentShape {
     /// Warps of a block.
     pub warps: usize,
-    /// Tiles of features of a warp.
+    /// Tiles of features that each warp has.
     pub tiles: usize,
-    /// 2 for sums as exact as those of `f32`, 1 for operands of `f16`.
+    /// 2 for sums as accurate as those of `f32`, 1 for operands of `f16`.
     pub halves: usize,
 }
 
 impl ResidentShape {
-    /// The most features.
+    /// Returns the largest number of features.
     pub fn features(&self) -> usize {
         self.warps * self.tiles * TILE - 1
     }
 
-    /// Grid, block and shared memory. `extents` have been checked.
+    /// Returns the launch. `extents` have been checked.
     pub fn config(&self, extents: &Extents) -> LaunchConfig {
         let shared = extents.shared_bytes(self.warps) as u32;
         LaunchConfig::new(extents.blocks() as u32, 32 * self.warps as u32).with_shared_bytes(shared)

@@ -1,4 +1,4 @@
-//! The last layer, of which each block of a row moves a copy of its own, all alike.
+//! The last layer. Each block of a row updates its own copy; all copies are equal.
 
 use core::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use super::rows::Shared;
 use super::{Block, ResidentNetwork};
 use crate::mlp::head::MAX_CLASSES;
 
-/// Longer than the slowest device needs, and short of a watchdog of the operating system.
+/// Longer than the slowest device needs, and shorter than the operating system's watchdog.
 const OTHER_ROWS: Watchdog = Watchdog::new("the units and gradients of the batch's rows", 1_500_000_000);
 
 /// Rows that a lane waits for at once: all of a lane's on a GPU.
@@ -24,19 +24,19 @@ const ROWS_AT_ONCE: usize = 4;
 const PARTS: usize = MAX_ROWS / 16;
 
 impl<const WARPS: usize> Block<WARPS> {
-    /// Brings the last layer to shared memory.
+    /// Loads the last layer to shared memory.
     ///
     /// # Safety
     /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn begin_last_layer(&self, shared: &Shared, network: &ResidentNetwork) {
         for i in self.each(MAX_CLASSES * 4 * PITCH) {
-            // Another block writes them when it ends, by such stores.
+            // Another block writes them when it ends, with such stores.
             // SAFETY: an element of the layer.
             let load =
                 |weight: *mut f32| unsafe { grid::wait_until(weight.cast(), Ordering::Relaxed, |_| true) };
             let weight = self.last_layer(network, i).map_or(0, load);
-            // SAFETY: an element of it in shared memory.
+            // SAFETY: an element of the layer in shared memory.
             unsafe { *shared.weights.cast::<f32>().add(i) = f32::from_bits(weight) };
         }
     }
@@ -57,7 +57,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Where element `i` of the last layer as it lies in shared memory lies in global memory.
+    /// Returns the address in global memory of the element that is number `i` in shared memory.
     #[inline(always)]
     fn last_layer(&self, network: &ResidentNetwork, i: usize) -> Option<*mut f32> {
         let (e, class, unit) = (self.extents, i / (4 * PITCH), i % (4 * PITCH));
@@ -66,7 +66,7 @@ impl<const WARPS: usize> Block<WARPS> {
         (class < e.classes && unit <= e.hidden2).then(|| weights.wrapping_add(at + class))
     }
 
-    /// Waits for what all rows send. With single halves a row is half of a warp's.
+    /// Waits for the words of all rows. With single halves a half-warp receives a row.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -77,11 +77,11 @@ impl<const WARPS: usize> Block<WARPS> {
         let (quads, units) = (e.row_quads(HALVES) as u32, e.gradient_quads(HALVES) as u32);
         let last = e.batch as u32 - 1;
         let mut quad = (lane % lanes) as u32;
-        // Once, but for the widest second layers.
+        // Once, except for the widest second layers.
         while quad < quads {
             let is_unit = quad < units;
             for first in (0..MAX_ROWS / (parts * WARPS)).step_by(ROWS_AT_ONCE * HALVES) {
-                // SAFETY: the lane's quad of rows that there are, each received by one warp.
+                // SAFETY: the lane's quad of existing rows; one warp receives each row.
                 unsafe {
                     let row_of = |i: usize| parts * (warp + (first + i) * WARPS) + lane / lanes;
                     let from = |i: usize| {
@@ -136,7 +136,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The step of the last layer, the same bits in every block.
+    /// Computes the step of the last layer, bit for bit the same in every block.
     ///
     /// # Safety
     /// Same as for the kernel.

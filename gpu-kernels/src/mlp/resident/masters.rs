@@ -1,4 +1,4 @@
-//! The weights that a block of them owns, between global memory and where they stay for the launch.
+//! Moves the weights that a block owns between global memory and where they stay during the launch.
 
 use cuda_std::mem::f32x2;
 use cuda_std::mma::FragmentC;
@@ -9,7 +9,7 @@ use super::weights::{Shared, Tiles};
 use super::{Block, ResidentNetwork};
 
 impl<const WARPS: usize> Block<WARPS> {
-    /// The weights of the block, and shared memory with what stays there.
+    /// Loads the weights of the block, and initialises what stays in shared memory.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -20,7 +20,7 @@ impl<const WARPS: usize> Block<WARPS> {
         network: &ResidentNetwork,
         number: usize,
     ) -> Tiles<TILES> {
-        // SAFETY: the caller's; indices lie in the shapes.
+        // SAFETY: the caller's contract; indices lie in the shapes.
         unsafe {
             for i in self.each(COLUMNS * UNITS / 2) {
                 let (col, unit) = (i / (UNITS / 2), i % (UNITS / 2) * 2);
@@ -31,7 +31,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 let halves = split::<HALVES>(pair);
                 for half in 0..HALVES {
                     *shared.above_halves(0, half).cast::<u32>().add(i) = halves[half];
-                    // Columns that nobody has stay zeros.
+                    // Columns without an owner stay zero.
                     *shared.above_halves(1, half).cast::<u32>().add(i) = 0;
                 }
             }
@@ -55,7 +55,7 @@ impl<const WARPS: usize> Block<WARPS> {
         number: usize,
         weights: &Tiles<TILES>,
     ) {
-        // SAFETY: the caller's; each weight is one thread's of one block.
+        // SAFETY: the caller's contract; one thread of one block owns each weight.
         unsafe {
             for i in self.each(COLUMNS * UNITS) {
                 if let Some(weight) = self.above_of(network, number, i % UNITS, i / UNITS) {
@@ -72,7 +72,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Where the weight of the second layer lies that a unit of the block has; of the one that is always 1 the layer's bias.
+    /// Returns the address of a second-layer weight of a unit of the block; for the constant unit 1, of the layer's bias.
     #[inline(always)]
     fn above_of(
         &self,
@@ -87,7 +87,7 @@ impl<const WARPS: usize> Block<WARPS> {
         (row <= e.hidden1 && col < e.hidden2).then(|| weights.wrapping_add(at + col))
     }
 
-    /// Where the weight of the first layer lies that an element of the warp's tile `t` holds.
+    /// Returns the address of the weight of the first layer in an element of the warp's tile `t`.
     #[inline(always)]
     fn weight_of(
         &self,

@@ -1,19 +1,19 @@
-//! A whole run of steps in one launch: the weights stay on the multiprocessors, and blocks pass each other only sums.
+//! A whole run of steps in one launch: the weights stay on the multiprocessors, and blocks only exchange sums.
 //!
-//! Against [`super::fused_forward`], [`super::head`] and [`super::fused_backward`]: no weight is read or written between two
-//! steps, and a step costs two exchanges through the L2 cache in place of its launches. A block of `weights` owns
-//! [`UNITS`] hidden units of the first layer with all their weights, and their rows of the second layer; a block of `rows` owns
-//! a row of the batch, and computes what follows from it. Products of the whole batch are those of tensor cores.
+//! Compared with [`super::fused_forward`], [`super::head`] and [`super::fused_backward`]: no weight is read or written
+//! between two steps, and a step costs two exchanges through L2 instead of its launches. A block of `weights` owns [`UNITS`]
+//! hidden units of the first layer with all their weights, and their rows of the second layer. A block of `rows` owns a row
+//! of the batch, and computes what follows from it. Tensor cores do the multiplications of the whole batch.
 //!
-//! A step: each block of weights sends its share of the second layer's sums of every row; the block of a row adds them, goes
-//! through the head, and sends the gradient at the second layer's sums back. Blocks of rows send each other the second
-//! layer's output and the gradient at the logits besides: each of them moves its own copy of the last layer, all alike.
-//! `exchange` is how they send. While the rows are at work the blocks of weights make the change of the step before, and the
-//! first layer's product of the next one: `gram` says how that can be.
+//! A step: each block of weights sends its share of the second layer's sums of every row. The block of a row adds them,
+//! computes the head, and sends the gradient of the second layer's sums back. Blocks of rows also send each other the second
+//! layer's output and the gradient of the logits: each updates its own copy of the last layer, and all copies are equal.
+//! `exchange` is how they send. While the rows are at work, the blocks of weights apply the update of the step before, and
+//! compute the first layer's multiplication of the next step; `gram` explains why that is possible.
 //!
-//! Plain SGD of a network of two hidden layers. Biases are weights of a feature or a unit that is always 1.
+//! Plain SGD of a network with two hidden layers. Biases are the weights of a constant feature or unit 1.
 //!
-//! Requires: what [`Extents::check`] says, and all blocks on the device at once.
+//! Requires: sizes that pass [`Extents::check`], and all blocks on the device at once.
 //@ ptx(resident_epoch, resident_epoch_f16, compute_90+): mma.sync >= 12, ldmatrix >= 4, ld.relaxed.gpu >= 8, .local == 0
 
 use cuda_std::grid::Watchdog;
@@ -42,7 +42,7 @@ pub use extents::{COUNTER, Extents, MAX_ROWS, UNITS};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch};
 
-/// Longer than the slowest device needs, and short of a watchdog of the operating system.
+/// Longer than the slowest device needs, and shorter than the operating system's watchdog.
 const ALL_BATCHES: Watchdog = Watchdog::new("the inner products of the batches", 1_500_000_000);
 
 /// The parameters of the network: read when the launch begins, written when it ends.
@@ -75,41 +75,41 @@ pub struct ResidentNetwork {
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct ResidentSteps {
-    /// `[samples]`, written for the samples of the step: the loss of each in nats, by its place in the epoch.
+    /// `[samples]`, written for the samples of the step: the loss of each in nats, by its position in the epoch.
     pub loss: *mut f32,
-    /// `[samples]`, written for the samples of the step: 1 where the first of the largest logits is the label's.
+    /// `[samples]`, written for the samples of the step: 1 if the first of the largest logits is the label's, otherwise 0.
     pub correct: *mut u32,
     /// `[samples, features]`.
     pub images: *const u8,
     /// `[samples]`, each less than the classes.
     pub labels: *const u8,
-    /// [`Extents::mail_words`] words, from a multiple of 16 bytes on: zeros before the step of round 0, and then as the last
+    /// [`Extents::mail_words`] words, at a multiple of 16 bytes: zeros before the step of round 0, and then as the last
     /// launch has left them.
     pub mail: *mut u32,
-    /// [`Extents::batches_len`] bytes of one step more than those of the launch, from a multiple of 16 bytes on, written: the
-    /// batches of the steps.
+    /// [`Extents::batches_len`] bytes for one step more than the launch has, at a multiple of 16 bytes, written: the batches
+    /// of the steps.
     pub batches: *mut u8,
-    /// [`Extents::gram_len`] numbers of one step more than those of the launch, from a multiple of 16 bytes on, written: of
-    /// each step but the first the inner products of its samples with those of the step before.
+    /// [`Extents::gram_len`] numbers for one step more than the launch has, at a multiple of 16 bytes, written: for each
+    /// step except the first, the inner products of its samples with those of the step before.
     pub gram: *mut f32,
-    /// [`Extents::ahead_len`] numbers, from a multiple of 16 bytes on: the first layer's sums of the first step, if `is_begun`;
-    /// written, unless the epoch ends with the launch: those of the step after it.
+    /// [`Extents::ahead_len`] numbers, at a multiple of 16 bytes: the first layer's sums of the first step, if `is_begun`.
+    /// Written, unless the epoch ends with the launch: the sums of the step after it.
     pub ahead: *mut f32,
-    /// The learning rate of each step of the epoch, by its number there.
+    /// The learning rate of each step of the epoch, by its number in the epoch.
     pub rates: *const f32,
-    /// Whether `ahead` is what the launch of the steps just before has left, and not 0.
+    /// Not 0 if the launch of the steps just before has written `ahead`.
     pub is_begun: u32,
     /// Samples of the data set.
     pub samples: u32,
     /// The first sample of the first step, counted in the order of the epoch.
     pub first: u32,
-    /// Number of steps: up to the end of the epoch at most, where the last batch may be short.
+    /// Number of steps: at most to the end of the epoch, where the last batch may be short.
     pub steps: u32,
     /// Samples of a batch.
     pub batch: u32,
     /// Steps that have used `mail` before. It wraps around.
     pub round: u32,
-    /// The epoch, which with the seed says the order of its samples.
+    /// The epoch, which together with the seed determines the order of its samples.
     pub epoch: u32,
     /// The seed.
     pub seed: u64,
@@ -117,14 +117,14 @@ pub struct ResidentSteps {
     pub targets: Targets,
 }
 
-/// `steps` steps of SGD.
+/// Computes `steps` steps of SGD.
 ///
-/// Launched on [`Extents::blocks`] blocks of `32 * WARPS` threads with [`Extents::shared_bytes`] of dynamic shared memory. A
-/// warp holds `TILES` tiles of 16 features. `HALVES` is 2 for sums as exact as those of `f32`, and 1 for operands of `f16`.
+/// Launched with [`Extents::blocks`] blocks of `32 * WARPS` threads and [`Extents::shared_bytes`] of dynamic shared memory.
+/// A warp holds `TILES` tiles of 16 features. `HALVES` is 2 for sums as accurate as `f32`, and 1 for operands of `f16`.
 ///
 /// # Safety
-/// The launch is as described, and [`Extents::check`] finds nothing; the pointers are valid for as many elements as their
-/// shapes say; no other code uses what is written.
+/// The launch is as described, and [`Extents::check`] succeeds; the pointers are valid for the elements of their shapes; no
+/// other code uses what is written.
 #[kernel(
     cooperative,
     min_arch = 90,
@@ -149,7 +149,7 @@ pub unsafe fn train<const WARPS: usize, const TILES: usize, const HALVES: usize>
         extents,
     };
     let number = thread::block_idx_x() as usize;
-    // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
+    // SAFETY: the kernel's contract; all threads of a block take the same branch.
     unsafe {
         let batches = block.batches();
         block.clear(&batches);
@@ -164,7 +164,7 @@ pub unsafe fn train<const WARPS: usize, const TILES: usize, const HALVES: usize>
     }
 }
 
-/// What a thread knows of its block.
+/// A thread's view of its block.
 #[derive(Clone, Copy)]
 struct Block<const WARPS: usize> {
     shared: *mut f32x4,
@@ -175,13 +175,13 @@ struct Block<const WARPS: usize> {
 impl<const WARPS: usize> Block<WARPS> {
     const THREADS: usize = 32 * WARPS;
 
-    /// Warp and lane.
+    /// Returns warp and lane.
     #[inline(always)]
     fn place(&self) -> (usize, usize) {
         (self.tid / 32, self.tid % 32)
     }
 
-    /// The thread's share of `0..len`.
+    /// Returns the thread's share of `0..len`.
     #[inline(always)]
     fn each(&self, len: usize) -> impl Iterator<Item = usize> + use<WARPS> {
         (self.tid..len).step_by(Self::THREADS)
@@ -190,11 +190,11 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Waits for all threads of the block.
     ///
     /// # Safety
-    /// All of them come here.
+    /// All threads of the block call this.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn sync(&self) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { thread::sync_threads_aligned() };
     }
 }
@@ -209,21 +209,21 @@ impl ResidentNetwork {
 }
 
 impl ResidentSteps {
-    /// The batches whose sums are computed: those of the steps, and where the epoch goes on that of the step after them. So it
-    /// makes no difference between which of its steps a launch ends.
+    /// Returns the number of batches whose sums are computed: those of the steps, and if the epoch continues, that of the
+    /// step after them. So it makes no difference after which step a launch ends.
     #[inline(always)]
     fn batches(&self) -> usize {
         let goes_on = self.steps < (self.samples - self.first).div_ceil(self.batch);
         self.steps as usize + usize::from(goes_on)
     }
 
-    /// The learning rates of the launch's steps.
+    /// Returns the learning rates of the launch's steps.
     #[inline(always)]
     fn rates(&self) -> *const f32 {
         self.rates.wrapping_add((self.first / self.batch) as usize)
     }
 
-    /// First sample and number of samples of a step.
+    /// Returns the first sample and the number of samples of a step.
     #[inline(always)]
     fn samples_of(&self, step: usize) -> (u32, usize) {
         let first = self.first + step as u32 * self.batch;

@@ -13,36 +13,36 @@ use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::mlp::batch::permuted;
 use crate::mlp::head::MAX_CLASSES;
 
-/// Longer than the slowest device needs, and short of a watchdog of the operating system.
+/// Longer than the slowest device needs, and shorter than the operating system's watchdog.
 const SUMS_OF_WEIGHTS: Watchdog = Watchdog::new("the sums of the blocks with weights", 1_500_000_000);
 
 /// Blocks of weights whose sums a warp waits for at once.
 const SUMS_AT_ONCE: usize = 5;
 
-/// What lies in shared memory.
+/// The contents of shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
     /// `[MAX_CLASSES, PITCH]`: the last layer, its weights transposed, with the biases after each row.
     pub weights: *mut f32x4,
     /// `[2 * warps, QUADS]`: the sums of each half of a warp, or of each warp.
     sums: *mut f32x4,
-    /// `[MAX_CLASSES]`: the gradients at the logits.
+    /// `[MAX_CLASSES]`: the gradients of the logits.
     logits: *mut f32,
     /// Halves of `[MAX_ROWS, HALF_PITCH]` times eight units of the second layer, then 1, then zeros, of all rows, times
     /// [`OUTPUTS`].
     units: *mut u32x4,
-    /// Halves of `[MAX_ROWS, LOGITS_PITCH]` times eight gradients at their logits, times [`GRADIENTS`].
+    /// Halves of `[MAX_ROWS, LOGITS_PITCH]` times eight gradients of the logits of all rows, times [`GRADIENTS`].
     gradients: *mut u32x4,
 }
 
 impl Shared {
-    /// Half of the units of all rows.
+    /// Returns one half of the units of all rows.
     #[inline(always)]
     pub fn units(&self, half: usize) -> *mut u32x4 {
         self.units.wrapping_add(half * MAX_ROWS * HALF_PITCH)
     }
 
-    /// Half of the gradients at the logits of all rows.
+    /// Returns one half of the gradients of the logits of all rows.
     #[inline(always)]
     pub fn gradients(&self, half: usize) -> *mut u32x4 {
         self.gradients.wrapping_add(half * MAX_ROWS * LOGITS_PITCH)
@@ -50,7 +50,7 @@ impl Shared {
 }
 
 impl<const WARPS: usize> Block<WARPS> {
-    /// The steps of row `row`, and those of the last layer.
+    /// Computes the steps of row `row`, and those of the last layer.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -94,7 +94,7 @@ impl<const WARPS: usize> Block<WARPS> {
                     let label = label.map(|label| (label, place));
                     self.answer::<HALVES>(&shared, &mail, steps, (row, label, 1.0 / rows as f32));
                 }
-                // Warps that ask for the other rows' answers would slow this row's down.
+                // Warps that poll for the other rows' answers would slow this row down.
                 self.sync();
                 self.receive_rows::<HALVES>(&shared, &mail);
                 self.sync();
@@ -107,8 +107,8 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Waits for the shares of the row's sums, and adds them in the order of the warps' blocks. A share of halves is half of a
-    /// warp's.
+    /// Waits for the shares of the row's sums, and adds them in the order of the warps' blocks. A half-warp receives a share
+    /// of halves.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -119,7 +119,7 @@ impl<const WARPS: usize> Block<WARPS> {
         let (blocks, quads) = (e.weight_blocks() as u32, e.share_quads(HALVES) as u32);
         let part = warp * parts + part;
         let mut sums = [[0.0; 2]; 4];
-        // SAFETY: the lane's quad of blocks that there are.
+        // SAFETY: the lane's quad of existing blocks.
         unsafe {
             if (quad as u32) < quads {
                 let first_quad = row as u32 * blocks * quads + quad as u32;
@@ -152,14 +152,14 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// What the row's block answers to the sums of its warps: the gradient at the second layer's sums for the blocks of weights,
-    /// and what those of rows need; and the loss. The label is that of the row's sample, with its place in the epoch; without
-    /// one the gradients are zeros.
+    /// Computes and sends the answer of the row's block to the sums: the gradient of the second layer's sums for the blocks
+    /// of weights, and what those of rows need; and writes the loss. The label is that of the row's sample, with its
+    /// position in the epoch; without one the gradients are zeros.
     ///
-    /// One warp does all of it, a quad of units a lane: it waits for nobody from the sums to the answer.
+    /// One warp does all of it, a quad of units per lane, so it waits for no other warp from the sums to the answer.
     ///
     /// # Safety
-    /// Same as for the kernel; the first warp comes here.
+    /// Same as for the kernel; the first warp calls this.
     #[inline(always)]
     unsafe fn answer<const HALVES: usize>(
         &self,
@@ -169,7 +169,7 @@ impl<const WARPS: usize> Block<WARPS> {
         (row, label, scale): (usize, Option<(usize, usize)>, f32),
     ) {
         let (e, (_, lane)) = (self.extents, self.place());
-        // SAFETY: the lane's quad, and its class; all lanes of the warp come to the sums.
+        // SAFETY: the lane's quad, and its class; all lanes of the warp call the sums.
         unsafe {
             let units = self.activate_row::<HALVES>(shared);
             let weights: [[f32; 4]; MAX_CLASSES] =
@@ -200,7 +200,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 sums = core::array::from_fn(|j| gradients[c / 4][c % 4].mul_add(weights[c][j], sums[j]));
             }
             let is_active = |j: usize| units[j] > 0.0 && 4 * lane + j < e.hidden2;
-            // Of a last quad of halves that has no second pair that is zeros.
+            // In a last quad of halves without a second pair, that pair is zeros.
             if lane < e.gradient_quads(HALVES) * (2 / HALVES) {
                 let sums: [f32; 4] = core::array::from_fn(|j| if is_active(j) { sums[j] } else { 0.0 });
                 let to = mail.gradients.add(row * e.gradient_quads(HALVES));
@@ -214,7 +214,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 let to = to_rows.add(e.gradient_quads(HALVES));
                 send::<HALVES>(mail, to, lane, (*logits.add(lane)).to_array(), GRADIENTS);
             }
-            // What nobody waits for comes last.
+            // What no other block waits for comes last.
             let first = warp_vote_ballot(u32::MAX, logit == max).trailing_zeros() as usize;
             let mut all = 0.0;
             if targets.are_spread() {
@@ -231,7 +231,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The lane's quad of the second layer's output, from the sums of all warps.
+    /// Returns the lane's quad of the second layer's output, from the sums of all warps.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -260,31 +260,31 @@ impl<const WARPS: usize> Block<WARPS> {
     }
 }
 
-/// The sum over all lanes of what they give for the class `lane % MAX_CLASSES`.
+/// Returns the sum over all lanes of their numbers for the class `lane % MAX_CLASSES`.
 ///
-/// Of each pair of lanes one goes on with half of the classes and one with the other half, so that there are as many shuffles
-/// as classes.
+/// In each pair of lanes, one continues with half of the classes and one with the other half, so that there is one shuffle
+/// per class.
 ///
 /// # Safety
-/// All lanes of the warp come here.
+/// All lanes of the warp call this.
 #[inline(always)]
 unsafe fn sum_by_class(lane: usize, mut numbers: [f32; MAX_CLASSES]) -> f32 {
-    /// The first `N` of twice as many: those of the lane's half of the classes.
+    /// Halves the `2 * N` numbers to the `N` of the lane's half of the classes.
     ///
     /// # Safety
-    /// All lanes of the warp come here.
+    /// All lanes of the warp call this.
     #[inline(always)]
     unsafe fn halve<const N: usize>(lane: usize, numbers: &mut [f32; MAX_CLASSES]) {
         let is_upper = lane & N != 0;
         for i in 0..N {
             let [lower, upper] = [numbers[i], numbers[i + N]];
             let (own, others) = if is_upper { (upper, lower) } else { (lower, upper) };
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             numbers[i] = own + unsafe { warp_shuffle_xor(u32::MAX, others, N as u32, 32) }.0;
         }
     }
     const { assert!(MAX_CLASSES == 16) };
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe {
         halve::<8>(lane, &mut numbers);
         halve::<4>(lane, &mut numbers);
@@ -294,14 +294,14 @@ unsafe fn sum_by_class(lane: usize, mut numbers: [f32; MAX_CLASSES]) -> f32 {
     }
 }
 
-/// Sends four numbers as number `i` of many, or halves of them multiplied by `scale`.
+/// Sends four numbers as number `i` of an array, or with single halves as halves, multiplied by `scale`.
 ///
 /// # Safety
-/// They lie in this mail, and are this thread's.
+/// They lie in this mail, and only this thread writes them.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn send<const HALVES: usize>(mail: &Mail, to: *mut [u32; 4], i: usize, numbers: [f32; 4], scale: f32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's contract.
     unsafe {
         if HALVES == 2 {
             mail.send(to.add(i), numbers);

@@ -1,4 +1,4 @@
-//! What a block of weights sends to those of rows, and receives from them.
+//! What a block of weights sends to the blocks of rows, and receives from them.
 
 use cuda_std::grid::Watchdog;
 use cuda_std::half::{f16, f32_to_f16x2};
@@ -11,13 +11,13 @@ use super::extents::{COLUMNS, HALF_PITCH, MAX_ROWS, ROW_TILES};
 use super::halves::{GRADIENTS, OUTPUTS, WEIGHTS, group_of, split};
 use super::weights::Shared;
 
-/// Longer than the slowest device needs, and short of a watchdog of the operating system.
+/// Longer than the slowest device needs, and shorter than the operating system's watchdog.
 const GRADIENTS_OF_ROWS: Watchdog = Watchdog::new("the gradients of the batch's rows", 1_500_000_000);
 
-/// Quads of gradients that a lane waits for at once, of whole numbers: all of a lane's on a GPU.
+/// Quads of gradients, as whole numbers, that a lane waits for at once: all of a lane's on a GPU.
 const AT_ONCE: usize = 8;
 
-/// As above, of halves.
+/// Quads of gradients, as halves, that a lane waits for at once.
 const AT_ONCE_HALVES: usize = 4;
 
 /// Tiles of eight columns whose sums a warp computes: half of the second layer.
@@ -42,11 +42,11 @@ impl<const WARPS: usize> Block<WARPS> {
         let (row_pitch, share_at) = ((share * e.weight_blocks()) as u32, (number * share) as u32);
         for job in (warp..2 * ROW_TILES).step_by(WARPS) {
             let (tile, half) = (job % ROW_TILES, job / ROW_TILES);
-            // SAFETY: the units of the tile's rows, their weights, and the quads of the lane's two rows. All lanes of the warp
-            // have the same jobs.
+            // SAFETY: the units of the tile's rows, their weights, and the quads of the lane's two rows. All lanes of the
+            // warp have the same jobs.
             unsafe {
                 let sums = self.sums_above::<HALVES>(shared, step, tile, half);
-                // Quads from the first tile of the job on: of two tiles each or of four.
+                // Quads from the first tile of the job on: of two tiles each, or of four.
                 let first = half * (TILES * HALVES / 4) * 4 + place;
                 let rows = [tile * 16 + group, tile * 16 + group + 8];
                 let to = rows
@@ -74,10 +74,10 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The block's share of the sums of a tile of rows with half of the second layer.
+    /// Returns the block's share of the sums of a tile of rows with half of the second layer.
     ///
     /// # Safety
-    /// Same as for the kernel; all lanes of the warp come here.
+    /// Same as for the kernel; all lanes of the warp call this.
     #[inline(always)]
     unsafe fn sums_above<const HALVES: usize>(
         &self,
@@ -92,7 +92,7 @@ impl<const WARPS: usize> Block<WARPS> {
             let units: [[u32; 2]; HALVES] =
                 core::array::from_fn(|i| ldmatrix(shared.units(step, i).add(tile * 16 + lane % 16)));
             let ([a, b], [c, d]) = (units[0], units[HALVES - 1]);
-            // Both halves are multiplied with the upper ones of the weights, side by side; there are eight units.
+            // Both halves are multiplied with the weights' upper halves, side by side, as there are only eight units.
             let [c, d] = if HALVES == 2 { [c, d] } else { [0; 2] };
             let (both, upper) = ([a, b, c, d], [a, b, 0, 0]);
             let [both, upper] = [both, upper].map(FragmentA::<f16>::from_registers);
@@ -121,13 +121,13 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Waits for the gradients of all rows. Those of rows that are not there are another one's: their units are zeros.
+    /// Waits for the gradients of all rows. Rows that do not exist get those of another row: their units are zeros.
     ///
     /// # Safety
     /// Same as for the kernel.
     #[inline(always)]
     pub(super) unsafe fn receive_gradients<const HALVES: usize>(&self, shared: &Shared, mail: &Mail) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe {
             if HALVES == 2 {
                 self.receive_numbers(shared, mail);
@@ -137,7 +137,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// As above, of gradients that are sent as numbers.
+    /// Does the same for gradients that are sent as numbers.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -147,7 +147,7 @@ impl<const WARPS: usize> Block<WARPS> {
         let (last, quads) = (e.batch as u32 - 1, e.gradient_quads(2) as u32);
         for first in (0..MAX_ROWS / WARPS).step_by(AT_ONCE) {
             let rows: [usize; AT_ONCE] = core::array::from_fn(|i| warp + (first + i) * WARPS);
-            // SAFETY: the lane's quad of rows that there are.
+            // SAFETY: the lane's quad of existing rows.
             unsafe {
                 let mut gradients = [f32x4::default(); AT_ONCE];
                 if (lane as u32) < quads {
@@ -169,7 +169,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// As above, of gradients that are sent as halves. A row is half of a warp's.
+    /// Does the same for gradients that are sent as halves. A half-warp receives a row.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -180,7 +180,7 @@ impl<const WARPS: usize> Block<WARPS> {
         for first in (0..MAX_ROWS / (2 * WARPS)).step_by(AT_ONCE_HALVES) {
             let rows: [usize; AT_ONCE_HALVES] =
                 core::array::from_fn(|i| 2 * (warp + (first + i) * WARPS) + lane / 16);
-            // SAFETY: the lane's quad of rows that there are.
+            // SAFETY: the lane's quad of existing rows.
             unsafe {
                 let mut gradients = [[0; 4]; AT_ONCE_HALVES];
                 if (quad as u32) < quads {

@@ -1,4 +1,4 @@
-//! From the gradients of a step to the units of the next one: what all other blocks wait for.
+//! From the gradients of a step to the units of the next one, for which all other blocks wait.
 
 use cuda_std::GpuFloat as _;
 use cuda_std::half::{f16, f16x2_to_f32};
@@ -16,8 +16,8 @@ const ROW_PARTS: usize = MAX_ROWS / 16;
 const COLUMN_PARTS: usize = COLUMNS / 16;
 
 impl<const WARPS: usize> Block<WARPS> {
-    /// The units of block `number` at a step, from the sums with the weights of before the last step, and with its learning rate
-    /// from what that step changed.
+    /// Computes the units of block `number` at a step, from the sums with the weights before the last step. If the last
+    /// step's learning rate is given, adds what that step changed.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -30,8 +30,8 @@ impl<const WARPS: usize> Block<WARPS> {
     ) {
         let (warp, lane) = self.place();
         for tile in (warp..ROW_TILES).step_by(WARPS) {
-            // SAFETY: the sums of the tile, and the units that the lane's four elements are. All lanes of the warp have the
-            // same tiles.
+            // SAFETY: the sums of the tile, and the units of the lane's four elements. All lanes of the warp have the same
+            // tiles.
             unsafe {
                 let sums = match changed_by {
                     Some(lr) => self.changed_sums::<HALVES>(shared, tile, lr),
@@ -40,7 +40,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 let units: [f32; FragmentC::ELEMENTS] = core::array::from_fn(|j| {
                     let ((row, col), sum) = (FragmentC::position(lane as u32, j), sums[j]);
                     let (row, is_bias) = (tile * 16 + row, number * UNITS + col == self.extents.hidden1);
-                    // NaN stays: of weights too large for their halves the loss is none.
+                    // NaN stays NaN: weights too large for their halves must give a NaN loss.
                     let unit = if sum <= 0.0 { 0.0 } else { sum };
                     let unit = if is_bias { 1.0 } else { unit };
                     if row < self.extents.batch { unit * OUTPUTS } else { 0.0 }
@@ -50,10 +50,10 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Leaves the halves of the lane's elements of a tile of rows, of which each is 16 bytes.
+    /// Writes the halves of the lane's elements of a tile of rows; each row of halves is 16 bytes.
     ///
     /// # Safety
-    /// `of_half` gives rows in shared memory, and no other code uses those of the tile.
+    /// `of_half` returns rows in shared memory, and no other code uses those of the tile.
     #[inline(always)]
     unsafe fn put_halves<const HALVES: usize>(
         &self,
@@ -64,7 +64,7 @@ impl<const WARPS: usize> Block<WARPS> {
         let (group, place) = group_of(self.place().1);
         let (upper, lower) = (split::<HALVES>([a, b]), split::<HALVES>([c, d]));
         for half in 0..HALVES {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             unsafe {
                 let row = of_half(half).add(tile * 16 + group);
                 *row.cast::<u32>().add(place) = upper[half];
@@ -73,14 +73,14 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The lane's sums of a tile of rows, with what the last step changed.
+    /// Returns the lane's sums of a tile of rows, including what the last step changed.
     ///
     /// # Safety
-    /// Same as for the kernel; all lanes of the warp come here.
+    /// Same as for the kernel; all lanes of the warp call this.
     #[inline(always)]
     unsafe fn changed_sums<const HALVES: usize>(&self, shared: &Shared, tile: usize, lr: f32) -> [f32; 4] {
         let (_, lane) = self.place();
-        // SAFETY: the sums, the products and the gradients of the tile.
+        // SAFETY: the sums, the inner products and the gradients of the tile.
         unsafe {
             let sums = (*shared.sums.add(tile * 32 + lane)).to_array();
             let gram: [[_; HALVES]; ROW_PARTS] = core::array::from_fn(|part| {
@@ -99,10 +99,10 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The fragments of B of rows of 16 bytes each, 16 rows a part.
+    /// Returns the fragments of B of rows of 16 bytes each, 16 rows per part.
     ///
     /// # Safety
-    /// `of_half` gives as many rows in shared memory. All lanes of the warp come here.
+    /// `of_half` returns `16 * PARTS` rows in shared memory. All lanes of the warp call this.
     #[inline(always)]
     pub(super) unsafe fn rows_as_b<const PARTS: usize, const HALVES: usize>(
         &self,
@@ -112,7 +112,7 @@ impl<const WARPS: usize> Block<WARPS> {
         let mut registers = [[[0; 2]; HALVES]; PARTS];
         for pair in 0..PARTS / 2 {
             for half in 0..HALVES {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's contract.
                 let [a, b, c, d]: [u32; 4] = unsafe { ldmatrix_trans(of_half(half).add(32 * pair + lane)) };
                 registers[2 * pair][half] = [a, b];
                 registers[2 * pair + 1][half] = [c, d];
@@ -121,7 +121,7 @@ impl<const WARPS: usize> Block<WARPS> {
         registers.map(|part| part.map(FragmentB::from_registers))
     }
 
-    /// Takes the sums of block `number` for the first step from the launch before.
+    /// Reads the sums of block `number` for the first step from the launch before.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -134,7 +134,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Leaves the sums of block `number` to the launch after this one, from the last step's learning rate.
+    /// Writes the sums of block `number` for the launch after this one, with the last step's learning rate.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -154,7 +154,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The gradient at the units' sums, by the block's first warps.
+    /// Computes the gradient of the units' sums, in the block's first warps.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -168,8 +168,8 @@ impl<const WARPS: usize> Block<WARPS> {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
         for tile in (warp..ROW_TILES).step_by(WARPS) {
-            // SAFETY: the gradients of the tile's rows and the units' weights, and the elements of the lane. All lanes of the
-            // warp have the same tiles.
+            // SAFETY: the gradients of the tile's rows, the units' weights, and the lane's elements. All lanes of the warp
+            // have the same tiles.
             unsafe {
                 let units = shared.units(step, 0).add(tile * 16 + group);
                 let units = [units, units.add(8)].map(|row| *row.cast::<u32>().add(place));
@@ -194,7 +194,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The step of the second layer's rows, by the block's last warps.
+    /// Computes the step of the second layer's rows, in the block's last warps.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -203,13 +203,13 @@ impl<const WARPS: usize> Block<WARPS> {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
         let factor = lr * (WEIGHTS / (GRADIENTS * OUTPUTS));
-        // The first warps are at the gradient at the units' sums.
+        // The first warps compute the gradient of the units' sums.
         let busy = if WARPS > ROW_TILES { ROW_TILES } else { 0 };
         if warp < busy {
             return;
         }
-        // SAFETY: the gradients of all rows and their units, and the lane's pair of units of two columns of each part. All lanes
-        // of the warp have the same parts.
+        // SAFETY: the gradients of all rows and their units, and the lane's pair of units of two columns of each part. All
+        // lanes of the warp have the same parts.
         unsafe {
             let units = self.rows_as_b::<ROW_PARTS, HALVES>(|half| shared.units(step, half));
             for column in (warp - busy..COLUMN_PARTS).step_by(WARPS - busy) {

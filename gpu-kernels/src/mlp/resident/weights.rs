@@ -11,54 +11,55 @@ use super::extents::{
 use super::halves::{GRADIENTS, WEIGHTS, fragments, join, pixels, split, unscale};
 use super::{Block, ResidentNetwork, ResidentSteps};
 
-/// The weights of a warp's tiles times [`WEIGHTS`], spread over its lanes as products are; their rows are in the order of
+/// The weights of a warp's tiles times [`WEIGHTS`], spread over its lanes like accumulators; their rows are in the order of
 /// [`feature_of`](super::halves::feature_of).
 pub(super) type Tiles<const TILES: usize> = [FragmentC; TILES];
 
-/// What lies in shared memory after the batches.
+/// The contents of shared memory after the batches.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
-    /// `[warps, ROW_TILES, 32]` sums, later halves of `[MAX_ROWS, HALF_PITCH]` times eight gradients at the second layer's sums,
-    /// times [`GRADIENTS`].
+    /// `[warps, ROW_TILES, 32]` sums; later halves of `[MAX_ROWS, HALF_PITCH]` times eight gradients of the second layer's
+    /// sums, times [`GRADIENTS`].
     pub pool: *mut f32x4,
     /// `[ROW_TILES, 32]`: the sums of all warps, by lanes.
     pub sums: *mut f32x4,
-    /// `[2, 2, MAX_ROWS]`: halves of the units times [`OUTPUTS`], a row 16 bytes, those of even steps first.
+    /// `[2, 2, MAX_ROWS]`: halves of the units times [`OUTPUTS`], 16 bytes per row, those of even steps first.
     units: *mut u32x4,
-    /// `[2, MAX_ROWS]`: halves of the gradients at their sums times [`GRADIENTS`], a row 16 bytes.
+    /// `[2, MAX_ROWS]`: halves of the gradients of their sums times [`GRADIENTS`], 16 bytes per row.
     d_units: *mut u32x4,
     /// `[COLUMNS, UNITS]`: the units' weights in the second layer times [`WEIGHTS`], transposed.
     pub above: *mut f32,
-    /// `[2, 2, COLUMNS]`: halves of those, a column 16 bytes, those of even steps first.
+    /// `[2, 2, COLUMNS]`: halves of those weights, 16 bytes per column, those of even steps first.
     above_halves: *mut u32x4,
-    /// Halves of the inner products of the next batch's samples with those of this one, as [`gram_at`](super::gram::gram_at) says.
+    /// Halves of the inner products of the next batch's samples with those of this one, in the order of
+    /// [`gram_at`](super::gram::gram_at).
     pub gram: *mut f32x4,
-    /// Where a copy of a batch says that it is there.
+    /// The barrier at which a copy of a batch arrives.
     pub batch_is_there: *mut Barrier,
-    /// Where that of `gram` does.
+    /// The barrier at which the copy of `gram` arrives.
     pub gram_is_there: *mut Barrier,
 }
 
 impl Shared {
-    /// Half of the gradients at the second layer's sums.
+    /// Returns one half of the gradients of the second layer's sums.
     #[inline(always)]
     pub fn gradients(&self, half: usize) -> *mut f32x4 {
         self.pool.wrapping_add(half * MAX_ROWS * HALF_PITCH)
     }
 
-    /// Half of the units at a step.
+    /// Returns one half of the units at a step.
     #[inline(always)]
     pub fn units(&self, step: usize, half: usize) -> *mut u32x4 {
         self.units.wrapping_add((step % 2 * 2 + half) * MAX_ROWS)
     }
 
-    /// Half of the gradients at their sums.
+    /// Returns one half of the gradients of their sums.
     #[inline(always)]
     pub fn d_units(&self, half: usize) -> *mut u32x4 {
         self.d_units.wrapping_add(half * MAX_ROWS)
     }
 
-    /// Half of the units' weights in the second layer at a step.
+    /// Returns one half of the units' weights in the second layer at a step.
     #[inline(always)]
     pub fn above_halves(&self, step: usize, half: usize) -> *mut u32x4 {
         self.above_halves.wrapping_add((step % 2 * 2 + half) * COLUMNS)
@@ -66,7 +67,7 @@ impl Shared {
 }
 
 impl<const WARPS: usize> Block<WARPS> {
-    /// Where everything lies in a block of weights.
+    /// Returns the layout of shared memory in a block of weights.
     #[inline(always)]
     fn weights_shared(&self) -> Shared {
         let pool = self.shared.wrapping_add(self.extents.batches_bytes() / 16);
@@ -90,10 +91,10 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The steps of the weights of block `number`.
+    /// Computes the steps of the weights of block `number`.
     ///
     /// # Safety
-    /// Same as for the kernel; the inner products of the batches are there.
+    /// Same as for the kernel; the inner products of the batches are complete.
     #[inline(always)]
     pub(super) unsafe fn train_weights<const TILES: usize, const HALVES: usize>(
         &self,
@@ -102,15 +103,15 @@ impl<const WARPS: usize> Block<WARPS> {
         number: usize,
     ) {
         let (e, count, ahead) = (self.extents, steps.steps as usize, steps.batches());
-        // The thread that begins the copies: of the warps with the fewest tiles.
+        // The thread that begins the copies: in one of the warps with the fewest tiles.
         let copies = self.tid == Self::THREADS - 32;
-        // SAFETY: the kernel's contract for all of it; the parts of shared memory lie one after the other, and between
-        // one thread's write and another's read there is a barrier, which all threads come to. Each phase of the barriers of
-        // copies is for one thread's arrival, and waited for before the next.
+        // SAFETY: the kernel's contract for all of it. The parts of shared memory lie one after the other. A barrier, which
+        // all threads reach, lies between one thread's write and another's read. Each phase of the copies' barriers has one
+        // thread's arrival, and is waited for before the next.
         unsafe {
             let (shared, batches) = (self.weights_shared(), self.batches());
             let mut weights = self.begin::<TILES, HALVES>(&shared, network, number);
-            // Those of the step before, of the step, and of the next one.
+            // The batches of the step before, of this step, and of the next one.
             let mut stages: [*const u8; STAGES] =
                 core::array::from_fn(|i| self.batch(&batches, (i + STAGES - 1) % STAGES));
             if copies {
@@ -129,7 +130,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.take_sums(&shared, steps, number);
             }
             self.sync();
-            // All threads have seen the first phase: of one that is two phases late it would be taken for the next.
+            // All threads have seen the first phase: a thread that is two phases late would take one for the other.
             if copies && ahead > 1 {
                 self.fetch(stages[2], steps, 1, shared.batch_is_there);
             }
@@ -143,8 +144,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
                 let has_next = step + 1 < ahead;
                 self.send_sums::<HALVES>(&shared, &mail, step, number);
-                // While the rows' blocks work: the last step's change of the weights, and the next batch's sums without
-                // that of this one.
+                // While the rows' blocks work: the last step's update, and the next batch's sums without this step's update.
                 if copies && has_next {
                     self.fetch_gram(shared.gram, steps, step + 1, shared.gram_is_there);
                 }
@@ -155,7 +155,7 @@ impl<const WARPS: usize> Block<WARPS> {
                     Barrier::wait_parity(shared.batch_is_there, parity ^ 1);
                     self.multiply::<TILES, HALVES>(&shared, stages[2], &weights);
                     self.sync();
-                    // In place of the batch before, which all warps are done with.
+                    // This replaces the batch before, which all warps are done with.
                     if copies && step + 2 < ahead {
                         self.fetch(stages[0], steps, step + 2, shared.batch_is_there);
                     }
@@ -183,7 +183,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The tile of features that is the warp's number `t`.
+    /// Returns the tile of features that is the warp's number `t`.
     #[inline(always)]
     pub(super) fn tile(&self, t: usize) -> usize {
         self.place().0 + t * WARPS
@@ -191,8 +191,8 @@ impl<const WARPS: usize> Block<WARPS> {
 
     /// Calls `of_tile` with the numbers of the warp's tiles.
     ///
-    /// Where all warps have all but the last one these come without a question between, so that the one's loads go on while the
-    /// other is computed.
+    /// If all warps have all tiles but the last, these come without a branch in between, so that the loads of one tile
+    /// overlap with the computation of another.
     #[inline(always)]
     fn each_tile<const TILES: usize>(&self, mut of_tile: impl FnMut(usize)) {
         let tiles = self.extents.tiles();
@@ -212,7 +212,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The warp's share of the units' sums of a batch, by tensor cores.
+    /// Computes the warp's share of the units' sums of a batch, by tensor cores.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -225,7 +225,7 @@ impl<const WARPS: usize> Block<WARPS> {
     ) {
         let (warp, lane) = self.place();
         let mut sums = [[FragmentC::ZERO; HALVES]; ROW_TILES];
-        // SAFETY: all lanes have the same tiles, which lie in the batch; each thread writes sums of its own.
+        // SAFETY: all lanes have the same tiles, which lie in the batch; each thread writes its own sums.
         unsafe {
             self.each_tile::<TILES>(|t| {
                 let row = batch.add(lane * self.extents.stride() + self.tile(t) * TILE);
@@ -243,7 +243,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The units' sums of all warps.
+    /// Adds up the units' sums of all warps.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -261,10 +261,10 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The step of the first layer, by tensor cores.
+    /// Computes the step of the first layer, by tensor cores.
     ///
     /// # Safety
-    /// Same as for the kernel; `batch` is that of the gradients.
+    /// Same as for the kernel; the gradients are those of `batch`.
     #[inline(always)]
     unsafe fn update<const TILES: usize, const HALVES: usize>(
         &self,

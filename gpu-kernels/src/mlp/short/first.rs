@@ -1,8 +1,8 @@
-//! The first layer's product, in shares.
+//! The first layer's multiplication, in shares.
 //!
-//! Against [`linear_act_forward`](super::super::fused_forward): a block has at most 64 terms of 64 x 32 sums, and leaves its
-//! share of them to the next launch, so that neither a loop nor a cluster waits for anything. The batch, which the launch
-//! before last has written, is fetched before the one ahead has ended.
+//! Compared with [`linear_act_forward`](super::super::fused_forward): a block has at most 64 terms of 64 x 32 sums, and
+//! leaves its share of them to the next launch, so it needs neither a loop nor a cluster. The batch was written by the
+//! launch before last, so it is fetched before the launch ahead has ended.
 //@ ptx(short_first): bar.sync == 3, ld.global.cg.v4 >= 12, ld.shared.v4 >= 12, .local == 0
 //@ ptx(short_first, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
 
@@ -15,7 +15,7 @@ use super::{Of, QUADS, SHARED, TERMS, THREADS, TILE_COLS};
 use crate::mlp::matrix::{Matrix, OperandA, OperandB};
 use crate::mlp::wait_for_turn;
 
-/// What the kernel is launched with.
+/// The arguments of the kernel.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct FirstArgs {
@@ -33,20 +33,19 @@ pub struct FirstArgs {
     pub outputs: u32,
 }
 
-/// Shares of `inp * weights`, of 64 terms each, in order.
+/// Computes shares of `inp * weights`, of 64 terms each, in order.
 ///
-/// Launched with one block per 32 columns of the outputs in each share, as [`config`] says.
+/// Launched with one block per 32 columns of the outputs in each share, as in [`config`].
 ///
 /// # Safety
-/// The launch is as described; the pointers are valid for as many elements as their shapes say, and no other code uses
-/// `sums`.
+/// The launch is as described; the pointers are valid for the elements of their shapes, and no other code uses `sums`.
 #[kernel(max_threads = 128)]
 pub unsafe fn short_first(args: FirstArgs) {
     let shared = shared_array![f32x4; SHARED];
     let [rows, inputs, outputs] = [args.rows, args.inputs, args.outputs].map(|n| n as usize);
     let (col0, share) = (thread::block_idx_x() as usize * TILE_COLS, thread::block_idx_y() as usize);
     let (start, end) = (share * TERMS, (share + 1) * TERMS);
-    // SAFETY: the shapes are the caller's contract; each sum is written by one thread.
+    // SAFETY: the caller's contract for the shapes; one thread writes each sum.
     unsafe {
         let a = OperandA::RowMajor(Matrix::new(args.inp, rows, inputs)).of_depth(start, end);
         let b = OperandB::RowMajor(Matrix::new(args.weights, inputs, outputs)).of_depth(start, end);
@@ -74,7 +73,7 @@ pub unsafe fn short_first(args: FirstArgs) {
     }
 }
 
-/// Grid and block for a layer with `inputs` inputs and `outputs` outputs.
+/// Returns the launch for a layer with `inputs` inputs and `outputs` outputs.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn config(inputs: u32, outputs: u32) -> LaunchConfig {
     let grid = (outputs.div_ceil(TILE_COLS as u32), inputs.div_ceil(TERMS as u32));

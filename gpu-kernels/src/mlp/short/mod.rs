@@ -1,16 +1,16 @@
-//! A step of a small batch in three launches, for a network of two hidden layers.
+//! A step of a small batch in three launches, for a network with two hidden layers.
 //!
-//! Against [`super::fused_forward`], [`super::head`] and [`super::fused_backward`]: the time of such a step is that of loads
-//! that wait for each other, so there are few rounds of them. The [first layer](first) leaves shares of its sums, so
-//! that no blocks wait for each other; a block for each [row](rows) of the batch adds them and does all else but the
-//! [updates], which come in one launch. What no launch but an earlier one than that ahead has written is fetched
-//! while the one ahead still runs.
+//! Compared with [`super::fused_forward`], [`super::head`] and [`super::fused_backward`]: such a step spends its time in
+//! loads that wait for each other, so there are few rounds of them here. The [first layer](first) leaves shares of its sums,
+//! so that no blocks wait for each other. One block per [row](rows) of the batch adds them and does everything else except
+//! the [updates], which take one launch. Data that was written before the launch ahead is fetched while that still runs.
 //!
-//! That rests on how launches follow each other: each block that is waited for lets the next launch begin only once the
-//! one ahead of its own has ended, so that of all earlier launches only the one ahead may still run. A step's are the
-//! three of this module, in their order.
+//! This relies on the order of the launches. Each block that is waited for lets the next launch begin only once the launch
+//! ahead of its own has ended. So of all earlier launches only the one ahead may still run. A step consists of the three
+//! launches of this module, in their order.
 //!
-//! Products are those of `f32`. Requires: what [`Extents::fits`] says.
+//! Arithmetic is `f32`.
+//! Requires: sizes for which [`Extents::fits`] returns `true`.
 
 pub mod first;
 pub mod rows;
@@ -20,19 +20,19 @@ use super::head::MAX_CLASSES;
 use super::slab::shared_vectors;
 use super::tile::Tile;
 
-/// The most samples of a batch: the terms of a gradient that a block fetches at once.
+/// The largest number of samples of a batch: the terms of a gradient that a block fetches at once.
 pub const MAX_ROWS: usize = TERMS;
 
-/// The most units of the first hidden layer: each has a thread in a block of [`rows`].
+/// The largest number of units of the first hidden layer: each has a thread in a block of [`rows`].
 pub const MAX_HIDDEN1: usize = rows::THREADS;
 
-/// The most units of the second hidden layer, a multiple of four: a lane has four of them.
+/// The largest number of units of the second hidden layer, a multiple of four: a lane has four of them.
 pub const MAX_HIDDEN2: usize = 128;
 
-/// The most shares of a sum of the first layer.
+/// The largest number of shares of a sum of the first layer.
 pub const MAX_SHARES: usize = 13;
 
-/// Terms that a block of [`first`] and [`updates`] has.
+/// Terms of a block of [`first`] and [`updates`].
 const TERMS: usize = 64;
 /// Rows of its outputs.
 const TILE_ROWS: usize = 64;
@@ -40,7 +40,7 @@ const TILE_ROWS: usize = 64;
 const TILE_COLS: usize = 32;
 /// Groups of its threads that share the terms.
 const GROUPS: usize = 2;
-/// Threads of a block: few, with many registers each, so that blocks of the next launch find room beside them.
+/// Threads of a block: few, with many registers each, so that blocks of the next launch fit next to them.
 const THREADS: usize = (TILE_ROWS / 8) * (TILE_COLS / 4) * GROUPS;
 /// The tile of a block.
 type Of = Tile<TILE_ROWS, TILE_COLS, 8, 4, TERMS, GROUPS>;
@@ -66,7 +66,7 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// Whether the kernels take such a network.
+    /// Returns whether the kernels support such a network.
     pub const fn fits(&self) -> bool {
         let Extents { features, hidden1, hidden2, classes, batch } = *self;
         if features == 0
@@ -86,18 +86,18 @@ impl Extents {
         fits_rows && classes <= MAX_CLASSES && batch <= MAX_ROWS && self.shares() <= MAX_SHARES
     }
 
-    /// Shares of a sum of the first layer.
+    /// Returns the number of shares of a sum of the first layer.
     pub const fn shares(&self) -> usize {
         shares(self.features)
     }
 
-    /// Elements that the shares of a batch need.
+    /// Returns the elements of the shares of a batch.
     pub const fn sums(&self) -> usize {
         self.shares() * self.batch * self.hidden1
     }
 }
 
-/// The number of shares of a sum of `terms` terms.
+/// Returns the number of shares of a sum of `terms` terms.
 pub const fn shares(terms: usize) -> usize {
     terms.div_ceil(TERMS)
 }

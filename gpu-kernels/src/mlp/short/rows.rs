@@ -1,13 +1,13 @@
-//! All of a step that is a row's own: both layers after the first, the loss, and the gradients down to the first layer's
-//! units; and the samples of the next step.
+//! The part of a step that belongs to one row: both layers after the first, the loss, and the gradients down to the first
+//! layer's units. Also gathers the samples of the next step.
 //!
-//! Against [`linear_act_forward`](super::super::fused_forward), [`network_head`](super::super::head) and
+//! Compared with [`linear_act_forward`](super::super::fused_forward), [`network_head`](super::super::head) and
 //! [`linear_backward`](super::super::fused_backward): a block has a row of the batch, and nothing of it leaves the block
-//! before the end. Its threads hold the second layer's weights in registers, which they fetch before the launch ahead has
-//! ended and use twice, for the units and for the gradients. Other blocks gather the next batch, and wait for nothing.
+//! before the end. Its threads fetch the second layer's weights into registers before the launch ahead has ended, and use
+//! them twice, for the units and for the gradients. Other blocks gather the next batch, and wait for nothing.
 //!
-//! A thread has four neighbouring columns of every `groups`-th row of the second layer. A sum over rows is thus shared by
-//! `groups` threads, and one over columns by a quarter as many as there are columns; both go through shared memory.
+//! A thread has four neighbouring columns of every `groups`-th row of the second layer. So `groups` threads share a sum over
+//! rows, and a quarter of the number of columns share a sum over columns; both go through shared memory.
 //@ ptx(short_rows): bar.sync == 6, ld.global.cg.v4 >= 15, ld.volatile.global >= 4, shfl.sync.bfly >= 13, .local == 0
 //@ ptx(short_rows, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 2
 
@@ -36,48 +36,48 @@ pub(super) const THREADS: usize = 512;
 pub(super) const QUADS: usize = 15;
 /// Threads of a sample of the next batch.
 const SAMPLE: usize = 64;
-/// Elements of the sums that threads share. Those over rows are four a thread; those over columns one for each quad, and
-/// one more for each column of threads.
+/// Elements of the sums that threads share. Sums over rows have four per thread; sums over columns have one per quad, and
+/// one more per column of threads.
 const SHARED_SUMS: usize = THREADS * QUADS + MAX_HIDDEN2 / 4;
 /// Vectors of shared memory of a block.
 const SHARED: usize =
     (SHARED_SUMS + MAX_HIDDEN1 + MAX_HIDDEN2 * (2 + MAX_CLASSES) + 2 * MAX_CLASSES + 2).div_ceil(4);
 
-/// What the rows read and write.
+/// The arrays that the rows read and write.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct Rows {
     /// `[samples]`, written for the samples of the step: the loss of each row in nats.
     pub loss: *mut f32,
-    /// `[samples]`, written for the samples of the step: 1 where the first of the largest logits is the label's.
+    /// `[samples]`, written for the samples of the step: 1 if the first of the largest logits is the label's, otherwise 0.
     pub correct: *mut u32,
-    /// `[rows, classes]`, written: the gradient at the logits, averaged over the batch.
+    /// `[rows, classes]`, written: the gradient of the logits, averaged over the batch.
     pub d_logits: *mut f32,
-    /// `[rows, hidden2]`, written: the gradient at the second layer's sums.
+    /// `[rows, hidden2]`, written: the gradient of the second layer's sums.
     pub d_hidden2: *mut f32,
-    /// `[rows, hidden1]`, written: the gradient at the first layer's sums.
+    /// `[rows, hidden1]`, written: the gradient of the first layer's sums.
     pub d_hidden1: *mut f32,
     /// `[rows, hidden2]`, written: the second layer's units.
     pub units2: *mut f32,
     /// `[rows, hidden1]`, written: the first layer's units.
     pub units1: *mut f32,
-    /// `[shares, rows, hidden1]`: what the first layer's sums are the sums of.
+    /// `[shares, rows, hidden1]`: the shares of the first layer's sums.
     pub sums: *const f32,
     /// `[hidden1]`.
     pub biases1: *const f32,
-    /// `[hidden1, hidden2]`, on 16 bytes.
+    /// `[hidden1, hidden2]`, at a multiple of 16 bytes.
     pub weights2: *const f32,
     /// `[hidden2]`.
     pub biases2: *const f32,
-    /// `[hidden2, classes]`, on 16 bytes.
+    /// `[hidden2, classes]`, at a multiple of 16 bytes.
     pub weights3: *const f32,
     /// `[classes]`.
     pub biases3: *const f32,
     /// `[rows]`, each less than `classes`.
     pub labels: *const u32,
-    /// Where training is.
+    /// The state of training.
     pub state: *const StepState,
-    /// Rows of the batch, which are as many blocks.
+    /// Rows of the batch; each has a block.
     pub rows: u32,
     /// Shares of a sum of the first layer.
     pub shares: u32,
@@ -91,21 +91,20 @@ pub struct Rows {
     pub targets: Targets,
 }
 
-/// All that is a row's own, and the next batch.
+/// Computes everything that belongs to a row, and gathers the next batch.
 ///
-/// Launched as [`config`] says. The bound is over that, to leave registers for a block of the launch ahead, beside which
-/// this one's weights are fetched.
+/// Launched as in [`config`]. The `max_threads` bound is larger, to leave registers for a block of the launch ahead, next to
+/// which this block fetches its weights.
 ///
 /// # Safety
-/// The launch is as described, and [`Extents::fits`](super::Extents::fits); the pointers are valid for as many elements as
-/// their shapes say; no other code uses what is written. Of what is read the launch ahead writes `sums` only, and it uses
-/// none of the next batch.
+/// The launch is as described, and [`Extents::fits`](super::Extents::fits); the pointers are valid for the elements of their
+/// shapes; no other code uses what is written. Of what is read, the launch ahead writes only `sums`, and it does not use the
+/// next batch.
 #[kernel(max_threads = 640)]
 pub unsafe fn short_rows(rows: Rows, next: NextBatch) {
     let shared = shared_array![f32x4; SHARED];
     let (block, tid) = (thread::block_idx_x(), thread::thread_idx_x() as usize);
-    // SAFETY: the kernel's contract; which of the two is the same for all threads of a block. The shared arrays follow each
-    // other.
+    // SAFETY: the kernel's contract; all threads of a block take the same branch. The shared arrays lie one after the other.
     unsafe {
         if block >= rows.rows {
             launch_dependents();
@@ -127,45 +126,46 @@ pub unsafe fn short_rows(rows: Rows, next: NextBatch) {
     }
 }
 
-/// A row of the batch, and what its block has in shared memory.
+/// A row of the batch, and its block's shared memory.
 struct Row {
     of: Rows,
     row: usize,
     tid: usize,
-    /// Shares of sums, on 16 bytes.
+    /// Shares of sums, at a multiple of 16 bytes.
     sums: *mut f32,
     /// `[hidden1]`: the biases before the units.
     units1: *mut f32,
-    /// `[hidden2]`, likewise.
+    /// `[hidden2]`: the biases before the units.
     units2: *mut f32,
-    /// `[hidden2]`, on 16 bytes, then zeros.
+    /// `[hidden2]`, at a multiple of 16 bytes, then zeros.
     gradients: *mut f32,
-    /// `[classes]`, likewise.
+    /// `[classes]`: the biases before the logits.
     logits: *mut f32,
-    /// `[classes]`, then zeros up to [`MAX_CLASSES`]: what the targets make of the gradient at the logits.
+    /// `[classes]`, then zeros up to [`MAX_CLASSES`]: the targets' part of the gradient of the logits.
     targets: *mut f32,
-    /// `[hidden2, classes]`, on 16 bytes: the last layer's weights, then zeros up to [`MAX_CLASSES`] for each unit.
+    /// `[hidden2, classes]`, at a multiple of 16 bytes: the last layer's weights, then zeros up to [`MAX_CLASSES`] for each
+    /// unit.
     last: *mut f32,
     /// The row's label, and the first sample of the step.
     place: *mut [u32; 2],
 }
 
 impl Row {
-    /// The whole row.
+    /// Computes the whole row.
     ///
     /// # Safety
-    /// Same as for the kernel; all threads of the block come here.
+    /// Same as for the kernel; all threads of the block call this.
     #[inline(always)]
     unsafe fn run(&self) {
         let Rows { hidden1, hidden2, classes, .. } = self.of;
         let [hidden1, hidden2, classes] = [hidden1, hidden2, classes].map(|n| n as usize);
         let (row, tid, of) = (self.row, self.tid, &self.of);
-        // Quotients of 32 bits take a third of the instructions.
+        // 32-bit divisions take a third of the instructions.
         let across = (self.of.hidden2 / 4).max(1);
         let [groups, group, column] =
             [THREADS as u32 / across, tid as u32 / across, tid as u32 % across].map(|n| n as usize);
-        // SAFETY: the kernel's contract. What is read before the wait an earlier launch has written, and it is read past L1.
-        // Each element of shared memory is written by one thread, and read after a barrier.
+        // SAFETY: the kernel's contract. What is read before the wait was written by an earlier launch, and is read past L1.
+        // One thread writes each element of shared memory, and it is read after a barrier.
         unsafe {
             let second = Matrix::new(of.weights2, hidden1, hidden2);
             // The last few threads have no rows.
@@ -178,7 +178,7 @@ impl Row {
                 let packed = opaque(packed as usize) as u32;
                 [packed & 1023, packed >> 10 & 1023, packed >> 20]
             };
-            // Each thread the biases of what it will write there.
+            // Each thread loads the biases of the elements that it will write there.
             *self.units1.add(tid) = at(of.biases1, tid.min(hidden1 - 1));
             if tid < MAX_HIDDEN2 {
                 *self.units2.add(tid) = at(of.biases2, tid.min(hidden2 - 1));
@@ -213,7 +213,7 @@ impl Row {
             let [from, _, groups] = unpacked();
             for i in 0..QUADS {
                 let row = from + i as u32 * groups;
-                // Where there is no such row the weights are another's.
+                // If there is no such row, the weights are another row's.
                 let unit = if row < hidden1 as u32 { *self.units1.add(row as usize) } else { 0.0 };
                 let weights = weights[i].to_array();
                 acc = core::array::from_fn(|j| unit.mul_add(weights[j], acc[j]));
@@ -254,16 +254,16 @@ impl Row {
         }
     }
 
-    /// The sum of the first layer for the thread's unit.
+    /// Returns the first layer's sum for the thread's unit.
     ///
     /// # Safety
-    /// Same as for the kernel; there is such a unit.
+    /// Same as for the kernel; the unit exists.
     #[inline(always)]
     unsafe fn first_layer(&self, hidden1: usize) -> f32 {
         let (rows, last) = (self.of.rows, self.of.shares - 1);
         let first = self.of.sums.wrapping_add(self.row * hidden1 + self.tid);
         let step = rows * hidden1 as u32;
-        // All loads are under way at once.
+        // All loads are in flight at once.
         let shares: [f32; MAX_SHARES] = core::array::from_fn(|share| {
             let at = (share as u32).min(last) * step;
             // SAFETY: the share lies in the shape.
@@ -276,17 +276,17 @@ impl Row {
         (four[0] + four[1]) + (four[2] + four[3])
     }
 
-    /// The logits: a warp for each.
+    /// Computes the logits, one warp per logit.
     ///
     /// # Safety
-    /// Same as for the kernel; all threads of the block come here.
+    /// Same as for the kernel; all threads of the block call this.
     #[inline(always)]
     unsafe fn third_layer(&self, [hidden2, classes]: [usize; 2]) {
         let (class, lane) = (self.tid / 32, self.tid % 32);
         if class >= classes {
             return;
         }
-        // SAFETY: unit and class lie in the shapes, and all lanes of the warp come here.
+        // SAFETY: unit and class lie in the shapes, and all lanes of the warp execute this.
         unsafe {
             let terms: [f32; MAX_HIDDEN2 / 32] = core::array::from_fn(|i| {
                 let unit = lane + 32 * i;
@@ -301,25 +301,25 @@ impl Row {
         }
     }
 
-    /// The gradient at the thread's unit of the second layer, and in the first warp what comes of the row. Each half of a
-    /// warp has all logits, one a lane.
+    /// Computes the gradient of the thread's unit of the second layer, and in the first warp the row's results. Each
+    /// half-warp has all logits, one per lane.
     ///
     /// # Safety
-    /// Same as for the kernel; whole warps come here, among them the first.
+    /// Same as for the kernel; whole warps call this, including the first.
     #[inline(always)]
     unsafe fn judge(&self, [hidden2, classes]: [usize; 2]) {
         const WIDTH: u32 = MAX_CLASSES as u32;
         let (of, row, tid) = (&self.of, self.row, self.tid);
         let class = tid % MAX_CLASSES;
-        // SAFETY: class and unit lie in the shapes; all lanes of the warp come to what is collective.
+        // SAFETY: class and unit lie in the shapes; all lanes of the warp reach the collectives.
         unsafe {
             // Read again at each use: registers are for weights.
             let label = || self.place.cast::<u32>().read_volatile() as usize;
-            // After the last class those of the next units, whose gradients at the logits are 0.
+            // After the last class these are the next units' weights, and their logits' gradients are 0.
             let own = self.last.add(tid.min(hidden2 - 1) * classes);
             let logit = if class < classes { *self.logits.add(class) } else { f32::NEG_INFINITY };
             let max = reduce_max_width::<f32, WIDTH>(u32::MAX, logit);
-            // 0 for the largest, and for it alone.
+            // 0 for the largest, and only for it.
             let less = logit - max;
             let exp = if class < classes { less.exp() } else { 0.0 };
             let sum = reduce_sum_width::<f32, WIDTH>(u32::MAX, exp);
@@ -359,16 +359,16 @@ impl Row {
     }
 }
 
-/// The larger of the number and 0; NaN stays.
+/// Returns the larger of the number and 0; NaN stays NaN.
 #[inline(always)]
 fn relu(x: f32) -> f32 {
     if x <= 0.0 { 0.0 } else { x }
 }
 
-/// The sum of `len` elements that are `step` elements apart.
+/// Returns the sum of `len` elements that are `step` elements apart.
 ///
 /// # Safety
-/// They are there, and one is.
+/// The elements exist, and there is at least one.
 #[inline(always)]
 unsafe fn sum_of(first: *const f32, len: usize, step: usize) -> f32 {
     const AT_ONCE: u32 = 8;
@@ -376,7 +376,7 @@ unsafe fn sum_of(first: *const f32, len: usize, step: usize) -> f32 {
     let mut i = 0;
     while i <= last {
         for j in 0..AT_ONCE {
-            // SAFETY: the element is there.
+            // SAFETY: the element exists.
             let element = unsafe { *first.add(((i + j).min(last) * step) as usize) };
             sums[j as usize] += if i + j <= last { element } else { 0.0 };
         }

@@ -1,7 +1,7 @@
 //! The steps of three layers in one launch.
 //!
-//! Against [`linear_updates`](super::super::fused_backward): a block has all terms of 64 x 32 gradients at once, and so no
-//! loop. The first layer's input and all old weights, which the launch ahead does not write, are fetched before it has
+//! Compared with [`linear_updates`](super::super::fused_backward): a block has all terms of 64 x 32 gradients at once, and
+//! so no loop. The first layer's input and all old weights, which the launch ahead does not write, are fetched before it has
 //! ended.
 //@ ptx(short_updates): bar.sync == 3, ld.global.cg.v4 >= 16, ld.shared.v4 >= 12, .local == 0
 //@ ptx(short_updates, compute_90+): griddepcontrol.wait >= 1, griddepcontrol.launch_dependents >= 1
@@ -19,14 +19,14 @@ use crate::mlp::matrix::{Matrix, OperandA, OperandB};
 use crate::mlp::state::StepState;
 use crate::mlp::wait_for_turn;
 
-/// The steps of three layers. The last of a step's launches: it moves `state` on to the step after it.
+/// Computes the steps of three layers. This is the last launch of a step: it advances `state` to the next step.
 ///
-/// Launched on the blocks of all, one layer's after the other's, as [`config`] says. `turn` is the place of the step's rate in
-/// `state`, and `rates` are those of all steps of the epoch, and one more.
+/// Launched with the blocks of all layers, one layer after the other, as in [`config`]. `turn` is the index of the step's
+/// rate in `state`, and `rates` has the rates of all steps of the epoch, and one more.
 ///
 /// # Safety
-/// The launch is as described, and there are at most 64 rows; the pointers are valid for as many elements as their shapes
-/// say; no other code uses what is written. The launch ahead writes neither the parameters nor the first layer's input.
+/// The launch is as described, and there are at most 64 rows; the pointers are valid for the elements of their shapes; no
+/// other code uses what is written. The launch ahead writes neither the parameters nor the first layer's input.
 #[kernel(max_threads = 128)]
 pub unsafe fn short_updates(
     first: Update,
@@ -39,8 +39,7 @@ pub unsafe fn short_updates(
 ) {
     let shared = shared_array![f32x4; SHARED];
     let block = thread::block_idx_x();
-    // SAFETY: the kernel's contract; which of the three is the same for all threads of a block. No block reads what the
-    // first thread writes.
+    // SAFETY: the kernel's contract; all threads of a block take the same branch. No block reads the first thread's writes.
     unsafe {
         let is_first = block < first.blocks;
         let (update, tile) = match block {
@@ -56,8 +55,8 @@ pub unsafe fn short_updates(
 }
 
 impl Update {
-    /// The step of one tile of the weights, whose last row is the biases. Only if it `is_first` the layer's input is there
-    /// before the launch ahead has ended.
+    /// Computes the step of one tile of the weights, whose last row is the biases. Only if it `is_first`, the layer's input
+    /// exists before the launch ahead has ended.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -72,13 +71,14 @@ impl Update {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
         let across = self.outputs.div_ceil(TILE_COLS as u32).max(1);
         let (row0, col0) = ((tile / across) as usize * TILE_ROWS, (tile % across) as usize * TILE_COLS);
-        // SAFETY: the caller's contract; each parameter lies in one thread.
+        // SAFETY: the caller's contract; each parameter belongs to one thread.
         unsafe {
             let rates = StepState::rates_past_l1(state, turn);
             let (weights, biases) =
                 (Matrix::new(self.weights, inputs, outputs), Matrix::new(self.biases, 1, outputs));
             let tid = thread::thread_idx_x() as usize;
-            // All of a thread at once, before it writes any: loads of memory that may have been written wait for it.
+            // Loads everything at once, before the thread writes anything: loads of memory that may have been written wait
+            // for the write.
             let place = |i: usize| {
                 let [row, col] = Of::place_of(tid, i);
                 (row0 + row, col0 + col)
@@ -129,7 +129,7 @@ impl Update {
     }
 }
 
-/// The tiles of a layer's step.
+/// Returns the tiles of a layer's step.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn tiles(inputs: u32, outputs: u32) -> Tiles {
     // The biases are one more row.
@@ -137,7 +137,7 @@ pub fn tiles(inputs: u32, outputs: u32) -> Tiles {
     Tiles { rows, count: rows * outputs.div_ceil(TILE_COLS as u32) }
 }
 
-/// Grid and block for `tiles` tiles.
+/// Returns the launch for `tiles` tiles.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn config(tiles: u32) -> LaunchConfig {
     LaunchConfig::new(tiles, THREADS as u32)

@@ -1,4 +1,4 @@
-//! A tile whose terms all fit a slab: one round of loads, of which a part may begin before the launch ahead has ended.
+//! A tile whose terms all fit a slab: one round of loads, a part of which may begin before the launch ahead has ended.
 
 use cuda_std::hint::opaque;
 use cuda_std::mem::f32x4;
@@ -11,16 +11,15 @@ use crate::mlp::slab::{Slabs, Terms as _};
 impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const BK: usize, const GROUPS: usize>
     Tile<BM, BN, TM, TN, BK, GROUPS>
 {
-    /// Calls `write(i, row, col, sums)` for the tile's outputs from this row and column on, each quad of which comes once, in
-    /// one thread, as number `i` of the thread: what lies outside the product comes too. [`Self::place_of`] says which
-    /// they are.
+    /// Calls `write(i, row, col, sums)` for the tile's outputs from this row and column on. Each quad comes once, in one
+    /// thread, as the thread's number `i`; quads outside the result come too. [`Self::place_of`] returns their positions.
     ///
-    /// `wait` is called before anything but A is read, and before that too unless A `is_early`.
+    /// Calls `wait` before it reads anything except A; if A is not `is_early`, also before it reads A.
     ///
     /// # Safety
-    /// Called by all threads of the block, which is one-dimensional, with the same arguments. `shared` is the block's, as
-    /// many vectors as [`shared_vectors`](crate::mlp::slab::shared_vectors) says. The operands agree on k, of which there
-    /// are at most `BK` terms, and one at least.
+    /// All threads of the block, which is one-dimensional, call this with the same arguments. `shared` belongs to the block,
+    /// with [`shared_vectors`](crate::mlp::slab::shared_vectors) vectors. The operands have the same k, from 1 to `BK`
+    /// terms.
     #[inline(always)]
     pub unsafe fn once<const QUADS_A: usize, const QUADS_B: usize, const QUADS: usize>(
         shared: *mut f32x4,
@@ -43,8 +42,8 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         }
         let from_b = Self::quads_of_b::<QUADS_B>(b, tid, col0);
         let mut acc = Self::ZERO;
-        // SAFETY: each thread has its own places in the slabs, which are read between the first two barriers, and its own sums
-        // in its group's array. All threads come to the barriers.
+        // SAFETY: each thread writes its own elements of the slabs, which are read between the first two barriers, and its
+        // own sums in its group's array. All threads reach the barriers.
         unsafe {
             Self::store_a(sums, a, tid, Self::PAD, &from_a);
             Self::store_b(slabs.at_b.cast_mut(), b, tid, Self::PAD, &from_b);
@@ -60,8 +59,8 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         }
     }
 
-    /// As [`Self::add`] of all terms, of which the last may be zeros: no load waits for a test, and some are under way while
-    /// the thread multiplies.
+    /// Like [`Self::add`] for all terms, of which the last may be zeros: no load waits for a branch, and some are in flight
+    /// while the thread multiplies.
     ///
     /// # Safety
     /// Same as for [`Self::add`].
@@ -74,21 +73,21 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         while done < BK / 4 / GROUPS {
             // SAFETY: the terms lie in the slabs.
             let mut add = |done: usize| unsafe { Self::add_quad(acc, slabs, place, group + done * GROUPS) };
-            // Written out: the compiler leaves a loop of two as it is.
+            // Written out: the compiler does not unroll a loop of two.
             add(done);
             add(done + 1);
             done = opaque(done + AT_ONCE);
         }
     }
 
-    /// Row and column in the tile of a thread's quad number `i`.
+    /// Returns the row and column in the tile of a thread's quad number `i`.
     #[inline(always)]
     pub fn place_of(tid: usize, i: usize) -> [usize; 2] {
         let quad = tid + i * Self::THREADS;
         [quad / (BN / 4), quad % (BN / 4) * 4]
     }
 
-    /// As [`Self::load_a`] from the first term on, by loads that do not wait for each other.
+    /// Like [`Self::load_a`] from the first term on, with loads that do not wait for each other.
     #[inline(always)]
     fn quads_of_a<const QUADS: usize>(a: OperandA, tid: usize, row0: usize) -> [f32x4; QUADS] {
         let quad = |i: usize| tid + i * Self::THREADS;
@@ -98,7 +97,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         }
     }
 
-    /// As [`Self::load_b`], likewise.
+    /// Like [`Self::load_b`], with loads that do not wait for each other.
     #[inline(always)]
     fn quads_of_b<const QUADS: usize>(b: OperandB, tid: usize, col0: usize) -> [f32x4; QUADS] {
         let quad = |i: usize| tid + i * Self::THREADS;

@@ -1,4 +1,4 @@
-//! What host code launches the kernel with.
+//! The arguments and the launch of the kernel on the host.
 
 use cuda_std::launch::{LaunchConfig, RawBuffer};
 
@@ -24,7 +24,7 @@ pub type RowsLaunch = RowsHost<
     RawBuffer<StepState>,
 >;
 
-/// Grid and block for `rows` rows and a next batch of `samples`.
+/// Returns the launch for `rows` rows and a next batch of `samples`.
 pub fn config(rows: u32, samples: u32) -> LaunchConfig {
     LaunchConfig::new(rows + samples.div_ceil((THREADS / SAMPLE) as u32), THREADS as u32)
 }
