@@ -24,8 +24,8 @@ const SINGLE_IN_FLIGHT: usize = 2;
 /// enough for the columns, and along y one per part of `chunk` rows. Every part starts in the matrix.
 ///
 /// # Safety
-/// The launch is as described, and a block has no more vectors side by side than threads. The pointers are valid for what
-/// their shapes and strides say; the flags are true; no other code uses what is written, and no code writes `inp`.
+/// The launch is as described, and a block has no more vectors side by side than threads. The pointers are valid for their
+/// shapes and strides; the flags hold; no other code uses what is written, and no code writes `inp`.
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 1024 / BLOCK,

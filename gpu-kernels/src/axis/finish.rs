@@ -18,7 +18,7 @@ const IN_FLIGHT: usize = 8;
 /// `GROUPS` threads share the parts of a result. Launched with blocks of `COLS * GROUPS` threads, one per `COLS` results.
 ///
 /// # Safety
-/// The launch is as described; the pointers are valid for what their shapes say; no other code uses what is written.
+/// The launch is as described; the pointers are valid for their shapes; no other code uses what is written.
 #[kernel(
     with(BLOCK = COLS * GROUPS),
     max_threads = BLOCK,

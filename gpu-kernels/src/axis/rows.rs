@@ -25,8 +25,8 @@ pub(super) const IN_FLIGHT: usize = 4;
 /// one per part of `chunk` columns. Every part starts in the row.
 ///
 /// # Safety
-/// The launch is as described, and at most a block's threads share a row. The pointers are valid for what their shapes and
-/// strides say; no other code uses what is written, and no code writes `inp`.
+/// The launch is as described, and at most a block's threads share a row. The pointers are valid for their shapes and
+/// strides; no other code uses what is written, and no code writes `inp`.
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 1024 / BLOCK,

@@ -45,8 +45,8 @@ const WRITTEN: u32 = 1 << 16;
 /// `1 << log_warps` warps share a row and hold it. Launched with blocks of 512 threads along x, enough for the rows.
 ///
 /// # Safety
-/// The launch is as described. The pointers are valid for what their shapes and strides say; the flags are true; no other
-/// code uses `out`, and no code writes `inp`.
+/// The launch is as described. The pointers are valid for their shapes and strides; the flags hold; no other code uses
+/// `out`, and no code writes `inp`.
 #[kernel(
     max_threads = 512,
     args,

@@ -57,8 +57,8 @@ impl Word<8> for u16 {
 /// Launched with blocks of 256 threads along x, one per tile in row-major order, with dynamic shared memory for a tile.
 ///
 /// # Safety
-/// The launch is as described. The pointers are valid for what their shapes and strides say; the flags are true; no other
-/// code uses `out`, and no code writes `inp`.
+/// The launch is as described. The pointers are valid for their shapes and strides; the flags hold; no other code uses
+/// `out`, and no code writes `inp`.
 #[kernel(
     max_threads = 256,
     args,

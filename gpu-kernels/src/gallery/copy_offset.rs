@@ -64,7 +64,7 @@ pub struct Arguments {
 /// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; both hold `len + distance` elements, and no other code uses those of `out`.
+/// The launch is as described; both hold `len + distance` elements, and no other code uses the elements of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn copy_offset_scalar(out: *mut u32, inp: *const u32, len: u32, distance: u32) {
     let i = thread::index_1d() as usize;
@@ -128,7 +128,7 @@ pub unsafe fn copy_offset_vectors<const VECTORS: usize>(
 /// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; both hold `(len - 1) * distance + 1` elements, and no other code uses those of `out`.
+/// The launch is as described; both hold `(len - 1) * distance + 1` elements, and no other code uses the elements of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn copy_stride_scalar(out: *mut u32, inp: *const u32, len: u32, distance: u32) {
     let i = thread::index_1d() as usize;

@@ -116,7 +116,7 @@ macro_rules! kernels {
         ///
         /// # Safety
         /// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
-        /// uses those of `out`, which may be an input.
+        /// uses the elements of `out`, which may be an input.
         #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
         pub unsafe fn $name(out: *mut f32, $($input: *const f32,)+ $($parameter: $ty,)* len: u32) {
             // SAFETY: the kernel's contract.

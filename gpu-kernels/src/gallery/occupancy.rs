@@ -55,7 +55,7 @@ pub struct Elements(pub usize);
 /// Launched with any number of threads along x, in blocks of any size.
 ///
 /// # Safety
-/// The launch is along x; both hold `len` elements, and no other code uses those of `out`.
+/// The launch is along x; both hold `len` elements, and no other code uses the elements of `out`.
 #[kernel(
     max_threads = 1024,
     args = Arguments,

@@ -74,8 +74,8 @@ fn backward(s1: f32, s2: f32, d_out: f32) -> f32 {
 /// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
-/// uses those of `out`, `s1` and `s2`.
+/// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code uses the
+/// elements of `out`, `s1` and `s2`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
 pub unsafe fn recompute_forward_stored(out: *mut f32, s1: *mut f32, s2: *mut f32, x: *const f32, len: u32) {
     let (i, len) = (4 * thread::index_1d() as usize, len as usize);
@@ -105,8 +105,8 @@ pub unsafe fn recompute_forward_stored(out: *mut f32, s1: *mut f32, s2: *mut f32
 /// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
-/// uses those of `d_x`.
+/// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code uses the
+/// elements of `d_x`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
 pub unsafe fn recompute_backward_stored(
     d_x: *mut f32,
@@ -124,8 +124,8 @@ pub unsafe fn recompute_backward_stored(
 /// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
-/// uses those of `out`.
+/// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code uses the
+/// elements of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
 pub unsafe fn recompute_forward(out: *mut f32, x: *const f32, len: u32) {
     // SAFETY: the kernel's contract.
@@ -137,8 +137,8 @@ pub unsafe fn recompute_forward(out: *mut f32, x: *const f32, len: u32) {
 /// Launched with at least `len / 4`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code
-/// uses those of `d_x`.
+/// The launch is as described; the arrays hold `len` elements and begin at a multiple of 16 bytes; no other code uses the
+/// elements of `d_x`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
 pub unsafe fn recompute_backward(d_x: *mut f32, x: *const f32, d_out: *const f32, len: u32) {
     let f = |[x, d_out]: [f32; 2]| {

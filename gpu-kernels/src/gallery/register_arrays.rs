@@ -67,7 +67,7 @@ const LAST: usize = 32;
 /// Launched with at least `cols` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; both hold `rows * cols` elements, and no other code uses those of `out`.
+/// The launch is as described; both hold `rows * cols` elements, and no other code uses the elements of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn register_arrays_run_time(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let (col, rows, cols) = (thread::index_1d() as usize, rows as usize, cols as usize);

@@ -49,8 +49,8 @@ pub struct Width(pub usize);
 /// Launched with at least `len / N`, rounded up, threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; both hold `len` numbers of type `T` and begin at a multiple of 16 bytes; no other code
-/// uses those of `out`.
+/// The launch is as described; both hold `len` numbers of type `T` and begin at a multiple of 16 bytes; no other code uses
+/// the elements of `out`.
 #[kernel(
     max_threads = 256,
     args = Arguments,

@@ -63,7 +63,7 @@ const ROWS: usize = 8;
 /// y.
 ///
 /// # Safety
-/// The launch is as described; both hold `rows * cols` elements, and no other code uses those of `out`.
+/// The launch is as described; both hold `rows * cols` elements, and no other code uses the elements of `out`.
 #[kernel(max_threads = 256, args = Arguments)]
 pub unsafe fn transpose_direct(out: *mut u32, inp: *const u32, rows: u32, cols: u32) {
     let (rows, cols) = (rows as usize, cols as usize);

@@ -88,7 +88,7 @@ pub unsafe fn unified_fill(x: *mut f32, y: *mut f32, len: u32) {
 /// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; both hold `len` elements, and no other code uses those of `y`.
+/// The launch is as described; both hold `len` elements, and no other code uses the elements of `y`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn unified_add(x: *const f32, y: *mut f32, len: u32) {
     let i = thread::index_1d() as usize;

@@ -43,7 +43,7 @@ pub struct Arguments {
 /// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; the three hold `len` elements, and no other code uses those of `out`.
+/// The launch is as described; the three hold `len` elements, and no other code uses the elements of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn vector_add_scalar(out: *mut f32, a: *const f32, b: *const f32, len: u32) {
     let i = thread::index_1d() as usize;

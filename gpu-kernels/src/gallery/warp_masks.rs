@@ -64,7 +64,7 @@ fn below(mask: u32, lane: u32) -> u32 {
 /// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// The launch is as described; both hold `len` elements, and no other code uses those of `out`.
+/// The launch is as described; both hold `len` elements, and no other code uses the elements of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
 pub unsafe fn warp_masks_sync(out: *mut u32, inp: *const u32, len: u32) {
     let x_shared = shared_array![u32; BLOCK];

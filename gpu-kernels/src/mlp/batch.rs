@@ -75,7 +75,7 @@ pub unsafe fn shuffled_batch(
     let row = thread::index_2d().y;
     if row < rows {
         let sample = permuted(first + row, samples, seed, epoch);
-        // SAFETY: the row lies in `out` and the sample in the data set, as the contract says.
+        // SAFETY: the kernel's contract: the row lies in `out`, the sample in the data set.
         unsafe { copy_to_row((out, labels_out), (images, labels), features, [row, sample]) };
     }
 }
@@ -97,7 +97,7 @@ pub unsafe fn ordered_batch(
     let row = thread::index_2d().y;
     if row < rows {
         let sample = first + row;
-        // SAFETY: the row lies in `out` and the sample in the data set, as the contract says.
+        // SAFETY: the kernel's contract: the row lies in `out`, the sample in the data set.
         unsafe { copy_to_row((out, labels_out), (images, labels), features, [row, sample]) };
     }
 }

@@ -135,7 +135,7 @@ impl<T> NormArgs<T> {
         if thread::block_idx_x() < FIRST_BLOCKS && self.has(ALIGNED) {
             for vector in [self.weight, self.bias] {
                 if !vector.is_null() {
-                    // SAFETY: there are `cols` elements, at least one, aligned as the flag says.
+                    // SAFETY: there are `cols` elements, at least one, aligned because of the flag.
                     unsafe { prefetch_l2(vector, self.cols * size_of::<T>() as u32) };
                 }
             }

@@ -27,8 +27,8 @@ use crate::element::{Element, Output};
 ///
 /// # Safety
 /// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The pointers are valid for
-/// what their shapes and strides say; the flags are true; no other code uses what is written. `d_inp` may be `d_out`,
-/// `d_sum` or `inp` with the same stride.
+/// their shapes and strides; the flags hold; no other code uses what is written. `d_inp` may be `d_out`, `d_sum` or `inp`
+/// with the same stride.
 #[kernel(
     with(BLOCK = max(THREADS, 128), AHEAD = 65536 / (BLOCK * (80 + VECTORS * (N + 16))), BLOCKS = max(AHEAD, 1)),
     max_threads = BLOCK,

@@ -93,7 +93,7 @@ pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
 /// along x, which may start before the launch that writes the parts has ended.
 ///
 /// # Safety
-/// The launch is as described; the pointers are valid for what their shapes say; no other code uses `out`.
+/// The launch is as described; the pointers are valid for their shapes; no other code uses `out`.
 #[kernel(
     with(THREADS = 32 * WARPS),
     max_threads = THREADS,

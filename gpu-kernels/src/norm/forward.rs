@@ -23,8 +23,7 @@ use crate::element::Element;
 ///
 /// # Safety
 /// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The pointers are valid for
-/// what their shapes and strides say; the flags are true; no other code uses what is written. An output may be an input,
-/// elementwise.
+/// their shapes and strides; the flags hold; no other code uses what is written. An output may be an input, elementwise.
 #[kernel(
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,

@@ -91,7 +91,7 @@ impl ColumnsShape {
     }
 }
 
-/// The blocks of the kernels that give each row a block.
+/// The blocks of the kernels with one block per row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
     /// Blocks of a GPU.

@@ -25,7 +25,7 @@ pub struct Fit {
     pub threads: u32,
     /// Elements that these threads hold in vectors. Less than a vector lies before these, and less than one after.
     pub elements: u32,
-    /// Rows of which each thread holds a part.
+    /// Rows that each thread holds a part of.
     pub rows: u32,
     /// Whether a cluster of blocks holds a row, with `elements` elements in each block.
     pub is_cluster: bool,
@@ -62,7 +62,7 @@ impl Fit {
         Self { is_cluster: true, staged, ..Self::any_width(block) }
     }
 
-    /// Sets the number of rows of which each thread holds a part.
+    /// Sets the number of rows that each thread holds a part of.
     pub const fn with_rows(self, rows: usize) -> Self {
         Self { rows: rows as u32, ..self }
     }

@@ -23,8 +23,8 @@ pub const BLOCK_ROWS: u32 = THREADS / LANES;
 /// Launched with one block of [`THREADS`] threads per [`BLOCK_ROWS`] rows of all heads in the batch.
 ///
 /// # Safety
-/// The launch is as described. The tensors hold what their shapes and strides say, and their rows start at multiples of 16
-/// bytes. The head size is a multiple of 8. No other code uses `stats`.
+/// The launch is as described. The tensors match their shapes and strides, and their rows start at multiples of 16 bytes.
+/// The head size is a multiple of 8. No other code uses `stats`.
 #[kernel(
     max_threads = 256,
     arch = "90a",

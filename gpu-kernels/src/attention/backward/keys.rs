@@ -41,8 +41,8 @@ pub const fn shared_bytes(head_size: usize, consumers: usize) -> usize {
 /// Launched with one block per tile of keys of each head of K and V in the batch, with the launch of `facts`.
 ///
 /// # Safety
-/// The launch is as described. The head size is at most the kernel's. The tensors hold what their shapes and maps say,
-/// `stats` what [`super::delta`] wrote, and no other code uses `dk` and `dv`. There is at least one query.
+/// The launch is as described. The head size is at most the kernel's. The tensors match their shapes and maps, `stats` holds
+/// the output of [`super::delta`], and no other code uses `dk` and `dv`. There is at least one query.
 #[kernel(
     with(O = SIZE / 2, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,

@@ -34,8 +34,8 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
 /// Launched with one block per tile of queries of each head in the batch, with the threads and the shared memory of `facts`.
 ///
 /// # Safety
-/// The launch is as described. The head size is at most the kernel's. The tensors hold what their shapes and maps say,
-/// `stats` what [`super::delta`] wrote, and no other code uses `dq`. Without keys the maps of K and V are not used.
+/// The launch is as described. The head size is at most the kernel's. The tensors match their shapes and maps, `stats` holds
+/// the output of [`super::delta`], and no other code uses `dq`. Without keys the maps of K and V are not used.
 #[kernel(
     with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,

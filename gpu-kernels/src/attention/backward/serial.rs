@@ -33,7 +33,7 @@ type Rows = [[f32; MOST]; ROWS];
 /// of each head of the batch.
 ///
 /// # Safety
-/// The launch is as described. The tensors hold what their shapes and strides say, and no other code uses `dq` and `stats`.
+/// The launch is as described. The tensors match their shapes and strides, and no other code uses `dq` and `stats`.
 #[kernel(
     max_threads = 1,
     cpu_only,
@@ -88,8 +88,8 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
 /// each head of K and V in the batch.
 ///
 /// # Safety
-/// The launch is as described. The tensors hold what their shapes and strides say, `stats` what `attention_dq_serial` wrote,
-/// and no other code uses `dk` and `dv`.
+/// The launch is as described. The tensors match their shapes and strides, `stats` holds the output of
+/// `attention_dq_serial`, and no other code uses `dk` and `dv`.
 #[kernel(
     max_threads = 1,
     cpu_only,

@@ -26,8 +26,8 @@ const AT_ONCE: u32 = 8;
 /// Launched with one block of [`THREADS`] threads per query of each head of the batch.
 ///
 /// # Safety
-/// The launch is as described. `args.sums` has the partial results. The tensors hold what their shapes and strides say, and
-/// no other code uses `out` and `log_sum_exp`.
+/// The launch is as described. `args.sums` has the partial results. The tensors match their shapes and strides, and no other
+/// code uses `out` and `log_sum_exp`.
 #[kernel(
     max_threads = 512,
     min_arch = 80,

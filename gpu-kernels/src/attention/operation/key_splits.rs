@@ -9,7 +9,7 @@
 //! At the end, the block adds up the results of its warps. With several splits it writes them as partial results, and
 //! [`super::combine`] adds up the splits. Every sum has a fixed order, so two runs give the same bits.
 //!
-//! A head size between those of two instances takes the larger one: the rest of a row in shared memory is zeros.
+//! A head size between those of two instances uses the larger one: the rest of a row in shared memory is zeros.
 //@ ptx(attention_bf16_128_split, compute_80+): mma.sync.aligned.m16n8k16 == 32, ldmatrix.sync.aligned.m8n8.x4.trans == 8, .local == 0
 //@ ptx(attention_bf16_128_split, compute_80+): cp.async.cg >= 8, bar.sync == 3
 //@ ptx(attention_f16_64_split, attention_f16_256_split, attention_bf16_256_split, compute_80+): .local == 0
@@ -35,8 +35,8 @@ use crate::element::Number;
 /// and the shared memory of `facts`. With several splits [`super::combine`] writes `out` and `log_sum_exp`.
 ///
 /// # Safety
-/// The launch is as described. The tensors hold what their shapes and strides say, and the flags are true. No other code
-/// uses `out`, `log_sum_exp` and `sums`, which has room for the partial results of all splits if there are several.
+/// The launch is as described. The tensors match their shapes and strides, and the flags hold. No other code uses `out`,
+/// `log_sum_exp` and `sums`, which has room for the partial results of all splits if there are several.
 #[kernel(
     with(STEPS = SIZE / 16, O = SIZE / 8, THREADS = 32 * WARPS),
     max_threads = THREADS,

@@ -40,8 +40,7 @@ struct Panels {
 /// of each head of the batch.
 ///
 /// # Safety
-/// The launch is as described. The tensors hold what their shapes and strides say, and no other code uses
-/// `out` and `log_sum_exp`.
+/// The launch is as described. The tensors match their shapes and strides, and no other code uses `out` and `log_sum_exp`.
 #[kernel(
     max_threads = 1,
     cpu_only,

@@ -45,8 +45,8 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
 /// and the shared memory of `facts`.
 ///
 /// # Safety
-/// The launch is as described. The head size is the kernel's. The tensors hold what their shapes and maps say, and no other
-/// code uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
+/// The launch is as described. The head size is the kernel's. The tensors match their shapes and maps, and no other code
+/// uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
 #[kernel(
     with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
     max_threads = THREADS,

@@ -42,7 +42,7 @@ unsafe fn element(inp: *const f32, i: usize, len: u32) -> f32 {
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// The launch is as described; `inp` holds `len` elements, and no other code uses those of `out`.
+/// The launch is as described; `inp` holds `len` elements, and no other code uses the elements of `out`.
 #[kernel(
     max_threads = 256,
     args = Arguments,

@@ -28,7 +28,7 @@ use cuda_std::{kernel, shared_array, thread};
 /// Launched with one block of 256 threads along x for each element of `out`.
 ///
 /// # Safety
-/// The launch is as described; `inp` holds `len` elements, and no other code uses those of `out`.
+/// The launch is as described; `inp` holds `len` elements, and no other code uses the elements of `out`.
 #[kernel(
     max_threads = 256,
     args = Arguments,

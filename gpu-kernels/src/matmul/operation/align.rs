@@ -41,7 +41,7 @@ pub type AlignLaunch = AlignArgsHost<cuda_std::launch::RawBuffer<u8>, cuda_std::
 /// Launched with any number of blocks of [`THREADS`] threads along x, and one matrix per block along z.
 ///
 /// # Safety
-/// The launch is as described, and the matrices hold what the arguments say. No other code uses `out`.
+/// The launch is as described, and the matrices match the arguments. No other code uses `out`.
 #[kernel(
     max_threads = 256,
     arch = "90a",

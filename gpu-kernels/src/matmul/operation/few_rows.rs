@@ -47,8 +47,8 @@ pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usi
 /// Launched with one cluster of `args.splits` blocks, at most 8, per tile along x, and per matrix of the batch along z.
 ///
 /// # Safety
-/// The launch is as described. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses
-/// `out`. The flags match the addresses and pitches.
+/// The launch is as described. The matrices match their shapes, pitches, batches and maps, and no other code uses `out`. The
+/// flags match the addresses and pitches.
 #[kernel(
     with(REGISTERS = A_ROWS / 2),
     max_threads = 288,

@@ -18,8 +18,8 @@ pub const THREADS: u32 = 128;
 /// Launched with blocks of [`THREADS`] threads, one thread per four neighbours in a row along x, and the batch along z.
 ///
 /// # Safety
-/// The launch is as described. `args.sums` starts at a multiple of 16 bytes. The matrices hold what their shapes, pitches
-/// and batches say, and no other code uses `out`.
+/// The launch is as described. `args.sums` starts at a multiple of 16 bytes. The matrices match their shapes, pitches and
+/// batches, and no other code uses `out`.
 #[kernel(
     max_threads = 128,
     min_arch = 80,

@@ -45,8 +45,7 @@ struct Panels {
 /// x, per [`TILE_COLS`] columns along y, and per matrix of the batch along z.
 ///
 /// # Safety
-/// The launch is as described. The matrices hold what their shapes, pitches and batches say, and no other code uses
-/// `out`.
+/// The launch is as described. The matrices match their shapes, pitches and batches, and no other code uses `out`.
 #[kernel(
     max_threads = 1,
     cpu_only,

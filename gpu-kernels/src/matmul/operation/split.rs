@@ -44,7 +44,7 @@ pub type SplitLaunch = SplitArgsHost<cuda_std::launch::RawBuffer<f32>, cuda_std:
 /// along z.
 ///
 /// # Safety
-/// The launch is as described, and the matrices hold what the arguments say. No other code uses `out`.
+/// The launch is as described, and the matrices match the arguments. No other code uses `out`.
 #[kernel(max_threads = 256, min_arch = 90, args)]
 pub unsafe fn matmul_split_f32(args: SplitArgs) {
     // A row has one element of padding, so that the columns lie in different banks.

@@ -39,8 +39,8 @@ pub const GROUP: u32 = 8;
 /// in the stored operand: A by rows, B as its transpose. With `THREE`, `f32` is multiplied as three products of TF32.
 ///
 /// # Safety
-/// The launch is as described. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`,
-/// which with several splits holds their sums. The flags match the addresses and pitches.
+/// The launch is as described. The matrices match their shapes, pitches and batches, and no other code uses `out`, which
+/// with several splits holds their sums. The flags match the addresses and pitches.
 #[kernel(
     with(
         THREADS = BM / WM * (BN / WN) * 32,

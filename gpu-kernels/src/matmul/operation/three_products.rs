@@ -42,8 +42,8 @@ struct Shared {
 /// Launched like `matmul_warpgroups`.
 ///
 /// # Safety
-/// The launch is as described, and so are the maps. The matrices hold what their shapes, pitches and batches say, and no
-/// other code uses `out`. The flags match the addresses and pitches.
+/// The launch is as described, and so are the maps. The matrices match their shapes, pitches and batches, and no other code
+/// uses `out`. The flags match the addresses and pitches.
 #[kernel(
     max_threads = 384,
     min_blocks = 1,

@@ -21,7 +21,7 @@ pub const fn sums_pitch(cols: usize) -> usize {
 ///
 /// # Safety
 /// All `THREADS` threads of the block call this, and it has `STAGES` times `STAGE` elements of dynamic shared memory. The
-/// matrices hold what their shapes, pitches and batches say, and the flags match the addresses and pitches.
+/// matrices match their shapes, pitches and batches, and the flags match the addresses and pitches.
 #[inline(always)]
 #[allow(clippy::too_many_lines, reason = "one loop, which its stages share")]
 pub unsafe fn tile_sums<

@@ -48,8 +48,8 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
 /// and splits.
 ///
 /// # Safety
-/// The launch is as described. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses
-/// `out`, which with several splits holds their sums. The flags match the addresses and pitches.
+/// The launch is as described. The matrices match their shapes, pitches, batches and maps, and no other code uses `out`,
+/// which with several splits holds their sums. The flags match the addresses and pitches.
 #[kernel(
     with(REGISTERS = COLS / 2),
     max_threads = 384,

@@ -110,7 +110,7 @@ pub type ShardGradientLaunch<T> =
 /// Launched with `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as described; all pointers are valid for what their shapes say; no other code uses `numbers`.
+/// The launch is as described; all pointers are valid for their shapes; no other code uses `numbers`.
 #[kernel(
     with(BLOCK = 512),
     max_threads = BLOCK,
@@ -159,7 +159,7 @@ pub unsafe fn cross_entropy_part<T: Element<N>, const N: usize, const VECTORS: u
 /// with at least `rows` threads.
 ///
 /// # Safety
-/// The launch is as described; all pointers are valid for what their shapes say; no other code uses what is written.
+/// The launch is as described; all pointers are valid for their shapes; no other code uses what is written.
 #[kernel(max_threads = 256)]
 pub unsafe fn cross_entropy_combine(
     loss: *mut f32,
@@ -225,8 +225,8 @@ pub unsafe fn cross_entropy_combine(
 /// Launched with `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as described; all pointers are valid for what their shapes say; no other code uses `d_logits`, which may be
-/// `logits` with the same stride.
+/// The launch is as described; all pointers are valid for their shapes; no other code uses `d_logits`, which may be `logits`
+/// with the same stride.
 #[kernel(
     with(BLOCK = 512),
     max_threads = BLOCK,

@@ -1,14 +1,14 @@
 //! The innermost loop: the accumulators of one panel of A and one of B, in registers.
 //!
-//! The same Rust is compiled for the processor that the crate is built for, and on x86-64 for AVX-512 too, whose registers
-//! are twice as wide. Host code, which may ask the processor, says by a flag which one runs.
+//! The same Rust is compiled for the crate's target processor, and on x86-64 also for AVX-512, whose registers are twice as
+//! wide. Host code queries the processor, and selects one by a flag.
 
 use super::{COLS, ROWS};
 
 /// Rows that fit 16 vector registers of 32 bytes, with two for B and one for A.
 const HALF: usize = ROWS / 2;
 
-/// Adds the terms of a panel of A and one of B to their accumulators.
+/// Adds the terms of a panel of A and a panel of B to their accumulators.
 #[inline(always)]
 pub(super) fn multiply(
     sums: &mut [[f32; COLS]; ROWS],
@@ -18,7 +18,7 @@ pub(super) fn multiply(
 ) {
     #[cfg(target_arch = "x86_64")]
     if has_avx512 {
-        // SAFETY: the processor has AVX-512, says the caller.
+        // SAFETY: the caller's flag: the processor has AVX-512.
         return unsafe { multiply_avx512(sums, a, b) };
     }
     let _ = has_avx512;
@@ -27,7 +27,7 @@ pub(super) fn multiply(
     }
 }
 
-/// All rows at once, in 12 registers of 64 bytes.
+/// Multiplies all rows at once, in 12 registers of 64 bytes.
 ///
 /// # Safety
 /// The processor has AVX-512.
@@ -50,7 +50,7 @@ unsafe fn multiply_avx512(sums: &mut [[f32; COLS]; ROWS], a: &[[f32; ROWS]], b: 
     }
 }
 
-/// The rows from `first` on.
+/// Multiplies the rows from `first` on.
 #[inline(always)]
 fn multiply_rows<const COUNT: usize>(
     sums: &mut [[f32; COLS]; ROWS],
@@ -69,7 +69,7 @@ fn multiply_rows<const COUNT: usize>(
     sums[first..first + COUNT].copy_from_slice(&sums_reg);
 }
 
-/// `a * b + c`, with one rounding where the processor has an instruction for it.
+/// Returns `a * b + c`, with one rounding if the processor has an instruction for it.
 #[inline(always)]
 fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     #[cfg(any(target_feature = "fma", target_arch = "aarch64", target_arch = "nvptx64"))]
