@@ -9,8 +9,8 @@ use super::kernel_choice::Kernel;
 use super::maps::with_maps;
 use super::tensor::raw_mut;
 use super::{AttentionError, Causal, KernelChoice, Problem, Real, Tensor, TensorMut};
+use crate::DeviceProfile;
 use crate::device::{Buffer, BufferView, BufferViewMut, Device, DeviceError};
-use crate::softmax::DeviceProfile;
 
 /// The largest length.
 pub(super) const MOST_POSITIONS: usize = 1 << 29;
