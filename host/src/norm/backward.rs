@@ -9,8 +9,8 @@ use super::{
     Matrix, MatrixMut, NormError, Real, check_device, check_matrix, check_vector, counted, is_aligned, read,
     written,
 };
+use crate::DeviceProfile;
 use crate::device::{Buffer, BufferView, BufferViewMut, Device};
-use crate::softmax::DeviceProfile;
 
 /// Parts of the rows, where columns are added up by a launch of its own.
 const PARTS: u32 = 16;
