@@ -9,7 +9,7 @@
 //! source for any number of devices. docs/collective.md describes how to start one.
 
 mod communicator;
-#[cfg(feature = "softmax")]
+#[cfg(feature = "cross-entropy")]
 mod cross_entropy;
 mod error;
 mod group;
@@ -21,7 +21,7 @@ mod watch;
 mod world;
 
 pub use communicator::Communicator;
-#[cfg(feature = "softmax")]
+#[cfg(feature = "cross-entropy")]
 pub use cross_entropy::ShardedCrossEntropy;
 pub use error::{CollectiveError, LostRank, RankLoss};
 pub use group::Group;

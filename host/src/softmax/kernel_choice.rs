@@ -1,13 +1,12 @@
 //! Which kernels a shape gets, and how they are launched.
 
 use bytemuck::Pod;
-use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher, Limits};
+use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher};
 use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
 use gpu_kernels::softmax::operation::{Split, Spread, Variant};
 
 use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
-use super::{Options, SoftmaxAs, SoftmaxError, staged};
-use crate::device::Device;
+use super::{DeviceProfile, Options, SoftmaxAs, SoftmaxError, staged};
 
 /// Rows of fewer elements are never cut in parts to keep more multiprocessors busy: a second launch costs more.
 pub(super) const LEAST_SPLIT: usize = 16_384;
@@ -37,31 +36,6 @@ const PREFETCH_BEFORE_LOADS: &[(usize, usize)] = &[(4 * 1024, 4), (usize::MAX, 2
 
 /// The same where the block loads before it prefetches.
 const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2), (usize::MAX, 1)];
-
-/// What else the choice depends on, next to types and shape.
-#[derive(Clone, Debug)]
-#[doc(hidden)]
-pub struct DeviceProfile {
-    /// What the device allows.
-    pub limits: Limits,
-    /// Its multiprocessors, or cores.
-    pub multiprocessors: usize,
-    /// Whether it is a CPU, for which a thread computes a row alone: to wait for others takes it longer than to compute.
-    pub is_cpu: bool,
-}
-
-impl From<&Device> for DeviceProfile {
-    /// What runs kernels for the CPU alone is one. It has no clusters: the executor runs them on one core, with a stack for
-    /// each of up to 16384 threads, and the pair of kernels spreads over all cores.
-    fn from(device: &Device) -> Self {
-        let mut limits = device.limits().clone();
-        let is_cpu = limits.runs_cpu_only;
-        if is_cpu {
-            limits.max_cluster = 1;
-        }
-        Self { limits, multiprocessors: device.multiprocessors(), is_cpu }
-    }
-}
 
 /// The kernels for a pair of types and a shape on a device, and the extents of their launches.
 ///

@@ -20,7 +20,7 @@ pub struct Operation {
     pub writes_matrix: bool,
 }
 
-/// Every operation, in the order of tables.
+/// Every operation, whichever features are on, in the order of tables.
 pub const OPERATIONS: [Operation; 7] = [
     operation(
         "softmax",

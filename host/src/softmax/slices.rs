@@ -1,9 +1,9 @@
-//! The operations on slices of the host's memory: copied to the device, computed, copied back.
+//! Softmax of slices of the host's memory: copied to the device, computed, copied back.
 
 use bytemuck::Pod;
 
-use super::{CrossEntropy, Matrix, MatrixMut, Options, Real, SoftmaxAs, SoftmaxError, Targets, softmax};
-use crate::device::{Buffer, Device};
+use super::{Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, softmax};
+use crate::device::Device;
 
 /// The softmax of each row of a matrix in the host's memory: `[rows, cols]` of `I`, row-major, as `O`.
 ///
@@ -33,38 +33,8 @@ pub fn softmax_of_slice<I: SoftmaxAs<O>, O: Pod>(
     Ok(out.to_vec()?)
 }
 
-/// The cross entropy of each row of logits in the host's memory, `[rows, cols]`, row-major, and its target: see
-/// [`CrossEntropy::new`].
-///
-/// ```
-/// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::{SoftmaxError, cross_entropy_of_slice};
-///
-/// let losses = cross_entropy_of_slice(&Device::cpu(), &[0.0f32, 0.0, 3.0, 3.0], [2, 2], &[1i64, -100])?;
-/// assert!((losses[0] - 2f32.ln()).abs() < 1e-6 && losses[1] == 0.0);
-/// # Ok::<(), SoftmaxError>(())
-/// ```
-///
-/// # Errors
-/// The slice has not `rows * cols` elements, there is not one target for each row, a row has 2^32 elements or more, there
-/// is no memory on the device, or the device failed.
-pub fn cross_entropy_of_slice<T: Real, C: Pod>(
-    device: &Device,
-    logits: &[T],
-    [rows, cols]: [usize; 2],
-    targets: &[C],
-) -> Result<Vec<f32>, SoftmaxError>
-where
-    for<'a> &'a Buffer<C>: Into<Targets<'a>>,
-{
-    check_len("logits", logits.len(), [rows, cols])?;
-    let (logits, targets) = (device.upload(logits)?, device.upload(targets)?);
-    let mut losses = device.alloc_zeroed(rows)?;
-    CrossEntropy::new(&mut losses, &Matrix::new(&logits, rows, cols)?, &targets).run(device)?;
-    Ok(losses.to_vec()?)
-}
-
-fn check_len(what: &'static str, len: usize, shape: [usize; 2]) -> Result<(), SoftmaxError> {
+/// Refuses a slice that does not have the elements of the shape.
+pub(super) fn check_len(what: &'static str, len: usize, shape: [usize; 2]) -> Result<(), SoftmaxError> {
     match shape[0].checked_mul(shape[1]) {
         Some(elements) if elements == len => Ok(()),
         _ => Err(SoftmaxError::SliceLength { what, len, shape }),
@@ -83,8 +53,6 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains("3 elements") && text.contains(&shape[0].to_string()), "{text}");
         }
-        let error = cross_entropy_of_slice(&cpu, &[0.0f32; 4], [2, 2], &[0i32]).unwrap_err().to_string();
-        assert!(error.contains("1 targets"), "{error}");
     }
 
     #[test]

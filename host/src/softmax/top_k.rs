@@ -9,6 +9,8 @@ use crate::device::Device;
 /// The most elements of a row that are selected: `k` is from 1 to 128.
 pub const MOST_SELECTED: usize = MOST;
 
+const _: () = assert!(MOST_SELECTED == 128, "update the message of `SoftmaxError::TopK`");
+
 /// Writes the `k` largest probabilities of the softmax of each row of `logits`, the largest first, and the columns they stand in:
 /// both `[rows, k]`. The logits are read once from memory, and no softmax is written. On a GPU it is queued.
 ///
@@ -64,7 +66,7 @@ pub fn softmax_top_k<T: Real>(
     check(device, "probabilities", of_outputs, (probabilities.shape(), probabilities.device()))?;
     check(device, "indices", of_outputs, (indices.shape(), indices.device()))?;
     let profile = DeviceProfile::from(device);
-    let Some(kernel) = RowKernel::new::<T>(T::TOP_K, &profile, shape)? else { return Ok(()) };
+    let Some(kernel) = RowKernel::new::<T>(&T::SAMPLING.top_k, &profile, shape)? else { return Ok(()) };
     let strides = [probabilities.stride(), indices.stride(), logits.stride()];
     let (to, columns, from) = (probabilities.raw(), indices.raw(), logits.raw());
     let [probabilities_stride, indices_stride, stride] = strides.map(|stride| stride as u64);
