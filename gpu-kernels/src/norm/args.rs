@@ -11,9 +11,9 @@ pub const CENTRED: u32 = 1;
 /// of vectors of 16 bytes.
 pub const ALIGNED: u32 = 2;
 
-/// A flag of the backward pass, for rows that start at any element: matrices start at multiples of 16 bytes, their rows follow
-/// each other without gaps, and none of them is `d_inp`. All rows that a thread takes in turns start at the same distance from a
-/// multiple of 16 bytes. There is a vector of dynamic shared memory for each vector that a thread holds.
+/// A flag of the backward pass, for rows that start anywhere: matrices start at multiples of 16 bytes, their rows have no
+/// gaps, and none of them is `d_inp`. All rows of a thread start at the same distance from a multiple of 16 bytes. There is
+/// a vector of dynamic shared memory for each vector that a thread holds.
 pub const SHIFTED: u32 = 4;
 
 /// About as many blocks as a large GPU runs at the same time.
@@ -134,7 +134,7 @@ impl<T> NormArgs<T> {
         self.flags & flag != 0
     }
 
-    /// Brings weight and bias into L2 while the first blocks wait for their rows. One thread of a block calls it.
+    /// Prefetches weight and bias into L2 while the first blocks wait for their rows. One thread of a block calls this.
     #[inline(always)]
     pub(super) fn prefetch_vectors(&self) {
         if thread::block_idx_x() < FIRST_BLOCKS && self.has(ALIGNED) {

@@ -1,12 +1,12 @@
 //! The gradients of rows that fit the registers of a warp, a block or a cluster of blocks.
 //!
-//! With `g = weight d_out` and `x` the normalised row, the gradient of the input is `rstd (g - x mean(g x) - mean(g))`, the last
-//! mean of LayerNorm alone. Blocks take rows in turns. The next row is on its way while they compute. They keep the gradients of
-//! weight and bias of their rows in registers, and write them as parts, which [`super::columns`] adds up in a fixed order.
+//! With `g = weight d_out` and `x` the normalised row, the gradient of the input is `rstd (g - x mean(g x) - mean(g))`; only
+//! LayerNorm has the last mean. Blocks take rows in turns, and load the next row while they compute. They keep their rows'
+//! gradients of weight and bias in registers, and write them as parts, for [`super::columns`] to add up in order.
 //!
-//! Rows without gaps may start anywhere ([`SHIFTED`]). The rows that a thread takes start at the same distance from a boundary of
-//! vectors, so it reads and writes whole vectors of the same columns in each of them, and masks those at the ends of a row. It keeps
-//! its part of the weight in shared memory, since the weight lies at another distance.
+//! Rows without gaps may start anywhere ([`SHIFTED`]). A thread's rows all start at the same distance from a vector
+//! boundary, so it accesses whole vectors of the same columns in each, and masks those at a row's ends. It keeps its part of
+//! the weight in shared memory, because the weight starts at another distance.
 //@ ptx(norm_backward_f32_256x8): .local == 0
 //@ ptx(norm_backward_bf16_256x4, norm_backward_f16_256x4): .local == 0
 //@ ptx(norm_backward_f32_cluster, norm_backward_bf16_cluster, compute_90+): mapa >= 1, .local == 0
@@ -111,10 +111,10 @@ pub unsafe fn norm_backward_rows<
         Columns::new::<N>(thread, threads, args.cols as usize, args.has(ALIGNED))
     };
     let skip = of_row.skip;
-    // What the thread holds of a row that may not be there.
+    // The columns that the thread holds of a row, which may not exist.
     let columns_of = |row: usize| -> (usize, Columns) {
         let (row, len) = if row < rows { (row, of_row.len) } else { (0, 0) };
-        // Nothing follows the last row.
+        // After the last row there is nothing to read.
         let is_aligned = of_row.is_aligned && !(is_shifted && row + 1 == rows);
         (row, Columns { len, is_aligned, ..of_row })
     };
@@ -124,7 +124,7 @@ pub unsafe fn norm_backward_rows<
     // x, the gradient of the output, and the mean and the reciprocal deviation of a turn's row.
     let fetch = |turn: usize| -> (Held<VECTORS>, Held<VECTORS>, [f32; 2]) {
         let (row, columns) = columns_of(first_row + turn * stride);
-        // SAFETY: the kernel's contract; there is a row if there is a turn.
+        // SAFETY: the kernel's contract; threads without a row in this turn read from row 0.
         unsafe {
             let x =
                 columns.load_all(args.inp.wrapping_add(row * args.inp_stride as usize).wrapping_sub(skip));
@@ -142,14 +142,14 @@ pub unsafe fn norm_backward_rows<
     if is_shifted && !args.weight.is_null() {
         let single = Columns { is_aligned: false, ..of_row };
         for i in 0..VECTORS {
-            // SAFETY: the weight has the columns, and the vector is the thread's own.
+            // SAFETY: the weight has the columns, and the vector belongs to the thread.
             unsafe {
                 let weight = packed::<T, N>(single.load(args.weight.wrapping_sub(skip), i));
                 store_shared(own_weight(i), weight);
             }
         }
     }
-    // Where there are no registers for one block, the next row is not on its way.
+    // Without registers for one such block, the next row is not loaded ahead.
     let is_ahead = AHEAD > 0;
     if turns > 0 {
         let mut ahead = if is_ahead {
@@ -169,8 +169,7 @@ pub unsafe fn norm_backward_rows<
                     d_out[i] = columns.masked::<T, N>(i, d_out[i]);
                 }
             }
-            // SAFETY: the kernel's contract. All threads come to the sums, and the barrier of the turn between lies between two with the
-            // same shared memory.
+            // SAFETY: the kernel's contract. All threads call the sums. Another turn separates two with the same memory.
             unsafe {
                 // The normalised elements of a vector, and the gradients before and after the weight.
                 let vector = |i: usize| {
@@ -190,7 +189,7 @@ pub unsafe fn norm_backward_rows<
                 for i in 0..VECTORS {
                     let (x, d, g) = vector(i);
                     for j in 0..N {
-                        // Past the row's end the gradients are zeros.
+                        // The gradients past the row's end are zeros.
                         sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
                         d_weight[i][j] += d[j] * x[j];
                         d_bias[i][j] += d[j];
@@ -259,8 +258,8 @@ unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>
 ) {
     let tid = thread::thread_idx_x() as usize;
     let (group, thread) = (tid / THREADS, tid % THREADS);
-    // SAFETY: the caller's. Each element is a column's, and the barriers keep the groups apart. Neighbouring threads have neighbouring
-    // elements, unless each group has its own distance of columns.
+    // SAFETY: the caller's contract. Each element is one column's, and the barriers separate the groups. Neighbouring
+    // threads have neighbouring elements, unless the rows are shifted: then each group has its own distance.
     unsafe {
         for turn in (0..groups).rev() {
             if group == turn {

@@ -21,9 +21,9 @@ pub(super) struct Columns {
     pub stride: usize,
     /// The end of the row.
     pub len: usize,
-    /// Where the row starts. Elements before belong to the row before it, which shares a vector with this one.
+    /// The start of the row. Elements before it belong to the previous row, which shares a vector with this one.
     pub skip: usize,
-    /// Whether vectors are read and written as such.
+    /// Whether whole vectors are read and written.
     pub is_aligned: bool,
 }
 
@@ -35,20 +35,20 @@ impl Columns {
         Self { first, step: N * threads, stride, len, skip: 0, is_aligned }
     }
 
-    /// The thread's vectors of a row that starts `skip` elements after a boundary of vectors, from which columns count. Vectors are read
-    /// whole, also those that the row shares with its neighbours.
+    /// Returns the thread's columns of a row that starts `skip` elements after a vector boundary; columns count from there.
+    /// Whole vectors are read, even those that the row shares with its neighbours.
     #[inline(always)]
     pub fn shifted<const N: usize>(thread: usize, threads: usize, len: usize, skip: usize) -> Self {
         Self { len: len + skip, skip, ..Self::new::<N>(thread, threads, len, true) }
     }
 
-    /// Whether the row has a part of vector `i` alone.
+    /// Returns whether only a part of vector `i` belongs to the row.
     #[inline(always)]
     pub fn is_edge<const N: usize>(&self, i: usize) -> bool {
         self.at(i, 0) < self.skip || self.at(i, 0) + N > self.len
     }
 
-    /// Vector `i` with zeros in place of the neighbours' elements.
+    /// Returns vector `i` with zeros instead of the neighbours' elements.
     #[inline(always)]
     pub fn masked<T: Element<N>, const N: usize>(&self, i: usize, vector: u32x4) -> u32x4 {
         let x = T::unpack(vector);
@@ -64,10 +64,10 @@ impl Columns {
         self.first + i * self.step + j * self.stride
     }
 
-    /// Vector `i` of the row, zeros past its end. A vector that the row shares has the elements of its neighbours.
+    /// Loads vector `i` of the row, zeros past its end. A shared vector includes the neighbours' elements.
     ///
     /// # Safety
-    /// `row` has `len` elements, and is aligned if `is_aligned`.
+    /// `row` has the elements from `skip` to `len`; if `is_aligned`, it is aligned and has whole vectors.
     #[inline(always)]
     pub unsafe fn load<T: Element<N>, const N: usize>(&self, row: *const T, i: usize) -> [f32; N] {
         if self.is_aligned {

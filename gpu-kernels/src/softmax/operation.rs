@@ -233,7 +233,7 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
     const FORWARD: &'static ForwardKernels<Self, O>;
 }
 
-/// A type of matrices that there are kernels for, of each operation on rows whose feature is on.
+/// A matrix type that has kernels for each operation on rows whose feature is on.
 ///
 /// # Safety
 /// Same as for [`ForwardTo`].
@@ -251,8 +251,7 @@ pub unsafe trait RowKernels: ForwardTo<Self> {
 /// The kernels of an operation on rows.
 #[derive(Debug)]
 pub struct RowVariants<A: 'static> {
-    /// The kernels for narrow rows first. The last two take any width: one with a block per row, and one with a thread per
-    /// row, which is only for a CPU.
+    /// The kernels for narrow rows first. The last two take any width: with a block per row, and for a CPU with a thread.
     pub variants: &'static [Variant<A>],
     /// The kernel whose blocks or clusters hold a row in shared memory, or whose clusters hold nothing of it.
     pub staged: Option<&'static Variant<A>>,

@@ -1,4 +1,4 @@
-//! The kernels that cross entropy launches, by type.
+//! The kernels of cross entropy, by type.
 
 use cuda_std::launch::KernelsOf;
 
@@ -8,21 +8,21 @@ use super::{
 };
 use crate::softmax::operation::{Fit, RowVariants, Variant};
 
-/// The kernels of cross entropy of logits of type `T`.
+/// The kernels of cross entropy for logits of type `T`.
 #[derive(Debug)]
 pub struct CrossEntropyKernels<T: 'static> {
-    /// Those of whole rows.
+    /// The kernels for whole rows.
     pub rows: RowVariants<CrossEntropyArgs<T>>,
-    /// Those of rows whose columns are divided among devices.
+    /// The kernels for rows whose columns are sharded over devices.
     pub shards: ShardKernels<T>,
 }
 
-/// The kernels of cross entropy of a shard: a block for each part of a row.
+/// The kernels of cross entropy of a shard: one block per part of a row.
 #[derive(Debug)]
 pub struct ShardKernels<T: 'static> {
-    /// The numbers of the parts.
+    /// The kernel that computes the numbers of the parts.
     pub part: &'static Variant<ShardPartArgs<T>>,
-    /// The gradient.
+    /// The kernel that computes the gradient.
     pub gradient: &'static Variant<ShardGradientArgs<T>>,
 }
 

@@ -1,4 +1,4 @@
-//! The kernels that sampling launches, by type.
+//! The kernels of sampling, by type.
 
 use cuda_std::launch::KernelsOf;
 
@@ -6,14 +6,14 @@ use super::{SampleArgs, sample_cluster, sample_rows, sample_top_k_cluster, sampl
 use crate::softmax::operation::{Fit, RowVariants};
 use crate::softmax::top_k::{TopKArgs, top_k_cluster, top_k_rows};
 
-/// The kernels of the largest probabilities and of sampling, of logits of type `T`.
+/// The kernels of the largest probabilities and of sampling, for logits of type `T`.
 #[derive(Debug)]
 pub struct SamplingKernels<T: 'static> {
-    /// Those of the largest probabilities.
+    /// The kernels of the largest probabilities.
     pub top_k: RowVariants<TopKArgs<T>>,
-    /// Those that draw tokens from all logits.
+    /// The kernels that sample tokens from all logits.
     pub sample: RowVariants<SampleArgs<T>>,
-    /// Those that draw tokens from the largest logits.
+    /// The kernels that sample tokens from the largest logits.
     pub sample_top_k: RowVariants<SampleArgs<T>>,
 }
 
