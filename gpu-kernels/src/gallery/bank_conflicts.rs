@@ -101,7 +101,7 @@ pub unsafe fn bank_conflicts_swizzled(out: *mut u32, stride: u32, rounds: u32) {
     unsafe { read_with_stride(x_shared, |w| w ^ (w / 32 % 32), out, stride, rounds) };
 }
 
-/// Writes each word to `place` of it, and reads the words with the stride.
+/// Writes each word to its `place`, and reads the words with the stride.
 ///
 /// # Safety
 /// All 256 threads of the block call this, once. `shared` belongs to the block, and `place` gives each word a different

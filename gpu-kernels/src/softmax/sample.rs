@@ -14,8 +14,8 @@
 //! - Without noise (flag [`GREEDY`]) the token is the largest logit; of equal ones, that in the smaller column.
 //! - `top_k` keeps the `k` largest logits, in the order of [`top_k`](super::top_k), and no more if some are equal. One of
 //!   them is drawn by inverse transform sampling over their places.
-//! - `top_p` below 1 keeps those of them whose predecessors in that order sum to less than `top_p` of the probability of all
-//!   of them; so at least the first.
+//! - `top_p` below 1 then keeps a logit if its predecessors in that order sum to less than `top_p` of the probability of all
+//!   that are left; so it keeps at least the first.
 //!
 //! Without `top_k`, `top_p` needs no sort. The token drawn from all logits is right if the larger logits sum to less than
 //! `top_p`. If not, `top_p` cuts it and all smaller ones, and the next round draws from the larger ones. This is rejection
