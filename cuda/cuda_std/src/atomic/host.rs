@@ -1,4 +1,4 @@
-//! The host half of the atomics: `core`'s, which have one scope, the whole system.
+//! The atomics on the host: those of `core`, which have only one scope, the whole system.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -14,13 +14,13 @@ pub(super) trait Cell: Copy {
     /// Same as for `load`.
     unsafe fn store(ptr: *mut Self, value: Self, ordering: Ordering);
 
-    /// Writes `new` if the bits are those of `current`; returns what was there.
+    /// Writes `new` if the bits equal those of `current`; returns the previous value.
     ///
     /// # Safety
     /// Same as for `load`.
     unsafe fn compare_and_swap(ptr: *mut Self, current: Self, new: Self, ordering: Ordering) -> Self;
 
-    /// Replaces the value by `f` of it; returns what was there.
+    /// Replaces the value by `f(value)`; returns the previous value.
     ///
     /// # Safety
     /// Same as for `load`.
@@ -83,7 +83,7 @@ cells! {
     f64: AtomicU64, |value| value.to_bits(), |bits| f64::from_bits(bits);
 }
 
-/// The load's part of `ordering`, for a compare-and-swap that does not store.
+/// Returns the load's ordering for a compare-and-swap that does not store.
 fn on_failure(ordering: Ordering) -> Ordering {
     match ordering {
         Ordering::Release => Ordering::Relaxed,

@@ -7,8 +7,8 @@
 //!
 //! # Safety of every function with a pointer
 //! - The pointer is valid for reads and writes and aligned to its type.
-//! - No access without an atomic instruction races with it, and no atomic access by a thread outside the
-//!   scope does (PTX ISA, "morally strong operations").
+//! - No non-atomic access and no atomic access by a thread outside the scope races with it (PTX ISA, "morally
+//!   strong operations").
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::host::Cell as _;
@@ -25,13 +25,13 @@ macro_rules! fences {
         #[doc = concat!("`", $ptx, "`: orders this thread's memory accesses before and after.")]
         ///
         /// # Safety
-        /// None needed; unsafe as all functions of this module are.
+        /// No precondition; unsafe like all functions of this module.
         #[doc(alias = $ptx)]
         #[inline(always)]
         pub unsafe fn $name() {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: a fence has no precondition. It touches memory in the compiler's eyes, so neither
-            // `nomem` nor `readonly`.
+            // SAFETY: a fence has no precondition. For the compiler it accesses memory, hence neither `nomem`
+            // nor `readonly`.
             unsafe {
                 asm!(concat!($ptx, ";"), options(nostack, preserves_flags));
             }
@@ -70,7 +70,7 @@ macro_rules! loads_and_stores {
         #[inline(always)]
         pub unsafe fn [<atomic_load_ $order _ $width _ $scope>](ptr: *const $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer. The load may synchronise, so it orders other accesses.
+            // SAFETY: the caller's pointer. The load may synchronise with another thread, so it orders other accesses.
             unsafe {
                 let value;
                 asm!(concat!($ptx, " {}, [{}];"), out($reg) value, in(reg64) ptr, options(nostack, preserves_flags));
@@ -92,7 +92,7 @@ macro_rules! loads_and_stores {
         #[inline(always)]
         pub unsafe fn [<atomic_store_ $order _ $width _ $scope>](ptr: *mut $ty, value: $ty) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer. The store may synchronise, so it orders other accesses.
+            // SAFETY: the caller's pointer. The store may synchronise with another thread, so it orders other accesses.
             unsafe {
                 asm!(concat!($ptx, " [{}], {};"), in(reg64) ptr, in($reg) value, options(nostack, preserves_flags));
             }
@@ -127,7 +127,7 @@ loads_and_stores! {
     }
 }
 
-/// Expands one operation for three atomic_scopes and five orderings.
+/// Expands one operation for three scopes and five orderings.
 macro_rules! fetches {
     ($($op:ident $ty:ident $reg:ident $ptx:literal |$old:ident, $value:ident| $new:expr;)*) => {$(
         fetches! { @atomic_scopes $op $ty $reg $ptx |$old, $value| $new;
@@ -212,7 +212,7 @@ fetches! {
     dec u32 reg32 "dec.u32" |old, value| if old == 0 || old > value { value } else { old - 1 };
 }
 
-/// Expands subtractions, which PTX has no instruction for, of three atomic_scopes and five orderings.
+/// Expands subtractions for three scopes and five orderings. PTX has no instruction for them, so they add the negated value.
 macro_rules! subtractions {
     ($($ty:ident |$value:ident| $negated:expr;)*) => {$(
         subtractions! { @orders block $ty |$value| $negated }
@@ -244,7 +244,7 @@ subtractions! {
     f64 |value| -value;
 }
 
-/// Expands the compare-and-swap of one type for three atomic_scopes and five orderings.
+/// Expands the compare-and-swap of one type for three scopes and five orderings.
 macro_rules! swaps {
     ($($ty:ident $reg:ident $ptx:literal;)*) => {$(
         swaps! { @orders block "cta." $ty $reg $ptx }
