@@ -22,8 +22,7 @@ pub use heap::{CUDAAllocator, GLOBAL_ALLOCATOR, free, malloc};
 /// A type that the functions of this module load and store: one, two or four 32-bit words.
 ///
 /// # Safety
-/// The size is 4, 8 or 16 bytes, the alignment is the size, there is no padding, and every pattern of bits is a
-/// value.
+/// The size is 4, 8 or 16 bytes, the alignment is the size, there is no padding, and every bit pattern is a value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a vector that one instruction moves",
     note = "use f32x4, u32x4, f32x2 or u32x2 of `cuda_std::mem`, f32 or u32"

@@ -51,7 +51,7 @@ pub(crate) mod host;
 
 use crate::shared::SharedPtr;
 
-/// One copy; the operands behind the size of `T` come from `$more`.
+/// One copy; `$after` and `$operand` are what follows the size of `T`.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! copy_asm {
     ($cache:literal, $shared:ident, $global:ident, $after:literal, $($operand:tt)*) => {

@@ -1,6 +1,6 @@
-//! Functions that the compiler calls by name and that a device has nowhere else.
+//! Functions that the compiler calls by name and that no library on a device defines.
 //!
-//! Copies and fills are instructions of LLVM's, which become loops; comparisons of bytes are calls.
+//! Copies and fills are LLVM instructions, which become loops; comparisons of bytes are calls.
 
 use core::ffi::c_int;
 

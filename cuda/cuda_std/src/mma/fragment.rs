@@ -137,7 +137,7 @@ macro_rules! fragments {
             }
 
             #[doc = concat!("The calling lane's fragment of the matrix ", $letter, " whose element at `(row, column)` is")]
-            /// `f(row, column)`, which is called for the lane's elements only.
+            /// `f(row, column)`; `f` is called for the lane's elements only.
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             pub fn from_fn(mut f: impl FnMut(usize, usize) -> T) -> Self {

@@ -61,7 +61,7 @@ impl<T> fmt::Debug for SharedPtr<T> {
 }
 
 impl<T> From<*mut T> for SharedPtr<T> {
-    /// The same place. What comes of a pointer that does not lead to shared memory of the block leads nowhere.
+    /// Converts the pointer. If it does not point to shared memory of the block, the result points nowhere.
     #[inline(always)]
     fn from(pointer: *mut T) -> Self {
         #[cfg(target_arch = "nvptx64")]
@@ -82,7 +82,7 @@ impl<T> From<*mut T> for SharedPtr<T> {
 }
 
 impl<T> SharedPtr<T> {
-    /// The address `bytes` bytes further.
+    /// Returns the address `bytes` bytes further.
     #[inline(always)]
     pub fn wrapping_byte_add(self, bytes: u32) -> Self {
         #[cfg(target_arch = "nvptx64")]
@@ -91,7 +91,7 @@ impl<T> SharedPtr<T> {
         Self { pointer: self.pointer.wrapping_byte_add(bytes as usize) }
     }
 
-    /// The same place as one of a `U`.
+    /// Casts to a pointer to `U`.
     #[inline(always)]
     pub fn cast<U>(self) -> SharedPtr<U> {
         #[cfg(target_arch = "nvptx64")]

@@ -7,7 +7,7 @@ use super::seeded::Seeded;
 use super::{Scheduler, Slot, State};
 
 impl Slot {
-    /// Whether it waits for a phase that is over, or is when the copies are made that it lacks.
+    /// Returns whether it waits for a phase that is over, and first performs the copies that the phase lacks.
     fn has_phase_left(&self, shared: &BlockShared) -> bool {
         let Some(request) = self.request().filter(|_| self.state == State::InPhase) else { return false };
         // SAFETY: the thread waits for it.
@@ -16,7 +16,7 @@ impl Slot {
 }
 
 impl Scheduler<'_> {
-    /// Lets the threads go on whose phase is over. Whether there was any.
+    /// Resumes the threads whose phase is over. Returns whether there was any.
     pub(super) fn run_phases(&mut self) -> Result<bool, Box<Fault>> {
         let mut progress = false;
         if self.in_phase > 0 {
@@ -30,7 +30,7 @@ impl Scheduler<'_> {
         Ok(progress)
     }
 
-    /// The same in the order of the seed: they go on in the next steps.
+    /// Does the same in the order of the seed: the threads go on in the next steps.
     pub(super) fn release_phases(&self, seeded: &mut Seeded) -> bool {
         self.in_phase > 0 && seeded.release_if(&self.slots, |slot| slot.has_phase_left(self.block.shared))
     }

@@ -1,4 +1,4 @@
-//! The executor's half: copies are kept as those of [`bulk`](crate::bulk) are.
+//! Copies on the executor, which keeps them like those of [`bulk`](crate::bulk).
 
 use core::panic::Location;
 
@@ -13,7 +13,7 @@ use crate::cluster;
 use crate::simt::context::{ThreadContext, current};
 use crate::simt::flights::{Flight, Source};
 
-/// The tile, checked with the memory that holds it.
+/// Returns the tile, and checks it and the shared memory that holds it.
 fn tile_of(context: &ThreadContext<'_>, map: &TensorMap, at: &[i32], shared: usize) -> Result<Tile, String> {
     let map = Decoded::of(map).ok_or(
         " got a tensor map that is not for the CPU; encode it for the device that runs the kernel, and pass it by value",
@@ -33,7 +33,7 @@ fn tile_of(context: &ThreadContext<'_>, map: &TensorMap, at: &[i32], shared: usi
     Ok(tile)
 }
 
-/// Starts the copy to the own block, or to those of the mask: the target becomes uninitialised.
+/// Starts the copy to this block, or to the blocks of the mask: the target becomes uninitialised.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-copies).

@@ -1,4 +1,4 @@
-//! Barriers of a part of the block.
+//! Numbered barriers for some warps of the block.
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod host;
@@ -23,9 +23,9 @@ macro_rules! named_barriers {
         $(#[$doc])*
         ///
         /// # Safety
-        /// - `id` is 1 to 15, barrier 0 being that of [`sync_threads`](super::sync_threads); `count` is a multiple of 32 and
-        ///   not 0, and the same for all that come to the barrier until it is complete.
-        /// - All lanes of a warp that have not returned come to it, and no more threads than `count`.
+        /// - `id` is 1 to 15; barrier 0 is that of [`sync_threads`](super::sync_threads). `count` is a multiple of 32
+        ///   and not 0, and the same for all threads that reach the barrier until it is complete.
+        /// - All lanes of a warp that have not returned reach it, and no more threads than `count`.
         #[doc(alias = $alias)]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -59,9 +59,9 @@ macro_rules! named_barriers {
 }
 
 named_barriers! {
-    /// Waits until `count` threads have come to the barrier with this number, and makes their earlier writes to shared and
-    /// global memory visible to those that have waited: a barrier of some warps of the block. What
-    /// [`arrive_named`] counts is counted too.
+    /// Waits until `count` threads have arrived at the barrier with this number, and makes their earlier writes to
+    /// shared and global memory visible to the waiting threads: a barrier of some warps of the block. Arrivals of
+    /// [`arrive_named`] count too.
     ///
     /// # Examples
     /// ```
