@@ -72,11 +72,11 @@ named_barriers! {
     /// /// Each half of 64 threads reverses a row of 32 numbers, and does not wait for the other one.
     /// ///
     /// /// # Safety
-    /// /// 64 numbers, and 64 threads.
+    /// /// `numbers` has 64 elements; launched with one block of 64 threads.
     /// #[kernel]
     /// pub unsafe fn reverse_rows(numbers: *mut u32) {
     ///     let (rows, i) = (shared_array![u32; 64], thread::thread_idx_x());
-    ///     // SAFETY: the 32 threads of a warp come to a barrier of their own.
+    ///     // SAFETY: the 32 threads of a warp reach their own barrier.
     ///     unsafe {
     ///         *rows.add(i as usize) = *numbers.add(i as usize);
     ///         thread::sync_named(1 + i / 32, 32);
@@ -91,7 +91,7 @@ named_barriers! {
     /// # Ok::<(), cuda_std::launch::LaunchError>(())
     /// ```
     sync_named, sync_named_aligned = sync, sync_aligned, "barrier.sync", "bar.sync";
-    /// Counts the thread at the barrier with this number, with its earlier writes, and does not wait: those that come by
-    /// [`sync_named`] do.
+    /// Counts the thread, with its earlier writes, at the barrier with this number, and does not wait: the threads that
+    /// call [`sync_named`] do.
     arrive_named, arrive_named_aligned = arrive, arrive_aligned, "barrier.arrive", "bar.arrive";
 }

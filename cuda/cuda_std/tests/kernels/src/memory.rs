@@ -14,9 +14,7 @@ kernels! {
     //@ ptx: st.global.v4.b32 == 1
     mem_global(a: *const f32x4, out: *mut f32x4) { mem::store_global(out, mem::load_global(a)); }
 
-    // One element used, and still one load of all four.
-    //@ ptx: ld.global.nc.v4.b32 == 1
-    //@ ptx: ld.global == 1
+    // Only one element is used, but one load reads all four. @ ptx: ld.global.nc.v4.b32 == 1 @ ptx: ld.global == 1
     mem_nc_one_element(a: *const f32x4, out: *mut f32) { *out = mem::load_global_nc(a).z; }
 
     //@ ptx: ld.global.nc.v2.b32 == 1
