@@ -112,8 +112,7 @@ kernels! {
     //@ ptx: mov.u32 _, %total_smem_size == 1
     shared_total(out: *mut u32) { *out = mem::total_smem_size(); }
 
-    // A pointer that may lead to either memory; of a kernel's parameter the compiler knows that it is global.
-    //@ ptx: isspacep.shared == 1
+    // A pointer to either memory; the compiler knows that a kernel's parameter is global. @ ptx: isspacep.shared == 1
     ptr_is_shared(out: *mut u32, p: *const u8, n: u32) {
         let either = if n > 3 { p } else { shared_array![u8; 4].cast_const() };
         *out = u32::from(ptr::is_in_address_space(either, AddressSpace::Shared));
