@@ -104,7 +104,7 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn init(this: *mut Self, count: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's memory.
+        // SAFETY: the caller guarantees valid memory.
         unsafe {
             barrier_asm!("mbarrier.init.shared.b64 [address], {count};", this, count = in(reg32) count,);
         }
@@ -112,7 +112,7 @@ impl Barrier {
         {
             let state = host::checked("init", State::new(count));
             host::note_init(this);
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe { this.cast::<u64>().write(state.bits()) };
         }
     }
@@ -142,12 +142,12 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn inval(this: *mut Self) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mbarrier.inval.shared.b64 [address];", this,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier, which no other code uses.
+        // SAFETY: the caller guarantees a valid barrier, which no other code uses.
         unsafe {
             host::checked("inval", State::of(this.cast::<u64>().read()));
             this.cast::<u64>().write(0);
@@ -165,14 +165,14 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         {
             let bits;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.arrive.shared.b64 {bits}, [address];", this, bits = out(reg64) bits,);
             }
             Token { bits }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::change("arrive", this, State::arrive)
         }
@@ -189,7 +189,7 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         {
             let bits;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.arrive.expect_tx.shared.b64 {bits}, [address], {count};", this,
                     bits = out(reg64) bits, count = in(reg32) bytes,);
@@ -197,7 +197,7 @@ impl Barrier {
             Token { bits }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::change("arrive_expect_tx", this, |state| state.expect(bytes)?.arrive())
         }
@@ -212,13 +212,13 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn expect_tx(this: *mut Self, bytes: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [address], {count};", this,
                 count = in(reg32) bytes,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::change_relaxed("expect_tx", this, |state| state.expect(bytes));
         }
@@ -233,13 +233,13 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn complete_tx(this: *mut Self, bytes: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [address], {count};", this,
                 count = in(reg32) bytes,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::change_relaxed("complete_tx", this, |state| state.complete(bytes));
         }
@@ -258,7 +258,7 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         {
             let holds: u32;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.test_wait.shared.b64 holds, [address], {token}; selp.u32 {holds}, 1, 0, holds;",
                     this, token = in(reg64) token.bits, holds = out(reg32) holds,);
@@ -266,7 +266,7 @@ impl Barrier {
             holds != 0
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::look("test_wait", this, host::parity_of(token.bits))
         }
@@ -284,7 +284,7 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         {
             let holds: u32;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.test_wait.parity.shared.b64 holds, [address], {parity}; \
                     selp.u32 {holds}, 1, 0, holds;", this, parity = in(reg32) parity, holds = out(reg32) holds,);
@@ -292,7 +292,7 @@ impl Barrier {
             holds != 0
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::look("test_wait_parity", this, parity)
         }
@@ -307,10 +307,10 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn wait(this: *mut Self, token: Token) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         while unsafe { !Self::test_wait(this, token) } {}
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::wait("barrier::Barrier::wait", "wait", this, host::parity_of(token.bits));
         }
@@ -329,7 +329,7 @@ impl Barrier {
         #[cfg(all(target_arch = "nvptx64", target_feature = "sm_90"))]
         loop {
             let holds: u32;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.try_wait.parity.shared.b64 holds, [address], {parity}; \
                     selp.u32 {holds}, 1, 0, holds;", this, parity = in(reg32) parity, holds = out(reg32) holds,);
@@ -339,10 +339,10 @@ impl Barrier {
             }
         }
         #[cfg(all(target_arch = "nvptx64", not(target_feature = "sm_90")))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         while unsafe { !Self::test_wait_parity(this, parity) } {}
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::wait("barrier::Barrier::wait_parity", "wait_parity", this, parity);
         }

@@ -85,7 +85,7 @@ const TO_GLOBAL: &str = "bulk::shared_to_global";
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn global_to_shared<T: Copy>(shared: *mut T, global: *const T, count: u32, barrier: *mut Barrier) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory and barrier.
+    // SAFETY: the caller guarantees valid memory and a valid barrier.
     unsafe {
         core::arch::asm!(
             "{{ .reg .b64 target, address; cvta.to.shared.u64 target, {shared}; cvta.to.shared.u64 address, {barrier}; \
@@ -98,7 +98,7 @@ pub unsafe fn global_to_shared<T: Copy>(shared: *mut T, global: *const T, count:
         );
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory and barrier.
+    // SAFETY: the caller guarantees valid memory and a valid barrier.
     unsafe {
         let bytes = u64::from(count) * size_of::<T>() as u64;
         host::global_to_shared(shared.cast(), global.cast(), bytes, barrier);
@@ -125,7 +125,7 @@ pub unsafe fn shared_to_shared<T: Copy>(
     rank: u32,
 ) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory and barrier.
+    // SAFETY: the caller guarantees valid memory and a valid barrier.
     unsafe {
         core::arch::asm!(
             "{{ .reg .b64 target, source, address; cvta.to.shared.u64 target, {target}; \
@@ -141,7 +141,7 @@ pub unsafe fn shared_to_shared<T: Copy>(
         );
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory and barrier.
+    // SAFETY: the caller guarantees valid memory and a valid barrier.
     unsafe {
         let bytes = u64::from(count) * size_of::<T>() as u64;
         host::shared_to_shared(target.cast(), shared.cast(), bytes, (barrier, rank));
@@ -191,7 +191,7 @@ pub unsafe fn shared_to_shared<T: Copy>(
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn shared_to_global<T: Copy>(global: *mut T, shared: *const T, count: u32) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory.
+    // SAFETY: the caller guarantees valid memory.
     unsafe {
         core::arch::asm!(
             "{{ .reg .b64 source; cvta.to.shared.u64 source, {shared}; \
@@ -203,7 +203,7 @@ pub unsafe fn shared_to_global<T: Copy>(global: *mut T, shared: *const T, count:
         );
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory.
+    // SAFETY: the caller guarantees valid memory.
     unsafe {
         host::shared_to_global(global.cast(), shared.cast(), u64::from(count) * size_of::<T>() as u64);
     }

@@ -227,7 +227,7 @@ pub trait FloatExt: Copy + sealed::Sealed {
     fn error_function(self) -> Self;
     /// 1 minus the error function.
     fn complementary_error_function(self) -> Self;
-    /// The number whose complementary error function is this one. Device only.
+    /// The inverse of the complementary error function. Device only.
     fn inv_complementary_error_function(self) -> Self;
     /// The complementary error function times e to the square of the number. Device only.
     fn scaled_complementary_error_function(self) -> Self;

@@ -10,7 +10,7 @@
 #[inline(always)]
 pub unsafe fn prefetch_l2<T>(ptr: *const T, bytes: u32) {
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_90"))]
-    // SAFETY: the caller's memory.
+    // SAFETY: the caller guarantees valid memory.
     unsafe {
         core::arch::asm!("cp.async.bulk.prefetch.L2.global [{}], {};", in(reg64) ptr, in(reg32) bytes,
             options(nostack, preserves_flags, readonly));

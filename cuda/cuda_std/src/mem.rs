@@ -147,7 +147,8 @@ macro_rules! loads {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name<V: Vector>(ptr: *const V) -> V {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer. The load only reads, so it may be moved and merged like any load.
+            // SAFETY: the caller guarantees a valid pointer. The load only reads, so it may be moved and merged like
+            // any load.
             unsafe {
                 load_asm!($before, $ptx, $address, $after, ptr, [], $($option),*)
             }
@@ -203,7 +204,7 @@ macro_rules! stores {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name<V: Vector>(ptr: *mut V, value: V) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 store_asm!($before, $ptx, $address, $after, ptr, value, []);
             }
@@ -279,13 +280,13 @@ policies! {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load_global_with_policy<V: Vector>(ptr: *const V, policy: CachePolicy) -> V {
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         load_asm!("", "ld.global.L2::cache_hint", "[{ptr}]", ", {policy};", ptr,
             [policy = in(reg64) policy.bits,], pure, readonly)
     }
     #[cfg(not(all(target_arch = "nvptx64", target_feature = "sm_80")))]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         let _ = policy;
         load_global(ptr)
@@ -301,13 +302,13 @@ pub unsafe fn load_global_with_policy<V: Vector>(ptr: *const V, policy: CachePol
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_global_with_policy<V: Vector>(ptr: *mut V, value: V, policy: CachePolicy) {
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         store_asm!("", "st.global.L2::cache_hint", "[{ptr}]", ", {policy};", ptr, value,
             [policy = in(reg64) policy.bits,]);
     }
     #[cfg(not(all(target_arch = "nvptx64", target_feature = "sm_80")))]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         let _ = policy;
         store_global(ptr, value);

@@ -133,7 +133,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 /// `state` is valid for reads.
 unsafe fn wait_until_complete(state: *mut u32) {
     for _ in 0..10_000 {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller guarantees a valid pointer.
         if unsafe { atomic_load_acquire_32_system(state) } == PanicRecord::COMPLETE {
             return;
         }

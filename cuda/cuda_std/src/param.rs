@@ -104,7 +104,7 @@ macro_rules! __kind {
     }};
 }
 
-/// A type that kernels take, and what it is flattened to.
+/// The type of a kernel's parameter, and its flattened parts.
 ///
 /// # Safety
 /// `First` and `Second` are what the launch passes for a parameter of this kind.

@@ -76,12 +76,12 @@ macro_rules! copies {
             const { assert!(matches!(size_of::<T>(), $($size)|*), "a size that one copy does not have") };
             let shared = shared.into();
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe {
                 copy_asm!($cache, shared, global, "",);
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe {
                 host::copy(concat!("pipeline::", stringify!($name)), shared.pointer(), global, size_of::<T>() as u32);
             }
@@ -99,12 +99,12 @@ macro_rules! copies {
             const { assert!(matches!(size_of::<T>(), $($size)|*), "a size that one copy does not have") };
             let shared = shared.into();
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe {
                 copy_asm!($cache, shared, global, ", {bytes}", bytes = in(reg32) bytes,);
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe {
                 host::copy(concat!("pipeline::", stringify!($zfill)), shared.pointer(), global, bytes);
             }

@@ -179,12 +179,12 @@ pub unsafe fn global_to_shared<T, const RANK: usize>(
 ) {
     const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         device::global_to_shared(shared.cast(), map, at, barrier);
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         host::global_to_shared("tensor::global_to_shared", shared.cast(), map, &at, (barrier, None));
     }
@@ -208,12 +208,12 @@ pub unsafe fn global_to_shared_multicast<T, const RANK: usize>(
 ) {
     const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         device::global_to_shared_multicast(shared.cast(), map, at, barrier, blocks);
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         let name = "tensor::global_to_shared_multicast";
         host::global_to_shared(name, shared.cast(), map, &at, (barrier, Some(blocks)));
@@ -234,12 +234,12 @@ pub unsafe fn global_to_shared_multicast<T, const RANK: usize>(
 pub unsafe fn shared_to_global<T, const RANK: usize>(map: &TensorMap, at: [i32; RANK], shared: *const T) {
     const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory and map.
+    // SAFETY: the caller guarantees valid memory and a valid map.
     unsafe {
         device::shared_to_global(map, at, shared.cast());
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory and map.
+    // SAFETY: the caller guarantees valid memory and a valid map.
     unsafe {
         host::shared_to_global(map, &at, shared.cast());
     }

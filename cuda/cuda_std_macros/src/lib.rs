@@ -94,7 +94,7 @@ use proc_macro::TokenStream;
 ///   one at run time. With `facts: TYPE = expression` each has the value of the expression, which may name the
 ///   parameters and other settings of a line (`width = 7`).
 ///
-/// * With `args` alone, of a function whose only argument is a struct ([`KernelArgs`](derive@KernelArgs)), the type
+/// * With `args` alone, for a function with a struct as its only argument ([`KernelArgs`](derive@KernelArgs)), the type
 ///   `FUNCTION` implements [`KernelsOf`](../cuda_std/launch/trait.KernelsOf.html) for each type of the struct in an
 ///   instance: lists of the kernels with their facts, which are launched with that struct.
 ///

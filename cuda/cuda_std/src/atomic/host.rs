@@ -33,7 +33,7 @@ macro_rules! cells {
             #[inline]
             unsafe fn load(ptr: *mut Self, ordering: Ordering) -> Self {
                 limit::look();
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller guarantees a valid pointer.
                 let $bits = unsafe { <$atomic>::from_ptr(ptr.cast()) }.load(ordering);
                 $from
             }
@@ -41,14 +41,14 @@ macro_rules! cells {
             #[inline]
             unsafe fn store(ptr: *mut Self, $value: Self, ordering: Ordering) {
                 limit::look();
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller guarantees a valid pointer.
                 unsafe { <$atomic>::from_ptr(ptr.cast()) }.store($to, ordering);
             }
 
             #[inline]
             unsafe fn compare_and_swap(ptr: *mut Self, current: Self, new: Self, ordering: Ordering) -> Self {
                 limit::look();
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller guarantees a valid pointer.
                 let cell = unsafe { <$atomic>::from_ptr(ptr.cast()) };
                 let current = { let $value = current; $to };
                 let new = { let $value = new; $to };
@@ -59,7 +59,7 @@ macro_rules! cells {
             #[inline]
             unsafe fn update(ptr: *mut Self, ordering: Ordering, f: impl Fn(Self) -> Self) -> Self {
                 limit::look();
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller guarantees a valid pointer.
                 let cell = unsafe { <$atomic>::from_ptr(ptr.cast()) };
                 let mut old = cell.load(Ordering::Relaxed);
                 loop {

@@ -70,14 +70,15 @@ macro_rules! loads_and_stores {
         #[inline(always)]
         pub unsafe fn [<atomic_load_ $order _ $width _ $scope>](ptr: *const $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer. The load may synchronise with another thread, so it orders other accesses.
+            // SAFETY: the caller guarantees a valid pointer. The load may synchronise with another thread, so it orders
+            // other accesses.
             unsafe {
                 let value;
                 asm!(concat!($ptx, " {}, [{}];"), out($reg) value, in(reg64) ptr, options(nostack, preserves_flags));
                 value
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 $ty::load(ptr.cast_mut(), Ordering::$ordering)
             }
@@ -92,12 +93,13 @@ macro_rules! loads_and_stores {
         #[inline(always)]
         pub unsafe fn [<atomic_store_ $order _ $width _ $scope>](ptr: *mut $ty, value: $ty) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer. The store may synchronise with another thread, so it orders other accesses.
+            // SAFETY: the caller guarantees a valid pointer. The store may synchronise with another thread, so it
+            // orders other accesses.
             unsafe {
                 asm!(concat!($ptx, " [{}], {};"), in(reg64) ptr, in($reg) value, options(nostack, preserves_flags));
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::store(ptr, value, Ordering::$ordering);
@@ -149,7 +151,7 @@ macro_rules! fetches {
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_ $op _ $order _ $ty _ $scope>](ptr: *mut $ty, $value: $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 let old;
                 asm!(
@@ -160,7 +162,7 @@ macro_rules! fetches {
                 old
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::update(ptr, Ordering::$ordering, |$old| $new)
@@ -229,7 +231,7 @@ macro_rules! subtractions {
         /// See [the module](self#safety-of-every-function-with-a-pointer).
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_sub_ $order _ $ty _ $scope>](ptr: *mut $ty, $value: $ty) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe { [<atomic_fetch_add_ $order _ $ty _ $scope>](ptr, $negated) }
         }
     )*}};
@@ -267,7 +269,7 @@ macro_rules! swaps {
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_cas_ $order _ $ty _ $scope>](ptr: *mut $ty, current: $ty, new: $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 let old;
                 asm!(
@@ -278,7 +280,7 @@ macro_rules! swaps {
                 old
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::compare_and_swap(ptr, current, new, Ordering::$ordering)

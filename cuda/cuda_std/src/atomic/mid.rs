@@ -63,7 +63,7 @@ macro_rules! atomic_scopes {
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn [<atomic_load_ $width _ $scope>](ptr: *mut $ty, ordering: Ordering) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 match ordering {
                     Ordering::Relaxed => intrinsics::[<atomic_load_relaxed_ $width _ $scope>](ptr),
@@ -87,7 +87,7 @@ macro_rules! atomic_scopes {
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn [<atomic_store_ $width _ $scope>](ptr: *mut $ty, ordering: Ordering, value: $ty) {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 match ordering {
                     Ordering::Relaxed => intrinsics::[<atomic_store_relaxed_ $width _ $scope>](ptr, value),
@@ -108,7 +108,7 @@ macro_rules! atomic_scopes {
         /// See [`intrinsics`].
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_ $op _ $ty _ $scope>](ptr: *mut $ty, ordering: Ordering, value: $ty) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 match ordering {
                     Ordering::Relaxed => intrinsics::[<atomic_fetch_ $op _relaxed_ $ty _ $scope>](ptr, value),
@@ -130,7 +130,7 @@ macro_rules! atomic_scopes {
         /// See [`intrinsics`].
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_sub_ $ty _ $scope>](ptr: *mut $ty, ordering: Ordering, $value: $ty) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe { [<atomic_fetch_add_ $ty _ $scope>](ptr, ordering, $negated) }
         }
     )*}};
@@ -146,7 +146,7 @@ macro_rules! atomic_scopes {
             new: $ty,
             ordering: Ordering,
         ) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 match ordering {
                     Ordering::Relaxed => intrinsics::[<atomic_fetch_cas_relaxed_ $ty _ $scope>](ptr, current, new),

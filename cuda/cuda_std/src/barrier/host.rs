@@ -86,7 +86,7 @@ impl State {
         (self.missing, self.bytes)
     }
 
-    /// Whether the phase of this parity is over.
+    /// Returns whether the phase of this parity is over.
     pub fn has_left(self, parity: u32) -> bool {
         self.parity != parity
     }
@@ -148,7 +148,7 @@ pub(super) unsafe fn change(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) -> Token {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe { change_in(Ordering::AcqRel, name, this, f) }
 }
 
@@ -162,7 +162,7 @@ pub(super) unsafe fn change_relaxed(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe { change_in(Ordering::Relaxed, name, this, f) };
 }
 
@@ -173,7 +173,7 @@ unsafe fn change_in(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) -> Token {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     let atomic = unsafe { bits_of(this) };
     let mut bits = atomic.load(Ordering::Relaxed);
     loop {
@@ -190,7 +190,7 @@ unsafe fn change_in(
 #[track_caller]
 unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
     assert!(parity <= 1, "barrier::Barrier::{name}() of parity {parity}; it is 0 or 1");
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     let bits = unsafe { bits_of(this) }.load(Ordering::Acquire);
     checked(name, State::of(bits)).has_left(parity)
 }
@@ -201,7 +201,7 @@ unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
 /// See [the module](super#safety-of-the-barriers).
 #[track_caller]
 pub(super) unsafe fn look(name: &'static str, this: *mut Barrier, parity: u32) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe {
         let looked = |context: &ThreadContext<'_>| {
             let shared = context.shared();
@@ -219,7 +219,7 @@ pub(super) unsafe fn look(name: &'static str, this: *mut Barrier, parity: u32) -
 #[inline(always)]
 #[track_caller]
 pub(super) unsafe fn wait(full_name: &'static str, name: &str, this: *mut Barrier, parity: u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     while unsafe { !is_complete(name, this, parity) } {
         collective(full_name, Collective::Phase { barrier: this.cast(), parity });
     }
@@ -261,7 +261,7 @@ unsafe fn latest(barrier: *mut u64) -> Result<State, String> {
 /// # Safety
 /// See [the module](super#safety-of-the-barriers).
 pub(crate) unsafe fn check(this: *mut Barrier) -> Result<(), String> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     State::of(unsafe { bits_of(this) }.load(Ordering::Relaxed)).map(|_| ())
 }
 
@@ -270,7 +270,7 @@ pub(crate) unsafe fn check(this: *mut Barrier) -> Result<(), String> {
 /// # Safety
 /// Same as for the function that started the copy.
 pub(crate) unsafe fn complete_copy(barrier: *mut u64, bytes: u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     let atomic = unsafe { AtomicU64::from_ptr(barrier) };
     let complete = |bits| Some(State::of(bits).and_then(|state| state.complete(bytes)).ok()?.bits());
     let _ = atomic.fetch_update(Ordering::AcqRel, Ordering::Relaxed, complete);

@@ -18,13 +18,13 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn arrive_remote(this: *mut Self, rank: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mapa.shared::cluster.u64 address, address, {rank}; \
                 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [address];", this, rank = in(reg32) rank,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             let remote =
                 host::checked("arrive_remote", host::remote("barrier::Barrier::arrive_remote", this, rank));
@@ -47,13 +47,13 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn arrive_remote_relaxed(this: *mut Self, rank: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mapa.shared::cluster.u64 address, address, {rank}; \
                 mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [address];", this, rank = in(reg32) rank,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             let name = "barrier::Barrier::arrive_remote_relaxed";
             let remote = host::checked("arrive_remote_relaxed", host::remote(name, this, rank));
@@ -73,7 +73,7 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         loop {
             let holds: u32;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 holds, [address], {parity}; \
                     selp.u32 {holds}, 1, 0, holds;", this, parity = in(reg32) parity, holds = out(reg32) holds,);
@@ -83,7 +83,7 @@ impl Barrier {
             }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::wait("barrier::Barrier::wait_parity_cluster", "wait_parity_cluster", this, parity);
         }

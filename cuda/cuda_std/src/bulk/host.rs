@@ -38,7 +38,7 @@ pub(super) unsafe fn global_to_shared(shared: *mut u8, global: *const u8, bytes:
                 global.addr()
             ));
         }
-        // SAFETY: the caller's barrier and target.
+        // SAFETY: the caller guarantees a valid barrier and target.
         unsafe {
             check_barrier(own, barrier)?;
             check_fenced_barrier(own, barrier)?;
@@ -76,7 +76,7 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
         }
         check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
-        // SAFETY: the caller's target.
+        // SAFETY: the caller guarantees a valid target.
         unsafe { forget(global, bytes) };
         let (operation, target) = (TO_GLOBAL, Target::Memory(global));
         let store = Store { operation, target, source: shared, bytes, location, was, read };
@@ -108,7 +108,7 @@ pub(super) unsafe fn shared_to_shared(
         check_shared(own, target.addr(), bytes)?;
         check_shared(own, shared.addr(), bytes)?;
         check_source(context, shared, bytes)?;
-        // SAFETY: the caller's barrier and target.
+        // SAFETY: the caller guarantees a valid barrier and target.
         unsafe {
             start_remote(context, (name, location), (target, Source::Memory(shared), bytes), (barrier, rank))
         }
@@ -135,7 +135,7 @@ pub(crate) unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *m
         // SAFETY: at most 16 bytes, which need no alignment here.
         unsafe { all.as_mut_ptr().cast::<T>().write_unaligned(value) };
         let source = Source::Value(all);
-        // SAFETY: the caller's barrier and target.
+        // SAFETY: the caller guarantees a valid barrier and target.
         unsafe { start_remote(context, (name, location), (pointer.cast(), source, bytes), (barrier, rank)) }
     });
     if let Err(reason) = started {
@@ -156,7 +156,7 @@ unsafe fn start_remote(
     let spaced = |reason| format!(" {reason}");
     let (target, member) = cluster::remote(context, target, rank).map_err(spaced)?;
     let (barrier, _) = cluster::remote(context, barrier.cast(), rank).map_err(spaced)?;
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe {
         check_barrier(&member.shared, barrier.cast())?;
         if matches!(source, Source::Memory(_)) {
@@ -189,7 +189,7 @@ pub(super) fn wait(name: &'static str, f: impl FnOnce(&mut Stores) -> Result<(),
     }
 }
 
-/// Notes that a thread has fenced what it wrote.
+/// Notes that a thread has fenced its writes.
 #[track_caller]
 pub(super) fn fence_shared() {
     current("bulk::fence_shared", |context| context.shared().fences.fence());
@@ -260,7 +260,7 @@ pub(crate) unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> 
              shared_array!"
         ));
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe { host::check(barrier) }.map_err(|reason| format!(" counts at a barrier {reason}"))
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn check_target(own: &BlockShared, address: usize, bytes: usize) -> R
 /// # Safety
 /// `target` is valid for writes.
 pub(crate) unsafe fn forget(target: *mut u8, bytes: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe {
         if cfg!(miri) {
             let nothing = vec![MaybeUninit::<u8>::uninit(); bytes];

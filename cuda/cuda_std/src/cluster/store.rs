@@ -76,7 +76,7 @@ macro_rules! store_asm {
 pub unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *mut Barrier, rank: u32) {
     const { assert!(matches!(size_of::<T>(), 4 | 8 | 16), "a size that one store does not have") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's pointers; the value has these words.
+    // SAFETY: the caller guarantees valid pointers, and the value has these words.
     unsafe {
         match size_of::<T>() {
             4 => {
@@ -95,7 +95,7 @@ pub unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *mut Barr
         }
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's pointers.
+    // SAFETY: the caller guarantees valid pointers.
     unsafe {
         crate::bulk::host::store_async(pointer, value, barrier, rank);
     }

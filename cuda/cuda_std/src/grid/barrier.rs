@@ -58,7 +58,7 @@ const ROUND: u32 = 1 << 31;
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync(counter: *mut u32) {
-    // SAFETY: the caller's counter and threads.
+    // SAFETY: the caller guarantees the counter and the threads.
     unsafe { Watchdog::OFF.sync(counter) }
 }
 

@@ -54,7 +54,7 @@ use crate::atomic::mid;
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wait_until(word: *const u32, ordering: Ordering, condition: impl Fn(u32) -> bool) -> u32 {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { Watchdog::OFF.wait_until(word, ordering, condition) }
 }
 
@@ -108,7 +108,7 @@ pub unsafe fn wait_until(word: *const u32, ordering: Ordering, condition: impl F
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wait_until_all(words: *const [u32; 4], condition: impl Fn([u32; 4]) -> bool) -> [u32; 4] {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { Watchdog::OFF.wait_until_all(words, condition) }
 }
 
@@ -162,7 +162,7 @@ pub unsafe fn wait_until_each<const N: usize>(
     words: [*const [u32; 4]; N],
     condition: impl Fn([u32; 4]) -> bool,
 ) -> [[u32; 4]; N] {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the caller guarantees valid pointers.
     unsafe { Watchdog::OFF.wait_until_each(words, condition) }
 }
 
@@ -182,7 +182,7 @@ impl Watchdog {
         ordering: Ordering,
         condition: impl Fn(u32) -> bool,
     ) -> u32 {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller guarantees a valid pointer.
         let load = || unsafe { mid::atomic_load_32_device(word.cast_mut(), ordering) };
         self.wait("grid::wait_until", load, condition)
     }
@@ -201,7 +201,7 @@ impl Watchdog {
         words: *const [u32; 4],
         condition: impl Fn([u32; 4]) -> bool,
     ) -> [u32; 4] {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller guarantees a valid pointer.
         self.wait("grid::wait_until_all", || unsafe { super::load_all(words) }, condition)
     }
 
@@ -219,7 +219,7 @@ impl Watchdog {
         words: [*const [u32; 4]; N],
         condition: impl Fn([u32; 4]) -> bool,
     ) -> [[u32; 4]; N] {
-        // SAFETY: the caller's pointers.
+        // SAFETY: the caller guarantees valid pointers.
         let load = || words.map(|words| unsafe { super::load_all(words) });
         // Constant indices and no early exit keep the words in registers.
         self.wait("grid::wait_until_each", load, |words| {

@@ -14,7 +14,7 @@ use crate::atomic::mid;
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_release(word: *mut u32, value: u32) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { mid::atomic_store_32_device(word, Ordering::Release, value) }
 }
 
@@ -27,7 +27,7 @@ pub unsafe fn store_release(word: *mut u32, value: u32) {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_relaxed(word: *mut u32, value: u32) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { mid::atomic_store_32_device(word, Ordering::Relaxed, value) }
 }
 
@@ -42,7 +42,7 @@ pub unsafe fn store_relaxed(word: *mut u32, value: u32) {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_all(words: *mut [u32; 4], values: [u32; 4]) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         let [x, y, z, w] = values;
         core::arch::asm!(
@@ -73,7 +73,7 @@ pub unsafe fn store_all(words: *mut [u32; 4], values: [u32; 4]) {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load_all(words: *const [u32; 4]) -> [u32; 4] {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's pointer. The load may see another thread's store each time, so it is not `pure`.
+    // SAFETY: the caller guarantees a valid pointer. The load may see another thread's store each time, so it is not `pure`.
     unsafe {
         let (x, y, z, w);
         core::arch::asm!(

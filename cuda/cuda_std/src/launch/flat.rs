@@ -144,7 +144,7 @@ impl Slots {
     /// The next pointers point to the parts of a valid `P` that have a size.
     #[inline(always)]
     pub unsafe fn take<P: Param<KIND>, const KIND: u8>(&mut self) -> P {
-        // SAFETY: the caller's pointers.
+        // SAFETY: the caller guarantees valid pointers.
         unsafe {
             let first = self.part();
             P::join(first, self.part())

@@ -198,7 +198,7 @@ pub enum LaunchError {
         block: Dim3,
         /// Its threads.
         got: u64,
-        /// The limit of the device, or what the kernel was compiled for.
+        /// The limit of the device, or of the kernel's launch bounds.
         max: u32,
     },
     /// More shared memory than a block can have.

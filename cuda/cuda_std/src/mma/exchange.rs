@@ -152,7 +152,7 @@ unsafe fn multiply_tiles<const K: usize>(
     for j in 0..n {
         let mut b = [[0.0; 8]; K];
         for (lane, tiles) in lanes.iter().enumerate() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller keeps the contract.
             let registers = unsafe { *tiles.b.add(j) };
             for (register, word) in registers.into_iter().enumerate() {
                 let (row, values) = (lane % 4 * each + register * (K / 2), numbers(word));
@@ -166,7 +166,7 @@ unsafe fn multiply_tiles<const K: usize>(
     for i in 0..m {
         let mut a = [[0.0; K]; 16];
         for (lane, tiles) in lanes.iter().enumerate() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller keeps the contract.
             let registers = unsafe { *tiles.a.add(i) };
             for (register, word) in registers.into_iter().enumerate() {
                 let (row, column) = (lane / 4 + register % 2 * 8, lane % 4 * each + register / 2 * (K / 2));

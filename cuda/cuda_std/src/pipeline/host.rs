@@ -78,7 +78,7 @@ pub(super) unsafe fn copy<T: Copy>(name: &'static str, shared: *mut T, global: *
             "{name}() got the {of} address {address:#x}; align it to the copy's {size} bytes"
         );
     }
-    // SAFETY: the caller's target, of this size.
+    // SAFETY: the caller guarantees a valid target of this size.
     unsafe {
         if cfg!(miri) {
             shared.cast::<MaybeUninit<T>>().write(MaybeUninit::uninit());

@@ -180,7 +180,7 @@ fn start_and_meet(
     Ok(())
 }
 
-/// Whether all threads of the cluster wait at its barrier.
+/// Returns whether all threads of the cluster wait at its barrier.
 fn has_met(blocks: &[Scheduler<'_>]) -> bool {
     let barrier = blocks.iter().find_map(Scheduler::in_cluster);
     barrier.is_some_and(|barrier| blocks.iter().all(|block| block.all_wait_at(barrier)))

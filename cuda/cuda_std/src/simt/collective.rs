@@ -168,7 +168,7 @@ pub(super) fn agrees(request: &Request) -> bool {
     matches!(barrier, Barrier::Count(true) | Barrier::And(true) | Barrier::Or(true))
 }
 
-/// Whether two threads wait at the same barrier of a block or a cluster: the same call, in the same form.
+/// Returns whether two threads wait at the same barrier of a block or a cluster: the same call, in the same form.
 pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
     let same_form = match (a.collective, b.collective) {
         (Collective::Barrier(a), Collective::Barrier(b)) => discriminant(&a) == discriminant(&b),
@@ -178,12 +178,12 @@ pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
     same_form && (core::ptr::eq(a.location, b.location) || a.location == b.location)
 }
 
-/// Whether the request is for a barrier of the block.
+/// Returns whether the request is for a barrier of the block.
 pub(super) fn is_block_barrier(request: &Request) -> bool {
     matches!(request.collective, Collective::Barrier(_))
 }
 
-/// Whether the request is for the barrier of the cluster.
+/// Returns whether the request is for the barrier of the cluster.
 pub(super) fn is_cluster_barrier(request: &Request) -> bool {
     request.collective == Collective::Cluster
 }

@@ -57,7 +57,7 @@ pub(crate) enum Collective {
 }
 
 impl Collective {
-    /// Returns whether it orders what its threads did before it before what they do after it. Barriers do; shuffles do not.
+    /// Returns whether it orders its threads' earlier accesses before their later ones. Barriers do; shuffles do not.
     pub fn orders(&self) -> bool {
         match self {
             Collective::Barrier(_) | Collective::Cluster => true,
@@ -76,7 +76,7 @@ impl Collective {
     /// # Safety
     /// A thread of the block is in this wait.
     pub unsafe fn is_over(&self, shared: &BlockShared) -> Option<bool> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe {
             match *self {
                 Collective::Phase { barrier, parity } => {
@@ -318,7 +318,7 @@ pub(crate) fn with_running(f: impl FnOnce(&ThreadContext<'_>)) {
     }
 }
 
-/// Whether a kernel thread runs on this OS thread.
+/// Returns whether a kernel thread runs on this OS thread.
 pub(super) fn is_inside() -> bool {
     !running::get().is_null()
 }
@@ -361,7 +361,7 @@ pub(crate) fn collective(name: &'static str, collective: Collective) -> Outcome 
 /// Suspends the thread until `ready` has been true, as long as it is worth asking: the caller asks again.
 ///
 /// # Panics
-/// In a launch that is not cooperative, where what it waits for may never run.
+/// In a launch that is not cooperative, where the awaited thread may never run.
 #[inline]
 #[track_caller]
 pub(crate) fn wait_until_ready(name: &'static str, ready: &impl Fn() -> bool) {

@@ -360,7 +360,7 @@ impl<'a> Scheduler<'a> {
         self.slots.iter().find(|slot| slot.state == State::InCluster)?.request()
     }
 
-    /// Whether all threads wait at this barrier of the cluster.
+    /// Returns whether all threads wait at this barrier of the cluster.
     pub fn all_wait_at(&self, barrier: &Request) -> bool {
         let waits =
             |slot: &Slot| slot.request().is_some_and(|other| collective::same_barrier(other, barrier));

@@ -134,7 +134,7 @@ pub enum FaultKind {
         /// Its size.
         bytes: usize,
     },
-    /// A thread has returned while a copy of its own read shared memory.
+    /// A thread has returned while one of its copies still read shared memory.
     StoreNotWaitedFor {
         /// The function that started the copy.
         operation: &'static str,

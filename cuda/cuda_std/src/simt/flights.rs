@@ -172,7 +172,7 @@ impl Flights {
     }
 
     unsafe fn may_land(&self, barrier: *mut u64, parity: u32) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         self.is_used() && unsafe { host::lacks_bytes_alone(barrier, parity) }
     }
 

@@ -16,7 +16,7 @@ impl Slot {
 }
 
 impl Scheduler<'_> {
-    /// Resumes the threads whose phase is over. Returns whether there was any.
+    /// Resumes the threads whose phase is over. Returns whether there were any.
     pub(super) fn run_phases(&mut self) -> Result<bool, Box<Fault>> {
         let mut progress = false;
         if self.in_phase > 0 {
@@ -35,17 +35,17 @@ impl Scheduler<'_> {
         self.in_phase > 0 && seeded.release_if(&self.slots, |slot| slot.has_phase_left(self.block.shared))
     }
 
-    /// Whether another block may end a phase that a thread here waits for.
+    /// Returns whether another block may end a phase that a thread here waits for.
     pub(super) fn may_be_helped(&self) -> bool {
         self.in_phase > 0 && self.block.cluster.len() > 1
     }
 
-    /// Whether a thread waits for a phase.
+    /// Returns whether a thread waits for a phase.
     pub fn waits_for_phase(&self) -> bool {
         self.in_phase > 0
     }
 
-    /// Whether a thread waits for a phase that is over.
+    /// Returns whether a thread waits for a phase that is over.
     pub fn has_phase_left(&self) -> bool {
         self.in_phase > 0 && self.slots.iter().any(|slot| slot.has_phase_left(self.block.shared))
     }

@@ -78,7 +78,7 @@ impl Proxy {
     pub unsafe fn wrote(&self, address: *const u8, bytes: usize, swizzle: Option<Swizzle>, fences: u32) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         for at in (0..bytes / CHUNK).map(|chunk| chunk * CHUNK) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller keeps the contract.
             let content = unsafe { address.add(at).cast::<[u8; CHUNK]>().read_unaligned() };
             *lines.of(address.addr() + at) = Seen { content, fences, swizzle };
         }

@@ -259,7 +259,7 @@ impl BlockShared {
         })
     }
 
-    /// Whether the address lies in this memory.
+    /// Returns whether the address lies in this memory.
     pub(super) fn contains(&self, address: usize) -> bool {
         let lies_in = |start: *mut u8, bytes: usize| address.wrapping_sub(start.addr()) < bytes;
         lies_in(start(&self.fixed), MAX_STATIC_BYTES)

@@ -113,7 +113,7 @@ mod guarded {
     }
 
     impl Memory {
-        /// Whether the system is too old for guards inside a mapping.
+        /// Returns whether the system is too old for guards inside a mapping.
         #[cfg(test)]
         pub fn guards_are_mappings() -> bool {
             let memory = Self::new(MIN_STACK_SIZE).unwrap();

@@ -1,8 +1,8 @@
 //! The second scheduler: every GPU thread is an OS thread, so that Rust's own tools check kernels like any other threads.
 //! Miri and ThreadSanitizer see one thread's access ordered before another's exactly where the CUDA model orders them:
 //!
-//! - A barrier orders what its threads did before it with what they do after it; a warp's `sync_warp` does so for the
-//!   lanes of its mask, the cluster's barrier for the threads that arrived with their writes.
+//! - A barrier orders its threads' earlier accesses before their later ones; a warp's `sync_warp` does so for the lanes
+//!   of its mask, the cluster's barrier for the threads that arrived with their writes.
 //! - A shuffle, a vote, a match or a reduction passes values and orders nothing (PTX ISA, "memory consistency
 //!   model": only barriers and fences do), nor does the end of a block. All blocks of a grid run at the same time.
 //!

@@ -54,7 +54,7 @@ impl Scheduler<'_> {
         Ok(any)
     }
 
-    /// Whether a thread waits for words.
+    /// Returns whether a thread waits for words.
     pub fn waits_for_words(&self) -> bool {
         self.in_words > 0
     }

@@ -49,7 +49,7 @@ pub(super) unsafe fn global_to_shared(
     let started = current(name, |context| {
         let tile = tile_of(context, map, at, shared.addr())?;
         let start = |member: &crate::simt::shared::BlockShared, target: *mut u8, barrier: *mut Barrier| {
-            // SAFETY: the caller's barrier and target.
+            // SAFETY: the caller guarantees a valid barrier and target.
             unsafe {
                 check_barrier(member, barrier)?;
                 check_fenced_barrier(member, barrier)?;
@@ -95,7 +95,7 @@ pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *cons
         }
         check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
-        // SAFETY: the caller's tensor.
+        // SAFETY: the caller guarantees a valid tensor.
         tile.for_each_run(|run, bytes| unsafe { forget(run, bytes) });
         let target = Target::Tile(Box::new(tile));
         let store = Store { operation: TO_GLOBAL, target, source: shared, bytes, location, was, read };

@@ -33,11 +33,11 @@ impl fmt::Display for Run {
     }
 }
 
-/// What results were compared with.
+/// The other side of a comparison of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Against {
-    /// What the test expects.
+    /// The test's expectation.
     Expectation,
     /// The results of the first run, which is on the CPU.
     FirstRun,
@@ -75,7 +75,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What a kernel did to memory.
+/// A kernel's access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {

@@ -1,7 +1,7 @@
 //! Tests of kernels: run one on the CPU, under many schedules, and on a GPU if there is one, and compare.
 //!
-//! A test names its inputs and outputs, says what it expects, and launches. The launch runs several times, each time on
-//! fresh copies: on the CPU executor in its fixed order, again under each seed of [`KernelTest::seeds`], and on the
+//! A test names its inputs and outputs, sets its expectations, and launches. The launch runs several times, each time
+//! on fresh copies: on the CPU executor in its fixed order, again under each seed of [`KernelTest::seeds`], and on the
 //! device of [`KernelTest::also_on`]. Every run must give the expected results within a [`Tolerance`]. A device must
 //! also agree with the CPU within twice the tolerance, since either side may be off.
 //!

@@ -31,7 +31,7 @@ macro_rules! named_barriers {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name(id: u32, count: u32) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 device::$device(id, count);
             }
@@ -48,7 +48,7 @@ macro_rules! named_barriers {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $aligned(id: u32, count: u32) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 device::$device_aligned(id, count);
             }

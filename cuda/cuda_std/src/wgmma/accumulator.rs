@@ -105,7 +105,7 @@ where
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn multiply<T: super::Element>(&mut self, a: impl OperandA<T>, b: impl OperandB<T>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe { self.multiply_keeping(true, a, b) };
     }
 
@@ -123,7 +123,7 @@ where
     ) {
         const { assert!(B::COLUMNS == 2 * REGISTERS, "B has as many columns as D, 2 * REGISTERS") };
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe {
             b.multiply(&mut self.values, a, u32::from(keep));
         }
@@ -143,7 +143,7 @@ where
         #[cfg(target_arch = "nvptx64")]
         {
             let mut values = self.values;
-            // SAFETY: the caller's.
+            // SAFETY: the caller keeps the contract.
             unsafe { super::wait::<N>() };
             values.pin();
             Accumulator(values)

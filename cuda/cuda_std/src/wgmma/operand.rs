@@ -227,7 +227,7 @@ macro_rules! shared_operands {
             #[cfg(target_arch = "nvptx64")]
             #[inline(always)]
             unsafe fn multiply<D: Registers, const TRANS_B: i32>(self, d: &mut D, b: u64, keep: u32) {
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 unsafe { d.multiply_shared::<T, $trans, TRANS_B>(device::whole(self.descriptor), b, keep) };
             }
 
@@ -243,7 +243,7 @@ macro_rules! shared_operands {
             #[cfg(target_arch = "nvptx64")]
             #[inline(always)]
             unsafe fn multiply<D: Registers, A: OperandA<T>>(self, d: &mut D, a: A, keep: u32) {
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 unsafe { a.multiply::<D, $trans>(d, device::whole(self.descriptor), keep) };
             }
 
@@ -266,7 +266,7 @@ impl<T: Element> OperandA<T> for FragmentA<T> {
     #[cfg(target_arch = "nvptx64")]
     #[inline(always)]
     unsafe fn multiply<D: Registers, const TRANS_B: i32>(self, d: &mut D, b: u64, keep: u32) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe { d.multiply_registers::<T, TRANS_B>(self.registers, b, keep) };
     }
 
@@ -318,7 +318,7 @@ mod device {
     /// Keeps the computation of the registers before the call, without an instruction.
     #[inline(always)]
     pub(super) fn pin([a, b, c, d]: &mut [u32; 4]) {
-        // SAFETY: no instruction, and the registers stay what they are.
+        // SAFETY: there is no instruction, and the registers keep their values.
         unsafe {
             core::arch::asm!(
                 "/* {} {} {} {} */",

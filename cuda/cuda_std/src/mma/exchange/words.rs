@@ -16,7 +16,7 @@ impl Exchange {
     /// Tiles of B that fit together with one tile of A.
     pub(super) const MOST_COLUMNS: usize = (Self::MOST_WORDS - 2) / 3;
 
-    /// Whether a lane's share of `m` x `n` tiles fits.
+    /// Returns whether a lane's share of `m` x `n` tiles fits.
     #[inline(always)]
     pub(super) const fn fits_words(m: usize, n: usize) -> bool {
         2 * m * n + 2 * m + n <= Self::MOST_WORDS
@@ -80,7 +80,7 @@ impl Exchange {
                 }
             }
             Exchange::Rows { .. } => {
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 put(0, unsafe { (*lent.cast::<Rows>()).own }.expose_provenance() as u64);
             }
         }
@@ -100,7 +100,7 @@ impl Exchange {
                 }
             }
             Exchange::Rows { .. } => {
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 let wanted = unsafe { &mut (*lent.cast::<Rows>()).wanted };
                 for (i, wanted) in wanted.iter_mut().enumerate().take(self.words_back()) {
                     *wanted = ptr::with_exposed_provenance_mut(get(i) as usize);

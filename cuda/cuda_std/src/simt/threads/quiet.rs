@@ -1,8 +1,8 @@
 //! Detects that no thread of a cooperative grid can still write a word that others wait for.
 //!
-//! Nothing here orders anything, as everywhere in this scheduler. Threads that wait for words poll them.
-//! No thread can continue if no thread runs and each waiting thread has checked often enough since the last one continued:
-//! what was written before that has reached them by then.
+//! Nothing here orders anything, as everywhere in this scheduler. Threads that wait for words poll them. No thread can
+//! continue if no thread runs and each waiting thread has checked often enough since the last one continued: earlier
+//! writes have reached it by then.
 
 use super::relaxed::{Relaxed32, Relaxed64};
 
@@ -101,7 +101,7 @@ impl Quiet {
         is_stuck
     }
 
-    /// Whether no thread could continue.
+    /// Returns whether no thread could continue.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck.get() != 0
     }
