@@ -1,5 +1,4 @@
-//! Asynchronous copies of many bytes: one thread starts a copy, which proceeds without it (compute capability 9.0
-//! and later).
+//! Bulk copies: one thread starts a copy, which proceeds without it (compute capability 9.0 and later).
 //!
 //! A copy to shared memory signals its arrival at a [`Barrier`]. The phase expects its bytes
 //! ([`arrive_expect_tx`](Barrier::arrive_expect_tx)), and a thread that has waited for the phase may read the target.
@@ -237,8 +236,7 @@ pub fn wait_read<const N: usize>() {
     host::wait("bulk::wait_read", |stores| stores.wait_read(N));
 }
 
-/// Waits until all of the thread's groups except the latest `N` are complete. The thread may then read what they
-/// have written.
+/// Waits until all of the thread's groups except the latest `N` are complete. The thread may then read their targets.
 #[doc(alias = "cp.async.bulk.wait_group", alias = "cp_async_bulk_wait_group")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -162,8 +162,7 @@ fn wait_named(name: &'static str) {
 /// Returns a pointer to the counterpart of `pointer` in block `rank` of the cluster: the same variable in that block's
 /// shared memory. Ordinary loads and stores accept the pointer.
 ///
-/// The call itself is safe. The pointer is valid from the other block's start to its end, which the cluster's
-/// barriers ensure.
+/// The call is safe. The pointer is valid from the other block's start to its end, which the cluster's barriers ensure.
 ///
 /// `pointer` must point to the block's own shared memory, a [`shared_array!`](crate::shared_array) or
 /// [dynamic](crate::shared::dynamic_shared_mem), and `rank` must be below [`num_blocks`]. Otherwise the result is an
@@ -175,8 +174,8 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
     #[cfg(target_arch = "nvptx64")]
     {
         let mapped: u64;
-        // The address goes through an integer, so the compiler expects other code to access both variables. SAFETY: the
-        // instruction computes an address and has no precondition (PTX ISA, `mapa`).
+        // The address goes through an integer, so the compiler expects other code to access both variables.
+        // SAFETY: the instruction computes an address and has no precondition (PTX ISA, `mapa`).
         unsafe {
             core::arch::asm!(
                 "mapa.u64 {mapped}, {address}, {rank};",

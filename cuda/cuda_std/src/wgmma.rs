@@ -12,8 +12,7 @@
 //! A multiplication is asynchronous. [`Accumulator::start`] gives the registers away, and [`Pending`] cannot be read. The
 //! steps of a tile are:
 //!
-//! 1. [`start`](Accumulator::start), then [`fence`], after the last access to the registers and before the
-//!    first multiplication.
+//! 1. [`start`](Accumulator::start), then [`fence`], after the last register access and before the first multiplication.
 //! 2. [`Pending::multiply`] for each K, then [`commit`], which makes the multiplications a group.
 //! 3. [`wait`] until older groups have read their operands, so that the memory may be written again.
 //! 4. [`Pending::finish`] waits for the groups of the accumulators and gives them back.

@@ -108,7 +108,8 @@ fn all_are_there_before_anybody_goes_on() {
     let here = [const { AtomicU32::new(0) }; 3];
     let kernel = || {
         for here in &here {
-            // Block barriers between the cluster's, and warps that are partly filled. SAFETY: all threads reach this.
+            // Block barriers between the cluster's, and warps that are partly filled.
+            // SAFETY: all threads reach this.
             unsafe { thread::sync_threads_aligned() };
             here.fetch_add(1, Ordering::Relaxed);
             // SAFETY: as above.

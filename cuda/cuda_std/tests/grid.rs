@@ -162,8 +162,7 @@ fn words_pass_from_block_to_block_both_ways() {
 pub unsafe fn all_to_all(out: *mut u32, mail: *mut [u32; 4], rounds: u32) {
     let (blocks, block) = (thread::grid_dim_x() as usize, block());
     let sums = shared_array![u32; 8];
-    // SAFETY: thread `t` sends to block `t` and receives from it. A late thread gets a later round, which has the
-    // same number.
+    // SAFETY: thread `t` sends to block `t` and receives from it. Later rounds have the same number.
     unsafe {
         if tid() < blocks {
             let mut sum = 0u32;

@@ -80,8 +80,8 @@ fn blocks_have_barriers_of_their_own() {
             }
         };
         executor.run("own", LaunchConfig::new(4, 32).with_cluster(2), kernel).unwrap();
-        // Arrivals of a block do not count for the next one. SAFETY: the barrier expects more threads than arrive, and
-        // none waits.
+        // Arrivals of a block do not count for the next one.
+        // SAFETY: the barrier expects more threads than arrive, and none waits.
         let leaves = || unsafe { thread::arrive_named(1, 64) };
         executor.run("left", LaunchConfig::new(5, 32), leaves).unwrap();
         // SAFETY: all threads reach this.

@@ -30,8 +30,7 @@ macro_rules! fences {
         #[inline(always)]
         pub unsafe fn $name() {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: a fence has no precondition. For the compiler it accesses memory, hence neither `nomem`
-            // nor `readonly`.
+            // SAFETY: a fence has no precondition. It orders memory, so neither `nomem` nor `readonly`.
             unsafe {
                 asm!(concat!($ptx, ";"), options(nostack, preserves_flags));
             }
@@ -70,8 +69,7 @@ macro_rules! loads_and_stores {
         #[inline(always)]
         pub unsafe fn [<atomic_load_ $order _ $width _ $scope>](ptr: *const $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller guarantees a valid pointer. The load may synchronise with another thread, so it orders
-            // other accesses.
+            // SAFETY: the caller guarantees a valid pointer. The load may synchronise, so it orders other accesses.
             unsafe {
                 let value;
                 asm!(concat!($ptx, " {}, [{}];"), out($reg) value, in(reg64) ptr, options(nostack, preserves_flags));
@@ -93,8 +91,7 @@ macro_rules! loads_and_stores {
         #[inline(always)]
         pub unsafe fn [<atomic_store_ $order _ $width _ $scope>](ptr: *mut $ty, value: $ty) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller guarantees a valid pointer. The store may synchronise with another thread, so it
-            // orders other accesses.
+            // SAFETY: the caller guarantees a valid pointer. The store may synchronise, so it orders other accesses.
             unsafe {
                 asm!(concat!($ptx, " [{}], {};"), in(reg64) ptr, in($reg) value, options(nostack, preserves_flags));
             }

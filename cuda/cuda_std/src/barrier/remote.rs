@@ -9,8 +9,8 @@ impl Barrier {
     /// Threads there wait with [`wait_parity_cluster`](Self::wait_parity_cluster) and then see what this thread did before.
     ///
     /// # Safety
-    /// - See [the module](crate::barrier#safety-of-the-barriers), for the other block's barrier: `this` is its
-    ///   counterpart in the block's own shared memory.
+    /// - See [the module](crate::barrier#safety-of-the-barriers), for the other block's barrier; `this` is its
+    ///   counterpart here.
     /// - The other block has initialised it and does not end before the arrival. [Barriers of the
     ///   cluster](crate::cluster::sync) ensure both.
     #[doc(alias = "mbarrier.arrive.release.cluster.shared::cluster")]
@@ -37,8 +37,7 @@ impl Barrier {
     /// there wait with [`wait_parity`](Self::wait_parity).
     ///
     /// On the device `arrive_remote` waits until all writes of the thread are visible to the whole GPU, which takes
-    /// hundreds of cycles. On the executor the threads themselves read the operands of `wgmma`, so there this is the
-    /// same as `arrive_remote`.
+    /// hundreds of cycles. On the executor both are the same, since threads themselves read for `wgmma`.
     ///
     /// # Safety
     /// Same as for [`arrive_remote`](Self::arrive_remote).

@@ -18,8 +18,7 @@ pub unsafe fn store_release(word: *mut u32, value: u32) {
     unsafe { mid::atomic_store_32_device(word, Ordering::Release, value) }
 }
 
-/// Stores `value` for threads of other blocks, without ordering: other stores may be seen before or after it (PTX
-/// ISA, `st.relaxed.gpu`).
+/// Stores `value` for other blocks, unordered: other stores may be seen before or after it (PTX ISA, `st.relaxed.gpu`).
 ///
 /// # Safety
 /// Same as for [`store_release`].
@@ -62,8 +61,7 @@ pub unsafe fn store_all(words: *mut [u32; 4], values: [u32; 4]) {
     }
 }
 
-/// Loads four words that other blocks store with one instruction. Each word is loaded whole, without ordering (PTX
-/// ISA, `ld.relaxed.gpu.v4`).
+/// Loads four words that other blocks store with one instruction: each whole, unordered (PTX ISA, `ld.relaxed.gpu.v4`).
 ///
 /// # Safety
 /// `words` is valid for reads and aligned to 16 bytes (the executor panics if it is not). While other threads may store

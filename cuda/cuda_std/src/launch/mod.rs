@@ -37,8 +37,7 @@ pub struct KernelMeta {
     pub file: &'static str,
     /// The line of its `fn`.
     pub line: u32,
-    /// The lowest compute capability with the kernel in its PTX, as one number: 90 for 9.0, 0 for all. A kernel for
-    /// [the CPU only](Self::cpu_only) is in no PTX.
+    /// The lowest compute capability with the kernel in its PTX: 90 for 9.0, 0 for all; see also [`Self::cpu_only`].
     pub min_arch: u32,
     /// Whether only devices of exactly the compute capability [`min_arch`](Self::min_arch) run it, for
     /// `#[kernel(arch = "90a")]`: it is in the PTX for `compute_90a`, and in no other.

@@ -9,9 +9,9 @@ const ALIGNMENT: usize = 16;
 
 #[cfg(target_arch = "nvptx64")]
 unsafe extern "C" {
-    /// Allocates `bytes` bytes of the device's heap, aligned to 16 bytes and uninitialised; returns null if there is no
-    /// room. The heap has 8 MB, unless the host set `CU_LIMIT_MALLOC_HEAP_SIZE` before the first launch that allocates.
-    /// A block stays until a thread frees it, also across launches (CUDA C++ Programming Guide, "Dynamic Global Memory
+    /// Allocates `bytes` uninitialised bytes of the device's heap, aligned to 16; returns null if there is no room.
+    /// The heap has 8 MB, unless the host set `CU_LIMIT_MALLOC_HEAP_SIZE` before the first allocating launch. A block
+    /// stays until a thread frees it, also across launches (CUDA C++ Programming Guide, "Dynamic Global Memory
     /// Allocation and Operations").
     ///
     /// # Safety
@@ -25,9 +25,8 @@ unsafe extern "C" {
     pub fn free(block: *mut c_void);
 }
 
-/// Allocates `bytes` bytes of the process's heap, aligned to 16 bytes and uninitialised; returns null if there is no
-/// room. On the device it is the device's heap: 8 MB, unless the host set `CU_LIMIT_MALLOC_HEAP_SIZE` before the first
-/// launch that allocates.
+/// Allocates `bytes` uninitialised bytes of the process's heap, aligned to 16; returns null if there is no room. On the
+/// device it is the device's heap: 8 MB, unless the host set `CU_LIMIT_MALLOC_HEAP_SIZE` before the first allocating launch.
 ///
 /// # Safety
 /// Calling it is always sound. The memory may be used only within its bounds, until it is freed.
@@ -93,8 +92,7 @@ unsafe impl GlobalAlloc for CUDAAllocator {
         if block.is_null() {
             return block;
         }
-        // The next multiple after the block's start; `malloc` aligns to less than `align`, so it is at least 16
-        // bytes further.
+        // The next multiple after the block's start; `malloc` aligns to less than `align`, so at least 16 bytes further.
         let offset = layout.align() - (block.addr() & (layout.align() - 1));
         // SAFETY: `offset` is at most `align`, so the memory and the address in front of it lie within the block.
         unsafe {

@@ -31,8 +31,7 @@ impl tf32 {
         #[cfg(not(target_arch = "nvptx64"))]
         {
             let bits = x.to_bits();
-            // Adds half a unit, then truncates; the largest numbers carry into infinity. The sum could turn a NaN into
-            // a number.
+            // Adds half a unit, then truncates; the largest numbers carry into infinity. A NaN must not carry.
             let rounded = if x.is_nan() { bits | 0x0040_0000 } else { bits.wrapping_add(0x1000) };
             Self(rounded & 0xffff_e000)
         }

@@ -157,8 +157,7 @@ fn start_and_meet(
         goes_on.extend(blocks.chunks(cluster).map(has_met));
         let mut any = goes_on.contains(&true);
         shuffle(&mut turns);
-        // Sweeps alternate in direction. If each block waits for the previous one, or each for the next, this takes a
-        // sweep or two.
+        // Sweeps alternate in direction, so chains of blocks that wait for each other end within a sweep or two.
         is_downwards = !is_downwards && blocks.len() > cluster;
         for turn in 0..blocks.len() {
             let in_order = if is_downwards { blocks.len() - 1 - turn } else { turn };

@@ -70,8 +70,7 @@ impl Collective {
         }
     }
 
-    /// Returns whether a wait for a phase or a round is over, and first performs the copies to `shared` that the
-    /// phase lacks.
+    /// Returns whether a wait for a phase or a round is over, after the copies to `shared` that the phase lacks.
     ///
     /// # Safety
     /// A thread of the block is in this wait.

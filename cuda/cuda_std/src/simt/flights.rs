@@ -118,7 +118,7 @@ impl Flights {
         &self.lists[barrier.addr() / size_of::<u64>() % LISTS]
     }
 
-    /// Whether there ever was a copy.
+    /// Returns whether there ever was a copy.
     pub fn is_used(&self) -> bool {
         // A plain load may give an old value.
         self.any.fetch_or(false, Ordering::Relaxed)

@@ -218,8 +218,7 @@ impl Watchdog {
     }
 }
 
-/// Ends the running kernel thread with a fault if its launch is over the limit. Atomics call it, because kernels wait
-/// with them.
+/// Ends the running kernel thread with a fault if its launch is over the limit. Atomics call it: kernels wait with them.
 #[inline(always)]
 pub(crate) fn look() {
     if !cfg!(miri) && EXPIRED.load(Ordering::Relaxed) {

@@ -149,8 +149,7 @@ pub(super) fn why_cluster_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     Some(waiting.fault_of(Some(thread), Some(request.location.into()), kind))
 }
 
-/// Returns the fault of a grid in which no thread can continue although threads wait for words; `None` if no thread
-/// waits for words.
+/// Returns the fault of a stuck grid with threads that wait for words; `None` if no thread waits for words.
 pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     let mut waits: Vec<(StuckWait, bool)> = Vec::new();
     for View { block, requests } in blocks {

@@ -77,8 +77,7 @@ impl Watch {
     /// Checks the byte after this thread of the block has run.
     pub(super) fn look(&self, block: &Block<'_>, thread: u32) {
         if let Some(byte) = &mut *lock(&self.byte)
-            // SAFETY: the caller of `set_byte` guarantees the byte. The block's threads are on this OS thread, and none
-            // of them runs.
+            // SAFETY: `set_byte`'s caller guarantees the byte. The block's threads are on this OS thread, and none runs.
             && unsafe { byte.address.read_volatile() } != byte.expected
         {
             let place = Place { block: block.index, thread: Some(block.coordinates(thread)) };

@@ -38,8 +38,7 @@ mod system {
         stray: UnsafeCell<Option<Stray>>,
     }
 
-    // SAFETY: the memory belongs to the test's kernels. `stray` is written by the thread that claims it, and read
-    // after that.
+    // SAFETY: the memory belongs to the test's kernels. The thread that claims `stray` writes it, before any reads.
     unsafe impl Send for Region {}
     // SAFETY: as above.
     unsafe impl Sync for Region {}

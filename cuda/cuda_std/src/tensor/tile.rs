@@ -100,8 +100,7 @@ impl Tile {
         self.map.tile.iter().product::<usize>() * self.map.element
     }
 
-    /// Returns the bytes of the tensor's rows, if the tile extends beyond their end and they end within 16 bytes, which
-    /// are written as a whole.
+    /// Returns the bytes of the tensor's rows if the tile extends beyond their end and they end within a 16-byte chunk.
     pub fn ends_within_chunk(&self) -> Option<u64> {
         let Decoded { element, sizes, tile, .. } = self.map;
         let (first, len) = (self.at[0], sizes[0].cast_signed());

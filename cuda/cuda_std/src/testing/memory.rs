@@ -37,8 +37,7 @@ pub struct InputArg<'a, T> {
     memory: PhantomData<&'a T>,
 }
 
-/// An output as a kernel's argument: for `*mut T` or `*mut [T]`. A kernel that reads an earlier kernel's output takes
-/// it like an input.
+/// An output as a kernel's argument: for `*mut T` or `*mut [T]`. A later kernel may read it like an input.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputArg<'a, T> {
     input: InputArg<'a, T>,
@@ -110,8 +109,7 @@ impl<'a> Memory<'a> {
 }
 
 // SAFETY: the pointer is aligned, and the memory has its elements and lives as long as the argument. Every byte was
-// uploaded, and every bit pattern is an element. A launch that writes them meanwhile is unsafe, and its caller is
-// responsible for it.
+// uploaded, and every bit pattern is an element. Writing them meanwhile takes an unsafe launch.
 unsafe impl<T: Element> SliceArg<T> for InputArg<'_, T> {
     fn as_raw_slice(&self) -> (*const T, usize) {
         (self.pointer, self.len)

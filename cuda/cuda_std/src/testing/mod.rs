@@ -359,8 +359,7 @@ impl<'a> KernelTest<'a> {
     fn compare_bits(&self, run: Where<'_>, got: &Contents, first: &Contents) -> Result<(), TestError> {
         if let Some((at, buffer, compared)) = self.outputs().find(|&(at, ..)| got[at] != first[at]) {
             let found = (compared.difference)(&got[at], &first[at], &Tolerance::EXACT);
-            // Without one, they differ in the sign of a zero or in the bits of a NaN, which a comparison of numbers
-            // does not show.
+            // Without one, they differ in the sign of a zero or in the bits of a NaN, which compare as equal numbers.
             let found = found.unwrap_or_else(|| tolerance::in_bits(buffer.element, &got[at], &first[at]));
             return Err(mismatch(buffer, run, Against::FirstRun, found));
         }

@@ -38,8 +38,7 @@ impl<const REGISTERS: usize> Accumulator<REGISTERS> {
         }
     }
 
-    /// Creates the thread's share of the matrix with the elements `f(row, column)`; `f` is called for the thread's
-    /// elements only.
+    /// Creates the thread's share of the matrix of `f(row, column)`; `f` is called for the thread's elements only.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn from_fn(mut f: impl FnMut(usize, usize) -> f32) -> Self {

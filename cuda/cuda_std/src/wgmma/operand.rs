@@ -86,8 +86,7 @@ impl<T, const ROWS: usize> Panel<T, ROWS> {
         this.cast::<u8>().wrapping_add((row * ROW as u32 + (chunk ^ (row % 8)) * 16) as usize).cast()
     }
 
-    /// Returns a pointer to the element at `row` and `column`, for kernels that access a panel with ordinary loads
-    /// and stores.
+    /// Returns a pointer to the element at `row` and `column`, for kernels that access a panel directly.
     ///
     /// Creating the pointer is safe. It is valid if `this` is, and the panel has the row and the column.
     #[inline(always)]

@@ -17,8 +17,7 @@ pub(super) struct Instance {
     pub name: Ident,
     /// The value of each generic parameter, in order.
     pub arguments: Vec<(Ident, TokenStream)>,
-    /// `name = expression` for other names than generic parameters: launch bounds, and names in `facts`. The
-    /// innermost first.
+    /// `name = expression` for other names, innermost first: launch bounds, and names in `facts`.
     pub settings: Vec<(Ident, Expr)>,
 }
 

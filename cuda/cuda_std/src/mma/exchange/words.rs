@@ -109,8 +109,7 @@ impl Exchange {
         }
     }
 
-    /// Computes the results of all lanes from their words, and writes them into these words. Both functions take a lane
-    /// and a word's number.
+    /// Replaces all lanes' words by their results. Both functions take a lane and a word's number.
     pub(crate) fn complete_words(
         self,
         get: impl Fn(usize, usize) -> u64,

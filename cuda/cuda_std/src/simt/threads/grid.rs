@@ -15,8 +15,7 @@ use super::spawn;
 use super::waiting::Table;
 use crate::launch::Dim3;
 
-/// The number of threads that may live at the same time. A cluster may have more, and so may a cooperative grid, since
-/// they need all their threads.
+/// The number of threads that may live at the same time. Clusters and cooperative grids may have more.
 const MOST_LIVE: u64 = 1024;
 
 /// The number of threads of a cooperative grid: what systems allow a process by default.

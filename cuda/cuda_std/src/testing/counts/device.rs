@@ -20,8 +20,7 @@ pub trait CountingDevice: TestDevice {
     unsafe fn submit_counted(&self, call: &KernelCall<'_>) -> Result<LaunchCounts, LaunchError>;
 }
 
-/// Collects the counts of a launcher's launches. Clones share the counts, so a test can keep one when it gives its
-/// emulator away.
+/// Collects the counts of a launcher's launches. Clones share them, so a test can keep one and give its emulator away.
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
     launches: Arc<Mutex<Vec<LaunchCounts>>>,

@@ -73,8 +73,8 @@ sums! {
         collectives: Collectives,
     }
 
-    /// Executed instructions of the PTX. `ptxas` turns them into other instructions, so compare ratios, not numbers,
-    /// with Nsight Compute's.
+    /// Executed instructions of the PTX. `ptxas` turns them into other instructions, so only the ratios are comparable
+    /// with Nsight's.
     Instructions {
         /// By warps: `smsp__inst_executed`.
         warps: u64,
@@ -92,8 +92,7 @@ sums! {
         f32: u64,
         /// Of `f64`: `.._op_dadd`, `.._op_dmul`, and twice `.._op_dfma`.
         f64: u64,
-        /// Of tensor cores: the multiplications and additions of each `mma` and `wgmma` by its shape, `2 m n k` per
-        /// warp or warpgroup.
+        /// Of tensor cores: multiplications and additions of each `mma` and `wgmma`, `2 m n k` per warp or warpgroup.
         tensor: u64,
         /// Divisions, roots, exponentials and the like, one each. `ptxas` turns each into a few instructions, for the
         /// special function units and, unless it is approximate, for others.

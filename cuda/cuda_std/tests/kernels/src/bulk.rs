@@ -23,9 +23,13 @@ kernels! { min_arch = 90;
         *out = *value;
     }
 
-    // Writes before the fence are kept, and accesses after the wait stay there. @ sm_90: fence.proxy.async.shared::cta
-    // == 1 @ sm_90: cp.async.bulk.global.shared::cta.bulk_group == 1 @ sm_90: cp.async.bulk.commit_group == 1 @ sm_90:
-    // cp.async.bulk.wait_group.read 1 == 1 @ sm_90: cp.async.bulk.wait_group 0 == 1 @ sm_90: st.shared == 2
+    // Writes before the fence are kept, and accesses after the wait stay there.
+    //@ sm_90: fence.proxy.async.shared::cta == 1
+    //@ sm_90: cp.async.bulk.global.shared::cta.bulk_group == 1
+    //@ sm_90: cp.async.bulk.commit_group == 1
+    //@ sm_90: cp.async.bulk.wait_group.read 1 == 1
+    //@ sm_90: cp.async.bulk.wait_group 0 == 1
+    //@ sm_90: st.shared == 2
     bulk_to_global(out: *mut f32x4, count: u32) {
         let tile = shared_array![f32x4; 32];
         *tile.cast::<f32>() = 1.0;
@@ -37,7 +41,9 @@ kernels! { min_arch = 90;
         bulk::wait::<0>();
     }
 
-    // Writes before the fence are kept. @ sm_90: st.global == 1 @ sm_90: fence.proxy.async.global == 1
+    // Writes before the fence are kept.
+    //@ sm_90: st.global == 1
+    //@ sm_90: fence.proxy.async.global == 1
     bulk_from_what_was_written(out: *mut f32x4) {
         let (tile, ready) = (shared_array![f32x4; 1], shared_array![Barrier; 1]);
         *out.cast::<f32>() = 1.0;

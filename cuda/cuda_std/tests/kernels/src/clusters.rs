@@ -23,8 +23,11 @@ kernels! { min_arch = 90;
     //@ sm_90: barrier.cluster.wait == 1
     cluster_relaxed(out: *mut u32) { cluster::arrive_relaxed(); *out = 1; cluster::wait(); }
 
-    // A write through the mapped pointer is read from the block's own variable: neither access is lost. @ sm_90:
-    // mapa.u64 == 1 @ sm_90: st.b32 == 1 @ sm_90: barrier.cluster.wait == 1 @ sm_90: ld.shared.b32 == 1
+    // A write through the mapped pointer is read from the block's own variable: neither access is lost.
+    //@ sm_90: mapa.u64 == 1
+    //@ sm_90: st.b32 == 1
+    //@ sm_90: barrier.cluster.wait == 1
+    //@ sm_90: ld.shared.b32 == 1
     cluster_map_shared(out: *mut u32, rank: u32) {
         let value = shared_array![u32; 1];
         *cluster::map_shared(value, rank) = 5;
@@ -51,9 +54,12 @@ kernels! { min_arch = 90;
         bulk::shared_to_shared(tiles, tiles.add(16), 16, ready, rank);
     }
 
-    // Writes of other blocks before their arrival are read after the wait. @ sm_90: fence.mbarrier_init.release.cluster ==
-    // 1 @ sm_90: mbarrier.arrive.release.cluster.shared::cluster.b64 _, _ == 1 @ sm_90:
-    // mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 == 1 @ sm_90: ld.shared.b32 == 1 @ sm_90: st.shared.b32 == 1
+    // Writes of other blocks before their arrival are read after the wait.
+    //@ sm_90: fence.mbarrier_init.release.cluster == 1
+    //@ sm_90: mbarrier.arrive.release.cluster.shared::cluster.b64 _, _ == 1
+    //@ sm_90: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 == 1
+    //@ sm_90: ld.shared.b32 == 1
+    //@ sm_90: st.shared.b32 == 1
     cluster_barriers(out: *mut u32, rank: u32) {
         let (value, ready) = (shared_array![u32; 1], shared_array![Barrier; 1]);
         *value = *out;

@@ -14,7 +14,9 @@ kernels! {
     //@ ptx: st.global.v4.b32 == 1
     mem_global(a: *const f32x4, out: *mut f32x4) { mem::store_global(out, mem::load_global(a)); }
 
-    // Only one element is used, but one load reads all four. @ ptx: ld.global.nc.v4.b32 == 1 @ ptx: ld.global == 1
+    // Only one element is used, but one load reads all four.
+    //@ ptx: ld.global.nc.v4.b32 == 1
+    //@ ptx: ld.global == 1
     mem_nc_one_element(a: *const f32x4, out: *mut f32) { *out = mem::load_global_nc(a).z; }
 
     //@ ptx: ld.global.nc.v2.b32 == 1
@@ -112,7 +114,8 @@ kernels! {
     //@ ptx: mov.u32 _, %total_smem_size == 1
     shared_total(out: *mut u32) { *out = mem::total_smem_size(); }
 
-    // A pointer to either memory; the compiler knows that a kernel's parameter is global. @ ptx: isspacep.shared == 1
+    // A pointer to either memory; the compiler knows that a kernel's parameter is global.
+    //@ ptx: isspacep.shared == 1
     ptr_is_shared(out: *mut u32, p: *const u8, n: u32) {
         let either = if n > 3 { p } else { shared_array![u8; 4].cast_const() };
         *out = u32::from(ptr::is_in_address_space(either, AddressSpace::Shared));

@@ -34,9 +34,11 @@ kernels! { arch = "90a";
         pending.finish::<0>().for_each(|row, column, x| *out.add(256 * row + column) = x);
     }
 
-    // The accumulators of one multiplication become the A of the next one. @ sm_90a:
-    // wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 == 1 @ sm_90a:
-    // wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 == 2 @ sm_90a: cvt.rn.f16x2.f32 == 8 @ sm_90a: .local == 0
+    // The accumulators of one multiplication become the A of the next one.
+    //@ sm_90a: wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 == 1
+    //@ sm_90a: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 == 2
+    //@ sm_90a: cvt.rn.f16x2.f32 == 8
+    //@ sm_90a: .local == 0
     wgmma_registers(out: *mut f32) {
         let a = shared::dynamic_shared_mem_aligned::<Panel<f16, 64>>();
         let b = a.add(1).cast::<Panel<f16, 32>>();
@@ -84,12 +86,14 @@ kernels! { arch = "90a";
 }
 
 kernels! { min_arch = 90;
-    // The map is read in place, where the launch put it. @ sm_90: prefetch.tensormap == 1 @ sm_90:
-    // cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1 @ sm_90:
-    // cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1 @ sm_90:
-    // cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1 @ sm_90:
-    // cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1 @ sm_90:
-    // cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1 @ sm_90: .local == 0
+    // The map is read in place, where the launch put it.
+    //@ sm_90: prefetch.tensormap == 1
+    //@ sm_90: cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1
+    //@ sm_90: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1
+    //@ sm_90: cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1
+    //@ sm_90: cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1
+    //@ sm_90: cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1
+    //@ sm_90: .local == 0
     tensor_to_shared(map: TensorMap, x: i32) {
         let (tile, ready) = (shared_array![Panel<bf16, 8>; 1], shared_array![Barrier; 1]);
         tensor::prefetch(&map);
