@@ -162,8 +162,8 @@ pub unsafe fn commit() {
     host::commit();
 }
 
-/// Waits until all groups except the latest `N` are complete. The operands of the others in shared memory may then be
-/// written. Their accumulators stay pending (PTX ISA, `wgmma.wait_group`).
+/// Waits until all groups except the latest `N` are complete. Operands of complete groups in shared memory may then be
+/// written; their accumulators stay pending (PTX ISA, `wgmma.wait_group`).
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).

@@ -29,8 +29,8 @@ use proc_macro::TokenStream;
 /// * `unsafe fn NAME::launch(on, config, ..)`, with arguments that the host's compiler checks.
 ///
 /// The type is called `NAME_kernel` if it would clash with a module, as in `mod gemm; pub use gemm::gemm;`: for a
-/// kernel in a file of its own name, or in one that declares such a module. That `use` imports only the function; `pub
-/// use gemm::*;` or `pub mod gemm;` lets others launch it by its type too.
+/// kernel in a file of its own name, or in one that declares such a module. That `use` imports only the function;
+/// `pub use gemm::*;` or `pub mod gemm;` lets others launch it by its type too.
 ///
 /// `#[kernel(min_arch = 90)]` is for a kernel with instructions that devices before compute capability 9.0 lack: it is
 /// not in the PTX for those, and a launch there is refused. `#[kernel(max_threads = 256, min_blocks = 4)]` promises
@@ -113,8 +113,8 @@ pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The struct is `#[repr(C)]` and `Copy`, and its fields have names:
 ///
-/// * `*const T`, `*mut T`, `*const [T]` and `*mut [T]`, for memory. Write them as pointers: an alias (`type Out = *mut
-///   f32`) is refused, and so are references.
+/// * `*const T`, `*mut T`, `*const [T]` and `*mut [T]`, for memory. Write them as pointers: an alias
+///   (`type Out = *mut f32`) is refused, and so are references.
 /// * Everything else is passed as it is, and pointers in it are not checked.
 ///
 /// The struct itself may be passed as well; that is a launch with raw pointers, which are not checked.

@@ -1,8 +1,8 @@
 //! Typed launches: the host side of `#[kernel]`.
 //!
-//! `#[kernel] unsafe fn saxpy(..)` also defines a type of the same name with a function `saxpy::launch(on, config,
-//! ..)`. The host's compiler checks its arguments against the kernel's parameters. `on` is any [`Launcher`]: the CPU
-//! executor ([`crate::simt::Executor`]) or a CUDA device.
+//! `#[kernel] unsafe fn saxpy(..)` also defines a type of the same name with a function
+//! `saxpy::launch(on, config, ..)`. The host's compiler checks its arguments against the kernel's parameters. `on` is
+//! any [`Launcher`]: the CPU executor ([`crate::simt::Executor`]) or a CUDA device.
 //!
 //! A slice parameter is passed as two arguments, pointer and length in elements: Rust-CUDA's calling convention. The
 //! type decides whether a parameter is a slice ([`crate::param`]), so an alias or a macro changes nothing.

@@ -119,8 +119,8 @@ loads! {
     /// of a [`FragmentA`](super::FragmentA), in this order: upper left, lower left, upper right, lower right (PTX
     /// ISA, `ldmatrix`).
     ldmatrix = false, "";
-    /// Same as [`ldmatrix`], for the transposed matrices: a lane gets the numbers at column `lane / 4` and rows `lane %
-    /// 4 * 2` and the next. For a matrix that is stored by rows, this is a [`FragmentB`](super::FragmentB).
+    /// Same as [`ldmatrix`], for the transposed matrices: a lane gets the numbers at column `lane / 4` and rows
+    /// `lane % 4 * 2` and the next. For a matrix that is stored by rows, this is a [`FragmentB`](super::FragmentB).
     ldmatrix_trans = true, ".trans";
 }
 

@@ -10,7 +10,7 @@
 //!   release that it sees has ordered, a relaxed load orders nothing.
 //!
 //! So the scheduler itself must not order anything. A mutex would, even one that another thread took for another reason.
-//! So the scheduler's state is in atomics with relaxed accesses ([`Relaxed64`]), under a lock of the same kind. Only two
+//! Its state is therefore in atomics with relaxed accesses ([`Relaxed64`]), under a lock of the same kind. Only two
 //! places order threads: the `order` of a waiter and its `cluster_arrival`. A barrier in shared memory is a separate
 //! atomic, which orders arriving threads before waiting ones. The last thread at a block barrier acquires the arrivals
 //! of all threads, then releases each of them. So a waiting thread cannot observe a thread that has already continued.
