@@ -2,14 +2,14 @@
 //!
 //! `core::sync::atomic` compiles on the device too, but its read-modify-write operations lose their ordering and have
 //! device scope; these types keep ordering and scope. There are three scopes: `Block...` for the threads of one block,
-//! `Atomic...` for the device, `System...` for all devices and the host. A wider scope costs more. All work in global and
-//! in shared memory. [`AtomicF32::from_ptr`] and its counterparts make an atomic from an element of a buffer. On the host,
-//! every scope is the whole system.
+//! `Atomic...` for the device, `System...` for all devices and the host. A wider scope costs more. All work in global
+//! and in shared memory. [`AtomicF32::from_ptr`] and its counterparts borrow an element of a buffer as an atomic. On
+//! the host, every scope is the whole system.
 //!
-//! Avoid locks inside a block. On the CPU executor they do not end: a thread runs there until its next barrier or warp
-//! operation, so one that spins until another thread of its block changes a number
-//! waits for ever, or for the launch's [time limit](crate::simt::Executor::with_time_limit). To wait for a word that another
-//! block stores, use [`grid::wait_until`](crate::grid::wait_until).
+//! Avoid locks inside a block: they hang on the CPU executor. There, a thread runs until its next barrier or
+//! warp operation. If it spins until another thread of its block changes a number, it runs until the launch's
+//! [time limit](crate::simt::Executor::with_time_limit), or forever. To wait for a word that another block
+//! stores, use [`grid::wait_until`](crate::grid::wait_until).
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;
@@ -20,7 +20,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
 use pastey::paste;
 
-/// The ordering of a compare-and-swap that has to serve both its outcomes.
+/// Returns an ordering that is strong enough for both outcomes of a compare-and-swap.
 #[inline(always)]
 fn strongest(success: Ordering, failure: Ordering) -> Ordering {
     match (success, failure) {
@@ -43,12 +43,12 @@ macro_rules! atomics {
         unsafe impl Sync for $name {}
 
         impl $name {
-            /// Starts with `value`.
+            /// Creates an atomic that holds `value`.
             pub const fn new(value: $ty) -> Self {
                 Self { value: UnsafeCell::new(value) }
             }
 
-            /// The number at `ptr`, as an atomic.
+            /// Borrows the number at `ptr` as an atomic.
             ///
             /// # Safety
             /// - `ptr` is valid for reads and writes for the lifetime, and aligned.
@@ -56,17 +56,17 @@ macro_rules! atomics {
                 or with a barrier in between.")]
             #[inline(always)]
             pub const unsafe fn from_ptr<'a>(ptr: *mut $ty) -> &'a Self {
-                // SAFETY: the caller's pointer; the type is transparent over the number.
+                // SAFETY: the caller guarantees a valid pointer; the type is transparent over the number.
                 unsafe { &*ptr.cast::<Self>() }
             }
 
-            /// A pointer to the number.
+            /// Returns a pointer to the number.
             #[inline(always)]
             pub const fn as_ptr(&self) -> *mut $ty {
                 self.value.get()
             }
 
-            /// The number, once it is no longer shared.
+            /// Consumes the atomic and returns the number.
             #[inline(always)]
             pub const fn into_inner(self) -> $ty {
                 self.value.into_inner()
@@ -75,21 +75,21 @@ macro_rules! atomics {
 
         atomics! { @words $name $ty $bits $width $scope [$($unsafe)?] $safety }
         atomics! { @fetch $name $ty $scope [$($unsafe)?] $safety
-            /// Adds `value`; returns the number before. Integers wrap.
+            /// Adds `value`; returns the previous number. Integers wrap.
             #[doc(alias = "atom.add")]
             fetch_add = add;
-            /// Subtracts `value`; returns the number before. Integers wrap.
+            /// Subtracts `value`; returns the previous number. Integers wrap.
             fetch_sub = sub;
-            /// Bitwise and of the bits with those of `value`; returns the number before.
+            /// Applies a bitwise and with `value`; returns the previous number.
             #[doc(alias = "atom.and")]
             fetch_and = and;
-            /// Bitwise or of the bits with those of `value`; returns the number before.
+            /// Applies a bitwise or with `value`; returns the previous number.
             #[doc(alias = "atom.or")]
             fetch_or = or;
-            /// Bitwise exclusive or of the bits with those of `value`; returns the number before.
+            /// Applies a bitwise exclusive or with `value`; returns the previous number.
             #[doc(alias = "atom.xor")]
             fetch_xor = xor;
-            /// Replaces the number by `value`; returns the number before.
+            /// Replaces the number by `value`; returns the previous number.
             #[doc(alias = "atom.exch")]
             swap = exch;
         }
@@ -98,10 +98,10 @@ macro_rules! atomics {
     (@float $($rest:tt)*) => {};
     (@int $name:ident $ty:ident $scope:ident $unsafe:tt $safety:literal) => {
         atomics! { @fetch $name $ty $scope $unsafe $safety
-            /// Replaces the number by the smaller of it and `value`; returns the number before.
+            /// Replaces the number by `value` if that is smaller; returns the previous number.
             #[doc(alias = "atom.min")]
             fetch_min = min;
-            /// Replaces the number by the larger of it and `value`; returns the number before.
+            /// Replaces the number by `value` if that is larger; returns the previous number.
             #[doc(alias = "atom.max")]
             fetch_max = max;
         }
@@ -153,13 +153,13 @@ macro_rules! atomics {
                 unsafe { mid::[<atomic_store_ $width _ $scope>](self.as_ptr().cast(), ordering, bits) }
             }
 
-            /// Writes `new` if the bits are those of `current`; returns the number before, as `Ok` if it was
+            /// Writes `new` if the bits equal those of `current`. Returns the previous number, as `Ok` if `new` was
             /// written. One instruction serves both outcomes, so it has the stronger of the two orderings.
             ///
             #[doc = $safety]
             ///
             /// # Errors
-            /// The number that was there instead of `current`.
+            /// The previous number, if it is not `current`.
             #[doc(alias = "atom.cas")]
             #[inline(always)]
             pub $($unsafe)? fn compare_exchange(

@@ -1,17 +1,17 @@
 //! Barriers in shared memory. They count arrivals and bytes, and threads wait for their phases (compute capability 8.0 and
 //! later).
 //!
-//! A [`Barrier`] is initialised for a number of arrivals. When these have arrived, and all expected bytes with them
-//! (compute capability 9.0), its phase is complete and the next one begins, with the same number of arrivals. The first
-//! phase has parity 0, the next one 1, then 0 again. An arrival does not wait. Threads that have waited for the phase see
-//! what the arriving threads did before.
+//! A [`Barrier`] is initialised with a number of arrivals. Its phase is complete after that number of arrivals and all
+//! expected bytes (compute capability 9.0). The next phase then begins, with the same number of arrivals. The first
+//! phase has parity 0, the next one 1, then 0 again. An arrival does not wait. Threads that have waited for the phase
+//! see what the arriving threads did before they arrived.
 //!
 //! A kernel that uses this module is a `#[kernel(min_arch = 80)]`.
 //!
 //! # Safety of the barriers
 //! - The pointer is to a barrier in the block's shared memory, initialised by [`Barrier::init`] and not invalidated since,
 //!   with a barrier of the block between that and the first use by another thread.
-//! - No phase gets more arrivals than its number, or more bytes than it may expect.
+//! - No phase gets more arrivals than that number, or more bytes than it may expect.
 //! - A thread waits for the current phase or the one before it.
 //!
 //! Anything else is undefined on the device; the executor reports what it detects.
@@ -23,10 +23,10 @@
 //! use cuda_std::simt::Executor;
 //! use cuda_std::{kernel, shared_array, thread};
 //!
-//! /// `out` = the squares of the numbers below 32, which the second warp makes for the first.
+//! /// The second warp computes the squares of the numbers below 32, and the first writes them to `out` in reverse.
 //! ///
 //! /// # Safety
-//! /// 32 elements, and a block of 64 threads.
+//! /// `out` has 32 elements; launched with one block of 64 threads.
 //! #[kernel(min_arch = 80)]
 //! pub unsafe fn squares(out: *mut u32) {
 //!     let (tile, ready) = (shared_array![u32; 32], shared_array![Barrier; 1]);
@@ -76,8 +76,8 @@ pub struct Token {
     bits: u64,
 }
 
-/// Instructions on the barrier at `[address]`. Assembly, since LLVM's intrinsics take pointers to shared memory, which Rust
-/// has no type for.
+/// Instructions on the barrier at `[address]`. They are assembly, since Rust has no type for the pointers to shared
+/// memory that LLVM's intrinsics take.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! barrier_asm {
     ($instructions:literal, $this:ident, $($operand:tt)*) => {
@@ -92,10 +92,10 @@ macro_rules! barrier_asm {
 mod remote;
 
 impl Barrier {
-    /// Arrivals that a phase can be for, at most, and bytes that it can expect.
+    /// The largest number of arrivals in a phase, and of bytes that it can expect.
     pub const MAX_COUNT: u32 = (1 << 20) - 1;
 
-    /// Initialises a barrier whose phases take `count` arrivals each, 1 to [`MAX_COUNT`](Self::MAX_COUNT).
+    /// Initialises a barrier with phases of `count` arrivals, 1 to [`MAX_COUNT`](Self::MAX_COUNT).
     ///
     /// # Safety
     /// `this` points to shared memory of the block that no other thread uses now, and that does not hold a valid barrier.
@@ -104,7 +104,7 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn init(this: *mut Self, count: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's memory.
+        // SAFETY: the caller guarantees valid memory.
         unsafe {
             barrier_asm!("mbarrier.init.shared.b64 [address], {count};", this, count = in(reg32) count,);
         }
@@ -112,14 +112,14 @@ impl Barrier {
         {
             let state = host::checked("init", State::new(count));
             host::note_init(this);
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe { this.cast::<u64>().write(state.bits()) };
         }
     }
 
-    /// Orders the thread's initialisations of barriers before what [bulk copies](crate::bulk) and other blocks of the cluster
-    /// do with them, with a barrier of the block after it, or of the cluster, be it a
-    /// [relaxed](crate::cluster::arrive_relaxed) one (compute capability 9.0 and later).
+    /// Orders the thread's initialisations of barriers before their use by [bulk copies](crate::bulk) and other blocks
+    /// of the cluster (compute capability 9.0 and later). Call a barrier of the block or of the cluster after it; the
+    /// latter may be [relaxed](crate::cluster::arrive_relaxed).
     #[doc(alias = "fence.mbarrier_init", alias = "fence_barrier_init")]
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -133,7 +133,7 @@ impl Barrier {
         host::fence_init();
     }
 
-    /// Ends the barrier, whose memory may then be used for something else.
+    /// Invalidates the barrier. Its memory may then be used for something else.
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers); no other thread uses it any more.
@@ -142,19 +142,19 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn inval(this: *mut Self) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mbarrier.inval.shared.b64 [address];", this,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier, which no other code uses.
+        // SAFETY: the caller guarantees a valid barrier, which no other code uses.
         unsafe {
             host::checked("inval", State::of(this.cast::<u64>().read()));
             this.cast::<u64>().write(0);
         }
     }
 
-    /// Counts an arrival, with what the thread did before, and gives the phase that it counts for.
+    /// Counts an arrival and returns its phase. Threads that wait for the phase see what this thread did before.
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers).
@@ -165,20 +165,20 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         {
             let bits;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.arrive.shared.b64 {bits}, [address];", this, bits = out(reg64) bits,);
             }
             Token { bits }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::change("arrive", this, State::arrive)
         }
     }
 
-    /// Lets the phase wait for `bytes` more bytes, and counts an arrival (compute capability 9.0 and later).
+    /// Makes the phase expect `bytes` more bytes, and counts an arrival (compute capability 9.0 and later).
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers).
@@ -189,7 +189,7 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         {
             let bits;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.arrive.expect_tx.shared.b64 {bits}, [address], {count};", this,
                     bits = out(reg64) bits, count = in(reg32) bytes,);
@@ -197,13 +197,13 @@ impl Barrier {
             Token { bits }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::change("arrive_expect_tx", this, |state| state.expect(bytes)?.arrive())
         }
     }
 
-    /// Lets the phase wait for `bytes` more bytes (compute capability 9.0 and later).
+    /// Makes the phase expect `bytes` more bytes (compute capability 9.0 and later).
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers).
@@ -212,19 +212,19 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn expect_tx(this: *mut Self, bytes: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [address], {count};", this,
                 count = in(reg32) bytes,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::change_relaxed("expect_tx", this, |state| state.expect(bytes));
         }
     }
 
-    /// Counts `bytes` of the expected bytes as there, which no copy has brought (compute capability 9.0 and later).
+    /// Counts `bytes` of the expected bytes as arrived, without a copy (compute capability 9.0 and later).
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers).
@@ -233,21 +233,21 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn complete_tx(this: *mut Self, bytes: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [address], {count};", this,
                 count = in(reg32) bytes,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::change_relaxed("complete_tx", this, |state| state.complete(bytes));
         }
     }
 
-    /// Whether the phase of an arrival is complete. It does not wait: on the executor, where a thread is not interrupted, a
-    /// loop around it ends if the phase lacks nothing but [copies](crate::bulk), which come before the second look;
-    /// [`wait`](Self::wait) ends in any case.
+    /// Returns whether the phase of an arrival is complete, without waiting. The executor does not interrupt threads,
+    /// so a loop around this call ends there only if the phase lacks nothing but [copies](crate::bulk), which it
+    /// performs before the second check. [`wait`](Self::wait) ends in any case.
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers).
@@ -258,7 +258,7 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         {
             let holds: u32;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.test_wait.shared.b64 holds, [address], {token}; selp.u32 {holds}, 1, 0, holds;",
                     this, token = in(reg64) token.bits, holds = out(reg32) holds,);
@@ -266,14 +266,14 @@ impl Barrier {
             holds != 0
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::look("test_wait", this, host::parity_of(token.bits))
         }
     }
 
-    /// Whether the phase of this parity is complete, the current one or the one before it. It does not wait, as
-    /// [`test_wait`](Self::test_wait) does not.
+    /// Returns whether the phase of this parity, the current or the previous one, is complete. Like
+    /// [`test_wait`](Self::test_wait), it does not wait.
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers); `parity` is 0 or 1.
@@ -284,7 +284,7 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         {
             let holds: u32;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.test_wait.parity.shared.b64 holds, [address], {parity}; \
                     selp.u32 {holds}, 1, 0, holds;", this, parity = in(reg32) parity, holds = out(reg32) holds,);
@@ -292,7 +292,7 @@ impl Barrier {
             holds != 0
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::look("test_wait_parity", this, parity)
         }
@@ -307,18 +307,18 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn wait(this: *mut Self, token: Token) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         while unsafe { !Self::test_wait(this, token) } {}
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::wait("barrier::Barrier::wait", "wait", this, host::parity_of(token.bits));
         }
     }
 
-    /// Waits until the phase of this parity is complete, the current one or the one before it.
+    /// Waits until the phase of this parity, the current or the previous one, is complete.
     ///
-    /// From compute capability 9.0 on the thread sleeps meanwhile (PTX ISA, `mbarrier.try_wait`).
+    /// From compute capability 9.0 on, the thread sleeps while it waits (PTX ISA, `mbarrier.try_wait`).
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers); `parity` is 0 or 1.
@@ -329,7 +329,7 @@ impl Barrier {
         #[cfg(all(target_arch = "nvptx64", target_feature = "sm_90"))]
         loop {
             let holds: u32;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.try_wait.parity.shared.b64 holds, [address], {parity}; \
                     selp.u32 {holds}, 1, 0, holds;", this, parity = in(reg32) parity, holds = out(reg32) holds,);
@@ -339,10 +339,10 @@ impl Barrier {
             }
         }
         #[cfg(all(target_arch = "nvptx64", not(target_feature = "sm_90")))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         while unsafe { !Self::test_wait_parity(this, parity) } {}
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::wait("barrier::Barrier::wait_parity", "wait_parity", this, parity);
         }

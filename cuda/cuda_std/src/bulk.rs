@@ -1,11 +1,11 @@
-//! Copies of many bytes that one thread starts and that proceed without it (compute capability 9.0 and later).
+//! Bulk copies: one thread starts a copy, which proceeds without it (compute capability 9.0 and later).
 //!
 //! A copy to shared memory signals its arrival at a [`Barrier`]. The phase expects its bytes
 //! ([`arrive_expect_tx`](Barrier::arrive_expect_tx)), and a thread that has waited for the phase may read the target.
 //! Until then the target belongs to the copy, and the source must not change.
 //!
-//! [`commit`] closes copies to global memory as a group, and their thread waits for groups: with [`wait_read`] until their
-//! sources may be written again, with [`wait`] until they are complete.
+//! [`commit`] makes a thread's copies to global memory a group, and the thread waits for groups: with [`wait_read`]
+//! until their sources may be written again, with [`wait`] until they are complete.
 //!
 //! The executor performs a copy as late as possible: one to shared memory when a thread waits for a phase that lacks only
 //! bytes, or checks it a second time; one to global memory when its thread waits for it. Until then the target is
@@ -17,12 +17,12 @@
 //! A kernel that uses this module is a `#[kernel(min_arch = 90)]`.
 //!
 //! # Safety of the copies
-//! - Both ends are valid for all the bytes, in the memory that the function names, and multiples of 16; the number of
-//!   bytes is a multiple of 16 and not 0.
-//! - Until the copy is complete, no thread reads or writes the target or writes the source, and no block ends whose shared
-//!   memory it reads or writes.
-//! - A barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), a [`Barrier::fence_init`] comes after its
-//!   initialisation, and its phase expects the bytes.
+//! - Both pointers are valid for all the bytes, in the memory that the function names, and aligned to 16 bytes. The
+//!   number of bytes is a multiple of 16 and not 0.
+//! - Until the copy is complete, no thread reads or writes the target or writes the source, and no block ends if the
+//!   copy uses its shared memory.
+//! - The barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), a [`Barrier::fence_init`] comes after
+//!   its initialisation, and its phase expects the bytes.
 //! - A [`fence_shared`] comes between writes to shared memory and a copy that reads them.
 //!
 //! # Examples
@@ -33,7 +33,7 @@
 //! use cuda_std::simt::Executor;
 //! use cuda_std::{bulk, kernel, shared_array, thread};
 //!
-//! /// `out` = the numbers of each block of 32 threads in reverse.
+//! /// Reverses the elements of each block of 32 threads.
 //! ///
 //! /// # Safety
 //! /// 32 elements for each block.
@@ -70,11 +70,11 @@ pub(crate) mod host;
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod stores;
 
-/// What the function is called that starts copies to global memory.
+/// The name of the function that starts copies to global memory.
 #[cfg(not(target_arch = "nvptx64"))]
 const TO_GLOBAL: &str = "bulk::shared_to_global";
 
-/// Starts a copy of `count` elements from global to shared memory, whose bytes count at `barrier` when they are there (PTX
+/// Starts a copy of `count` elements from global to shared memory. Its bytes count at `barrier` when they arrive (PTX
 /// ISA, `cp.async.bulk`).
 ///
 /// # Safety
@@ -84,7 +84,7 @@ const TO_GLOBAL: &str = "bulk::shared_to_global";
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn global_to_shared<T: Copy>(shared: *mut T, global: *const T, count: u32, barrier: *mut Barrier) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory and barrier.
+    // SAFETY: the caller guarantees valid memory and a valid barrier.
     unsafe {
         core::arch::asm!(
             "{{ .reg .b64 target, address; cvta.to.shared.u64 target, {shared}; cvta.to.shared.u64 address, {barrier}; \
@@ -97,22 +97,22 @@ pub unsafe fn global_to_shared<T: Copy>(shared: *mut T, global: *const T, count:
         );
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory and barrier.
+    // SAFETY: the caller guarantees valid memory and a valid barrier.
     unsafe {
         let bytes = u64::from(count) * size_of::<T>() as u64;
         host::global_to_shared(shared.cast(), global.cast(), bytes, barrier);
     }
 }
 
-/// Starts a copy of `count` elements from the block's shared memory to what `target` is in block `rank` of the cluster, whose
-/// bytes count at what `barrier` is in that block when they are there (PTX ISA, `cp.async.bulk`).
+/// Starts a copy of `count` elements from the block's shared memory to the counterpart of `target` in block `rank` of
+/// the cluster. Its bytes count at the counterpart of `barrier` there when they arrive (PTX ISA, `cp.async.bulk`).
 ///
-/// Who waits there does so by [`wait_parity_cluster`](Barrier::wait_parity_cluster), and is who knows when the source may be
+/// Threads there wait with [`wait_parity_cluster`](Barrier::wait_parity_cluster). Only they know when the source may be
 /// written again.
 ///
 /// # Safety
-/// See [the module](self#safety-of-the-copies), for target and barrier of the other block: `target` and `barrier` are their
-/// likes in the block's own shared memory. The other block has started, which a barrier of the cluster makes sure of.
+/// See [the module](self#safety-of-the-copies), for the other block's target and barrier: `target` and `barrier` are
+/// their counterparts in the block's own shared memory. The other block has started; a barrier of the cluster ensures it.
 #[doc(alias = "cp.async.bulk", alias = "cp_async_bulk_shared_to_shared")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -124,7 +124,7 @@ pub unsafe fn shared_to_shared<T: Copy>(
     rank: u32,
 ) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory and barrier.
+    // SAFETY: the caller guarantees valid memory and a valid barrier.
     unsafe {
         core::arch::asm!(
             "{{ .reg .b64 target, source, address; cvta.to.shared.u64 target, {target}; \
@@ -140,7 +140,7 @@ pub unsafe fn shared_to_shared<T: Copy>(
         );
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory and barrier.
+    // SAFETY: the caller guarantees valid memory and a valid barrier.
     unsafe {
         let bytes = u64::from(count) * size_of::<T>() as u64;
         host::shared_to_shared(target.cast(), shared.cast(), bytes, (barrier, rank));
@@ -150,7 +150,7 @@ pub unsafe fn shared_to_shared<T: Copy>(
 /// Starts a copy of `count` elements from the block's shared memory to global memory (PTX ISA, `cp.async.bulk`).
 ///
 /// # Safety
-/// See [the module](self#safety-of-the-copies); the thread waits by [`wait_read`] or [`wait`] before it returns.
+/// See [the module](self#safety-of-the-copies); the thread waits with [`wait_read`] or [`wait`] before it returns.
 ///
 /// # Examples
 /// ```
@@ -190,7 +190,7 @@ pub unsafe fn shared_to_shared<T: Copy>(
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn shared_to_global<T: Copy>(global: *mut T, shared: *const T, count: u32) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory.
+    // SAFETY: the caller guarantees valid memory.
     unsafe {
         core::arch::asm!(
             "{{ .reg .b64 source; cvta.to.shared.u64 source, {shared}; \
@@ -202,13 +202,13 @@ pub unsafe fn shared_to_global<T: Copy>(global: *mut T, shared: *const T, count:
         );
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory.
+    // SAFETY: the caller guarantees valid memory.
     unsafe {
         host::shared_to_global(global.cast(), shared.cast(), u64::from(count) * size_of::<T>() as u64);
     }
 }
 
-/// Makes the copies to global memory that the thread has started since its last commit a group, which may be empty.
+/// Groups the copies to global memory that the thread has started since its last commit. The group may be empty.
 #[doc(alias = "cp.async.bulk.commit_group", alias = "cp_async_bulk_commit_group")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -222,7 +222,7 @@ pub fn commit() {
     host::commit();
 }
 
-/// Waits until of the thread's groups at most the `N` latest may still read their sources, which then may be written again.
+/// Waits until all of the thread's groups except the latest `N` have read their sources, which may then be written again.
 #[doc(alias = "cp.async.bulk.wait_group.read", alias = "cp_async_bulk_wait_group_read")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -236,8 +236,7 @@ pub fn wait_read<const N: usize>() {
     host::wait("bulk::wait_read", |stores| stores.wait_read(N));
 }
 
-/// Waits until of the thread's groups at most the `N` latest are not complete. The thread itself then reads what they have
-/// written.
+/// Waits until all of the thread's groups except the latest `N` are complete. The thread may then read their targets.
 #[doc(alias = "cp.async.bulk.wait_group", alias = "cp_async_bulk_wait_group")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -251,8 +250,8 @@ pub fn wait<const N: usize>() {
     host::wait("bulk::wait", |stores| stores.wait(N));
 }
 
-/// Orders what the thread has written to shared memory before copies of this module that read it. Those that wrote call it,
-/// then comes a barrier of the block, then the thread that starts the copy (PTX ISA, `fence.proxy.async`).
+/// Orders the thread's writes to shared memory before copies of this module that read them. Each writing thread calls
+/// it; after a barrier of the block, one thread starts the copy (PTX ISA, `fence.proxy.async`).
 #[doc(alias = "fence.proxy.async", alias = "fence_proxy_async", alias = "tma_store_fence")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -266,8 +265,8 @@ pub fn fence_shared() {
     host::fence_shared();
 }
 
-/// As [`fence_shared`], of global memory, and of copies that other blocks start after they have waited for this one. The
-/// executor does not miss it: there such a copy reads what anybody reads.
+/// Same as [`fence_shared`], for global memory, and also for copies that other blocks start after they have waited for
+/// this one. The executor does not detect a missing call: there such a copy reads what any thread reads.
 #[doc(alias = "fence.proxy.async.global")]
 #[inline(always)]
 pub fn fence_global() {

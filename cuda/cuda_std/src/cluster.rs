@@ -35,7 +35,7 @@ mod device {
     }
 }
 
-/// The block's place in its cluster, below [`num_blocks`].
+/// Returns the block's rank in its cluster, below [`num_blocks`].
 #[doc(alias = "%cluster_ctarank", alias = "cluster.block_rank")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -51,7 +51,7 @@ pub fn block_rank() -> u32 {
     current("cluster::block_rank", |context| context.block_idx.x % context.cluster().len() as u32)
 }
 
-/// Blocks of the cluster, 1 to 16.
+/// Returns the number of blocks of the cluster, 1 to 16.
 #[doc(alias = "%cluster_nctarank", alias = "cluster.num_blocks")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -67,12 +67,12 @@ pub fn num_blocks() -> u32 {
     current("cluster::num_blocks", |context| context.cluster().len() as u32)
 }
 
-/// Waits until all threads of the cluster are here, and makes their earlier writes to shared memory, their own and
-/// other blocks', and to global memory visible to all of them.
+/// Waits until all threads of the cluster have arrived. Makes their earlier writes to the shared memory of any block
+/// and to global memory visible to all of them.
 ///
 /// # Safety
-/// All threads of the cluster reach this same call, between an arrival and its wait none (the executor reports what
-/// it sees of that).
+/// All threads of the cluster reach this same call, and none makes it between an arrival and its wait (the executor
+/// reports the violations that it detects).
 #[doc(alias = "barrier.cluster", alias = "cluster.sync")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -90,7 +90,7 @@ pub unsafe fn sync() {
     }
 }
 
-/// The first half of [`sync`]: says that the thread is here, with its earlier writes, and goes on at once.
+/// The first half of [`sync`]: signals the thread's arrival, releases its earlier writes, and does not wait.
 ///
 /// # Safety
 /// Same as for [`sync`]; the thread's next call of this module's barriers is [`wait`].
@@ -107,7 +107,7 @@ pub unsafe fn arrive() {
     note_arrival("cluster::arrive", true);
 }
 
-/// As [`arrive`], but says nothing of earlier writes: enough to know that all blocks have started.
+/// Same as [`arrive`], but does not release earlier writes. It suffices to know that all blocks have started.
 ///
 /// # Safety
 /// Same as for [`arrive`].
@@ -159,15 +159,14 @@ fn wait_named(name: &'static str) {
     collective(name, Collective::Cluster);
 }
 
-/// A pointer to what `pointer` is in the block `rank` of the cluster: the same variable of that block's shared
-/// memory, which ordinary loads and stores reach.
+/// Returns a pointer to the counterpart of `pointer` in block `rank` of the cluster: the same variable in that block's
+/// shared memory. Ordinary loads and stores accept the pointer.
 ///
-/// Making the pointer is safe; it is valid from the time the other block has started until it has ended, which the
-/// cluster's barriers make sure of.
+/// The call is safe. The pointer is valid from the other block's start to its end, which the cluster's barriers ensure.
 ///
-/// `pointer` is to the block's own shared memory, a [`shared_array!`](crate::shared_array) or
-/// [dynamic](crate::shared::dynamic_shared_mem), and `rank` below [`num_blocks`]; otherwise the result is not a valid
-/// pointer on the device, and the executor panics.
+/// `pointer` must point to the block's own shared memory, a [`shared_array!`](crate::shared_array) or
+/// [dynamic](crate::shared::dynamic_shared_mem), and `rank` must be below [`num_blocks`]. Otherwise the result is an
+/// invalid pointer on the device, and the executor panics.
 #[doc(alias = "mapa", alias = "cluster.map_shared_rank")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -175,7 +174,7 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
     #[cfg(target_arch = "nvptx64")]
     {
         let mapped: u64;
-        // The address goes through an integer, so that the compiler expects accesses from elsewhere to both ends.
+        // The address goes through an integer, so the compiler expects other code to access both variables.
         // SAFETY: the instruction computes an address and has no precondition (PTX ISA, `mapa`).
         unsafe {
             core::arch::asm!(
@@ -195,14 +194,15 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
     }
 }
 
-/// The executor's answer, or what is wrong with the question.
+/// Returns the executor's pointer, or what is wrong with the arguments.
 #[cfg(not(target_arch = "nvptx64"))]
 #[track_caller]
 fn mapped(pointer: *mut u8, rank: u32) -> Result<*mut u8, String> {
     current("cluster::map_shared", |context| remote(context, pointer, rank).map(|(mapped, _)| mapped))
 }
 
-/// What `pointer` is in block `rank` of the running thread's cluster, and that block, or what is wrong with the question.
+/// Returns the counterpart of `pointer` in block `rank` of the running thread's cluster, and that block, or what is
+/// wrong with the arguments.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn remote<'a>(
     context: &'a ThreadContext<'_>,

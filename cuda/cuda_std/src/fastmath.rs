@@ -1,15 +1,14 @@
 //! The approximate functions of the hardware, one instruction each.
 //!
-//! Errors are those of the PTX ISA: `ex2.approx`, `rcp.approx`, `rsqrt.approx`, `sqrt.approx` within about 2
-//! units in the last place, `lg2.approx` within 2^-22 near 1, `sin.approx` and `cos.approx` within 2^-20 for
-//! arguments of at most 2 pi, `tanh.approx` within 2^-11 relative. The `_ftz` forms flush subnormal arguments and results
-//! to zero. On the host the functions are those of
-//! [`GpuFloat`].
+//! The errors according to the PTX ISA: `ex2.approx`, `rcp.approx`, `rsqrt.approx`, `sqrt.approx` within about 2 units
+//! in the last place, `lg2.approx` within 2^-22 near 1, `sin.approx` and `cos.approx` within 2^-20 for arguments of at
+//! most 2 pi, `tanh.approx` within 2^-11 relative. The `_ftz` forms flush subnormal arguments and results to zero. On
+//! the host the functions are those of [`GpuFloat`] and `std`.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::GpuFloat;
 
-/// A subnormal number is zero of the same sign.
+/// Flushes a subnormal number to zero of the same sign.
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline]
 fn flush(x: f32) -> f32 {
@@ -68,7 +67,7 @@ unary! {
     cos_approx_ftz = "cos.approx.ftz.f32", "llvm.nvvm.cos.approx.ftz.f", |x| flush(flush(x).cos());
 }
 
-/// Functions with an intrinsic in libNVVM but not in LLVM: as assembly.
+/// Functions with an intrinsic in libNVVM but not in LLVM, as assembly.
 macro_rules! assembly {
     ($($(#[$doc:meta])* $name:ident = $ptx:literal, |$x:ident| $host:expr;)*) => {$(
         $(#[$doc])*
@@ -130,8 +129,8 @@ quotients! {
     div_approx_ftz = "div.approx.ftz.f32", "llvm.nvvm.div.approx.ftz.f", |a, b| flush(flush(a) / flush(b));
 }
 
-/// The exponential of `x`: [`ex2_approx`] of `x` times the logarithm of e to base 2, two instructions. The
-/// relative error grows with `x`, as that of CUDA's `__expf`: about (2 + 1.16 |x|) units in the last place.
+/// The exponential of `x`: [`ex2_approx`] of `x` times the logarithm of e to base 2, two instructions. The relative
+/// error grows with `x`, as for CUDA's `__expf`: about (2 + 1.16 |x|) units in the last place.
 #[doc(alias = "__expf")]
 #[inline(always)]
 pub fn exp_approx(x: f32) -> f32 {

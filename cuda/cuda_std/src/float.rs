@@ -1,4 +1,4 @@
-//! The mathematics of `std`'s floats, for kernels: libdevice on the device, `std` on the host.
+//! The math functions of `std`'s floats, for kernels: libdevice on the device, `std` on the host.
 
 #[cfg(target_arch = "nvptx64")]
 use crate::intrinsics as nv;
@@ -6,7 +6,7 @@ use crate::intrinsics as nv;
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod host;
 
-/// `x`; on the host 0 in place of a subnormal number.
+/// Returns `x`, but on the host 0 for a subnormal number.
 ///
 /// Use it for values that shrink from launch to launch and need not be exact. A GPU computes with subnormal numbers at
 /// full speed, so there it costs no instruction. A CPU takes a hundred times as long for each, and cannot be set to flush
@@ -32,11 +32,11 @@ mod sealed {
 
 /// The methods of `std`'s `f32` and `f64` that `core` lacks, under the same names and with the same meaning.
 ///
-/// On the host a plain `x.sin()` is `std`'s own method; the trait serves generic code. The errors on the
-/// device are libdevice's (CUDA math API, "single/double precision functions"). On the host, `GpuFloat::exp` and
-/// `GpuFloat::exp2` of `f32` are within 0.503 units in the last place, the same on every machine, and vector
-/// instructions where a loop calls them for the elements of an array. `GpuFloat::asinh` is `libm`'s, since `std`'s is infinite
-/// where twice the number is; the others are `std`'s. `docs/float-accuracy.md` lists the errors that were measured.
+/// On the host a plain `x.sin()` is `std`'s own method; the trait serves generic code. The errors on the device are
+/// libdevice's (CUDA math API, "single/double precision functions"). On the host, `GpuFloat::exp` and `GpuFloat::exp2`
+/// of `f32` are within 0.503 units in the last place and the same on every machine. In a loop over an array they become
+/// vector instructions. `GpuFloat::asinh` is `libm`'s, since `std`'s is infinite if twice the number is; the others are
+/// `std`'s. `docs/float-accuracy.md` lists the measured errors.
 pub trait GpuFloat: Copy + PartialOrd + sealed::Sealed {
     /// The largest integer not above the number.
     fn floor(self) -> Self;
@@ -98,7 +98,7 @@ pub trait GpuFloat: Copy + PartialOrd + sealed::Sealed {
     fn atan2(self, other: Self) -> Self;
     /// Sine and cosine, of radians.
     fn sin_cos(self) -> (Self, Self);
-    /// e to the power of the number, less 1, exact near zero.
+    /// e to the power of the number, minus 1, exact near zero.
     fn exp_m1(self) -> Self;
     /// The natural logarithm of 1 plus the number, exact near zero.
     fn ln_1p(self) -> Self;
@@ -225,13 +225,13 @@ pub trait FloatExt: Copy + sealed::Sealed {
     fn sincospi(self) -> (Self, Self);
     /// The error function.
     fn error_function(self) -> Self;
-    /// 1 less the error function.
+    /// 1 minus the error function.
     fn complementary_error_function(self) -> Self;
-    /// The number whose complementary error function is this one. Device only.
+    /// The inverse of the complementary error function. Device only.
     fn inv_complementary_error_function(self) -> Self;
     /// The complementary error function times e to the square of the number. Device only.
     fn scaled_complementary_error_function(self) -> Self;
-    /// The fraction of at least 0.5 and below 1, and the power of two that gives the number with it.
+    /// The fraction, at least 0.5 and below 1, and the exponent: the number is the fraction times 2 to that power.
     fn frexp(self) -> (Self, i32);
     /// The exponent without bias.
     fn unbiased_exp(self) -> i32;

@@ -1,16 +1,16 @@
-//! The whole grid: blocks that wait for each other while they run, at a barrier of the grid or for words that another
-//! block stores; and [the order](wait_for_dependencies) of its start with the end of the previous grid.
+//! Synchronisation of the whole grid: a barrier of all blocks, waits for words that another block stores, and [the
+//! order](wait_for_dependencies) of the grid's start and the previous grid's end.
 //!
 //! A block may wait for another one only if both are on the device. So a kernel with such blocks is a
 //! `#[kernel(cooperative)]`: all blocks of its grid are on the device at once, and a grid that is too large is refused
-//! before it would hang ([`LaunchError::NotResident`](crate::launch::LaunchError::NotResident)). Such a launch may also
+//! instead of hanging ([`LaunchError::NotResident`](crate::launch::LaunchError::NotResident)). Such a launch may also
 //! have clusters.
 //!
 //! * [`sync`] is the barrier of all blocks.
 //! * [`wait_until`] waits for a word, with or without ordering. For example, a block stores data, then a flag with
 //!   [`store_release`]; another block waits for the flag with `Ordering::Acquire`, and may then read the data.
 //! * [`wait_until_all`] waits for 16 bytes that are loaded at once, for protocols in which each word contains its own
-//!   flag, such as its sign or the number of its round. They need no ordering.
+//!   flag, such as its sign or the number of its round. Such protocols need no ordering.
 //! * A [`Watchdog`] ends a wait on the device that takes too long, with a panic that names the wait.
 //!
 //! On the executor, a wait suspends its thread. If all threads of a launch wait and no thread can satisfy a wait, the
@@ -37,7 +37,7 @@
 //!     if thread::thread_idx_x() != 0 {
 //!         return;
 //!     }
-//!     // SAFETY: a block writes its own sum before it stores its flag, and others read it after they have seen that.
+//!     // SAFETY: a block writes its own sum before it stores its flag, and others read it after they have seen the flag.
 //!     unsafe {
 //!         *sums.add(block) = inp[block];
 //!         grid::store_release(flags.add(block), 1);

@@ -1,4 +1,4 @@
-//! Floating-point numbers of 16 bits: all of the crate `half`, and conversions for kernels.
+//! 16-bit floating-point numbers: everything from the crate `half`, and conversions for kernels.
 //!
 //! Kernels store these types and compute in `f32`, so this module has only conversions. All round to nearest even. Values
 //! that are too large become infinite, subnormal numbers are kept, and a NaN stays a NaN, although its payload may differ
@@ -10,14 +10,14 @@
 
 pub use ::half::*;
 
-/// The number, exactly.
+/// Converts the number exactly.
 #[doc(alias = "__bfloat162float")]
 #[inline(always)]
 pub fn bf16_to_f32(x: bf16) -> f32 {
     f32::from_bits(u32::from(x.to_bits()) << 16)
 }
 
-/// The number, exactly.
+/// Converts the number exactly.
 #[doc(alias = "cvt.f32.f16", alias = "__half2float")]
 #[inline(always)]
 pub fn f16_to_f32(x: f16) -> f32 {
@@ -32,11 +32,11 @@ pub fn f16_to_f32(x: f16) -> f32 {
         wide
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // The processor's own instruction, which Miri does not know, or the same in integers.
+    // `to_f32` is an instruction of the processor, which Miri does not know. `to_f32_const` computes the same with integers.
     if cfg!(miri) { x.to_f32_const() } else { x.to_f32() }
 }
 
-/// The nearest number of 8 bits of precision.
+/// Converts to the nearest number with 8 bits of precision.
 #[doc(alias = "cvt.rn.bf16.f32", alias = "__float2bfloat16_rn")]
 #[inline(always)]
 pub fn f32_to_bf16(x: f32) -> bf16 {
@@ -53,14 +53,14 @@ pub fn f32_to_bf16(x: f32) -> bf16 {
     #[cfg(not(all(target_arch = "nvptx64", target_feature = "sm_80")))]
     {
         let bits = x.to_bits();
-        // Half a unit less one, and one more where the part that stays is odd: ties go to even. The carry of the
-        // largest numbers makes infinity.
+        // Adds half a unit minus one, and one more if the kept part is odd, so ties go to even. The largest numbers
+        // carry into infinity.
         let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
         bf16::from_bits((if x.is_nan() { bits | 0x0040_0000 } else { rounded } >> 16) as u16)
     }
 }
 
-/// The nearest number of 11 bits of precision.
+/// Converts to the nearest number with 11 bits of precision.
 #[doc(alias = "cvt.rn.f16.f32", alias = "__float2half_rn")]
 #[inline(always)]
 pub fn f32_to_f16(x: f32) -> f16 {
@@ -78,21 +78,21 @@ pub fn f32_to_f16(x: f32) -> f16 {
     if cfg!(miri) { f16::from_f32_const(x) } else { f16::from_f32(x) }
 }
 
-/// Both numbers of a pair of `bf16`, exactly: a shift and a mask.
+/// Converts both numbers of a pair of `bf16` exactly, with a shift and a mask.
 #[doc(alias = "__bfloat1622float2")]
 #[inline(always)]
 pub fn bf16x2_to_f32(pair: u32) -> [f32; 2] {
     [f32::from_bits(pair << 16), f32::from_bits(pair & 0xffff_0000)]
 }
 
-/// Both numbers of a pair of `f16`, exactly.
+/// Converts both numbers of a pair of `f16` exactly.
 #[doc(alias = "cvt.f32.f16", alias = "__half22float2")]
 #[inline(always)]
 pub fn f16x2_to_f32(pair: u32) -> [f32; 2] {
     [f16_to_f32(f16::from_bits(pair as u16)), f16_to_f32(f16::from_bits((pair >> 16) as u16))]
 }
 
-/// One instruction that makes a packed pair; its first operand becomes the upper half.
+/// One instruction that packs a pair; its first operand becomes the upper half.
 #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
 macro_rules! pack {
     ($ptx:literal, $low:ident, $high:ident) => {{
@@ -106,7 +106,7 @@ macro_rules! pack {
     }};
 }
 
-/// The pair of the `bf16` nearest to each number.
+/// Packs the nearest `bf16` to each number as a pair.
 #[doc(alias = "cvt.rn.bf16x2.f32", alias = "__floats2bfloat162_rn")]
 #[inline(always)]
 pub fn f32_to_bf16x2([low, high]: [f32; 2]) -> u32 {
@@ -120,7 +120,7 @@ pub fn f32_to_bf16x2([low, high]: [f32; 2]) -> u32 {
     }
 }
 
-/// The pair of the `f16` nearest to each number.
+/// Packs the nearest `f16` to each number as a pair.
 #[doc(alias = "cvt.rn.f16x2.f32", alias = "__floats2half2_rn")]
 #[inline(always)]
 pub fn f32_to_f16x2([low, high]: [f32; 2]) -> u32 {
@@ -160,8 +160,8 @@ macro_rules! packed_max {
 }
 
 packed_max! {
-    /// The larger of each pair of numbers; of a number and a NaN, the number.
+    /// Returns the larger number in each half of the pairs; of a number and a NaN, the number.
     bf16x2_max = "max.bf16x2", bf16x2_to_f32, f32_to_bf16x2;
-    /// The larger of each pair of numbers; of a number and a NaN, the number.
+    /// Returns the larger number in each half of the pairs; of a number and a NaN, the number.
     f16x2_max = "max.f16x2", f16x2_to_f32, f32_to_f16x2;
 }

@@ -1,16 +1,16 @@
 //! Hints to the compiler and the hardware; they change no value.
 
-/// Prefetches `bytes` bytes of global memory from `ptr` on into L2, and waits for nothing. One thread does it for all.
+/// Prefetches `bytes` bytes of global memory at `ptr` into L2, without waiting. One thread does it for all.
 ///
 /// Compiled for a compute capability before 9.0, and on the host, it does nothing.
 ///
 /// # Safety
-/// `ptr` is a multiple of 16, `bytes` too and not 0; the bytes are memory that may be read.
+/// `ptr` is aligned to 16 bytes, `bytes` is a multiple of 16 and not 0, and the memory may be read.
 #[doc(alias = "cp.async.bulk.prefetch.L2.global")]
 #[inline(always)]
 pub unsafe fn prefetch_l2<T>(ptr: *const T, bytes: u32) {
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_90"))]
-    // SAFETY: the caller's memory.
+    // SAFETY: the caller guarantees valid memory.
     unsafe {
         core::arch::asm!("cp.async.bulk.prefetch.L2.global [{}], {};", in(reg64) ptr, in(reg32) bytes,
             options(nostack, preserves_flags, readonly));
@@ -24,7 +24,7 @@ pub unsafe fn prefetch_l2<T>(ptr: *const T, bytes: u32) {
 #[inline(always)]
 pub fn prefetch_line<T>(ptr: *const T) {
     #[cfg(all(not(target_arch = "nvptx64"), target_arch = "x86_64", not(miri)))]
-    // SAFETY: the instruction needs SSE, which every x86-64 has, and faults at no address.
+    // SAFETY: the instruction needs SSE, which every x86-64 has, and never faults.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(ptr.cast());
     }
@@ -32,15 +32,14 @@ pub fn prefetch_line<T>(ptr: *const T) {
     let _ = ptr;
 }
 
-/// `value`, hidden from the compiler. A loop whose counter goes through it,
-/// `i = opaque(i + step)`, is not unrolled: where bodies side by side would take the registers that other warps need.
-/// It costs no instruction.
+/// Returns `value`, hidden from the compiler. It costs no instruction. A loop with the counter `i = opaque(i + step)`
+/// is not unrolled: use it where unrolled iterations would take registers that other warps need.
 #[inline(always)]
 pub fn opaque(value: usize) -> usize {
     #[cfg(target_arch = "nvptx64")]
     {
         let mut value = value;
-        // SAFETY: no instruction, and nothing is touched but the register, which stays what it is.
+        // SAFETY: there is no instruction, and the register keeps its value.
         unsafe {
             core::arch::asm!("/* {} */", inout(reg64) value, options(pure, nomem, nostack, preserves_flags));
         }
@@ -64,12 +63,12 @@ macro_rules! registers {
     ($($(#[$doc:meta])* $name:ident = $ptx:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// Compiled for another architecture than `sm_90a` and `sm_100a`, whose modules run on that GPU alone, and on the host, it
-        /// does nothing. ptxas heeds it in a `#[kernel(max_threads = ..)]`.
+        /// Compiled for other architectures than `sm_90a` and `sm_100a`, whose modules run only on that GPU, and on the
+        /// host, it does nothing. ptxas obeys it in a `#[kernel(max_threads = ..)]`.
         ///
         /// # Safety
-        /// All warps of a warpgroup (4 neighbours, the first at a multiple of 4) reach this same call, with the threads of
-        /// each warp converged.
+        /// All warps of a warpgroup (4 consecutive warps, the first a multiple of 4) reach this same call, with the
+        /// threads of each warp converged.
         #[doc(alias = $ptx)]
         #[inline(always)]
         pub unsafe fn $name<const REGISTERS: u32>() {
@@ -84,10 +83,10 @@ macro_rules! registers {
 }
 
 registers! {
-    /// Gives back what registers each thread of the warpgroup has beyond `REGISTERS`, 24 to 256 by 8, to those that ask for
-    /// more (PTX ISA, `setmaxnreg`).
+    /// Reduces each thread of the warpgroup to `REGISTERS` registers, 24 to 256 by 8, and frees the others for
+    /// warpgroups that request more (PTX ISA, `setmaxnreg`).
     fewer_registers = "setmaxnreg.dec";
-    /// Waits until each thread of the warpgroup can have `REGISTERS` registers, 24 to 256 by 8, of what others of the block have
-    /// given back (PTX ISA, `setmaxnreg`).
+    /// Waits until the block has enough free registers, then gives each thread of the warpgroup `REGISTERS`, 24 to 256
+    /// by 8 (PTX ISA, `setmaxnreg`).
     more_registers = "setmaxnreg.inc";
 }

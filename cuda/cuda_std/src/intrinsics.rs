@@ -1,10 +1,9 @@
-//! libdevice, function by function, under its own names without the prefix `__nv_`: `sinf` is `__nv_sinf`.
+//! The functions of libdevice, under their own names without the prefix `__nv_`: `sinf` is `__nv_sinf`.
 //!
 //! All integers are signed, as in Rust-CUDA: `brev`, `popc` and `umulhi` take and return an `i32`. NVIDIA's "libdevice
 //! user's guide" and the CUDA math API document each function and its accuracy. They are foreign functions and therefore
-//! `unsafe`. Functions of plain numbers have no precondition; functions with pointers write through them. They exist on
-//! the device only: kernels that also run on the CPU use
-//! [`crate::GpuFloat`], [`crate::FloatExt`] or [`crate::fastmath`], and the host's compiler refuses the rest.
+//! `unsafe`. Functions of plain numbers have no precondition; functions with pointers write through them. They exist only on
+//! the device. Kernels that also run on the CPU use [`crate::GpuFloat`], [`crate::FloatExt`] or [`crate::fastmath`] instead.
 
 #[cfg(any(target_arch = "nvptx64", doc))]
 macro_rules! libdevice {

@@ -1,8 +1,8 @@
 //! Printing from kernels.
 //!
-//! [`print!`](crate::print) and [`println!`](crate::println) format like those of `std`, on the device into a `String` on
-//! its heap. [`print()`] writes an existing string, and `vprintf`, which only the device has, formats numbers as C does.
-//! They need no heap and much less code.
+//! [`print!`](crate::print) and [`println!`](crate::println) format like those of `std`; on the device they format into
+//! a `String` on its heap. [`print()`] writes an existing string, and `vprintf`, which only the device has, formats
+//! numbers as C does. They need no heap and much less code.
 
 use core::ffi::CStr;
 #[cfg(target_arch = "nvptx64")]
@@ -10,16 +10,16 @@ use core::ffi::{c_char, c_void};
 
 #[cfg(target_arch = "nvptx64")]
 unsafe extern "C" {
-    /// C's `vprintf`, which the CUDA driver answers when the kernel ends: `format` is a NUL-terminated text,
-    /// `arguments` a `repr(C)` struct of the values, where `f32` is widened to `f64` and small integers to 32
-    /// bits. Returns the number of arguments, or a negative number.
+    /// C's `vprintf`. The CUDA driver prints when the kernel ends. `format` is a NUL-terminated text, `arguments` a
+    /// `repr(C)` struct of the values, where `f32` is widened to `f64` and small integers to 32 bits. Returns the
+    /// number of arguments, or a negative number.
     ///
     /// # Safety
     /// The struct has the arguments that the format names.
     pub fn vprintf(format: *const u8, arguments: *const c_void) -> i32;
 
-    /// Ends the launch with `CUDA_ERROR_ASSERT` and writes the texts, which are NUL-terminated, to the host's standard
-    /// error. `char_size` is that of a character of theirs: 1.
+    /// Ends the launch with `CUDA_ERROR_ASSERT` and writes the NUL-terminated texts to the host's standard error.
+    /// `char_size` is the size of a character: 1.
     ///
     /// # Safety
     /// The texts end with a NUL.
@@ -45,7 +45,7 @@ pub fn print(text: &CStr) {
     std::print!("{}", text.to_string_lossy());
 }
 
-/// Writes a text. A constant format cannot be broken by a percent sign in it.
+/// Writes a text. The format is a constant, so a percent sign in the text does no harm.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 unsafe fn print_c(text: *const c_char) {
@@ -55,11 +55,11 @@ unsafe fn print_c(text: *const c_char) {
     }
 }
 
-/// Formats as `std`'s does, and writes to the host's standard output.
+/// Formats like `std`'s macro, and writes to the host's standard output.
 ///
-/// The text is made in a `String` on the device's heap, unless it is constant, and handed to the driver whole: it appears
-/// when the host synchronises, and texts of different threads do not mix. One with a NUL inside is handed over in parts.
-/// When the heap is full, the kernel panics. On the host this is `std`'s own macro.
+/// A text that is not constant is built in a `String` on the device's heap; if the heap is full, the kernel panics. The
+/// driver gets the whole text at once, or in parts if it contains a NUL. So texts of different threads do not mix. They
+/// appear when the host synchronises. On the host this is `std`'s own macro.
 #[cfg(target_arch = "nvptx64")]
 #[macro_export]
 macro_rules! print {
@@ -81,7 +81,7 @@ macro_rules! println {
     };
 }
 
-/// Writes a text that ends with a NUL, which is not written.
+/// Writes a text that ends with a NUL, without the NUL.
 #[cfg(target_arch = "nvptx64")]
 #[doc(hidden)]
 #[inline(always)]
@@ -98,12 +98,12 @@ fn write_formatted(text: core::fmt::Arguments<'_>) {
     write(&alloc::fmt::format(text));
 }
 
-/// Writes a text that ends with a NUL, in one call if no other is in it.
+/// Writes a text that ends with a NUL, in one call if it contains no other NUL.
 #[cfg(target_arch = "nvptx64")]
 fn write(text: &str) {
     let mut rest = text.as_bytes();
     while let Some(end) = rest.iter().position(|&byte| byte == 0) {
-        // SAFETY: up to the first NUL the rest is a text that ends with it.
+        // SAFETY: the rest contains a NUL, which ends the text.
         unsafe { print_c(rest.as_ptr().cast()) };
         rest = &rest[end + 1..];
         if !rest.is_empty() {

@@ -27,10 +27,10 @@
     )
 )]
 
-// On the host it is the one that `std` has.
+// On the host, this is the `alloc` of `std`.
 extern crate alloc;
 
-// The macros name this crate by its path, and its own tests and modules use them too.
+// The macros refer to this crate as `cuda_std`, also in its own modules and tests.
 extern crate self as cuda_std;
 
 pub mod atomic;
@@ -72,8 +72,8 @@ pub mod warp;
 pub mod wgmma;
 
 pub use self::half::{bf16, f16};
-// The compiler's own, so that a glob import of this crate or of its prelude makes no macro of theirs ambiguous. In a
-// kernel they say which assertion failed, without the values.
+// These are the compiler's own macros, so a glob import of this crate or its prelude does not make them ambiguous. In a
+// kernel they report which assertion failed, without the values.
 pub use core::{assert_eq, assert_ne};
 /// # Examples
 /// ```
@@ -113,8 +113,8 @@ pub use core::{assert_eq, assert_ne};
 pub use cuda_std_macros::KernelArgs;
 pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
 pub use float::{FloatExt, GpuFloat};
-/// Vectors and matrices, of any version from 0.22 to 0.34. Where a crate of yours names `glam` itself, let both be one:
-/// `cargo update -p glam@0.34.2 --precise VERSION`.
+/// Vectors and matrices, in any version from 0.22 to 0.34. If your crate depends on `glam` too, make both the same
+/// version: `cargo update -p glam@0.34.2 --precise VERSION`.
 #[cfg(feature = "glam")]
 pub use glam;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -123,8 +123,8 @@ pub use std::{print, println};
 #[deprecated(note = "use `glam`, as Rust-CUDA advises too")]
 pub use vek;
 
-/// The entry point of a kernel: the one place that names the calling convention, which so needs no feature in the crates
-/// that use `#[kernel]`.
+/// The entry point of a kernel. Only this macro names the calling convention, so crates that use `#[kernel]` need
+/// no feature.
 #[cfg(target_arch = "nvptx64")]
 #[doc(hidden)]
 #[macro_export]

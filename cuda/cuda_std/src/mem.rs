@@ -8,9 +8,9 @@
 //! - The pointer is valid for the access, as for `core::ptr::read` or `core::ptr::write`, and aligned to the
 //!   type: 16 bytes for four words, 8 for two, 4 for one. (Device: a misaligned access is a fault. Executor: a panic in
 //!   builds with debug assertions.)
-//! - A `_global` function gets a pointer to global memory, a `_shared` one a pointer to shared memory of the
-//!   block; a generic one either.
-//! - No other thread writes (of a load), or reads or writes (of a store) the bytes without a barrier between.
+//! - A `_global` function gets a pointer to global memory, a `_shared` one a pointer to shared memory of the block; a
+//!   generic one gets either.
+//! - No other thread writes the bytes of a load, or reads or writes the bytes of a store, without a barrier in between.
 //! - A `_nc` load reads bytes that are not written while the kernel runs: it uses the non-coherent path (PTX ISA,
 //!   `ld.global.nc`).
 
@@ -19,31 +19,30 @@ mod heap;
 pub use crate::vector::{f32x2, f32x4, u32x2, u32x4};
 pub use heap::{CUDAAllocator, GLOBAL_ALLOCATOR, free, malloc};
 
-/// A type that the functions of this module move: 4, 8 or 16 bytes, one, two or four 32-bit words.
+/// A type that the functions of this module load and store: one, two or four 32-bit words.
 ///
 /// # Safety
-/// The size is 4, 8 or 16 bytes, the alignment is the size, there is no padding, and every pattern of bits is a
-/// value.
+/// The size is 4, 8 or 16 bytes, the alignment is the size, there is no padding, and every bit pattern is a value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a vector that one instruction moves",
     note = "use f32x4, u32x4, f32x2 or u32x2 of `cuda_std::mem`, f32 or u32"
 )]
 pub unsafe trait Vector: Copy {}
 
-// SAFETY: a word of 4 bytes, of which every pattern is a value.
+// SAFETY: every bit pattern of the 4 bytes is a value.
 unsafe impl Vector for u32 {}
 // SAFETY: as above.
 unsafe impl Vector for f32 {}
 
-/// How long the L2 cache is to keep what an access brings in (PTX ISA, `createpolicy`).
+/// How long L2 keeps the line of an access (PTX ISA, `createpolicy`).
 #[derive(Clone, Copy, Debug)]
 pub struct CachePolicy {
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
     bits: u64,
 }
 
-/// Finds misaligned accesses in builds with debug assertions: a test here for every access would keep a release
-/// build from moving a row at a time.
+/// Finds misaligned accesses in builds with debug assertions. In a release build, a test for every access would keep
+/// the compiler from copying a row at a time.
 #[cfg(not(target_arch = "nvptx64"))]
 #[track_caller]
 #[inline(always)]
@@ -55,21 +54,20 @@ fn check_aligned<V>(name: &str, ptr: *const V) {
     );
 }
 
-/// The vector with these words; of fewer than four the first ones.
+/// Builds a vector from the first of these words.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 fn from_words<V: Vector>(words: [u32; 4]) -> V {
-    // SAFETY: a vector is at most 16 bytes, and every pattern of bits is a value.
+    // SAFETY: a vector is at most 16 bytes, and every bit pattern is a value.
     unsafe { core::mem::transmute_copy(&words) }
 }
 
-/// The words of a vector; of fewer than four the others are zero.
+/// Returns the words of a vector, filled up with zeros.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 fn to_words<V: Vector>(vector: V) -> [u32; 4] {
     let mut words = [0; 4];
-    // SAFETY: a vector is at most 16 bytes, has no padding, and its alignment is at most that of the cast's
-    // unaligned write.
+    // SAFETY: a vector is at most 16 bytes without padding, and the write may be unaligned.
     unsafe {
         words.as_mut_ptr().cast::<V>().write_unaligned(vector);
     }
@@ -109,7 +107,7 @@ macro_rules! load_asm {
     }};
 }
 
-/// One store, as [`load_asm`].
+/// One store, like [`load_asm`].
 #[cfg(target_arch = "nvptx64")]
 macro_rules! store_asm {
     ($before:literal, $ptx:literal, $address:literal, $after:literal, $ptr:ident, $value:ident, [$($operand:tt)*]) => {{
@@ -149,14 +147,15 @@ macro_rules! loads {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name<V: Vector>(ptr: *const V) -> V {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer. The load only reads, so it may be moved and merged as any load.
+            // SAFETY: the caller guarantees a valid pointer. The load only reads, so it may be moved and merged like
+            // any load.
             unsafe {
                 load_asm!($before, $ptx, $address, $after, ptr, [], $($option),*)
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
                 check_aligned(stringify!($name), ptr);
-                // SAFETY: the caller's pointer, found aligned.
+                // SAFETY: the caller guarantees a valid and aligned pointer.
                 unsafe { ptr.read() }
             }
         }
@@ -171,7 +170,7 @@ loads! {
         [pure, readonly];
     /// Reads a vector from global memory.
     load_global = "", "ld.global", "[{ptr}]", ";", [pure, readonly];
-    /// Reads a vector from global memory through the non-coherent path. It is not written while the kernel runs.
+    /// Reads a vector from global memory through the non-coherent path. The memory is not written while the kernel runs.
     #[doc(alias = "__ldg")]
     load_global_nc = "", "ld.global.nc", "[{ptr}]", ";", [pure, readonly];
     /// [`load_global_nc`] that does not put the line into L1: for data that is read once.
@@ -186,10 +185,10 @@ loads! {
     load_global_evict_first = "", "ld.global.L1::evict_first", "[{ptr}]", ";", [pure, readonly];
     /// Reads from global memory and marks the line as the last to leave L1.
     load_global_evict_last = "", "ld.global.L1::evict_last", "[{ptr}]", ";", [pure, readonly];
-    /// Reads from global memory what is likely to be read once (streaming).
+    /// Reads data from global memory that is likely to be read once (streaming).
     #[doc(alias = "__ldcs")]
     load_global_streaming = "", "ld.global.cs", "[{ptr}]", ";", [pure, readonly];
-    /// Reads from global memory through L2 only, so that other blocks' writes before a grid-wide order are seen.
+    /// Reads from global memory through L2 only, so it sees other blocks' writes that the grid has ordered before it.
     #[doc(alias = "__ldcg")]
     load_global_l2 = "", "ld.global.cg", "[{ptr}]", ";", [readonly];
 }
@@ -205,14 +204,14 @@ macro_rules! stores {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name<V: Vector>(ptr: *mut V, value: V) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 store_asm!($before, $ptx, $address, $after, ptr, value, []);
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
                 check_aligned(stringify!($name), ptr);
-                // SAFETY: the caller's pointer, found aligned.
+                // SAFETY: the caller guarantees a valid and aligned pointer.
                 unsafe { ptr.write(value) }
             }
         }
@@ -226,7 +225,7 @@ stores! {
     store_shared = "{{ .reg .b64 address; cvta.to.shared.u64 address, {ptr}; ", "st.shared", "[address]", "; }}";
     /// Writes a vector to global memory.
     store_global = "", "st.global", "[{ptr}]", ";";
-    /// Writes to global memory what is not likely to be used again soon (streaming).
+    /// Writes data to global memory that is unlikely to be used again soon (streaming).
     #[doc(alias = "__stcs")]
     store_global_streaming = "", "st.global.cs", "[{ptr}]", ";";
     /// Writes to global memory and keeps the line in L2 only.
@@ -272,7 +271,7 @@ policies! {
     evict_last = "createpolicy.fractional.L2::evict_last.b64";
 }
 
-/// Reads a vector from global memory, and L2 keeps it as `policy` says.
+/// Reads a vector from global memory; L2 keeps it according to `policy`.
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-loads-and-stores).
@@ -281,20 +280,20 @@ policies! {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load_global_with_policy<V: Vector>(ptr: *const V, policy: CachePolicy) -> V {
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         load_asm!("", "ld.global.L2::cache_hint", "[{ptr}]", ", {policy};", ptr,
             [policy = in(reg64) policy.bits,], pure, readonly)
     }
     #[cfg(not(all(target_arch = "nvptx64", target_feature = "sm_80")))]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         let _ = policy;
         load_global(ptr)
     }
 }
 
-/// Writes a vector to global memory, and L2 keeps it as `policy` says.
+/// Writes a vector to global memory; L2 keeps it according to `policy`.
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-loads-and-stores).
@@ -303,20 +302,20 @@ pub unsafe fn load_global_with_policy<V: Vector>(ptr: *const V, policy: CachePol
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_global_with_policy<V: Vector>(ptr: *mut V, value: V, policy: CachePolicy) {
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         store_asm!("", "st.global.L2::cache_hint", "[{ptr}]", ", {policy};", ptr, value,
             [policy = in(reg64) policy.bits,]);
     }
     #[cfg(not(all(target_arch = "nvptx64", target_feature = "sm_80")))]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         let _ = policy;
         store_global(ptr, value);
     }
 }
 
-/// The dynamic shared memory of the block in bytes, as the launch asked for.
+/// Returns the dynamic shared memory of the block in bytes, as the launch requested it.
 #[doc(alias = "%dynamic_smem_size")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -335,10 +334,10 @@ pub fn dynamic_smem_size() -> u32 {
     crate::simt::context::current("mem::dynamic_smem_size", |context| context.shared().dynamic().1)
 }
 
-/// All shared memory of the block in bytes, static and dynamic, rounded up as the device allocates it.
+/// Returns the total shared memory of the block in bytes, static and dynamic, rounded up as the device allocates it.
 ///
 /// # Panics
-/// On the executor, which does not lay out static shared memory as a device does and so has no answer.
+/// On the executor, which does not lay out static shared memory like a device.
 #[doc(alias = "%total_smem_size")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

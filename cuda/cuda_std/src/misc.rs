@@ -17,10 +17,10 @@ pub fn breakpoint() {
     panic!("misc::breakpoint() works on a CUDA device only; on the CPU set the breakpoint in the debugger")
 }
 
-/// Ends the kernel with an error, and with it everything queued after it.
+/// Ends the kernel and everything queued after it with an error.
 ///
 /// # Panics
-/// On the executor, where the launch then answers with a fault that says so.
+/// On the executor, where the launch then returns a fault that reports the trap.
 #[doc(alias = "__trap")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -37,8 +37,8 @@ pub fn trap() -> ! {
 /// Counts one event on the profiler's counter `counter`, 0 to 7. The executor counts nothing.
 ///
 /// # Panics
-/// If `counter` is over 7. The instruction takes a constant, so a `counter` known at compile time is one
-/// instruction and any other a choice of eight.
+/// If `counter` is over 7. The instruction takes a constant, so a `counter` known at compile time costs one
+/// instruction, any other a choice of eight.
 #[doc(alias = "pmevent", alias = "__prof_trigger")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -65,12 +65,12 @@ pub fn profiler_counter(counter: u32) {
     }
 }
 
-/// The number of the multiprocessor that runs the thread (PTX ISA, `%smid`): a place to be looked at, not to be relied on,
-/// for a block that is preempted may go on elsewhere, and the numbers may have gaps.
+/// Returns the number of the multiprocessor that runs the thread (PTX ISA, `%smid`). Do not rely on it: a preempted
+/// block may continue on another multiprocessor, and the numbers may have gaps.
 ///
-/// On the executor it is the number of the processor's thread that runs the block: 0 for the one that launched, which always
-/// takes part, then those that help it. With [`Scheduler::Threads`](crate::simt::Scheduler::Threads), and on the emulator, where
-/// one block runs after the other, it is 0.
+/// On the executor it is the number of the OS thread that runs the block: 0 for the launching thread, which always
+/// takes part, then its helpers. It is 0 with [`Scheduler::Threads`](crate::simt::Scheduler::Threads), and on the
+/// emulator, which runs one block after the other.
 ///
 /// # Panics
 /// On the host outside of a kernel.
@@ -81,7 +81,7 @@ pub fn multiprocessor() -> u32 {
     #[cfg(target_arch = "nvptx64")]
     {
         let number;
-        // SAFETY: reading the register has no precondition. It is not `pure`, for it may change.
+        // SAFETY: reading the register has no precondition. It is not `pure`, since it may change.
         unsafe {
             core::arch::asm!("mov.u32 {}, %smid;", out(reg32) number, options(nostack, preserves_flags));
         }
@@ -91,16 +91,16 @@ pub fn multiprocessor() -> u32 {
     crate::simt::context::current("misc::multiprocessor", |_| crate::simt::worker())
 }
 
-/// The nanoseconds of a clock that all multiprocessors share. It goes by steps, of a microsecond or 32 nanoseconds (PTX ISA,
-/// `%globaltimer`, whose resolution depends on the device). On the host they count from the process's first question.
+/// Returns the nanoseconds of a clock that all multiprocessors share. Its resolution depends on the device: a
+/// microsecond or 32 nanoseconds (PTX ISA, `%globaltimer`). On the host they count from the process's first call.
 #[doc(alias = "%globaltimer")]
 #[inline(always)]
 pub fn global_timer() -> u64 {
     #[cfg(target_arch = "nvptx64")]
     {
         let nanos;
-        // SAFETY: reading the timer has no precondition. It is not `pure`, and may touch memory in the compiler's eyes, as
-        // for `clock`.
+        // SAFETY: reading the timer has no precondition. It is not `pure`, and for the compiler it may access memory,
+        // as for `clock`.
         unsafe {
             core::arch::asm!("mov.u64 {}, %globaltimer;", out(reg64) nanos, options(nostack, preserves_flags));
         }
@@ -110,7 +110,7 @@ pub fn global_timer() -> u64 {
     clock()
 }
 
-/// A counter of the multiprocessor's clock cycles: differences within one thread measure time. On the host it
+/// Returns the multiprocessor's count of clock cycles: differences within one thread measure time. On the host it
 /// counts nanoseconds.
 #[doc(alias = "%clock64", alias = "clock64")]
 #[inline(always)]
@@ -118,8 +118,8 @@ pub fn clock() -> u64 {
     #[cfg(target_arch = "nvptx64")]
     {
         let cycles;
-        // SAFETY: reading the counter has no precondition. It is not `pure`: every read is another value.
-        // It may touch memory in the compiler's eyes, so that what is measured stays between two reads.
+        // SAFETY: reading the counter has no precondition. It is not `pure`: every read returns another value. For the
+        // compiler it may access memory, so the measured code stays between two reads.
         unsafe {
             core::arch::asm!("mov.u64 {}, %clock64;", out(reg64) cycles, options(nostack, preserves_flags));
         }

@@ -2,8 +2,8 @@
 //!
 //! A warp computes `D = A * B + C`, where A has 16 rows and B and C have 8 columns. Each matrix is distributed over the
 //! lanes, a few elements per lane: its [`FragmentA`], [`FragmentB`] and [`FragmentC`] (PTX ISA, "Matrix fragments for
-//! mma.m16n8k16" and "for mma.m16n8k8"). A has [`K`](Element::K) columns, and B as many rows: 16 of `f16` and `bf16`, 8
-//! of [`tf32`], so that a row of A is always 32 bytes.
+//! mma.m16n8k16" and "for mma.m16n8k8"). A has [`K`](Element::K) columns, and B the same number of rows: 16 of `f16`
+//! and `bf16`, 8 of [`tf32`]. So a row of A is always 32 bytes.
 //!
 //! [`ldmatrix`] fills fragments from shared memory, `from_fn` from anywhere.
 //!
@@ -34,16 +34,16 @@
 //! pub unsafe fn product(a: &[f16], b: &[f16], d: *mut f32) {
 //!     let a = FragmentA::from_fn(|row, column| a[16 * row + column]);
 //!     let b = FragmentB::from_fn(|row, column| b[8 * row + column]);
-//!     // SAFETY: all lanes of the warp come here.
+//!     // SAFETY: all lanes of the warp reach this.
 //!     let product = unsafe { mma_sync(a, b, FragmentC::ZERO) };
-//!     // SAFETY: the matrix has 16 rows of 8 columns, and each element is one lane's.
+//!     // SAFETY: the matrix has 16 rows of 8 columns, and each element belongs to one lane.
 //!     product.for_each(|row, column, value| unsafe { *d.add(8 * row + column) = value });
 //! }
 //!
 //! let a: [f16; 256] = core::array::from_fn(|i| f16::from_f32((i / 16) as f32));
 //! let b: [f16; 128] = core::array::from_fn(|i| f16::from_f32((i % 8) as f32));
 //! let mut d = [0.0; 128];
-//! // SAFETY: the shapes, and one warp.
+//! // SAFETY: the matrices have these shapes, and the block is one warp.
 //! unsafe { product::launch(&Executor::new(), LaunchConfig::new(1, 32), &a, &b, &mut d) }?;
 //! assert!(d.iter().enumerate().all(|(i, &x)| x == (16 * (i / 8) * (i % 8)) as f32));
 //! # Ok::<(), cuda_std::launch::LaunchError>(())
@@ -60,7 +60,7 @@ pub(crate) use exchange::Exchange;
 pub use fragment::{Element, FragmentA, FragmentB, FragmentC, tf32};
 pub use matrix::{ldmatrix, ldmatrix_trans, movmatrix_trans, stmatrix, stmatrix_trans};
 
-/// The types of the elements of A and B, which select the instruction.
+/// The element type of A and B, which selects the instruction.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
@@ -121,7 +121,7 @@ mod device {
         // SAFETY: the caller promises that all lanes execute this.
         let Four(d0, d1, d2, d3) = unsafe {
             match T::NUMBER {
-                // The intrinsic takes vectors of two `half`, which rustc passes to nothing on this target. Assembly with side
+                // The intrinsic takes vectors of two `half`, which rustc cannot pass on this target. Assembly with side
                 // effects is convergent.
                 Number::F16 => {
                     let (d0, d1, d2, d3);
@@ -144,7 +144,7 @@ mod device {
     }
 }
 
-/// `a * b + c` by the warp: `mma.sync.aligned.m16n8k16` of `f16` or `bf16`, `.m16n8k8` of [`tf32`].
+/// Computes `a * b + c` in the warp: `mma.sync.aligned.m16n8k16` of `f16` or `bf16`, `.m16n8k8` of [`tf32`].
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).
@@ -165,10 +165,10 @@ pub unsafe fn mma_sync<T: Element>(a: FragmentA<T>, b: FragmentB<T>, c: Fragment
     }
 }
 
-/// [`mma_sync`] of every `a` with every `b`: `c[i][j] += a[i] * b[j]`, a matrix of `M` x `N` tiles.
+/// Computes [`mma_sync`] of every `a` with every `b`: `c[i][j] += a[i] * b[j]`, a matrix of `M` x `N` tiles.
 ///
-/// On the device it is `M * N` instructions. On the executor the lanes wait for each other once, so that it is the faster
-/// the more tiles there are.
+/// On the device it is `M * N` instructions. On the executor the lanes wait for each other only once, so more tiles are
+/// relatively faster.
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).

@@ -1,7 +1,7 @@
 //! Panics on the device: a panic writes one [`PanicRecord`] for the host, and traps.
 //!
-//! The message is a constant, because formatting is too expensive for a kernel: of a message with arguments the builder
-//! keeps the text, with `{}` for each argument.
+//! The message is a constant, because formatting is too expensive for a kernel. From a message with arguments the
+//! builder keeps the text, with `{}` for each argument.
 
 use crate::atomic::intrinsics::{
     atomic_fetch_cas_acquire_u32_system, atomic_load_acquire_32_system, atomic_store_release_32_system,
@@ -11,11 +11,11 @@ use crate::thread;
 use core::alloc::Layout;
 use core::panic::{Location, PanicInfo};
 
-/// Where the record is; the host writes this before it launches kernels, and null means nowhere.
+/// The address of the record. The host writes it before it launches kernels; null means no record.
 #[unsafe(no_mangle)]
 pub static mut __ferrowarp_panic_slot: *mut PanicRecord = core::ptr::null_mut();
 
-/// What a panic without a constant message leaves as its message.
+/// The message of a panic without a constant message.
 const FORMATTED: &str = "a panic with a formatted message, which a kernel cannot format";
 
 #[panic_handler]
@@ -24,8 +24,8 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     report(PanicRecord::MESSAGE, message, 0, 0, info.location())
 }
 
-/// What an index out of bounds does; the builder lets `core`'s bounds check call it, so that no formatting
-/// reaches the kernel.
+/// Reports an index out of bounds. The builder makes `core`'s bounds check call it, so that no formatting reaches
+/// the kernel.
 #[unsafe(no_mangle)]
 #[cold]
 #[inline(never)]
@@ -39,14 +39,14 @@ pub extern "C" fn __ferrowarp_panic_bounds_check(
     report(PanicRecord::INDEX_OUT_OF_BOUNDS, "", index, len, location)
 }
 
-/// What a wait does that its watchdog ends.
+/// Reports a wait that its watchdog ends.
 #[cold]
 #[inline(never)]
 pub(crate) fn waited_in_vain(what: &str, nanos: u64, location: &Location<'_>) -> ! {
     report(PanicRecord::WAITED_IN_VAIN, what, nanos, 0, Some(location))
 }
 
-/// What `alloc` calls when the heap has no room.
+/// Reports a full heap; `alloc` calls it.
 #[alloc_error_handler]
 fn out_of_memory(layout: Layout) -> ! {
     report(PanicRecord::OUT_OF_MEMORY, "", layout.size() as u64, 0, None)
@@ -56,11 +56,11 @@ fn out_of_memory(layout: Layout) -> ! {
 #[inline(never)]
 #[optimize(size)]
 fn report(kind: u32, message: &str, index: u64, len: u64, location: Option<&Location<'_>>) -> ! {
-    // SAFETY: the host wrote the slot before the launch, and nobody writes it meanwhile. Volatile, because the
+    // SAFETY: the host wrote the slot before the launch, and it is not written meanwhile. Volatile, because the
     // compiler sees no write.
     let record = unsafe { (&raw const __ferrowarp_panic_slot).read_volatile() };
     if !record.is_null() {
-        // SAFETY: the slot leads to a record that device and host share, and that threads claim one at a time.
+        // SAFETY: the slot points to a record that device and host share, and only the thread that claims it writes it.
         unsafe {
             let state = &raw mut (*record).state;
             if atomic_fetch_cas_acquire_u32_system(state, PanicRecord::EMPTY, PanicRecord::WRITING)
@@ -89,7 +89,7 @@ unsafe fn fill(
     len: u64,
     location: Option<&Location<'_>>,
 ) {
-    // SAFETY: the claimed record, field by field; the texts are cut to the length of their fields.
+    // SAFETY: the caller has claimed the record, and the texts are cut to the length of their fields.
     unsafe {
         (*record).kind = kind;
         (*record).index = index;
@@ -111,7 +111,7 @@ unsafe fn fill(
     }
 }
 
-/// Copies byte by byte, since a call of `memcpy` has no answer in a kernel.
+/// Copies byte by byte, since kernels have no `memcpy`.
 ///
 /// # Safety
 /// `from` is valid for reads and `to` for writes of `len` bytes.
@@ -126,14 +126,14 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Lets the thread that claimed the record finish: a trap ends all threads at once. Bounded, for the record
-/// may be one that an earlier launch left half-written.
+/// Lets the thread that claimed the record finish, since a trap ends all threads at once. The wait is bounded, since an
+/// earlier launch may have left the record half-written.
 ///
 /// # Safety
 /// `state` is valid for reads.
 unsafe fn wait_until_complete(state: *mut u32) {
     for _ in 0..10_000 {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller guarantees a valid pointer.
         if unsafe { atomic_load_acquire_32_system(state) } == PanicRecord::COMPLETE {
             return;
         }

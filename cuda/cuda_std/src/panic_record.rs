@@ -1,8 +1,8 @@
 //! The record that a panicking kernel leaves for the host.
 //!
-//! The host puts one zeroed [`PanicRecord`] into memory that the device can write, and stores its address in the module's
-//! global `__ferrowarp_panic_slot`. The first thread that panics claims the record, fills it
-//! and traps; the host finds the launch failed and reads who, where and why.
+//! The host puts one zeroed [`PanicRecord`] into memory that the device can write, and stores its address in the
+//! module's global `__ferrowarp_panic_slot`. The first thread that panics claims the record, fills it and traps. The
+//! host sees that the launch failed, and reads thread, location and message.
 
 /// The first panic of a launch. Both sides know this layout; all zero is empty.
 #[derive(Clone, Copy, Debug)]
@@ -25,20 +25,20 @@ pub struct PanicRecord {
     /// [`PanicRecord::MESSAGE`], [`PanicRecord::INDEX_OUT_OF_BOUNDS`], [`PanicRecord::OUT_OF_MEMORY`] or
     /// [`PanicRecord::WAITED_IN_VAIN`].
     pub kind: u32,
-    /// The index, of an index out of bounds; the bytes asked for, of a full heap; the nanoseconds, of a wait.
+    /// An index out of bounds, the bytes requested from a full heap, or the nanoseconds of a wait.
     pub index: u64,
-    /// The length, of an index out of bounds.
+    /// The length for an index out of bounds.
     pub len: u64,
     /// The message in UTF-8, cut at 256 bytes.
     pub message: [u8; 256],
-    /// The source file in UTF-8; of a longer path the last 128 bytes.
+    /// The source file in UTF-8; only the last 128 bytes of a longer path.
     pub file: [u8; 128],
 }
 
 impl PanicRecord {
     /// No thread has panicked.
     pub const EMPTY: u32 = 0;
-    /// A thread has panicked and has not finished writing; the other fields are not to be trusted.
+    /// A thread has panicked and has not finished writing; the other fields are unreliable.
     pub const WRITING: u32 = 1;
     /// All fields are written.
     pub const COMPLETE: u32 = 2;
@@ -75,7 +75,7 @@ const _: () = assert!(size_of::<PanicRecord>() == 448 && align_of::<PanicRecord>
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl PanicRecord {
-    /// Why the kernel panicked, as Rust words it on the host.
+    /// Returns why the kernel panicked, in the words of Rust on the host.
     pub fn message(&self) -> String {
         match self.kind {
             Self::INDEX_OUT_OF_BOUNDS => {

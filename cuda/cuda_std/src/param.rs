@@ -1,10 +1,10 @@
-//! How a kernel's parameters cross the launch. Only their types matter, not their names in the source: an alias of
+//! How a launch passes a kernel's parameters. Only their types matter, not their names in the source: an alias of
 //! `&[f32]`, or a macro's `$t:ty`, is a slice too.
 //!
-//! `#[kernel]` sees tokens, not types. So it uses [`__kind!`](crate::__kind) of the type, a constant: for pointers and
-//! references an inherent constant of [`Probe`], which hides the constant of the trait [`ByValue`] for all other types.
-//! The kind selects the implementation of [`Param`] on the device and on the host, and of [`Arg`](crate::launch::Arg) for
-//! launches. So device and host cannot disagree.
+//! `#[kernel]` sees tokens, not types. So it uses the constant [`__kind!`](crate::__kind) of the type. For pointers and
+//! references this is an inherent constant of [`Probe`]; for all other types, the constant of the trait [`ByValue`],
+//! which the inherent one hides. The kind selects the implementation of [`Param`] on the device and on the host, and of
+//! [`Arg`](crate::launch::Arg) for launches. So device and host cannot disagree.
 
 use core::marker::PhantomData;
 
@@ -24,16 +24,16 @@ pub const MUT: u8 = 5;
 pub const MUT_SLICE: u8 = 6;
 /// `&mut T`, which no kernel takes.
 pub const EXCLUSIVE: u8 = 7;
-/// By value, of more than 16 bytes of alignment; on the device alone.
+/// By value, aligned to more than 16 bytes; only on the device.
 pub const OVER_ALIGNED: u8 = 8;
 
-/// The largest alignment of what rustc passes to a kernel by value.
+/// The largest alignment of a value that rustc passes to a kernel by value.
 const MOST_ALIGNED: usize = 16;
 
-/// A type whose kind is asked for.
+/// Carries the kind of a type.
 pub struct Probe<T>(PhantomData<T>);
 
-/// The kind of all types that no inherent constant of [`Probe`] is for.
+/// The kind of all types without an inherent constant of [`Probe`].
 pub trait ByValue {
     /// By value.
     const KIND: u8;
@@ -43,13 +43,13 @@ impl<T> ByValue for Probe<T> {
     const KIND: u8 = if is_over_aligned::<T>() { OVER_ALIGNED } else { VALUE };
 }
 
-/// Whether an entry on the device takes the value by a pointer that `cuda_builder` makes a parameter in place, of the
-/// value's size and alignment. Launches pass its bytes, as those of any value.
+/// Returns whether an entry on the device takes the value by pointer. `cuda_builder` turns that into a parameter with
+/// the value's size and alignment. Launches pass its bytes, as for any value.
 const fn is_over_aligned<T>() -> bool {
     cfg!(target_arch = "nvptx64") && align_of::<T>() > MOST_ALIGNED
 }
 
-/// Size and alignment in eight digits each, then `name`: what `cuda_builder` is to know of the parameter `name` of an entry.
+/// Describes the parameter `name` of an entry to `cuda_builder`: size and alignment in eight digits each, then `name`.
 /// The size is 0 if the entry takes the value itself.
 pub const fn layout_of<T, const LEN: usize>(name: &str) -> [u8; LEN] {
     let mut row = [b'0'; LEN];
@@ -68,7 +68,7 @@ pub const fn layout_of<T, const LEN: usize>(name: &str) -> [u8; LEN] {
     row
 }
 
-/// `thin`, unless a pointer to `T` has a second word.
+/// Returns `thin`, or `wide` if a pointer to `T` has a second word.
 const fn of_pointer<T: ?Sized>(thin: u8, wide: u8) -> u8 {
     if size_of::<*const T>() == size_of::<usize>() { thin } else { wide }
 }
@@ -93,7 +93,7 @@ impl<T: ?Sized> Probe<*mut T> {
     pub const KIND: u8 = of_pointer::<T>(MUT, MUT_SLICE);
 }
 
-/// The kind of a type that is known here.
+/// The kind of a type that is known where the macro is called.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kind {
@@ -104,7 +104,7 @@ macro_rules! __kind {
     }};
 }
 
-/// A type that kernels take, and what it is flattened to.
+/// The type of a kernel's parameter, and its flattened parts.
 ///
 /// # Safety
 /// `First` and `Second` are what the launch passes for a parameter of this kind.
@@ -121,7 +121,7 @@ pub unsafe trait Param<const KIND: u8>: Sized {
     /// The length of a slice, in elements, or nothing. A type without size is not a parameter of an entry.
     type Second;
 
-    /// Makes the parameter of what was passed.
+    /// Builds the parameter from the passed parts.
     ///
     /// # Safety
     /// The parts are those of a valid parameter.

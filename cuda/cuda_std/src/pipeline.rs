@@ -1,6 +1,6 @@
 //! Copies from global to shared memory that proceed while the thread does other work (compute capability 8.0 and later).
 //!
-//! A thread starts copies, closes them as a group with [`commit`], and waits for its groups with [`wait_prior`]. It does
+//! A thread starts copies, makes them a group with [`commit`], and waits for its groups with [`wait_prior`]. It does
 //! not wait for the copies of other threads, so a barrier follows before a thread reads what others have copied.
 //!
 //! Until the wait, the target belongs to the copy, and the source must not change. The executor performs a copy as late as
@@ -10,8 +10,8 @@
 //! A kernel that uses this module is a `#[kernel(min_arch = 80)]`.
 //!
 //! # Safety of the copies
-//! - `shared` points to the block's shared memory and `global` to global memory; both are valid and multiples of
-//!   the size of `T`, which is 4, 8 or 16 bytes.
+//! - `shared` points to the block's shared memory and `global` to global memory; both are valid and aligned to the size
+//!   of `T`, which is 4, 8 or 16 bytes.
 //! - Until a wait of this thread covers the copy, no thread reads or writes the target or writes the source.
 //!
 //! # Examples
@@ -21,7 +21,7 @@
 //! use cuda_std::simt::Executor;
 //! use cuda_std::{kernel, pipeline, shared_array, thread};
 //!
-//! /// `out` = the numbers of each block of 32 threads in reverse.
+//! /// Reverses the elements of each block of 32 threads.
 //! ///
 //! /// # Safety
 //! /// 32 elements for each block.
@@ -51,7 +51,7 @@ pub(crate) mod host;
 
 use crate::shared::SharedPtr;
 
-/// One copy; the operands behind the size of `T` come from `$more`.
+/// One copy; `$after` and `$operand` are what follows the size of `T`.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! copy_asm {
     ($cache:literal, $shared:ident, $global:ident, $after:literal, $($operand:tt)*) => {
@@ -76,19 +76,19 @@ macro_rules! copies {
             const { assert!(matches!(size_of::<T>(), $($size)|*), "a size that one copy does not have") };
             let shared = shared.into();
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe {
                 copy_asm!($cache, shared, global, "",);
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe {
                 host::copy(concat!("pipeline::", stringify!($name)), shared.pointer(), global, size_of::<T>() as u32);
             }
         }
 
         #[doc = concat!("As [`", stringify!($name), "`], of the first `bytes` bytes of the source; the rest of the target")]
-        /// becomes zeros. Of 0 bytes the source is not read, but `global` is still a multiple of the size of `T`.
+        /// becomes zeros. With 0 bytes the source is not read, but `global` is still aligned to the size of `T`.
         ///
         /// # Safety
         /// See [the module](self#safety-of-the-copies); `bytes` is at most the size of `T`.
@@ -99,12 +99,12 @@ macro_rules! copies {
             const { assert!(matches!(size_of::<T>(), $($size)|*), "a size that one copy does not have") };
             let shared = shared.into();
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe {
                 copy_asm!($cache, shared, global, ", {bytes}", bytes = in(reg32) bytes,);
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's memory.
+            // SAFETY: the caller guarantees valid memory.
             unsafe {
                 host::copy(concat!("pipeline::", stringify!($zfill)), shared.pointer(), global, bytes);
             }
@@ -115,12 +115,12 @@ macro_rules! copies {
 copies! {
     /// Starts a copy of 4, 8 or 16 bytes, which L1 and L2 may keep (PTX ISA, `cp.async.ca`).
     memcpy_async, memcpy_async_zfill = "ca", 4 | 8 | 16;
-    /// Starts a copy of 16 bytes, which L2 alone may keep: for data that the multiprocessor reads once (PTX ISA,
-    /// `cp.async.cg`).
+    /// Starts a copy of 16 bytes, which only L2 may keep: for data that the multiprocessor reads once (PTX
+    /// ISA, `cp.async.cg`).
     memcpy_async_l2, memcpy_async_l2_zfill = "cg", 16;
 }
 
-/// Makes the copies that the thread has started since its last commit a group, which may be empty.
+/// Groups the copies that the thread has started since its last commit. The group may be empty.
 #[doc(alias = "cp.async.commit_group", alias = "__pipeline_commit", alias = "producer_commit")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -134,8 +134,8 @@ pub fn commit() {
     host::with("pipeline::commit", host::Copies::commit);
 }
 
-/// Waits until of the thread's groups at most the `N` latest are not complete. The thread itself then reads what they
-/// have copied; others do so after a barrier.
+/// Waits until all of the thread's groups except the latest `N` are complete. The thread may then read what they have
+/// copied, other threads after a barrier.
 #[doc(alias = "cp.async.wait_group", alias = "__pipeline_wait_prior", alias = "consumer_wait_prior")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

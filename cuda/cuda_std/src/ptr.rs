@@ -30,13 +30,13 @@ mod device {
     }
 }
 
-/// Whether the generic address `ptr` leads to `address_space`.
+/// Returns whether the generic address `ptr` points to `address_space`.
 ///
 /// # Safety
-/// `ptr` is a generic address, as every pointer is that no function of this module converted.
+/// `ptr` is a generic address: any pointer that a function of this module has not converted.
 ///
 /// # Panics
-/// On the executor, where all memories share one address space and the question has no answer.
+/// On the executor, where all memories share one address space.
 #[doc(
     alias = "isspacep.global",
     alias = "isspacep.shared",
@@ -98,18 +98,17 @@ macro_rules! conversions {
 }
 
 conversions! {
-    /// The address that `ptr` has within `address_space`, for inline PTX such as `ld.shared`.
+    /// Returns the address of `ptr` within `address_space`, for inline PTX such as `ld.shared`.
     ///
     /// # Safety
-    /// - `ptr` leads to `address_space`.
+    /// - `ptr` points to `address_space`.
     /// - The result is not a generic address: Rust code does not read or write through it.
     convert_generic_to_specific_address_space =
         "cvta.to.global.u64", "cvta.to.shared.u64", "cvta.to.const.u64", "cvta.to.local.u64";
-    /// The generic address of the address `ptr` within `address_space`.
+    /// Returns the generic address for the address `ptr` within `address_space`.
     ///
     /// # Safety
-    /// `ptr` is an address within `address_space`, as
-    /// [`convert_generic_to_specific_address_space`] gives it.
+    /// `ptr` is an address within `address_space`, as [`convert_generic_to_specific_address_space`] returns it.
     convert_specific_address_space_to_generic =
         "cvta.global.u64", "cvta.shared.u64", "cvta.const.u64", "cvta.local.u64";
 }

@@ -7,16 +7,16 @@ mod pointer;
 
 pub use pointer::SharedPtr;
 
-/// The pointer `*mut T` to `N` elements of shared memory of the running block: `shared_array![f32; 32 * 32]`.
+/// Returns a pointer `*mut T` to `N` elements of the running block's shared memory: `shared_array![f32; 32 * 32]`.
 ///
-/// Every evaluation of one `shared_array!` in the source gives the same memory to all threads of a block, and
-/// other memory to every other block. The elements are uninitialised when the block starts; nothing drops
-/// them. The array is aligned as `T` is: for 16-byte accesses make it one of [`f32x4`](crate::mem::f32x4), not
-/// of `f32`. `T` and `N` cannot name type or const parameters of the surrounding function. On the CPU executor
-/// each block has its own array, so blocks run in parallel.
+/// Every evaluation of one `shared_array!` in the source gives the same memory to all threads of a block, and different
+/// memory to every other block. The elements are uninitialised when the block starts; nothing drops them. The array is
+/// aligned like `T`: for 16-byte accesses use elements of [`f32x4`](crate::mem::f32x4), not `f32`. `T` and `N` cannot
+/// name type or const parameters of the surrounding function. On the CPU executor each block has its own array, so
+/// blocks run in parallel.
 ///
-/// Making the pointer is safe; reading and writing through it is up to the kernel, which must order the
-/// accesses of different threads with barriers.
+/// The macro itself is safe. Accesses through the pointer are not: the kernel must order those of different threads
+/// with barriers.
 #[doc(alias = "__shared__", alias = ".shared")]
 #[macro_export]
 macro_rules! shared_array {
@@ -63,10 +63,10 @@ mod device {
     }
 }
 
-/// The start of the block's dynamic shared memory, aligned to 16 bytes: the same address at every call.
+/// Returns the start of the block's dynamic shared memory, aligned to 16 bytes: the same address at every call.
 ///
-/// The launch sets the size in bytes; [`crate::mem::dynamic_smem_size`] answers it. The memory is
-/// uninitialised when the block starts.
+/// The launch sets the size in bytes; [`crate::mem::dynamic_smem_size`] returns it. The memory is uninitialised when
+/// the block starts.
 #[doc(alias = "extern __shared__", alias = ".extern .shared")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -83,10 +83,10 @@ pub fn dynamic_shared_mem<T>() -> *mut T {
     }
 }
 
-/// The first address of the block's dynamic shared memory that is aligned as `T` is, to at most 1024 bytes: the same address
-/// at every call, and at the same offset in all blocks.
+/// Returns the first address of the block's dynamic shared memory that is aligned like `T`, to at most 1024 bytes. It
+/// is the same at every call, and at the same offset in all blocks.
 ///
-/// It lies less than `align_of::<T>()` bytes after the start, so the launch asks for that many more.
+/// It lies less than `align_of::<T>()` bytes after the start, so request that many more bytes at the launch.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn dynamic_shared_mem_aligned<T>() -> *mut T {

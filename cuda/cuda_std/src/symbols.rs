@@ -1,6 +1,6 @@
-//! Functions that the compiler calls by name and that a device has nowhere else.
+//! Functions that the compiler calls by name and that no library on a device defines.
 //!
-//! Copies and fills are instructions of LLVM's, which become loops; comparisons of bytes are calls.
+//! Copies and fills are LLVM instructions, which become loops; comparisons of bytes are calls.
 
 use core::ffi::c_int;
 
@@ -24,7 +24,7 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
 #[unsafe(no_mangle)]
 #[inline(never)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the caller guarantees valid pointers.
     unsafe { memcmp(a, b, len) }
 }
 

@@ -1,30 +1,30 @@
-//! Copies of tiles of tensors between global and shared memory, which one thread starts and the TMA unit makes (compute
-//! capability 9.0 and later).
+//! Copies of tensor tiles between global and shared memory: one thread starts a copy, and the TMA unit performs it
+//! (compute capability 9.0 and later).
 //!
-//! A [`TensorMap`] describes a tensor of 1 to 5 dimensions in global memory, and the size of its tiles. Host code makes it from a
-//! [`TensorMapSpec`] and passes it to the kernel by value. A copy takes the coordinates of the tile's first element,
-//! the innermost first.
+//! A [`TensorMap`] describes a tensor of 1 to 5 dimensions in global memory, and the size of its tiles. Host code
+//! creates it from a [`TensorMapSpec`] and passes it to the kernel by value. A copy takes the coordinates of the tile's
+//! first element, the innermost first.
 //!
-//! Coordinates may be outside of the tensor. In shared memory such elements become zero, and their bytes count at the
-//! barrier as all others. In global memory they are not written.
+//! Coordinates may be outside the tensor. In shared memory such elements become zero, and their bytes count at the
+//! barrier like all others. In global memory they are not written.
 //!
-//! A copy to shared memory counts the bytes of the whole tile at a [`Barrier`], whose phase expects them. A copy to global memory
-//! belongs to the groups of [`bulk::commit`](crate::bulk::commit), and its thread waits by
+//! A copy to shared memory counts the bytes of the whole tile at a [`Barrier`], whose phase expects them. A copy to
+//! global memory belongs to the groups of [`bulk::commit`](crate::bulk::commit), and its thread waits with
 //! [`bulk::wait_read`](crate::bulk::wait_read) or [`bulk::wait`](crate::bulk::wait).
 //!
 //! The executor performs copies as late as possible, as [`bulk`](crate::bulk) describes. It also reports a copy into memory that
 //! a pending [`wgmma`](crate::wgmma) reads.
 //!
-//! A kernel that uses this module is a `#[kernel(min_arch = 90)]`. Multicast is fast on `compute_90a` only.
+//! A kernel that uses this module is a `#[kernel(min_arch = 90)]`. Multicast is fast only on `compute_90a`.
 //!
 //! # Safety of the copies
-//! - The map was made for a buffer that is alive, on the device that runs the kernel, and has `RANK` dimensions. It is a parameter of
-//!   the kernel, or part of one.
+//! - The map was created for a live buffer on the device that runs the kernel, and has `RANK` dimensions. It is a
+//!   parameter of the kernel, or part of one.
 //! - The tile's bytes at `shared` are the block's shared memory, aligned to [`Swizzle::alignment`].
-//! - Until the copy is complete, no thread reads or writes the target or writes the source, and no block ends whose shared
-//!   memory it reads or writes.
-//! - A barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), a [`Barrier::fence_init`] comes after its
-//!   initialisation, and its phase expects the bytes of the whole tile.
+//! - Until the copy is complete, no thread reads or writes the target or writes the source, and no block ends if the
+//!   copy uses its shared memory.
+//! - The barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), a [`Barrier::fence_init`] comes after
+//!   its initialisation, and its phase expects the bytes of the whole tile.
 //! - A [`bulk::fence_shared`](crate::bulk::fence_shared) and a barrier come between writes to shared memory and a copy that reads
 //!   them.
 //!
@@ -37,14 +37,14 @@
 //! use cuda_std::tensor::{self, TensorMap, TensorMapSpec};
 //! use cuda_std::{kernel, shared_array, thread};
 //!
-//! /// The tile of 8 rows and 16 columns, to be aligned to 128 bytes.
+//! /// A tile of 8 rows and 16 columns, aligned to 128 bytes.
 //! #[repr(C, align(128))]
 //! pub struct Tile([f32; 128]);
 //!
 //! /// `out[16, 8]` = the transposed tile of 8 rows and 16 columns at (`x`, `y`).
 //! ///
 //! /// # Safety
-//! /// The map is that of a matrix with such tiles, `out` has 128 elements, and the block 128 threads.
+//! /// The map describes a matrix with such tiles, `out` has 128 elements, and the block has 128 threads.
 //! #[kernel(min_arch = 90)]
 //! pub unsafe fn transpose_tile(map: TensorMap, x: i32, y: i32, out: *mut f32) {
 //!     let (tile, ready) = (shared_array![Tile; 1], shared_array![Barrier; 1]);
@@ -89,14 +89,14 @@ pub(crate) mod tile;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use spec::{ElementType, TensorElement, TensorMapError, TensorMapSpec};
 
-/// What the function is called that starts copies to global memory.
+/// The name of the function that starts copies to global memory.
 #[cfg(not(target_arch = "nvptx64"))]
 const TO_GLOBAL: &str = "tensor::shared_to_global";
 
 /// A tensor in global memory and its tiles, as the device reads them: a kernel's parameter, by value. A
-/// [`TensorMapSpec`] makes it.
+/// [`TensorMapSpec`] creates it.
 ///
-/// The TMA unit reads it where it lies, so a kernel hands it on by reference and never copies it.
+/// The TMA unit reads it in place, so a kernel passes it on by reference and never copies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct TensorMap {
@@ -104,12 +104,12 @@ pub struct TensorMap {
 }
 
 impl TensorMap {
-    /// The map of these words, as a driver encodes it.
+    /// Creates a map from its words, as a driver encodes it.
     pub const fn from_words(words: [u64; 16]) -> Self {
         Self { words }
     }
 
-    /// Its words.
+    /// Returns its words.
     pub const fn words(&self) -> &[u64; 16] {
         &self.words
     }
@@ -131,7 +131,7 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
-    /// The alignment of a tile in shared memory, in bytes.
+    /// Returns the alignment of a tile in shared memory, in bytes.
     pub const fn alignment(self) -> usize {
         match self {
             Swizzle::None => 128,
@@ -141,7 +141,7 @@ impl Swizzle {
         }
     }
 
-    /// The length of a row in bytes, which is any without a swizzle.
+    /// Returns the length of a row in bytes; `None` without a swizzle, which allows any length.
     pub const fn row_bytes(self) -> Option<usize> {
         match self {
             Swizzle::None => None,
@@ -151,7 +151,7 @@ impl Swizzle {
         }
     }
 
-    /// Where the byte at `offset` of a tile lies, counted from the tile's aligned start.
+    /// Returns the position of byte `offset` of a tile, from the tile's aligned start.
     pub const fn offset(self, offset: usize) -> usize {
         let bits = match self {
             Swizzle::None => 0,
@@ -163,8 +163,8 @@ impl Swizzle {
     }
 }
 
-/// Starts a copy of the tile at `at` to shared memory, whose bytes count at `barrier` when they are there (PTX ISA,
-/// `cp.async.bulk.tensor`).
+/// Starts a copy of the tile at `at` to shared memory. Its bytes count at `barrier` when they arrive (PTX
+/// ISA, `cp.async.bulk.tensor`).
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-copies).
@@ -179,23 +179,23 @@ pub unsafe fn global_to_shared<T, const RANK: usize>(
 ) {
     const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         device::global_to_shared(shared.cast(), map, at, barrier);
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         host::global_to_shared("tensor::global_to_shared", shared.cast(), map, &at, (barrier, None));
     }
 }
 
-/// As [`global_to_shared`], to every block of the cluster whose bit is set in `blocks`: to what `shared` is there, and with
-/// the bytes counted at what `barrier` is there.
+/// Same as [`global_to_shared`], but to each block of the cluster with its bit set in `blocks`: to the counterpart of
+/// `shared`, with the bytes counted at the counterpart of `barrier`.
 ///
 /// # Safety
-/// See [the module](self#safety-of-the-copies), for target and barrier of each of the blocks, which have started and have not
-/// ended.
+/// See [the module](self#safety-of-the-copies), for target and barrier in each of these blocks, which have started and
+/// have not ended.
 #[doc(alias = "cp.async.bulk.tensor.multicast::cluster")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -208,12 +208,12 @@ pub unsafe fn global_to_shared_multicast<T, const RANK: usize>(
 ) {
     const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         device::global_to_shared_multicast(shared.cast(), map, at, barrier, blocks);
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         let name = "tensor::global_to_shared_multicast";
         host::global_to_shared(name, shared.cast(), map, &at, (barrier, Some(blocks)));
@@ -222,11 +222,11 @@ pub unsafe fn global_to_shared_multicast<T, const RANK: usize>(
 
 /// Starts a copy of a tile from shared memory to the tensor at `at` (PTX ISA, `cp.async.bulk.tensor`).
 ///
-/// Where a row ends, a GPU writes all of the last 16 bytes. If the row ends within them, what follows it in memory is lost; the executor
-/// reports that.
+/// At the end of a row, a GPU writes the last 16 bytes as a whole. If the row ends within them, the bytes that follow
+/// it are lost; the executor reports that.
 ///
 /// # Safety
-/// See [the module](self#safety-of-the-copies); the thread waits by [`bulk::wait_read`](crate::bulk::wait_read) or
+/// See [the module](self#safety-of-the-copies); the thread waits with [`bulk::wait_read`](crate::bulk::wait_read) or
 /// [`bulk::wait`](crate::bulk::wait) before it returns.
 #[doc(alias = "cp.async.bulk.tensor", alias = "cp_async_bulk_tensor_2d_shared_to_global")]
 #[inline(always)]
@@ -234,18 +234,18 @@ pub unsafe fn global_to_shared_multicast<T, const RANK: usize>(
 pub unsafe fn shared_to_global<T, const RANK: usize>(map: &TensorMap, at: [i32; RANK], shared: *const T) {
     const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's memory and map.
+    // SAFETY: the caller guarantees valid memory and a valid map.
     unsafe {
         device::shared_to_global(map, at, shared.cast());
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's memory and map.
+    // SAFETY: the caller guarantees valid memory and a valid map.
     unsafe {
         host::shared_to_global(map, &at, shared.cast());
     }
 }
 
-/// Brings the map to where the TMA unit reads it, before the first copy needs it (PTX ISA, `prefetch.tensormap`).
+/// Prefetches the map for the TMA unit, before the first copy needs it (PTX ISA, `prefetch.tensormap`).
 #[doc(alias = "prefetch.tensormap", alias = "prefetch_tma_descriptor")]
 #[inline(always)]
 pub fn prefetch(map: &TensorMap) {

@@ -123,8 +123,8 @@ pub fn grid_dim() -> UVec3 {
     UVec3::new(grid_dim_x(), grid_dim_y(), grid_dim_z())
 }
 
-/// A number of its own for every thread of a launch of one, two or three dimensions: the blocks counted x
-/// first, times the threads of a block, plus the thread's number in its block, x first.
+/// Returns a number that is unique to the thread in its launch, of one, two or three dimensions: the block's number,
+/// counted x first, times the threads per block, plus the thread's number in its block, x first.
 ///
 /// The arithmetic is in 32 bits: in a launch of over 2^32 threads numbers repeat.
 #[inline(always)]
@@ -158,7 +158,7 @@ pub fn index_3d() -> UVec3 {
     index_2d().extend(block_idx_z().wrapping_mul(block_dim_z()).wrapping_add(thread_idx_z()))
 }
 
-/// Whether this is the first thread of the first block.
+/// Returns whether this is the first thread of the first block.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn first() -> bool {
@@ -172,22 +172,21 @@ pub const fn warp_size() -> u32 {
     32
 }
 
-/// Waits until all threads of the block are here, and makes their earlier writes to shared and global memory
+/// Waits until all threads of the block have arrived, and makes their earlier writes to shared and global memory
 /// visible to all of them.
 ///
-/// All threads of the block that have not returned must come to the same call. Nothing is undefined where they do not:
-/// on a device a thread is counted at whichever of these barriers it comes to (PTX ISA, `barrier.sync` without
-/// `.aligned`), so the block may go on with less than it waited for, or wait for ever; the executor reports it.
+/// All threads of the block that have not returned must reach the same call. If they do not, this is not undefined
+/// behaviour: a device counts a thread at whichever of these barriers it reaches (PTX ISA, `barrier.sync` without
+/// `.aligned`). So the block may go on too early, or wait forever; the executor reports it.
 ///
-/// Compared with [`sync_threads_aligned`] it costs a branch that asks whether the warp has come together, and code out of
-/// line
-/// for one that has not: with ptxas 13.0 `BRA.DIV` from compute capability 8.0 on, `BRA.CONV` on 7.5.
+/// Compared with [`sync_threads_aligned`] it costs a branch that checks whether the warp is converged, and out-of-line
+/// code for one that is not: with ptxas 13.0 `BRA.DIV` from compute capability 8.0 on, `BRA.CONV` on 7.5.
 #[doc(alias = "barrier.sync", alias = "__syncthreads")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn sync_threads() {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: without `.aligned` the instruction asks nothing of the other threads.
+    // SAFETY: without `.aligned` the instruction requires nothing of the other threads.
     unsafe {
         device::barrier(0);
     }
@@ -195,7 +194,7 @@ pub fn sync_threads() {
     collective("thread::sync_threads", Collective::Barrier(Barrier::Sync));
 }
 
-/// [`sync_threads`] for warps that come here as one: a single instruction.
+/// [`sync_threads`] for converged warps: a single instruction.
 ///
 /// # Safety
 /// All threads of the block that have not returned reach this same call, the 32 of a warp together. An aligned barrier
@@ -222,7 +221,7 @@ macro_rules! counting_barriers {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub fn $name(predicate: u32) -> u32 {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: without `.aligned` the instruction asks nothing of the other threads.
+            // SAFETY: without `.aligned` the instruction requires nothing of the other threads.
             unsafe {
                 u32::from(device::$device(0, predicate != 0))
             }
@@ -256,13 +255,13 @@ macro_rules! counting_barriers {
 }
 
 counting_barriers! {
-    /// [`sync_threads`], and the number of the block's threads whose `predicate` is not zero.
+    /// [`sync_threads`] that returns the number of the block's threads with a nonzero `predicate`.
     sync_threads_count, sync_threads_count_aligned = barrier_popc, barrier_popc_aligned,
         "bar.red.popc.u32", "__syncthreads_count", Count;
-    /// [`sync_threads`], and whether the `predicate` of every thread of the block is not zero (1, else 0).
+    /// [`sync_threads`] that returns 1 if every thread of the block has a nonzero `predicate`, else 0.
     sync_threads_and, sync_threads_and_aligned = barrier_and, barrier_and_aligned,
         "bar.red.and.pred", "__syncthreads_and", And;
-    /// [`sync_threads`], and whether the `predicate` of any thread of the block is not zero (1, else 0).
+    /// [`sync_threads`] that returns 1 if any thread of the block has a nonzero `predicate`, else 0.
     sync_threads_or, sync_threads_or_aligned = barrier_or, barrier_or_aligned,
         "bar.red.or.pred", "__syncthreads_or", Or;
 }
@@ -292,8 +291,8 @@ fences! {
     /// compute capability 7.0 and later it is `fence.sc.gpu` (PTX ISA, `membar`).
     #[doc(alias = "membar.gl", alias = "__threadfence")]
     device_fence = membar_gl;
-    /// Orders this thread's memory accesses before and after, as all threads of the grid see them: the same
-    /// instruction as [`device_fence`], for a grid runs on one device.
+    /// Orders this thread's memory accesses before and after, as all threads of the grid see them: the same instruction
+    /// as [`device_fence`], since a grid runs on one device.
     #[doc(alias = "membar.gl")]
     grid_fence = membar_gl;
     /// Orders this thread's memory accesses before and after, as all threads of all devices and of the host
@@ -303,8 +302,8 @@ fences! {
     system_fence = membar_sys;
 }
 
-/// Suspends the thread for about `nanos` nanoseconds: between nothing and twice as long, at most a
-/// millisecond (PTX ISA, `nanosleep`). The executor only gives up the rest of the core's time slice.
+/// Suspends the thread for about `nanos` nanoseconds: from 0 to twice `nanos`, at most a millisecond (PTX ISA,
+/// `nanosleep`). The executor only gives up the rest of the core's time slice.
 #[doc(alias = "nanosleep.u32", alias = "__nanosleep")]
 #[inline(always)]
 pub fn nanosleep(nanos: u32) {

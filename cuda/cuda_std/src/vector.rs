@@ -18,7 +18,7 @@ macro_rules! vectors {
                 Self { $($field),* }
             }
 
-            /// Every element is `value`.
+            /// Creates a vector with every element `value`.
             #[inline(always)]
             pub const fn splat(value: $element) -> Self {
                 Self { $($field: value),* }
@@ -45,7 +45,7 @@ macro_rules! vectors {
             }
         }
 
-        // SAFETY: `repr(C)` of one element type without padding; every pattern of bits is a value.
+        // SAFETY: `repr(C)` of one element type without padding; every bit pattern is a value.
         unsafe impl super::mem::Vector for $name {}
     )*};
 }

@@ -4,9 +4,9 @@
 //! has one bit per lane, the lowest for lane 0.
 //!
 //! # Safety of the collectives
-//! - Every lane that `mask` names executes the same call with the same mask (a lane that has returned is not
-//!   named), and the calling lane is named.
-//! - All named lanes pass the same `width`, `op` and type.
+//! - Every lane in `mask` executes the same call with the same mask. The calling lane is in it; lanes that have
+//!   returned are not.
+//! - All lanes in `mask` pass the same `width`, `op` and type.
 //!
 //! Anything else is undefined on the device; the executor reports it.
 
@@ -46,7 +46,7 @@ mod device {
     }
 }
 
-/// Asks the executor for an operation of the lanes in `mask`.
+/// Requests an operation of the lanes in `mask` from the executor.
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
 #[track_caller]
@@ -54,7 +54,7 @@ fn ask(name: &'static str, mask: u32, op: WarpOp) -> Outcome {
     collective(name, Collective::Warp { mask, op })
 }
 
-/// Waits until all lanes in `mask` are here, and makes their earlier memory accesses visible to one another.
+/// Waits until all lanes in `mask` have arrived, and makes their earlier memory accesses visible to one another.
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).
@@ -71,7 +71,7 @@ pub unsafe fn sync_warp(mask: u32) {
     ask("warp::sync_warp", mask, WarpOp::Sync);
 }
 
-/// The thread's lane in its warp, 0 to 31.
+/// Returns the thread's lane in its warp, 0 to 31.
 #[doc(alias = "%laneid")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -87,8 +87,8 @@ pub fn lane_id() -> u32 {
     current("warp::lane_id", |context| context.lane())
 }
 
-/// The lanes that execute this very call together: a hint of the moment, not a mask for a collective unless
-/// the kernel knows that all lanes come by here. On the executor it names the lanes that have not returned.
+/// Returns the lanes that execute this call together. It is a snapshot, not a mask for a collective, unless the kernel
+/// knows that all lanes reach this. On the executor it names the lanes that have not returned.
 #[doc(alias = "activemask.b32", alias = "__activemask")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -102,7 +102,7 @@ pub fn activemask() -> u32 {
     current("warp::activemask", |context| context.live_lanes())
 }
 
-/// Whether `predicate` is true in all lanes in `mask`.
+/// Returns whether `predicate` is true in all lanes in `mask`.
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).
@@ -119,7 +119,7 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
     ask("warp::warp_vote_all", mask, WarpOp::VoteAll(predicate)).flag
 }
 
-/// Whether `predicate` is true in any lane in `mask`.
+/// Returns whether `predicate` is true in any lane in `mask`.
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).
@@ -136,7 +136,7 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
     ask("warp::warp_vote_any", mask, WarpOp::VoteAny(predicate)).flag
 }
 
-/// One bit for each lane in `mask` whose `predicate` is true.
+/// Returns one bit for each lane in `mask` with a true `predicate`.
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).

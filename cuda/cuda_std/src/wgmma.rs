@@ -1,31 +1,31 @@
-//! Tensor cores of Hopper: multiplication of matrices by the 128 threads of a warpgroup, while they go on (`compute_90a`).
+//! Tensor cores of Hopper: asynchronous matrix multiplication by the 128 threads of a warpgroup (`compute_90a`).
 //!
-//! A warpgroup is 4 neighbouring warps, the first of them at a multiple of 4. It computes `D = A * B + D`: D has 64 rows and N
-//! columns of `f32`, N being 8 to 256 by 8, and lies in the registers of the threads as [`Accumulator`]. A has 64 rows and
-//! [`K`](Element::K) columns, B has K rows and N columns, both of [`f16`](crate::f16), [`bf16`](crate::bf16),
+//! A warpgroup is 4 consecutive warps, the first a multiple of 4. It computes `D = A * B + D`: D has 64 rows and N columns
+//! of `f32`, where N is a multiple of 8 from 8 to 256, and lies in the threads' registers as an [`Accumulator`]. A has 64
+//! rows and [`K`](Element::K) columns, B has K rows and N columns, both of [`f16`](crate::f16), [`bf16`](crate::bf16),
 //! [`tf32`](crate::mma::tf32) or [`e4m3`]. B is in shared memory, A there or in registers ([`FragmentA`]).
 //!
 //! Operands in shared memory are [`Panel`]s: rows of 128 bytes in the swizzle of 128 bytes, as tensor copies
-//! ([`tensor`](crate::tensor)) write them. [`Panel::k_major`] names rows whose elements are neighbours of K,
-//! [`Panel::mn_major`] is for rows of K (`f16` and `bf16` only).
+//! ([`tensor`](crate::tensor)) write them. [`Panel::k_major`] is for rows with elements along K, [`Panel::mn_major`]
+//! for rows with elements along M or N (only `f16` and `bf16`).
 //!
 //! A multiplication is asynchronous. [`Accumulator::start`] gives the registers away, and [`Pending`] cannot be read. The
 //! steps of a tile are:
 //!
-//! 1. [`start`](Accumulator::start), then [`fence`] after the last access to the registers and before the first multiplication.
+//! 1. [`start`](Accumulator::start), then [`fence`], after the last register access and before the first multiplication.
 //! 2. [`Pending::multiply`] for each K, then [`commit`], which makes the multiplications a group.
 //! 3. [`wait`] until older groups have read their operands, so that the memory may be written again.
 //! 4. [`Pending::finish`] waits for the groups of the accumulators and gives them back.
 //!
 //! The executor multiplies as late as possible: when a thread waits for a group. It reports operands that have changed
-//! until then, a copy into operands of a pending multiplication, a missing [`fence`], operands that were written without a
-//! [`bulk::fence_shared`](crate::bulk::fence_shared), warps that do not call the same operations, a wait that does not cover the
-//! accumulators, and a thread that returns before it has waited.
+//! before that, a copy into operands of a pending multiplication, a missing [`fence`], operands that were written
+//! without a [`bulk::fence_shared`](crate::bulk::fence_shared), warps that do not call the same operations, a wait that
+//! does not cover the accumulators, and a thread that returns before it has waited.
 //!
 //! # Rounding
-//! The product of two elements is exact in `f32`. PTX does not define the order and the precision of their sum. The executor
-//! adds them to D one after the other, by K, and rounds each sum to the nearest `f32`. The last bits of its results can
-//! differ from those of a GPU.
+//! The product of two elements is exact in `f32`. PTX does not define the order and the precision of their sum. The
+//! executor adds them to D one after the other, in the order of K, and rounds each sum to the nearest `f32`. The last
+//! bits of its results can differ from those of a GPU.
 //!
 //! # Safety of the collectives
 //! - All 128 threads of the warpgroup execute the same call with the same operands, and the threads of a warp together.
@@ -55,7 +55,7 @@
 //! pub unsafe fn multiply(a: &[bf16], b: &[bf16], d: *mut f32) {
 //!     let (pa, pb) = (shared_array![Panel<bf16, 64>; 1], shared_array![Panel<bf16, 32>; 1]);
 //!     let thread = thread::thread_idx_x();
-//!     // SAFETY: each element is one thread's. All threads come to the barrier and to the multiplications.
+//!     // SAFETY: each element belongs to one thread. All threads reach the barrier and the multiplications.
 //!     unsafe {
 //!         for i in (thread..64 * 64).step_by(128) {
 //!             *Panel::element(pa, i / 64, i % 64) = a[i as usize];
@@ -79,7 +79,7 @@
 //! let a: Vec<bf16> = (0..64 * 64).map(|i| bf16::from_f32((i % 7) as f32)).collect();
 //! let b: Vec<bf16> = (0..32 * 64).map(|i| bf16::from_f32((i % 5) as f32)).collect();
 //! let mut d = vec![0.0; 64 * 32];
-//! // SAFETY: the shapes, and one warpgroup.
+//! // SAFETY: the matrices have these shapes, and the block is one warpgroup.
 //! unsafe { multiply::launch(&Executor::new(), LaunchConfig::new(1, 128), &a, &b, &mut d) }?;
 //! let product = |row: usize, column: usize, k: usize| a[64 * row + k].to_f32() * b[64 * column + k].to_f32();
 //! assert!((0..64 * 32).all(|i| d[i] == (0..64).map(|k| product(i / 32, i % 32, k)).sum::<f32>()));
@@ -110,11 +110,11 @@ pub use element::{Element, Element16, Number, e4m3};
 pub use instruction::Registers;
 pub use operand::{FragmentA, KMajor, MnMajor, OperandA, OperandB, Panel};
 
-/// The number of the calling warpgroup in a block along x.
+/// Returns the number of the calling warpgroup in a one-dimensional block.
 ///
-/// All lanes of a warp get it from the first one, so the compiler knows that they agree. What follows from it, such as the address of an
-/// operand, then stays in uniform registers, and a branch on it does not diverge. ptxas otherwise moves every descriptor there just
-/// before its multiplication, which waits for that.
+/// All lanes of a warp get it from the first one, so the compiler knows that they agree. Values derived from it, such
+/// as an operand's address, then stay in uniform registers, and a branch on it does not diverge. Otherwise ptxas moves
+/// every descriptor there just before its multiplication, which waits for that.
 ///
 /// # Safety
 /// All lanes of the warp call it.
@@ -144,8 +144,8 @@ pub unsafe fn fence() {
     host::fence();
 }
 
-/// Makes the multiplications that the warpgroup has started since its last commit a group, which may be empty (PTX ISA,
-/// `wgmma.commit_group`).
+/// Groups the multiplications that the warpgroup has started since its last commit. The group may be empty (PTX
+/// ISA, `wgmma.commit_group`).
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).
@@ -162,8 +162,8 @@ pub unsafe fn commit() {
     host::commit();
 }
 
-/// Waits until at most the `N` latest groups are not complete. The operands of the others in shared memory may then be written.
-/// Their accumulators stay pending (PTX ISA, `wgmma.wait_group`).
+/// Waits until all groups except the latest `N` are complete. Operands of complete groups in shared memory may then be
+/// written; their accumulators stay pending (PTX ISA, `wgmma.wait_group`).
 ///
 /// # Safety
 /// See [the module](self#safety-of-the-collectives).

@@ -99,7 +99,7 @@ fn floats_change_by_their_bits() {
 fn compare_exchange_builds_a_lock() {
     let (lock, mut count) = (AtomicU32::new(0), 0_u64);
     let count_ptr = SendPtr(&raw mut count);
-    // One thread a block, for a lane that spins does not let its neighbours on the same core go on.
+    // One thread per block, since a spinning lane does not let its neighbours on the same core go on.
     Executor::new()
         .run("lock", LaunchConfig::new(500, 1), || {
             let SendPtr(count) = *{ &count_ptr };
@@ -123,8 +123,8 @@ unsafe impl Sync for SendPtr {}
 fn block_atomics_count_in_shared_memory() {
     let seen = collect(BLOCKS, THREADS, || {
         let count = cuda_std::shared_array![u32; 1];
-        // SAFETY: thread 0 sets the counter before the barrier; afterwards all accesses are atomic and of this
-        // block, and the last barrier orders them before the load.
+        // SAFETY: thread 0 sets the counter before the barrier; afterwards all accesses are atomic and from this block,
+        // and the last barrier orders them before the load.
         unsafe {
             if thread::thread_idx_x() == 0 {
                 count.write(0);

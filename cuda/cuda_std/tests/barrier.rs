@@ -1,4 +1,4 @@
-//! Barriers in shared memory on the executor: what is wrong with their use, and who waits for ever.
+//! Barriers in shared memory on the executor: wrong uses, and threads that wait forever.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::launch::{LaunchConfig, LaunchError};
@@ -17,7 +17,7 @@ fn fault_of(executor: &Executor, config: LaunchConfig, kernel: impl Fn() + Sync)
     }
 }
 
-/// What a thread says that does this with a barrier for two arrivals.
+/// Checks the panic of a thread that does this with a barrier for two arrivals.
 #[track_caller]
 fn check_panic(expected: &str, kernel: impl Fn(*mut Barrier) + Sync) {
     for executor in all() {
@@ -142,14 +142,14 @@ fn those_that_wait_elsewhere_say_for_whom() {
     }
 }
 
-/// Blocks of a cluster, each of which has to go on before the other can.
+/// Each of two blocks of a cluster must go on before the other can.
 #[test]
 fn phases_end_while_other_blocks_wait() {
     for executor in all() {
         let kernel = || {
             let (barrier, value) = (shared_array![Barrier; 1], shared_array![u32; 1]);
             let (i, rank) = (thread::thread_idx_x(), cluster::block_rank());
-            // SAFETY: all threads come to the barriers; thread 1 arrives, and thread 0 waits.
+            // SAFETY: all threads reach the barriers; thread 1 arrives, and thread 0 waits.
             unsafe {
                 if i == 0 {
                     Barrier::init(barrier, 1);

@@ -1,4 +1,4 @@
-//! Bulk copies to shared memory on the executor: what comes and when, what is wrong with their use, and what is left when a
+//! Bulk copies to shared memory on the executor: when data arrives, wrong uses, and copies that are pending when a
 //! block ends.
 
 use crate::common::tiles::{all, check_panic, fault_of, numbers, tile_and_barrier};
@@ -56,7 +56,7 @@ fn several_copies_end_a_phase_together() {
             .run("several", LaunchConfig::new(2, 33), || {
                 let (tile, ready) = tile_and_barrier();
                 let i = thread::thread_idx_x() as usize;
-                // SAFETY: each thread but the last copies two elements, and the last one expects all.
+                // SAFETY: each thread except the last copies two elements, and the last one expects all.
                 unsafe {
                     if i < 32 {
                         bulk::global_to_shared(tile.add(2 * i), inp[2 * i..].as_ptr(), 2, ready);
@@ -92,7 +92,7 @@ fn the_second_look_at_a_phase_finds_it_over() {
     }
 }
 
-// It looks at what nobody wrote, which Miri reports.
+// It reads unwritten memory, which Miri reports.
 #[cfg(not(miri))]
 #[test]
 fn nothing_comes_before_the_wait() {
@@ -101,7 +101,7 @@ fn nothing_comes_before_the_wait() {
         executor
             .run("early", LaunchConfig::new(1, 2), || {
                 let (tile, ready) = tile_and_barrier();
-                // SAFETY: what is read too early is there, and holds what nobody wrote.
+                // SAFETY: the memory that is read too early exists, but is unwritten.
                 unsafe {
                     if thread::thread_idx_x() == 0 {
                         *tile = f32x4::splat(7.0);
@@ -131,7 +131,7 @@ fn a_copy_that_nobody_waits_for_is_a_fault() {
         let line = line!() + 9;
         let fault = fault_of(&executor, LaunchConfig::new(3, 2), || {
             let (tile, ready) = tile_and_barrier();
-            // SAFETY: none; the copy is on its way when the block ends.
+            // SAFETY: none; the copy is pending when the block ends.
             unsafe {
                 if thread::block_idx_x() == 1 && thread::thread_idx_x() == 1 {
                     if expects {
@@ -153,7 +153,7 @@ fn a_copy_that_nobody_waits_for_is_a_fault() {
         assert_eq!((fault.place.block.x, fault.place.thread.unwrap().x), (1, 1));
         assert!(fault.location.as_ref().is_some_and(|at| at.file.ends_with("bulk.rs") && at.line == line));
         assert!(fault.to_string().contains("of 64 bytes was on its way when a block ended"), "{fault}");
-        // Nothing of it is left for the next block.
+        // The next block sees nothing of it.
         executor.run("none", LaunchConfig::new(3, 2), || _ = tile_and_barrier()).unwrap();
     }
 }
@@ -225,7 +225,7 @@ fn misuse_is_reported() {
 #[derive(Clone, Copy)]
 struct SendPointer(*const f32x4);
 
-// SAFETY: nobody writes what it points to.
+// SAFETY: no thread writes to its target.
 unsafe impl Sync for SendPointer {}
 
 impl SendPointer {

@@ -1,4 +1,4 @@
-//! Bulk copies to global memory on the executor: when they are made, and what is wrong with their use.
+//! Bulk copies to global memory on the executor: when they are performed, and wrong uses.
 
 use crate::common::tiles::{all, check_panic, fault_of, numbers};
 use cuda_std::launch::LaunchConfig;
@@ -9,7 +9,7 @@ use cuda_std::{bulk, shared_array, thread};
 /// A pointer to memory that all threads of a kernel may write to.
 struct Out(*mut f32x4);
 
-// SAFETY: no two threads write to one place.
+// SAFETY: no two threads write to the same element.
 unsafe impl Sync for Out {}
 
 impl Out {
@@ -78,7 +78,7 @@ fn wrong_copies_to_global_memory_are_reported() {
     }
 }
 
-// Miri knows races, and not what has changed.
+// Miri detects races, not changes.
 #[cfg(not(miri))]
 #[test]
 fn a_source_that_changes_before_the_wait_is_reported() {

@@ -1,4 +1,4 @@
-//! Clusters on the executor: ranks, the barrier, distributed shared memory, and what is wrong with their use.
+//! Clusters on the executor: ranks, the barrier, distributed shared memory, and wrong uses.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
@@ -18,21 +18,21 @@ fn fault_of(config: LaunchConfig, kernel: impl Fn() + Sync) -> Fault {
     }
 }
 
-/// `out[i]` becomes the sum of `inp` over the cluster of block `i`, by way of every block's shared memory.
+/// Writes to `out[i]` the sum of `inp` over the cluster of block `i`, through every block's shared memory.
 ///
 /// # Safety
-/// As many elements as blocks, and 33 threads each.
+/// Launched with blocks of 33 threads; one element per block.
 #[kernel(min_arch = 90)]
 pub unsafe fn sums(out: *mut u32, inp: &[u32]) {
     let (rank, blocks) = (cluster::block_rank(), cluster::num_blocks());
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x());
-    // The arrays come in another order in every other block, so they lie elsewhere.
+    // Every other block creates the arrays in a different order, so they lie elsewhere.
     let pair =
         |odd| if odd { shared_array![u32; 3].cast::<u8>() } else { shared_array![u32; 16].cast::<u8>() };
     let (_, _) = (pair(rank % 2 == 1), pair(rank % 2 == 0));
     let values = pair(false).cast::<u32>();
     let dynamic = shared::dynamic_shared_mem::<u32>();
-    // SAFETY: all threads come to the barriers; thread `t` writes to block `t` between two of them.
+    // SAFETY: all threads reach the barriers; thread `t` writes to block `t` between two of them.
     unsafe {
         cluster::arrive_relaxed();
         let own = inp[block];
@@ -58,7 +58,7 @@ fn blocks_of_a_cluster_add_up_through_shared_memory() {
             let inp: Vec<u32> = (0..blocks).map(|i| i * i + 1).collect();
             let mut out = vec![0; blocks as usize];
             let config = config(blocks, 33, size).with_shared_bytes(64);
-            // SAFETY: as many elements as blocks.
+            // SAFETY: one element per block.
             unsafe { sums::launch(&Executor::new(), config, &mut out, &inp) }.unwrap();
             for (cluster, out) in inp.chunks(size as usize).zip(out.chunks(size as usize)) {
                 assert_eq!(out, vec![cluster.iter().sum::<u32>(); size as usize], "{size}");
@@ -74,7 +74,7 @@ fn ranks_follow_x_in_every_row_of_the_grid() {
     let kernel = || {
         let (block, rank) = (thread::block_idx(), cluster::block_rank());
         assert_eq!((rank, cluster::num_blocks()), (block.x % 3, 3));
-        // SAFETY: all come here.
+        // SAFETY: all threads reach this.
         unsafe { cluster::sync() };
         seen.lock().unwrap().push((block.x, block.y, block.z));
     };
@@ -91,7 +91,7 @@ fn without_a_cluster_a_block_is_alone_in_one() {
         let value = shared_array![u32; 1];
         assert_eq!((cluster::block_rank(), cluster::num_blocks()), (0, 1));
         assert_eq!(cluster::map_shared(value, 0), value);
-        // SAFETY: all come here, and one thread writes.
+        // SAFETY: all threads reach this, and one thread writes.
         unsafe {
             if thread::thread_idx_x() == 40 {
                 *value = thread::block_idx_x();
@@ -109,7 +109,7 @@ fn all_are_there_before_anybody_goes_on() {
     let kernel = || {
         for here in &here {
             // Block barriers between the cluster's, and warps that are partly filled.
-            // SAFETY: all come here.
+            // SAFETY: all threads reach this.
             unsafe { thread::sync_threads_aligned() };
             here.fetch_add(1, Ordering::Relaxed);
             // SAFETY: as above.
@@ -127,7 +127,7 @@ fn a_thread_that_returned_misses_the_barrier() {
         let fault = fault_of(config(4, 40, 2), || {
             let is_missing = thread::block_idx_x() % 2 == 1 && (!last_waits || thread::thread_idx_x() != 39);
             if !is_missing {
-                // SAFETY: none; the test is about the threads that do not come here.
+                // SAFETY: none; the test is about the threads that do not reach this.
                 unsafe { cluster::sync() };
             }
         });
@@ -164,7 +164,7 @@ fn barriers_in_two_branches_are_not_one_barrier() {
 
 #[test]
 fn a_block_barrier_is_no_cluster_barrier() {
-    // In another block, then in the same one, where the block barrier is what is reported.
+    // In another block, then in the same one, where the block barrier is reported.
     let fault = fault_of(config(2, 32, 2), || {
         // SAFETY: none, as above.
         unsafe {
@@ -197,16 +197,16 @@ fn a_panic_in_one_block_unwinds_the_others() {
     let drops = AtomicU32::new(0);
     let fault = fault_of(config(3, 16, 3), || {
         let _count = CountDrops(&drops);
-        // SAFETY: all come here.
+        // SAFETY: all threads reach this.
         unsafe { cluster::sync() };
         assert!(thread::block_idx_x() != 1 || thread::thread_idx_x() != 5, "planted");
-        // SAFETY: all but one come here.
+        // SAFETY: all threads except one reach this.
         unsafe { cluster::sync() };
     });
     assert_eq!(fault.kind, FaultKind::Panic { message: "planted".into() });
     assert_eq!((fault.place.block.x, fault.place.thread.unwrap().x), (1, 5));
     assert_eq!(drops.into_inner(), 48);
-    // The fibers are of use for the next launch.
+    // The fibers can be used for the next launch.
     blocks_of_a_cluster_add_up_through_shared_memory();
 }
 
@@ -244,7 +244,7 @@ fn pointers_to_nowhere_are_refused() {
 #[test]
 fn a_block_that_left_takes_its_memory_with_it() {
     let mapped_late = fault_of(config(2, 1, 2), || {
-        // SAFETY: all come here.
+        // SAFETY: all threads reach this.
         unsafe { cluster::sync() };
         if thread::block_idx_x() == 1 {
             cluster::map_shared(shared_array![u32; 1], 0);
@@ -252,13 +252,13 @@ fn a_block_that_left_takes_its_memory_with_it() {
     });
     assert!(mapped_late.to_string().contains("block 0, which has ended"), "{mapped_late}");
 
-    // A pointer made in time reads what nobody wrote, before the other block starts and after it has ended.
+    // A valid pointer reads unwritten memory before the other block starts and after it has ended.
     let seen = Mutex::new(Vec::new());
     let kernel = || {
         let value = shared_array![f32; 1];
         let rank = cluster::block_rank();
         let other = cluster::map_shared(value, 1 - rank);
-        // SAFETY: all come here; the accesses come too early and too late on purpose, to memory that is still there.
+        // SAFETY: all threads reach this. The accesses are too early and too late on purpose, to memory that still exists.
         unsafe {
             if rank == 0 {
                 *other = 3.0;
@@ -272,7 +272,7 @@ fn a_block_that_left_takes_its_memory_with_it() {
             }
         }
     };
-    // In another order of the blocks other accesses are too early.
+    // In a different order of the blocks, other accesses are too early.
     Executor::new().without_seed().run("early_and_late", config(2, 1, 2), kernel).unwrap();
     assert!(seen.into_inner().unwrap().iter().all(|x| x.is_nan()));
 }
@@ -293,7 +293,7 @@ fn wrong_clusters_are_refused() {
     let old = cpu.clone().with_limits(Limits { max_cluster: 1, capability: 86, ..Limits::default() });
     assert!(text(&old, config(2, 1, 2)).contains("clusters need compute capability 9.0"));
     let (mut out, inp) = (vec![0; 2], vec![1; 2]);
-    // SAFETY: as many elements as blocks.
+    // SAFETY: one element per block.
     let error = unsafe { sums::launch(&old, config(2, 33, 1), &mut out, &inp) }.unwrap_err().to_string();
     assert_eq!(
         error,

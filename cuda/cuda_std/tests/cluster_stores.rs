@@ -1,5 +1,5 @@
-//! Barriers, stores and copies of one block to another of its cluster on the executor: who is woken, and what is wrong with
-//! their use. Values: `cluster_kernels.rs` of `ptx_emulator`.
+//! Barriers, stores and copies from one block to another of its cluster on the executor: which threads are woken, and
+//! wrong uses. For values, see `cluster_kernels.rs` of `ptx_emulator`.
 
 use crate::common::tiles::{all, fault_of};
 use cuda_std::barrier::Barrier;
@@ -17,7 +17,7 @@ fn config(blocks: u32, threads: u32, cluster: u32) -> LaunchConfig {
 /// Two tiles and a barrier for one arrival, ready for the cluster.
 fn tiles_and_barrier() -> (*mut f32x4, *mut Barrier) {
     let (tiles, ready) = (shared_array![f32x4; 8], shared_array![Barrier; 1]);
-    // SAFETY: one thread initialises the barrier, and each writes the tiles' first half alone if it is the first.
+    // SAFETY: only the first thread initialises the barrier and writes the tiles.
     unsafe {
         if thread::thread_idx_x() == 0 {
             (0..8).for_each(|i| *tiles.add(i) = f32x4::splat(i as f32));
@@ -30,7 +30,7 @@ fn tiles_and_barrier() -> (*mut f32x4, *mut Barrier) {
     (tiles, ready)
 }
 
-/// Blocks hand on a number that each adds its rank to, twice around, and none waits at a barrier of the cluster meanwhile.
+/// Blocks pass on a number twice around, and each adds its rank. None waits at a barrier of the cluster meanwhile.
 #[test]
 fn a_thread_is_woken_by_another_block() {
     let sizes: &[u32] = if cfg!(miri) { &[3] } else { &[2, 5, 16] };
@@ -85,7 +85,7 @@ fn a_phase_that_no_block_ends_is_a_fault() {
     }
 }
 
-/// The kind of the fault with which a cluster of two ends whose first block does this with two tiles and a barrier.
+/// Checks the fault of a cluster of two whose first block does this with two tiles and a barrier.
 fn check_left(expected: FaultKind, first: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
     for executor in all() {
         let fault = fault_of(&executor, config(2, 1, 2), || {
@@ -113,7 +113,7 @@ fn a_block_that_ends_while_others_write_to_it_is_a_fault() {
     });
 }
 
-// The scheduler of threads keeps the memory, and the copy is made.
+// The scheduler of threads keeps the memory, and performs the copy.
 #[cfg(not(miri))]
 #[test]
 fn a_block_that_ends_while_its_tile_is_read_is_a_fault() {
@@ -136,7 +136,7 @@ fn a_block_that_ends_while_its_tile_is_read_is_a_fault() {
     }
 }
 
-/// What a thread of a cluster of two says that does this with two tiles and a barrier.
+/// Checks the panic of a thread of a cluster of two that does this with two tiles and a barrier.
 #[track_caller]
 fn check_panic(expected: &str, kernel: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
     for executor in all() {

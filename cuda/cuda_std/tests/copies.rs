@@ -1,4 +1,4 @@
-//! Asynchronous copies on the executor: what is wrong with their use, and that nothing of a thread is left for the next.
+//! Asynchronous copies on the executor: wrong uses, and that the next thread sees no copies of the previous one.
 
 use cuda_std::launch::{LaunchConfig, LaunchError};
 use cuda_std::simt::{Executor, Scheduler};
@@ -38,7 +38,7 @@ fn addresses_and_sizes_are_checked() {
     }
 }
 
-// It looks at what nobody wrote, which Miri reports.
+// It reads unwritten memory, which Miri reports.
 #[cfg(not(miri))]
 #[test]
 fn a_thread_has_its_own_copies() {
@@ -47,7 +47,7 @@ fn a_thread_has_its_own_copies() {
     let kernel = || {
         let (tile, i) = (shared_array![u32; 64], thread::thread_idx_x() as usize);
         pipeline::wait_all();
-        // SAFETY: an element for each thread.
+        // SAFETY: one element per thread.
         unsafe { pipeline::memcpy_async(tile.add(i), &inp[i]) };
         if i % 2 == 0 {
             pipeline::wait_all();
@@ -55,7 +55,7 @@ fn a_thread_has_its_own_copies() {
         thread::sync_threads();
         if i == 0 {
             for i in 0..64 {
-                // SAFETY: all have copied, or left what nobody wrote.
+                // SAFETY: all threads have copied their elements, or left them unwritten.
                 let seen = unsafe { *tile.add(i) };
                 assert_eq!(seen, if i % 2 == 0 { 7 } else { u32::MAX }, "{i}");
             }

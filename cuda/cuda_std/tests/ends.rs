@@ -9,7 +9,7 @@ use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 use cuda_std::thread;
 
-/// Runs the ignored test `name` in a process of its own, with this variable in the environment.
+/// Runs the ignored test `name` in its own process, with this variable in the environment.
 fn run(name: &str, variable: Option<(&str, &str)>) -> (Output, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -57,7 +57,7 @@ fn a_wild_pointer_names_the_thread() {
     }
 }
 
-/// What has nothing to do with the executor goes where it went.
+/// Signals that do not concern the executor go to the previous handler.
 #[test]
 fn another_thread_s_overflow_is_the_standard_library_s_to_tell() {
     let (output, said) = run("recursion_outside_of_kernels", None);
@@ -122,12 +122,12 @@ fn endless_recursion() {
 #[ignore = "run by the tests above, in processes of their own"]
 fn a_wild_pointer() {
     launch("a_wild_pointer", || {
-        // SAFETY: none. No memory is there, so the system ends the program.
+        // SAFETY: none. There is no memory, so the system ends the program.
         unsafe { black_box(8 as *mut u8).write_volatile(1) }
     });
 }
 
-/// The highest address of half of them: none of a program's, and none that the processor reports.
+/// An address that no program can have, and that the processor does not report.
 #[test]
 #[cfg(target_arch = "x86_64")]
 #[ignore = "run by the tests above, in processes of their own"]

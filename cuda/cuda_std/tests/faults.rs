@@ -1,4 +1,4 @@
-//! What the executor finds wrong with a kernel, and how it says so.
+//! The faults that the executor finds in a kernel, and their messages.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -53,7 +53,7 @@ fn a_bounds_check_is_an_error_and_other_threads_are_unwound() {
         if thread::thread_idx_x() == 9 {
             std::hint::black_box(data[thread::thread_idx_x() as usize]);
         }
-        // SAFETY: all threads reach the barrier, but for the one that fails before it.
+        // SAFETY: all threads reach the barrier, except the one that fails before it.
         unsafe { thread::sync_threads_aligned() };
     };
     let result = Executor::new().without_seed().run("indexing", LaunchConfig::new(1, 16), kernel);
@@ -68,7 +68,7 @@ fn a_barrier_that_a_returned_thread_misses() {
     let line = line!() + 4;
     let fault = fault_of(64, || {
         if thread::thread_idx_x() < 40 {
-            // SAFETY: none; the test is about the threads that do not come here.
+            // SAFETY: none; the test is about the threads that do not reach this.
             unsafe { thread::sync_threads_aligned() };
         }
     });
@@ -152,7 +152,7 @@ fn a_caller_outside_its_own_mask() {
 #[test]
 fn lanes_with_different_operations_do_not_meet() {
     let fault = fault_of(32, || {
-        // SAFETY: none; odd and even lanes ask for different things.
+        // SAFETY: none; odd and even lanes request different operations.
         unsafe {
             if thread::thread_idx_x().is_multiple_of(2) {
                 warp::warp_vote_all(u32::MAX, true);
@@ -204,14 +204,14 @@ fn launches_over_the_limits_are_refused() {
 
 #[kernel(max_threads = 96)]
 unsafe fn bounded(out: *mut u32) {
-    // SAFETY: the launch below gives an element, and all threads write the same.
+    // SAFETY: the launch below passes an element, and all threads write the same value.
     unsafe { AtomicU32::from_ptr(out).store(1, Ordering::Relaxed) };
 }
 
 #[test]
 fn a_block_over_the_kernels_own_bounds_is_refused() {
     let (cpu, mut out) = (Executor::new(), [0]);
-    // SAFETY: an element.
+    // SAFETY: `out` is an element.
     unsafe { bounded::launch(&cpu, LaunchConfig::new(1, 96), &mut out) }.unwrap();
     assert_eq!(out, [1]);
     // SAFETY: as above.
@@ -224,14 +224,14 @@ fn a_block_over_the_kernels_own_bounds_is_refused() {
 
 #[kernel(arch = "90a")]
 unsafe fn hopper_alone(out: *mut u32) {
-    // SAFETY: the launches below give an element.
+    // SAFETY: the launches below pass `out` is an element.
     unsafe { AtomicU32::from_ptr(out).store(1, Ordering::Relaxed) };
 }
 
 #[test]
 fn a_kernel_for_one_architecture_runs_there_and_on_the_cpu() {
     let (cpu, mut out) = (Executor::new(), [0]);
-    // SAFETY: an element.
+    // SAFETY: `out` is an element.
     unsafe { hopper_alone::launch(&cpu, LaunchConfig::new(1, 1), &mut out) }.unwrap();
     assert_eq!(out, [1]);
     assert_eq!((hopper_alone::META.min_arch, hopper_alone::META.arch_specific), (90, true));
@@ -250,14 +250,14 @@ fn a_kernel_for_one_architecture_runs_there_and_on_the_cpu() {
 
 #[kernel(cpu_only, min_arch = 90)]
 unsafe fn here_alone(out: *mut u32) {
-    // SAFETY: the launches below give an element.
+    // SAFETY: the launches below pass `out` is an element.
     unsafe { AtomicU32::from_ptr(out).store(1, Ordering::Relaxed) };
 }
 
 #[test]
 fn a_kernel_for_the_cpu_is_refused_by_what_stands_for_a_gpu() {
     let (cpu, mut out) = (Executor::new(), [0]);
-    // SAFETY: an element.
+    // SAFETY: `out` is an element.
     unsafe { here_alone::launch(&cpu, LaunchConfig::new(1, 1), &mut out) }.unwrap();
     assert_eq!(out, [1]);
     let gpu = Limits { runs_cpu_only: false, capability: 75, ..Limits::default() };

@@ -7,7 +7,7 @@ use cuda_std::mem::u32x4;
 use cuda_std::simt::{Executor, Fault, FaultKind, Scheduler};
 use cuda_std::{cluster, grid, kernel, shared_array, thread};
 
-/// The schedulers that there are; under Miri that of threads alone.
+/// All schedulers; under Miri, only that of threads.
 const SCHEDULERS: [Scheduler; 2] =
     [if cfg!(miri) { Scheduler::Threads } else { Scheduler::Coroutines }, Scheduler::Threads];
 
@@ -37,15 +37,15 @@ fn tid() -> usize {
     thread::thread_idx_x() as usize
 }
 
-/// In each round a thread adds what all threads of another block have written in the round before.
+/// In each round a thread adds the numbers that all threads of another block wrote in the previous round.
 ///
 /// # Safety
-/// Two rows of a number for each thread of the grid; `counter` as `grid::sync` asks.
+/// Two rows with one number per thread of the grid; `counter` as `grid::sync` requires.
 #[kernel(cooperative)]
 pub unsafe fn rounds(rows: *mut u32, counter: *mut u32, rounds: u32) {
     let (blocks, threads) = (thread::grid_dim_x() as usize, thread::block_dim_x() as usize);
     let len = blocks * threads;
-    // SAFETY: a thread writes its own numbers, in another row than others read in the round.
+    // SAFETY: a thread writes its own numbers, in a different row from the one that others read in this round.
     unsafe {
         for round in 0..rounds as usize {
             let (from, to) = (rows.add(round % 2 * len), rows.add((round + 1) % 2 * len));
@@ -77,7 +77,7 @@ fn the_barrier_of_a_grid_orders_what_its_threads_write() {
         for (blocks, threads, clusters, count) in [(1, 33, 1, 3), (5, 7, 1, 4), (6, 40, 3, 5), (2, 1, 2, 2)] {
             let mut rows = vec![0; 2 * blocks * threads];
             let config = LaunchConfig::new(blocks as u32, threads as u32).with_cluster(clusters);
-            // SAFETY: two rows; the counter stays what it is from grid to grid.
+            // SAFETY: there are two rows, and the counter is kept from grid to grid.
             unsafe { rounds::launch(&executor, config, &mut rows, &mut counter, count as u32) }.unwrap();
             let last = if count % 2 == 0 { &rows[..blocks * threads] } else { &rows[blocks * threads..] };
             assert_eq!(last, expected_rounds(blocks, threads, count), "{blocks} {threads} {executor:?}");
@@ -92,7 +92,7 @@ fn the_barrier_counts_blocks_of_all_axes() {
     let kernel = || {
         for round in 1..=3 {
             here.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: all come.
+            // SAFETY: all threads reach this.
             unsafe { grid::sync(counter[0].as_ptr()) };
             assert_eq!(here.load(Ordering::Relaxed), round * 144);
             // SAFETY: as above.
@@ -106,10 +106,10 @@ fn the_barrier_counts_blocks_of_all_axes() {
     }
 }
 
-/// Passes a number from block to block, upwards, then downwards, by data behind flags.
+/// Passes a number from block to block, upwards, then downwards, with data and flags.
 ///
 /// # Safety
-/// An element of `data` and two of `flags` for each block, zeros.
+/// One element of `data` and two of `flags` per block, all zero.
 #[kernel(cooperative)]
 pub unsafe fn there_and_back(data: *mut u32, flags: *mut u32) {
     let (blocks, block) = (thread::grid_dim_x() as usize, block());
@@ -126,7 +126,7 @@ pub unsafe fn there_and_back(data: *mut u32, flags: *mut u32) {
                     *shared += *data.add(other);
                 }
             }
-            // The others wait here for the one that waits for another block.
+            // The others wait here for the thread that waits for another block.
             thread::sync_threads();
             if tid() == thread::block_dim_x() as usize - 1 {
                 *data.add(block) = if down == 1 { *shared + *data.add(block) } else { *shared };
@@ -143,9 +143,9 @@ fn words_pass_from_block_to_block_both_ways() {
         let blocks = 6;
         let (mut data, mut flags) = (vec![0; blocks], vec![0; 2 * blocks]);
         let config = LaunchConfig::new(blocks as u32, 40);
-        // SAFETY: as many elements as it asks for.
+        // SAFETY: the buffers have the required elements.
         unsafe { there_and_back::launch(&executor, config, &mut data, &mut flags) }.unwrap();
-        // Upwards block b has b + 1; downwards each adds one and what is above it to its own.
+        // Upwards, block b has b + 1; downwards, each block adds one and the number above it to its own.
         let mut expected: Vec<u32> = (1..=blocks as u32).collect();
         for b in (0..blocks).rev() {
             expected[b] += 1 + expected.get(b + 1).copied().unwrap_or(0);
@@ -154,15 +154,15 @@ fn words_pass_from_block_to_block_both_ways() {
     }
 }
 
-/// Every block sends its number of each round to all others, in vectors whose words carry the round.
+/// In each round, every block sends its number to all others, in vectors with the round in each word.
 ///
 /// # Safety
-/// `mail` has a zeroed vector for each pair of blocks; `out` an element for each block.
+/// `mail` has a zeroed vector for each pair of blocks; `out` has an element for each block.
 #[kernel(cooperative)]
 pub unsafe fn all_to_all(out: *mut u32, mail: *mut [u32; 4], rounds: u32) {
     let (blocks, block) = (thread::grid_dim_x() as usize, block());
     let sums = shared_array![u32; 8];
-    // SAFETY: thread `t` sends to block `t` and hears from it. Who is late gets a later round, which says the same.
+    // SAFETY: thread `t` sends to block `t` and receives from it. Later rounds have the same number.
     unsafe {
         if tid() < blocks {
             let mut sum = 0u32;
@@ -187,9 +187,9 @@ fn vectors_of_words_that_carry_their_round() {
     for executor in executors() {
         let (blocks, rounds) = (5, 3);
         let (mut out, mut mail) = (vec![0; blocks], vec![u32x4::splat(0); blocks * blocks]);
-        // SAFETY: a vector is four words at a multiple of 16.
+        // SAFETY: a vector is four words, aligned to 16 bytes.
         let mail = unsafe { core::slice::from_raw_parts_mut(mail.as_mut_ptr().cast(), blocks * blocks) };
-        // SAFETY: as many elements as it asks for.
+        // SAFETY: the buffers have the required elements.
         unsafe {
             all_to_all::launch(&executor, LaunchConfig::new(blocks as u32, 8), &mut out, mail, rounds as u32)
         }
@@ -208,7 +208,7 @@ fn a_cluster_meets_while_other_clusters_wait_for_words() {
             .run_cooperative("clusters", config, || {
                 let (group, rank) = (block() / 2, cluster::block_rank());
                 let mail = shared_array![u32; 1];
-                // SAFETY: all threads of a cluster come to its barriers.
+                // SAFETY: all threads of a cluster reach its barriers.
                 unsafe {
                     cluster::sync();
                     if rank == 0 && tid() == 0 {
@@ -240,7 +240,7 @@ fn a_wait_in_vain_is_a_fault_that_names_all_waits() {
     for executor in executors() {
         let (flags, line) = (words(2), line!() + 5);
         let fault = fault_of(&executor, LaunchConfig::new(3, 40), || {
-            // SAFETY: the words are atomics; the barrier is not reached by all, which is what the test is about.
+            // SAFETY: the words are atomics. Not all threads reach the barrier, which the test is about.
             unsafe {
                 if tid() == 0 && block() > 0 {
                     grid::wait_until(flags[block() - 1].as_ptr(), Ordering::Acquire, |word| word == 7);
@@ -271,7 +271,7 @@ fn a_block_that_leaves_before_the_barrier_of_the_grid() {
         let counter = words(1);
         let fault = fault_of(&executor, LaunchConfig::new(4, 33), || {
             if block() != 2 {
-                // SAFETY: none; the test is about the block that does not come.
+                // SAFETY: none; the test is about the block that does not arrive.
                 unsafe { grid::sync(counter[0].as_ptr()) };
             }
         });
@@ -365,7 +365,7 @@ fn grids_that_cannot_be_resident_are_refused() {
     let error = launch(LaunchConfig::new(8, 128).with_cluster(2)).unwrap_err();
     assert!(matches!(error, LaunchError::NotResident { got: 8, fit: 6, .. }), "{error}");
     assert!(rounds::META.cooperative);
-    // On threads of the system there are fewer.
+    // With OS threads the limit is lower.
     let threads = Executor::new().with_scheduler(Scheduler::Threads);
     let error = threads.run_cooperative("many", LaunchConfig::new(5, 1024), || ()).unwrap_err();
     assert!(matches!(error, LaunchError::NotResident { got: 5, fit: 4, .. }), "{error}");

@@ -1,4 +1,4 @@
-//! A cooperative grid of almost as many threads as the executor has at once.
+//! A cooperative grid with almost as many threads as the executor supports.
 #![cfg(not(miri))]
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 use cuda_std::{grid, thread};
 
-/// A grid as a resident kernel has it, in which every thread of every block waits.
+/// A grid like that of a resident kernel, in which every thread of every block waits.
 #[test]
 fn many_threads_wait_for_words() {
     let (blocks, threads) = (102, 256);

@@ -1,4 +1,4 @@
-//! Numbers of 16 bits on the host, against their definition in f64.
+//! Compares 16-bit numbers on the host with their definition in f64.
 
 use cuda_std::half::{self, bf16, f16};
 
@@ -60,7 +60,7 @@ fn the_nearest_number_and_of_two_the_even_one() {
     for (format, definition) in FORMATS.into_iter().enumerate() {
         let infinity = 0x8000 - (1 << definition.0);
         for bits in 0..infinity {
-            // The one after the largest would have been the next power of two.
+            // After the largest number would come the next power of two.
             let (x, next) = (value(definition, bits), value(definition, bits + 1));
             let middle = ((x + next) / 2.0) as f32;
             assert_eq!(f64::from(middle), (x + next) / 2.0, "a tie is a number of 32 bits");
@@ -88,7 +88,7 @@ fn the_larger_of_each_pair() {
     let numbers = [f32::NEG_INFINITY, -3.5, -0.25, 0.5, 1.0, 96.0, f32::INFINITY];
     for (i, &a) in numbers.iter().enumerate() {
         for &b in &numbers[i..] {
-            // The larger one is now in the one half, now in the other; one number beats a NaN.
+            // The larger number is in either half; a number wins against a NaN.
             let pair = |a, b| half::f32_to_f16x2([a, b]);
             assert_eq!(half::f16x2_max(pair(a, b), pair(b, f32::NAN)), pair(b, b), "{a} and {b}");
             let pair = |a, b| half::f32_to_bf16x2([a, b]);

@@ -13,7 +13,7 @@ use cuda_std::{cluster, kernel, thread, warp};
 
 const LIMIT: Duration = Duration::from_millis(100);
 
-/// The fault of a kernel that goes round for ever.
+/// Returns the fault of a kernel that loops forever.
 fn fault_of(executor: &Executor, config: LaunchConfig, round: impl Fn() + Sync) -> Fault {
     let start = Instant::now();
     let result = executor.clone().with_time_limit(LIMIT).run("endless", config, || {
@@ -39,7 +39,7 @@ fn whatever_a_kernel_waits_with_it_ends() {
     ];
     let rounds: [&(dyn Fn() + Sync); 4] = [
         &thread::sync_threads,
-        // SAFETY: all lanes come here.
+        // SAFETY: all lanes reach this.
         &|| unsafe { warp::sync_warp(u32::MAX) },
         &|| {
             let _ = flag.load(Ordering::Relaxed);
@@ -52,7 +52,7 @@ fn whatever_a_kernel_waits_with_it_ends() {
             assert_eq!(fault.kind, FaultKind::TimedOut { limit: LIMIT }, "{scheduler} {number}");
             assert!(fault.place.thread.is_some(), "{scheduler} {number}");
         }
-        // SAFETY: all threads of the cluster come here.
+        // SAFETY: all threads of the cluster reach this.
         let fault = fault_of(executor, config.with_cluster(2), || unsafe { cluster::sync() });
         assert_eq!(fault.kind, FaultKind::TimedOut { limit: LIMIT }, "{scheduler}");
     }
@@ -93,7 +93,7 @@ fn launches_after_one_that_was_late_have_their_own_time() {
     assert_eq!(counter.into_inner(), 6400);
 }
 
-/// Waits for what nobody does.
+/// Waits for a word that no thread writes.
 ///
 /// # Safety
 /// `flag` is 0 and valid.
@@ -108,7 +108,7 @@ fn a_test_of_a_kernel_that_never_ends_fails() {
     let mut test = KernelTest::new();
     let flag = test.output("flag", &[0u32]);
     test.executor(Executor::new().with_time_limit(LIMIT));
-    // SAFETY: one number.
+    // SAFETY: `flag` is one number.
     let error =
         test.run(|on, memory| unsafe { waits::launch(on, LaunchConfig::new(1, 1), memory.output(flag)) });
     let error = error.unwrap_err();

@@ -67,7 +67,7 @@ fn pairs_and_policies_copy() {
 #[should_panic(expected = "mem::load_global: the address")]
 fn a_misaligned_load_is_refused() {
     let floats = [f32x4::default(); 2];
-    // SAFETY: the bytes are there; the function checks the alignment before it reads.
+    // SAFETY: the bytes exist; the function checks the alignment before it reads.
     unsafe { mem::load_global(floats.as_ptr().cast::<f32>().add(1).cast::<f32x4>()) };
 }
 
@@ -85,7 +85,7 @@ fn the_host_has_one_address_space() {
 #[should_panic(expected = "has no answer on the CPU")]
 fn the_address_space_of_a_pointer_is_refused() {
     let byte = 0_u8;
-    // SAFETY: the function refuses before it looks.
+    // SAFETY: the function panics before it uses the pointer.
     unsafe { ptr::is_in_address_space(&raw const byte, AddressSpace::Global) };
 }
 

@@ -10,17 +10,17 @@ use cuda_std::{grid, shared_array, thread};
 fn executors() -> Vec<Executor> {
     let new = || Executor::new().without_seed();
     let seeds = (0..if cfg!(miri) { 0 } else { 20 }).map(|seed| new().with_seed(seed));
-    // Miri has threads alone, which are its default.
+    // Miri supports only threads, which are its default.
     [new(), new().with_scheduler(Scheduler::Threads)].into_iter().chain(seeds).collect()
 }
 
-/// The first thread of each block waits for the round's word of the block before it, arrives at a barrier for which the
-/// second one waits, and that passes the word on.
+/// The first thread of each block waits for the previous block's word of the round, then arrives at a barrier. The
+/// second thread waits at this barrier and passes the word on.
 fn relay(words: &[AtomicU32], blocks: u32, rounds: u32) {
     let barrier = shared_array![Barrier; 1];
     let (block, tid) = (thread::block_idx_x(), thread::thread_idx_x());
     let word = |block: u32| words[block as usize].as_ptr();
-    // SAFETY: all threads come to the block's barrier; one arrival ends a phase; the words live on.
+    // SAFETY: all threads reach the block's barrier, one arrival ends a phase, and the words outlive the launch.
     unsafe {
         if tid == 0 {
             Barrier::init(barrier, 1);
@@ -53,14 +53,14 @@ fn phases_and_words_end_each_other() {
     }
 }
 
-/// Nobody stores the word that one block waits for, and so nobody arrives where the other one waits.
+/// No thread stores the word that one thread waits for, so none arrives at the barrier of the other one.
 #[test]
 fn who_waits_in_vain_for_both_is_told() {
     for executor in executors() {
         let word = AtomicU32::new(0);
         let result = executor.run_cooperative("in_vain", LaunchConfig::new(2, 2), || {
             let barrier = shared_array![Barrier; 1];
-            // SAFETY: all threads of the block come to its barrier; the word lives on.
+            // SAFETY: all threads of the block reach its barrier, and the word outlives the launch.
             unsafe {
                 if thread::thread_idx_x() == 0 {
                     Barrier::init(barrier, 1);

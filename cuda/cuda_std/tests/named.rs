@@ -1,11 +1,11 @@
-//! Numbered barriers of a part of the block on the executor: who goes on, and what is wrong with their use.
+//! Numbered barriers for a part of the block on the executor: which threads go on, and wrong uses.
 
 use crate::common::tiles::{all, fault_of};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::FaultKind;
 use cuda_std::{cluster, shared_array, thread};
 
-/// Warp 0 fills a ring of two for warp 1, and each announces by arrivals what the other one waits for.
+/// Warp 0 fills a ring of two for warp 1. Each arrives at the barriers that the other one waits at.
 #[test]
 fn a_ring_is_filled_and_emptied() {
     let (blocks, steps) = if cfg!(miri) { (1, 3) } else { (3, 6) };
@@ -14,7 +14,7 @@ fn a_ring_is_filled_and_emptied() {
             let ring = shared_array![u32; 64];
             let i = thread::thread_idx_x();
             let half = |step: u32| (ring.wrapping_add(32 * (step as usize % 2)), step % 2);
-            // SAFETY: both warps come to each barrier in turns, 64 threads together.
+            // SAFETY: both warps reach each barrier in turns, 64 threads together.
             unsafe {
                 for step in 0..steps {
                     let (place, number) = half(step);
@@ -39,13 +39,13 @@ fn a_ring_is_filled_and_emptied() {
     }
 }
 
-/// A warp waits once, while others go through the barrier two more times before it has its turn.
+/// A warp waits once, while others pass the barrier two more times before it goes on.
 #[test]
 fn a_round_that_is_over_stays_over() {
     for executor in all() {
         let kernel = || {
             let (sum, i) = (shared_array![u32; 3], thread::thread_idx_x());
-            // SAFETY: two warps come to each round of the barrier.
+            // SAFETY: two warps reach each round of the barrier.
             unsafe {
                 if i < 64 {
                     for round in 0..3 {
@@ -69,7 +69,7 @@ fn a_round_that_is_over_stays_over() {
 fn blocks_have_barriers_of_their_own() {
     for executor in all() {
         let kernel = || {
-            // SAFETY: all threads of each block come to its barrier, and to the cluster's.
+            // SAFETY: all threads of each block reach its barrier and the cluster's.
             unsafe {
                 if cluster::block_rank() == 0 {
                     thread::sync_named(1, 32);
@@ -78,11 +78,11 @@ fn blocks_have_barriers_of_their_own() {
             }
         };
         executor.run("own", LaunchConfig::new(4, 32).with_cluster(2), kernel).unwrap();
-        // What is left of a block is not there for the next.
-        // SAFETY: more threads are asked for than come, and nobody waits.
+        // Arrivals of a block do not count for the next one.
+        // SAFETY: the barrier expects more threads than arrive, and none waits.
         let leaves = || unsafe { thread::arrive_named(1, 64) };
         executor.run("left", LaunchConfig::new(5, 32), leaves).unwrap();
-        // SAFETY: all threads come.
+        // SAFETY: all threads reach this.
         executor.run("left", LaunchConfig::new(5, 32), || unsafe { thread::sync_named(1, 32) }).unwrap();
     }
 }
@@ -91,7 +91,7 @@ fn blocks_have_barriers_of_their_own() {
 fn threads_that_do_not_come_are_told() {
     for executor in all() {
         let fault = fault_of(&executor, LaunchConfig::new(1, 64), || {
-            // SAFETY: on the executor it is a fault that one warp does not come.
+            // SAFETY: on the executor it is a fault that one warp does not arrive.
             unsafe {
                 if thread::thread_idx_x() < 32 {
                     thread::sync_named(2, 64);

@@ -1,4 +1,4 @@
-//! Seeds of the executor's schedule: what they change, what they must not, and what they find.
+//! Seeds of the executor's schedule: what they change, what they must not change, and the bugs that they find.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::common::Cells;
 
 const SEEDS: u64 = 40;
 
-/// By thread of the grid, the place at which it came.
+/// Returns the position of each thread of the grid in the order of execution.
 fn arrivals(executor: &Executor, config: LaunchConfig) -> Vec<u64> {
     let cells = Cells::new((config.grid.volume() * config.block.volume()) as usize);
     let next = AtomicU32::new(0);
@@ -72,14 +72,14 @@ fn lanes_and_threads_resume_in_another_order() {
         orders.dedup();
         orders.len() as u64
     };
-    // SAFETY: all threads come to both.
+    // SAFETY: all threads reach both.
     assert_eq!(orders(|| unsafe { thread::sync_threads_aligned() }), SEEDS);
     // SAFETY: as above.
     assert_eq!(orders(|| unsafe { warp::sync_warp(u32::MAX) }), SEEDS);
 }
 
-/// Seeds under which a kernel of 128 threads panics; each does so again with the same words, and in the fixed order
-/// it runs through.
+/// Returns the seeds under which a kernel of 128 threads panics. Checks that each panics again with the same message,
+/// and that the kernel works in the fixed order.
 fn failing(kernel: impl Fn() + Sync) -> Vec<u64> {
     let config = LaunchConfig::new(1, 128);
     Executor::new().without_seed().run("racy", config, &kernel).unwrap();
@@ -106,7 +106,7 @@ fn failing(kernel: impl Fn() + Sync) -> Vec<u64> {
 fn a_missing_barrier_is_found() {
     let seeds = failing(|| {
         let (values, tid) = (shared_array![u32; 128], thread::thread_idx_x() as usize);
-        // SAFETY: inside the array; that the neighbour's value is there already is what lacks.
+        // SAFETY: inside the array. Nothing ensures that the neighbour's value is written before.
         unsafe {
             *values.add(tid) = tid as u32;
             assert_eq!(*values.add(tid.saturating_sub(1)), tid.saturating_sub(1) as u32);
@@ -136,7 +136,7 @@ fn a_write_before_all_have_read_is_found() {
 fn warps_drift_apart_behind_a_barrier() {
     let seeds = failing(|| {
         let (values, tid) = (shared_array![u32; 128], thread::thread_idx_x() as usize);
-        // SAFETY: inside the array. In the fixed order every warp has read before one gets beyond its own barrier.
+        // SAFETY: inside the array. In the fixed order every warp has read before one passes its own barrier.
         unsafe {
             *values.add(tid) = 1;
             thread::sync_threads_aligned();
@@ -154,12 +154,12 @@ fn a_tile_of_a_warp_gets_ahead_of_the_others() {
     let seeds = failing(|| {
         let (values, tid) = (shared_array![u32; 128], thread::thread_idx_x());
         let mask = 0xff << (tid % 32 / 8 * 8);
-        // SAFETY: inside the array; the four tiles of a warp wait for their own lanes only.
+        // SAFETY: inside the array. The four tiles of a warp wait only for their own lanes.
         unsafe {
             *values.add(tid as usize) = 0;
             thread::sync_threads_aligned();
             for round in 1..4 {
-                // In the fixed order all tiles are in one round.
+                // In the fixed order all tiles are in the same round.
                 assert!(*values.add((tid as usize ^ 8) % 128) >= round - 1);
                 warp::sync_warp(mask);
                 *values.add(tid as usize) = round;
@@ -170,7 +170,7 @@ fn a_tile_of_a_warp_gets_ahead_of_the_others() {
     assert!(!seeds.is_empty());
 }
 
-/// A sum over the block by shuffles, shared memory, a vote and barriers: right in every order.
+/// A sum over the block with shuffles, shared memory, a vote and barriers: right in every order.
 fn block_sum(value: u32) -> u32 {
     let (partial, tid) = (shared_array![u32; 32], thread::thread_idx_x());
     let warps = thread::block_dim_x().div_ceil(32);
@@ -202,7 +202,7 @@ fn right_kernels_are_right_under_every_seed() {
         };
         executor.run("block_sum", LaunchConfig::new(3, 256), kernel).unwrap();
 
-        // Threads that return early, tiles with masks of their own, and lanes in another branch.
+        // Threads that return early, tiles with their own masks, and lanes in another branch.
         let kernel = || {
             let (tid, lane) = (thread::thread_idx_x(), thread::thread_idx_x() % 32);
             if tid >= 64 {
@@ -210,15 +210,15 @@ fn right_kernels_are_right_under_every_seed() {
             }
             let tile = 0xf << (lane / 4 * 4);
             for round in 0..lane / 4 + 1 {
-                // SAFETY: the four lanes of a tile come here as often.
+                // SAFETY: the four lanes of a tile reach this equally often.
                 let got = unsafe { warp::warp_shuffle_idx(tile, tid + round, 1, 4).0 };
                 assert_eq!(got, tid / 4 * 4 + 1 + round);
             }
             if lane < 16 {
-                // SAFETY: the lower half comes here.
+                // SAFETY: the lower half reaches this.
                 assert_eq!(unsafe { warp::warp_vote_ballot(0xffff, true) }, 0xffff);
             } else {
-                // SAFETY: the upper half comes here.
+                // SAFETY: the upper half reaches this.
                 assert_eq!(unsafe { warp::warp_vote_ballot(0xffff_0000, lane % 2 == 1) }, 0xaaaa_0000);
             }
         };
@@ -236,7 +236,7 @@ fn clusters_are_right_under_every_seed_and_their_turns_change() {
             let rank = cluster::block_rank();
             let _ = first.compare_exchange(u32::MAX, rank, Ordering::Relaxed, Ordering::Relaxed);
             for round in 0..3 {
-                // SAFETY: all threads of the cluster come to the barriers, and thread `t` writes to block `t`.
+                // SAFETY: all threads of the cluster reach the barriers, and thread `t` writes to block `t`.
                 unsafe {
                     cluster::sync();
                     if tid < 4 {
@@ -260,7 +260,7 @@ fn clusters_are_right_under_every_seed_and_their_turns_change() {
 fn a_lacking_cluster_barrier_is_found() {
     let kernel = || {
         let values = shared_array![u32; 1];
-        // SAFETY: all threads come to the barriers; between writing and reading one lacks.
+        // SAFETY: all threads reach the barriers; one is missing between the write and the read.
         unsafe {
             cluster::sync();
             *values = 7;
@@ -283,7 +283,7 @@ fn broken_rules_are_the_same_faults_under_a_seed() {
             let result = Executor::new().with_seed(seed).run("broken", LaunchConfig::new(2, 64), kernel);
             result.unwrap_err().to_string()
         };
-        // SAFETY: the point is that not all come.
+        // SAFETY: none; not all threads reach this, which is the point.
         let message = run(&|| unsafe {
             if thread::thread_idx_x() != 40 {
                 thread::sync_threads_aligned();

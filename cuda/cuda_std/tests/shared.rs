@@ -67,7 +67,7 @@ fn dynamic_shared_memory() {
                 assert_eq!(tile.addr() % 16, 0);
                 assert_eq!(mem::dynamic_smem_size(), threads * 4);
                 let tid = thread::thread_idx_x();
-                // SAFETY: the launch asked for one element a thread; a barrier separates writes and reads.
+                // SAFETY: the launch requested one element per thread; a barrier separates writes and reads.
                 unsafe {
                     tile.add(tid as usize).write(thread::index());
                     thread::sync_threads_aligned();

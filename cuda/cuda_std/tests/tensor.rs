@@ -1,4 +1,4 @@
-//! Tensor cores on the executor: where the elements are, in which order they are added, and what is wrong with their use.
+//! Tensor cores on the executor: where the elements are, the order of additions, and wrong uses.
 
 use std::sync::Mutex;
 
@@ -19,7 +19,7 @@ fn fault_of(executor: &Executor, threads: u32, kernel: impl Fn() + Sync) -> Faul
     }
 }
 
-/// Every element of a matrix is one lane's, and each register holds what the tables of the PTX ISA say.
+/// Every element of a matrix belongs to one lane, and each register has the elements of the PTX ISA's tables.
 #[test]
 fn fragments_cover_their_matrices() {
     fn check<T: Element>(a_of_lane_5: &[(usize, usize)], b_of_lane_5: &[(usize, usize)]) {
@@ -65,7 +65,7 @@ fn an_element_is_what_the_function_said() {
     assert!(matches!(fault_of(&Executor::new(), 1, kernel).kind, FaultKind::Panic { .. }));
 }
 
-/// The sum is made from left to right, by both schedulers: numbers of which each order gives another result.
+/// Both schedulers sum from left to right: with these numbers, each order gives a different result.
 #[test]
 fn sums_are_in_the_order_of_the_columns() {
     let value = |i: usize| 2f32.powi((i * 7 % 23) as i32 - 11) * if i.is_multiple_of(3) { -1.0 } else { 1.1 };
@@ -76,7 +76,7 @@ fn sums_are_in_the_order_of_the_columns() {
             let (a, b) = (FragmentA::from_fn(element), FragmentB::from_fn(element));
             let start = FragmentC::from_fn(|row, column| value(row + column));
             let (mut tiles, mut many) = ([[start; 2]; 3], [[start; 35]; 2]);
-            // SAFETY: all lanes come here, with the same lengths.
+            // SAFETY: all lanes reach this, with the same lengths.
             let single = unsafe {
                 mma::mma_sync_tiles(&[a; 3], &[b; 2], &mut tiles);
                 mma::mma_sync_tiles(&[a; 2], &[b; 35], &mut many);

@@ -1,4 +1,4 @@
-//! Copies of tiles of tensors on the executor: which bytes they move, when, and what is wrong with their use.
+//! Copies of tensor tiles on the executor: which bytes they move, when, and wrong uses.
 
 use crate::common::tiles::{all, fault_of, fibers};
 use cuda_std::barrier::Barrier;
@@ -15,14 +15,14 @@ struct Tile([u8; 1024]);
 /// A pointer to memory that all threads of a kernel may write to.
 struct Out(*mut u8);
 
-// SAFETY: no two threads write to one place.
+// SAFETY: no two threads write to the same byte.
 unsafe impl Sync for Out {}
 
-/// Memory that is aligned as a device's buffers are.
+/// Memory with the alignment of a device's buffers.
 #[repr(C, align(16))]
 struct Aligned<const LEN: usize>([u8; LEN]);
 
-/// Copies the tile at `at` into shared memory and gives its bytes as they lie there.
+/// Copies the tile at `at` into shared memory and returns its bytes as they lie there.
 fn loaded<const RANK: usize>(
     executor: &cuda_std::simt::Executor,
     map: &TensorMap,
@@ -54,7 +54,7 @@ fn loaded<const RANK: usize>(
     out
 }
 
-/// The bytes of the tile without a swizzle, element by element.
+/// Returns the bytes of the tile without a swizzle, element by element.
 fn expected<T: TensorElement, const RANK: usize>(
     spec: &TensorMapSpec<RANK>,
     memory: &[u8],
@@ -80,7 +80,7 @@ fn expected<T: TensorElement, const RANK: usize>(
     bytes
 }
 
-/// Where the byte lies: bits 4 and up are changed by the bits 7 and up, as many as `bits`.
+/// Returns where the byte lies: `bits` bits from bit 4 on are xored with the bits from bit 7 on.
 fn swizzled(offset: usize, bits: u32) -> usize {
     let changed = ((1usize << bits) - 1) << 4;
     offset ^ (offset >> 3 & changed)
@@ -89,7 +89,7 @@ fn swizzled(offset: usize, bits: u32) -> usize {
 fn check<T: TensorElement, const RANK: usize>(spec: TensorMapSpec<RANK>, places: &[[i32; RANK]]) {
     let memory: Vec<u8> = (0..spec.bytes()).map(|i| (i * 7 + i / 251 + 1) as u8).collect();
     let mut aligned = vec![Aligned([0; 16]); memory.len().div_ceil(16)];
-    // SAFETY: at least as many bytes.
+    // SAFETY: `aligned` has at least this number of bytes.
     unsafe { aligned.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(memory.as_ptr(), memory.len()) };
     let map = spec.encode_raw(aligned.as_mut_ptr().cast(), memory.len() as u64).unwrap();
     let bits = match spec.swizzle {
@@ -139,7 +139,7 @@ fn tiles_of_every_rank_and_element_are_loaded() {
         TensorMapSpec::new::<u64>([4, 3, 2, 3, 2], [2, 2, 1, 2, 2]),
         &[[0; 5], [3, 2, 1, 2, 1], [-1; 5]],
     );
-    // A dimension whose neighbours are nearer than those of the one before it.
+    // A dimension with a smaller stride than the previous one.
     let transposed = TensorMapSpec::new::<f32>([4, 6, 5], [4, 3, 2]).with_strides([1, 20, 4]);
     check::<f32, 3>(transposed, &[[0, 0, 0], [0, 4, 3], [2, 1, 1]]);
 }
@@ -153,7 +153,7 @@ fn swizzled_tiles_lie_where_the_bits_of_their_address_say() {
     check::<u16, 2>(spec(32).with_swizzle(Swizzle::Bytes32), &[[0, 0], [95, 33], [-9, -3]]);
 }
 
-/// Tiles that overlap the tensor's bounds are stored in part, from where the swizzle puts their bytes.
+/// Tiles that overlap the tensor's bounds are stored in part, from the swizzled positions of their bytes.
 #[test]
 fn tiles_are_stored_within_the_tensor() {
     for executor in all() {
@@ -165,7 +165,7 @@ fn tiles_are_stored_within_the_tensor() {
         let kernel = || {
             let tile = shared_array![Tile; 1].cast::<u8>();
             let thread = thread::thread_idx_x() as usize;
-            // SAFETY: each writes its bytes, and one thread stores the tile.
+            // SAFETY: each thread writes its bytes, and one thread stores the tile.
             unsafe {
                 for i in (thread..512).step_by(32) {
                     *tile.add(swizzled(i, 1)) = (i / 4 + 1) as u8;
@@ -206,7 +206,7 @@ fn a_tile_is_loaded_by_several_blocks_of_a_cluster() {
         let kernel = || {
             let (tile, ready) = (shared_array![Tile; 1].cast::<u8>(), shared_array![Barrier; 1]);
             let (thread, rank, to) = (thread::thread_idx_x() as usize, cluster::block_rank(), &to);
-            // SAFETY: block 2 copies for the blocks 1 and 3, which wait, and none leaves before.
+            // SAFETY: block 2 copies for the blocks 1 and 3, which wait, and none ends before.
             unsafe {
                 if thread == 0 {
                     Barrier::init(ready, 1);
@@ -231,13 +231,13 @@ fn a_tile_is_loaded_by_several_blocks_of_a_cluster() {
     }
 }
 
-/// What a thread says that does this with a tile and a barrier.
+/// Checks the panic of a thread that does this with a tile and a barrier.
 #[track_caller]
 fn check_panic(expected: &str, kernel: impl Fn(*mut u8, *mut Barrier) + Sync) {
     for executor in all() {
         let fault = fault_of(&executor, LaunchConfig::new(1, 1), || {
             let (tile, ready) = (shared_array![Tile; 1].cast::<u8>(), shared_array![Barrier; 1]);
-            // SAFETY: the one thread's.
+            // SAFETY: there is only one thread.
             unsafe { Barrier::init(ready, 1) };
             Barrier::fence_init();
             kernel(tile, ready);

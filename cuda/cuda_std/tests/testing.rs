@@ -1,4 +1,4 @@
-//! The test helper: what it accepts, and its message for each kind of mistake.
+//! The test helper: the tests that it accepts, and its message for each kind of mistake.
 
 use core::error::Error;
 use core::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use cuda_std::simt::Executor;
 use cuda_std::testing::{Access, Against, DeviceMemory, KernelTest, Run, TestDevice, TestError, Tolerance};
 use cuda_std::{f16, kernel, shared_array, thread};
 
-/// Blocks and threads of every launch here.
+/// The number of threads per block in every launch here.
 const BLOCK: usize = 64;
 
 fn config(elements: usize) -> LaunchConfig {
@@ -20,7 +20,7 @@ fn config(elements: usize) -> LaunchConfig {
 /// `out[i] = inp[i] * factor`, and one element further for every thread if `shift` is 1.
 ///
 /// # Safety
-/// `out` is as long as `inp`, unless its guards are to be hit.
+/// `out` has the length of `inp`, unless the test is about its guards.
 #[kernel]
 pub unsafe fn scaled(out: *mut f32, inp: &[f32], factor: f32, shift: u32) {
     let i = thread::index_1d() as usize;
@@ -30,10 +30,10 @@ pub unsafe fn scaled(out: *mut f32, inp: &[f32], factor: f32, shift: u32) {
     }
 }
 
-/// The neighbour's value within a block; the barrier between writing and reading is what lacks.
+/// Copies the neighbour's value within a block; the barrier between write and read is missing.
 ///
 /// # Safety
-/// Whole blocks of 64 threads, `out` as long as `inp`.
+/// Launched with whole blocks of 64 threads; `out` has the length of `inp`.
 #[kernel]
 pub unsafe fn neighbours(out: *mut u32, inp: &[u32]) {
     let tile = shared_array![u32; BLOCK];
@@ -45,7 +45,7 @@ pub unsafe fn neighbours(out: *mut u32, inp: &[u32]) {
     }
 }
 
-/// `out[0]` becomes the sum of `inp`, in the order in which the threads come.
+/// Adds `inp` to `out[0]`, in the order in which the threads run.
 ///
 /// # Safety
 /// `out` has an element.
@@ -58,17 +58,17 @@ pub unsafe fn atomic_sum(out: *mut f32, inp: &[f32]) {
     }
 }
 
-/// Writes to what should be an input.
+/// Writes to a buffer that should be an input.
 ///
 /// # Safety
 /// `data` has an element.
 #[kernel]
 pub unsafe fn overwrite(data: *const u32) {
-    // SAFETY: the memory is the test's own.
+    // SAFETY: the memory belongs to the test.
     unsafe { *data.cast_mut() = 7 };
 }
 
-/// A test of `scaled` on 100 numbers, with what is expected of it.
+/// A test of `scaled` on 100 numbers, with the expected results.
 fn scaled_test<'a>(
     shift: u32,
     expected: &[f32],
@@ -80,7 +80,7 @@ fn scaled_test<'a>(
     test.expect(out, expected);
     describe(&mut test);
     let results = test.run(|on, memory| {
-        // SAFETY: as many elements; with a shift the guard takes the last one.
+        // SAFETY: both have 100 elements; with a shift the guard takes the last one.
         unsafe { scaled::launch(on, config(100), memory.output(out), memory.input(inp), 0.5, shift) }
     })?;
     assert_eq!(results.of(out), expected);
@@ -134,7 +134,7 @@ fn an_access_far_beyond_names_its_thread() {
         let run = |seeds: u64, test: &mut KernelTest<'_>| {
             test.seeds(0..seeds).run(|on, memory| {
                 let (config, writes) = (LaunchConfig::new(3, 64), u32::from(writes));
-                // SAFETY: the memory around the buffer is the test's own.
+                // SAFETY: the memory around the buffer belongs to the test.
                 unsafe { far::launch(on, config, memory.output(out), at * 4, writes) }
             })
         };
@@ -152,7 +152,7 @@ fn an_access_far_beyond_names_its_thread() {
     }
 }
 
-/// One thread writes past the end and waits for the others, which all end before it.
+/// One thread writes past the end and waits for the others, which all end before that.
 ///
 /// # Safety
 /// A block of 64 threads.
@@ -160,7 +160,7 @@ fn an_access_far_beyond_names_its_thread() {
 pub unsafe fn early(out: *mut f32, len: u32) {
     let tid = thread::thread_idx_x();
     if tid == 63 {
-        // SAFETY: the guard is there.
+        // SAFETY: the guard takes the write.
         unsafe { *out.add(len as usize) = 1.0 };
     }
     thread::sync_threads();
@@ -181,10 +181,10 @@ fn a_thread_that_waits_after_its_write_is_named() {
     assert!(error.starts_with("on the CPU kernel early, block (") && error.contains(thread), "{error}");
 }
 
-/// One thread writes to byte `at` of `out`, or reads there, however far it is.
+/// One thread writes to byte `at` of `out`, or reads there, at any distance.
 ///
 /// # Safety
-/// The memory there is the test's.
+/// The memory there belongs to the test.
 #[kernel]
 pub unsafe fn far(out: *mut f32, at: isize, writes: u32) {
     if thread::index_1d() == 2 * 64 + 9 {
@@ -207,7 +207,7 @@ fn a_device_s_write_beyond_the_end_names_the_kernels() {
         test.run(|on, memory| {
             // The first run is on the CPU.
             let inp = [0.0f32; 100];
-            // SAFETY: as many elements; on the device the guard takes the last one.
+            // SAFETY: both have 100 elements; on the device the guard takes the last one.
             unsafe {
                 if further {
                     overwrite::launch(on, config(1), memory.output(other))?;
@@ -232,7 +232,7 @@ fn an_expectation_of_another_length_is_refused() {
 fn a_changed_input_is_found() {
     let mut test = KernelTest::new();
     let data = test.input("data", &[1u32, 2]);
-    // SAFETY: the memory is the test's own, and written by one thread.
+    // SAFETY: the memory belongs to the test, and only one thread writes it.
     let run =
         test.run(|on, memory| unsafe { overwrite::launch(on, LaunchConfig::new(1, 1), memory.input(data)) });
     let error = run.unwrap_err().to_string();
@@ -290,7 +290,7 @@ fn an_order_that_changes_bits_is_found_unless_it_may() {
         if may_depend {
             test.may_depend_on_order();
         }
-        // SAFETY: one sum.
+        // SAFETY: `out` has one element.
         let run = |on: &dyn Launcher, memory: &cuda_std::testing::Memory<'_>| unsafe {
             atomic_sum::launch(on, config(500), memory.output(out), memory.input(inp))
         };
@@ -323,7 +323,7 @@ fn faults_and_refused_launches_say_where() {
     assert_eq!(told.matches("the block (2000").count(), 1, "{told}");
 }
 
-/// The CPU as a device that flips a bit of everything it gives back, or fails.
+/// The CPU as a device that flips a bit of every download, or fails.
 struct Faulty {
     executor: Executor,
     fails: bool,
@@ -350,7 +350,7 @@ impl TestDevice for Faulty {
     }
 }
 
-// SAFETY: the memory within keeps the contract.
+// SAFETY: the inner memory keeps the contract.
 unsafe impl DeviceMemory for FaultyMemory {
     fn pointer(&self) -> *mut u8 {
         self.memory.pointer()
@@ -364,7 +364,7 @@ unsafe impl DeviceMemory for FaultyMemory {
         }
         self.memory.download(bytes)?;
         let middle = bytes.len() / 2;
-        // The highest byte of an element: far off.
+        // The highest byte of an element, so the error is large.
         bytes[middle / 4 * 4 + 3] ^= 0x20;
         Ok(())
     }
@@ -381,7 +381,7 @@ fn a_device_that_computes_something_else_is_found() {
             test.expect(out, &[0.5; 100]);
         }
         test.also_on(Some(&device));
-        // SAFETY: as many elements.
+        // SAFETY: both have 100 elements.
         test.run(|on, memory| unsafe { scaled::launch(on, config(100), memory.output(out), &inp, 0.5, 0) })
             .unwrap_err()
     };

@@ -1,4 +1,4 @@
-//! The test helper on matrices whose rows lie apart, on outputs that nobody has written, and on one device alone.
+//! The test helper on matrices with gaps between rows, on unwritten outputs, and on one device only.
 
 use core::error::Error;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use cuda_std::simt::Executor;
 use cuda_std::testing::{DeviceMemory, KernelTest, Layout, Results, Run, TestDevice, TestError};
 use cuda_std::{f16, kernel, thread};
 
-/// `out = inp + 1`, `[rows, cols]` with `stride` elements from one row to the next; a row for each block.
+/// `out = inp + 1`, `[rows, cols]` with `stride` elements from one row to the next. Each block has one row.
 ///
 /// # Safety
-/// Matrices of that shape, blocks of 32 threads.
+/// Matrices of that shape; launched with blocks of 32 threads.
 #[kernel]
 pub unsafe fn increment_rows(out: *mut f32, inp: *const f32, cols: u32, stride: u32) {
     let (row, mut col) = (thread::block_idx_x(), thread::thread_idx_x());
@@ -29,7 +29,7 @@ fn numbers() -> Vec<f32> {
     (0..LAYOUT.len()).map(|i| i as f32).collect()
 }
 
-/// The kernel on rows of `cols` columns that are laid out as [`LAYOUT`].
+/// Runs the kernel on rows of `cols` columns in the layout [`LAYOUT`].
 fn increment(
     test: &mut KernelTest<'_>,
     cols: u32,
@@ -64,7 +64,7 @@ fn in_place_the_rows_are_an_output_with_a_value() {
     let mut test = KernelTest::new();
     let matrix = test.output_at("matrix", &numbers(), LAYOUT);
     let results = test.run(|on, memory| {
-        // SAFETY: three rows in both, which are one.
+        // SAFETY: both are the same matrix, with three rows.
         unsafe {
             let (out, inp) = (memory.output(matrix), memory.output(matrix));
             increment_rows::launch(on, LaunchConfig::new(3, 32), out, inp, 40, 45)
@@ -122,7 +122,7 @@ fn what_nobody_wrote_is_found_where_it_is_a_float() {
     let on = Executor::new();
     let error = increment(&mut KernelTest::new(), 39, |test, launch| test.run_on(&on, launch)).unwrap_err();
     assert!(matches!(error, TestError::Unwritten { run: Run::Device(_), index: 39, .. }), "{error}");
-    // All halves are NaN before; an integer may be what it was.
+    // All `f16` are NaN before; an integer may keep its value.
     let mut test = KernelTest::new();
     let halves = test.unwritten::<f16>("halves", Layout::dense(1, 2));
     let error = test.run_on(&on, |_, _| Ok(())).unwrap_err();
@@ -166,7 +166,7 @@ fn elements_that_do_not_lie_so_are_refused() {
     let _ = out;
 }
 
-/// The CPU as a device that keeps how many bytes it was given.
+/// The CPU as a device that notes the size of its uploads.
 struct Counting(Executor, AtomicUsize);
 
 impl Launcher for Counting {
@@ -186,7 +186,7 @@ impl TestDevice for Counting {
     }
 }
 
-/// So that compute-sanitizer, or Miri, sees who reads beyond it.
+/// So compute-sanitizer and Miri detect reads beyond it.
 #[test]
 fn on_a_device_the_memory_of_an_input_ends_with_it() {
     let device = Counting(Executor::new(), AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! The scheduler of OS threads computes what the one of coroutines does, and finds the same faults.
+//! The scheduler of OS threads gives the same results as that of coroutines, and finds the same faults.
 
 use std::sync::Mutex;
 
@@ -17,7 +17,7 @@ fn fault_of(config: LaunchConfig, kernel: impl Fn() + Sync) -> Fault {
     }
 }
 
-/// What every thread of the grid gives, by block and thread, with either scheduler.
+/// Returns the result of every thread of the grid, by block and thread, with either scheduler.
 fn both(config: LaunchConfig, kernel: impl Fn() -> u64 + Sync) -> Vec<u64> {
     let [by_coroutines, by_threads] = [Scheduler::Coroutines, Scheduler::Threads].map(|scheduler| {
         let threads = config.block.volume() as usize;
@@ -39,7 +39,7 @@ fn barriers_and_their_predicates() {
     let sums = both(LaunchConfig::new(3, 100).with_shared_bytes(800), || {
         let tid = thread::thread_idx_x();
         let (row, dynamic) = (shared_array![u64; 100], shared::dynamic_shared_mem::<u64>());
-        // SAFETY: a place for each of the 100 threads, all of which come to the barriers that lie between its accesses.
+        // SAFETY: each of the 100 threads has an element, and all reach the barriers between the accesses.
         unsafe {
             *row.add(tid as usize) = u64::from(tid * 3 + thread::block_idx_x());
             *dynamic.add(tid as usize) = 7;
@@ -61,7 +61,7 @@ fn operations_of_warps_and_of_parts_of_them() {
         let lane = warp::lane_id();
         let mask = if thread::thread_idx_x() < 64 { u32::MAX } else { 0x3f };
         let half = if lane.is_multiple_of(2) { mask & 0x5555_5555 } else { mask & 0xaaaa_aaaa };
-        // SAFETY: the last warp has 6 lanes, which all come; of each half all lanes come.
+        // SAFETY: all 6 lanes of the last warp reach this, and all lanes of each half.
         unsafe {
             let neighbour = warp::warp_shuffle_xor(mask, u64::from(lane) << 40 | 5, 1, 32).0;
             let wide = warp::warp_shuffle_idx(mask, u64::from(lane) + 1, 3, 8).0;
@@ -79,7 +79,7 @@ fn clusters_reach_each_other() {
     let sums = both(LaunchConfig::new(6, 40).with_cluster(3), || {
         let (rank, blocks, tid) = (cluster::block_rank(), cluster::num_blocks(), thread::thread_idx_x());
         let values = shared_array![u64; 8];
-        // SAFETY: thread `t` writes to block `t`, between two barriers of the cluster to which all threads come.
+        // SAFETY: thread `t` writes to block `t`, between two barriers of the cluster that all threads reach.
         unsafe {
             cluster::arrive_relaxed();
             cluster::wait();
@@ -100,11 +100,11 @@ fn faults_name_their_thread() {
         if thread::block_idx_x() == 1 && thread::thread_idx_x() == 37 {
             panic!("the sum is {}", 5);
         }
-        // SAFETY: all threads come here but for the one that fails before it.
+        // SAFETY: all threads reach this, except the one that fails before it.
         unsafe { thread::sync_threads_aligned() };
     });
     let at = |x| Dim3::new(x, 0, 0);
-    // And not that the others wait for it in vain.
+    // Not the fault that the others wait for it.
     assert_eq!((fault.place.block, fault.place.thread), (at(1), Some(at(37))), "{fault}");
     assert_eq!(fault.kind, FaultKind::Panic { message: "the sum is 5".into() });
     assert_eq!(fault.location.map(|location| location.line), Some(line));
@@ -114,7 +114,7 @@ fn faults_name_their_thread() {
 fn threads_that_wait_for_ever_are_a_fault() {
     let fault = fault_of(LaunchConfig::new(1, 64), || {
         if thread::thread_idx_x() < 40 {
-            // SAFETY: none; this is what the executor is to find.
+            // SAFETY: none; the executor must find this.
             unsafe { thread::sync_threads_aligned() };
         }
     });

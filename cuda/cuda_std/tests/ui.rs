@@ -1,4 +1,4 @@
-//! Launches and kernels that must not compile, and what the compiler says to them; and some that must, and run.
+//! Launches and kernels that must not compile, with the compiler's messages, and some that must compile and run.
 
 #[path = "right/instances.rs"]
 mod right_instances;

@@ -7,7 +7,7 @@ use cuda_std::{bf16, f16, warp};
 
 type Shuffle = unsafe fn(u32, u64, u32, u32) -> (u64, bool);
 
-/// The four modes: name, function, the clamp that CUDA passes, and the PTX ISA's choice of the lane to read.
+/// A shuffle mode: name, function, the clamp that CUDA passes, and the PTX ISA's rule for the lane to read.
 struct Mode {
     name: &'static str,
     shuffle: Shuffle,
@@ -46,7 +46,7 @@ const MODES: [Mode; 4] = [
     },
 ];
 
-/// The pseudo-code of `shfl.sync`: which lane `lane` reads, and the predicate.
+/// The pseudo-code of `shfl.sync`: returns the lane that `lane` reads, and the predicate.
 fn oracle(mode: &Mode, lane: u32, b: u32, width: u32) -> (u32, bool) {
     let segment = (32 - width) as i32;
     let (lane, b, clamp) = (lane as i32, (b & 31) as i32, mode.clamp as i32);
@@ -117,7 +117,7 @@ fn a_mask_of_half_a_warp() {
     let seen = collect(1, 32, || {
         let lane = warp::lane_id();
         let mask = if lane < 16 { 0x0000_ffff } else { 0xffff_0000 };
-        // SAFETY: each half shuffles with a mask of its own, within segments of 16 lanes.
+        // SAFETY: each half shuffles with its own mask, within segments of 16 lanes.
         let (value, _) = unsafe { warp::warp_shuffle_idx(mask, lane, 3, 16) };
         u64::from(value)
     });
@@ -173,7 +173,7 @@ fn a_vote_of_a_short_warp() {
     // 40 threads: the second warp has 8 lanes, which are all the mask may name.
     let seen = collect(1, 40, || {
         let mask = warp::activemask();
-        // SAFETY: all threads of the warp vote, and the mask names the ones there are.
+        // SAFETY: all threads of the warp vote, and the mask names exactly these.
         u64::from(unsafe { warp::warp_vote_ballot(mask, warp::lane_id().is_multiple_of(2)) })
     });
     assert_eq!(seen[..32], [0x5555_5555; 32]);
@@ -356,7 +356,7 @@ fn sync_warp_orders_shared_memory() {
     assert_eq!(seen, (0..128).map(|thread| (thread % 64) ^ 1).collect::<Vec<u64>>());
 }
 
-/// Runs `body` in the lower half of a warp while the upper half returns; the fault that this is.
+/// Runs `body` in the lower half of a warp while the upper half returns, and returns the fault.
 fn half_missing(body: impl Fn() + Sync) -> String {
     let error = Executor::new().run("half", LaunchConfig::new(1, 32), || {
         if warp::lane_id() < 16 {

@@ -1,10 +1,10 @@
-//! Reductions that the executor does in one exchange, against the butterfly that the GPU does.
+//! Compares reductions that the executor does in one exchange with the GPU's butterfly.
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 use cuda_std::{thread, warp};
 
-/// A number that the executor does not know: it is reduced by the GPU's butterfly.
+/// A number type that the executor does not know, so it is reduced with the GPU's butterfly.
 #[derive(Clone, Copy)]
 struct Foreign(f32);
 

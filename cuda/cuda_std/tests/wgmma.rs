@@ -1,4 +1,4 @@
-//! Multiplications by a warpgroup on the executor, against integers.
+//! Compares multiplications by a warpgroup on the executor with integers.
 
 use crate::common::matrices::{Small, expected, fill, number, results};
 use crate::common::tiles::all;
@@ -8,7 +8,7 @@ use cuda_std::simt::{Executor, Scheduler};
 use cuda_std::wgmma::{self, Accumulator, Element16, FragmentA, Panel, Registers, e4m3};
 use cuda_std::{bulk, shared, thread};
 
-/// D, 64 rows of N columns, is what it was plus the sum over a whole panel, with both operands K-major.
+/// Adds the sum over a whole panel to D, 64 rows of N columns, with both operands K-major.
 fn k_major<T: Small, const N: usize, const R: usize>(executor: &Executor)
 where
     [f32; R]: Registers,
@@ -22,7 +22,7 @@ where
         bulk::fence_shared();
         thread::sync_threads();
         let was = Accumulator::<R>::from_fn(|row, column| number(3, row, column) as f32);
-        // SAFETY: all threads come here, and the operands stay what they are.
+        // SAFETY: all threads reach this, and the operands do not change.
         unsafe {
             let mut pending = was.start();
             wgmma::fence();
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// The same with both operands MN-major, in panels whose rows are K.
+/// The same with both operands MN-major, in panels with one row per K.
 fn mn_major<T: Small + Element16, const N: usize, const R: usize>(executor: &Executor)
 where
     [f32; R]: Registers,
@@ -54,12 +54,12 @@ where
             let (k, column) = (i / columns, i % columns);
             let x = if column < 64 { number(1, column, k) } else { number(2, column - 64, k) };
             let element = Panel::element(a.wrapping_add(column / 64), k as u32, column as u32 % 64);
-            // SAFETY: the element is this thread's.
+            // SAFETY: the element belongs to this thread.
             unsafe { *element = T::small(x) };
         }
         bulk::fence_shared();
         thread::sync_threads();
-        // SAFETY: all threads come here, and the operands stay what they are.
+        // SAFETY: all threads reach this, and the operands do not change.
         unsafe {
             let mut pending = Accumulator::<R>([f32::NAN; R]).start();
             wgmma::fence();
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// The same with A in registers, which `fragment` makes for a step.
+/// The same with A in registers; `fragment` returns them for a step.
 fn registers<T: Small, const N: usize, const R: usize>(
     executor: &Executor,
     fragment: impl Fn(usize) -> FragmentA<T> + Sync,
@@ -87,7 +87,7 @@ fn registers<T: Small, const N: usize, const R: usize>(
         fill(b, 2);
         bulk::fence_shared();
         thread::sync_threads();
-        // SAFETY: all threads come here, and the operands stay what they are.
+        // SAFETY: all threads reach this, and the operands do not change.
         unsafe {
             let mut pending = Accumulator::<R>::ZERO.start();
             let (first, second) = (fragment(0), fragment(1));
@@ -103,14 +103,14 @@ fn registers<T: Small, const N: usize, const R: usize>(
     }
 }
 
-/// A fragment of A from that of `mma`, whose layout is the same.
+/// Converts the `mma` fragment of A, which has the same layout.
 fn fragment<T: Small + mma::Element>(step: usize) -> FragmentA<T> {
     let warp = thread::thread_idx_x() as usize / 32;
     let k = step * <T as wgmma::Element>::K;
     mma::FragmentA::<T>::from_fn(|row, column| T::small(number(1, 16 * warp + row, k + column))).into()
 }
 
-/// That of numbers of 8 bits: each register has 4 neighbours of a row.
+/// The fragment of 8-bit numbers: each register has 4 neighbours of a row.
 fn fragment_8(step: usize) -> FragmentA<e4m3> {
     let thread = thread::thread_idx_x() as usize;
     let register = |i: usize| {
@@ -172,7 +172,7 @@ fn registers_are_multiplied() {
     }
 }
 
-/// D of one multiplication, rounded, is A of the next one: (A B) V with V's rows as K.
+/// D of one multiplication, rounded, is A of the next one: (A B) V, where V has one row per K.
 #[test]
 #[cfg(not(miri))]
 fn accumulators_become_the_next_a() {
@@ -186,7 +186,7 @@ fn accumulators_become_the_next_a() {
             fill(v, 4);
             bulk::fence_shared();
             thread::sync_threads();
-            // SAFETY: all threads come here, and the operands stay what they are.
+            // SAFETY: all threads reach this, and the operands do not change.
             unsafe {
                 let mut scores = Accumulator::<16>::ZERO.start();
                 wgmma::fence();
@@ -222,7 +222,7 @@ fn tiles_are_finished_one_after_the_other() {
             fill(b, 2);
             bulk::fence_shared();
             thread::sync_threads();
-            // SAFETY: all threads come here, and the operands stay what they are.
+            // SAFETY: all threads reach this, and the operands do not change.
             unsafe {
                 let mut upper = Accumulator::<4>::ZERO.start();
                 let mut lower = Accumulator::<4>::ZERO.start();
@@ -257,7 +257,7 @@ fn elements_of_a_panel_lie_where_the_swizzle_puts_them() {
     assert_eq!(Panel::<tf32, 24>::BYTES, 24 * 128);
 }
 
-/// All 256 numbers of 8 bits, and what lies between two of them.
+/// All 256 8-bit numbers, and numbers between two of them.
 #[test]
 fn numbers_of_8_bits_are_the_nearest() {
     let value = |bits: u8| {
@@ -300,12 +300,12 @@ fn both_schedulers_round_alike() {
             let b = a.wrapping_add(1).cast::<Panel<tf32, 16>>();
             for i in (thread::thread_idx_x()..80 * 32).step_by(128) {
                 let x = ((i + 1) as f32).sqrt().sin() * 1000f32.powi(i as i32 % 3);
-                // SAFETY: the element is this thread's; the rows of B follow those of A.
+                // SAFETY: the element belongs to this thread; the rows of B follow those of A.
                 unsafe { *Panel::element(a, i / 32, i % 32) = tf32::from_f32(x) };
             }
             bulk::fence_shared();
             thread::sync_threads();
-            // SAFETY: all threads come here, and the operands stay what they are.
+            // SAFETY: all threads reach this, and the operands do not change.
             unsafe {
                 let mut pending = Accumulator::<8>::ZERO.start();
                 wgmma::fence();

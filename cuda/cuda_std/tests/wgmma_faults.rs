@@ -1,4 +1,4 @@
-//! Multiplications by a warpgroup on the executor: when they are made, and what is wrong with their use.
+//! Multiplications by a warpgroup on the executor: when they are performed, and wrong uses.
 
 #![cfg(not(miri))]
 
@@ -81,7 +81,7 @@ fn a_thread_that_returns_too_early_is_reported() {
 
 #[test]
 fn operands_that_change_are_reported() {
-    // A thread writes what its own multiplication reads, of A and of B.
+    // A thread writes elements of A, then of B, that its own multiplication reads.
     for of_b in [false, true] {
         check_panic("finds that shared memory has changed which wgmma::Pending::multiply() at ", |a, b| {
             // SAFETY: on the executor it is a fault.
@@ -96,7 +96,7 @@ fn operands_that_change_are_reported() {
             }
         });
     }
-    // What the multiplication does not read may change: the next step's elements.
+    // Elements that the multiplication does not read may change, such as the next step's.
     for executor in all() {
         let config = LaunchConfig::new(1, 128).with_shared_bytes(16 * 1024);
         let kernel = || {
@@ -231,22 +231,22 @@ fn operands_without_a_proxy_fence_are_reported() {
 /// Bytes of a stage: 64 rows of A and 32 of B.
 const STAGE: u32 = (64 + 32) * 128;
 
-/// What a kernel of a producer and a consumer may do wrong.
+/// The bugs of a kernel with a producer and a consumer.
 #[derive(Clone, Copy, PartialEq)]
 enum Bug {
     None,
-    /// The stage is given back before the multiplication has completed.
+    /// The stage is released before the multiplication has completed.
     ReleasedEarly,
-    /// The barrier expects less bytes than the copies bring.
+    /// The barrier expects fewer bytes than the copies bring.
     TooFewBytes,
-    /// It expects more.
+    /// It expects more bytes.
     TooManyBytes,
 }
 
-/// D[64, 32] = A[64, K] B[32, K]^T by a warpgroup that multiplies, and a thread that copies into two stages.
+/// D[64, 32] = A[64, K] B[32, K]^T, with a warpgroup that multiplies and a thread that copies into two stages.
 ///
 /// # Safety
-/// The maps are those of A and B, with tiles of a stage's panels.
+/// The maps describe A and B, with tiles of a stage's panels.
 unsafe fn pipelined(a: &TensorMap, b: &TensorMap, panels: u32, out: *mut f32, bug: Bug) {
     let barriers = shared_array![Barrier; 4];
     let (full, empty) = (barriers, barriers.wrapping_add(2));
@@ -293,7 +293,7 @@ unsafe fn pipelined(a: &TensorMap, b: &TensorMap, panels: u32, out: *mut f32, bu
                     pending.multiply_keeping(i + step > 0, a.step(step), b.step(step));
                 }
                 wgmma::commit();
-                // The multiplications of the stage before are complete, and this one's are not.
+                // The multiplications of the previous stage are complete, and this one's are not.
                 wgmma::wait::<1>();
                 let released =
                     if bug == Bug::ReleasedEarly { Some(stage) } else { (i > 0).then_some(1 - stage) };
@@ -306,7 +306,7 @@ unsafe fn pipelined(a: &TensorMap, b: &TensorMap, panels: u32, out: *mut f32, bu
     }
 }
 
-/// Runs it with 6 panels of K, less 8 columns, which are out of the tensor.
+/// Runs it with 6 panels of K minus 8 columns, which are outside the tensor.
 fn run_pipelined(executor: &Executor, bug: Bug) -> Result<(), Box<cuda_std::simt::Fault>> {
     let k = 6 * 64 - 8;
     let matrix = |number_of: u32, rows: usize| -> Vec<bf16> {
@@ -323,7 +323,7 @@ fn run_pipelined(executor: &Executor, bug: Bug) -> Result<(), Box<cuda_std::simt
     let config = LaunchConfig::new(1, 160).with_shared_bytes(1024 + 2 * STAGE);
     let kernel = || {
         let to = &to;
-        // SAFETY: the maps are those of the matrices.
+        // SAFETY: the maps describe the matrices.
         unsafe { pipelined(&map_a, &map_b, 6, to.0, bug) };
     };
     match executor.run("pipelined", config, kernel) {

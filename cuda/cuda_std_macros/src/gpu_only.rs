@@ -40,7 +40,7 @@ pub(crate) fn externally_visible(item: TokenStream) -> Result<TokenStream> {
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let (unsafety, abi, output) = (&function.sig.unsafety, &function.sig.abi, &function.sig.output);
-    // The builder finds the function by the section, and leaves it its name.
+    // The builder finds the function by the section, and keeps its name.
     Ok(quote! {
         #[cfg_attr(target_arch = "nvptx64", unsafe(link_section = ".ferrowarp.visible"))]
         #function

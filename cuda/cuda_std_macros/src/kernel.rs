@@ -16,7 +16,7 @@ use syn::{Error, FnArg, GenericParam, Ident, ItemFn, Pat, Result, ReturnType, Ty
 use arguments::{Arguments, Bounds};
 use stamp::{DeviceCall, Stamped};
 
-/// A parameter. How it crosses the launch is decided by its type, when that is known: `cuda_std::param`.
+/// A parameter. Its type decides how a launch passes it, once it is known: `cuda_std::param`.
 struct Param {
     name: Ident,
     ty: Type,
@@ -70,7 +70,7 @@ struct Kernel {
     params: Vec<Param>,
 }
 
-/// A kernel as the lists for host code have it.
+/// A kernel in the lists for host code.
 struct Listed {
     launch_type: Ident,
     facts: TokenStream,
@@ -90,7 +90,7 @@ fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Resul
     Ok(Kernel { tokens, params })
 }
 
-/// Whether `name` stands among the tokens.
+/// Returns whether `name` is among the tokens.
 pub(crate) fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *name,
@@ -99,7 +99,7 @@ pub(crate) fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     })
 }
 
-/// The tokens with the values of `names` in their places.
+/// Returns the tokens with `names` replaced by their values.
 fn replaced(tokens: TokenStream, names: &[(Ident, TokenStream)]) -> TokenStream {
     let replaced = tokens.into_iter().map(|token| match token {
         TokenTree::Group(group) => {
@@ -163,7 +163,7 @@ fn param((position, input): (usize, &FnArg)) -> Result<Param> {
     Ok(Param { name, ty: (*typed.ty).clone() })
 }
 
-/// Refuses what the source itself shows to be no parameter of a kernel; after an alias or in a macro the type does.
+/// Refuses types that, as written, cannot be a kernel's parameter. Behind an alias or in a macro, the type itself does this.
 fn check_type(ty: &Type) -> Result<()> {
     match ty {
         Type::Group(group) => check_type(&group.elem),

@@ -1,4 +1,4 @@
-//! `#[derive(KernelArgs)]`: the struct of the same fields by which host code launches.
+//! `#[derive(KernelArgs)]`: a struct with the same fields, with which host code launches.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
@@ -59,7 +59,7 @@ pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
     })
 }
 
-/// Whether a `repr` says `C`.
+/// Returns whether a `repr` is `C`.
 fn is_repr_c(attrs: &[Attribute]) -> Result<bool> {
     let mut is_c = false;
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
@@ -82,11 +82,11 @@ struct Host {
     declared: Vec<TokenStream>,
     /// The kernel's fields, built from them.
     values: Vec<TokenStream>,
-    /// Checks that what is passed by value is not an alias of a pointer.
+    /// Checks that no field passed by value is an alias of a pointer.
     checks: Vec<TokenStream>,
-    /// Its parameters: those of the kernel's struct that its fields name, and a type for each buffer.
+    /// Its generic parameters: those of the kernel's struct that its fields name, and a type for each buffer.
     own: Generics,
-    /// All parameters of both structs, and what each buffer must be.
+    /// All generic parameters of both structs, and the bounds of each buffer.
     whole: Generics,
 }
 
@@ -127,7 +127,7 @@ impl Host {
     }
 }
 
-/// The type as somebody wrote it: what a macro by example fills in comes in a group.
+/// Returns the type as written: a fragment from a `macro_rules!` macro comes in an invisible group.
 fn written(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => written(&group.elem),
@@ -136,7 +136,7 @@ fn written(ty: &Type) -> &Type {
     }
 }
 
-/// What may be passed for a pointer, and the pointer that results.
+/// Returns the bound of the types that may be passed for a pointer, and the resulting pointer.
 fn of_pointer(pointer: &TypePtr, field: Option<&Ident>) -> (TokenStream, TokenStream) {
     let is_writable = pointer.mutability.is_some();
     let text = field.map(Ident::to_string);
@@ -167,7 +167,7 @@ fn of_pointer(pointer: &TypePtr, field: Option<&Ident>) -> (TokenStream, TokenSt
     (quote!(::cuda_std::launch::#bound<#element>), value)
 }
 
-/// Refuses a pointer by another name, where its type is known here.
+/// Refuses an alias of a pointer, if its type is known here.
 fn check(ty: &Type, field: Option<&Ident>, generics: &Generics) -> Option<TokenStream> {
     if generics.params.iter().any(|param| mentions(ty.to_token_stream(), name(param))) {
         return None;

@@ -1,7 +1,7 @@
 //! The attributes of `cuda_std`: `#[kernel]`, `#[gpu_only]`, `#[externally_visible]`, `#[address_space(..)]`, its derive
 //! `KernelArgs`, and that of `cust`: `DeviceCopy`.
 //!
-//! Use them through those two, which re-export them; what they expand to names items of theirs.
+//! Use them through these two crates, which re-export them. The generated code refers to items of those crates.
 
 mod address_space;
 mod device_copy;
@@ -13,40 +13,40 @@ use proc_macro::TokenStream;
 
 /// Marks a function as a kernel: an entry point that the host launches on a grid of threads.
 ///
-/// The function is `unsafe`, free-standing, returns nothing, and every parameter is `Copy`: scalars and plain
-/// structs by value, `*const T` and `*mut T` for device memory, `&[T]` for a read-only array. A slice, `&[T]`,
-/// `*const [T]` or `*mut [T]`, travels as two arguments, pointer and length; what has no size not at all; everything
-/// else as it is. Types decide that, so an alias or a macro's `$t:ty` is what it stands for. `&mut` is refused, because
-/// many threads would hold it at once; use `*mut T`. So are other pointers of two words, such as `&str`.
+/// The function is `unsafe`, free-standing, returns nothing, and every parameter is `Copy`: scalars and plain structs by
+/// value, `*const T` and `*mut T` for device memory, `&[T]` for a read-only array. A slice, `&[T]`, `*const [T]` or
+/// `*mut [T]`, is passed as two arguments, pointer and length; a type without size is not passed; everything else is
+/// passed as it is. Types decide this, so an alias or a macro's `$t:ty` counts as the type behind it. `&mut` is refused,
+/// because many threads would hold it at once; use `*mut T`. So are other pointers of two words, such as `&str`.
 ///
-/// A struct of more than 16 bytes of alignment stays where the launch put it, unless the kernel changes it. So a tensor map
+/// A struct aligned to more than 16 bytes stays where the launch put it, unless the kernel changes it. So a tensor map
 /// may be a parameter or a field of one. Pass it on by reference, to functions that are inlined.
 ///
 /// On `nvptx64` the kernel is an `extern "ptx-kernel"` entry of the same name. On the host the function stays
 /// callable as it is, and a type of the same name carries
 ///
-/// * `NAME::META`, the kernel's name and place ([`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html)),
-/// * `unsafe fn NAME::launch(on, config, ..)`, whose arguments are checked when the host compiles.
+/// * `NAME::META`, the kernel's name and source location ([`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html)),
+/// * `unsafe fn NAME::launch(on, config, ..)`, with arguments that the host's compiler checks.
 ///
-/// The type is called `NAME_kernel` where a module of the kernel's name is in the way, as in
-/// `mod gemm; pub use gemm::gemm;`: for a kernel in a file of its own name, or in one that declares such a module. That
-/// `use` takes the function alone; `pub use gemm::*;` or `pub mod gemm;` lets others launch it by its type too.
+/// The type is called `NAME_kernel` if it would clash with a module, as in `mod gemm; pub use gemm::gemm;`: for a
+/// kernel in a file of its own name, or in one that declares such a module. That `use` imports only the function;
+/// `pub use gemm::*;` or `pub mod gemm;` lets others launch it by its type too.
 ///
-/// `#[kernel(min_arch = 90)]` is for a kernel of instructions that older devices than compute capability 9.0 lack: it
-/// is missing in the PTX for those, and a launch there is refused. `#[kernel(max_threads = 256, min_blocks = 4)]` promises
-/// blocks of at most 256 threads, and asks for so few registers that 4 of them fit a multiprocessor (PTX ISA, `.maxntid`
-/// and `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused.
+/// `#[kernel(min_arch = 90)]` is for a kernel with instructions that devices before compute capability 9.0 lack: it is
+/// not in the PTX for those, and a launch there is refused. `#[kernel(max_threads = 256, min_blocks = 4)]` promises
+/// blocks of at most 256 threads, and limits registers so that 4 of them fit a multiprocessor (PTX ISA, `.maxntid` and
+/// `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused.
 ///
-/// `#[kernel(arch = "90a")]` is for a kernel of instructions that devices of compute capability 9.0 alone have, such as
-/// `wgmma`: it is in the PTX for `compute_90a` only, which `cuda_builder` writes next to that for `compute_90`. The CPU
-/// executor runs it; a launch on any other device is refused.
+/// `#[kernel(arch = "90a")]` is for a kernel with instructions that only devices of compute capability 9.0 have, such
+/// as `wgmma`. It is only in the PTX for `compute_90a`, which `cuda_builder` writes next to that for `compute_90`. The
+/// CPU executor runs it; a launch on any other device is refused.
 ///
 /// `#[kernel(cooperative)]` is for a kernel whose blocks wait for each other
-/// ([`cuda_std::grid`](../cuda_std/grid/index.html)): every launch of it is a cooperative one, with all blocks of the grid
-/// on the device at once, and a grid that is too large for that is refused.
+/// ([`cuda_std::grid`](../cuda_std/grid/index.html)): every launch of it is cooperative, with all blocks of the grid on
+/// the device at once, and a grid that is too large is refused.
 ///
-/// `#[kernel(cpu_only)]` is for a kernel that the CPU executor alone launches, since what is fast there is slow on a GPU: no
-/// PTX has it, and a launch on a GPU is refused. Its function is still there on `nvptx64`.
+/// `#[kernel(cpu_only)]` is for a kernel that only the CPU executor launches, because it would be slow on a GPU: no PTX
+/// has it, and a launch on a GPU is refused. Its function still exists on `nvptx64`.
 ///
 /// Other arguments of the attribute are accepted and ignored, as Rust-CUDA does.
 ///
@@ -75,28 +75,28 @@ use proc_macro::TokenStream;
 /// ) { .. }
 /// ```
 ///
-/// * A line fills in the type and const parameters, in order, that nothing else sets: neither the header of its group
-///   (`for T in [..]`, a group for each of them, and `NAME = value`), nor a `NAME = value` after the list, which comes
-///   before the header's, nor `with(..)`, which computes const parameters from others.
-/// * A name may hold parameters in braces.
+/// * A line lists, in order, the type and const parameters that nothing else sets. Others are set by the header of its
+///   group (`for T in [..]`, which repeats the group for each type, and `NAME = value`), by a `NAME = value` after the
+///   list, which takes precedence over the header's, or by `with(..)`, which computes const parameters from others.
+/// * A name may contain parameters in braces.
 /// * `max_threads`, `min_blocks`, `min_arch` and `with(..)` are expressions of integers and const parameters, with
 ///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set its own values for the first three.
 /// * `arch = "90a"` in a line or a header sets the only architecture of these instances; a `min_arch` there replaces an
 ///   `arch` of the attribute.
-/// * `cpu_only = true` in a line or a header leaves these instances out of the PTX; `cpu_only = false` keeps one that its
-///   header or the attribute would leave out.
-/// * A parameter with `#[shared(LEN)]` is not an argument of the launch: the entry point has the memory, as
-///   [`shared_array!`](../cuda_std/macro.shared_array.html), whose length may here depend on the const parameters.
-/// * A parameter with `#[from(TYPE)]` crosses the launch as that type, and is converted by `as`: `#[from(u32)] n: usize`.
+/// * `cpu_only = true` in a line or a header omits these instances from the PTX; `cpu_only = false` keeps one that its
+///   header or the attribute would omit.
+/// * A parameter with `#[shared(LEN)]` is not an argument of the launch: the entry point has a
+///   [`shared_array!`](../cuda_std/macro.shared_array.html). Its length may depend on the const parameters here.
+/// * A parameter with `#[from(TYPE)]` is passed as that type, and converted with `as`: `#[from(u32)] n: usize`.
 /// * `FUNCTION::KERNELS` lists the [`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html) of all instances. With
-///   `args = STRUCT`, a struct with a field for each parameter by its name, `FUNCTION::INSTANCES` lists them as
-///   [`Instance`](../cuda_std/launch/struct.Instance.html), whose launches take that struct, so that host code can choose
-///   one while it runs; with `facts: TYPE = expression` each has the value of the expression, which may name the
-///   parameters and what a line sets under other names (`width = 7`).
+///   `args = STRUCT`, a struct with a field of the same name for each parameter, `FUNCTION::INSTANCES` lists them as
+///   [`Instance`](../cuda_std/launch/struct.Instance.html). Their launches take that struct, so host code can choose
+///   one at run time. With `facts: TYPE = expression` each has the value of the expression, which may name the
+///   parameters and other settings of a line (`width = 7`).
 ///
-/// * With `args` alone, of a function whose only argument is a struct ([`KernelArgs`](derive@KernelArgs)), the type
-///   `FUNCTION` implements [`KernelsOf`](../cuda_std/launch/trait.KernelsOf.html) for each type that the struct has in an
-///   instance: lists of the kernels with their facts, which are launched by that struct.
+/// * With `args` alone, for a function with a struct as its only argument ([`KernelArgs`](derive@KernelArgs)), the type
+///   `FUNCTION` implements [`KernelsOf`](../cuda_std/launch/trait.KernelsOf.html) for each type of the struct in an
+///   instance: lists of the kernels with their facts, which are launched with that struct.
 ///
 /// A kernel that is not generic may have `args` and `facts` too, and is then the only one in its lists.
 #[proc_macro_attribute]
@@ -104,19 +104,18 @@ pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Lets one struct be all the arguments of a kernel, with launches that check its buffers.
+/// Makes a struct usable as the only argument of a kernel, with launches that check its buffers.
 ///
-/// For a struct `NAME` it makes, on the host, a struct `NAMEHost` (public like it, its fields too) that is passed in its
-/// place: it has the same fields, with each pointer replaced by what a kernel's parameter of that type takes, such as
-/// `&Buffer`
-/// for `*const T` and `&mut Buffer` for `*mut T`. The launch checks that each lives on the device, as for a parameter of
-/// its own, and names the field where one does not. The kernel gets the struct by value, as one parameter of its PTX.
+/// For a struct `NAME` it creates, on the host, a struct `NAMEHost` to pass in its place. It has the same visibility
+/// and the same fields, with each pointer replaced by what a kernel's parameter of that type takes, such as `&Buffer`
+/// for `*const T` and `&mut Buffer` for `*mut T`. The launch checks that each lives on the device, as for a separate
+/// parameter, and names the field if one does not. The kernel gets the struct by value, as one parameter of its PTX.
 ///
 /// The struct is `#[repr(C)]` and `Copy`, and its fields have names:
 ///
-/// * `*const T`, `*mut T`, `*const [T]` and `*mut [T]`, for memory. Write them as pointers: a name for one (`type Out =
-///   *mut f32`) is refused, and so are references.
-/// * Everything else is passed as it is, with the pointers in it, if any, unchecked.
+/// * `*const T`, `*mut T`, `*const [T]` and `*mut [T]`, for memory. Write them as pointers: an alias
+///   (`type Out = *mut f32`) is refused, and so are references.
+/// * Everything else is passed as it is, and pointers in it are not checked.
 ///
 /// The struct itself may be passed as well; that is a launch with raw pointers, which are not checked.
 #[proc_macro_derive(KernelArgs)]
@@ -130,7 +129,7 @@ pub fn gpu_only(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     gpu_only::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Keeps a `#[no_mangle]` function that no kernel calls in the PTX.
+/// Keeps a `#[no_mangle]` function in the PTX even if no kernel calls it.
 #[proc_macro_attribute]
 pub fn externally_visible(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     gpu_only::externally_visible(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
@@ -138,8 +137,8 @@ pub fn externally_visible(_arguments: TokenStream, item: TokenStream) -> TokenSt
 
 /// Places a static in an address space of the GPU: `shared` (one per block), `constant` or `global`.
 ///
-/// A shared static is an array of `MaybeUninit`, since no block initialises it. On the CPU executor a program
-/// that holds a shared static runs one block at a time; `cuda_std::shared_array!` has no such limit.
+/// A shared static is an array of `MaybeUninit`, since no block initialises it. On the CPU executor a program with a
+/// shared static runs one block at a time; `cuda_std::shared_array!` has no such limit.
 #[proc_macro_attribute]
 pub fn address_space(arguments: TokenStream, item: TokenStream) -> TokenStream {
     address_space::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()

@@ -1,4 +1,4 @@
-//! The host half of the atomics: `core`'s, which have one scope, the whole system.
+//! The atomics on the host: those of `core`, which have only one scope, the whole system.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -14,13 +14,13 @@ pub(super) trait Cell: Copy {
     /// Same as for `load`.
     unsafe fn store(ptr: *mut Self, value: Self, ordering: Ordering);
 
-    /// Writes `new` if the bits are those of `current`; returns what was there.
+    /// Writes `new` if the bits equal those of `current`; returns the previous value.
     ///
     /// # Safety
     /// Same as for `load`.
     unsafe fn compare_and_swap(ptr: *mut Self, current: Self, new: Self, ordering: Ordering) -> Self;
 
-    /// Replaces the value by `f` of it; returns what was there.
+    /// Replaces the value by `f(value)`; returns the previous value.
     ///
     /// # Safety
     /// Same as for `load`.
@@ -33,7 +33,7 @@ macro_rules! cells {
             #[inline]
             unsafe fn load(ptr: *mut Self, ordering: Ordering) -> Self {
                 limit::look();
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller guarantees a valid pointer.
                 let $bits = unsafe { <$atomic>::from_ptr(ptr.cast()) }.load(ordering);
                 $from
             }
@@ -41,14 +41,14 @@ macro_rules! cells {
             #[inline]
             unsafe fn store(ptr: *mut Self, $value: Self, ordering: Ordering) {
                 limit::look();
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller guarantees a valid pointer.
                 unsafe { <$atomic>::from_ptr(ptr.cast()) }.store($to, ordering);
             }
 
             #[inline]
             unsafe fn compare_and_swap(ptr: *mut Self, current: Self, new: Self, ordering: Ordering) -> Self {
                 limit::look();
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller guarantees a valid pointer.
                 let cell = unsafe { <$atomic>::from_ptr(ptr.cast()) };
                 let current = { let $value = current; $to };
                 let new = { let $value = new; $to };
@@ -59,7 +59,7 @@ macro_rules! cells {
             #[inline]
             unsafe fn update(ptr: *mut Self, ordering: Ordering, f: impl Fn(Self) -> Self) -> Self {
                 limit::look();
-                // SAFETY: the caller's pointer.
+                // SAFETY: the caller guarantees a valid pointer.
                 let cell = unsafe { <$atomic>::from_ptr(ptr.cast()) };
                 let mut old = cell.load(Ordering::Relaxed);
                 loop {
@@ -83,7 +83,7 @@ cells! {
     f64: AtomicU64, |value| value.to_bits(), |bits| f64::from_bits(bits);
 }
 
-/// The load's part of `ordering`, for a compare-and-swap that does not store.
+/// Returns the load's ordering for a compare-and-swap that does not store.
 fn on_failure(ordering: Ordering) -> Ordering {
     match ordering {
         Ordering::Release => Ordering::Relaxed,

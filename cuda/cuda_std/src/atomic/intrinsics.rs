@@ -7,8 +7,8 @@
 //!
 //! # Safety of every function with a pointer
 //! - The pointer is valid for reads and writes and aligned to its type.
-//! - No access without an atomic instruction races with it, and no atomic access by a thread outside the
-//!   scope does (PTX ISA, "morally strong operations").
+//! - No non-atomic access and no atomic access by a thread outside the scope races with it (PTX ISA, "morally
+//!   strong operations").
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::host::Cell as _;
@@ -25,13 +25,12 @@ macro_rules! fences {
         #[doc = concat!("`", $ptx, "`: orders this thread's memory accesses before and after.")]
         ///
         /// # Safety
-        /// None needed; unsafe as all functions of this module are.
+        /// No precondition; unsafe like all functions of this module.
         #[doc(alias = $ptx)]
         #[inline(always)]
         pub unsafe fn $name() {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: a fence has no precondition. It touches memory in the compiler's eyes, so neither
-            // `nomem` nor `readonly`.
+            // SAFETY: a fence has no precondition. It orders memory, so neither `nomem` nor `readonly`.
             unsafe {
                 asm!(concat!($ptx, ";"), options(nostack, preserves_flags));
             }
@@ -70,14 +69,14 @@ macro_rules! loads_and_stores {
         #[inline(always)]
         pub unsafe fn [<atomic_load_ $order _ $width _ $scope>](ptr: *const $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer. The load may synchronise, so it orders other accesses.
+            // SAFETY: the caller guarantees a valid pointer. The load may synchronise, so it orders other accesses.
             unsafe {
                 let value;
                 asm!(concat!($ptx, " {}, [{}];"), out($reg) value, in(reg64) ptr, options(nostack, preserves_flags));
                 value
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 $ty::load(ptr.cast_mut(), Ordering::$ordering)
             }
@@ -92,12 +91,12 @@ macro_rules! loads_and_stores {
         #[inline(always)]
         pub unsafe fn [<atomic_store_ $order _ $width _ $scope>](ptr: *mut $ty, value: $ty) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer. The store may synchronise, so it orders other accesses.
+            // SAFETY: the caller guarantees a valid pointer. The store may synchronise, so it orders other accesses.
             unsafe {
                 asm!(concat!($ptx, " [{}], {};"), in(reg64) ptr, in($reg) value, options(nostack, preserves_flags));
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::store(ptr, value, Ordering::$ordering);
@@ -127,7 +126,7 @@ loads_and_stores! {
     }
 }
 
-/// Expands one operation for three atomic_scopes and five orderings.
+/// Expands one operation for three scopes and five orderings.
 macro_rules! fetches {
     ($($op:ident $ty:ident $reg:ident $ptx:literal |$old:ident, $value:ident| $new:expr;)*) => {$(
         fetches! { @atomic_scopes $op $ty $reg $ptx |$old, $value| $new;
@@ -149,7 +148,7 @@ macro_rules! fetches {
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_ $op _ $order _ $ty _ $scope>](ptr: *mut $ty, $value: $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 let old;
                 asm!(
@@ -160,7 +159,7 @@ macro_rules! fetches {
                 old
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::update(ptr, Ordering::$ordering, |$old| $new)
@@ -212,7 +211,7 @@ fetches! {
     dec u32 reg32 "dec.u32" |old, value| if old == 0 || old > value { value } else { old - 1 };
 }
 
-/// Expands subtractions, which PTX has no instruction for, of three atomic_scopes and five orderings.
+/// Expands subtractions for three scopes and five orderings. PTX has no instruction for them, so they add the negated value.
 macro_rules! subtractions {
     ($($ty:ident |$value:ident| $negated:expr;)*) => {$(
         subtractions! { @orders block $ty |$value| $negated }
@@ -229,7 +228,7 @@ macro_rules! subtractions {
         /// See [the module](self#safety-of-every-function-with-a-pointer).
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_sub_ $order _ $ty _ $scope>](ptr: *mut $ty, $value: $ty) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe { [<atomic_fetch_add_ $order _ $ty _ $scope>](ptr, $negated) }
         }
     )*}};
@@ -244,7 +243,7 @@ subtractions! {
     f64 |value| -value;
 }
 
-/// Expands the compare-and-swap of one type for three atomic_scopes and five orderings.
+/// Expands the compare-and-swap of one type for three scopes and five orderings.
 macro_rules! swaps {
     ($($ty:ident $reg:ident $ptx:literal;)*) => {$(
         swaps! { @orders block "cta." $ty $reg $ptx }
@@ -267,7 +266,7 @@ macro_rules! swaps {
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_cas_ $order _ $ty _ $scope>](ptr: *mut $ty, current: $ty, new: $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 let old;
                 asm!(
@@ -278,7 +277,7 @@ macro_rules! swaps {
                 old
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::compare_and_swap(ptr, current, new, Ordering::$ordering)

@@ -1,16 +1,16 @@
 //! Atomic operations with an ordering argument, one per operation, type and scope.
 //!
-//! The orderings are those of Rust, mapped to the PTX memory model: relaxed, acquire, release and acq_rel are
-//! qualifiers of the instruction; SeqCst is `fence.sc` at the same scope before the acquire form (for a store,
-//! before the relaxed form), which is how CUDA's own C++ atomics are compiled.
+//! Rust's orderings map to the PTX memory model as follows: relaxed, acquire, release and acq_rel are qualifiers of the
+//! instruction; SeqCst is `fence.sc` at the same scope before the acquire form (for a store, before the relaxed form),
+//! as CUDA compiles its own C++ atomics.
 //!
-//! The pointers' safety is that of [`super::intrinsics`].
+//! Pointers have the safety contract of [`super::intrinsics`].
 
 use super::intrinsics;
 use core::sync::atomic::Ordering;
 use pastey::paste;
 
-/// An ordering that the operation cannot have.
+/// Panics on an ordering that the operation cannot have.
 #[cold]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 fn refuse(message: &'static str) -> ! {
@@ -59,11 +59,11 @@ macro_rules! atomic_scopes {
         /// See [`intrinsics`].
         ///
         /// # Panics
-        /// With the orderings `Release` and `AcqRel`, which a load cannot have.
+        /// If `ordering` is `Release` or `AcqRel`, which a load cannot have.
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn [<atomic_load_ $width _ $scope>](ptr: *mut $ty, ordering: Ordering) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 match ordering {
                     Ordering::Relaxed => intrinsics::[<atomic_load_relaxed_ $width _ $scope>](ptr),
@@ -83,11 +83,11 @@ macro_rules! atomic_scopes {
         /// See [`intrinsics`].
         ///
         /// # Panics
-        /// With the orderings `Acquire` and `AcqRel`, which a store cannot have.
+        /// If `ordering` is `Acquire` or `AcqRel`, which a store cannot have.
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn [<atomic_store_ $width _ $scope>](ptr: *mut $ty, ordering: Ordering, value: $ty) {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 match ordering {
                     Ordering::Relaxed => intrinsics::[<atomic_store_relaxed_ $width _ $scope>](ptr, value),
@@ -108,7 +108,7 @@ macro_rules! atomic_scopes {
         /// See [`intrinsics`].
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_ $op _ $ty _ $scope>](ptr: *mut $ty, ordering: Ordering, value: $ty) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 match ordering {
                     Ordering::Relaxed => intrinsics::[<atomic_fetch_ $op _relaxed_ $ty _ $scope>](ptr, value),
@@ -130,12 +130,12 @@ macro_rules! atomic_scopes {
         /// See [`intrinsics`].
         #[inline(always)]
         pub unsafe fn [<atomic_fetch_sub_ $ty _ $scope>](ptr: *mut $ty, ordering: Ordering, $value: $ty) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe { [<atomic_fetch_add_ $ty _ $scope>](ptr, ordering, $negated) }
         }
     )*}};
     (@cas $scope:ident $($ty:ident),*) => {paste!{$(
-        /// Writes `new` if the bits are those of `current`; returns the value before.
+        /// Writes `new` if the bits equal those of `current`; returns the previous value.
         ///
         /// # Safety
         /// See [`intrinsics`].
@@ -146,7 +146,7 @@ macro_rules! atomic_scopes {
             new: $ty,
             ordering: Ordering,
         ) -> $ty {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the caller guarantees a valid pointer.
             unsafe {
                 match ordering {
                     Ordering::Relaxed => intrinsics::[<atomic_fetch_cas_relaxed_ $ty _ $scope>](ptr, current, new),

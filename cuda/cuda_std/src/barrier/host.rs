@@ -1,4 +1,4 @@
-//! The executor's half: the barrier's state, in the 8 bytes that it has on the device too.
+//! Barriers on the executor. Their state takes 8 bytes, as on the device.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use crate::cluster;
 use crate::simt::context::{Collective, ThreadContext, collective, current, with_running};
 use crate::simt::shared::BlockShared;
 
-/// A barrier's state: from the lowest bit on: 20 bits for the missing arrivals of the phase, 20 for its number of
+/// A barrier's state. From the lowest bit on: 20 bits for the missing arrivals of the phase, 20 for its number of
 /// arrivals, 22 for the missing bytes (more may arrive than were expected so far), and the parity of the current phase.
 /// The highest bit is zero. Unwritten memory, all ones and all zeros are not barriers.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl State {
         }
     }
 
-    /// The state of these bits.
+    /// Decodes a state, or returns why the bits are not a barrier.
     pub fn of(bits: u64) -> Result<Self, String> {
         let part = |shift: u32| (bits >> shift) as u32 & Self::MAX;
         let (missing, count) = (part(0), part(20));
@@ -54,12 +54,12 @@ impl State {
         }
     }
 
-    /// The phase waits for more bytes.
+    /// Makes the phase expect `bytes` more bytes.
     pub fn expect(self, bytes: u32) -> Result<Self, String> {
         self.with_bytes(i64::from(self.bytes) + i64::from(bytes))
     }
 
-    /// Bytes have come.
+    /// Counts `bytes` as arrived.
     pub fn complete(self, bytes: u32) -> Result<Self, String> {
         Ok(self.with_bytes(i64::from(self.bytes) - i64::from(bytes))?.advanced())
     }
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// In the next phase, if this one is complete.
+    /// Begins the next phase if this one is complete.
     fn advanced(self) -> Self {
         if self.missing == 0 && self.bytes == 0 {
             Self { missing: self.count, parity: self.parity ^ 1, ..self }
@@ -86,12 +86,12 @@ impl State {
         (self.missing, self.bytes)
     }
 
-    /// Whether the phase of this parity is over.
+    /// Returns whether the phase of this parity is over.
     pub fn has_left(self, parity: u32) -> bool {
         self.parity != parity
     }
 
-    /// Whether the phase of this parity lacks bytes and no arrivals.
+    /// Returns whether the phase of this parity lacks only bytes.
     fn lacks_bytes_alone(self, parity: u32) -> bool {
         !self.has_left(parity) && self.missing == 0
     }
@@ -102,7 +102,7 @@ pub(super) fn parity_of(bits: u64) -> u32 {
     (bits >> 62) as u32 & 1
 }
 
-/// The value, or a panic that names the function.
+/// Returns the value, or panics with the function's name.
 #[track_caller]
 pub(super) fn checked<T>(name: &str, result: Result<T, String>) -> T {
     match result {
@@ -111,13 +111,13 @@ pub(super) fn checked<T>(name: &str, result: Result<T, String>) -> T {
     }
 }
 
-/// Notes that a barrier is initialised, which is not fenced.
+/// Notes that a barrier is initialised but not fenced.
 pub(super) fn note_init(this: *mut Barrier) {
     with_running(|context| context.shared().fences.note_barrier(this.addr()));
 }
 
-/// Notes that the barriers are, and orders them before the cluster's barrier, with what else the thread has written: the
-/// hardware orders the barriers alone.
+/// Notes that the barriers are fenced, and orders all of the thread's writes before the cluster's barrier. The hardware
+/// orders only the barriers.
 pub(super) fn fence_init() {
     with_running(|context| {
         context.channel.release_to_cluster();
@@ -125,20 +125,20 @@ pub(super) fn fence_init() {
     });
 }
 
-/// The barrier that this one is in block `rank` of the cluster.
+/// Returns the barrier's counterpart in block `rank` of the cluster.
 #[track_caller]
 pub(super) fn remote(full_name: &'static str, this: *mut Barrier, rank: u32) -> Result<*mut Barrier, String> {
     current(full_name, |context| cluster::remote(context, this.cast(), rank).map(|(remote, _)| remote.cast()))
 }
 
 /// # Safety
-/// `this` points to memory that is at most accessed as an atomic.
+/// `this` is valid, and the barrier is accessed only atomically.
 unsafe fn bits_of<'a>(this: *mut Barrier) -> &'a AtomicU64 {
-    // SAFETY: the caller's; a barrier has the size and alignment of the number.
+    // SAFETY: the caller promises it, and a barrier has the size and alignment of the number.
     unsafe { AtomicU64::from_ptr(this.cast()) }
 }
 
-/// Changes the state, with what the thread did before, and gives the phase it was in.
+/// Changes the state with acquire and release ordering; returns the phase it was in.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-barriers).
@@ -148,11 +148,11 @@ pub(super) unsafe fn change(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) -> Token {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe { change_in(Ordering::AcqRel, name, this, f) }
 }
 
-/// Changes the state alone.
+/// Changes the state with relaxed ordering.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-barriers).
@@ -162,7 +162,7 @@ pub(super) unsafe fn change_relaxed(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe { change_in(Ordering::Relaxed, name, this, f) };
 }
 
@@ -173,7 +173,7 @@ unsafe fn change_in(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) -> Token {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     let atomic = unsafe { bits_of(this) };
     let mut bits = atomic.load(Ordering::Relaxed);
     loop {
@@ -190,18 +190,18 @@ unsafe fn change_in(
 #[track_caller]
 unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
     assert!(parity <= 1, "barrier::Barrier::{name}() of parity {parity}; it is 0 or 1");
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     let bits = unsafe { bits_of(this) }.load(Ordering::Acquire);
     checked(name, State::of(bits)).has_left(parity)
 }
 
-/// As above, for a thread that does not wait.
+/// Same as [`is_complete`], for a thread that checks without waiting.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-barriers).
 #[track_caller]
 pub(super) unsafe fn look(name: &'static str, this: *mut Barrier, parity: u32) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe {
         let looked = |context: &ThreadContext<'_>| {
             let shared = context.shared();
@@ -219,26 +219,26 @@ pub(super) unsafe fn look(name: &'static str, this: *mut Barrier, parity: u32) -
 #[inline(always)]
 #[track_caller]
 pub(super) unsafe fn wait(full_name: &'static str, name: &str, this: *mut Barrier, parity: u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     while unsafe { !is_complete(name, this, parity) } {
         collective(full_name, Collective::Phase { barrier: this.cast(), parity });
     }
 }
 
-/// Whether a thread that waits for this phase can go on: it is over now, or once the missing copies to `shared` are made,
-/// or the memory no longer holds a barrier, which the thread will see.
+/// Performs the missing copies to `shared`, and returns whether a thread that waits for this phase can go on: the phase
+/// is over, or the memory no longer holds a barrier, which the thread will report.
 ///
 /// # Safety
-/// A thread of the block waits for it.
+/// A thread of the block waits for the barrier.
 pub(crate) unsafe fn can_go_on(shared: &BlockShared, barrier: *mut u64, parity: u32) -> bool {
-    // SAFETY: the thread that waits answers for the barrier.
+    // SAFETY: the waiting thread guarantees a valid barrier.
     unsafe {
         shared.flights.land(barrier, parity, &shared.fences);
         latest(barrier).map_or(true, |state| state.has_left(parity))
     }
 }
 
-/// Whether a phase of this parity lacks bytes and no arrivals.
+/// Returns whether a phase of this parity lacks only bytes.
 ///
 /// # Safety
 /// As above.
@@ -247,7 +247,7 @@ pub(crate) unsafe fn lacks_bytes_alone(barrier: *mut u64, parity: u32) -> bool {
     unsafe { latest(barrier) }.is_ok_and(|state| state.lacks_bytes_alone(parity))
 }
 
-/// The barrier's state. A plain load may give an old value, with which a thread would count as stuck.
+/// Returns the barrier's latest state. With the old value that a plain load may return, a thread would count as stuck.
 ///
 /// # Safety
 /// As above.
@@ -256,21 +256,21 @@ unsafe fn latest(barrier: *mut u64) -> Result<State, String> {
     State::of(unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed))
 }
 
-/// Checks that memory is a barrier.
+/// Checks that the memory holds a barrier.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-barriers).
 pub(crate) unsafe fn check(this: *mut Barrier) -> Result<(), String> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     State::of(unsafe { bits_of(this) }.load(Ordering::Relaxed)).map(|_| ())
 }
 
-/// Counts the bytes of a copy, after what it wrote. Where the barrier cannot count them, who waits for them is stuck.
+/// Counts the bytes of a copy after its writes. If the barrier cannot count them, a thread that waits for them is stuck.
 ///
 /// # Safety
-/// As of the one who started the copy.
+/// Same as for the function that started the copy.
 pub(crate) unsafe fn complete_copy(barrier: *mut u64, bytes: u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     let atomic = unsafe { AtomicU64::from_ptr(barrier) };
     let complete = |bits| Some(State::of(bits).and_then(|state| state.complete(bytes)).ok()?.bits());
     let _ = atomic.fetch_update(Ordering::AcqRel, Ordering::Relaxed, complete);

@@ -5,26 +5,26 @@ use super::Barrier;
 use super::{State, host};
 
 impl Barrier {
-    /// Counts an arrival, with what the thread did before, at the barrier that `this` is in block `rank` of the cluster (compute
-    /// capability 9.0 and later). Who waits there does so by [`wait_parity_cluster`](Self::wait_parity_cluster).
+    /// Counts an arrival at the counterpart of `this` in block `rank` of the cluster (compute capability 9.0 and later).
+    /// Threads there wait with [`wait_parity_cluster`](Self::wait_parity_cluster) and then see what this thread did before.
     ///
     /// # Safety
-    /// - See [the module](crate::barrier#safety-of-the-barriers), for the barrier of the other block: `this` is its like in the
-    ///   block's own shared memory.
-    /// - The other block has initialised it and does not end before the arrival, which [barriers of the
-    ///   cluster](crate::cluster::sync) make sure of.
+    /// - See [the module](crate::barrier#safety-of-the-barriers), for the other block's barrier; `this` is its
+    ///   counterpart here.
+    /// - The other block has initialised it and does not end before the arrival. [Barriers of the
+    ///   cluster](crate::cluster::sync) ensure both.
     #[doc(alias = "mbarrier.arrive.release.cluster.shared::cluster")]
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn arrive_remote(this: *mut Self, rank: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mapa.shared::cluster.u64 address, address, {rank}; \
                 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [address];", this, rank = in(reg32) rank,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             let remote =
                 host::checked("arrive_remote", host::remote("barrier::Barrier::arrive_remote", this, rank));
@@ -32,12 +32,12 @@ impl Barrier {
         }
     }
 
-    /// As [`arrive_remote`](Self::arrive_remote), but it orders nothing that the thread did. It hands on memory that only
-    /// [`wgmma`](crate::wgmma) and copies have read, which the thread has waited for. Who waits does so by
-    /// [`wait_parity`](Self::wait_parity).
+    /// Same as [`arrive_remote`](Self::arrive_remote), but orders none of the thread's accesses. Use it to pass on
+    /// memory that only [`wgmma`](crate::wgmma) and copies have read, once the thread has waited for them. Threads
+    /// there wait with [`wait_parity`](Self::wait_parity).
     ///
-    /// On the device `arrive_remote` waits until all writes of the thread are visible to the whole GPU, which takes hundreds of
-    /// cycles. On the executor the threads themselves read for `wgmma`, so there this is the same as `arrive_remote`.
+    /// On the device `arrive_remote` waits until all writes of the thread are visible to the whole GPU, which takes
+    /// hundreds of cycles. On the executor both are the same, since threads themselves read for `wgmma`.
     ///
     /// # Safety
     /// Same as for [`arrive_remote`](Self::arrive_remote).
@@ -46,13 +46,13 @@ impl Barrier {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn arrive_remote_relaxed(this: *mut Self, rank: u32) {
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             barrier_asm!("mapa.shared::cluster.u64 address, address, {rank}; \
                 mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [address];", this, rank = in(reg32) rank,);
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             let name = "barrier::Barrier::arrive_remote_relaxed";
             let remote = host::checked("arrive_remote_relaxed", host::remote(name, this, rank));
@@ -60,8 +60,8 @@ impl Barrier {
         }
     }
 
-    /// As [`wait_parity`](Self::wait_parity), and orders what other blocks of the cluster did before their arrivals (compute
-    /// capability 9.0 and later).
+    /// Same as [`wait_parity`](Self::wait_parity), and makes visible what other blocks of the cluster did before their
+    /// arrivals (compute capability 9.0 and later).
     ///
     /// # Safety
     /// Same as for [`wait_parity`](Self::wait_parity).
@@ -72,7 +72,7 @@ impl Barrier {
         #[cfg(target_arch = "nvptx64")]
         loop {
             let holds: u32;
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 barrier_asm!("mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 holds, [address], {parity}; \
                     selp.u32 {holds}, 1, 0, holds;", this, parity = in(reg32) parity, holds = out(reg32) holds,);
@@ -82,7 +82,7 @@ impl Barrier {
             }
         }
         #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller's barrier.
+        // SAFETY: the caller guarantees a valid barrier.
         unsafe {
             host::wait("barrier::Barrier::wait_parity_cluster", "wait_parity_cluster", this, parity);
         }

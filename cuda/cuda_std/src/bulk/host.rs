@@ -1,5 +1,5 @@
-//! The executor's half: a copy to shared memory is kept at the block, until somebody waits for it, and one to global memory at
-//! its thread.
+//! Bulk copies on the executor. The block keeps a copy to shared memory until a thread waits for it, and each thread
+//! keeps its copies to global memory.
 
 use core::mem::MaybeUninit;
 use core::panic::Location;
@@ -13,10 +13,10 @@ use crate::simt::flights::{Flight, Source};
 use crate::simt::proxy::CHUNK;
 use crate::simt::shared::BlockShared;
 
-/// The content of memory that may not be read: a NaN in every float format.
+/// The content of memory that must not be read yet: a NaN in every float format.
 const POISON: u8 = 0xff;
 
-/// What addresses and sizes are multiples of.
+/// Addresses and sizes are multiples of this number of bytes.
 const UNIT: usize = 16;
 
 /// Starts the copy: the target becomes uninitialised.
@@ -38,7 +38,7 @@ pub(super) unsafe fn global_to_shared(shared: *mut u8, global: *const u8, bytes:
                 global.addr()
             ));
         }
-        // SAFETY: the caller's barrier and target.
+        // SAFETY: the caller guarantees a valid barrier and target.
         unsafe {
             check_barrier(own, barrier)?;
             check_fenced_barrier(own, barrier)?;
@@ -76,7 +76,7 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
         }
         check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
-        // SAFETY: the caller's target.
+        // SAFETY: the caller guarantees a valid target.
         unsafe { forget(global, bytes) };
         let (operation, target) = (TO_GLOBAL, Target::Memory(global));
         let store = Store { operation, target, source: shared, bytes, location, was, read };
@@ -108,7 +108,7 @@ pub(super) unsafe fn shared_to_shared(
         check_shared(own, target.addr(), bytes)?;
         check_shared(own, shared.addr(), bytes)?;
         check_source(context, shared, bytes)?;
-        // SAFETY: the caller's barrier and target.
+        // SAFETY: the caller guarantees a valid barrier and target.
         unsafe {
             start_remote(context, (name, location), (target, Source::Memory(shared), bytes), (barrier, rank))
         }
@@ -135,7 +135,7 @@ pub(crate) unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *m
         // SAFETY: at most 16 bytes, which need no alignment here.
         unsafe { all.as_mut_ptr().cast::<T>().write_unaligned(value) };
         let source = Source::Value(all);
-        // SAFETY: the caller's barrier and target.
+        // SAFETY: the caller guarantees a valid barrier and target.
         unsafe { start_remote(context, (name, location), (pointer.cast(), source, bytes), (barrier, rank)) }
     });
     if let Err(reason) = started {
@@ -143,10 +143,10 @@ pub(crate) unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *m
     }
 }
 
-/// Starts a copy to what `target` is in block `rank`, which counts at what `barrier` is there.
+/// Starts a copy to the counterpart of `target` in block `rank`. It counts at the counterpart of `barrier` there.
 ///
 /// # Safety
-/// Both are as the module says.
+/// See [the module](super#safety-of-the-copies), for both.
 unsafe fn start_remote(
     context: &ThreadContext<'_>,
     call: (&'static str, &'static Location<'static>),
@@ -156,7 +156,7 @@ unsafe fn start_remote(
     let spaced = |reason| format!(" {reason}");
     let (target, member) = cluster::remote(context, target, rank).map_err(spaced)?;
     let (barrier, _) = cluster::remote(context, barrier.cast(), rank).map_err(spaced)?;
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe {
         check_barrier(&member.shared, barrier.cast())?;
         if matches!(source, Source::Memory(_)) {
@@ -170,7 +170,7 @@ unsafe fn start_remote(
     Ok(())
 }
 
-/// Makes the thread's open copies a group.
+/// Groups the thread's open copies.
 #[track_caller]
 pub(super) fn commit() {
     current("bulk::commit", |context| context.channel.with_copies(|copies| copies.stores.commit()));
@@ -189,7 +189,7 @@ pub(super) fn wait(name: &'static str, f: impl FnOnce(&mut Stores) -> Result<(),
     }
 }
 
-/// Notes that a thread has fenced what it wrote.
+/// Notes that a thread has fenced its writes.
 #[track_caller]
 pub(super) fn fence_shared() {
     current("bulk::fence_shared", |context| context.shared().fences.fence());
@@ -222,7 +222,7 @@ pub(crate) fn check_shared(own: &BlockShared, address: usize, bytes: usize) -> R
     }
 }
 
-/// Checks that the copy finds what threads wrote to these bytes of shared memory.
+/// Checks that the copy sees what threads wrote to these bytes of shared memory.
 pub(crate) fn check_source(
     context: &ThreadContext<'_>,
     shared: *const u8,
@@ -233,15 +233,15 @@ pub(crate) fn check_source(
     }
     let chunk = |at: usize| {
         let address = shared.wrapping_add(at);
-        // SAFETY: the block's shared memory, which the executor has written to before any thread. All its threads are fibers of
-        // this OS thread. The compiler knows nothing of what a volatile read finds.
+        // SAFETY: the block's shared memory, which the executor has initialised. All threads of the block are fibers of
+        // this OS thread. The compiler assumes nothing about the value of a volatile read.
         (address.addr(), unsafe { address.cast::<[u8; CHUNK]>().read_volatile() })
     };
     let chunks = (0..bytes).step_by(CHUNK).map(chunk);
     context.shared().check_visible(chunks, None).map_err(|reason| format!(" {reason}"))
 }
 
-/// Checks that what threads wrote may have been fenced; what came by copies needs no fence.
+/// Checks that threads may have fenced their writes; data from copies needs no fence.
 pub(crate) fn check_fenced(own: &BlockShared) -> Result<(), String> {
     if own.fences.any() || own.flights.is_used() {
         Ok(())
@@ -251,7 +251,7 @@ pub(crate) fn check_fenced(own: &BlockShared) -> Result<(), String> {
 }
 
 /// # Safety
-/// Where the barrier is in shared memory, it is at most accessed as one.
+/// If `barrier` is in shared memory, it is accessed only as a barrier.
 pub(crate) unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), String> {
     if !own.holds(barrier.addr(), size_of::<Barrier>()) || !barrier.is_aligned() {
         let address = barrier.addr();
@@ -260,7 +260,7 @@ pub(crate) unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> 
              shared_array!"
         ));
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe { host::check(barrier) }.map_err(|reason| format!(" counts at a barrier {reason}"))
 }
 
@@ -288,9 +288,9 @@ pub(crate) fn check_target(own: &BlockShared, address: usize, bytes: usize) -> R
 /// Makes memory uninitialised.
 ///
 /// # Safety
-/// It is valid for writes.
+/// `target` is valid for writes.
 pub(crate) unsafe fn forget(target: *mut u8, bytes: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller keeps the contract.
     unsafe {
         if cfg!(miri) {
             let nothing = vec![MaybeUninit::<u8>::uninit(); bytes];

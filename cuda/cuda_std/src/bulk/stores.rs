@@ -1,4 +1,4 @@
-//! The executor's half of copies to global memory: a thread keeps its copies until it waits for them.
+//! Copies to global memory on the executor: a thread keeps its copies until it waits for them.
 
 use core::mem::MaybeUninit;
 use core::panic::Location;
@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use crate::simt::FaultKind;
 use crate::tensor::tile::Tile;
 
-/// Where a copy goes.
+/// The target of a copy.
 pub(crate) enum Target {
     /// Bytes in order.
     Memory(*mut u8),
@@ -24,16 +24,16 @@ pub(crate) struct Store {
     pub source: *const u8,
     pub bytes: usize,
     pub location: &'static Location<'static>,
-    /// What the source held then. Miri detects races, and may not look at unwritten memory.
+    /// The source's content at the start. Empty under Miri, which detects races and must not read unwritten memory.
     pub was: Vec<u8>,
-    /// What was read of the source, once that was waited for.
+    /// The bytes read from the source, once the thread has waited for that.
     pub read: Vec<MaybeUninit<u8>>,
 }
 
 /// The copies of a thread.
 #[derive(Default)]
 pub(crate) struct Stores {
-    /// Those that are in no group yet.
+    /// Copies that are not in a group yet.
     open: Vec<Store>,
     /// The groups that are not complete, the oldest first.
     groups: VecDeque<Vec<Store>>,
@@ -44,18 +44,18 @@ impl Stores {
         self.open.push(store);
     }
 
-    /// Makes the open copies a group.
+    /// Groups the open copies.
     pub(super) fn commit(&mut self) {
         self.groups.push_back(core::mem::take(&mut self.open));
     }
 
-    /// Reads the sources of all groups but the `left` latest.
+    /// Reads the sources of all groups except the latest `left`.
     pub(super) fn wait_read(&mut self, left: usize) -> Result<(), String> {
         let done = self.groups.len().saturating_sub(left);
         self.groups.iter_mut().take(done).flatten().try_for_each(Store::read)
     }
 
-    /// Makes the copies of all groups but the `left` latest.
+    /// Performs the copies of all groups except the latest `left`.
     pub(super) fn wait(&mut self, left: usize) -> Result<(), String> {
         self.wait_read(left)?;
         let done = self.groups.len().saturating_sub(left);
@@ -63,7 +63,7 @@ impl Stores {
         Ok(())
     }
 
-    /// Makes what is left when the thread returns.
+    /// Performs the remaining copies when the thread returns; one that it has not waited for is a fault.
     pub fn end(self) {
         for store in self.groups.into_iter().flatten().chain(self.open) {
             if store.read.is_empty() {
@@ -76,7 +76,7 @@ impl Stores {
 }
 
 impl Store {
-    /// Reads the source, if that has not been done.
+    /// Reads the source unless that has been done.
     fn read(&mut self) -> Result<(), String> {
         if !self.read.is_empty() {
             return Ok(());
@@ -88,14 +88,14 @@ impl Store {
                 self.operation, self.location
             ));
         }
-        // SAFETY: the one who started it answers for the source until now.
+        // SAFETY: the caller that started the copy guarantees a valid source until now.
         self.read = unsafe { core::slice::from_raw_parts(self.source.cast(), self.bytes) }.to_vec();
         Ok(())
     }
 
     /// Writes what was read.
     fn write(self) {
-        // SAFETY: the one who started it answers for the target until now.
+        // SAFETY: the caller that started the copy guarantees a valid target until now.
         unsafe {
             match self.target {
                 Target::Memory(target) => {
@@ -107,10 +107,10 @@ impl Store {
     }
 }
 
-/// What memory holds, to be compared; nothing under Miri.
+/// Returns the memory's content for a comparison; nothing under Miri.
 pub(crate) fn snapshot(source: *const u8, bytes: usize) -> Vec<u8> {
     let bytes = if cfg!(miri) { 0 } else { bytes };
-    // SAFETY: the block's shared memory, all of which has been written to, be it by the executor; the compiler knows nothing
-    // of what a volatile read finds.
+    // SAFETY: the block's shared memory, which the executor has initialised. The compiler assumes nothing about the
+    // value of a volatile read.
     (0..bytes).map(|at| unsafe { source.add(at).read_volatile() }).collect()
 }

@@ -1,4 +1,4 @@
-//! Stores to the shared memory of other blocks that say at a barrier there when they have come.
+//! Stores to the shared memory of other blocks. They signal their arrival at a barrier there.
 
 use crate::barrier::Barrier;
 
@@ -18,15 +18,15 @@ macro_rules! store_asm {
     };
 }
 
-/// Starts a store of `value` to what `pointer` is in block `rank` of the cluster, whose bytes count at what `barrier` is in
-/// that block when they are there (PTX ISA, `st.async`).
+/// Starts a store of `value` to the counterpart of `pointer` in block `rank` of the cluster. Its bytes count at the
+/// counterpart of `barrier` there when they arrive (PTX ISA, `st.async`).
 ///
-/// Who has waited for the phase that expects the bytes reads the value. On the executor it comes as late as it may, as
-/// [bulk copies](crate::bulk) do, and until then the target is uninitialised.
+/// A thread that has waited for the phase that expects the bytes may read the value. The executor performs the store as
+/// late as possible, like [bulk copies](crate::bulk); until then the target is uninitialised.
 ///
 /// # Safety
-/// - `T` has 4, 8 or 16 bytes without padding; `pointer` and `barrier` are the target's and the barrier's likes in
-///   the block's own shared memory, and `pointer` is a multiple of that size.
+/// - `T` has 4, 8 or 16 bytes without padding; `pointer` and `barrier` are the counterparts of the target and its
+///   barrier in the block's own shared memory, and `pointer` is aligned to that size.
 /// - The barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), with a [barrier of the cluster](super::sync)
 ///   after its initialisation, and its phase expects the bytes.
 /// - Until the store is complete, no thread reads or writes the target, and the other block does not end.
@@ -38,15 +38,15 @@ macro_rules! store_asm {
 /// use cuda_std::simt::Executor;
 /// use cuda_std::{cluster, kernel, shared_array, thread};
 ///
-/// /// Each of 4 blocks writes the sum of the numbers of all.
+/// /// Each of 4 blocks writes the sum of all blocks' numbers.
 /// ///
 /// /// # Safety
-/// /// A number for each block, 4 a cluster; 4 threads a block.
+/// /// One number per block, 4 blocks per cluster, 4 threads per block.
 /// #[kernel(min_arch = 90)]
 /// pub unsafe fn sums(inp: &[f32], out: *mut f32) {
 ///     let (sent, ready) = (shared_array![f32; 4], shared_array![Barrier; 1]);
 ///     let (i, block) = (thread::thread_idx_x(), thread::block_idx_x() as usize);
-///     // SAFETY: each thread sends the block's number to a block; all expect 4, and stay until all have what they wait for.
+///     // SAFETY: each thread sends the block's number to a block. Each block expects 4, and stays until all have theirs.
 ///     unsafe {
 ///         if i == 0 {
 ///             Barrier::init(ready, 1);
@@ -76,7 +76,7 @@ macro_rules! store_asm {
 pub unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *mut Barrier, rank: u32) {
     const { assert!(matches!(size_of::<T>(), 4 | 8 | 16), "a size that one store does not have") };
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's pointers; the value has these words.
+    // SAFETY: the caller guarantees valid pointers, and the value has these words.
     unsafe {
         match size_of::<T>() {
             4 => {
@@ -95,7 +95,7 @@ pub unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *mut Barr
         }
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    // SAFETY: the caller's pointers.
+    // SAFETY: the caller guarantees valid pointers.
     unsafe {
         crate::bulk::host::store_async(pointer, value, barrier, rank);
     }

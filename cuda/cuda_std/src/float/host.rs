@@ -3,10 +3,10 @@
 
 use core::f64::consts::{LN_2, LOG2_E};
 
-/// 1.5 * 2^52: the sum of this and a number below 2^51 has the nearest integer to the number in its lowest bits.
+/// 1.5 * 2^52: added to a number below 2^51, it leaves the nearest integer in the sum's lowest bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// Exponents beyond which a result is 0 or infinite as `f32`, and is still normal as `f64`.
+/// Exponents are clamped to this: the result is then 0 or infinite as `f32`, and still normal as `f64`.
 const MOST: f32 = 200.0;
 
 /// e to the power `x`, within 0.503 units in the last place.
@@ -25,7 +25,7 @@ pub(crate) fn exp2(x: f32) -> f32 {
     scaled(k, (x - (k - ROUND)) * LN_2)
 }
 
-/// 2 to the power of the integer in the lowest bits of `k`, times e to the power `r`, of at most ln(2) / 2.
+/// 2 to the power of the integer in the lowest bits of `k`, times e to the power `r`, where `|r|` is at most ln(2) / 2.
 ///
 /// The polynomial is e to the power `r` within 2^-32, by interpolation at the Chebyshev nodes.
 #[inline(always)]
@@ -38,7 +38,7 @@ fn scaled(k: f64, r: f64) -> f32 {
     (((1.0 + r) + r2 * (c + r2 * (d + r2 * e))) * power) as f32
 }
 
-/// The sine of pi times `x`: exact where that is a whole number, and 0 has the sign of `x`.
+/// The sine of pi times `x`: exact if the result is a whole number; a result of 0 has the sign of `x`.
 pub(crate) fn sinpi(x: f64) -> f64 {
     let (quarter, angle) = quarters(x);
     let sine = match quarter {
@@ -50,7 +50,7 @@ pub(crate) fn sinpi(x: f64) -> f64 {
     if sine == 0.0 { 0f64.copysign(x) } else { sine }
 }
 
-/// The cosine of pi times `x`: exact where that is a whole number, and 0 is positive.
+/// The cosine of pi times `x`: exact if the result is a whole number; a result of 0 is positive.
 pub(crate) fn cospi(x: f64) -> f64 {
     let (quarter, angle) = quarters(x);
     let cosine = match quarter {
@@ -62,7 +62,7 @@ pub(crate) fn cospi(x: f64) -> f64 {
     if cosine == 0.0 { 0.0 } else { cosine }
 }
 
-/// Pi times `x` as a number of right angles, up to whole turns, and an angle of at most an eighth of a turn. NaN stays one.
+/// Splits pi times `x` into a number of right angles, modulo 4, and a rest of at most an eighth of a turn. NaN stays NaN.
 fn quarters(x: f64) -> (i32, f64) {
     let x = x % 2.0;
     let quarter = (2.0 * x).round();

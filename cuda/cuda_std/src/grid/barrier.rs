@@ -8,21 +8,21 @@ use crate::atomic::mid;
 use crate::simt::context::{Barrier, Collective, check_cooperative, collective};
 use crate::thread;
 
-/// The bit of a counter that each use of the barrier turns over.
+/// The bit of a counter that each use of the barrier flips.
 const ROUND: u32 = 1 << 31;
 
-/// Waits until all threads of the grid are here, and makes their earlier writes visible to all of them.
+/// Waits until all threads of the grid have arrived, and makes their earlier writes visible to all of them.
 ///
-/// `counter` is a word in global memory that the host has set to zero once. It serves any number of uses, in one launch or in
-/// one after the other, whatever their grids; two barriers that are in use at once have one each. After a launch
-/// that has failed it is zeroed again.
+/// `counter` is a word in global memory that the host has zeroed once. It serves any number of uses, in one launch or
+/// in successive launches with any grids. Barriers that are in use at the same time need a counter each. Zero it again
+/// after a failed launch.
 ///
-/// It costs two barriers of the block, and an atomic of one thread of each block: the first block adds what the others
-/// lack for the highest bit to turn over when all have come, which the counter's rest survives unchanged.
+/// It costs two barriers of the block and one atomic per block. The first block adds what the others lack, so that the
+/// highest bit flips when all have arrived and the other bits are as before.
 ///
 /// # Safety
 /// - All threads of the grid reach this same call, with the same counter.
-/// - `counter` is valid for reads and writes and aligned, began as zero, and is accessed by this function alone.
+/// - `counter` is valid for reads and writes and aligned, began as zero, and only this function accesses it.
 ///
 /// # Panics
 /// On the executor in a launch that is not cooperative.
@@ -40,7 +40,7 @@ const ROUND: u32 = 1 << 31;
 /// #[kernel(cooperative)]
 /// pub unsafe fn reverse(numbers: *mut u32, counter: *mut u32) {
 ///     let (i, len) = (thread::index_1d() as usize, (thread::block_dim_x() * thread::grid_dim_x()) as usize);
-///     // SAFETY: all threads come to the barrier; each writes its own number, after all have been read.
+///     // SAFETY: all threads reach the barrier; each writes its own number, after all have been read.
 ///     unsafe {
 ///         let number = *numbers.add(len - 1 - i);
 ///         grid::sync(counter);
@@ -58,12 +58,12 @@ const ROUND: u32 = 1 << 31;
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync(counter: *mut u32) {
-    // SAFETY: the caller's counter and threads.
+    // SAFETY: the caller guarantees the counter and the threads.
     unsafe { Watchdog::OFF.sync(counter) }
 }
 
 impl Watchdog {
-    /// As [`sync`], for as long as this watchdog allows each block to wait for the others.
+    /// Same as [`sync`], but each block waits for the others at most as long as this watchdog allows.
     ///
     /// # Safety
     /// Same as for [`sync`].
@@ -76,8 +76,8 @@ impl Watchdog {
         #[cfg(not(target_arch = "nvptx64"))]
         check_cooperative("grid::sync");
         sync_block();
-        // SAFETY: the caller's counter. One thread of a block arrives for all, which its release and its acquire order with
-        // the others by the barriers of the block.
+        // SAFETY: the caller guarantees the counter. One thread arrives for its block; the barriers of the block extend
+        // its release and its acquire to the other threads.
         unsafe {
             if thread::thread_idx_x() == 0 && thread::thread_idx_y() == 0 && thread::thread_idx_z() == 0 {
                 let blocks = thread::grid_dim_x() * thread::grid_dim_y() * thread::grid_dim_z();
@@ -93,7 +93,7 @@ impl Watchdog {
     }
 }
 
-/// The block's barrier.
+/// Waits at the block's barrier.
 #[inline(always)]
 #[track_caller]
 fn sync_block() {

@@ -10,14 +10,14 @@ mod device {
     }
 }
 
-/// Waits until the work queued before this launch has ended and its writes can be seen: what a kernel that is launched
-/// `with_programmatic_stream_serialization` calls before it touches memory that the other uses. Before it comes what
-/// depends on nothing, as a table in shared memory. In any other launch there is nothing to wait for.
+/// Waits until the work queued before this launch has ended and its writes are visible. A kernel that is launched
+/// `with_programmatic_stream_serialization` calls this before it touches memory that the earlier work uses. Independent
+/// work, such as a table in shared memory, comes before the call. In any other launch there is nothing to wait for.
 ///
-/// What the work before writes comes to such a kernel as a raw pointer: behind a `&[T]` nothing may change from the
-/// kernel's start on, and its elements may be read before this call.
+/// Pass memory that the earlier work writes as a raw pointer. The elements of a `&[T]` must not change after the
+/// kernel's start, and may be read before this call.
 ///
-/// Compiled for a compute capability before 9.0, and on the host, it does nothing: there all work before has ended.
+/// Compiled for a compute capability before 9.0, and on the host, it does nothing: there all earlier work has ended.
 ///
 /// ```
 /// use cuda_std::launch::LaunchConfig;
@@ -31,11 +31,11 @@ mod device {
 /// #[kernel]
 /// pub unsafe fn scale(out: *mut f32, inp: *const f32, len: usize, a: f32) {
 ///     let i = thread::index_1d() as usize;
-///     grid::wait_for_dependencies(); // The kernel before has written `inp`.
+///     grid::wait_for_dependencies(); // The previous kernel has written `inp`.
 ///     if i < len {
 ///         unsafe { *out.add(i) = a * *inp.add(i) };
 ///     }
-///     grid::launch_dependents(); // The next one's blocks may come.
+///     grid::launch_dependents(); // The next kernel's blocks may start.
 /// }
 ///
 /// let mut out = [0.0; 3];
@@ -54,9 +54,9 @@ pub fn wait_for_dependencies() {
     }
 }
 
-/// Says that the next launch may begin, if it is `with_programmatic_stream_serialization`: it does once all blocks of this
-/// grid have said so in one of their threads or have ended. It promises nothing of writes: those the next kernel sees
-/// after its own [`wait_for_dependencies`], which waits for the end of this grid.
+/// Allows the next launch to begin, if it is `with_programmatic_stream_serialization`. It begins once each block of
+/// this grid has ended or one of its threads has called this. The call does not publish writes: the next kernel sees
+/// them after its own [`wait_for_dependencies`], which waits for the end of this grid.
 ///
 /// Compiled for a compute capability before 9.0, and on the host, it does nothing.
 #[doc(alias = "griddepcontrol.launch_dependents", alias = "cudaTriggerProgrammaticLaunchCompletion")]

@@ -7,22 +7,22 @@ use crate::atomic::mid;
 
 /// Waits until `condition` holds for the word, and returns what it held then.
 ///
-/// With `Ordering::Acquire` the thread sees from then on what the thread that stored the word, by
-/// [`store_release`](super::store_release), had done and seen before; with `Ordering::Relaxed` the word alone (PTX ISA,
-/// `ld.acquire.gpu` and `ld.relaxed.gpu`). Which thread of a block waits is the kernel's affair: a barrier of the block
-/// afterwards hands on what one thread has acquired.
+/// With `Ordering::Acquire` the thread then sees what the thread that stored the word with
+/// [`store_release`](super::store_release) had done and seen before. With `Ordering::Relaxed` it sees only the word
+/// (PTX ISA, `ld.acquire.gpu` and `ld.relaxed.gpu`). Any thread of a block may wait; a barrier of the block afterwards
+/// shows the other threads what it has acquired.
 ///
-/// On the device the thread loads the word again and again, as long as it takes: see [`Watchdog::wait_until`] for an end.
-/// `condition` is asked any number of times, and depends on its argument alone.
+/// On the device the thread polls the word without a time limit; [`Watchdog::wait_until`] has one. `condition` is
+/// called any number of times, and must depend only on its argument.
 ///
 /// # Safety
-/// `word` is valid for reads and aligned, and until the wait is over accessed with atomic instructions alone.
+/// `word` is valid for reads and aligned. Until the wait is over, only atomic instructions access it.
 ///
 /// # Panics
-/// With other orderings. On the executor in a launch that is not cooperative.
+/// With other orderings, and on the executor in a launch that is not cooperative.
 ///
 /// # Examples
-/// A ring: each block waits for the one before it, as long as that takes.
+/// A chain: each block waits for the previous one.
 /// ```
 /// use core::sync::atomic::Ordering;
 ///
@@ -33,11 +33,11 @@ use crate::atomic::mid;
 /// /// `words[b + 1]` becomes `words[b] + 1`, for every block `b`.
 /// ///
 /// /// # Safety
-/// /// One word more than blocks of a thread each; the first is not zero, the others are.
+/// /// Blocks of one thread, and one word more than blocks; the first is not zero, the others are.
 /// #[kernel(cooperative)]
 /// pub unsafe fn count_on(words: *mut u32) {
 ///     let block = thread::block_idx_x() as usize;
-///     // SAFETY: the words are stored and loaded by these functions alone.
+///     // SAFETY: only these functions access the words.
 ///     unsafe {
 ///         let before = grid::wait_until(words.add(block), Ordering::Relaxed, |word| word != 0);
 ///         grid::store_relaxed(words.add(block + 1), before + 1);
@@ -45,7 +45,7 @@ use crate::atomic::mid;
 /// }
 ///
 /// let mut words = [7, 0, 0, 0];
-/// // SAFETY: a word more than blocks.
+/// // SAFETY: one word more than blocks.
 /// unsafe { count_on::launch(&Executor::new(), LaunchConfig::new(3, 1), &mut words) }?;
 /// assert_eq!(words, [7, 8, 9, 10]);
 /// # Ok::<(), cuda_std::launch::LaunchError>(())
@@ -54,40 +54,40 @@ use crate::atomic::mid;
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wait_until(word: *const u32, ordering: Ordering, condition: impl Fn(u32) -> bool) -> u32 {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { Watchdog::OFF.wait_until(word, ordering, condition) }
 }
 
 /// Waits until `condition` holds for four words, which are loaded at once and in relaxed order, and returns them.
 ///
-/// Each word is one that another thread has stored, and may be older or newer than its neighbour, so the condition must
-/// check every word on its own.
+/// Each word is one that a thread has stored, but it may be older or newer than its neighbour. So the condition must
+/// check every word separately.
 ///
 /// # Safety
-/// `words` is valid for reads and a multiple of 16 (the executor panics if it is not), and until the wait is over accessed
-/// with atomic instructions alone, such as [`store_all`](super::store_all).
+/// `words` is valid for reads and aligned to 16 bytes (the executor panics if it is not). Until the wait is over, only
+/// atomic instructions such as [`store_all`](super::store_all) access it.
 ///
 /// # Panics
 /// On the executor in a launch that is not cooperative.
 ///
 /// # Examples
-/// Numbers that are not negative, with their sign as the flag of the round: nothing else orders them.
+/// Sends numbers below 2^31, with their highest bit as the flag; nothing else orders them.
 /// ```
 /// use cuda_std::launch::LaunchConfig;
 /// use cuda_std::mem::u32x4;
 /// use cuda_std::simt::Executor;
 /// use cuda_std::{grid, kernel, thread};
 ///
-/// /// `out[b]` becomes the sum of the numbers that the other one of two blocks sends: 10 * block + 0, 1, 2 and 3.
+/// /// Each of two blocks sends 10 * block + 0, 1, 2 and 3 to the other, which writes their sum to `out`.
 /// ///
 /// /// # Safety
-/// /// Two blocks of a thread each; two elements of `mail`, all zero, and of `out`.
+/// /// Two blocks of one thread each; `out` and `mail` have two elements, and `mail` is zero.
 /// #[kernel(cooperative)]
 /// pub unsafe fn exchange(out: *mut u32, mail: *mut [u32; 4]) {
 ///     const SENT: u32 = 1 << 31;
 ///     let block = thread::block_idx_x();
 ///     let (own, other) = (block as usize, 1 - block as usize);
-///     // SAFETY: the words are stored and loaded by these functions alone.
+///     // SAFETY: only these functions access the words.
 ///     unsafe {
 ///         grid::store_all(mail.add(other), [0, 1, 2, 3].map(|i| SENT | (10 * block + i)));
 ///         let words = grid::wait_until_all(mail.add(own), |words| words.iter().all(|word| word & SENT != 0));
@@ -108,15 +108,15 @@ pub unsafe fn wait_until(word: *const u32, ordering: Ordering, condition: impl F
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wait_until_all(words: *const [u32; 4], condition: impl Fn([u32; 4]) -> bool) -> [u32; 4] {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { Watchdog::OFF.wait_until_all(words, condition) }
 }
 
-/// As [`wait_until_all`], for several times four words at once: each look loads all of them, so that their loads are under
-/// way together, and the wait is over when the condition holds for each four.
+/// Same as [`wait_until_all`], for several groups of four words. Each poll loads all of them, so that the loads
+/// overlap, and the wait ends when the condition holds for every group.
 ///
 /// # Safety
-/// Same as for [`wait_until_all`], of each pointer.
+/// Same as for [`wait_until_all`], for each pointer.
 ///
 /// # Panics
 /// Same as for [`wait_until_all`].
@@ -128,14 +128,14 @@ pub unsafe fn wait_until_all(words: *const [u32; 4], condition: impl Fn([u32; 4]
 /// use cuda_std::simt::Executor;
 /// use cuda_std::{grid, kernel, thread};
 ///
-/// /// The blocks but the last one send four times their number and 1, and the last one adds the numbers of two of them.
+/// /// The first two blocks send their index plus 1, in four copies, and the last block adds all of these numbers.
 /// ///
 /// /// # Safety
-/// /// Three blocks of a thread each; an element of `out`, and two of `mail`, all zero.
+/// /// Three blocks of one thread each; one element of `out`, and two of `mail`, which are zero.
 /// #[kernel(cooperative)]
 /// pub unsafe fn add_two(out: *mut u32, mail: *mut [u32; 4]) {
 ///     let block = thread::block_idx_x();
-///     // SAFETY: the words are stored and loaded by these functions alone.
+///     // SAFETY: only these functions access the words.
 ///     unsafe {
 ///         if block < 2 {
 ///             return grid::store_all(mail.add(block as usize), [block + 1; 4]);
@@ -162,12 +162,12 @@ pub unsafe fn wait_until_each<const N: usize>(
     words: [*const [u32; 4]; N],
     condition: impl Fn([u32; 4]) -> bool,
 ) -> [[u32; 4]; N] {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the caller guarantees valid pointers.
     unsafe { Watchdog::OFF.wait_until_each(words, condition) }
 }
 
 impl Watchdog {
-    /// As [`wait_until`], for as long as this watchdog allows.
+    /// Same as [`wait_until`], but waits at most as long as this watchdog allows.
     ///
     /// # Safety
     /// Same as for [`wait_until`].
@@ -182,12 +182,12 @@ impl Watchdog {
         ordering: Ordering,
         condition: impl Fn(u32) -> bool,
     ) -> u32 {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller guarantees a valid pointer.
         let load = || unsafe { mid::atomic_load_32_device(word.cast_mut(), ordering) };
         self.wait("grid::wait_until", load, condition)
     }
 
-    /// As [`wait_until_all`], for as long as this watchdog allows.
+    /// Same as [`wait_until_all`], but waits at most as long as this watchdog allows.
     ///
     /// # Safety
     /// Same as for [`wait_until_all`].
@@ -201,11 +201,11 @@ impl Watchdog {
         words: *const [u32; 4],
         condition: impl Fn([u32; 4]) -> bool,
     ) -> [u32; 4] {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the caller guarantees a valid pointer.
         self.wait("grid::wait_until_all", || unsafe { super::load_all(words) }, condition)
     }
 
-    /// As [`wait_until_each`], for as long as this watchdog allows.
+    /// Same as [`wait_until_each`], but waits at most as long as this watchdog allows.
     ///
     /// # Safety
     /// Same as for [`wait_until_each`].
@@ -219,9 +219,9 @@ impl Watchdog {
         words: [*const [u32; 4]; N],
         condition: impl Fn([u32; 4]) -> bool,
     ) -> [[u32; 4]; N] {
-        // SAFETY: the caller's pointers.
+        // SAFETY: the caller guarantees valid pointers.
         let load = || words.map(|words| unsafe { super::load_all(words) });
-        // Indices, and no early end: so that the words stay in registers.
+        // Constant indices and no early exit keep the words in registers.
         self.wait("grid::wait_until_each", load, |words| {
             (0..N).fold(true, |all, i| all & condition(words[i]))
         })

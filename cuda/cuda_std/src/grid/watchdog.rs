@@ -3,16 +3,16 @@
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::{check_cooperative, wait_until_ready};
 
-/// How often a thread looks at its words before it looks at the clock again.
+/// The number of times a thread checks its words before it reads the clock again.
 #[cfg(target_arch = "nvptx64")]
 const LOOKS: u32 = 256;
 
-/// Ends waits that take too long, in place of a hang: the kernel panics with what was waited for, and the line of the wait.
+/// Ends waits that take too long, instead of a hang: the kernel panics with the wait's description and line.
 ///
-/// The time is that of `%globaltimer`. It starts again for each wait, at the 256th check of the words, and is read at
-/// every 256th check. A shorter wait never reads it.
+/// The clock is `%globaltimer`. It is read at every 256th check of the words, and the time of a wait starts at the
+/// first reading. A shorter wait never reads it.
 ///
-/// On the executor, which sees that a wait is in vain, nothing is timed.
+/// The executor times nothing, since it detects waits that cannot end.
 ///
 /// ```
 /// use core::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ const LOOKS: u32 = 256;
 /// /// Waits until the word is 1, for half a second at most.
 /// ///
 /// /// # Safety
-/// /// A word that is stored by atomic instructions.
+/// /// Only atomic instructions store the word.
 /// #[kernel(cooperative)]
 /// pub unsafe fn wait_for_one(word: *const u32) {
 ///     const NEIGHBOUR: Watchdog = Watchdog::new("the neighbour's flag", 500_000_000);
@@ -38,16 +38,16 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Lets a wait take any time.
+    /// Does not limit a wait.
     pub const OFF: Watchdog = Watchdog { what: "", nanos: u64::MAX };
 
-    /// Lets a wait for `what` take `nanos` nanoseconds; `u64::MAX` is any time. Of a text of more than 256 bytes the rest is
-    /// not reported.
+    /// Limits a wait for `what` to `nanos` nanoseconds; `u64::MAX` means no limit. Only the first 256 bytes of `what`
+    /// are reported.
     pub const fn new(what: &'static str, nanos: u64) -> Watchdog {
         Watchdog { what, nanos }
     }
 
-    /// Loads until `condition` holds, and returns what was loaded then.
+    /// Loads until `condition` holds, and returns the last value.
     #[cfg(target_arch = "nvptx64")]
     #[inline(always)]
     #[track_caller]
@@ -79,7 +79,7 @@ impl Watchdog {
         }
     }
 
-    /// As above; between two loads the thread is suspended until the condition has held.
+    /// Same as above. Between two loads the thread is suspended until the condition has held.
     #[cfg(not(target_arch = "nvptx64"))]
     #[inline(always)]
     #[track_caller]

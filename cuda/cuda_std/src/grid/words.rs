@@ -4,22 +4,21 @@ use core::sync::atomic::Ordering;
 
 use crate::atomic::mid;
 
-/// Stores `value` for threads of other blocks. Who sees it in a [`wait_until`](super::wait_until) with `Ordering::Acquire`
-/// sees all that this thread did before, and all that it had seen: after a barrier of the block, what the block did
-/// (PTX ISA, `st.release.gpu`, "memory consistency model").
+/// Stores `value` for threads of other blocks. A thread that sees it in a [`wait_until`](super::wait_until) with
+/// `Ordering::Acquire` sees all that this thread did and had seen before. After a barrier of the block, that includes
+/// what the block did (PTX ISA, `st.release.gpu`, "memory consistency model").
 ///
 /// # Safety
-/// `word` is valid for writes and aligned, and accessed with atomic instructions alone while others may access it.
+/// `word` is valid for writes and aligned. While other threads may access it, only atomic instructions do.
 #[doc(alias = "st.release.gpu")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_release(word: *mut u32, value: u32) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { mid::atomic_store_32_device(word, Ordering::Release, value) }
 }
 
-/// Stores `value` for threads of other blocks, and says nothing of other stores: they may be seen before or after it
-/// (PTX ISA, `st.relaxed.gpu`).
+/// Stores `value` for other blocks, unordered: other stores may be seen before or after it (PTX ISA, `st.relaxed.gpu`).
 ///
 /// # Safety
 /// Same as for [`store_release`].
@@ -27,22 +26,22 @@ pub unsafe fn store_release(word: *mut u32, value: u32) {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_relaxed(word: *mut u32, value: u32) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { mid::atomic_store_32_device(word, Ordering::Relaxed, value) }
 }
 
-/// Stores four words for threads of other blocks by one instruction. Each is stored whole; another thread may see some of
-/// them before the others, and says nothing of other stores (PTX ISA, `st.relaxed.gpu.v4`, "vector data-types").
+/// Stores four words for threads of other blocks with one instruction. Each word is stored whole, but another thread may see
+/// some of them before the others. Other stores are not ordered either (PTX ISA, `st.relaxed.gpu.v4`, "vector data-types").
 ///
 /// # Safety
-/// `words` is valid for writes and a multiple of 16 (the executor panics if it is not), and the words are accessed with
-/// atomic instructions alone while others may access them.
+/// `words` is valid for writes and aligned to 16 bytes (the executor panics if it is not). While other threads may
+/// access the words, only atomic instructions do.
 #[doc(alias = "st.relaxed.gpu.v4")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store_all(words: *mut [u32; 4], values: [u32; 4]) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's pointer.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe {
         let [x, y, z, w] = values;
         core::arch::asm!(
@@ -62,17 +61,17 @@ pub unsafe fn store_all(words: *mut [u32; 4], values: [u32; 4]) {
     }
 }
 
-/// Loads four words that other blocks store, by one instruction: each whole, in no order (PTX ISA, `ld.relaxed.gpu.v4`).
+/// Loads four words that other blocks store with one instruction: each whole, unordered (PTX ISA, `ld.relaxed.gpu.v4`).
 ///
 /// # Safety
-/// `words` is valid for reads and a multiple of 16 (the executor panics if it is not), and the words are accessed with
-/// atomic instructions alone while others may store them.
+/// `words` is valid for reads and aligned to 16 bytes (the executor panics if it is not). While other threads may store
+/// the words, only atomic instructions access them.
 #[doc(alias = "ld.relaxed.gpu.v4")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load_all(words: *const [u32; 4]) -> [u32; 4] {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller's pointer. The load may see another thread's store each time, so it is not `pure`.
+    // SAFETY: the caller guarantees a valid pointer. The load may see another thread's store each time, so it is not `pure`.
     unsafe {
         let (x, y, z, w);
         core::arch::asm!(

@@ -10,7 +10,7 @@ pub enum Residence {
     Host,
     /// Memory of the CUDA device with this ordinal.
     Cuda(u32),
-    /// A raw pointer: the caller answers for it.
+    /// A raw pointer, for which the caller is responsible.
     Unchecked,
 }
 
@@ -29,13 +29,13 @@ impl fmt::Display for Residence {
 pub struct Buffer {
     /// The name of the parameter or field.
     pub name: &'static str,
-    /// In whose memory it is.
+    /// The memory that holds it.
     pub residence: Residence,
-    /// Its first byte there.
+    /// Its first byte.
     pub pointer: *const c_void,
-    /// Bytes from there on, where the argument knows.
+    /// Its size in bytes, if the argument knows it.
     pub bytes: Option<usize>,
-    /// Whether the kernel may write them.
+    /// Whether the kernel may write it.
     pub is_writable: bool,
 }
 
@@ -76,8 +76,8 @@ pub unsafe trait SliceMutArg<T> {
 /// An argument for a parameter `*const T` or `&T`.
 ///
 /// # Safety
-/// The returned pointer is valid for the reads the kernel's contract names, at `residence`, until the launch
-/// has ended.
+/// Until the launch has ended, the returned pointer is valid in the memory of `residence` for the reads that the
+/// kernel's contract names.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed to a kernel's parameter `*const {T}`",
     note = "pass a reference to a device buffer (or, on the CPU executor, a slice) with elements of type `{T}`"
@@ -87,7 +87,7 @@ pub unsafe trait PtrArg<T> {
     fn as_raw_ptr(&self) -> *const T;
     /// The memory that holds the elements.
     fn residence(&self) -> Residence;
-    /// Bytes from the first element on that belong to the argument, where it knows.
+    /// The argument's size in bytes from the first element on, if it knows it.
     fn byte_len(&self) -> Option<usize> {
         None
     }
@@ -96,8 +96,8 @@ pub unsafe trait PtrArg<T> {
 /// An argument for a parameter `*mut T`.
 ///
 /// # Safety
-/// The returned pointer is valid for the reads and writes the kernel's contract names, at `residence`, until
-/// the launch has ended.
+/// Until the launch has ended, the returned pointer is valid in the memory of `residence` for the reads and writes that
+/// the kernel's contract names.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed to a kernel's parameter `*mut {T}`",
     note = "pass an exclusive reference to a device buffer (or, on the CPU executor, a slice) with elements of \
@@ -108,21 +108,21 @@ pub unsafe trait PtrMutArg<T> {
     fn as_raw_mut_ptr(&mut self) -> *mut T;
     /// The memory that holds the elements.
     fn residence(&self) -> Residence;
-    /// Bytes from the first element on that belong to the argument, where it knows.
+    /// The argument's size in bytes from the first element on, if it knows it.
     fn byte_len(&self) -> Option<usize> {
         None
     }
 }
 
-/// A buffer without its borrow, as a launch takes it: for host code that chooses kernels while it runs, and for kernels
-/// whose output may be their input. The caller of the launch is responsible for the memory; where it lives is still checked.
+/// A buffer without its borrow, as a launch takes it. It is for host code that chooses kernels at run time, and for kernels
+/// that may write over their input. The launch's caller is responsible for the memory; its residence is still checked.
 #[derive(Debug)]
 pub struct RawBuffer<T> {
     /// The first element.
     pub pointer: *mut T,
-    /// Bytes from there on, where the owner knows.
+    /// The size in bytes, if the owner knows it.
     pub bytes: Option<usize>,
-    /// In whose memory they are.
+    /// The memory that holds them.
     pub residence: Residence,
 }
 
@@ -135,7 +135,7 @@ impl<T> Clone for RawBuffer<T> {
 impl<T> Copy for RawBuffer<T> {}
 
 impl<T> RawBuffer<T> {
-    /// A null pointer: for a kernel that may go without.
+    /// A null pointer, for an optional buffer.
     pub const NULL: Self =
         Self { pointer: core::ptr::null_mut(), bytes: None, residence: Residence::Unchecked };
 
@@ -157,12 +157,12 @@ impl<T> RawBuffer<T> {
         Self { pointer: arg.as_raw_mut_ptr(), bytes: arg.byte_len(), residence: arg.residence() }
     }
 
-    /// The same bytes as elements of another type, which the launch's caller answers for.
+    /// Reinterprets the bytes as elements of another type, for which the launch's caller is responsible.
     pub const fn cast<U>(self) -> RawBuffer<U> {
         RawBuffer { pointer: self.pointer.cast(), bytes: self.bytes, residence: self.residence }
     }
 
-    /// The rest after `elements` elements, empty if the buffer has fewer; null stays null.
+    /// Returns the rest after `elements` elements, empty if the buffer has fewer; null stays null.
     pub fn skip(self, elements: usize) -> Self {
         if self.pointer.is_null() {
             return self;
@@ -176,8 +176,8 @@ impl<T> RawBuffer<T> {
     }
 }
 
-// SAFETY: the launch is unsafe, and its caller answers for the pointer. Of what nobody knows the length the kernel gets
-// no element.
+// SAFETY: the launch is unsafe, and its caller is responsible for the pointer. If the length is unknown, the kernel
+// gets no element.
 unsafe impl<T> SliceArg<T> for RawBuffer<T> {
     fn as_raw_slice(&self) -> (*const T, usize) {
         match self.bytes.and_then(|bytes| bytes.checked_div(size_of::<T>())) {
@@ -219,7 +219,7 @@ unsafe impl<T> PtrMutArg<T> for RawBuffer<T> {
 
 macro_rules! host_memory_args {
     ($([$($generics:tt)*] $shared:ty, $exclusive:ty;)*) => {$(
-        // SAFETY: a shared slice of the caller's, which outlives the launch on the CPU executor.
+        // SAFETY: the caller's shared slice outlives the launch on the CPU executor.
         unsafe impl<T: Copy, $($generics)*> SliceArg<T> for $shared {
             fn as_raw_slice(&self) -> (*const T, usize) {
                 (self.as_ptr(), self.len())
@@ -240,7 +240,7 @@ macro_rules! host_memory_args {
                 Some(size_of_val(&self[..]))
             }
         }
-        // SAFETY: an exclusive slice of the caller's, which outlives the launch on the CPU executor.
+        // SAFETY: the caller's exclusive slice outlives the launch on the CPU executor.
         unsafe impl<T: Copy, $($generics)*> SliceMutArg<T> for $exclusive {
             fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
                 (self.as_mut_ptr(), self.len())
@@ -272,7 +272,7 @@ host_memory_args! {
 
 macro_rules! unchecked_args {
     ($($trait:ident for $pointer:ty: $method:ident(&$($mut:ident)?) -> $raw:ty = |$self:ident| $value:expr;)*) => {$(
-        // SAFETY: a raw pointer is unchecked; the launch is unsafe and its caller answers for it.
+        // SAFETY: a raw pointer is unchecked; the launch is unsafe and its caller is responsible for it.
         unsafe impl<T> $trait<T> for $pointer {
             fn $method(& $($mut)? self) -> $raw {
                 let $self = *self;
@@ -307,7 +307,7 @@ mod tests {
         assert!(null.pointer.is_null() && null.bytes.is_none() && null.residence == Residence::Unchecked);
         assert_eq!(raw.skip(usize::MAX).bytes, Some(0));
         assert_eq!(rest.as_raw_slice(), (rest.pointer.cast_const(), 1));
-        // The launch makes a reference of it.
+        // The launch turns it into a reference.
         let (empty, len) = null.as_raw_slice();
         assert!(!empty.is_null() && empty.is_aligned() && len == 0);
         assert_eq!(RawBuffer::read(&[(); 3]).as_raw_slice().1, 0);

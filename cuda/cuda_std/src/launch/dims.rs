@@ -55,8 +55,7 @@ impl fmt::Display for Dim3 {
     }
 }
 
-/// How many blocks of how many threads, how much dynamic shared memory each block gets, and how many blocks form a
-/// cluster.
+/// The shape of a launch: its blocks and threads, the dynamic shared memory of each block, and the blocks of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
     /// Blocks in the grid.
@@ -65,7 +64,7 @@ pub struct LaunchConfig {
     pub block: Dim3,
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// Neighbouring blocks along x that run at the same time and reach each other's shared memory: a thread-block
+    /// Neighbouring blocks along x that run at the same time and access each other's shared memory: a thread-block
     /// cluster (CUDA programming guide, "thread block clusters"). 1 means no cluster.
     pub cluster: u32,
     /// Whether the kernel may begin before the one queued before it has ended:
@@ -85,10 +84,10 @@ impl LaunchConfig {
         }
     }
 
-    /// As many one-dimensional blocks of `block` threads as cover `elements`; at least one block.
+    /// Enough one-dimensional blocks of `block` threads to cover `elements`; at least one block.
     pub fn cover(elements: usize, block: u32) -> Self {
         let blocks = elements.div_ceil(block.max(1) as usize).max(1);
-        // A grid of more blocks than u32 can count is refused by the check against the device's limits.
+        // The check against the device's limits refuses a grid of more blocks than u32 can count.
         Self::new(u32::try_from(blocks).unwrap_or(u32::MAX), block)
     }
 
@@ -102,13 +101,12 @@ impl LaunchConfig {
         Self { cluster: blocks, ..self }
     }
 
-    /// The same launch, which may begin while the one queued before it on its stream runs, once all blocks of that have
-    /// called [`grid::launch_dependents`](crate::grid::launch_dependents) or ended (CUDA programming guide,
-    /// "programmatic dependent launch"). The kernel calls
-    /// [`grid::wait_for_dependencies`](crate::grid::wait_for_dependencies) before it reads what earlier work writes, or
-    /// writes what that uses, and takes such memory by raw pointers alone.
+    /// The same launch, but it may begin while the one queued before it on its stream runs, once all blocks of that one have
+    /// called [`grid::launch_dependents`](crate::grid::launch_dependents) or ended (CUDA programming guide, "programmatic
+    /// dependent launch"). The kernel calls [`grid::wait_for_dependencies`](crate::grid::wait_for_dependencies) before it
+    /// reads what earlier work writes, or writes what earlier work uses. It takes such memory only as raw pointers.
     ///
-    /// Devices below compute capability 9.0 and the CPU run the launch after the one before it, as any other.
+    /// Devices below compute capability 9.0 and the CPU run the launch after the previous one, like any other.
     ///
     /// ```
     /// use cuda_std::launch::LaunchConfig;

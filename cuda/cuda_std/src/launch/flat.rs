@@ -1,4 +1,4 @@
-//! Flattens the arguments of a launch, and reads them again on the executor: what `#[kernel]` expands to.
+//! Flattens the arguments of a launch, and reads them back on the executor. `#[kernel]` expands to its calls.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use super::{Buffer, KernelCall, KernelMeta, LaunchConfig, PtrArg, PtrMutArg, SliceArg, SliceMutArg};
 use crate::param::{CONST, CONST_SLICE, MUT, MUT_SLICE, Param, REFERENCE, SLICE, VALUE};
 
-/// An argument for a parameter of type `P`, of a kind that follows from the type.
+/// An argument for a parameter of type `P`. Its kind follows from the type.
 ///
 /// A number, a struct or an array is passed by value. For pointers and slices see [`PtrArg`], [`PtrMutArg`], [`SliceArg`]
 /// and [`SliceMutArg`], for structs of them [`KernelArgs`](macro@crate::KernelArgs).
@@ -21,7 +21,7 @@ pub trait Arg<P, const KIND: u8> {
     /// The length of a slice in elements, or nothing.
     type Second;
 
-    /// What is passed for the parameter `name`; appends the memory that is lent with it.
+    /// Returns what is passed for the parameter `name`, and appends the memory that is lent with it.
     #[doc(hidden)]
     fn flatten(&mut self, name: &'static str, buffers: &mut Vec<Buffer>) -> (Self::First, Self::Second);
 }
@@ -36,7 +36,7 @@ impl<P: Copy> Arg<P, VALUE> for P {
     }
 }
 
-/// The memory lent with arguments, by a name that crates without `std` have too.
+/// The memory lent with arguments, under a name for crates without `std`.
 #[doc(hidden)]
 pub type Buffers = Vec<Buffer>;
 
@@ -106,7 +106,7 @@ impl<const SLOTS: usize> ArgList<SLOTS> {
     /// Appends an argument; the list points into `flat`.
     ///
     /// # Panics
-    /// There are more arguments than `SLOTS`.
+    /// If there are more arguments than `SLOTS`.
     pub fn push<First, Second>(&mut self, flat: &mut (First, Second)) {
         self.push_slot(&raw mut flat.0);
         self.push_slot(&raw mut flat.1);
@@ -125,7 +125,7 @@ impl<const SLOTS: usize> ArgList<SLOTS> {
     }
 }
 
-/// The flattened arguments, as one thread of the executor reads them, first to last.
+/// Reads the flattened arguments for one thread of the executor, first to last.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Slots {
@@ -133,18 +133,18 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Those behind the pointers from `first` on.
+    /// Reads the arguments behind the pointers from `first` on.
     pub fn new(first: *const *mut c_void) -> Slots {
         Slots { next: first }
     }
 
-    /// The next parameter.
+    /// Returns the next parameter.
     ///
     /// # Safety
-    /// The next pointers lead to the parts of a valid `P` that have a size.
+    /// The next pointers point to the parts of a valid `P` that have a size.
     #[inline(always)]
     pub unsafe fn take<P: Param<KIND>, const KIND: u8>(&mut self) -> P {
-        // SAFETY: the caller's pointers.
+        // SAFETY: the caller guarantees valid pointers.
         unsafe {
             let first = self.part();
             P::join(first, self.part())
@@ -154,10 +154,10 @@ impl Slots {
     #[inline(always)]
     unsafe fn part<Part>(&mut self) -> Part {
         if size_of::<Part>() == 0 {
-            // SAFETY: what has no size is read without an access.
+            // SAFETY: reading a value without size accesses no memory.
             return unsafe { NonNull::dangling().read() };
         }
-        // SAFETY: the caller's next pointer leads to this part.
+        // SAFETY: the caller's next pointer points to this part.
         unsafe {
             let slot = self.next.read();
             self.next = self.next.add(1);

@@ -1,4 +1,4 @@
-//! Kernels as host code picks them.
+//! Kernels from which host code chooses.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -7,9 +7,9 @@ use core::ops::Deref;
 use super::{Arg, ArgList, KernelMeta, LaunchConfig, LaunchError, Launcher};
 use crate::param::VALUE;
 
-/// A kernel of a list, with its typed launch: what `#[kernel(args = A, facts: F = ..)]` makes of each instance.
+/// A kernel of a list, with its typed launch. `#[kernel(args = A, facts: F = ..)]` creates one for each instance.
 ///
-/// `A` is a struct with a field for each parameter of the kernel, of the same name; other fields are ignored. `F` holds
+/// `A` is a struct with a field of the same name for each parameter of the kernel; other fields are ignored. `F` holds
 /// the kernel's facts, and an instance derefs to it.
 #[derive(Debug)]
 pub struct Instance<A, F = ()> {
@@ -32,7 +32,7 @@ impl<A, F> Deref for Instance<A, F> {
     }
 }
 
-/// A kernel whose only argument is the struct `A`, with its facts `F`, to which it derefs.
+/// A kernel with the struct `A` as its only argument. It derefs to its facts `F`.
 pub struct KernelOf<A, F = ()> {
     /// The kernel.
     pub meta: &'static KernelMeta,
@@ -41,9 +41,9 @@ pub struct KernelOf<A, F = ()> {
     args: PhantomData<fn(A)>,
 }
 
-/// The kernels that `#[kernel(args, ..)]` makes of a function, and whose only argument is the struct `A`.
+/// The kernels that `#[kernel(args, ..)]` creates from a function, with the struct `A` as their only argument.
 pub trait KernelsOf<A: 'static> {
-    /// The facts of each.
+    /// The facts of each kernel.
     type Facts: 'static;
     /// The kernels, in the order of their list.
     const INSTANCES: &'static [KernelOf<A, Self::Facts>];
@@ -57,11 +57,10 @@ impl<A, F> KernelOf<A, F> {
         Self { meta, facts, args: PhantomData }
     }
 
-    /// Launches the kernel with an `A`, or with what stands for it on the host: see
-    /// [`KernelArgs`](macro@crate::KernelArgs).
+    /// Launches the kernel with an `A`, or with its counterpart on the host: see [`KernelArgs`](macro@crate::KernelArgs).
     ///
     /// # Errors
-    /// The launch does not fit the device, an argument lives elsewhere, or the kernel failed.
+    /// If the launch does not fit the device, an argument lives elsewhere, or the kernel failed.
     ///
     /// # Safety
     /// The kernel's own contract holds for this grid and these arguments, and the buffers stay alive and unchanged until
@@ -75,7 +74,7 @@ impl<A, F> KernelOf<A, F> {
         let mut list = ArgList::<2>::default();
         let mut flat = args.flatten("args", &mut list.buffers);
         list.push(&mut flat);
-        // SAFETY: the kernel takes an `A`, of which the list holds the parts; the caller answers for its contract.
+        // SAFETY: the kernel takes an `A`, and the list holds its parts. The caller guarantees the kernel's contract.
         unsafe { on.submit(&list.call(self.meta, config)) }
     }
 }

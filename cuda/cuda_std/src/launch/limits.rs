@@ -1,8 +1,8 @@
-//! What a device allows, and what went wrong with a launch.
+//! The limits of a device, and the errors of a launch.
 
 use super::{Dim3, KernelMeta, LaunchConfig, Residence};
 
-/// What a device allows in one launch.
+/// The limits of a device for one launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Blocks along each axis of the grid.
@@ -11,28 +11,26 @@ pub struct Limits {
     pub max_block: Dim3,
     /// Threads in a block.
     pub max_threads_per_block: u32,
-    /// Dynamic shared memory of a block in bytes, with the opt-in where the device has one.
+    /// Dynamic shared memory of a block in bytes, with the opt-in if the device has one.
     pub max_dynamic_shared_bytes: u32,
-    /// Blocks of a thread-block cluster; 1 where the device has no clusters.
+    /// Blocks of a thread-block cluster; 1 if the device has no clusters.
     pub max_cluster: u32,
-    /// Threads that may be on the device at once, which bounds the grid of a
-    /// [cooperative](super::KernelMeta::cooperative) launch. What a kernel's registers and shared memory leave of it, a
-    /// CUDA device knows alone.
+    /// Threads that may be on the device at once, which bounds the grid of a [cooperative](super::KernelMeta::cooperative)
+    /// launch. A kernel's registers and shared memory may lower the bound further; only a CUDA device knows by how much.
     pub max_resident_threads: u64,
-    /// The compute capability as one number, 90 for 9.0, which a kernel's [least](super::KernelMeta::min_arch) or
-    /// [only](super::KernelMeta::arch_specific) one is checked against. `u32::MAX` runs every kernel.
+    /// The compute capability as one number, 90 for 9.0. It is compared with a kernel's
+    /// [least](super::KernelMeta::min_arch) or [only](super::KernelMeta::arch_specific) one. `u32::MAX` runs every kernel.
     pub capability: u32,
-    /// Whether it runs kernels that are for [the CPU executor alone](super::KernelMeta::cpu_only): that executor does, and
-    /// what runs PTX does not.
+    /// Whether it runs kernels for [the CPU executor only](super::KernelMeta::cpu_only). Devices that run PTX do not.
     pub runs_cpu_only: bool,
 }
 
 impl Default for Limits {
-    /// The limits every CUDA device since compute capability 8.0 keeps: 1024 threads a block, a grid of
-    /// 2^31 - 1 by 65535 by 65535 blocks (CUDA programming guide, "technical specifications per compute capability").
-    /// Shared memory and clusters are those of compute capability 9.0: 227 KiB, where others have 163 KiB (8.0) or 99 KiB
-    /// (8.6, 8.9, 12.0), and up to 16 blocks. No kernel is too new. 28672 threads may be there at once, for which the
-    /// executor has stacks: more than 100 blocks of 256. It runs kernels for the CPU alone, as no CUDA device does.
+    /// The limits of every CUDA device since compute capability 8.0: 1024 threads per block, a grid of 2^31 - 1 by
+    /// 65535 by 65535 blocks (CUDA programming guide, "technical specifications per compute capability"). Shared memory
+    /// and clusters are those of compute capability 9.0: 227 KiB (others have 163 KiB (8.0) or 99 KiB (8.6, 8.9, 12.0))
+    /// and up to 16 blocks. No kernel is too new. The executor has stacks for 28672 threads at once: more than 100
+    /// blocks of 256. Kernels for the CPU only run too, unlike on a CUDA device.
     fn default() -> Self {
         Self {
             max_grid: Dim3::new(i32::MAX as u32, 65535, 65535),
@@ -48,14 +46,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether a device with these limits has the kernel: [`Self::check_kernel`] finds nothing.
+    /// Returns whether a device with these limits can run the kernel: [`Self::check_kernel`] succeeds.
     ///
     /// ```
     /// use cuda_std::kernel;
     /// use cuda_std::launch::Limits;
     ///
     /// /// # Safety
-    /// /// None is needed; it does nothing.
+    /// /// No precondition; it does nothing.
     /// #[kernel(cpu_only)]
     /// unsafe fn alone() {}
     ///
@@ -67,7 +65,7 @@ impl Limits {
         self.check_kernel(kernel).is_ok()
     }
 
-    /// Checks that a device with these limits has the kernel.
+    /// Checks that a device with these limits can run the kernel.
     ///
     /// # Errors
     /// [`LaunchError::CpuOnly`], [`LaunchError::TooOld`] and [`LaunchError::OtherArch`].
@@ -77,7 +75,7 @@ impl Limits {
     /// use cuda_std::launch::{LaunchError, Limits};
     ///
     /// /// # Safety
-    /// /// None is needed; it does nothing.
+    /// /// No precondition; it does nothing.
     /// #[kernel(arch = "90a")]
     /// unsafe fn hopper() {}
     ///
@@ -137,8 +135,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Blocks of the block size and cluster of `config` that may be there at once, whole clusters of them: as far as
-    /// [`Self::max_resident_threads`] goes.
+    /// Returns how many blocks of `config` may be resident at once, in whole clusters, according
+    /// to [`Self::max_resident_threads`].
     ///
     /// ```
     /// use cuda_std::launch::{LaunchConfig, Limits};
@@ -152,7 +150,7 @@ impl Limits {
         self.max_resident_threads / (config.block.volume().max(1) * cluster) * cluster
     }
 
-    /// Checks that all blocks of `config` may be there at once.
+    /// Checks that all blocks of `config` may be resident at once.
     ///
     /// # Errors
     /// [`LaunchError::NotResident`]: there are more than [`Self::resident_blocks`].
@@ -162,7 +160,7 @@ impl Limits {
     }
 }
 
-/// Why a launch did not happen, or did not end well.
+/// Why a launch was refused or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -173,7 +171,7 @@ pub enum LaunchError {
         kernel: &'static str,
         /// `grid` or `block`.
         what: &'static str,
-        /// The extents asked for.
+        /// The requested extents.
         got: Dim3,
     },
     /// An axis of the grid or of the block is over the device's limit.
@@ -183,7 +181,7 @@ pub enum LaunchError {
         kernel: &'static str,
         /// `grid` or `block`.
         what: &'static str,
-        /// The extents asked for.
+        /// The requested extents.
         got: Dim3,
         /// The largest allowed on each axis.
         max: Dim3,
@@ -196,11 +194,11 @@ pub enum LaunchError {
     TooManyThreads {
         /// The kernel.
         kernel: &'static str,
-        /// The block asked for.
+        /// The requested block.
         block: Dim3,
         /// Its threads.
         got: u64,
-        /// The limit of the device, or what the kernel was compiled for.
+        /// The limit of the device, or of the kernel's launch bounds.
         max: u32,
     },
     /// More shared memory than a block can have.
@@ -211,12 +209,12 @@ pub enum LaunchError {
     TooMuchShared {
         /// The kernel.
         kernel: &'static str,
-        /// Bytes asked for.
+        /// Requested bytes.
         got: u64,
         /// The device's limit in bytes.
         max: u32,
     },
-    /// A cluster of no blocks, or of more than the device has in one.
+    /// The cluster has no blocks, or more than the device allows.
     #[error(
         "launch of {kernel} failed: a cluster of {got} blocks, from 1 to {max} are allowed; clusters need compute \
          capability 9.0; otherwise launch with 1"
@@ -237,7 +235,7 @@ pub enum LaunchError {
     PartOfCluster {
         /// The kernel.
         kernel: &'static str,
-        /// The grid asked for.
+        /// The requested grid.
         grid: Dim3,
         /// Blocks of a cluster.
         cluster: u32,
@@ -250,13 +248,13 @@ pub enum LaunchError {
     NotResident {
         /// The kernel.
         kernel: &'static str,
-        /// Blocks asked for.
+        /// Requested blocks.
         got: u64,
         /// Blocks of this size, shared memory and cluster that fit.
         fit: u64,
     },
-    /// On the CPU executor blocks that run together, those of a cluster or all with a thread for each of theirs, would
-    /// share a static that each of them should have.
+    /// On the CPU executor, blocks that run at the same time would share a static that each of them should have. These
+    /// are the blocks of a cluster, or all blocks if each GPU thread is an OS thread.
     #[error(
         "launch of {kernel} failed: its blocks run together, but this program has one `{name}` for all of them; make it \
          a `shared_array!`"
@@ -267,7 +265,7 @@ pub enum LaunchError {
         /// The first shared static of the program.
         name: &'static str,
     },
-    /// The kernel uses what the device does not have.
+    /// The kernel needs a higher compute capability than the device's.
     #[error(
         "launch of {kernel} failed: it needs compute capability {}.{}, the device has {}.{}; choose a kernel for \
          older devices",
@@ -281,7 +279,7 @@ pub enum LaunchError {
         /// The device's.
         found: u32,
     },
-    /// The kernel uses what devices of one compute capability alone have.
+    /// Only devices of one compute capability run the kernel.
     #[error(
         "launch of {kernel} failed: it is compiled for compute_{needed}a, which only devices of compute capability {}.{} \
          run, and the device has {}.{}; choose a kernel for other devices",
@@ -295,7 +293,7 @@ pub enum LaunchError {
         /// The device's.
         found: u32,
     },
-    /// The kernel is not for what runs PTX.
+    /// The kernel is for the CPU executor only, and the launch was on a device that runs PTX.
     #[error(
         "launch of {kernel} failed: it is a kernel for the CPU executor only and has no PTX; launch it on the CPU, \
          or launch another kernel"
@@ -316,7 +314,7 @@ pub enum LaunchError {
         argument: &'static str,
         /// Where the argument lives.
         at: Residence,
-        /// Where the kernel was to run.
+        /// Where the kernel should have run.
         launcher: Residence,
     },
     /// FERROWARP_SEED, the seed of the CPU executor's schedule, is not a number.
@@ -327,7 +325,7 @@ pub enum LaunchError {
     Seed {
         /// The kernel.
         kernel: &'static str,
-        /// What the variable holds.
+        /// The variable's value.
         value: String,
     },
     /// FERROWARP_KERNEL_SECONDS, the time limit of the CPU executor, is not a time.
@@ -338,13 +336,13 @@ pub enum LaunchError {
     TimeLimit {
         /// The kernel.
         kernel: &'static str,
-        /// What the variable holds.
+        /// The variable's value.
         value: String,
     },
     /// The kernel ran on the CPU executor and broke a rule of the CUDA model, or panicked.
     #[error(transparent)]
     Fault(#[from] Box<crate::simt::Fault>),
-    /// The device refused the launch, or had failed before; the error is its own and tells all.
+    /// The device refused the launch, or had failed before. This is its own error.
     #[error(transparent)]
     Device(Box<dyn core::error::Error + Send + Sync>),
     /// The device's driver refused the launch or reported a fault of the kernel.
@@ -352,7 +350,7 @@ pub enum LaunchError {
     Driver {
         /// The kernel.
         kernel: String,
-        /// What the driver said, and the cure where it is known.
+        /// The driver's message, and the fix if it is known.
         message: String,
     },
 }

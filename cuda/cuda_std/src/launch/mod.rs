@@ -1,11 +1,11 @@
 //! Typed launches: the host side of `#[kernel]`.
 //!
 //! `#[kernel] unsafe fn saxpy(..)` also defines a type of the same name with a function
-//! `saxpy::launch(on, config, ..)` whose arguments are checked against the kernel's parameters when the host
-//! compiles. `on` is any [`Launcher`]: the CPU executor ([`crate::simt::Executor`]) or a CUDA device.
+//! `saxpy::launch(on, config, ..)`. The host's compiler checks its arguments against the kernel's parameters. `on` is
+//! any [`Launcher`]: the CPU executor ([`crate::simt::Executor`]) or a CUDA device.
 //!
-//! A slice parameter travels as two arguments, pointer and length in elements: Rust-CUDA's calling convention. Whether a
-//! parameter is a slice is decided by its type ([`crate::param`]), so an alias or a macro changes nothing.
+//! A slice parameter is passed as two arguments, pointer and length in elements: Rust-CUDA's calling convention. The
+//! type decides whether a parameter is a slice ([`crate::param`]), so an alias or a macro changes nothing.
 //!
 //! A struct may be the only argument; [`KernelArgs`](macro@crate::KernelArgs) describes the buffers in it to the launch.
 //!
@@ -28,7 +28,7 @@ pub use flat::{ArgList, Buffers, Slots};
 pub use instance::{Instance, KernelOf, KernelsOf};
 pub use limits::{LaunchError, Limits};
 
-/// What `#[kernel]` knows of a kernel.
+/// What `#[kernel]` knows about a kernel.
 #[derive(Debug)]
 pub struct KernelMeta {
     /// The kernel's symbol in the PTX.
@@ -37,19 +37,18 @@ pub struct KernelMeta {
     pub file: &'static str,
     /// The line of its `fn`.
     pub line: u32,
-    /// The least compute capability whose PTX has the kernel, as one number: 90 for 9.0; 0 if every PTX has it. None has it
-    /// that is for [the CPU alone](Self::cpu_only).
+    /// The lowest compute capability with the kernel in its PTX: 90 for 9.0, 0 for all; see also [`Self::cpu_only`].
     pub min_arch: u32,
     /// Whether only devices of exactly the compute capability [`min_arch`](Self::min_arch) run it, for
     /// `#[kernel(arch = "90a")]`: it is in the PTX for `compute_90a`, and in no other.
     pub arch_specific: bool,
-    /// The most threads of a block that the kernel was compiled for; 0 if it did not say.
+    /// The largest number of threads of a block that the kernel was compiled for; 0 if not specified.
     pub max_threads: u32,
-    /// The blocks that the kernel was compiled to have room for on a multiprocessor; 0 if it did not say.
+    /// The blocks per multiprocessor that the kernel was compiled for; 0 if not specified.
     pub min_blocks: u32,
-    /// Whether its blocks wait for each other, so that all blocks of a grid have to be on the device at once.
+    /// Whether its blocks wait for each other, so that all blocks of a grid must be on the device at once.
     pub cooperative: bool,
-    /// Whether it is for the CPU executor alone: no PTX has it, and a launch on a GPU, or on an emulator of one, is refused.
+    /// Whether it is for the CPU executor only: no PTX has it, and a launch on a GPU or an emulator is refused.
     pub cpu_only: bool,
     /// Calls the kernel's function, as one thread of the CPU executor, with the arguments behind the pointers.
     ///
@@ -74,11 +73,12 @@ pub struct KernelCall<'a> {
 }
 
 impl KernelCall<'_> {
-    /// Checks whether the launcher has the kernel, grid, block, shared memory, cluster, the kernel's bounds, of a cooperative
-    /// kernel whether all blocks may be there at once, and the residence of every argument against the launcher's.
+    /// Checks whether the launcher can run the kernel with this grid, block, shared memory and cluster, within the
+    /// kernel's own bounds, and whether every argument is in the launcher's memory. All blocks of a cooperative kernel
+    /// must be resident at once.
     ///
     /// # Errors
-    /// The first that does not fit.
+    /// The first check that fails.
     pub fn check(&self, launcher: Residence, limits: &Limits) -> Result<(), LaunchError> {
         let kernel = self.meta.name;
         limits.check_kernel(self.meta)?;

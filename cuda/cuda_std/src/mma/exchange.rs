@@ -1,47 +1,47 @@
-//! The executor's half: what the lanes of a warp hand each other.
+//! Tensor cores on the executor: the lanes of a warp exchange their operands.
 //!
-//! Each lane lends what it gives and wants, which lies on its stack, to one call that computes all of it. Lanes that are OS
-//! threads may not access each other's memory, because nothing orders them. So the scheduler passes copies of it
-//! as [`words`].
+//! Each lane lends its operands and results, which lie on its stack, to one call that computes all results. Lanes that
+//! are OS threads must not access each other's memory, because nothing orders the accesses. So the scheduler passes
+//! copies as [`words`].
 
 mod words;
 
 use super::{Element, FragmentA, FragmentB, FragmentC, Number};
 use crate::simt::context::{Collective, ShuffleMode, WARP_SIZE, WarpOp, collective, current};
 
-/// An operation whose operands lie on the stacks of the lanes. Those that take part ask for the same one.
+/// An operation on operands that lie on the lanes' stacks. All participating lanes request the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exchange {
-    /// Products of `m` x `n` tiles. Each lane lends its [`Tiles`].
+    /// Multiplications of `m` x `n` tiles. Each lane lends its [`Tiles`].
     Multiply { number: Number, m: usize, n: usize },
     /// The addresses of the rows of matrices. Each lane lends its [`Rows`].
     Rows { matrices: usize, is_transposed: bool },
 }
 
-/// A lane's share of the matrices of a product: `m` of A, `n` of B, and `m * n` of C by rows.
+/// A lane's share of the tiles of a multiplication: `m` of A, `n` of B, and `m * n` of C by rows.
 struct Tiles {
     a: *const [u32; 4],
     b: *const [u32; 2],
     c: *mut FragmentC,
 }
 
-/// A lane's row, and the rows that it wants: of each matrix one, or two of a transposed one.
+/// A lane's row, and the rows that it wants: one per matrix, or two per transposed matrix.
 struct Rows {
     own: *mut u8,
     wanted: [*mut u8; 8],
 }
 
 impl Exchange {
-    /// Computes what all lanes get.
+    /// Computes the results of all lanes.
     ///
     /// # Safety
-    /// Each lane has lent what the operation says, and is suspended.
+    /// Each lane has lent what the operation needs, and is suspended.
     pub(crate) unsafe fn complete(self, lanes: &[*mut (); WARP_SIZE as usize]) {
         match self {
             Exchange::Multiply { number, m, n } => {
-                // SAFETY: the caller's, and no other reference to them is alive.
+                // SAFETY: the caller promises that they are valid, and no other reference to them is alive.
                 let tiles: [&Tiles; 32] = core::array::from_fn(|lane| unsafe { &*lanes[lane].cast() });
-                // SAFETY: as many tiles as the lanes say.
+                // SAFETY: all lanes have this number of tiles.
                 unsafe { multiply_all(number, m, n, &tiles) };
             }
             Exchange::Rows { matrices, is_transposed } => {
@@ -59,7 +59,7 @@ impl Exchange {
     }
 }
 
-/// `c[i][j] += a[i] * b[j]` of the whole warp.
+/// Computes `c[i][j] += a[i] * b[j]` in the whole warp.
 #[inline(always)]
 #[track_caller]
 pub(super) fn multiply<T: Element, const M: usize, const N: usize>(
@@ -76,7 +76,7 @@ pub(super) fn multiply<T: Element, const M: usize, const N: usize>(
     }
 }
 
-/// [`multiply`] for lanes that are OS threads, of more tiles than the scheduler passes at once.
+/// Computes [`multiply`] for lanes that are OS threads, with more tiles than the scheduler passes at once.
 #[cold]
 #[track_caller]
 fn multiply_in_parts(
@@ -111,26 +111,26 @@ fn numbers(number: Number, register: u32) -> [f32; 2] {
     match number {
         Number::F16 => [f16_to_f32(register), f16_to_f32(register >> 16)],
         Number::Bf16 => [f32::from_bits(register << 16), f32::from_bits(register & 0xffff_0000)],
-        // The second one is nobody's.
+        // There is no second number.
         Number::Tf32 => [f32::from_bits(register & 0xffff_e000), 0.0],
     }
 }
 
-/// The number in the lower half of a register, without a branch.
+/// Converts the number in the lower half of a register, without a branch.
 #[inline(always)]
 fn f16_to_f32(register: u32) -> f32 {
     let magnitude = register & 0x7fff;
-    // Bits of an f32 whose exponent is too small by the difference of the biases.
+    // As an f32, the bits have an exponent that is too small by the difference of the biases.
     let scaled = f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23);
     let special = if magnitude >= 0x7c00 { 0x7f80_0000 } else { 0 };
     f32::from_bits(scaled.to_bits() | special | (register & 0x8000) << 16)
 }
 
 /// # Safety
-/// There are `m` and `n` tiles.
+/// Each lane has `m` tiles of A, `n` of B, and `m * n` of C.
 unsafe fn multiply_all(number: Number, m: usize, n: usize, lanes: &[&Tiles; 32]) {
     match number {
-        // SAFETY: the caller's, in each of the three.
+        // SAFETY: the caller guarantees the tiles, in each of the three arms.
         Number::F16 => unsafe { multiply_tiles::<16>(|word| numbers(Number::F16, word), m, n, lanes) },
         // SAFETY: as above.
         Number::Bf16 => unsafe { multiply_tiles::<16>(|word| numbers(Number::Bf16, word), m, n, lanes) },
@@ -152,7 +152,7 @@ unsafe fn multiply_tiles<const K: usize>(
     for j in 0..n {
         let mut b = [[0.0; 8]; K];
         for (lane, tiles) in lanes.iter().enumerate() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller keeps the contract.
             let registers = unsafe { *tiles.b.add(j) };
             for (register, word) in registers.into_iter().enumerate() {
                 let (row, values) = (lane % 4 * each + register * (K / 2), numbers(word));
@@ -166,7 +166,7 @@ unsafe fn multiply_tiles<const K: usize>(
     for i in 0..m {
         let mut a = [[0.0; K]; 16];
         for (lane, tiles) in lanes.iter().enumerate() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller keeps the contract.
             let registers = unsafe { *tiles.a.add(i) };
             for (register, word) in registers.into_iter().enumerate() {
                 let (row, column) = (lane / 4 + register % 2 * 8, lane % 4 * each + register / 2 * (K / 2));
@@ -176,7 +176,7 @@ unsafe fn multiply_tiles<const K: usize>(
         }
         for (j, b) in bs.iter().enumerate() {
             let mut c = [[0.0; 8]; 16];
-            // SAFETY: the caller's, here and below.
+            // SAFETY: the caller guarantees the tiles, here and below.
             let of_lane = |lane: usize| unsafe { &mut (*lanes[lane].c.add(i * n + j)).0 };
             for lane in 0..32 {
                 let ([upper, lower], column) = (halves(*of_lane(lane)), lane % 4 * 2);
@@ -199,7 +199,7 @@ fn halves([a, b, c, d]: [f32; 4]) -> [[f32; 2]; 2] {
     [[a, b], [c, d]]
 }
 
-/// Adds a row of A times the columns of B.
+/// Adds a row of A times the columns of B to `c`.
 #[inline(always)]
 fn add_product<const K: usize, const COLUMNS: usize>(
     row: &[f32; K],
@@ -215,25 +215,25 @@ fn add_product<const K: usize, const COLUMNS: usize>(
     *c = sums;
 }
 
-/// The value of another lane.
+/// Returns the value of another lane.
 #[track_caller]
 pub(super) fn shuffle(name: &'static str, value: u128, lane: u32) -> u128 {
     let op = WarpOp::Shuffle { mode: ShuffleMode::Idx, value, b: lane, width: WARP_SIZE };
     collective(name, Collective::Warp { mask: u32::MAX, op }).value
 }
 
-/// Rows of a matrix in which a lane's two elements lie.
+/// The number of rows of a matrix that hold a lane's two elements.
 const fn rows_of(is_transposed: bool) -> usize {
     if is_transposed { 2 } else { 1 }
 }
 
-/// The lane that has the address of the `i`th row that a lane wants.
+/// Returns the lane that has the address of the `i`th row that `lane` wants.
 fn source_of_row(lane: usize, i: usize, is_transposed: bool) -> usize {
     if is_transposed { i / 2 * 8 + lane % 4 * 2 + i % 2 } else { i * 8 + lane / 4 }
 }
 
-/// The rows that hold the lane's elements of `matrices` matrices, from the rows that the lanes give: of each matrix one,
-/// or two of a transposed one.
+/// Returns the rows that hold the lane's elements of `matrices` matrices, from the rows that the lanes pass: one per
+/// matrix, or two per transposed matrix.
 #[inline(always)]
 #[track_caller]
 pub(super) fn rows(name: &'static str, matrices: usize, is_transposed: bool, own: *mut u8) -> [*mut u8; 8] {

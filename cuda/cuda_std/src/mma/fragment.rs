@@ -6,15 +6,15 @@ use super::Number;
 use crate::half::{bf16, f16};
 use crate::warp;
 
-/// A number of 8 bits of exponent and 11 of precision, in the upper 19 bits of a word: what a tensor core computes with
-/// where it is given `f32`.
+/// A number with 8 bits of exponent and 11 of precision, in the upper 19 bits of a word. A tensor core computes with it
+/// when it is given `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(non_camel_case_types, reason = "PTX's own name, as f16 and bf16")]
 #[repr(transparent)]
 pub struct tf32(u32);
 
 impl tf32 {
-    /// The nearest number, ties away from zero; what is too large becomes infinite.
+    /// Converts to the nearest number, ties away from zero; numbers that are too large become infinite.
     #[doc(alias = "cvt.rna.tf32.f32", alias = "__float_to_tf32")]
     #[inline(always)]
     pub fn from_f32(x: f32) -> Self {
@@ -31,26 +31,26 @@ impl tf32 {
         #[cfg(not(target_arch = "nvptx64"))]
         {
             let bits = x.to_bits();
-            // Half a unit more, then cut; the carry of the largest numbers makes infinity. A NaN has no unit to add.
+            // Adds half a unit, then truncates; the largest numbers carry into infinity. A NaN must not carry.
             let rounded = if x.is_nan() { bits | 0x0040_0000 } else { bits.wrapping_add(0x1000) };
             Self(rounded & 0xffff_e000)
         }
     }
 
-    /// The number, exactly.
+    /// Converts the number exactly.
     #[inline(always)]
     pub fn to_f32(self) -> f32 {
         f32::from_bits(self.to_bits())
     }
 
-    /// Its bits; the lower 13 are zero.
+    /// Returns the bits; the lower 13 are zero.
     #[inline(always)]
     pub fn to_bits(self) -> u32 {
-        // What a device leaves in the lower bits says nothing.
+        // A device may leave anything in the lower bits.
         self.0 & 0xffff_e000
     }
 
-    /// The number whose bits are the upper 19 of these.
+    /// Builds the number from the upper 19 of these bits.
     #[inline(always)]
     pub fn from_bits(bits: u32) -> Self {
         Self(bits & 0xffff_e000)
@@ -66,7 +66,7 @@ mod sealed {
 
 /// An element of A and B: `f16`, `bf16` or [`tf32`].
 pub trait Element: Copy + sealed::Sealed {
-    /// Columns of A and rows of B: 16, or 8 of [`tf32`].
+    /// Columns of A and rows of B: 16, or 8 for [`tf32`].
     const K: usize;
     #[doc(hidden)]
     const NUMBER: Number;
@@ -101,7 +101,7 @@ elements! {
     tf32, Tf32, 8, u32;
 }
 
-/// The number of a lane's group of four, and its place there (PTX ISA: `groupID`, `threadID_in_group`).
+/// Returns the number of a lane's group of four, and its index there (PTX ISA: `groupID`, `threadID_in_group`).
 #[inline(always)]
 const fn group(lane: u32) -> (usize, usize) {
     ((lane >> 2) as usize & 7, (lane & 3) as usize)
@@ -117,26 +117,26 @@ macro_rules! fragments {
         }
 
         impl<T: Element> $name<T> {
-            /// Elements of a lane.
+            /// The number of elements per lane.
             pub const ELEMENTS: usize = $registers * Self::IN_REGISTER;
-            /// Elements of a register.
+            /// The number of elements per register.
             const IN_REGISTER: usize = T::K / 8;
 
             #[doc = concat!("The fragment of these registers, as [`ldmatrix`](super::ldmatrix) gives them: the elements")]
-            /// in order, of two in a register the first in the lower half.
+            /// in order, the first of two in the lower half of a register.
             #[inline(always)]
             pub fn from_registers(registers: [u32; $registers]) -> Self {
                 Self { registers, element: PhantomData }
             }
 
-            /// Its registers.
+            /// Returns its registers.
             #[inline(always)]
             pub fn registers(self) -> [u32; $registers] {
                 self.registers
             }
 
             #[doc = concat!("The calling lane's fragment of the matrix ", $letter, " whose element at `(row, column)` is")]
-            /// `f(row, column)`, which is called for the lane's elements only.
+            /// `f(row, column)`; `f` is called for the lane's elements only.
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             pub fn from_fn(mut f: impl FnMut(usize, usize) -> T) -> Self {
@@ -149,7 +149,7 @@ macro_rules! fragments {
                 Self::from_registers(registers)
             }
 
-            /// Element `i` of the lane, below [`ELEMENTS`](Self::ELEMENTS).
+            /// Returns element `i` of the lane, below [`ELEMENTS`](Self::ELEMENTS).
             ///
             /// # Panics
             /// If there is no such element.
@@ -159,7 +159,7 @@ macro_rules! fragments {
                 T::from_word(self.registers[i / Self::IN_REGISTER] >> Self::shift(i))
             }
 
-            /// By how many bits an element is shifted in its register.
+            /// The number of bits by which an element is shifted in its register.
             const fn shift(i: usize) -> usize {
                 i % Self::IN_REGISTER * 16
             }
@@ -202,10 +202,10 @@ impl<T: Element> FragmentB<T> {
 pub struct FragmentC(pub [f32; 4]);
 
 impl FragmentC {
-    /// Elements of a lane.
+    /// The number of elements per lane.
     pub const ELEMENTS: usize = 4;
 
-    /// That of a matrix of zeros.
+    /// The fragment of a matrix of zeros.
     pub const ZERO: FragmentC = FragmentC([0.0; 4]);
 
     /// Row and column of element `i` of a lane.
@@ -215,8 +215,8 @@ impl FragmentC {
         (group + i / 2 * 8, place * 2 + i % 2)
     }
 
-    /// The calling lane's fragment of the matrix whose element at `(row, column)` is `f(row, column)`, which is called for
-    /// the lane's elements only.
+    /// Returns the calling lane's fragment of the matrix with the elements `f(row, column)`; `f` is called for the
+    /// lane's elements only.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn from_fn(mut f: impl FnMut(usize, usize) -> f32) -> Self {

@@ -1,7 +1,7 @@
-//! Matrices of 8 x 8 numbers of 16 bits between shared memory and registers, and transposed.
+//! Moves matrices of 8 x 8 16-bit numbers between shared memory and registers, and transposes them.
 //!
-//! LLVM's intrinsics for the accesses take pointers to shared memory, which Rust has no type for, and for the transposition
-//! libNVVM has none: hence assembly, which the builder marks as convergent.
+//! The instructions are assembly, which the builder marks as convergent. LLVM's intrinsics for the accesses take
+//! pointers to shared memory, for which Rust has no type; for the transposition libNVVM has no intrinsic.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::exchange;
@@ -12,7 +12,7 @@ fn check_row(name: &str, row: *mut u8) {
     assert!(row.addr().is_multiple_of(16), "{name}() got the row {row:p}; align rows to 16 bytes");
 }
 
-/// The lane's registers of `N` matrices.
+/// Returns the lane's registers of `N` matrices.
 ///
 /// # Safety
 /// Same as for [`ldmatrix`].
@@ -26,13 +26,13 @@ unsafe fn load<const N: usize, const TRANS: bool>(name: &'static str, row: *mut 
         if TRANS {
             let element = |row: *mut u8| {
                 check_row(name, row);
-                // SAFETY: the row has 16 bytes, and `lane / 4` is the number of one of its `u16`s.
+                // SAFETY: the row has 16 bytes, and `lane / 4` is the index of one of its `u16`s.
                 u32::from(unsafe { row.cast::<u16>().add(lane / 4).read() })
             };
             element(rows[2 * i]) | element(rows[2 * i + 1]) << 16
         } else {
             check_row(name, rows[i]);
-            // SAFETY: the row has 16 bytes, and `lane % 4` is the number of one of its `u32`s.
+            // SAFETY: the row has 16 bytes, and `lane % 4` is the index of one of its `u32`s.
             unsafe { rows[i].cast::<u32>().add(lane % 4).read() }
         }
     })
@@ -52,12 +52,12 @@ unsafe fn store<const N: usize, const TRANS: bool>(name: &'static str, row: *mut
         if TRANS {
             for (row, value) in [(rows[2 * i], register as u16), (rows[2 * i + 1], (register >> 16) as u16)] {
                 check_row(name, row);
-                // SAFETY: the row has 16 bytes, and `lane / 4` is the number of one of its `u16`s.
+                // SAFETY: the row has 16 bytes, and `lane / 4` is the index of one of its `u16`s.
                 unsafe { row.cast::<u16>().add(lane / 4).write(value) };
             }
         } else {
             check_row(name, rows[i]);
-            // SAFETY: the row has 16 bytes, and `lane % 4` is the number of one of its `u32`s.
+            // SAFETY: the row has 16 bytes, and `lane % 4` is the index of one of its `u32`s.
             unsafe { rows[i].cast::<u32>().add(lane % 4).write(register) };
         }
     }
@@ -69,9 +69,9 @@ macro_rules! loads {
         ///
         /// # Safety
         /// - See [the module](super#safety-of-the-collectives).
-        /// - `row` of the lanes below `8 * N` points to 16 bytes of the block's shared memory, a multiple of 16, which no
-        ///   thread writes without a barrier between; nor do the other lanes of the warp before the next
-        ///   [`sync_warp`](crate::warp::sync_warp). The others' `row` is not read.
+        /// - `row` of the lanes below `8 * N` points to 16 aligned bytes of the block's shared memory. No thread writes
+        ///   them without a barrier in between, nor do the other lanes of the warp before the next
+        ///   [`sync_warp`](crate::warp::sync_warp). `row` of the other lanes is ignored.
         #[doc(alias = "ldmatrix.sync.aligned.m8n8")]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -81,7 +81,7 @@ macro_rules! loads {
             {
                 let mut registers = [0; 4];
                 let [a, b, c, d] = &mut registers;
-                // SAFETY: the caller's rows, and all lanes come here.
+                // SAFETY: the caller guarantees the rows, and that all lanes execute this.
                 unsafe {
                     match N {
                         1 => core::arch::asm!(
@@ -103,7 +103,7 @@ macro_rules! loads {
                 core::array::from_fn(|i| registers[i])
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's rows.
+            // SAFETY: the caller guarantees the rows.
             unsafe {
                 load::<N, $trans>(concat!("mma::", stringify!($name)), row.cast_mut().cast())
             }
@@ -114,14 +114,13 @@ macro_rules! loads {
 loads! {
     /// Loads `N` matrices, 1, 2 or 4, of 8 rows of 16 bytes from shared memory (compute capability 7.5 and later).
     ///
-    /// Lane `8 * i + r` gives row `r` of matrix `i`, and of each matrix a lane gets the two numbers of 16 bits at row
-    /// `lane / 4` and columns `lane % 4 * 2` and the next: element by element the parts of
-    /// [`FragmentA`](super::FragmentA): its upper left, lower left, upper right and lower right part (PTX ISA,
-    /// `ldmatrix`). Of
-    /// [`tf32`](super::tf32) a lane gets one number.
+    /// Lane `8 * i + r` passes row `r` of matrix `i`. From each matrix a lane gets the two 16-bit numbers at row
+    /// `lane / 4` and columns `lane % 4 * 2` and the next, or one [`tf32`](super::tf32). Four matrices are the parts
+    /// of a [`FragmentA`](super::FragmentA), in this order: upper left, lower left, upper right, lower right (PTX
+    /// ISA, `ldmatrix`).
     ldmatrix = false, "";
-    /// As [`ldmatrix`], of the transposed matrices: a lane gets the numbers at column `lane / 4` and rows `lane % 4 * 2` and
-    /// the next, as [`FragmentB`](super::FragmentB) wants them of a matrix that is stored by rows.
+    /// Same as [`ldmatrix`], for the transposed matrices: a lane gets the numbers at column `lane / 4` and rows
+    /// `lane % 4 * 2` and the next. For a matrix that is stored by rows, this is a [`FragmentB`](super::FragmentB).
     ldmatrix_trans = true, ".trans";
 }
 
@@ -131,8 +130,8 @@ macro_rules! stores {
         ///
         /// # Safety
         /// - See [the module](super#safety-of-the-collectives).
-        /// - `row` of the lanes below `8 * N` points to 16 bytes of the block's shared memory, a multiple of 16, which no
-        ///   other thread reads or writes without a barrier between, nor do the other lanes of the warp.
+        /// - `row` of the lanes below `8 * N` points to 16 aligned bytes of the block's shared memory. No other thread,
+        ///   also of the same warp, reads or writes them without a barrier in between.
         #[doc(alias = "stmatrix.sync.aligned.m8n8")]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -141,7 +140,7 @@ macro_rules! stores {
             #[cfg(target_arch = "nvptx64")]
             {
                 let [a, b, c, d]: [u32; 4] = core::array::from_fn(|i| if i < N { registers[i] } else { 0 });
-                // SAFETY: the caller's rows, and all lanes come here.
+                // SAFETY: the caller guarantees the rows, and that all lanes execute this.
                 unsafe {
                     match N {
                         1 => core::arch::asm!(
@@ -162,7 +161,7 @@ macro_rules! stores {
                 }
             }
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller's rows.
+            // SAFETY: the caller guarantees the rows.
             unsafe {
                 store::<N, $trans>(concat!("mma::", stringify!($name)), row.cast(), registers);
             }
@@ -178,8 +177,8 @@ stores! {
     stmatrix_trans = true, ".trans";
 }
 
-/// Transposes a matrix of 8 x 8 numbers of 16 bits. Each lane holds two, as [`ldmatrix`] returns them (compute
-/// capability 7.5 and later).
+/// Transposes a matrix of 8 x 8 16-bit numbers. Each lane holds two, as [`ldmatrix`] returns them (compute capability
+/// 7.5 and later).
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-collectives).
@@ -190,7 +189,7 @@ pub unsafe fn movmatrix_trans(register: u32) -> u32 {
     #[cfg(target_arch = "nvptx64")]
     {
         let transposed;
-        // SAFETY: all lanes come here. It touches no memory, but without side effects it would not be convergent.
+        // SAFETY: all lanes execute this. It accesses no memory, but without side effects it would not be convergent.
         unsafe {
             core::arch::asm!("movmatrix.sync.aligned.m8n8.trans.b16 {}, {};", out(reg32) transposed,
                 in(reg32) register, options(nomem, nostack, preserves_flags));

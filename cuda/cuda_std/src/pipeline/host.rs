@@ -1,4 +1,4 @@
-//! The executor's half: a thread keeps its copies until it waits for them.
+//! Copies on the executor: a thread keeps its copies until it waits for them.
 
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use crate::bulk::stores::Stores;
 use crate::simt::context::current;
 use crate::wgmma::host::Multiplications;
 
-/// The content of memory that may not be read: a NaN in every float format.
+/// The content of memory that must not be read yet: a NaN in every float format.
 const POISON: u8 = 0xff;
 
 /// A copy that has been started.
@@ -22,23 +22,23 @@ struct Pending {
 /// The copies of a thread.
 #[derive(Default)]
 pub(crate) struct Copies {
-    /// Those that are in no group yet.
+    /// Copies that are not in a group yet.
     open: Vec<Pending>,
     /// The groups that are not complete, the oldest first.
     groups: VecDeque<Vec<Pending>>,
-    /// Those to global memory.
+    /// Copies to global memory.
     pub stores: Stores,
     /// Multiplications of its warpgroup.
     pub wgmma: Multiplications,
 }
 
 impl Copies {
-    /// Makes the open copies a group.
+    /// Groups the open copies.
     pub fn commit(&mut self) {
         self.groups.push_back(core::mem::take(&mut self.open));
     }
 
-    /// Makes the copies of all groups but the `left` latest.
+    /// Performs the copies of all groups except the latest `left`.
     pub fn wait_prior(&mut self, left: usize) {
         while self.groups.len() > left {
             let group = self.groups.pop_front().unwrap_or_default();
@@ -50,7 +50,7 @@ impl Copies {
 impl Pending {
     fn make(self) {
         let Pending { target, source, size, bytes } = self;
-        // SAFETY: the one who started it answers for both until now.
+        // SAFETY: the caller that started the copy guarantees that both are valid until now.
         unsafe {
             core::ptr::copy_nonoverlapping(source, target, bytes);
             target.add(bytes).write_bytes(0, size - bytes);
@@ -78,7 +78,7 @@ pub(super) unsafe fn copy<T: Copy>(name: &'static str, shared: *mut T, global: *
             "{name}() got the {of} address {address:#x}; align it to the copy's {size} bytes"
         );
     }
-    // SAFETY: the caller's target, of this size.
+    // SAFETY: the caller guarantees a valid target of this size.
     unsafe {
         if cfg!(miri) {
             shared.cast::<MaybeUninit<T>>().write(MaybeUninit::uninit());

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-/// A pointer to shared memory of the block: on the device an address of 32 bits, where a pointer that may lead anywhere has 64
-/// and is converted at each use. For addresses that a loop computes for
-/// [`pipeline::memcpy_async`](crate::pipeline::memcpy_async) and its kin.
+/// A pointer to shared memory of the block. On the device it is a 32-bit address; a generic pointer has 64 bits and is
+/// converted at each use. Use it for addresses that a loop computes for
+/// [`pipeline::memcpy_async`](crate::pipeline::memcpy_async) and similar functions.
 ///
 /// ```
 /// use cuda_std::launch::LaunchConfig;
@@ -13,7 +13,7 @@ use core::fmt;
 /// use cuda_std::{kernel, pipeline, shared_array, thread};
 ///
 /// /// # Safety
-/// /// Blocks of 32 threads, and an element for each.
+/// /// Launched with blocks of 32 threads; one element for each thread.
 /// #[kernel(min_arch = 80)]
 /// pub unsafe fn copy(inp: &[u32], out: *mut u32) {
 ///     let (tile, i) = (shared_array![u32; 32], thread::thread_idx_x());
@@ -42,7 +42,7 @@ pub struct SharedPtr<T> {
     pointer: *mut T,
 }
 
-// By hand, since a pointer can be copied whatever it leads to.
+// Not derived, since a pointer can be copied whatever its element type.
 impl<T> Clone for SharedPtr<T> {
     #[inline(always)]
     fn clone(&self) -> Self {
@@ -61,7 +61,7 @@ impl<T> fmt::Debug for SharedPtr<T> {
 }
 
 impl<T> From<*mut T> for SharedPtr<T> {
-    /// The same place. What comes of a pointer that does not lead to shared memory of the block leads nowhere.
+    /// Converts the pointer. If it does not point to shared memory of the block, the result points nowhere.
     #[inline(always)]
     fn from(pointer: *mut T) -> Self {
         #[cfg(target_arch = "nvptx64")]
@@ -82,7 +82,7 @@ impl<T> From<*mut T> for SharedPtr<T> {
 }
 
 impl<T> SharedPtr<T> {
-    /// The address `bytes` bytes further.
+    /// Returns the address `bytes` bytes further.
     #[inline(always)]
     pub fn wrapping_byte_add(self, bytes: u32) -> Self {
         #[cfg(target_arch = "nvptx64")]
@@ -91,7 +91,7 @@ impl<T> SharedPtr<T> {
         Self { pointer: self.pointer.wrapping_byte_add(bytes as usize) }
     }
 
-    /// The same place as one of a `U`.
+    /// Casts to a pointer to `U`.
     #[inline(always)]
     pub fn cast<U>(self) -> SharedPtr<U> {
         #[cfg(target_arch = "nvptx64")]

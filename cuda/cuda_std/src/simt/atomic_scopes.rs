@@ -1,9 +1,8 @@
-//! Whether atomics that order the threads of one block are used by threads of several.
+//! Detects block-scope atomics that threads of several blocks use.
 //!
-//! On the host every atomic has the scope of the system, so such a kernel works there, under every tool. So the executor
-//! records the numbers in global memory that a launch changes with block scope, and their block. A second block is a
-//! fault.
-//! Numbers that one block changes with its own scope and others with a wider one are not detected.
+//! On the host every atomic has system scope, so such a kernel works there, under every tool. So the executor records
+//! the numbers in global memory that a launch changes with block scope, and their block. A second block is a fault. It
+//! does not detect numbers that one block changes with block scope and others with a wider scope.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::panic::resume_unwind;
@@ -13,29 +12,29 @@ use super::Grid;
 use super::context;
 use super::fault::FaultKind;
 
-/// Where atomics with the scope of a block went in one launch. In relaxed order: a note orders nothing.
+/// The numbers that block-scope atomics changed in one launch. All accesses are relaxed, so a note orders nothing.
 ///
-/// A number is noted in the first table that has a place free for it. Places are never given free, so all threads find it
-/// there. Tables are made when they are needed, each twice as large as the one before it.
+/// A number is noted in the first table with a free note for it. Notes are never freed, so all threads find it there.
+/// Tables are created on demand, each twice as large as the previous one.
 #[derive(Default)]
 pub(crate) struct Scopes([OnceLock<Box<[Note]>>; 32]);
 
-/// The logarithm of how many notes the first table has.
+/// The base-2 logarithm of the number of notes in the first table.
 const FIRST: u32 = 10;
 
-/// How many places of a table are tried for a number.
+/// The number of notes of a table that are tried for a number.
 const TRIES: usize = 16;
 
 struct Note {
-    /// 0 as long as the note is free.
+    /// 0 while the note is free.
     address: AtomicUsize,
-    /// The block's number in the grid and 1 more; 0 as long as it is not written.
+    /// The block's number in the grid plus 1; 0 until it is written.
     block: AtomicU64,
 }
 
 impl Scopes {
-    /// Makes the first table. Done before threads of the operating system start, it orders none of them; a further table
-    /// orders those that need it.
+    /// Creates the first table. Called before OS threads start, it orders none of them; a further table orders the
+    /// threads that need it.
     pub fn prepare(&self) {
         self.table(0);
     }
@@ -46,7 +45,7 @@ impl Scopes {
             .get_or_init(|| unsafe { Box::new_zeroed_slice(1 << (FIRST as usize + number)).assume_init() })
     }
 
-    /// The note of the address, taken for it if there was none.
+    /// Returns the note of the address, and takes a free one if there was none.
     fn of(&self, address: usize) -> Option<&Note> {
         let hash = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..self.0.len()).find_map(|number| {
@@ -59,7 +58,7 @@ impl Scopes {
         })
     }
 
-    /// Notes the block at the address; the number of another block that was there before.
+    /// Notes the block at the address; returns the number of another block that was there before.
     fn note(&self, address: usize, block: u64) -> Option<u64> {
         let before =
             self.of(address)?.block.compare_exchange(0, block + 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -86,11 +85,11 @@ pub(crate) fn note_block(address: usize) {
     });
 }
 
-/// The device's scope holds all blocks.
+/// Notes nothing: device scope includes all blocks.
 #[inline(always)]
 pub(crate) fn note_device(_address: usize) {}
 
-/// As above.
+/// Notes nothing, as above.
 #[inline(always)]
 pub(crate) fn note_system(_address: usize) {}
 

@@ -1,4 +1,4 @@
-//! A block while it runs: what its threads have in common, whichever scheduler runs them.
+//! A running block: the state that its threads share, under any scheduler.
 
 use core::any::Any;
 use core::panic::Location;
@@ -24,7 +24,7 @@ pub(crate) struct Block<'a> {
     pub grid: &'a Grid<'a>,
     pub index: Dim3,
     pub threads: u32,
-    /// By warp, the lanes that have not returned. Changed and read without order, as the GPU's own mask is.
+    /// For each warp, the lanes that have not returned. Accesses are relaxed, as for the GPU's own mask.
     pub live_lanes: Vec<AtomicU32>,
     pub shared: &'a BlockShared,
     /// The blocks of its cluster, itself included.
@@ -32,7 +32,7 @@ pub(crate) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The block `rank` of `cluster`.
+    /// Creates the block `rank` of `cluster`.
     pub fn new(grid: &'a Grid<'a>, index: Dim3, cluster: &'a [Member], rank: usize) -> Self {
         let threads = grid.config.block.volume() as u32;
         let live_lanes = (0..threads.div_ceil(WARP_SIZE))
@@ -47,7 +47,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Coordinates of the thread with this number.
+    /// Returns the coordinates of the thread with this number.
     #[inline]
     pub fn coordinates(&self, thread: u32) -> Dim3 {
         let Dim3 { x, y, z } = self.grid.config.block;
@@ -63,18 +63,18 @@ impl<'a> Block<'a> {
         &self.live_lanes[(thread / WARP_SIZE) as usize]
     }
 
-    /// A fault of this block, of one thread if it is one thread's.
+    /// Creates a fault of this block, or of one of its threads.
     pub fn fault_of(&self, thread: Option<u32>, location: Option<SourceLine>, kind: FaultKind) -> Fault {
         let place = Place { block: self.index, thread: thread.map(|thread| self.coordinates(thread)) };
         Fault { kernel: self.grid.kernel, place, location, kind, seed: self.grid.seed }
     }
 
-    /// The fault of a copy to the block without a wait, when its threads have returned.
+    /// Returns the fault of a copy to the block that no thread has waited for, when its threads have returned.
     pub fn why_in_flight(&self) -> Option<Fault> {
         self.shared.flights.left().map(|flight| self.fault_in_flight(&flight))
     }
 
-    /// The fault of a copy from the block to another one of the cluster, when its threads have returned.
+    /// Returns the fault of a pending copy from the block to another one of the cluster, when its threads have returned.
     pub fn why_read(&self) -> Option<Fault> {
         let holds = |address| self.shared.contains(address);
         let flight = self.cluster.iter().find_map(|member| member.shared.flights.that_reads(holds))?;
@@ -86,7 +86,7 @@ impl<'a> Block<'a> {
         Fault { place: flight.place, ..self.fault_of(None, Some(flight.location.into()), kind) }
     }
 
-    /// The fault of a thread whose panic was caught with this payload.
+    /// Turns the payload of a thread's panic into a fault.
     pub fn fault_from(&self, thread: u32, payload: Box<dyn Any + Send>) -> Fault {
         let payload = match payload.downcast::<(FaultKind, &'static Location<'static>)>() {
             Ok(located) => return self.fault_of(Some(thread), Some(located.1.into()), located.0),

@@ -1,4 +1,4 @@
-//! Where a thread and its scheduler meet.
+//! The connection between a thread and its scheduler.
 
 use core::cell::Cell;
 
@@ -7,7 +7,7 @@ use super::fiber::FiberYielder;
 use super::threads::Waiter;
 use crate::pipeline::host::Copies;
 
-/// A thread's side of its scheduler. It lies on the thread's stack.
+/// A thread's end of the connection to its scheduler, on the thread's stack.
 pub(crate) struct Channel {
     /// Null for a thread that is an OS thread.
     yielder: *const FiberYielder,
@@ -17,27 +17,27 @@ pub(crate) struct Channel {
     pub(super) thread: Cell<u32>,
     pub(super) request: Cell<*const Request>,
     pub(super) outcome: Cell<Outcome>,
-    /// In a wait for words: whether it is over.
+    /// In a wait for words: its condition.
     pub(super) ready: Cell<Ready>,
-    /// Whether the thread has arrived at the cluster's barrier, for which it then has to wait. Here and not in its
-    /// context, which is made a little faster without a cell.
+    /// Whether the thread has arrived at the cluster's barrier, and must still wait there. It is not in the context,
+    /// which is created a little faster without a cell.
     has_arrived: Cell<bool>,
-    /// The copies that the thread has started; none as long as it has not.
+    /// The copies that the thread has started; `None` before the first one.
     copies: Cell<Option<Box<Copies>>>,
 }
 
 impl Channel {
-    /// The channel of a fiber, below whose yielder it lies.
+    /// Creates the channel of a fiber, on its stack below `yielder`.
     pub(super) fn of_fiber(yielder: *const FiberYielder) -> Self {
         Self::new(yielder, core::ptr::null())
     }
 
-    /// The channel of an OS thread.
+    /// Creates the channel of an OS thread.
     pub(super) fn of_thread(waiting: &Waiter<'_>) -> Self {
         Self::new(core::ptr::null(), core::ptr::from_ref(waiting).cast())
     }
 
-    /// The channel of a thread while its scheduler asks whether it can go on: it cannot wait.
+    /// Creates a channel for the scheduler's check whether a thread can go on. It cannot wait.
     pub(super) fn of_question() -> Self {
         Self::new(core::ptr::null(), core::ptr::null())
     }
@@ -56,7 +56,7 @@ impl Channel {
         }
     }
 
-    /// Makes the channel that of another thread.
+    /// Assigns the channel to another thread.
     #[inline]
     pub(super) fn begin(&self, thread: u32, context: *const ThreadContext<'_>) {
         self.thread.set(thread);
@@ -65,13 +65,13 @@ impl Channel {
         self.context.set(context.cast());
     }
 
-    /// Whether the thread is a fiber, whose stack others may look at while it waits.
+    /// Returns whether the thread is a fiber. Others may access a fiber's stack while it waits.
     #[inline(always)]
     pub(crate) fn is_fiber(&self) -> bool {
         !self.yielder.is_null()
     }
 
-    /// Waits until all that take part have asked, and returns this thread's share of the result.
+    /// Waits until all participants have made their request, and returns this thread's result.
     #[inline(always)]
     pub(crate) fn wait(&self, request: &Request) -> Outcome {
         if self.yielder.is_null() {
@@ -84,7 +84,7 @@ impl Channel {
         self.outcome.get()
     }
 
-    /// Waits until `ready` has been true.
+    /// Waits until `ready` has returned true.
     #[inline(always)]
     pub(crate) fn wait_until_ready(&self, request: &Request, ready: Ready) {
         if self.yielder.is_null() {
@@ -100,12 +100,12 @@ impl Channel {
         self.waiter().wait(request)
     }
 
-    /// The waiter of an OS thread.
+    /// Returns the waiter of an OS thread.
     ///
     /// # Panics
-    /// For the channel of a question. The scheduler then lets the thread ask itself.
+    /// For a channel of [`Self::of_question`]. The scheduler then lets the thread check its condition itself.
     fn waiter(&self) -> &Waiter<'static> {
-        // SAFETY: the channel of an OS thread has a waiting, which lives longer than the thread.
+        // SAFETY: the channel of an OS thread has a waiter, which outlives the thread.
         unsafe { self.waiting.as_ref() }.expect("a condition that waits itself")
     }
 
@@ -116,7 +116,7 @@ impl Channel {
         self.copies.set(Some(copies));
     }
 
-    /// Makes the copies that go on when the thread has returned.
+    /// Performs the copies that continue after the thread has returned.
     #[inline]
     pub(super) fn end_copies(&self) {
         if let Some(copies) = self.copies.take() {
@@ -125,17 +125,17 @@ impl Channel {
         }
     }
 
-    /// Lets what the thread has written be seen after the cluster's barrier, whatever way it arrives there.
+    /// Makes the thread's writes visible after the cluster's barrier, however it arrives there.
     #[inline]
     pub(crate) fn release_to_cluster(&self) {
-        // SAFETY: as above, if there is a waiting.
+        // SAFETY: as above, if there is a waiter.
         if let Some(waiting) = unsafe { self.waiting.as_ref() } {
             waiting.release_to_cluster();
         }
     }
 
-    /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it
-    /// has not waited since it last arrived.
+    /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. Returns false
+    /// if it has not waited since its last arrival.
     #[inline]
     pub(crate) fn arrive_at_cluster(&self, releases: bool) -> bool {
         if releases {
@@ -144,7 +144,7 @@ impl Channel {
         !self.has_arrived.replace(true)
     }
 
-    /// Notes that the thread waits at the cluster's barrier. False if it has not arrived there.
+    /// Notes that the thread waits at the cluster's barrier. Returns false if it has not arrived there.
     #[inline]
     pub(crate) fn leave_for_cluster(&self) -> bool {
         self.has_arrived.replace(false)

@@ -1,13 +1,13 @@
-//! What runs on one OS thread at a time: a block, the blocks of a cluster together, or those of a cooperative grid.
+//! A unit of work for one OS thread: a block, the blocks of a cluster, or the blocks of a cooperative grid.
 //!
-//! Each block has its own scheduler. They take turns: each lets its threads run until all have returned or wait
-//! for another block. When all threads of a cluster wait at its barrier, they go on. In each turn of their block, threads
-//! that wait for words are checked once. A sweep over all blocks in which no thread
-//! could continue is a fault: no thread ever will, because no other code writes.
+//! Each block has its own scheduler. The schedulers take turns: each lets its threads run until all have returned or
+//! wait for another block. When all threads of a cluster wait at its barrier, they go on. In each turn of a block, its
+//! threads that wait for words are checked once. If no thread can continue during a sweep over all blocks, that is a
+//! fault: none ever will, because no other code writes.
 //!
 //! A block's shared memory becomes uninitialised when the block starts, and again when it has ended. So a kernel that
-//! writes to a block which may not run yet, or reads from one that may have left, gives wrong results here, while the
-//! memory itself stays.
+//! writes to a block before it runs, or reads from one after it has ended, gets wrong results here, although the memory
+//! still exists.
 
 use core::cell::RefCell;
 use core::slice;
@@ -25,10 +25,10 @@ use super::shared::{self, BlockShared};
 use super::stuck::{self, View};
 use crate::launch::LaunchConfig;
 
-/// Threads of clusters that may have a stack at a time.
+/// The number of threads of clusters that may have a stack at the same time.
 const MOST_THREADS: u64 = 16 * 1024;
 
-/// Idle fibers up to which those of a cooperative grid are kept.
+/// The number of idle fibers up to which a cooperative grid keeps its own.
 const MOST_IDLE_COOPERATIVE: usize = 8192;
 
 /// Cooperative grids of more threads run one at a time in the process, since all of them have a stack.
@@ -40,7 +40,7 @@ thread_local! {
     static SHARED: RefCell<Vec<(u32, BlockShared)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How many OS threads may run clusters of this launch at a time.
+/// Returns the number of OS threads that may run clusters of this launch at the same time.
 pub(super) fn most_workers(config: &LaunchConfig) -> u64 {
     if config.cluster == 1 {
         return u64::MAX;
@@ -57,7 +57,7 @@ pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
     let _turn = (is_large && !context::is_inside())
         .then(|| LARGE_GRIDS.lock().unwrap_or_else(PoisonError::into_inner));
     let first = unit * size;
-    // With a seed: the random numbers of a block.
+    // The random numbers of a block, in a launch with a seed.
     let random = |number: u64| Random::of(grid, number);
     if size == 1 && !grid.is_cooperative {
         // The same as below without the vectors.
@@ -82,7 +82,7 @@ pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
     let mut schedulers: Vec<Scheduler<'_>> =
         works.iter().zip(first..).map(|(work, number)| Scheduler::new(work, random(number))).collect();
     let result = run_together(&mut schedulers, cluster, Random::of(grid, !unit));
-    // Of a cooperative grid, which may have as many as there can be, other OS threads would get none.
+    // A cooperative grid may have all fibers that can be kept, so other OS threads would get none.
     let most = if grid.is_cooperative { MOST_IDLE_COOPERATIVE } else { MOST_IDLE_FIBERS };
     schedulers.into_iter().for_each(|scheduler| scheduler.end(most));
     members.into_iter().for_each(Member::keep_shared);
@@ -115,7 +115,7 @@ fn take_shared(dynamic_bytes: u32) -> BlockShared {
     }
 }
 
-/// Runs blocks, which come by number, `cluster` of them a cluster; with random numbers their turns come in a shuffled order.
+/// Runs blocks, sorted by number, in clusters of `cluster` blocks. With random numbers, their turns are shuffled.
 fn run_together(
     blocks: &mut [Scheduler<'_>],
     cluster: usize,
@@ -124,7 +124,7 @@ fn run_together(
     let outer = context::enter(core::ptr::null());
     let result = start_and_meet(blocks, cluster, random);
     if let Err(fault) = &result {
-        // The threads of the block at fault are unwound; now those of the others.
+        // The threads of the block at fault are unwound; now unwind those of the others.
         blocks.iter_mut().for_each(|block| drop(block.fail(Fault::clone(fault))));
     }
     context::enter(outer);
@@ -136,7 +136,7 @@ fn start_and_meet(
     cluster: usize,
     mut random: Option<Random>,
 ) -> Result<(), Box<Fault>> {
-    // Empty without a seed: blocks in order, and no allocation for a block alone.
+    // Empty without a seed: the blocks run in order, and a single block needs no allocation.
     let mut turns: Vec<usize> = random.iter().flat_map(|_| 0..blocks.len()).collect();
     let mut shuffle = |turns: &mut Vec<usize>| random.iter_mut().for_each(|random| random.shuffle(turns));
     shuffle(&mut turns);
@@ -152,12 +152,12 @@ fn start_and_meet(
     }
     let (mut goes_on, mut is_downwards) = (Vec::new(), false);
     while !blocks.iter().all(Scheduler::has_ended) {
-        // By cluster, whether all its threads have come to its barrier.
+        // For each cluster, whether all its threads have reached its barrier.
         goes_on.clear();
         goes_on.extend(blocks.chunks(cluster).map(has_met));
         let mut any = goes_on.contains(&true);
         shuffle(&mut turns);
-        // Block after block waits for the one before it, or for the one after it: either takes a sweep or two.
+        // Sweeps alternate in direction, so chains of blocks that wait for each other end within a sweep or two.
         is_downwards = !is_downwards && blocks.len() > cluster;
         for turn in 0..blocks.len() {
             let in_order = if is_downwards { blocks.len() - 1 - turn } else { turn };
@@ -179,7 +179,7 @@ fn start_and_meet(
     Ok(())
 }
 
-/// Whether all threads of the cluster wait at its barrier.
+/// Returns whether all threads of the cluster wait at its barrier.
 fn has_met(blocks: &[Scheduler<'_>]) -> bool {
     let barrier = blocks.iter().find_map(Scheduler::in_cluster);
     barrier.is_some_and(|barrier| blocks.iter().all(|block| block.all_wait_at(barrier)))
@@ -203,7 +203,7 @@ fn why_stuck(blocks: &[Scheduler<'_>], cluster: usize) -> Fault {
         .unwrap_or_else(|| stuck::unknown(blocks[0].block()))
 }
 
-/// Tells the others of the cluster, if there are any, once a block has ended.
+/// Notes for the other blocks of the cluster, if there are any, that a block has ended.
 fn note_end(block: &Scheduler<'_>, rank: usize) -> Result<(), Box<Fault>> {
     if !block.has_ended() {
         return Ok(());

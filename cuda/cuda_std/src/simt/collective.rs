@@ -1,4 +1,4 @@
-//! When a collective operation is complete, and what each thread gets from it: pure functions of the requests,
+//! Decides when a collective operation is complete, and computes each thread's result: pure functions of the requests,
 //! shared by every scheduler.
 
 use core::mem::discriminant;
@@ -13,7 +13,7 @@ pub(super) type Outcomes = [Outcome; WARP_SIZE as usize];
 /// What the lanes of a warp are doing.
 pub(super) type Lanes<'a> = [Lane<'a>; WARP_SIZE as usize];
 
-/// What one lane is doing, once the warp has to wait.
+/// What one lane is doing while the warp waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lane<'a> {
     /// The block has no such thread.
@@ -33,7 +33,7 @@ pub(super) enum MaskError {
     NotTakingPart { lane: u32, mask: u32, missing: u32 },
 }
 
-/// The lanes whose warp operation is complete, one bit for each; their results go into `outcomes`.
+/// Returns the lanes with a complete warp operation, one bit for each, and writes their results to `outcomes`.
 pub(super) fn complete_warp_ops(lanes: &Lanes<'_>, outcomes: &mut Outcomes) -> Result<u32, MaskError> {
     let mut done = 0;
     let mut lane = 0;
@@ -44,7 +44,7 @@ pub(super) fn complete_warp_ops(lanes: &Lanes<'_>, outcomes: &mut Outcomes) -> R
             if mask & (1 << lane) == 0 {
                 return Err(MaskError::CallerNotInMask { lane, mask });
             }
-            // A group is looked at once, from its lowest lane.
+            // Each group is checked once, at its lowest lane.
             if mask.trailing_zeros() == lane && missing_lane(lanes, mask, op).is_none() {
                 complete_group(lanes, mask, op, outcomes);
                 done |= mask;
@@ -55,7 +55,7 @@ pub(super) fn complete_warp_ops(lanes: &Lanes<'_>, outcomes: &mut Outcomes) -> R
     Ok(done)
 }
 
-/// The results of the lanes in `mask`, which all wait in this operation.
+/// Computes the results of the lanes in `mask`, which all wait in this operation.
 fn complete_group(lanes: &Lanes<'_>, mask: u32, op: &WarpOp, outcomes: &mut Outcomes) {
     let common = match *op {
         WarpOp::Sync => return,
@@ -77,7 +77,7 @@ fn complete_group(lanes: &Lanes<'_>, mask: u32, op: &WarpOp, outcomes: &mut Outc
     }
 }
 
-/// The results of a [`WarpOp::Fold`].
+/// Computes the results of a [`WarpOp::Fold`].
 fn complete_fold(
     lanes: &Lanes<'_>,
     mask: u32,
@@ -97,7 +97,7 @@ fn complete_fold(
     }
 }
 
-/// Writes what all 32 lanes want of an exchange to where they want it.
+/// Writes the results of an exchange to the memory that the 32 lanes have lent.
 fn complete_exchange(lanes: &Lanes<'_>, exchange: Exchange) {
     let lent = core::array::from_fn(|lane| match warp_op(lanes, lane as u32) {
         Some((_, &WarpOp::Exchange { lent, .. })) => lent,
@@ -109,13 +109,13 @@ fn complete_exchange(lanes: &Lanes<'_>, exchange: Exchange) {
     }
 }
 
-/// What the lanes outside of a mask have, which is undefined on the GPU: a recognisable pattern.
+/// The value of lanes outside a mask. It is undefined on the GPU, and a recognisable pattern here.
 pub(super) const UNDEFINED: [u64; WARP_SIZE as usize] = [u64::MAX; WARP_SIZE as usize];
 
-/// As above, of a shuffle.
+/// As above, for a shuffle.
 pub(super) const UNDEFINED_WIDE: u128 = u128::MAX;
 
-/// Leaves in the first lane of each segment what its lanes come to in a [`WarpOp::Fold`].
+/// Computes a [`WarpOp::Fold`] of each segment into its first lane.
 pub(super) fn fold(values: &mut [u64; WARP_SIZE as usize], (fold, of, width): (Fold, NumberType, u32)) {
     let mut first = 0;
     while first < WARP_SIZE as usize {
@@ -132,7 +132,7 @@ pub(super) fn fold(values: &mut [u64; WARP_SIZE as usize], (fold, of, width): (F
     }
 }
 
-/// What the lanes in `mask`, which all wait in one operation, get of it.
+/// Returns the results of the lanes in `mask`, which all wait in one operation.
 pub(super) fn outcomes(lanes: &Lanes<'_>, mask: u32) -> Outcomes {
     let mut outcomes = [Outcome::default(); WARP_SIZE as usize];
     if let Some((_, op)) = warp_op(lanes, mask.trailing_zeros()) {
@@ -141,7 +141,7 @@ pub(super) fn outcomes(lanes: &Lanes<'_>, mask: u32) -> Outcomes {
     outcomes
 }
 
-/// The rule that a warp broke which waits for ever; `None` if none of its lanes waits in a warp operation.
+/// Returns the rule that a stuck warp broke; `None` if no lane waits in a warp operation.
 pub(super) fn why_stuck(lanes: &Lanes<'_>) -> Option<MaskError> {
     (0..WARP_SIZE).find_map(|lane| {
         let (mask, op) = warp_op(lanes, lane)?;
@@ -150,8 +150,8 @@ pub(super) fn why_stuck(lanes: &Lanes<'_>) -> Option<MaskError> {
     })
 }
 
-/// The result of a block barrier of this form for every thread alike: of `threads`, this many have a predicate that is
-/// true.
+/// Returns the result of a block barrier of this form, the same for all threads: `agreeing` of `threads` have a
+/// true predicate.
 pub(super) fn barrier_outcome(form: Barrier, agreeing: u64, threads: u64) -> Outcome {
     let value = match form {
         Barrier::Sync => 0,
@@ -162,13 +162,13 @@ pub(super) fn barrier_outcome(form: Barrier, agreeing: u64, threads: u64) -> Out
     Outcome { value: value.into(), flag: false }
 }
 
-/// Whether the request is for a barrier with a predicate, and it is true.
+/// Returns whether the request is for a barrier with a true predicate.
 pub(super) fn agrees(request: &Request) -> bool {
     let Collective::Barrier(barrier) = request.collective else { return false };
     matches!(barrier, Barrier::Count(true) | Barrier::And(true) | Barrier::Or(true))
 }
 
-/// Whether two threads wait at the same barrier of a block or a cluster: the same call, in the same form.
+/// Returns whether two threads wait at the same barrier of a block or a cluster: the same call, in the same form.
 pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
     let same_form = match (a.collective, b.collective) {
         (Collective::Barrier(a), Collective::Barrier(b)) => discriminant(&a) == discriminant(&b),
@@ -178,12 +178,12 @@ pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
     same_form && (core::ptr::eq(a.location, b.location) || a.location == b.location)
 }
 
-/// Whether the request is for a barrier of the block.
+/// Returns whether the request is for a barrier of the block.
 pub(super) fn is_block_barrier(request: &Request) -> bool {
     matches!(request.collective, Collective::Barrier(_))
 }
 
-/// Whether the request is for the barrier of the cluster.
+/// Returns whether the request is for the barrier of the cluster.
 pub(super) fn is_cluster_barrier(request: &Request) -> bool {
     request.collective == Collective::Cluster
 }
@@ -199,7 +199,7 @@ fn warp_op<'a>(lanes: &Lanes<'a>, lane: u32) -> Option<(u32, &'a WarpOp)> {
     }
 }
 
-/// A lane of `mask` that does not wait in the same operation.
+/// Returns a lane of `mask` that does not wait in the same operation.
 fn missing_lane(lanes: &Lanes<'_>, mask: u32, op: &WarpOp) -> Option<u32> {
     let mut rest = mask;
     while rest != 0 {
@@ -213,7 +213,7 @@ fn missing_lane(lanes: &Lanes<'_>, mask: u32, op: &WarpOp) -> Option<u32> {
     None
 }
 
-/// Same instruction with the same qualifiers; the operands may differ.
+/// Returns whether both are the same instruction with the same qualifiers; the operands may differ.
 fn same_operation(a: &WarpOp, b: &WarpOp) -> bool {
     match (a, b) {
         (
@@ -230,7 +230,7 @@ fn same_operation(a: &WarpOp, b: &WarpOp) -> bool {
     }
 }
 
-/// The result of the complete operation of `mask` for `lane`.
+/// Returns the result of `mask`'s complete operation for `lane`.
 fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
     let ops = || bits(mask).filter_map(|member| Some((member, warp_op(lanes, member)?.1)));
     let ballot = |predicate: &dyn Fn(&WarpOp) -> bool| -> u32 {
@@ -288,7 +288,7 @@ fn reduce(op: WarpReductionOp, a: i64, b: i64) -> i64 {
     }
 }
 
-/// The lane a shuffle reads, and whether it lies in the caller's segment (PTX ISA, `shfl.sync`, pseudo-code).
+/// Returns the lane that a shuffle reads, and whether it lies in the caller's segment (PTX ISA, `shfl.sync`, pseudo-code).
 pub(super) fn shuffle_source(mode: ShuffleMode, lane: u32, b: u32, width: u32) -> (u32, bool) {
     let segment_mask = (WARP_SIZE - width) & 0x1f;
     let first = lane & segment_mask;

@@ -1,4 +1,4 @@
-//! What a running kernel thread knows of itself, and how it asks the scheduler for a collective operation.
+//! The context of a running kernel thread, and its requests to the scheduler for collective operations.
 
 use core::cell::Cell;
 use core::panic::Location;
@@ -17,20 +17,20 @@ use crate::{barrier, thread};
 /// Lanes in a warp.
 pub(crate) const WARP_SIZE: u32 = 32;
 
-/// A collective operation as one thread asks for it.
+/// A collective operation as one thread requests it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Collective {
     /// `bar.sync 0` and its reductions over a predicate, by all threads of the block.
     Barrier(Barrier),
     /// `barrier.cluster.wait`, by all threads of the cluster.
     Cluster,
-    /// A wait of one thread until words hold what it waits for; its channel knows what that is.
+    /// A wait of one thread for words; its channel has the condition.
     Words,
     /// The end of a phase of a barrier in shared memory, for which each thread waits separately.
     Phase {
         /// The barrier's state.
         barrier: *mut u64,
-        /// That of the phase.
+        /// The phase's parity.
         parity: u32,
     },
     /// The end of a round of a numbered barrier of the block, for which each thread waits separately.
@@ -49,7 +49,7 @@ pub(crate) enum Collective {
     },
     /// An operation of the lanes that `mask` names.
     Warp {
-        /// One bit per lane that takes part.
+        /// One bit per participating lane.
         mask: u32,
         /// The operation with this lane's operands.
         op: WarpOp,
@@ -57,11 +57,11 @@ pub(crate) enum Collective {
 }
 
 impl Collective {
-    /// Whether what its threads do after it is ordered after what they did before it, as with barriers, not shuffles.
+    /// Returns whether it orders its threads' earlier accesses before their later ones. Barriers do; shuffles do not.
     pub fn orders(&self) -> bool {
         match self {
             Collective::Barrier(_) | Collective::Cluster => true,
-            // The loads of the words do, or do not.
+            // The loads of the words may order.
             Collective::Words => false,
             Collective::Warp { op, .. } => matches!(op, WarpOp::Sync),
             // The barrier's own atomics order.
@@ -70,12 +70,12 @@ impl Collective {
         }
     }
 
-    /// For a wait for a phase or a round: whether it is over, now or when the copies to `shared` are made that it lacks.
+    /// Returns whether a wait for a phase or a round is over, after the copies to `shared` that the phase lacks.
     ///
     /// # Safety
-    /// A thread of the block waits so.
+    /// A thread of the block is in this wait.
     pub unsafe fn is_over(&self, shared: &BlockShared) -> Option<bool> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe {
             match *self {
                 Collective::Phase { barrier, parity } => {
@@ -135,14 +135,14 @@ pub(crate) enum WarpOp {
     /// Value: the reduction, as the two's complement of the 64-bit result. `value` is the operand, sign- or
     /// zero-extended, so that minimum and maximum compare as the operand's type does.
     Reduce { op: WarpReductionOp, value: i64 },
-    /// Value: what the lanes of this one's segment of `width` come to by halves: each of the lower half of them takes
-    /// that of the upper half on its own, until one is left. `value` has the bits of the operand.
+    /// Value: the fold of this lane's segment of `width` lanes, by halves: each lane of the lower half combines its
+    /// value with that of its partner in the upper half, until one is left. `value` has the bits of the operand.
     Fold { fold: Fold, of: NumberType, value: u64, width: u32 },
-    /// No value: all lanes wait, and what they have lent is written to.
+    /// No value: all lanes wait, and the results are written to what they have lent.
     Exchange { exchange: Exchange, lent: *mut () },
 }
 
-/// What a collective operation gives back to one thread.
+/// The result of a collective operation for one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// See [`WarpOp`] and [`Barrier`].
@@ -151,7 +151,7 @@ pub(crate) struct Outcome {
     pub flag: bool,
 }
 
-/// Whether words hold what a thread waits for: a closure on the thread's stack, without its type and lifetime.
+/// The condition of a wait for words: a closure on the thread's stack, without its type and lifetime.
 #[derive(Clone, Copy)]
 pub(crate) struct Ready {
     closure: *const (),
@@ -161,25 +161,25 @@ pub(crate) struct Ready {
 impl Ready {
     pub(super) const NEVER: Ready = Ready { closure: core::ptr::null(), call: |_| false };
 
-    /// The answer of `closure`.
+    /// Erases the closure's type and lifetime.
     fn of<F: Fn() -> bool>(closure: &F) -> Ready {
-        // SAFETY: called with the pointer below, to a closure of this type that lives.
+        // SAFETY: this is called with the pointer below, to a live closure of this type.
         let call = |closure: *const ()| unsafe { (*closure.cast::<F>())() };
         Ready { closure: core::ptr::from_ref(closure).cast(), call }
     }
 
-    /// Asks.
+    /// Evaluates the condition.
     ///
     /// # Safety
-    /// The closure lives: its thread is in the wait that this was made for.
+    /// The closure is alive: its thread is in the wait that this was created for.
     #[inline]
     pub(super) unsafe fn ask(self) -> bool {
-        // SAFETY: the caller's closure, of the type that the function was made for.
+        // SAFETY: the caller guarantees the closure, and the function was created for its type.
         unsafe { (self.call)(self.closure) }
     }
 }
 
-/// A request with the place it was made at.
+/// A request with its source location.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     /// The function the kernel called, as the user knows it.
@@ -198,14 +198,14 @@ pub(crate) struct ThreadContext<'a> {
     pub grid_dim: Dim3,
     /// Index of the thread in its block, x fastest.
     pub linear: u32,
-    /// The block, for what threads seldom ask.
+    /// The block, for what threads seldom need.
     pub(super) block: &'a Block<'a>,
     /// The scheduler.
     pub channel: &'a Channel,
 }
 
 impl<'a> ThreadContext<'a> {
-    /// The context of thread number `thread` of `block`.
+    /// Creates the context of thread number `thread` of `block`.
     #[inline]
     pub(super) fn new(block: &'a Block<'a>, thread: u32, channel: &'a Channel) -> Self {
         ThreadContext {
@@ -219,13 +219,13 @@ impl<'a> ThreadContext<'a> {
         }
     }
 
-    /// The same thread with another channel.
+    /// Returns the same thread with another channel.
     pub(super) fn with_channel<'b>(&'b self, channel: &'b Channel) -> ThreadContext<'b> {
         let &ThreadContext { thread_idx, block_idx, block_dim, grid_dim, linear, block, .. } = self;
         ThreadContext { thread_idx, block_idx, block_dim, grid_dim, linear, block, channel }
     }
 
-    /// Runs the thread to its end, or to the panic whose payload is the error.
+    /// Runs the thread to its end. The error is the payload of its panic.
     #[inline]
     pub(super) fn run(&self) -> std::thread::Result<()> {
         enter(self);
@@ -237,7 +237,7 @@ impl<'a> ThreadContext<'a> {
         result
     }
 
-    /// What the blocks of the launch have in common.
+    /// Returns what the blocks of the launch share.
     pub(super) fn grid(&self) -> &Grid<'a> {
         self.block.grid
     }
@@ -283,7 +283,7 @@ mod running {
     }
 }
 
-/// The same for Miri, which takes a hundred steps for what the standard library does, at every `thread_idx`.
+/// The same for Miri, where the standard library's way takes a hundred steps at every `thread_idx`.
 #[cfg(miri)]
 mod running {
     use super::{Cell, ThreadContext};
@@ -317,15 +317,15 @@ pub(crate) fn with_running(f: impl FnOnce(&ThreadContext<'_>)) {
     }
 }
 
-/// Whether a kernel thread runs on this OS thread.
+/// Returns whether a kernel thread runs on this OS thread.
 pub(super) fn is_inside() -> bool {
     !running::get().is_null()
 }
 
-/// The running kernel thread. `name` is the device function that asks.
+/// Passes the running kernel thread to `f`. `name` is the device function that calls this.
 ///
 /// # Panics
-/// Outside a launch; the message names the function and the cure.
+/// Outside a launch; the message names the function and the fix.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn current<R>(name: &'static str, f: impl FnOnce(&ThreadContext<'_>) -> R) -> R {
@@ -333,8 +333,8 @@ pub(crate) fn current<R>(name: &'static str, f: impl FnOnce(&ThreadContext<'_>) 
     if context.is_null() {
         outside_launch(name);
     }
-    // SAFETY: the scheduler sets the pointer to a context that lives as long as the kernel thread runs, and
-    // resets it before that context goes.
+    // SAFETY: the scheduler sets the pointer to a context that lives as long as the kernel thread runs, and resets it
+    // before that context ends.
     f(unsafe { &*context })
 }
 
@@ -346,10 +346,10 @@ fn outside_launch(name: &'static str) -> ! {
     )
 }
 
-/// Asks for a collective operation and waits for its result.
+/// Requests a collective operation and waits for its result.
 ///
-/// Inlined into the kernel, down to the switch of stacks: after a switch the processor predicts every return
-/// wrongly, and each that is left costs more than the switch itself.
+/// This is inlined into the kernel, down to the stack switch. After a switch the processor mispredicts every return,
+/// and each of them costs more than the switch itself.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn collective(name: &'static str, collective: Collective) -> Outcome {
@@ -360,7 +360,7 @@ pub(crate) fn collective(name: &'static str, collective: Collective) -> Outcome 
 /// Suspends the thread until `ready` has been true, as long as it is worth asking: the caller asks again.
 ///
 /// # Panics
-/// In a launch that is not cooperative, where what it waits for may never run.
+/// In a launch that is not cooperative, where the awaited thread may never run.
 #[inline]
 #[track_caller]
 pub(crate) fn wait_until_ready(name: &'static str, ready: &impl Fn() -> bool) {
@@ -372,7 +372,7 @@ pub(crate) fn wait_until_ready(name: &'static str, ready: &impl Fn() -> bool) {
 /// Checks that blocks of the launch may wait for each other.
 ///
 /// # Panics
-/// They may not; the message has the cure.
+/// If they may not; the message has the fix.
 #[inline]
 #[track_caller]
 pub(crate) fn check_cooperative(name: &'static str) {

@@ -1,8 +1,8 @@
 //! The scheduler of a block: every GPU thread is a stackful coroutine on the OS thread that runs the block.
 //!
-//! A fiber runs threads until one of them has to wait, which then keeps the fiber; the next threads get another
-//! one. So a kernel without collectives costs one fiber a block and no switch. When no thread can run, the
-//! requests are resolved: the block's barrier if all threads wait there, else the warps' operations.
+//! A fiber runs threads until one of them must wait. That thread keeps the fiber, and the next threads get another one.
+//! So a kernel without collectives needs one fiber per block and no switch. When no thread can run, the requests are
+//! resolved: the block's barrier if all threads wait there, else the warps' operations.
 
 #[path = "phases.rs"]
 mod phases;
@@ -37,7 +37,7 @@ enum State {
     InPhase,
     /// It waits in an operation of its warp.
     InWarpOp,
-    /// It waits until words hold what it waits for.
+    /// It waits for words.
     InWords,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Scheduler<'a> {
     team: Team,
     /// Fibers of the team that hold a thread, or held one.
     busy_fibers: usize,
-    /// By thread; empty as long as no thread has waited.
+    /// By thread; empty until a thread waits.
     slots: Vec<Slot>,
     in_barrier: u32,
     in_cluster: u32,
@@ -91,7 +91,7 @@ pub(super) struct Scheduler<'a> {
 }
 
 impl<'a> Scheduler<'a> {
-    /// The scheduler of a block, with the random numbers of a launch with a seed.
+    /// Creates the scheduler of a block, with random numbers if the launch has a seed.
     pub fn new(work: &'a Work<'a>, random: Option<Random>) -> Self {
         Self {
             block: work.block,
@@ -114,8 +114,8 @@ impl<'a> Scheduler<'a> {
         self.team.give_back(most);
     }
 
-    /// Runs the threads that have started until all have returned or wait for other blocks: at the barrier of the cluster,
-    /// for words, for a phase that another block of the cluster may end, or for threads that do.
+    /// Runs the threads that have started until all have returned or wait for other blocks: at the barrier of the
+    /// cluster, for words, for a phase that another block of the cluster may end, or for threads that wait so.
     pub fn advance(&mut self) -> Result<(), Box<Fault>> {
         self.check_time()?;
         if let Some(mut seeded) = self.seeded.take() {
@@ -138,15 +138,15 @@ impl<'a> Scheduler<'a> {
         Ok(())
     }
 
-    /// Whether all threads have returned, of those that have started.
+    /// Returns whether all threads that have started have returned.
     pub fn has_ended(&self) -> bool {
         self.in_barrier + self.in_cluster + self.in_phase + self.in_warp_op + self.in_words == 0
     }
 
-    /// Lets all threads go on that wait at the barrier of the cluster.
+    /// Releases all threads that wait at the barrier of the cluster.
     pub fn release_cluster(&mut self) -> Result<(), Box<Fault>> {
         if let Some(seeded) = &mut self.seeded {
-            // They go on in `advance`.
+            // They continue in `advance`.
             seeded.release(&self.slots, State::InCluster);
             return Ok(());
         }
@@ -175,7 +175,7 @@ impl<'a> Scheduler<'a> {
     #[inline(always)]
     fn start_next(&mut self) -> Result<(), Box<Fault>> {
         let number = self.busy_fibers;
-        // The fiber's type wants 'static; when the unit ends, none works for the block any longer.
+        // The fiber's type requires 'static. When the unit ends, no fiber works for the block any longer.
         let work = core::ptr::from_ref(self.work).cast();
         let started = self.team.fiber(number).map(|fiber| fiber.resume(work));
         match started {
@@ -257,7 +257,7 @@ impl<'a> Scheduler<'a> {
         fault.map_or(Ok(()), |fault| Err(self.fail(fault)))
     }
 
-    /// Unwinds every suspended thread, and hands the fault on.
+    /// Unwinds every suspended thread, and returns the fault.
     #[cold]
     pub fn fail(&mut self, fault: Fault) -> Box<Fault> {
         *self.work.fault.borrow_mut() = Some(fault.clone());
@@ -267,7 +267,7 @@ impl<'a> Scheduler<'a> {
         Box::new(fault)
     }
 
-    /// Lets all threads go on, which all wait at a barrier; it must be the same one.
+    /// Releases all threads from a barrier. They all wait, and it must be at the same barrier.
     fn release_barrier(&mut self) -> Result<(), Box<Fault>> {
         self.complete_barrier()?;
         (0..self.slots.len()).try_for_each(|thread| self.resume(thread))
@@ -295,7 +295,7 @@ impl<'a> Scheduler<'a> {
         Ok(())
     }
 
-    /// Completes warp operations and runs their lanes until none can go on. Whether any could.
+    /// Completes warp operations and runs their lanes until none can go on. Returns whether any could.
     fn run_warps(&mut self) -> Result<bool, Box<Fault>> {
         let mut progress = false;
         let mut outcomes = [Outcome::default(); WARP_SIZE as usize];
@@ -348,31 +348,31 @@ impl<'a> Scheduler<'a> {
         self.fail(fault)
     }
 
-    /// The fault of a block in which no thread can continue.
+    /// Returns the fault of a block in which no thread can continue.
     #[cold]
     pub fn why_stuck(&self) -> Fault {
         // Some thread waits for others of its block, or the block could go on.
         self.view().why_stuck().unwrap_or_else(|| stuck::unknown(self.block))
     }
 
-    /// What a thread asked for that waits at the barrier of the cluster.
+    /// Returns the request of a thread that waits at the barrier of the cluster.
     pub fn in_cluster(&self) -> Option<&Request> {
         self.slots.iter().find(|slot| slot.state == State::InCluster)?.request()
     }
 
-    /// Whether all threads wait at this barrier of the cluster.
+    /// Returns whether all threads wait at this barrier of the cluster.
     pub fn all_wait_at(&self, barrier: &Request) -> bool {
         let waits =
             |slot: &Slot| slot.request().is_some_and(|other| collective::same_barrier(other, barrier));
         !self.slots.is_empty() && self.slots.iter().all(waits)
     }
 
-    /// What the threads wait for.
+    /// Returns what the threads wait for.
     pub fn view(&self) -> View<'a> {
         View::new(self.block, self.slots.iter().map(|slot| slot.request().copied()))
     }
 
-    /// The block it schedules.
+    /// Returns the block that it schedules.
     pub fn block(&self) -> &'a Block<'a> {
         self.block
     }

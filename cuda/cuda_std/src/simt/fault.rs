@@ -1,4 +1,4 @@
-//! What a kernel can do wrong on the executor.
+//! The faults of a kernel on the executor.
 
 use core::fmt;
 use core::panic::Location;
@@ -29,7 +29,7 @@ pub struct Fault {
 pub struct Place {
     /// Block in the grid.
     pub block: Dim3,
-    /// Thread in the block, if the fault is one thread's.
+    /// Thread in the block, if one thread is at fault.
     pub thread: Option<Dim3>,
 }
 
@@ -92,10 +92,10 @@ pub enum FaultKind {
     },
     /// Threads of a cooperative launch wait for words, and no thread is left that could write them.
     Stuck {
-        /// What all threads wait in that have not returned, a place in the source each; waits for words come first.
+        /// The waits of all threads that have not returned, one per source location; waits for words come first.
         waits: Vec<StuckWait>,
     },
-    /// A thread waits for a phase of a barrier in shared memory which no thread that could go on completes.
+    /// A thread waits for a phase of a barrier in shared memory, and no thread that can go on completes it.
     PhaseNotCompleted {
         /// The waiting function.
         operation: &'static str,
@@ -104,13 +104,13 @@ pub enum FaultKind {
         /// Bytes that it lacks; less than zero if more have come than were expected.
         bytes: i32,
     },
-    /// A thread waits at a numbered barrier for threads that do not come.
+    /// A thread waits at a numbered barrier for threads that never arrive.
     NamedBarrierNotReached {
         /// The waiting function.
         operation: &'static str,
-        /// For how many threads the barrier is.
+        /// The number of threads that the barrier expects.
         count: u32,
-        /// How many have come.
+        /// The number of threads that have arrived.
         here: u32,
     },
     /// A thread waits for multiplications that another thread of its warpgroup never starts.
@@ -127,21 +127,21 @@ pub enum FaultKind {
         /// The function that started the multiplication.
         operation: &'static str,
     },
-    /// A block has ended while a copy to its shared memory was on its way, or one that reads it.
+    /// A block has ended while a copy to or from its shared memory was pending.
     CopyNotWaitedFor {
         /// The function that started the copy.
         operation: &'static str,
         /// Its size.
         bytes: usize,
     },
-    /// A thread has returned while a copy of its own read shared memory.
+    /// A thread has returned while one of its copies still read shared memory.
     StoreNotWaitedFor {
         /// The function that started the copy.
         operation: &'static str,
         /// Its size.
         bytes: usize,
     },
-    /// A warp operation was called by a lane that its own mask leaves out.
+    /// A lane called a warp operation with a mask that omits it.
     CallerNotInMask {
         /// The operation's function.
         operation: &'static str,
@@ -161,45 +161,45 @@ pub enum FaultKind {
         /// What that lane does instead.
         instead: Instead,
     },
-    /// A number in global memory was changed by atomics with the scope of a block, by threads of several blocks.
+    /// Threads of several blocks changed a number in global memory with block-scope atomics.
     ScopeOfBlock {
         /// The block that did so before.
         other: Dim3,
     },
     /// More shared memory than a block can have.
     SharedOverLimit {
-        /// Bytes of static shared memory the block asks for.
+        /// Bytes of static shared memory that the block requests.
         got: usize,
         /// Bytes it can have.
         max: usize,
     },
     /// The executor could not get the memory for a thread's stack.
     OutOfStacks {
-        /// What the operating system said.
+        /// The operating system's message.
         message: String,
     },
     /// A thread accessed memory beyond a buffer.
     BeyondBuffer {
         /// The kernel's parameter, if the buffer is passed by one.
         argument: Option<&'static str>,
-        /// Which access.
+        /// The access.
         beyond: BeyondBuffer,
     },
-    /// The launch was over its time limit when the thread came to a barrier, a warp operation or an atomic.
+    /// The launch was over its time limit when the thread reached a barrier, a warp operation or an atomic.
     TimedOut {
         /// The limit.
         limit: Duration,
     },
 }
 
-/// Threads that wait at one place of the source, and will for ever.
+/// Threads that wait forever at one source location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckWait {
     /// The function that they wait in.
     pub operation: &'static str,
     /// Where.
     pub at: SourceLine,
-    /// How many threads.
+    /// The number of threads.
     pub threads: u64,
     /// The first of them.
     pub first: Place,
@@ -212,7 +212,7 @@ impl fmt::Display for StuckWait {
     }
 }
 
-/// What a thread does that others wait for in vain.
+/// What a thread does instead of what others wait for.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Instead {

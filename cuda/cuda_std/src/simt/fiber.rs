@@ -1,4 +1,4 @@
-//! Fibers: the stacks that kernel threads run on, and what happens there.
+//! Fibers: the stacks that kernel threads run on, and the code that runs there.
 
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// All threads of the block, not yet started.
+    /// Creates the work of all threads of the block, not yet started.
     pub fn new(block: &'a Block<'a>) -> Self {
         Self { block, next_thread: Cell::new(0), to_start: Cell::new(None), fault: RefCell::new(None) }
     }
@@ -36,7 +36,7 @@ impl<'a> Work<'a> {
 #[derive(Default)]
 pub(super) struct Team {
     pub fibers: Vec<Fiber>,
-    /// How many of them are in [`FIBERS`].
+    /// The number of them that [`FIBERS`] counts.
     noted: usize,
 }
 
@@ -45,14 +45,14 @@ thread_local! {
     static TEAMS: RefCell<Vec<Team>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Fibers of all teams.
+/// The number of fibers in all teams.
 static FIBERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Fibers that may be kept while they are idle. A fiber's stack is two mappings, and Linux gives a process 65530.
+/// The number of idle fibers that may be kept. A fiber's stack is two mappings, and Linux gives a process 65530.
 pub(super) const MOST_IDLE_FIBERS: usize = 24_000;
 
 impl Team {
-    /// A team of this OS thread that has no block, or a new one.
+    /// Returns a team of this OS thread that has no block, or a new one.
     pub fn take() -> Team {
         TEAMS.with(|teams| teams.borrow_mut().pop()).unwrap_or_default()
     }
@@ -66,13 +66,13 @@ impl Team {
         }
     }
 
-    /// Corrects the number of all fibers by what has changed in this team.
+    /// Updates the number of all fibers by the change in this team.
     fn note_size(&mut self) {
         let before = core::mem::replace(&mut self.noted, self.fibers.len());
         FIBERS.fetch_add(self.noted.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// The fiber with this number, made if it is the next one.
+    /// Returns the fiber with this number, and creates it if it is the next one.
     pub fn fiber(&mut self, number: usize) -> std::io::Result<&mut Fiber> {
         if number == self.fibers.len() {
             self.fibers.push(Fiber::with_stack(ColouredStack::new()?, fiber_body));
@@ -84,8 +84,8 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         for fiber in self.fibers.iter_mut().filter(|fiber| !fiber.done()) {
-            // SAFETY: an idle fiber waits in `fiber_body`, with nothing on its stack that has a destructor. Those
-            // that are not idle when a team is dropped were unwound before.
+            // SAFETY: an idle fiber waits in `fiber_body`, with nothing on its stack that has a destructor. Other
+            // fibers were unwound before the team is dropped.
             unsafe { fiber.force_reset() };
         }
         self.fibers.clear();
@@ -120,7 +120,7 @@ fn run_each(work: &Work<'_>, channel: &Channel, next: impl Fn() -> Option<u32>) 
         let context = ThreadContext::new(block, thread, channel);
         channel.begin(thread, &context);
         let result = context.run();
-        // All threads of the block run on this OS thread, so this need not be one operation.
+        // All threads of the block run on this OS thread, so this need not be one atomic operation.
         let live_lanes = block.live_lanes_of(thread);
         live_lanes
             .store(live_lanes.load(Ordering::Relaxed) & !(1 << (thread % WARP_SIZE)), Ordering::Relaxed);

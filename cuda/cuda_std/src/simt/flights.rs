@@ -1,9 +1,9 @@
 //! Pending copies into a block's shared memory. When its bytes have arrived, a copy counts them at one of the
 //! block's barriers.
 //!
-//! A copy is made as late as possible: when a thread waits for a phase that lacks only bytes. Everything that OS threads
-//! share here is atomic. So the thread that makes a copy runs after the thread that started it, as the copy does, and
-//! this orders no other thread.
+//! A copy is performed as late as possible: when a thread waits for a phase that lacks only bytes. Everything that OS
+//! threads share here is atomic. So the thread that performs a copy is ordered after the one that started it, like the
+//! copy itself, and no other thread is ordered.
 
 use core::mem::MaybeUninit;
 use core::panic::Location;
@@ -19,13 +19,13 @@ use crate::tensor::tile::Tile;
 /// The number of lists of copies. All copies that one barrier waits for are in one list.
 const LISTS: usize = 16;
 
-/// What a copy brings.
+/// The source of a copy.
 pub(crate) enum Source {
-    /// What memory holds when the copy is made.
+    /// Memory, as it is when the copy is performed.
     Memory(*const u8),
     /// The first bytes of a value.
     Value([MaybeUninit<u8>; 16]),
-    /// A tile of a tensor, when the copy is made.
+    /// A tile of a tensor, as it is when the copy is performed.
     Tile(Box<Tile>),
 }
 
@@ -35,18 +35,18 @@ pub(crate) struct Flight {
     source: Source,
     bytes: usize,
     barrier: *mut u64,
-    /// Who started it, and where.
+    /// The function that started it, and where.
     pub operation: &'static str,
     pub location: &'static Location<'static>,
     pub place: Place,
     /// Whether the block's threads are fibers.
     is_of_fibers: bool,
-    /// The one that was started before it.
+    /// The copy that was started before it.
     next: *mut Flight,
 }
 
 impl Flight {
-    /// A copy that this thread starts.
+    /// Creates a copy that this thread starts.
     pub fn new(
         context: &ThreadContext<'_>,
         (operation, location): (&'static str, &'static Location<'static>),
@@ -58,19 +58,19 @@ impl Flight {
         Self { target, source, bytes, barrier, operation, location, place, is_of_fibers, next }
     }
 
-    /// Whether it will read memory that `holds` an address.
+    /// Returns whether it will read memory at an address for which `holds` is true.
     fn reads(&self, holds: impl Fn(usize) -> bool) -> bool {
         matches!(self.source, Source::Memory(source) if holds(source.addr()))
     }
 
-    /// Its size.
+    /// Returns its size.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Makes the copy, and counts its bytes; `fences` is how many the target's block has had.
+    /// Performs the copy, and counts its bytes; `fences` is the number of fences of the target's block so far.
     fn land(self, proxy: &Proxy, fences: u32) {
-        // SAFETY: the one who started it answers for target, source and barrier until the phase is over.
+        // SAFETY: the caller that started it guarantees target, source and barrier until the phase is over.
         unsafe {
             let source = match &self.source {
                 Source::Memory(source) => *source,
@@ -97,9 +97,9 @@ impl Flight {
 
 #[derive(Default)]
 struct List {
-    /// The one that was started last.
+    /// The copy that was started last.
     last: AtomicPtr<Flight>,
-    /// Whether a thread has looked in vain at a phase that these copies would complete.
+    /// Whether a thread has checked, without success, a phase that these copies would complete.
     looked: AtomicBool,
 }
 
@@ -107,9 +107,9 @@ struct List {
 #[derive(Default)]
 pub(crate) struct Flights {
     lists: [List; LISTS],
-    /// Whether there ever was one.
+    /// Whether there ever was a copy.
     any: AtomicBool,
-    /// What they wrote.
+    /// What the copies wrote.
     pub proxy: Proxy,
 }
 
@@ -118,13 +118,13 @@ impl Flights {
         &self.lists[barrier.addr() / size_of::<u64>() % LISTS]
     }
 
-    /// Whether there ever was one.
+    /// Returns whether there ever was a copy.
     pub fn is_used(&self) -> bool {
         // A plain load may give an old value.
         self.any.fetch_or(false, Ordering::Relaxed)
     }
 
-    /// Begins a copy.
+    /// Starts a copy.
     pub fn start(&self, flight: Flight) {
         self.any.store(true, Ordering::Relaxed);
         self.push(Box::new(flight));
@@ -140,15 +140,15 @@ impl Flights {
                 Ok(_) => return,
                 Err(other) => last = other,
             }
-            // SAFETY: nobody else has got it.
+            // SAFETY: no other thread has it.
             flight = unsafe { Box::from_raw(new) };
         }
     }
 
-    /// Makes the copies that the phase of this parity lacks, if it lacks nothing else.
+    /// Performs the copies that the phase of this parity lacks, if it lacks nothing else.
     ///
     /// # Safety
-    /// A thread waits for it.
+    /// A thread waits for the phase.
     #[inline]
     pub unsafe fn land(&self, barrier: *mut u64, parity: u32, fences: &Fences) {
         // SAFETY: as above.
@@ -157,11 +157,11 @@ impl Flights {
         }
     }
 
-    /// As above, once the phase has been looked at twice, by one thread or by two. So a thread that reads after a look in
-    /// vain finds nothing.
+    /// As above, but only at the second check of the phase, by any thread. So a thread that reads after an unsuccessful
+    /// check finds nothing.
     ///
     /// # Safety
-    /// A thread looks at it.
+    /// A thread checks the phase.
     #[inline]
     pub unsafe fn look(&self, barrier: *mut u64, parity: u32, fences: &Fences) {
         // SAFETY: as above.
@@ -172,7 +172,7 @@ impl Flights {
     }
 
     unsafe fn may_land(&self, barrier: *mut u64, parity: u32) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         self.is_used() && unsafe { host::lacks_bytes_alone(barrier, parity) }
     }
 
@@ -189,7 +189,7 @@ impl Flights {
         }
     }
 
-    /// A copy without a wait, once no thread can wait for it any more.
+    /// Returns a copy that no thread has waited for, once no thread can any more.
     pub fn left(&self) -> Option<Box<Flight>> {
         if !self.is_used() {
             return None;
@@ -197,7 +197,7 @@ impl Flights {
         self.lists.iter().find_map(|list| taken(&list.last).last())
     }
 
-    /// A copy that will read memory which `holds` an address.
+    /// Returns a copy that will read memory at an address for which `holds` is true.
     pub fn that_reads(&self, holds: impl Fn(usize) -> bool) -> Option<Box<Flight>> {
         if !self.is_used() {
             return None;
@@ -212,7 +212,7 @@ impl Flights {
         found
     }
 
-    /// Forgets all of them, and gives room for those of another block.
+    /// Forgets all copies, for another block.
     pub fn clear(&self) {
         if self.any.swap(false, Ordering::Relaxed) {
             self.lists.iter().for_each(|list| {
@@ -229,16 +229,16 @@ impl Drop for Flights {
     }
 }
 
-/// Empties a list; the last one comes first.
+/// Empties a list and returns its copies, the latest first.
 fn taken(last: &AtomicPtr<Flight>) -> impl Iterator<Item = Box<Flight>> {
-    // The latest, not an old one.
+    // A plain load may give an old value.
     let is_empty = last
         .compare_exchange(core::ptr::null_mut(), core::ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed)
         .is_ok();
     let mut next =
         if is_empty { core::ptr::null_mut() } else { last.swap(core::ptr::null_mut(), Ordering::Acquire) };
     core::iter::from_fn(move || {
-        // SAFETY: this call alone has the list, and `push` allocated each of its elements.
+        // SAFETY: only this call has the list, and `push` allocated each of its elements.
         let flight = (!next.is_null()).then(|| unsafe { Box::from_raw(next) })?;
         next = flight.next;
         Some(flight)

@@ -1,4 +1,4 @@
-//! Memory of a device on the CPU with guards around it: an access beyond a buffer becomes a fault that names the thread.
+//! Device memory on the CPU with guards around it: an access beyond a buffer becomes a fault that names the thread.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use super::zones::Region;
 use super::{Executor, Scheduler};
 use crate::launch::{KernelCall, LaunchError, Launcher};
 
-/// What the bytes between the end of a buffer and its zone hold.
+/// The value of the bytes between the end of a buffer and its zone.
 const GUARD: u8 = 0xa5;
 
-/// The memory of a buffer. Pages that no thread may touch lie before it, and after its end, rounded up to
+/// The memory of a buffer. Inaccessible pages lie before it and after its end, rounded up to
 /// [`ALIGNMENT`](crate::testing::ALIGNMENT). The bytes up to there have a known value.
 #[derive(Clone)]
 pub struct GuardedMemory {
@@ -20,31 +20,31 @@ pub struct GuardedMemory {
     len: usize,
 }
 
-/// What a kernel did to memory beyond a buffer.
+/// A kernel's access to memory beyond a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BeyondBuffer {
-    /// The byte, from the buffer's first.
+    /// The offset of the byte from the buffer's start.
     pub byte: isize,
-    /// Bytes of the buffer.
+    /// The buffer's size in bytes.
     pub len: usize,
-    /// Whether it was a write; none where the processor does not report it.
+    /// Whether it was a write; `None` if the processor does not report it.
     pub is_write: Option<bool>,
 }
 
 impl GuardedMemory {
-    /// `len` zero bytes; `None` if the system has no address space for the guards, or is not Linux.
+    /// Allocates `len` zero bytes; returns `None` if the system has no address space for the guards, or is not Linux.
     pub fn zeroed(len: usize) -> Option<Self> {
         let memory = Self { region: Arc::new(Region::zeroed(len)?), len };
         memory.fill_guard();
         Some(memory)
     }
 
-    /// The first byte.
+    /// Returns a pointer to the first byte.
     pub fn pointer(&self) -> *mut u8 {
         self.region.pointer()
     }
 
-    /// The bytes between the end and the zone.
+    /// Returns the bytes between the end and the zone.
     fn guard(&self) -> Range<usize> {
         self.len..self.len.next_multiple_of(crate::testing::ALIGNMENT)
     }
@@ -55,7 +55,7 @@ impl GuardedMemory {
         unsafe { self.pointer().add(start).write_bytes(GUARD, end - start) };
     }
 
-    /// The first byte of the guard that a kernel changed.
+    /// Returns the first byte of the guard that a kernel has changed.
     fn changed(&self) -> Option<usize> {
         let Range { start, end } = self.guard();
         // SAFETY: as above.
@@ -75,7 +75,7 @@ impl Executor {
     /// after the other, to find the thread.
     ///
     /// # Safety
-    /// As [`Launcher::submit`].
+    /// Same as for [`Launcher::submit`].
     ///
     /// # Errors
     /// Same as for [`Launcher::submit`], and [`FaultKind::BeyondBuffer`].
@@ -102,7 +102,7 @@ impl Executor {
         // SAFETY: a byte of the guard, which `buffers` keeps.
         unsafe { again.set_byte(memory.pointer().add(byte), GUARD) };
         let seed = self.seed().unwrap_or_default();
-        // SAFETY: the caller's contract is the callee's. What the launch comes to is known from the first run.
+        // SAFETY: the caller's contract is the callee's. The result is known from the first run.
         let _ = unsafe { self.clone().with_seed(seed).with_watch(Arc::clone(&again)).submit(call) };
         buffers.iter().for_each(|memory| {
             let _ = stray(call, memory);
@@ -120,7 +120,7 @@ impl Executor {
     }
 }
 
-/// The access to a zone of the memory, which is then closed again.
+/// Returns the fault of an access to a zone of the memory, and closes the zones again.
 fn stray(call: &KernelCall<'_>, memory: &GuardedMemory) -> Option<Fault> {
     let Stray { whose, offset, is_write } = memory.region.stray()?;
     memory.region.close();
@@ -132,7 +132,7 @@ fn fault(Whose { kernel, place }: Whose, kind: FaultKind) -> Fault {
     Fault { kernel, place, location: None, kind, seed: None }
 }
 
-/// The parameter that is the buffer, or a part of it.
+/// Returns the parameter that is the buffer, or a part of it.
 fn argument(call: &KernelCall<'_>, memory: &GuardedMemory) -> Option<&'static str> {
     let bytes = memory.pointer().addr()..memory.pointer().addr() + memory.len;
     call.buffers.iter().find(|buffer| bytes.contains(&buffer.pointer.addr())).map(|buffer| buffer.name)

@@ -9,10 +9,10 @@ impl Launcher for Executor {
         let args = SharedArgs(call.args.as_ptr());
         let entry = call.meta.call;
         let body = move || {
-            // The whole wrapper is captured, which is what makes the closure `Sync`.
+            // Captures the whole wrapper, so that the closure is `Sync`.
             let args: &SharedArgs = &args;
-            // SAFETY: the caller of `submit` answers for the arguments and the kernel's contract; they outlive
-            // this call, which returns after the last thread.
+            // SAFETY: the caller of `submit` guarantees the arguments and the kernel's contract; they outlive this
+            // call, which returns after the last thread.
             unsafe { entry(args.0) }
         };
         self.run_body(call.meta.name, call.config, call.meta.cooperative, &body)

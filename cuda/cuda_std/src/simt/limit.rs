@@ -1,8 +1,8 @@
-//! How long a launch may take.
+//! The time limit of a launch.
 //!
 //! A separate thread watches the clock. When a launch is over its limit, the schedulers and the atomics see that, and
-//! the launch ends with a fault. A kernel that comes to neither cannot be stopped: a little later its name is
-//! printed, with block and thread where the system lets them be known, and the program ends.
+//! the launch ends with a fault. A kernel that reaches neither cannot be stopped: a little later its name is printed,
+//! with block and thread if the system reports them, and the program ends.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -16,20 +16,20 @@ use super::fault::FaultKind;
 use super::signal::OsThread;
 use crate::launch::LaunchError;
 
-/// The environment variable with the limit of every executor made without
+/// The environment variable with the limit of every executor created without
 /// [`with_time_limit`](super::Executor::with_time_limit), in seconds.
 pub(super) const VARIABLE: &str = "FERROWARP_KERNEL_SECONDS";
 
-/// How long a kernel that is over its limit has to come to an operation that sees it: as long as the limit, from and up to
-/// these.
+/// The least and the longest time in which a kernel over its limit must reach an operation that checks it. Between
+/// these bounds, the time is the limit.
 const GRACE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
-/// What an executor knows of its limit.
+/// An executor's limit.
 #[derive(Clone, Debug)]
 pub(super) enum TimeLimit {
     None,
     Of(Duration),
-    /// The environment names one that cannot be read. It is an error of every launch.
+    /// The environment has a limit that cannot be parsed. It is an error of every launch.
     Malformed(String),
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Timed(Arc<Clock>);
 pub(super) struct Entered<'a>(&'a Clock);
 
 impl TimeLimit {
-    /// What the environment says.
+    /// Reads the limit from the environment.
     pub fn from_environment() -> Self {
         let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
             return TimeLimit::None;
@@ -68,10 +68,10 @@ impl TimeLimit {
         parse_time_limit(&text).map_or_else(|_| TimeLimit::Malformed(text.into_owned()), TimeLimit::Of)
     }
 
-    /// Watches a launch that begins; none without a limit. Miri's time is not that of the kernel.
+    /// Begins to watch a launch; returns `None` without a limit, and under Miri, whose time is not the kernel's.
     ///
     /// # Errors
-    /// [`LaunchError::TimeLimit`] if the environment's cannot be read.
+    /// [`LaunchError::TimeLimit`] if the environment's limit cannot be parsed.
     pub fn begin(&self, kernel: &'static str) -> Result<Option<Timed>, LaunchError> {
         match self {
             TimeLimit::Malformed(value) => Err(LaunchError::TimeLimit { kernel, value: value.clone() }),
@@ -84,7 +84,7 @@ impl TimeLimit {
 /// The longest time limit, in seconds: a `Duration` holds 1.8 times as many.
 const MOST_SECONDS: f64 = 1e19;
 
-/// A time limit that a user wrote: a number of seconds above 0 and at most 1e19, about the longest `Duration`.
+/// Parses a user's time limit: a number of seconds above 0 and at most 1e19, about the longest `Duration`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -97,7 +97,7 @@ const MOST_SECONDS: f64 = 1e19;
 /// ```
 ///
 /// # Errors
-/// A description: it is not such a number.
+/// A description, if it is not such a number.
 pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0 && seconds <= MOST_SECONDS);
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -118,7 +118,7 @@ impl Timed {
         &self.0
     }
 
-    /// Notes that this OS thread works for the launch, as long as what is returned lives.
+    /// Notes that this OS thread works for the launch, as long as the returned value lives.
     pub fn enter(&self) -> Entered<'_> {
         lock(&self.0.workers).push(OsThread::current());
         Entered(&self.0)
@@ -141,32 +141,32 @@ impl Drop for Entered<'_> {
 }
 
 impl Clock {
-    /// Whether the launch is over its limit.
+    /// Returns whether the launch is over its limit.
     #[inline]
     pub fn has_expired(&self) -> bool {
         self.has_expired.load(Ordering::Relaxed)
     }
 
-    /// What is wrong then.
+    /// Returns the fault of a launch over its limit.
     pub fn fault(&self) -> FaultKind {
         FaultKind::TimedOut { limit: self.limit }
     }
 
-    /// When something is to be done next.
+    /// Returns when the next action is due, from the start of the launch.
     fn due(&self) -> Duration {
         let grace = self.limit.clamp(GRACE.0, GRACE.1);
         self.limit.saturating_add(if self.has_expired() { grace } else { Duration::ZERO })
     }
 
-    /// The time until then.
+    /// Returns the time until then.
     fn rest(&self) -> Duration {
         self.due().saturating_sub(self.start.elapsed())
     }
 
-    /// Ends the program, by the hand of a thread that runs the kernel.
+    /// Ends the program, if possible from a thread that runs the kernel.
     fn end_program(&self) -> ! {
         lock(&self.workers).iter().for_each(OsThread::end_in_kernel);
-        // The signals take a moment. No thread has been in the kernel, or nobody knows.
+        // The signals take a moment. After that, no thread was in the kernel, or the system could not signal it.
         std::thread::sleep(Duration::from_millis(500));
         eprintln!("error: kernel {} {}", self.kernel, self.fault());
         std::process::abort();
@@ -181,7 +181,7 @@ impl Watchdog {
         launches.push(clock);
         drop(launches);
         if !STARTED.swap(true, Ordering::Relaxed) {
-            // Without another thread there is no limit.
+            // If no thread can be spawned, there is no limit.
             let _ = std::thread::Builder::new().name("simt-watchdog".to_owned()).spawn(|| self.watch());
         } else if is_first {
             self.changed.notify_one();
@@ -196,7 +196,7 @@ impl Watchdog {
         }
     }
 
-    /// The life of the watching thread.
+    /// The loop of the watching thread.
     fn watch(&self) {
         let mut launches = lock(&self.launches);
         loop {
@@ -218,7 +218,7 @@ impl Watchdog {
     }
 }
 
-/// Ends the running kernel thread with a fault if its launch is over the limit. In atomics, with which kernels wait.
+/// Ends the running kernel thread with a fault if its launch is over the limit. Atomics call it: kernels wait with them.
 #[inline(always)]
 pub(crate) fn look() {
     if !cfg!(miri) && EXPIRED.load(Ordering::Relaxed) {
@@ -235,7 +235,7 @@ fn fail_if_expired() {
     });
 }
 
-/// No way to reach a thread of the system is known here.
+/// On these systems an OS thread cannot be signalled.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 #[derive(PartialEq)]
 struct OsThread;

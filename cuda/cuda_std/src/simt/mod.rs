@@ -7,7 +7,7 @@
 //! the limit. Shared memory starts out
 //! filled with `0xff` bytes, a NaN in every float format, so that a read of unwritten memory is noticed.
 //!
-//! A scheduler is a module with `Scheduler` and `Channel`; only this file decides which one is `scheduler`.
+//! `coroutine` is the scheduler of [`Scheduler::Coroutines`], `threads` that of [`Scheduler::Threads`].
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;
@@ -17,7 +17,7 @@
 //! /// y = a * x + y, for vectors of `x.len()` elements.
 //! ///
 //! /// # Safety
-//! /// `y` holds as many elements as `x`; at least as many threads are launched.
+//! /// `y` has the length of `x`, and there is at least one thread per element.
 //! #[kernel]
 //! pub unsafe fn saxpy(a: f32, x: &[f32], y: *mut f32) {
 //!     let i = thread::index_1d() as usize;
@@ -36,9 +36,9 @@
 //!
 //! # In debug builds
 //!
-//! Cargo does not optimise dependencies in its `dev` and `test` profiles, in which the executor and the kernels are very
-//! slow without these lines in the `Cargo.toml` of your workspace. Kernels in a crate of the workspace itself
-//! need the second part.
+//! Cargo does not optimise dependencies in its `dev` and `test` profiles, which makes the executor and the kernels very
+//! slow. Add these lines to the `Cargo.toml` of your workspace. The last part is for kernels in a crate of the
+//! workspace itself.
 //!
 //! ```toml
 //! [profile.dev.package.ferrowarp-cuda-std]
@@ -112,9 +112,9 @@ pub struct Executor {
     seed: Seed,
     scheduler: Scheduler,
     limit: TimeLimit,
-    /// By kernel, the nanoseconds that a block, or a cluster of them, took in the last launch.
+    /// For each kernel, the nanoseconds that a block or a cluster took in the last launch.
     block_nanos: Arc<Mutex<HashMap<&'static str, u64>>>,
-    /// A test's.
+    /// The watch of a test.
     watch: Option<Arc<Watch>>,
 }
 
@@ -131,16 +131,16 @@ pub enum Scheduler {
     /// Every thread is a coroutine: fast, and the same order at every run.
     #[default]
     Coroutines,
-    /// Every thread is an OS thread, and the scheduler orders no more of their memory accesses than the GPU does. Slow;
-    /// it is there for Miri, which always runs it, and for the sanitizers, which find the data races of a kernel with
-    /// it. All blocks of a grid run at the same time.
+    /// Every thread is an OS thread, and the scheduler orders no more of their memory accesses than the GPU does. It is
+    /// slow. Miri always uses it, and with it the sanitizers find the data races of a kernel. All blocks of a grid run
+    /// at the same time.
     Threads,
 }
 
-/// Time that a launch must take for other cores to be asked to take part: about what waking one costs.
+/// Other cores take part only in launches that take at least this long: about the cost of waking a core.
 const WORTH_SHARING_NANOS: u64 = 20_000;
 
-/// What the blocks of one launch have in common.
+/// What the blocks of one launch share.
 pub(crate) struct Grid<'a> {
     kernel: &'static str,
     config: LaunchConfig,
@@ -158,22 +158,22 @@ pub(crate) struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// Blocks of a unit of work.
+    /// Returns the number of blocks of a unit of work.
     fn blocks_of_unit(&self) -> u64 {
         if self.is_cooperative { self.config.grid.volume() } else { self.config.cluster.into() }
     }
 }
 
 impl Executor {
-    /// An executor with the default [`Limits`], on all cores. If the environment has a `FERROWARP_SEED`, that is the
-    /// seed of its schedule: a decimal number, or a hexadecimal one after `0x`.
+    /// Creates an executor with the default [`Limits`], on all cores. The environment variable `FERROWARP_SEED` sets
+    /// the seed of its schedule: a decimal number, or a hexadecimal one after `0x`.
     ///
     /// A kernel thread has a stack of 256 KiB for its local variables. The environment variable `FERROWARP_STACK_KIB` sets
     /// another size, from 64 to 1048576. A thread that needs more ends the program; on Linux an error names
     /// it first.
     ///
-    /// A launch may take any time, or as long as the environment's `FERROWARP_KERNEL_SECONDS` says: see
-    /// [`with_time_limit`](Self::with_time_limit).
+    /// A launch has no time limit, unless the environment variable `FERROWARP_KERNEL_SECONDS` sets one:
+    /// see [`with_time_limit`](Self::with_time_limit).
     pub fn new() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let seed = Seed::from_environment();
@@ -193,17 +193,17 @@ impl Executor {
         Self { workers: workers.max(1), ..self }
     }
 
-    /// The same executor, whose launches may each take as long as `limit`.
+    /// The same executor with a time limit for each launch.
     ///
-    /// A launch that is over it ends with a [`Fault`] as soon as one of its threads comes to a barrier, a warp operation
-    /// or an atomic, or a block ends. A kernel that does none of that within as long again (at least 1 second, at most 10)
-    /// cannot be stopped: the program is aborted with a line on stderr that names kernel, block and thread (only the
-    /// kernel on systems other than Linux). Under Miri there is no limit.
+    /// A launch over its limit ends with a [`Fault`] as soon as one of its threads reaches a barrier, a warp operation
+    /// or an atomic, or a block ends. A kernel that does none of this within the same time again (at least 1 second, at
+    /// most 10) cannot be stopped: the program is aborted with a line on stderr that names kernel, block and thread
+    /// (only the kernel on systems other than Linux). Under Miri there is no limit.
     pub fn with_time_limit(self, limit: Duration) -> Self {
         Self { limit: TimeLimit::Of(limit), ..self }
     }
 
-    /// As above where it has no limit yet, not even the environment's.
+    /// As above, if it has no limit yet, not even from the environment.
     pub(crate) fn or_time_limit(self, limit: Duration) -> Self {
         match self.limit {
             TimeLimit::None => self.with_time_limit(limit),
@@ -218,20 +218,19 @@ impl Executor {
 
     /// The same executor with a schedule that is shuffled from `seed`.
     ///
-    /// The blocks of a grid, the turns of a cluster's blocks, the threads of a block and the lanes of a warp come in
-    /// another order for every seed, and warps get ahead of each other up to their next barrier, as on a GPU. A kernel
-    /// that lacks a barrier, and works in the fixed order by luck, fails under some seed. The same launch with the same
-    /// seed is the same again, on any machine: the blocks run one after the other, on the calling thread. A
-    /// [`Fault`] names the seed.
+    /// Every seed gives a different order of the grid's blocks, the turns of a cluster's blocks, a block's threads and a
+    /// warp's lanes. Warps get ahead of each other up to their next barrier, as on a GPU. A kernel that lacks a barrier,
+    /// and works in the fixed order by luck, fails under some seed. The same launch with the same seed has the same
+    /// order on any machine: the blocks run one after the other, on the calling thread. A [`Fault`] names the seed.
     ///
-    /// Between two waits a thread is not interrupted. So a kernel that spins until another thread or block has written
-    /// may spin for ever in an order where that one comes later, as it may on a GPU that runs them one after the other;
-    /// a wait of [`grid`](crate::grid) does not spin here.
+    /// A thread is not interrupted between two waits. So a kernel that spins until another thread or block has written
+    /// may spin forever if that one comes later, as on a GPU that runs them one after the other. A wait of
+    /// [`grid`](crate::grid) does not spin here.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed: Seed::Shuffled(seed), ..self }
     }
 
-    /// The seed of its schedule, if it has one.
+    /// Returns the seed of its schedule, if it has one.
     pub fn seed(&self) -> Option<u64> {
         match self.seed {
             Seed::Shuffled(seed) => Some(seed),
@@ -239,17 +238,17 @@ impl Executor {
         }
     }
 
-    /// The same executor with the fixed order, whatever the environment says.
+    /// The same executor with the fixed order, regardless of the environment.
     pub fn without_seed(self) -> Self {
         Self { seed: Seed::Fixed, ..self }
     }
 
-    /// The limits it checks launches against.
+    /// Returns the limits that it checks launches against.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Blocks that run at a time, at most.
+    /// Returns the largest number of blocks that run at the same time.
     pub fn workers(&self) -> usize {
         self.workers
     }
@@ -257,8 +256,8 @@ impl Executor {
     /// Runs `body` once per thread of the grid, as the kernel named `kernel`, and returns when all have ended.
     ///
     /// # Errors
-    /// The launch is over the limits, or a thread panicked or broke a rule of the CUDA model; of several faults
-    /// that of the lowest block that ran. Blocks that had not started by then do not run.
+    /// If the launch is over the limits, or a thread panicked or broke a rule of the CUDA model. Of several faults,
+    /// that of the lowest block is returned. Blocks that have not started by then do not run.
     pub fn run(
         &self,
         kernel: &'static str,
@@ -269,11 +268,11 @@ impl Executor {
         self.run_body(kernel, config, false, &body)
     }
 
-    /// As [`Self::run`], with all blocks of the grid alive at once, so that they may wait for each other: what a launch of
-    /// a `#[kernel(cooperative)]` does. They run on the calling thread, in turns.
+    /// Same as [`Self::run`], but all blocks of the grid are alive at once and may wait for each other, as in a launch
+    /// of a `#[kernel(cooperative)]`. They take turns on the calling thread.
     ///
     /// # Errors
-    /// Same as for [`Self::run`], or there are more blocks than [`Limits::resident_blocks`].
+    /// Same as for [`Self::run`], or if there are more blocks than [`Limits::resident_blocks`].
     pub fn run_cooperative(
         &self,
         kernel: &'static str,
@@ -307,7 +306,7 @@ impl Executor {
 
     fn run_checked(&self, grid: &Grid<'_>, timed: Option<&Timed>) -> Result<(), LaunchError> {
         panic_hook::install();
-        // A static in the attribute form is one piece of memory in this process, so its blocks take turns.
+        // All blocks in this process share a static in the attribute form, so launches take turns.
         static TURNS: Mutex<()> = Mutex::new(());
         let shares_statics = !shared::statics().is_empty();
         let _turn = shares_statics.then(|| TURNS.lock().unwrap_or_else(PoisonError::into_inner));
@@ -333,7 +332,7 @@ impl Executor {
         let next = AtomicU64::new(0);
         let stop = AtomicBool::new(false);
         let faults = Mutex::new(Vec::<(u64, Box<Fault>)>::new());
-        // Runs the next unit; false when there is none.
+        // Runs the next unit; returns false when there is none.
         let run_next = || {
             let unit = next.fetch_add(1, Ordering::Relaxed);
             if unit >= units || stop.load(Ordering::Relaxed) {
@@ -356,7 +355,8 @@ impl Executor {
 
         let start = Instant::now();
         let mut participants = 1;
-        // What the kernel's last launch took says whether this one is worth sharing; else its first block does.
+        // The time of the kernel's last launch decides whether this one is worth sharing; without it, the first block's
+        // time does.
         let known = self.block_nanos().get(grid.kernel).copied();
         if known.is_some_and(is_worth_sharing)
             || (known.is_none() && run_next() && is_worth_sharing(start.elapsed().as_nanos() as u64))
@@ -383,12 +383,12 @@ impl Executor {
         Self { watch: Some(watch), ..self }
     }
 
-    /// The test's, if it has one.
+    /// Returns the watch of the test, if there is one.
     pub(crate) fn watch(&self) -> Option<&Watch> {
         self.watch.as_deref()
     }
 
-    /// Threads of the operating system come in an order of their own, whatever the seed.
+    /// Returns the seed of a launch. OS threads have none, since the system orders them.
     fn seed_of_launch(&self, kernel: &'static str) -> Result<Option<u64>, LaunchError> {
         let seed = self.seed.of_launch(kernel)?;
         Ok(seed.filter(|_| self.scheduler == Scheduler::Coroutines))

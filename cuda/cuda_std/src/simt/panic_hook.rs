@@ -7,15 +7,15 @@ use super::context::{self, ThreadContext};
 use super::fault::{Fault, FaultKind, SourceLine};
 use super::watch::Whose;
 
-/// What a panic said, and where.
+/// The message of a panic, and where.
 type Said = (String, Option<SourceLine>);
 
 thread_local! {
     static LAST: RefCell<Option<Said>> = const { RefCell::new(None) };
 }
 
-/// What the standard library says when it goes on to abort: of a panic that leaves a destructor while another one unwinds,
-/// and of one that leaves a function which must not.
+/// The messages of the standard library before it aborts: for a panic that leaves a destructor while another one
+/// unwinds, and for one that leaves a function that must not unwind.
 const ABORTS: [&str; 2] = ["panic in a destructor during cleanup", "panic in a function that cannot unwind"];
 
 /// Installs the hook, once. Panics outside kernels go to the hook that was there before.
@@ -40,7 +40,7 @@ pub(super) fn install() {
     });
 }
 
-/// Says what a thread has panicked with, before the program is aborted.
+/// Prints a thread's panic before the program is aborted.
 fn print(thread: &ThreadContext<'_>, (message, location): Said, why: &str) {
     let Whose { kernel, place } = Whose::of(thread);
     let (kind, seed) = (FaultKind::Panic { message }, thread.grid().seed);
@@ -48,7 +48,7 @@ fn print(thread: &ThreadContext<'_>, (message, location): Said, why: &str) {
     eprintln!("error: {fault}; this ends the program{why}");
 }
 
-/// Message and place of the panic that was caught last on this OS thread.
+/// Returns message and location of the panic that was caught last on this OS thread.
 pub(super) fn take() -> Said {
     LAST.with(|last| last.borrow_mut().take()).unwrap_or_else(|| ("a panic without a message".into(), None))
 }

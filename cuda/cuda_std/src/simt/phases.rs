@@ -7,7 +7,7 @@ use super::seeded::Seeded;
 use super::{Scheduler, Slot, State};
 
 impl Slot {
-    /// Whether it waits for a phase that is over, or is when the copies are made that it lacks.
+    /// Returns whether it waits for a phase that is over, and first performs the copies that the phase lacks.
     fn has_phase_left(&self, shared: &BlockShared) -> bool {
         let Some(request) = self.request().filter(|_| self.state == State::InPhase) else { return false };
         // SAFETY: the thread waits for it.
@@ -16,7 +16,7 @@ impl Slot {
 }
 
 impl Scheduler<'_> {
-    /// Lets the threads go on whose phase is over. Whether there was any.
+    /// Resumes the threads whose phase is over. Returns whether there were any.
     pub(super) fn run_phases(&mut self) -> Result<bool, Box<Fault>> {
         let mut progress = false;
         if self.in_phase > 0 {
@@ -30,22 +30,22 @@ impl Scheduler<'_> {
         Ok(progress)
     }
 
-    /// The same in the order of the seed: they go on in the next steps.
+    /// Does the same in the order of the seed: the threads go on in the next steps.
     pub(super) fn release_phases(&self, seeded: &mut Seeded) -> bool {
         self.in_phase > 0 && seeded.release_if(&self.slots, |slot| slot.has_phase_left(self.block.shared))
     }
 
-    /// Whether another block may end a phase that a thread here waits for.
+    /// Returns whether another block may end a phase that a thread here waits for.
     pub(super) fn may_be_helped(&self) -> bool {
         self.in_phase > 0 && self.block.cluster.len() > 1
     }
 
-    /// Whether a thread waits for a phase.
+    /// Returns whether a thread waits for a phase.
     pub fn waits_for_phase(&self) -> bool {
         self.in_phase > 0
     }
 
-    /// Whether a thread waits for a phase that is over.
+    /// Returns whether a thread waits for a phase that is over.
     pub fn has_phase_left(&self) -> bool {
         self.in_phase > 0 && self.slots.iter().any(|slot| slot.has_phase_left(self.block.shared))
     }

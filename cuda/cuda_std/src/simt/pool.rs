@@ -1,8 +1,8 @@
 //! Helper threads that take part in a launch if they come in time.
 //!
-//! A general thread pool makes its caller wait until every task it spawned has run, also when a busy machine lets
-//! the helper sleep for milliseconds and nothing is left to do. Here a helper that comes too late finds the work
-//! withdrawn, and is not waited for.
+//! A general thread pool makes its caller wait until every spawned task has run, even if a busy machine lets the helper
+//! sleep for milliseconds and nothing is left to do. Here the caller withdraws the work, and does not wait for a helper
+//! that comes too late.
 
 use core::any::Any;
 use core::cell::Cell;
@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How often an idle helper, or a caller that waits for helpers, looks again before it sleeps: some tens of
+/// The number of times that an idle helper, or a caller that waits for helpers, polls before it sleeps: some tens of
 /// microseconds, about the time between two launches of a training step.
 const SPINS: u32 = 2_000;
 
@@ -23,11 +23,11 @@ struct Job {
     wanted: usize,
     /// Helpers at work.
     active: usize,
-    /// What a helper panicked with.
+    /// The payload of a helper's panic.
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// The work of a caller that waits for the end of it.
+/// The work of a caller that waits for its end.
 #[derive(Clone, Copy)]
 struct Work(*const (dyn Fn() + Sync));
 
@@ -42,9 +42,9 @@ struct State {
 
 struct Pool {
     state: Mutex<State>,
-    /// Counts the jobs, for helpers to see a new one without the lock.
+    /// Counts the jobs, so that helpers see a new one without the lock.
     offered: AtomicU64,
-    /// Counts the helpers' departures, for callers to see one without the lock.
+    /// Counts the helpers' departures, so that callers see one without the lock.
     left: AtomicU64,
     new_job: Condvar,
     helper_left: Condvar,
@@ -63,13 +63,13 @@ thread_local! {
     static NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Which of the threads that share a launch this one is: 0 for its caller, else the helper's number.
+/// Returns this thread's number among those that share a launch: 0 for the caller, else the helper's number.
 pub(crate) fn worker() -> u32 {
     NUMBER.get()
 }
 
-/// Runs `work` on the calling thread and on up to `helpers` others at the same time. Returns when the caller's
-/// call has returned and so have those of the helpers that came.
+/// Runs `work` on the calling thread and on up to `helpers` others at the same time. Returns when the caller's call and
+/// the calls of the helpers that came have returned.
 pub(super) fn share(helpers: usize, work: &(dyn Fn() + Sync)) {
     // SAFETY: only the lifetime changes. The job is withdrawn below, after the last helper has left it, and until
     // then `work` is borrowed.
@@ -134,7 +134,7 @@ impl Pool {
         }
     }
 
-    /// The life of a helper.
+    /// The loop of a helper.
     fn help(&self) {
         let mut state = self.lock();
         loop {
@@ -165,7 +165,7 @@ impl Pool {
     }
 }
 
-/// Looks for a while; whether it was seen.
+/// Polls for a while; returns whether `seen` was true.
 fn spin_until(seen: impl Fn() -> bool) -> bool {
     (0..SPINS).any(|_| {
         spin_loop();

@@ -1,29 +1,29 @@
-//! What the async proxy knows of a block's shared memory: what its own copies wrote, and what threads wrote before a fence.
+//! The async proxy's view of a block's shared memory: what its own copies wrote, and what threads wrote before a fence.
 //!
-//! Ordinary writes are invisible to the executor. So it keeps what a chunk held when the proxy last wrote or read it. If the
-//! content is another one, a thread has written it, and a fence must have come since.
+//! Ordinary writes are invisible to the executor. So it keeps the content of a chunk when the proxy last wrote or read
+//! it. If the content has changed, a thread has written it, and a fence must have come since.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::tensor::Swizzle;
 
-/// Bytes that are remembered as one.
+/// Bytes of a chunk, which is remembered as a whole.
 pub(crate) const CHUNK: usize = 16;
 
 /// Chunks of a line.
 const IN_LINE: usize = 64;
 
-/// Fences when nothing is known of a chunk.
+/// The number of fences if nothing is known about a chunk.
 const UNKNOWN: u32 = u32::MAX;
 
 /// What the proxy has seen last.
 #[derive(Clone, Copy)]
 struct Seen {
     content: [u8; CHUNK],
-    /// The block's fences until then.
+    /// The number of the block's fences until then.
     fences: u32,
-    /// Of what a tensor copy brought: how it lies.
+    /// The swizzle, if a tensor copy brought it.
     swizzle: Option<Swizzle>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Refused {
 
 #[derive(Default)]
 struct Lines {
-    /// By address in lines, the index in `seen`.
+    /// The index in `seen`, by address in lines.
     index: HashMap<usize, usize>,
     seen: Vec<[Seen; IN_LINE]>,
     /// The line that was looked up last.
@@ -71,21 +71,21 @@ impl Lines {
 }
 
 impl Proxy {
-    /// The proxy has written these bytes, which are whole chunks; a tensor copy with this swizzle.
+    /// Notes that the proxy has written these bytes, which are whole chunks. A tensor copy passes its swizzle.
     ///
     /// # Safety
-    /// They are valid, and no other OS thread accesses them.
+    /// The bytes are valid, and no other OS thread accesses them.
     pub unsafe fn wrote(&self, address: *const u8, bytes: usize, swizzle: Option<Swizzle>, fences: u32) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         for at in (0..bytes / CHUNK).map(|chunk| chunk * CHUNK) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller keeps the contract.
             let content = unsafe { address.add(at).cast::<[u8; CHUNK]>().read_unaligned() };
             *lines.of(address.addr() + at) = Seen { content, fences, swizzle };
         }
     }
 
-    /// The proxy reads chunks at these addresses, with this content; a multiplication if what tensor copies brought has this
-    /// swizzle.
+    /// Checks that the proxy may read chunks at these addresses, with this content. A multiplication passes the swizzle
+    /// that data from tensor copies must have.
     pub fn reads(
         &self,
         chunks: impl Iterator<Item = (usize, [u8; CHUNK])>,
@@ -108,13 +108,13 @@ impl Proxy {
             {
                 return Err(Refused::Swizzled(brought));
             }
-            // Fences that came before do not count for what is written after now.
+            // Earlier fences do not count for later writes.
             *seen = Seen { content, fences, swizzle: brought };
         }
         Ok(())
     }
 
-    /// Forgets all for another block.
+    /// Forgets everything, for another block.
     pub fn clear(&self) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if !lines.seen.is_empty() {

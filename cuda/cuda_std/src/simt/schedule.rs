@@ -1,4 +1,4 @@
-//! The seed of a schedule: orders that a launch's blocks and threads come in, shuffled the same way every time.
+//! The seed of a schedule: it shuffles the order of a launch's blocks and threads, the same way every time.
 //!
 //! Everything here is a pure function of the seed, the kernel's name and the block's number, so a launch does not depend
 //! on earlier launches.
@@ -8,22 +8,22 @@ use core::num::ParseIntError;
 use super::Grid;
 use crate::launch::LaunchError;
 
-/// The environment variable that seeds every executor made without [`with_seed`](super::Executor::with_seed).
+/// The environment variable that seeds every executor created without [`with_seed`](super::Executor::with_seed).
 pub(super) const VARIABLE: &str = "FERROWARP_SEED";
 
-/// What an executor knows of its seed.
+/// An executor's seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seed {
-    /// None: everything in the order of its number.
+    /// No seed: everything runs in the order of its number.
     Fixed,
-    /// This one.
+    /// This seed.
     Shuffled(u64),
-    /// The environment names one that cannot be read. It is an error of every launch.
+    /// The environment has a seed that cannot be parsed. It is an error of every launch.
     Malformed(String),
 }
 
 impl Seed {
-    /// What the environment says.
+    /// Reads the seed from the environment.
     pub fn from_environment() -> Self {
         match std::env::var_os(VARIABLE) {
             None => Seed::Fixed,
@@ -38,10 +38,10 @@ impl Seed {
         }
     }
 
-    /// The seed of a launch, if it has one.
+    /// Returns the seed of a launch, if it has one.
     ///
     /// # Errors
-    /// [`LaunchError::Seed`] if the environment's cannot be read.
+    /// [`LaunchError::Seed`] if the environment's seed cannot be parsed.
     pub fn of_launch(&self, kernel: &'static str) -> Result<Option<u64>, LaunchError> {
         match self {
             Seed::Fixed => Ok(None),
@@ -51,10 +51,10 @@ impl Seed {
     }
 }
 
-/// The seed that a user wrote: a decimal number, or a hexadecimal one after `0x`.
+/// Parses a user's seed: a decimal number, or a hexadecimal one after `0x`.
 ///
 /// # Errors
-/// It is not a number, or has more than 64 bits.
+/// If it is not a number, or has more than 64 bits.
 pub fn parse_seed(text: &str) -> Result<u64, ParseIntError> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -62,14 +62,14 @@ pub fn parse_seed(text: &str) -> Result<u64, ParseIntError> {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that leaves no pattern of its input.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that destroys the patterns of its input.
 fn mixed(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-/// The kernel's share of a seed: another one for every name (FNV-1a).
+/// Combines a seed with the hash of the kernel's name (FNV-1a).
 fn key(seed: u64, kernel: &str) -> u64 {
     let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     mixed(seed) ^ kernel.bytes().fold(0xcbf2_9ce4_8422_2325, hash)
@@ -82,7 +82,7 @@ pub(super) struct Random {
 }
 
 impl Random {
-    /// Those of the unit of work with this number; none in a launch without a seed.
+    /// Creates the random numbers of the unit of work with this number; `None` in a launch without a seed.
     pub fn of(grid: &Grid<'_>, number: u64) -> Option<Self> {
         let seed = grid.seed?;
         Some(Self { state: mixed(key(seed, grid.kernel) ^ mixed(number)) })
@@ -93,13 +93,13 @@ impl Random {
         mixed(self.state)
     }
 
-    /// A number less than `end`, which is not 0.
+    /// Returns a number less than `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
-        // The top 32 bits scaled: as even as an `end` of at most some thousands needs.
+        // Scales the top 32 bits, which is even enough for an `end` of some thousands.
         (((self.next() >> 32) * end as u64) >> 32) as usize
     }
 
-    /// True in one case out of `cases`.
+    /// Returns true in one case out of `cases`.
     pub fn one_in(&mut self, cases: usize) -> bool {
         self.below(cases) == 0
     }
@@ -111,7 +111,7 @@ impl Random {
         }
     }
 
-    /// Lanes of a warp: any, or a part of 1 to 16 neighbours such as work together.
+    /// Returns random lanes of a warp: any, or 1 to 16 neighbours, like those that work together.
     pub fn lanes(&mut self) -> u32 {
         let bits = self.next();
         if self.one_in(2) {
@@ -123,9 +123,8 @@ impl Random {
     }
 }
 
-/// The order that the blocks of a grid come in: a permutation of the numbers below `len`, computed and not stored,
-/// since a grid has up to 2^63 blocks. A Feistel network over the next even number of bits; what lands beyond `len`
-/// goes through it again.
+/// The order of a grid's blocks: a permutation of the numbers below `len`, computed and not stored, since a grid has up to
+/// 2^63 blocks. It is a Feistel network over the next even number of bits; a result beyond `len` goes through it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
     len: u64,
@@ -134,7 +133,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order of a launch's units of work; none in a launch without a seed.
+    /// Creates the order of a launch's units of work; `None` in a launch without a seed.
     pub fn of(grid: &Grid<'_>, len: u64) -> Option<Self> {
         let seed = grid.seed?;
         Some(Self::new(len, key(seed, grid.kernel)))
@@ -145,7 +144,7 @@ impl Order {
         Self { len, half_bits: bits.div_ceil(2).max(1), key }
     }
 
-    /// The number at this place.
+    /// Returns the number at this position.
     pub fn at(&self, place: u64) -> u64 {
         let mask = (1 << self.half_bits) - 1;
         let mut x = place;

@@ -1,9 +1,9 @@
-//! The same block in an order shuffled from a seed.
+//! Runs a block in an order shuffled from a seed.
 //!
-//! A step starts threads of one warp, lets released ones go on, or completes its operations. Which warp makes the next
-//! step is drawn: in some phases evenly, in others one warp runs as far as it can while the others stand still. So
-//! warps drift apart, up to their next barrier, as on a GPU; in the fixed order they never do, since a barrier resumes
-//! all its threads before any goes further than its next wait.
+//! A step starts threads of one warp, lets released ones go on, or completes its operations. The warp of the next step
+//! is random: in some phases all are equally likely, in others one warp runs as far as it can while the others stand
+//! still. So warps drift apart up to their next barrier, as on a GPU. In the fixed order they never do, since a barrier
+//! resumes all its threads before any passes its next wait.
 
 use super::super::collective::{self, Lane};
 use super::super::context::{Outcome, WARP_SIZE};
@@ -14,28 +14,28 @@ use super::{Scheduler, Slot, State};
 /// How the warp that makes the next step is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// Each with the same chance.
+    /// All are equally likely.
     Even,
-    /// The first that can, in an order drawn for the phase: the last stands still until all others wait.
+    /// The first that can, in a random order per phase: the last stands still until all others wait.
     OneAhead,
 }
 
-/// What a seeded block also remembers.
+/// The additional state of a seeded block.
 pub(super) struct Seeded {
     random: Random,
     pace: Pace,
     /// Lanes that go first in every warp, as far as they can without the others.
     favoured: u32,
-    /// Warps that may be able to go on; the next step is that of the last.
+    /// Warps that may be able to go on; the last one makes the next step.
     ready: Vec<usize>,
-    /// By warp, the lanes that have not started.
+    /// For each warp, the lanes that have not started.
     unstarted: Vec<u32>,
-    /// By warp, the lanes whose wait is over and that have not gone on yet.
+    /// For each warp, the lanes that are released but have not gone on yet.
     released: Vec<u32>,
 }
 
 impl Seeded {
-    /// A block of `threads` threads, not yet started.
+    /// Creates the state of a block of `threads` threads, not yet started.
     pub fn new(random: Random, threads: u32) -> Self {
         let warps = threads.div_ceil(WARP_SIZE);
         let lanes = |warp: u32| u32::MAX >> (WARP_SIZE - (threads - warp * WARP_SIZE).min(WARP_SIZE));
@@ -51,12 +51,12 @@ impl Seeded {
         seeded
     }
 
-    /// Lets the threads go on that wait in this state.
+    /// Releases the threads that wait in this state.
     pub fn release(&mut self, slots: &[Slot], state: State) {
         self.release_if(slots, |slot| slot.state == state);
     }
 
-    /// Lets the threads go on for which `goes_on` holds. Whether there were any.
+    /// Releases the threads for which `goes_on` holds. Returns whether there were any.
     pub fn release_if(&mut self, slots: &[Slot], goes_on: impl Fn(&Slot) -> bool) -> bool {
         let mut any = false;
         for (thread, _) in slots.iter().enumerate().filter(|(_, slot)| goes_on(slot)) {
@@ -67,7 +67,7 @@ impl Seeded {
         any
     }
 
-    /// All warps may be able to go on, in a new order and at a new pace.
+    /// Begins a phase: all warps may be able to go on, in a new order and at a new pace.
     fn begin_phase(&mut self) {
         self.pace = if self.random.one_in(2) { Pace::Even } else { Pace::OneAhead };
         self.favoured = if self.random.one_in(2) { u32::MAX } else { self.random.lanes() };
@@ -76,9 +76,9 @@ impl Seeded {
         self.random.shuffle(&mut self.ready);
     }
 
-    /// The warp for the next step; none if no warp can go on.
+    /// Returns the warp for the next step; `None` if no warp can go on.
     fn choose(&mut self) -> Option<usize> {
-        // Now and then another warp takes the lead, in the midst of a run.
+        // Now and then another warp takes the lead in the middle of a run.
         if !self.ready.is_empty() && (self.pace == Pace::Even || self.random.one_in(16)) {
             let (chosen, last) = (self.random.below(self.ready.len()), self.ready.len() - 1);
             self.ready.swap(chosen, last);
@@ -86,12 +86,12 @@ impl Seeded {
         self.ready.last().copied()
     }
 
-    /// Lanes of the warp that have something to do.
+    /// Returns the lanes of the warp that have something to do.
     fn idle(&self, warp: usize) -> u32 {
         self.unstarted[warp] | self.released[warp]
     }
 
-    /// Of these lanes those that go first: favoured ones, and in some of the cases not all of them.
+    /// Returns the lanes that go first: the favoured ones, and sometimes only some of them.
     fn first_of(&mut self, lanes: u32) -> u32 {
         let favoured = if lanes & self.favoured == 0 { lanes } else { lanes & self.favoured };
         if !self.random.one_in(4) {
@@ -103,7 +103,7 @@ impl Seeded {
         }
     }
 
-    /// Hands the lanes to `each` as threads of the block, in a shuffled order.
+    /// Calls `each` with the thread of each lane, in a shuffled order.
     fn shuffled<E>(
         &mut self,
         warp: usize,
@@ -121,7 +121,7 @@ impl Seeded {
 }
 
 impl Scheduler<'_> {
-    /// As `advance`, in the order of the seed; threads that have not started are started.
+    /// Same as `advance`, but in the order of the seed. It also starts threads.
     pub(super) fn advance_seeded(&mut self, seeded: &mut Seeded) -> Result<(), Box<Fault>> {
         loop {
             while let Some(warp) = seeded.choose() {
@@ -146,7 +146,7 @@ impl Scheduler<'_> {
         }
     }
 
-    /// One step of the warp, which is the last of `ready`.
+    /// Makes one step of the warp, which is the last of `ready`.
     fn step(&mut self, seeded: &mut Seeded, warp: usize) -> Result<(), Box<Fault>> {
         if seeded.idle(warp) & seeded.favoured == 0 {
             self.complete_ops_of(seeded, warp)?;
@@ -180,7 +180,7 @@ impl Scheduler<'_> {
         result
     }
 
-    /// Completes the warp's operations as far as they can be.
+    /// Completes the warp's operations as far as possible.
     fn complete_ops_of(&mut self, seeded: &mut Seeded, warp: usize) -> Result<(), Box<Fault>> {
         let (first, released) = (warp * WARP_SIZE as usize, seeded.released[warp]);
         let slots = self.slots.iter().skip(first).take(WARP_SIZE as usize).enumerate();
@@ -190,7 +190,7 @@ impl Scheduler<'_> {
             return Ok(());
         }
         let mut lanes = self.lanes(warp);
-        // Those still lie in an operation that is over.
+        // Released lanes are still in an operation that is over.
         lanes.iter_mut().enumerate().filter(|(lane, _)| released & (1 << lane) != 0).for_each(|(_, lane)| {
             *lane = Lane::Absent;
         });

@@ -31,31 +31,31 @@ pub struct SharedStatic {
     pub bytes: usize,
 }
 
-// SAFETY: the address is a static's; who writes there holds the executor's turn.
+// SAFETY: the address is a static's; only the holder of the executor's turn writes there.
 unsafe impl Sync for SharedStatic {}
 
 /// All statics with `#[address_space(shared)]` in this program.
 #[distributed_slice]
 pub static SHARED_STATICS: [SharedStatic];
 
-/// 1024 bytes with the largest alignment that an array in shared memory asks for.
+/// 1024 bytes with the largest alignment of an array in shared memory.
 #[derive(Clone, Copy)]
 #[repr(C, align(1024))]
 struct Line([u8; 1024]);
 
-/// Where dynamic shared memory begins in its lines. A kernel cannot count on more than 16 bytes of alignment, because its
-/// static arrays come first on a GPU.
+/// The offset of dynamic shared memory in its lines. A kernel cannot rely on more than 16 bytes of alignment, because
+/// its static arrays come first on a GPU.
 const DYNAMIC_START: usize = 16;
 
-/// The `shared_array!`s that a block can have.
+/// The number of `shared_array!`s that a block can have.
 const MOST_SLOTS: usize = 128;
 
-/// One `shared_array!` in the static part. Threads that run at the same time make it and look it up in relaxed order:
-/// a look at where an array lies orders nothing on the GPU, and must not here.
+/// One `shared_array!` in the static part. Threads that run at the same time create it and look it up in relaxed order:
+/// the look-up of an array's address orders nothing on the GPU, and must not here.
 struct Slot {
-    /// The address of what names it; 0 as long as the slot is free.
+    /// The address of its key; 0 while the slot is free.
     key: AtomicUsize,
-    /// Null until the one that took the slot has placed the array.
+    /// Null until the thread that took the slot has placed the array.
     array: AtomicPtr<u8>,
     bytes: AtomicUsize,
     align: AtomicUsize,
@@ -81,7 +81,7 @@ pub(crate) struct BlockShared {
     /// The dynamic part.
     dynamic: Vec<UnsafeCell<MaybeUninit<Line>>>,
     dynamic_bytes: u32,
-    /// The copies on their way to it.
+    /// The pending copies to it.
     pub(crate) flights: Flights,
     pub(crate) fences: Fences,
     /// Its numbered barriers.
@@ -90,7 +90,7 @@ pub(crate) struct BlockShared {
     pub(crate) wgmma: Warpgroups,
 }
 
-// SAFETY: the memory is accessed through raw pointers, by kernels that answer for the order of their accesses.
+// SAFETY: the memory is accessed through raw pointers, by kernels that are responsible for the order of their accesses.
 unsafe impl Sync for BlockShared {}
 
 impl BlockShared {
@@ -98,7 +98,7 @@ impl BlockShared {
         let lines = |bytes: usize| {
             let count = bytes.div_ceil(size_of::<Line>());
             let mut lines = Vec::<UnsafeCell<MaybeUninit<Line>>>::with_capacity(count);
-            // SAFETY: as many have room, and one that may be uninitialised needs no value.
+            // SAFETY: there is room for them, and lines may be uninitialised.
             unsafe { lines.set_len(count) };
             lines
         };
@@ -118,7 +118,7 @@ impl BlockShared {
         shared
     }
 
-    /// Makes the memory that of a new block: no slots, nothing initialised.
+    /// Prepares the memory for a new block: no slots, nothing initialised.
     pub(super) fn reset(&self) {
         self.flights.clear();
         self.flights.proxy.clear();
@@ -134,8 +134,8 @@ impl BlockShared {
         }
     }
 
-    /// Makes what the memory holds uninitialised. No thread of the block runs, since it has not started or has ended.
-    /// Under Miri the memory stays as it is, which is uninitialised in truth.
+    /// Makes the content of the memory uninitialised. No thread of the block runs, since it has not started or has
+    /// ended. Under Miri the memory stays as it is.
     pub(super) fn poison(&self) {
         if cfg!(miri) {
             return;
@@ -147,7 +147,7 @@ impl BlockShared {
         }
     }
 
-    /// The static array that `key` names: the same memory for all threads of the block, uninitialised at first.
+    /// Returns the static array that `key` names: the same memory for all threads of the block, uninitialised at first.
     pub(crate) fn static_slot(&self, key: usize, bytes: usize, align: usize) -> *mut u8 {
         for slot in &*self.slots {
             let found = slot.key.load(Ordering::Relaxed);
@@ -170,7 +170,7 @@ impl BlockShared {
         panic!("shared_array!: a block has at most {MOST_SLOTS} arrays; combine several into one");
     }
 
-    /// The array of a slot that is taken.
+    /// Returns the array of a slot that is taken.
     fn array_of(&self, slot: &Slot) -> *mut u8 {
         loop {
             let array = slot.array.load(Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl BlockShared {
         }
     }
 
-    /// Memory for an array; the pointer reaches only the array. `None` if too little is left.
+    /// Allocates memory for an array; the pointer reaches only the array. Returns `None` if too little is left.
     fn place(&self, bytes: usize, align: usize) -> Option<*mut u8> {
         let take = |used| Some(offset_after(used, align) + bytes).filter(|&end| end <= MAX_STATIC_BYTES);
         let used = self.fixed_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
@@ -197,13 +197,13 @@ impl BlockShared {
         Some(unsafe { only(start(&self.fixed).add(offset_after(used, align)), bytes) })
     }
 
-    /// Where the array of a slot would end that found no room.
+    /// Returns where the array of a slot without room would end.
     fn end_behind_all(&self, slot: &Slot) -> usize {
         let used = self.fixed_bytes.load(Ordering::Relaxed);
         offset_after(used, slot.align.load(Ordering::Relaxed)) + slot.bytes.load(Ordering::Relaxed)
     }
 
-    /// Where `other` has what `pointer` points to here; none if it is not in this memory.
+    /// Returns the counterpart of `pointer` in `other`; `None` if `pointer` is not in this memory.
     pub(crate) fn counterpart(&self, pointer: *mut u8, other: &BlockShared) -> Option<*mut u8> {
         let (dynamic, dynamic_bytes) = self.dynamic();
         let from_dynamic = pointer.addr().wrapping_sub(dynamic.addr());
@@ -217,15 +217,15 @@ impl BlockShared {
             (!array.is_null() && offset < slot.bytes.load(Ordering::Relaxed)).then_some(offset)
         };
         let (slot, offset) = self.slots.iter().find_map(|slot| Some((slot, offset_in(slot)?)))?;
-        // The blocks may come to their arrays in another order.
+        // The blocks may create their arrays in different orders.
         let [key, bytes, align] =
             [&slot.key, &slot.bytes, &slot.align].map(|number| number.load(Ordering::Relaxed));
         let array = other.static_slot(key, bytes, align);
-        // SAFETY: the array is as long there as it is here.
+        // SAFETY: the array has the same length in both blocks.
         Some(unsafe { array.add(offset) })
     }
 
-    /// Whether these bytes lie in shared memory of the block: in this, or in a static in the attribute form.
+    /// Returns whether these bytes lie in shared memory of the block: in this memory, or in a static in the attribute form.
     pub(crate) fn holds(&self, address: usize, bytes: usize) -> bool {
         let within = |start: usize, size: usize| {
             address.checked_sub(start).is_some_and(|at| bytes <= size && at <= size - bytes)
@@ -236,8 +236,8 @@ impl BlockShared {
             || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
     }
 
-    /// Checks that a copy or a multiplication finds what threads wrote to these chunks. `chunks` gives address and content of
-    /// each. What tensor copies brought lies in the swizzle, if the reader has one. What copies brought needs no fence.
+    /// Checks that a copy or a multiplication sees what threads wrote to these chunks. `chunks` gives address and content
+    /// of each. Data from tensor copies must have the reader's swizzle, if it has one. Data from copies needs no fence.
     ///
     /// All threads of the block are fibers.
     pub(crate) fn check_visible(
@@ -259,7 +259,7 @@ impl BlockShared {
         })
     }
 
-    /// Whether the address lies in this memory.
+    /// Returns whether the address lies in this memory.
     pub(super) fn contains(&self, address: usize) -> bool {
         let lies_in = |start: *mut u8, bytes: usize| address.wrapping_sub(start.addr()) < bytes;
         lies_in(start(&self.fixed), MAX_STATIC_BYTES)
@@ -276,32 +276,32 @@ impl BlockShared {
 /// Stands for an array that found no room.
 const NO_ROOM: *mut u8 = core::ptr::without_provenance_mut(1);
 
-/// Where the next array of this alignment starts.
+/// Returns where the next array of this alignment starts.
 fn offset_after(used: usize, align: usize) -> usize {
     used.next_multiple_of(align.max(16))
 }
 
-/// The start of a part, and leave to access all of it.
+/// Returns the start of a part; the pointer may access all of it.
 fn start(part: &[UnsafeCell<MaybeUninit<Line>>]) -> *mut u8 {
     UnsafeCell::raw_get(part.as_ptr()).cast()
 }
 
-/// The start of the dynamic part, at the least alignment that it has.
+/// Returns the start of the dynamic part, with the least alignment that it has.
 fn start_of_dynamic(part: &[UnsafeCell<MaybeUninit<Line>>]) -> *mut u8 {
     start(part).wrapping_add(DYNAMIC_START)
 }
 
-/// The pointer with leave to access the next `bytes` bytes and no others, which Miri checks.
+/// Returns the pointer restricted to the next `bytes` bytes, which Miri checks.
 ///
 /// # Safety
 /// The bytes lie in one allocation.
 unsafe fn only(pointer: *mut u8, bytes: usize) -> *mut u8 {
-    // SAFETY: the caller's bytes; a shared reference to cells says nothing of what is in them.
+    // SAFETY: the caller guarantees the bytes; a shared reference to cells asserts nothing about their content.
     let cells: &[UnsafeCell<MaybeUninit<u8>>] = unsafe { core::slice::from_raw_parts(pointer.cast(), bytes) };
     UnsafeCell::raw_get(cells.as_ptr()).cast()
 }
 
-/// The statics in the attribute form that this program has. Miri has no linker that could collect them.
+/// Returns the statics in the attribute form of this program. Miri has no linker that could collect them.
 pub(super) fn statics() -> &'static [SharedStatic] {
     if cfg!(miri) { &[] } else { &SHARED_STATICS }
 }

@@ -1,11 +1,11 @@
-//! What is said of a kernel thread that overflows its stack, accesses an address without memory, or does not end: who it
-//! was, where the system would only end the program.
+//! Reports a kernel thread that overflows its stack, accesses an address without memory, or does not end. The system
+//! alone would only end the program.
 //!
-//! A stack ends in a guard page. The signal of a thread that does so anyway comes to a handler, on a stack
-//! that the standard library keeps for it, which writes one line and aborts. So does the signal that is sent to a thread
-//! of a launch over its time limit. That of a thread that touches a zone next to a test's memory is noted there, and the
-//! thread goes on. For an access to any other address the handler writes one line. All signals but those of a zone and of a
-//! stack then go where they went before.
+//! A stack ends in a guard page. When a thread touches it, the signal handler writes one line and aborts. The handler
+//! runs on a stack that the standard library keeps for it. It does the same for the signal sent to a thread of a launch
+//! over its time limit. An access to a zone next to a test's memory is noted there, and the thread goes on. For an
+//! access to any other address the handler writes one line. All signals except those of a zone and of a stack then go
+//! to the previous handler.
 
 use core::ffi::{c_int, c_void};
 use core::fmt::{self, Write as _};
@@ -18,14 +18,14 @@ use super::fault::Fault;
 use super::stack;
 use super::watch::Whose;
 
-/// How far from the stack pointer, in bytes, an access is that overflows the stack: frames that are larger than a page are
-/// touched page by page when they are made.
+/// The largest distance from the stack pointer, in bytes, of an access that overflows the stack: frames larger than a
+/// page are touched page by page when they are created.
 const NEAR: usize = 64 * 1024;
 
-/// The code of a signal that the processor gave no address for (sigaction(2), SI_KERNEL).
+/// The code of a signal without an address (sigaction(2), SI_KERNEL).
 const SI_KERNEL: c_int = 128;
 
-/// What handled the signal before.
+/// The previous handler of the signal.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// A thread of the operating system.
@@ -33,27 +33,27 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 pub(super) struct OsThread(libc::pthread_t);
 
 impl OsThread {
-    /// The calling one.
+    /// Returns the calling thread.
     pub fn current() -> Self {
         // SAFETY: the call has no precondition.
         Self(unsafe { libc::pthread_self() })
     }
 
-    /// Ends the program from there if it runs a kernel whose launch is over its time limit. It has not ended.
+    /// Ends the program from this thread if it runs a kernel whose launch is over its time limit. The thread must be alive.
     pub fn end_in_kernel(&self) {
         watch();
-        // SAFETY: the thread is alive, as the caller says; the handler takes the signal for what it is.
+        // SAFETY: the caller guarantees that the thread is alive, and the handler recognises the signal.
         unsafe { libc::pthread_kill(self.0, libc::SIGSEGV) };
     }
 }
 
-/// Watches for signals from now on.
+/// Installs the handler, once.
 pub(super) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let mut before = MaybeUninit::<libc::sigaction>::uninit();
         // SAFETY: with no new action the call only writes the one in force to `before`, all of it if it succeeds. The
-        // new action is valid in full: zeros, a handler of the type that SA_SIGINFO asks for, an empty mask.
+        // new action is valid in full: zeros, a handler of the type that SA_SIGINFO requires, an empty mask.
         unsafe {
             if libc::sigaction(libc::SIGSEGV, ptr::null(), before.as_mut_ptr()) != 0 {
                 return;
@@ -69,7 +69,7 @@ pub(super) fn watch() {
     });
 }
 
-/// Allocates nothing and takes no lock, as a signal handler must.
+/// Handles a signal. It allocates nothing and takes no lock, as required of a signal handler.
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_void) {
     // SAFETY: the system calls the handler with both pointers valid (sigaction(2), SA_SIGINFO).
     let is_sent = unsafe { (*info).si_code } == libc::SI_TKILL;
@@ -111,8 +111,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
         ));
     });
     if let Some(before) = BEFORE.get() {
-        // SAFETY: the action is one that the system gave. The access is made once more when this returns, and its
-        // signal goes there.
+        // SAFETY: the system returned the action. When this returns, the access is repeated, and its signal goes to
+        // that action.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
 }
@@ -130,7 +130,7 @@ fn end_if_expired(thread: &ThreadContext<'_>) {
 /// Writes one line and ends the program.
 fn end(message: fmt::Arguments<'_>) -> ! {
     write_error(message);
-    // SAFETY: abort takes nothing.
+    // SAFETY: abort has no precondition.
     unsafe { libc::abort() }
 }
 
@@ -139,7 +139,7 @@ fn write_error(message: fmt::Arguments<'_>) {
     let mut line = Line { text: [0; 512], len: 0 };
     // A line that is too long is cut.
     let _ = writeln!(line, "error: {message}");
-    // SAFETY: the first `len` bytes of the line are there to be read.
+    // SAFETY: the first `len` bytes of the line are readable.
     unsafe { libc::write(libc::STDERR_FILENO, line.text.as_ptr().cast(), line.len) };
 }
 
@@ -156,19 +156,19 @@ impl fmt::Display for Address {
 }
 
 /// # Safety
-/// `machine` is what a handler got.
+/// `machine` is an argument of a signal handler.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stack_pointer(machine: *const libc::ucontext_t) -> Option<usize> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller promises it.
     let register = unsafe { (*machine).uc_mcontext.gregs[libc::REG_RSP as usize] };
     Some(register as usize)
 }
 
 /// # Safety
-/// `machine` is what a handler got.
+/// `machine` is an argument of a signal handler.
 #[cfg(target_arch = "aarch64")]
 unsafe fn stack_pointer(machine: *const libc::ucontext_t) -> Option<usize> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller promises it.
     Some(unsafe { (*machine).uc_mcontext.sp } as usize)
 }
 
@@ -179,13 +179,13 @@ unsafe fn stack_pointer(_: *const libc::ucontext_t) -> Option<usize> {
     None
 }
 
-/// Whether the access was a write, where the processor tells.
+/// Returns whether the access was a write, if the processor reports it.
 ///
 /// # Safety
-/// `machine` is what a handler got.
+/// `machine` is an argument of a signal handler.
 #[cfg(target_arch = "x86_64")]
 unsafe fn is_write(machine: *const libc::ucontext_t) -> Option<bool> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller promises it.
     let error = unsafe { (*machine).uc_mcontext.gregs[libc::REG_ERR as usize] };
     Some(error & 2 != 0)
 }
@@ -197,7 +197,7 @@ unsafe fn is_write(_: *const libc::ucontext_t) -> Option<bool> {
     None
 }
 
-/// Text in a fixed place.
+/// A text buffer of fixed size.
 struct Line {
     text: [u8; 512],
     len: usize,

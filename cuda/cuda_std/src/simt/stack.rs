@@ -15,10 +15,10 @@ use corosensei::stack::DefaultStack as Memory;
 /// Default bytes of a stack. Pages that are never touched cost address space only.
 const DEFAULT_BYTES: usize = 256 * 1024;
 
-/// Says otherwise, in KiB.
+/// The environment variable that sets another size, in KiB.
 pub(super) const VARIABLE: &str = "FERROWARP_STACK_KIB";
 
-/// What it may say: a panic needs the least, a process has address space for 1000 threads of the most.
+/// The range of the size: a panic needs the least, and a process has address space for 1000 threads with the most.
 const KIB: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 
 /// Bytes of a stack, the same for all stacks of the process.
@@ -41,8 +41,8 @@ pub(super) fn bytes() -> Result<usize, String> {
     BYTES.get_or_init(read).clone()
 }
 
-/// How far the tops of neighbouring stacks are moved apart. Stacks are page-aligned, so without this the hot
-/// frames of all threads of a block would compete for the same few sets of the first-level cache.
+/// The distance by which the tops of neighbouring stacks are moved apart. Stacks are page-aligned, so without this the
+/// hot frames of all threads of a block would compete for the same few sets of L1.
 const COLOUR_BYTES: usize = 320;
 
 /// Distinct colours: together they span a page or more.
@@ -54,7 +54,7 @@ pub(super) struct ColouredStack {
     colour: usize,
 }
 
-// SAFETY: the stack is the wrapped one less a few kilobytes at its top; the guard page at its end stays.
+// SAFETY: the stack is the wrapped one minus a few kilobytes at its top; the guard page at its end stays.
 unsafe impl Stack for ColouredStack {
     fn base(&self) -> StackPointer {
         let base = self.memory.base().get() - self.colour * COLOUR_BYTES;
@@ -78,7 +78,7 @@ unsafe impl Stack for ColouredStack {
 }
 
 impl ColouredStack {
-    /// A new stack, of the colour after the one that this OS thread made last.
+    /// Creates a stack with the colour after that of this OS thread's last one.
     pub(super) fn new() -> io::Result<Self> {
         thread_local! {
             static MADE: Cell<usize> = const { Cell::new(0) };
@@ -100,20 +100,20 @@ mod guarded {
 
     use corosensei::stack::{MIN_STACK_SIZE, Stack, StackPointer};
 
-    /// Makes pages fault without a mapping of their own (Linux 6.13; madvise(2)).
+    /// Makes pages fault without a separate mapping (Linux 6.13; madvise(2)).
     const MADV_GUARD_INSTALL: libc::c_int = 102;
 
     /// Memory of a stack above a guard page.
     ///
-    /// Linux gives a process 65530 mappings. A guard page that is one splits the memory around it, so that 28 Ki stacks
-    /// use them up; with guards inside a mapping, stacks that lie next to each other are one.
+    /// Linux gives a process 65530 mappings. A guard page with its own mapping splits the memory around it, so 28 Ki
+    /// stacks use up all mappings. With guards inside a mapping, neighbouring stacks share one.
     pub struct Memory {
         top: StackPointer,
         len: usize,
     }
 
     impl Memory {
-        /// Whether the system is too old for guards inside a mapping.
+        /// Returns whether the system is too old for guards inside a mapping.
         #[cfg(test)]
         pub fn guards_are_mappings() -> bool {
             let memory = Self::new(MIN_STACK_SIZE).unwrap();
@@ -135,7 +135,7 @@ mod guarded {
                 return Err(io::Error::last_os_error());
             }
             let top = StackPointer::new(map as usize + len).ok_or_else(|| io::Error::other("no address"))?;
-            // From here on the mapping goes with the value.
+            // From here on, dropping the value unmaps the memory.
             let memory = Self { top, len };
             // SAFETY: the first page of the new mapping, which nothing uses yet.
             let is_guarded = unsafe {
@@ -146,7 +146,7 @@ mod guarded {
         }
     }
 
-    // SAFETY: the memory is readable and writable from its top down to the guard page, and belongs to this value alone.
+    // SAFETY: the memory is readable and writable from its top down to the guard page, and belongs only to this value.
     unsafe impl Stack for Memory {
         fn base(&self) -> StackPointer {
             self.top

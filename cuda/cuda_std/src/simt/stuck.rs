@@ -1,4 +1,4 @@
-//! Which thread is at fault when a block or a cluster cannot go on: the same for every scheduler.
+//! Finds the thread at fault when a block or a cluster cannot go on, in the same way for every scheduler.
 
 use super::block::Block;
 use super::collective::{self, Lane, MaskError};
@@ -13,12 +13,12 @@ const WARPGROUP: u32 = 128;
 /// What the threads of a block wait for, while none of them runs.
 pub(super) struct View<'a> {
     block: &'a Block<'a>,
-    /// By thread; none where the thread has returned.
+    /// By thread; `None` if the thread has returned.
     requests: Vec<Option<Request>>,
 }
 
 impl<'a> View<'a> {
-    /// `requests` come by thread; of those that are left out none waits.
+    /// Creates a view. `requests` are sorted by thread; threads that are left out do not wait.
     pub fn new(block: &'a Block<'a>, requests: impl Iterator<Item = Option<Request>>) -> Self {
         let mut requests: Vec<_> = requests.collect();
         requests.resize(block.threads as usize, None);
@@ -36,8 +36,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The fault of a block in which no thread can continue. None if all its threads wait for the cluster, or have
-    /// returned.
+    /// Returns the fault of a block in which no thread can continue. Returns `None` if all its threads wait for the
+    /// cluster, or have returned.
     pub fn why_stuck(&self) -> Option<Fault> {
         for warp in 0..self.block.threads.div_ceil(WARP_SIZE) {
             if let Some(error) = collective::why_stuck(&self.lanes(warp)) {
@@ -47,8 +47,8 @@ impl<'a> View<'a> {
         self.why_apart().or_else(|| self.why_in_phase())
     }
 
-    /// The fault of a thread that waits for a phase of a barrier in shared memory, or for a numbered barrier; none if there is
-    /// no such thread.
+    /// Returns the fault of a thread that waits for a phase of a barrier in shared memory, or for a numbered barrier;
+    /// `None` if there is no such thread.
     fn why_in_phase(&self) -> Option<Fault> {
         (0..self.block.threads).find_map(|thread| {
             let request = self.request(thread)?;
@@ -78,8 +78,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The fault of a block if some threads wait at a barrier and others do not; `None` if no thread waits at a barrier of
-    /// the block, or all wait at the same one.
+    /// Returns the fault of a block if some threads wait at a barrier and others do not; `None` if no thread waits at a
+    /// barrier of the block, or all wait at the same one.
     pub fn why_apart(&self) -> Option<Fault> {
         let is_in_barrier = |request: &&Request| collective::is_block_barrier(request);
         let (waiting, request) = (0..self.block.threads)
@@ -93,14 +93,14 @@ impl<'a> View<'a> {
         Some(self.block.fault_of(Some(waiting), Some(request.location.into()), kind))
     }
 
-    /// A thread that does not wait at this barrier of block or cluster.
+    /// Returns a thread that does not wait at this barrier of block or cluster.
     fn missing_at(&self, barrier: &Request) -> Option<u32> {
         let waits =
             |thread| self.request(thread).is_some_and(|request| collective::same_barrier(request, barrier));
         (0..self.block.threads).find(|&thread| !waits(thread))
     }
 
-    /// What the thread does that others wait for in vain.
+    /// Returns what the thread does instead of what others wait for.
     fn instead(&self, thread: u32) -> Instead {
         match self.request(thread) {
             None if thread >= self.block.threads => Instead::DoesNotExist,
@@ -109,7 +109,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The fault of a warp whose mask breaks a rule.
+    /// Creates the fault of a warp whose mask breaks a rule.
     pub fn mask_fault(&self, warp: u32, error: MaskError) -> Fault {
         let first = warp * WARP_SIZE;
         let (MaskError::CallerNotInMask { lane, .. } | MaskError::NotTakingPart { lane, .. }) = error;
@@ -128,8 +128,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// The fault of a cluster whose threads do not all wait at one barrier of the cluster; `None` if no thread waits at one,
-/// or all do.
+/// Returns the fault of a cluster whose threads do not all wait at one barrier of the cluster; `None` if no thread
+/// waits at one, or all do.
 pub(super) fn why_cluster_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     let in_cluster = |view: &View<'_>| {
         let requests = view.requests.iter().enumerate();
@@ -149,7 +149,7 @@ pub(super) fn why_cluster_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     Some(waiting.fault_of(Some(thread), Some(request.location.into()), kind))
 }
 
-/// The fault of a grid in which no thread can continue although threads wait for words; `None` if no thread waits for words.
+/// Returns the fault of a stuck grid with threads that wait for words; `None` if no thread waits for words.
 pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     let mut waits: Vec<(StuckWait, bool)> = Vec::new();
     for View { block, requests } in blocks {
@@ -172,7 +172,7 @@ pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
             }
         }
     }
-    // Those for words first: who waits at a barrier waits for them.
+    // Waits for words come first: the threads at a barrier wait for those threads.
     waits.sort_by_key(|(_, is_for_words)| !is_for_words);
     let (StuckWait { at, first, .. }, is_for_words) = waits.first()?.clone();
     let mut fault = is_for_words.then(|| {
@@ -183,7 +183,7 @@ pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     Some(fault)
 }
 
-/// What is said where nothing is known.
+/// Returns a fault without details, for an unknown cause.
 pub(super) fn unknown(block: &Block<'_>) -> Fault {
     block.fault_of(None, None, FaultKind::Panic { message: "no thread can continue".into() })
 }

@@ -1,4 +1,4 @@
-//! What a test wants to know of its launches: which thread reached beyond a buffer, and which changed a byte.
+//! Watches the launches of a test: which thread accessed memory beyond a buffer, and which changed a byte.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ pub(crate) struct Whose {
     pub place: Place,
 }
 
-/// An access outside of the memory that a test made for a buffer.
+/// An access outside the memory that a test allocated for a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stray {
     pub whose: Whose,
-    /// The byte, from the memory's first.
+    /// The offset of the byte from the memory's start.
     pub offset: isize,
-    /// Whether it was a write, where the processor tells.
+    /// Whether it was a write, if the processor reports it.
     pub is_write: Option<bool>,
 }
 
-/// A byte that is looked at whenever a thread has run for a while.
+/// A byte that is checked whenever a thread has run for a while.
 #[derive(Debug)]
 struct Byte {
     address: *const u8,
@@ -33,10 +33,10 @@ struct Byte {
     changed_by: Option<Whose>,
 }
 
-// SAFETY: who sets the byte answers for its address, whatever thread looks there.
+// SAFETY: the caller that sets the byte guarantees its address, for every thread that reads it.
 unsafe impl Send for Byte {}
 
-/// Set on an executor before its launches, and asked after them.
+/// Set on an executor before its launches, and read after them.
 #[derive(Default)]
 pub(crate) struct Watch {
     regions: Mutex<Vec<Arc<Region>>>,
@@ -44,24 +44,24 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A watch of this memory.
+    /// Creates a watch of this memory.
     pub fn of(regions: Vec<Arc<Region>>) -> Self {
         Self { regions: Mutex::new(regions), byte: Mutex::default() }
     }
 
-    /// New memory with a copy of `bytes`, between zones that no thread may touch; none where the system has no such memory.
+    /// Allocates memory with a copy of `bytes`, between inaccessible zones; `None` if the system has no such memory.
     pub fn region(&self, bytes: &[u8]) -> Option<Arc<Region>> {
         let region = Arc::new(Region::new(bytes)?);
         lock(&self.regions).push(Arc::clone(&region));
         Some(region)
     }
 
-    /// The memory that was made up to now, in order.
+    /// Returns the memory that was allocated so far, in order.
     pub fn regions(&self) -> Vec<Arc<Region>> {
         lock(&self.regions).clone()
     }
 
-    /// Looks at a byte from now on, which holds `expected`.
+    /// Checks a byte from now on, which holds `expected`.
     ///
     /// # Safety
     /// The byte is valid for reads as long as launches run with this.
@@ -69,15 +69,15 @@ impl Watch {
         *lock(&self.byte) = Some(Byte { address, expected, changed_by: None });
     }
 
-    /// The thread that changed the byte first.
+    /// Returns the first thread that changed the byte.
     pub fn changed_by(&self) -> Option<Whose> {
         lock(&self.byte).as_ref()?.changed_by
     }
 
-    /// Looks at the byte after this thread of the block has run.
+    /// Checks the byte after this thread of the block has run.
     pub(super) fn look(&self, block: &Block<'_>, thread: u32) {
         if let Some(byte) = &mut *lock(&self.byte)
-            // SAFETY: the word of `set_byte`; the block's threads are on this OS thread, and none of them runs.
+            // SAFETY: `set_byte`'s caller guarantees the byte. The block's threads are on this OS thread, and none runs.
             && unsafe { byte.address.read_volatile() } != byte.expected
         {
             let place = Place { block: block.index, thread: Some(block.coordinates(thread)) };
@@ -87,7 +87,7 @@ impl Watch {
 }
 
 impl Whose {
-    /// The thread that runs.
+    /// Returns the running thread.
     pub(super) fn of(thread: &ThreadContext<'_>) -> Self {
         let place = Place { block: thread.block_idx, thread: Some(thread.thread_idx) };
         Self { kernel: thread.grid().kernel, place }

@@ -8,13 +8,13 @@ use super::super::fault::Fault;
 use super::{Scheduler, Slot, State};
 
 impl Slot {
-    /// Whether the thread waits for words, and they hold what it waits for. A thread whose question panics goes on and asks
-    /// itself: it panics too, or waits in its question, which only it can.
+    /// Returns whether the thread waits for words and its condition holds. If the condition panics here, the thread
+    /// goes on and evaluates it itself: it panics too, or waits within the condition, which only the thread can.
     fn is_ready(&self) -> bool {
         if self.state != State::InWords {
             return false;
         }
-        // SAFETY: the thread is suspended in `Channel::wait`, so its channel, and the closure that it asks with, live on
+        // SAFETY: the thread is suspended in `Channel::wait`, so its channel, and the closure of its condition, live on
         // its stack.
         let channel = unsafe { &*self.channel };
         // SAFETY: so does its context.
@@ -30,8 +30,8 @@ impl Slot {
 }
 
 impl Scheduler<'_> {
-    /// The block's turn: lets the threads go on whose words hold what they wait for, and then all that can. Whether another
-    /// block has let any go on.
+    /// Runs the block's turn: releases the threads whose condition holds, then runs all that can. Returns whether
+    /// another block has released any.
     pub fn take_turn(&mut self) -> Result<bool, Box<Fault>> {
         let any = self.has_phase_left() | (self.in_words > 0 && self.release_words()?);
         self.advance()?;
@@ -54,7 +54,7 @@ impl Scheduler<'_> {
         Ok(any)
     }
 
-    /// Whether a thread waits for words.
+    /// Returns whether a thread waits for words.
     pub fn waits_for_words(&self) -> bool {
         self.in_words > 0
     }

@@ -1,7 +1,7 @@
 //! Memory of a test, between guard zones.
 //!
-//! The signal of a kernel thread that touches one anyway comes to the handler in `signal.rs`, which has the access noted
-//! here and the zone opened, so that the kernel goes on and the test can say who it was.
+//! When a kernel thread touches a zone, the signal handler in `signal.rs` notes the access here and opens the zone. So
+//! the kernel goes on, and the test can name the thread.
 
 pub(crate) use system::Region;
 
@@ -23,9 +23,9 @@ mod system {
 
     /// No thread has touched a zone.
     const NONE: u8 = 0;
-    /// One writes who it is.
+    /// A thread is writing which one it is.
     const CLAIMED: u8 = 1;
-    /// It has done so.
+    /// The thread has written it.
     const NOTED: u8 = 2;
 
     /// Memory that ends where the zone after it begins, and begins less than a page after the zone before it.
@@ -38,13 +38,13 @@ mod system {
         stray: UnsafeCell<Option<Stray>>,
     }
 
-    // SAFETY: the memory belongs to the test's kernels. `stray` is written by the one that claims it, and read after that.
+    // SAFETY: the memory belongs to the test's kernels. The thread that claims `stray` writes it, before any reads.
     unsafe impl Send for Region {}
     // SAFETY: as above.
     unsafe impl Sync for Region {}
 
     impl Region {
-        /// New memory with a copy of `bytes`; none if the system has no address space for the zones.
+        /// Allocates memory with a copy of `bytes`; `None` if the system has no address space for the zones.
         pub fn new(bytes: &[u8]) -> Option<Self> {
             let region = Self::zeroed(bytes.len())?;
             // SAFETY: the new memory has that many bytes, and no other code uses it.
@@ -52,7 +52,7 @@ mod system {
             Some(region)
         }
 
-        /// New memory of `len` zero bytes; none if the system has no address space for the zones.
+        /// Allocates `len` zero bytes; `None` if the system has no address space for the zones.
         pub fn zeroed(len: usize) -> Option<Self> {
             signal::watch();
             // SAFETY: the call has no precondition.
@@ -68,7 +68,7 @@ mod system {
             let start = middle - len.next_multiple_of(ALIGNMENT);
             let first = map.cast::<u8>().wrapping_add(ZONE + start);
             let state = AtomicU8::new(NONE);
-            // From here on the mapping goes with the value.
+            // From here on, dropping the value unmaps the memory.
             let region = Self { map: map.cast(), map_len, first, state, stray: UnsafeCell::new(None) };
             // SAFETY: whole pages of the mapping, between the zones.
             let opened =
@@ -76,14 +76,14 @@ mod system {
             (opened == 0).then_some(region)
         }
 
-        /// The first byte.
+        /// Returns a pointer to the first byte.
         pub fn pointer(&self) -> *mut u8 {
             self.first
         }
 
-        /// The first access to a zone by a thread of a kernel.
+        /// Returns the first access to a zone by a thread of a kernel.
         pub fn stray(&self) -> Option<Stray> {
-            // SAFETY: who claimed it has written it, and nobody does again.
+            // SAFETY: the thread that claimed it has written it, and none writes it again.
             (self.state.load(Ordering::Acquire) == NOTED).then(|| unsafe { *self.stray.get() })?
         }
 
@@ -99,9 +99,9 @@ mod system {
             self.state.store(NONE, Ordering::Release);
         }
 
-        /// Notes the thread's access and opens the zone, if it was to one of this memory; whether the thread can go on.
+        /// Notes the thread's access and opens the zone, if it is one of this memory. Returns whether the thread can go on.
         ///
-        /// Allocates nothing and takes no lock, as a signal handler must.
+        /// Allocates nothing and takes no lock, since a signal handler calls it.
         pub fn note(&self, thread: &ThreadContext<'_>, address: usize, is_write: Option<bool>) -> bool {
             let offset = address.wrapping_sub(self.map as usize);
             if offset >= self.map_len {
@@ -111,7 +111,7 @@ mod system {
                 self.state.compare_exchange(NONE, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             if is_first {
                 let offset = address.wrapping_sub(self.first as usize).cast_signed();
-                // SAFETY: this thread alone has claimed it.
+                // SAFETY: only this thread has claimed it.
                 unsafe { *self.stray.get() = Some(Stray { whose: Whose::of(thread), offset, is_write }) };
                 self.state.store(NOTED, Ordering::Release);
             }
@@ -126,7 +126,7 @@ mod system {
 
     impl Drop for Region {
         fn drop(&mut self) {
-            // SAFETY: the mapping is this value's own.
+            // SAFETY: the mapping belongs to this value.
             unsafe { libc::munmap(self.map.cast(), self.map_len) };
         }
     }

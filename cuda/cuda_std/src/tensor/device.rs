@@ -49,7 +49,7 @@ pub(super) unsafe fn global_to_shared<const RANK: usize>(
     at: [i32; RANK],
     barrier: *mut Barrier,
 ) {
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         copy!(at, shared, map, "cvta.to.shared.u64 address, {barrier}; ",
             ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], ", ", [address]",
@@ -67,7 +67,7 @@ pub(super) unsafe fn global_to_shared_multicast<const RANK: usize>(
     barrier: *mut Barrier,
     blocks: u16,
 ) {
-    // SAFETY: the caller's memory, map and barrier.
+    // SAFETY: the caller guarantees valid memory, map and barrier.
     unsafe {
         copy!(at, shared, map, "cvta.to.shared.u64 address, {barrier}; ",
             ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [tile], ", ", [address], {blocks}",
@@ -83,6 +83,6 @@ pub(super) unsafe fn shared_to_global<const RANK: usize>(
     at: [i32; RANK],
     shared: *const u8,
 ) {
-    // SAFETY: the caller's memory and map.
+    // SAFETY: the caller guarantees valid memory and a valid map.
     unsafe { copy!(at, shared, map, "", ".global.shared::cta.tile.bulk_group ", ", [tile]",) };
 }

@@ -1,4 +1,4 @@
-//! The executor's half: copies are kept as those of [`bulk`](crate::bulk) are.
+//! Copies on the executor, which keeps them like those of [`bulk`](crate::bulk).
 
 use core::panic::Location;
 
@@ -13,7 +13,7 @@ use crate::cluster;
 use crate::simt::context::{ThreadContext, current};
 use crate::simt::flights::{Flight, Source};
 
-/// The tile, checked with the memory that holds it.
+/// Returns the tile, and checks it and the shared memory that holds it.
 fn tile_of(context: &ThreadContext<'_>, map: &TensorMap, at: &[i32], shared: usize) -> Result<Tile, String> {
     let map = Decoded::of(map).ok_or(
         " got a tensor map that is not for the CPU; encode it for the device that runs the kernel, and pass it by value",
@@ -33,7 +33,7 @@ fn tile_of(context: &ThreadContext<'_>, map: &TensorMap, at: &[i32], shared: usi
     Ok(tile)
 }
 
-/// Starts the copy to the own block, or to those of the mask: the target becomes uninitialised.
+/// Starts the copy to this block, or to the blocks of the mask: the target becomes uninitialised.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-copies).
@@ -49,7 +49,7 @@ pub(super) unsafe fn global_to_shared(
     let started = current(name, |context| {
         let tile = tile_of(context, map, at, shared.addr())?;
         let start = |member: &crate::simt::shared::BlockShared, target: *mut u8, barrier: *mut Barrier| {
-            // SAFETY: the caller's barrier and target.
+            // SAFETY: the caller guarantees a valid barrier and target.
             unsafe {
                 check_barrier(member, barrier)?;
                 check_fenced_barrier(member, barrier)?;
@@ -95,7 +95,7 @@ pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *cons
         }
         check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
-        // SAFETY: the caller's tensor.
+        // SAFETY: the caller guarantees a valid tensor.
         tile.for_each_run(|run, bytes| unsafe { forget(run, bytes) });
         let target = Target::Tile(Box::new(tile));
         let store = Store { operation: TO_GLOBAL, target, source: shared, bytes, location, was, read };

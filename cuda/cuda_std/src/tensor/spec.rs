@@ -7,7 +7,7 @@ use crate::half::{bf16, f16};
 use crate::mma::tf32;
 use crate::wgmma::e4m3;
 
-/// The type of a tensor's elements. Copies move bytes, so it matters for their size alone.
+/// The type of a tensor's elements. Copies move bytes, so only its size matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names of Rust's types")]
 pub enum ElementType {
@@ -35,9 +35,9 @@ impl ElementType {
     }
 }
 
-/// A type that tensors have elements of.
+/// A type of tensor elements.
 pub trait TensorElement: Copy {
-    /// Which it is.
+    /// The element type.
     const TYPE: ElementType;
 }
 
@@ -74,8 +74,8 @@ pub struct TensorMapSpec<const RANK: usize> {
     pub element: ElementType,
     /// Elements in each dimension, 1 to 2^32.
     pub sizes: [u64; RANK],
-    /// The distance of neighbours in each dimension, in elements. That of the innermost dimension is 1, the others are multiples of 16
-    /// bytes below 2^40 bytes.
+    /// The distance of neighbours in each dimension, in elements: 1 in the innermost dimension, a multiple of 16 bytes
+    /// below 2^40 bytes in the others.
     pub strides: [u64; RANK],
     /// Elements of a tile in each dimension, 1 to 256; the innermost a multiple of 16 bytes.
     pub tile: [u32; RANK],
@@ -147,7 +147,7 @@ pub enum TensorMapError {
         /// Bytes of the buffer.
         bytes: u64,
     },
-    /// The buffer's elements are of another type.
+    /// The buffer's elements have another type.
     #[error("the tensor has elements of {spec:?}, its buffer {buffer:?}; describe it with the buffer's type")]
     Element {
         /// The type of the description.
@@ -170,7 +170,7 @@ impl fmt::Display for RowRule {
 }
 
 impl<const RANK: usize> TensorMapSpec<RANK> {
-    /// A tensor without gaps between its rows, and tiles without a swizzle.
+    /// Describes a tensor without gaps between its rows, and tiles without a swizzle.
     pub fn new<T: TensorElement>(sizes: [u64; RANK], tile: [u32; RANK]) -> Self {
         let mut strides = [1; RANK];
         for dimension in 1..RANK {
@@ -184,24 +184,24 @@ impl<const RANK: usize> TensorMapSpec<RANK> {
         Self { strides, ..self }
     }
 
-    /// The same tensor, whose tiles lie in shared memory with this swizzle.
+    /// The same tensor with this swizzle for its tiles in shared memory.
     pub fn with_swizzle(self, swizzle: Swizzle) -> Self {
         Self { swizzle, ..self }
     }
 
-    /// Bytes of a tile, which a copy counts at its barrier.
+    /// Returns the bytes of a tile, which a copy counts at its barrier.
     pub fn tile_bytes(&self) -> u64 {
         self.tile.iter().map(|&size| u64::from(size)).product::<u64>() * self.element.bytes()
     }
 
-    /// Bytes from the tensor's first to its last element.
+    /// Returns the bytes from the tensor's first to its last element.
     pub fn bytes(&self) -> u64 {
         let last = self.sizes.iter().zip(&self.strides);
         let last = last.map(|(size, stride)| size.saturating_sub(1).saturating_mul(*stride));
         last.fold(1, u64::saturating_add).saturating_mul(self.element.bytes())
     }
 
-    /// The stride of a dimension in bytes.
+    /// Returns the stride of a dimension in bytes.
     pub fn stride_bytes(&self, dimension: usize) -> u64 {
         self.strides[dimension].saturating_mul(self.element.bytes())
     }
@@ -250,20 +250,20 @@ impl<const RANK: usize> TensorMapSpec<RANK> {
         Ok(())
     }
 
-    /// The map for the executor, of a tensor that kernels only read. The elements stay alive and unchanged as long as a kernel
-    /// uses it.
+    /// Encodes the map for the executor, for a tensor that kernels only read. The elements stay alive and unchanged as
+    /// long as a kernel uses it.
     ///
     /// # Errors
-    /// See [`check`](Self::check); or the elements are of another type.
+    /// See [`check`](Self::check); also if the elements have another type.
     pub fn encode_for_cpu<T: TensorElement>(&self, elements: &[T]) -> Result<TensorMap, TensorMapError> {
         self.encode::<T>(elements.as_ptr().cast_mut(), size_of_val(elements))
     }
 
-    /// The map for the executor, of a tensor that kernels may write. The elements stay alive and untouched as long as a kernel
-    /// uses it.
+    /// Encodes the map for the executor, for a tensor that kernels may write. The elements stay alive and untouched as
+    /// long as a kernel uses it.
     ///
     /// # Errors
-    /// See [`check`](Self::check); or the elements are of another type.
+    /// See [`check`](Self::check); also if the elements have another type.
     pub fn encode_for_cpu_mut<T: TensorElement>(
         &self,
         elements: &mut [T],
@@ -278,7 +278,7 @@ impl<const RANK: usize> TensorMapSpec<RANK> {
         self.encode_raw(pointer.cast(), bytes as u64)
     }
 
-    /// The map for the executor, of `bytes` bytes at `pointer`, which are a kernel's as the map says.
+    /// Encodes the map for the executor, for `bytes` bytes at `pointer` that kernels access through the map.
     ///
     /// # Errors
     /// See [`check`](Self::check).

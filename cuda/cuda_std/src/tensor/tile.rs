@@ -19,9 +19,9 @@ pub(crate) struct Decoded {
     pub element: usize,
     /// 1 in dimensions that the tensor does not have.
     pub sizes: [u64; 5],
-    /// In bytes; 0 there.
+    /// In bytes; 0 in dimensions that the tensor does not have.
     pub strides: [u64; 5],
-    /// 1 there.
+    /// 1 in dimensions that the tensor does not have.
     pub tile: [usize; 5],
     pub swizzle: Swizzle,
 }
@@ -40,7 +40,7 @@ impl Decoded {
         TensorMap::from_words(words)
     }
 
-    /// The map of these words; none if the executor did not encode it.
+    /// Decodes a map; returns `None` if the executor did not encode it.
     pub fn of(map: &TensorMap) -> Option<Self> {
         let words = map.words();
         if words[0] != MAGIC {
@@ -74,11 +74,11 @@ pub(crate) struct Tile {
     at: [i64; 5],
 }
 
-/// A row of a tile: the bytes of it that the tensor has.
+/// A row of a tile: its bytes that lie within the tensor.
 struct Row {
-    /// Where in the tile it begins.
+    /// Where the row begins in the tile.
     offset: usize,
-    /// Where in the row they begin.
+    /// Where the bytes begin in the row.
     skip: usize,
     bytes: usize,
     tensor: *mut u8,
@@ -90,17 +90,17 @@ impl Tile {
         Self { map, at }
     }
 
-    /// How it lies in shared memory.
+    /// Returns its swizzle in shared memory.
     pub fn swizzle(&self) -> Swizzle {
         self.map.swizzle
     }
 
-    /// Bytes of the whole tile.
+    /// Returns the bytes of the whole tile.
     pub fn bytes(&self) -> usize {
         self.map.tile.iter().product::<usize>() * self.map.element
     }
 
-    /// Bytes of the tensor's rows, if the tile reaches over their end and they end within 16 bytes, which are written as a whole.
+    /// Returns the bytes of the tensor's rows if the tile extends beyond their end and they end within a 16-byte chunk.
     pub fn ends_within_chunk(&self) -> Option<u64> {
         let Decoded { element, sizes, tile, .. } = self.map;
         let (first, len) = (self.at[0], sizes[0].cast_signed());
@@ -109,12 +109,12 @@ impl Tile {
         (is_over && !bytes.is_multiple_of(CHUNK as u64)).then_some(bytes)
     }
 
-    /// Its rows.
+    /// Returns its rows.
     fn rows(&self) -> impl Iterator<Item = Row> {
         let Decoded { tensor, element, sizes, strides, tile, .. } = self.map;
         let at = self.at;
         let rows = tile[1..].iter().product::<usize>();
-        // Of the innermost dimension, those that all rows have.
+        // The elements of the innermost dimension within the tensor, the same in all rows.
         let first = (-at[0]).clamp(0, tile[0] as i64);
         let end = (sizes[0].cast_signed() - at[0]).clamp(first, tile[0] as i64);
         (0..rows).map(move |row| {
@@ -132,15 +132,15 @@ impl Tile {
         })
     }
 
-    /// Bytes of a row in shared memory.
+    /// Returns the bytes of a row in shared memory.
     fn row_bytes(&self) -> usize {
         self.map.tile[0] * self.map.element
     }
 
-    /// Copies the tile to shared memory; what the tensor does not have becomes zero.
+    /// Copies the tile to shared memory; elements outside the tensor become zero.
     ///
     /// # Safety
-    /// Both are valid, and `shared` is aligned for the swizzle.
+    /// The tensor and `shared` are valid, and `shared` is aligned for the swizzle.
     pub unsafe fn load(&self, shared: *mut u8) {
         let mut buffer = vec![MaybeUninit::new(0u8); self.row_bytes()];
         for Row { offset, skip, bytes, tensor } in self.rows() {
@@ -158,7 +158,7 @@ impl Tile {
         }
     }
 
-    /// Writes what shared memory held to the tensor, without what the tensor does not have.
+    /// Writes the tile's bytes to the tensor, except for elements outside the tensor.
     ///
     /// # Safety
     /// The tensor is valid, and `tile` has the tile's bytes.
@@ -174,7 +174,7 @@ impl Tile {
         }
     }
 
-    /// Calls `f` with each run of bytes of the tensor that the tile has.
+    /// Calls `f` with each run of the tensor's bytes within the tile.
     pub fn for_each_run(&self, mut f: impl FnMut(*mut u8, usize)) {
         self.rows().filter(|row| row.bytes > 0).for_each(|row| f(row.tensor, row.bytes));
     }

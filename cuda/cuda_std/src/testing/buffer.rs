@@ -7,23 +7,23 @@ use super::Layout;
 use super::element::{self, Element};
 use super::tolerance::{Difference, Tolerance};
 
-/// Bytes before every buffer that must stay: a page, so a multiple of every alignment that kernels ask for. After it come
-/// 256 or more, up to the end of a page. Miri knows where memory ends, so it gets none.
+/// The bytes before every buffer that must not change: a page, so a multiple of every alignment that kernels require.
+/// After a buffer come 256 or more, up to the end of a page. Miri knows where memory ends, so it gets none.
 pub(super) const GUARD: usize = if cfg!(miri) { 0 } else { 4096 };
 /// The least number of bytes after a buffer.
 const LEAST: usize = if cfg!(miri) { 0 } else { 256 };
-/// What lies around outputs: as a float of 32 or 64 bits a number that no kernel computes.
+/// The bytes around outputs: as a float of 32 or 64 bits, a number that no kernel computes.
 const FILLER: u8 = 0xa5;
-/// What lies around inputs, and what an unwritten output holds: as a float, a NaN that no arithmetic produces and that
-/// spreads into the results of a reader.
+/// The bytes around inputs and in an unwritten output: as a float, a NaN that no arithmetic produces and that spreads
+/// into the results of a reader.
 pub(super) const NAN: u8 = 0xff;
 
 /// What lies after an input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// A guard, as after an output: the CPU tells who accesses it.
+    /// A guard, as after an output: the CPU reports the thread that accesses it.
     Guarded,
-    /// Nothing: on a device a tool such as compute-sanitizer tells.
+    /// Nothing: on a device a tool such as compute-sanitizer reports the thread.
     Exact,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Compared {
     pub difference: fn(&[u8], &[u8], &Tolerance) -> Option<Difference>,
 }
 
-/// The first element that no kernel has written, of the elements' bytes.
+/// Finds the first element that no kernel has written, in the elements' bytes.
 pub(super) type FirstUnwritten = fn(&[u8]) -> Option<usize>;
 
 /// A buffer of a test.
@@ -57,7 +57,7 @@ pub(super) struct Buffer {
     pub element: usize,
     pub layout: Layout,
     pub role: Role,
-    /// Of a buffer that kernels are to write whole.
+    /// For a buffer that kernels must write completely.
     pub unwritten: Option<FirstUnwritten>,
 }
 
@@ -67,17 +67,17 @@ impl Buffer {
         Self { name, initial, element, layout, role, unwritten: None }
     }
 
-    /// The byte of the memory at which the first row starts.
+    /// Returns the byte of the memory at which the first row starts.
     pub fn first(&self) -> usize {
         GUARD + self.layout.offset * self.element
     }
 
-    /// The byte of the memory after the last row.
+    /// Returns the byte of the memory after the last row.
     fn end(&self) -> usize {
         self.first() + self.layout.span() * self.element
     }
 
-    /// The buffer's bytes with all that lies around them.
+    /// Returns the buffer's bytes with the bytes around them.
     pub fn guarded(&self, ends: Ends) -> Vec<u8> {
         let is_input = matches!(self.role, Role::Input);
         let end = self.end();
@@ -89,19 +89,19 @@ impl Buffer {
         bytes
     }
 
-    /// The rows in the memory, one after the other.
+    /// Returns the rows in the memory, one after the other.
     pub fn packed(&self, memory: &[u8]) -> Vec<u8> {
         let mut packed = Vec::with_capacity(self.initial.len());
         self.rows().for_each(|place| packed.extend_from_slice(&memory[place]));
         packed
     }
 
-    /// Where the rows lie in the memory.
+    /// Returns where the rows lie in the memory.
     pub fn rows(&self) -> impl Iterator<Item = Range<usize>> {
         self.layout.rows_in_bytes(self.element).map(|row| GUARD + row.start..GUARD + row.end)
     }
 
-    /// What lies around the rows in a memory of `len` bytes: before the first, between them, after the last.
+    /// Returns the ranges around the rows in a memory of `len` bytes: before the first, between them, after the last.
     pub fn around(&self, len: usize) -> impl Iterator<Item = Range<usize>> {
         let between = self.rows().zip(self.rows().skip(1)).map(|(row, next)| row.end..next.start);
         iter::once(0..self.first()).chain(between).chain(iter::once(self.end()..len))

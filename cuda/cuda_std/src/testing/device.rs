@@ -1,4 +1,4 @@
-//! Where a test's kernels run: what a GPU has to offer, and the CPU.
+//! Where a test's kernels run: the requirements for a GPU, and the CPU.
 
 use core::alloc::Layout;
 use core::error::Error;
@@ -8,45 +8,45 @@ use crate::launch::{Launcher, Residence};
 use crate::simt::Executor;
 use crate::simt::zones::Region;
 
-/// Alignment in bytes that a device's memory has at least: that of `cuMemAlloc`.
+/// The least alignment of a device's memory in bytes: that of `cuMemAlloc`.
 pub const ALIGNMENT: usize = 256;
 
-/// Something that runs kernels on memory of its own, such as a CUDA device.
+/// Something that runs kernels on its own memory, such as a CUDA device.
 ///
-/// A host library implements it for its device, three short functions, and every test can run there.
+/// A host library implements its three short functions for its device, and every test can run there.
 pub trait TestDevice: Launcher {
-    /// What reports call it.
+    /// Returns its name in reports.
     fn name(&self) -> String;
 
-    /// New memory with a copy of `bytes`, aligned to [`ALIGNMENT`].
+    /// Allocates memory with a copy of `bytes`, aligned to [`ALIGNMENT`].
     ///
     /// # Errors
-    /// There is not enough memory, or the device failed.
+    /// If there is not enough memory, or the device failed.
     fn upload(&self, bytes: &[u8]) -> Result<Box<dyn DeviceMemory>, Box<dyn Error + Send + Sync>>;
 }
 
-/// Memory of a [`TestDevice`], free when dropped.
+/// Memory of a [`TestDevice`], freed when dropped.
 ///
 /// # Safety
 /// The pointer is valid there for reads and writes of all bytes that were uploaded, and no other code uses them.
 pub unsafe trait DeviceMemory {
-    /// The first byte, as kernels on the device take it.
+    /// Returns a pointer to the first byte, as kernels on the device take it.
     fn pointer(&self) -> *mut u8;
 
-    /// In whose memory it lies.
+    /// Returns the residence of the memory.
     fn residence(&self) -> Residence;
 
-    /// Copies the bytes back, after every kernel that was launched before; `bytes` is as long as what was uploaded.
+    /// Copies the bytes back, after every kernel that was launched before; `bytes` has the length of the upload.
     ///
     /// # Errors
-    /// One of those kernels failed, or the device did.
+    /// If one of those kernels or the device failed.
     fn download(&self, bytes: &mut [u8]) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
 /// Memory of this process.
 struct HostMemory {
     first: *mut u8,
-    /// Of what was uploaded.
+    /// The length of the upload.
     len: usize,
     from: From,
 }
@@ -55,7 +55,7 @@ struct HostMemory {
 enum From {
     /// Between zones that the test watches.
     Region {
-        /// Keeps it.
+        /// Keeps the memory alive.
         _region: Arc<Region>,
     },
     /// From the allocator, not a byte longer than needed: Miri knows its end.
@@ -88,7 +88,7 @@ impl TestDevice for Executor {
     }
 }
 
-// SAFETY: the memory is this value's own until it is dropped, and is reached through the pointer only.
+// SAFETY: the memory belongs to this value until it is dropped, and is accessed only through the pointer.
 unsafe impl DeviceMemory for HostMemory {
     fn pointer(&self) -> *mut u8 {
         self.first
@@ -109,7 +109,7 @@ unsafe impl DeviceMemory for HostMemory {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         if let From::Allocator(layout) = self.from {
-            // SAFETY: memory of the allocator with this layout; nobody uses it afterwards.
+            // SAFETY: memory of the allocator with this layout; it is not used afterwards.
             unsafe { std::alloc::dealloc(self.first, layout) };
         }
     }

@@ -15,14 +15,14 @@ pub trait Element: Copy + Debug + PartialEq + Send + Sync + sealed::Sealed + 'st
     /// The largest error of a result near 0: the smallest normal number, or for `f16` the smallest of all; 0 for
     /// integers.
     const SMALLEST: f64;
-    /// How many roundings a result may be off by default.
+    /// The number of roundings that a result may be off by default.
     const ROUNDINGS: f64;
     /// Whether it is a float.
     const IS_FLOAT: bool;
-    /// The number as `f64`; large integers are rounded.
+    /// Converts to `f64`; large integers are rounded.
     fn to_f64(self) -> f64;
-    /// How far it is from `expected`: 0 between two NaN and between two infinities of one sign, infinite where only one
-    /// is a NaN or infinite.
+    /// Returns the distance from `expected`: 0 between two NaNs and between two infinities of one sign, infinite if
+    /// only one is a NaN or infinite.
     fn error(self, expected: Self) -> f64;
 }
 
@@ -77,20 +77,20 @@ floats! {
     bf16: 1.0 / 256.0, f32::MIN_POSITIVE as f64, 2.0;
 }
 
-/// The bytes of the elements.
+/// Returns the bytes of the elements.
 pub(super) fn to_bytes<T: Element>(elements: &[T]) -> Vec<u8> {
     // SAFETY: the sealed types have no padding, so every byte of the slice is initialised.
     unsafe { core::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }.to_vec()
 }
 
-/// The elements with these bytes; an incomplete last element is omitted.
+/// Returns the elements with these bytes; an incomplete last element is omitted.
 pub(super) fn from_bytes<T: Element>(bytes: &[u8]) -> Vec<T> {
     let elements = bytes.chunks_exact(size_of::<T>());
-    // SAFETY: of the sealed types every pattern of bits is a value; the chunk has as many bytes as one.
+    // SAFETY: every bit pattern is a value of the sealed types, and the chunk has the size of one.
     elements.map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }).collect()
 }
 
-/// The first element of a buffer of [`NAN`](super::buffer::NAN) that no kernel has written. Integers may come out like that.
+/// Returns the first element of a buffer of [`NAN`](super::buffer::NAN) that no kernel has written; `None` for integers.
 pub(super) fn first_unwritten<T: Element>(bytes: &[u8]) -> Option<usize> {
     let is_unwritten = |bytes: &[u8]| T::IS_FLOAT && bytes.iter().all(|&byte| byte == super::buffer::NAN);
     bytes.chunks_exact(size_of::<T>()).position(is_unwritten)

@@ -1,4 +1,4 @@
-//! What a test finds.
+//! The errors that a test finds.
 
 use core::error::Error;
 use core::fmt;
@@ -33,11 +33,11 @@ impl fmt::Display for Run {
     }
 }
 
-/// What results were compared with.
+/// The other side of a comparison of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Against {
-    /// What the test expects.
+    /// The test's expectation.
     Expectation,
     /// The results of the first run, which is on the CPU.
     FirstRun,
@@ -52,13 +52,13 @@ impl fmt::Display for Against {
     }
 }
 
-/// Which thread it was, as far as that is known.
+/// The thread at fault, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {
-    /// The kernel; several where it may have been any of them.
+    /// The kernel; several if it may have been any of them.
     pub kernels: Vec<&'static str>,
-    /// Block and thread; none on a device, or where a second run gave no such access.
+    /// Block and thread; `None` on a device, or if the access did not occur in a second run.
     pub place: Option<Place>,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What a kernel did to memory.
+/// A kernel's access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
@@ -116,11 +116,11 @@ pub enum TestError {
     Device {
         /// Where.
         run: Run,
-        /// The deed.
+        /// The failed operation.
         what: &'static str,
         /// The buffer's name.
         buffer: String,
-        /// What the device said.
+        /// The device's error.
         source: Box<dyn Error + Send + Sync>,
     },
     /// Results are over their tolerance.
@@ -130,9 +130,9 @@ pub enum TestError {
         buffer: String,
         /// Where.
         run: Run,
-        /// Compared with what.
+        /// The other side of the comparison.
         against: Against,
-        /// How.
+        /// The difference.
         difference: Box<Difference>,
     },
     /// A kernel wrote beyond a buffer, or read far beyond it.
@@ -145,11 +145,11 @@ pub enum TestError {
         buffer: String,
         /// Where.
         run: Run,
-        /// Who.
+        /// The thread.
         origin: Box<Origin>,
         /// What.
         access: Access,
-        /// The first such byte, from the buffer's first; negative before it.
+        /// The offset of the first such byte from the buffer's start; negative before it.
         byte: isize,
         /// Bytes of the buffer.
         len: usize,
@@ -163,19 +163,19 @@ pub enum TestError {
         buffer: String,
         /// Where.
         run: Run,
-        /// Who.
+        /// The thread.
         origin: Box<Origin>,
-        /// The first such byte, from the first row's first.
+        /// The offset of the first such byte from the start of the first row.
         byte: usize,
     },
-    /// A kernel left an element as it was that it should write.
+    /// No kernel wrote an element that should be written.
     #[error("{run} nothing wrote element {index} of `{buffer}`; make the grid cover it, or initialise it")]
     Unwritten {
         /// The buffer's name.
         buffer: String,
         /// Where.
         run: Run,
-        /// The first such element, counted without what lies between rows.
+        /// The first such element, not counting gaps between rows.
         index: usize,
     },
     /// A kernel changed an input.
@@ -185,12 +185,12 @@ pub enum TestError {
         buffer: String,
         /// Where.
         run: Run,
-        /// Who.
+        /// The thread.
         origin: Box<Origin>,
         /// The first byte that changed.
         byte: usize,
     },
-    /// The elements do not lie so.
+    /// The elements do not fit the layout.
     #[error(
         "`{buffer}` cannot have {len} elements as {} rows of {} columns, one every {} elements; expected rows * \
          columns elements and a stride of at least the columns",
@@ -201,7 +201,7 @@ pub enum TestError {
         buffer: String,
         /// Elements of the buffer.
         len: usize,
-        /// How they should lie.
+        /// The layout.
         layout: Layout,
     },
     /// The expectation is for another number of elements.

@@ -1,4 +1,4 @@
-//! One run of a test: what kernels did beyond the buffers, and to inputs.
+//! One run of a test, and checks for accesses beyond the buffers and changed inputs.
 
 use core::cell::RefCell;
 use core::ops::Range;
@@ -12,20 +12,20 @@ use crate::launch::{KernelCall, LaunchError, Launcher};
 use crate::simt::watch::{Stray, Watch, Whose};
 use crate::simt::{Executor, Scheduler};
 
-/// What each buffer holds, in bytes.
+/// The bytes of each buffer.
 pub(super) type Contents = Vec<Vec<u8>>;
 
-/// Where a test runs. A device is asked for its name only where an error tells it.
+/// Where a test runs. Only an error asks a device for its name.
 #[derive(Clone, Copy)]
 pub(super) enum Where<'a> {
     /// On the CPU, in the order of a seed if there is one.
     Cpu(Option<u64>),
-    /// There.
+    /// On this device.
     Device(&'a dyn TestDevice),
 }
 
 impl Where<'_> {
-    /// As errors tell it.
+    /// Returns the run, as errors name it.
     pub fn name(self) -> Run {
         match self {
             Where::Cpu(seed) => seed.map_or(Run::Cpu, Run::Seeded),
@@ -34,14 +34,14 @@ impl Where<'_> {
     }
 }
 
-/// What a test does on memory.
+/// The launches of a test on memory.
 pub(super) type Launch<'a> = dyn Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError> + 'a;
 
-/// Runs `launch` on fresh copies of the buffers on the CPU, and gives what they hold then.
+/// Runs `launch` on fresh copies of the buffers on the CPU, and returns their contents.
 ///
 /// # Errors
-/// The first thing that is wrong. A thread that wrote to an input, or close to a buffer, is found by a second run that
-/// looks at the byte after each thread.
+/// The first failure. To find the thread that wrote to an input, or close to a buffer, a second run checks the byte
+/// after each thread.
 pub(super) fn run_on_cpu(
     buffers: &[Buffer],
     run: Where<'_>,
@@ -56,7 +56,7 @@ pub(super) fn run_on_cpu(
     })
 }
 
-/// As above on a device, which does not tell threads apart.
+/// As above on a device, which does not report threads.
 pub(super) fn run_on(
     buffers: &[Buffer],
     run: Where<'_>,
@@ -118,16 +118,16 @@ impl Launcher for Noted<'_> {
     }
 }
 
-/// A byte that should have stayed as it was.
+/// A byte that changed but must not.
 struct Change {
     buffer: usize,
-    /// From the first of the guard.
+    /// From the start of the guard.
     at: usize,
     before: u8,
     is_input: bool,
 }
 
-/// The first byte around the rows, or else of an input, that is not what it was.
+/// Returns the first byte around the rows, or else of an input, that has changed.
 fn change(index: usize, buffer: &Buffer, (now, ends): (&[u8], Ends)) -> Option<Change> {
     let before = buffer.guarded(ends);
     let first_in = |range: Range<usize>, is_input| {
@@ -155,7 +155,7 @@ impl Change {
     }
 }
 
-/// The thread that changes the byte when it all runs again, in an order in which one thread runs at a time.
+/// Returns the thread that changes the byte when everything runs again, one thread at a time.
 fn whose(
     buffers: &[Buffer],
     run: Where<'_>,
@@ -174,12 +174,12 @@ fn whose(
     let first = memory.first_bytes().nth(change.buffer)?;
     // SAFETY: a byte of the memory, which outlives the launches.
     unsafe { watch.set_byte(first.wrapping_add(change.at), change.before) };
-    // What it comes to is known from the first run.
+    // The result is known from the first run.
     let _ = launch(&executor, &memory);
     watch.changed_by()
 }
 
-/// What a thread did farther from a buffer than the guards reach.
+/// Returns the error of an access beyond the guards of a buffer.
 fn stray_error(buffers: &[Buffer], run: Where<'_>, memory: &Memory<'_>, watch: &Watch) -> Option<TestError> {
     let strays = watch.regions().into_iter().filter_map(|region| Some((region.pointer(), region.stray()?)));
     let (first, Stray { whose, offset, is_write }) = strays.into_iter().next()?;

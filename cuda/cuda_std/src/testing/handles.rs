@@ -1,22 +1,22 @@
-//! What a test holds of its buffers.
+//! A test's handles of its buffers.
 
 use core::marker::PhantomData;
 
-/// An input of a test, of elements `T`.
+/// An input of a test, with elements of type `T`.
 #[derive(Debug)]
 pub struct Input<T> {
     pub(super) buffer: usize,
     pub(super) elements: PhantomData<T>,
 }
 
-/// An output of a test, of elements `T`.
+/// An output of a test, with elements of type `T`.
 #[derive(Debug)]
 pub struct Output<T> {
     pub(super) buffer: usize,
     pub(super) elements: PhantomData<T>,
 }
 
-// By hand, since a handle can be copied whatever its elements are.
+// Not derived, since a handle can be copied whatever its element type.
 impl<T> Clone for Input<T> {
     fn clone(&self) -> Self {
         *self

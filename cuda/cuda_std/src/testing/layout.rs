@@ -1,10 +1,10 @@
-//! Where the elements of a buffer lie.
+//! The layout of a buffer's elements.
 
 use core::ops::Range;
 
-/// A matrix in a test's buffer, whose rows may lie apart from each other and off a boundary.
+/// The layout of a matrix in a test's buffer. There may be gaps between its rows, and an offset from a boundary.
 ///
-/// What lies around its rows must stay, as what lies around a buffer must.
+/// The bytes around its rows must not change, like those around a buffer.
 ///
 /// ```
 /// use cuda_std::testing::Layout;
@@ -18,14 +18,14 @@ pub struct Layout {
     pub rows: usize,
     /// Columns.
     pub cols: usize,
-    /// Elements from the start of a row to that of the next.
+    /// Elements from the start of a row to the start of the next.
     pub stride: usize,
     /// Elements from a boundary, of [`ALIGNMENT`](super::ALIGNMENT) bytes, to the first row.
     pub offset: usize,
 }
 
 impl Layout {
-    /// One row after the other, from a boundary on.
+    /// Rows one after the other, from a boundary on.
     pub const fn dense(rows: usize, cols: usize) -> Self {
         Self { rows, cols, stride: cols, offset: 0 }
     }
@@ -40,17 +40,17 @@ impl Layout {
         Self { offset, ..self }
     }
 
-    /// The elements.
+    /// Returns the number of elements.
     pub const fn len(&self) -> usize {
         self.rows.saturating_mul(self.cols)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     pub const fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
     }
 
-    /// From the first element to the end of the last row, with what lies between the rows.
+    /// Returns the number of elements from the first one to the end of the last row, including the gaps.
     pub const fn span(&self) -> usize {
         if self.is_empty() {
             0
@@ -59,7 +59,7 @@ impl Layout {
         }
     }
 
-    /// Whether there are memories that large, and the rows lie one after the other.
+    /// Returns whether memory can be that large and the rows do not overlap.
     pub(super) fn is_possible(&self, element: usize) -> bool {
         let end =
             self.rows.checked_mul(self.stride.max(self.cols)).and_then(|end| end.checked_add(self.offset));
@@ -67,7 +67,7 @@ impl Layout {
         self.stride >= self.cols && bytes.is_some_and(|bytes| bytes <= isize::MAX as usize / 2)
     }
 
-    /// Where each row lies, in bytes.
+    /// Returns where each row lies, in bytes.
     pub(super) fn rows_in_bytes(self, element: usize) -> impl Iterator<Item = Range<usize>> {
         let rows = if self.is_empty() { 0 } else { self.rows };
         (0..rows).map(move |row| {

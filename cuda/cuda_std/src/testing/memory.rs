@@ -1,4 +1,4 @@
-//! The buffers of a test on one device, and the kernels' arguments that point there.
+//! The buffers of a test on one device, and the kernels' arguments that point to them.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -37,14 +37,14 @@ pub struct InputArg<'a, T> {
     memory: PhantomData<&'a T>,
 }
 
-/// An output as a kernel's argument: for `*mut T` or `*mut [T]`, or to read what a kernel before has written for those of an input.
+/// An output as a kernel's argument: for `*mut T` or `*mut [T]`. A later kernel may read it like an input.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputArg<'a, T> {
     input: InputArg<'a, T>,
 }
 
 impl<'a> Memory<'a> {
-    /// Fresh copies of the buffers on `device`, for this run.
+    /// Creates fresh copies of the buffers on `device`, for this run.
     pub(super) fn new(
         buffers: &'a [Buffer],
         run: Where<'_>,
@@ -57,7 +57,7 @@ impl<'a> Memory<'a> {
                 for row in buffer.rows() {
                     let nothing = Box::<[u8]>::new_uninit_slice(row.len());
                     let to = memory.pointer().wrapping_add(row.start).cast();
-                    // SAFETY: bytes of the memory, which is the host's: Miri has no other.
+                    // SAFETY: bytes of the memory, which is on the host: Miri has no other.
                     unsafe { nothing.as_ptr().copy_to_nonoverlapping(to, row.len()) };
                 }
             }
@@ -66,7 +66,7 @@ impl<'a> Memory<'a> {
         Ok(Memory { places: buffers.iter().map(place).collect::<Result<_, TestError>>()?, ends })
     }
 
-    /// What the buffers hold, with their guards.
+    /// Reads the buffers, with their guards.
     pub(super) fn read(&self, run: Where<'_>) -> Result<Vec<Vec<u8>>, TestError> {
         let read = |Place { memory, buffer }: &Place<'_>| {
             let mut bytes = buffer.guarded(self.ends);
@@ -76,23 +76,23 @@ impl<'a> Memory<'a> {
         self.places.iter().map(read).collect()
     }
 
-    /// The first byte of each buffer's memory, which is its guard's.
+    /// Returns a pointer to the first byte of each buffer's memory, which is in its guard.
     pub(super) fn first_bytes(&self) -> impl Iterator<Item = *mut u8> {
         self.places.iter().map(|place| place.memory.pointer())
     }
 
-    /// The input, for the launch on this memory: from its first row to the end of the last.
+    /// Returns the input as an argument for this memory: from its first row to the end of the last.
     ///
     /// # Panics
-    /// The handle is of another test with more buffers.
+    /// If the handle is from another test with more buffers.
     pub fn input<T: Element>(&self, input: Input<T>) -> InputArg<'_, T> {
         self.arg(input.buffer)
     }
 
-    /// The output, for the launch on this memory: from its first row to the end of the last.
+    /// Returns the output as an argument for this memory: from its first row to the end of the last.
     ///
     /// # Panics
-    /// The handle is of another test with more buffers.
+    /// If the handle is from another test with more buffers.
     pub fn output<T: Element>(&self, output: Output<T>) -> OutputArg<'_, T> {
         OutputArg { input: self.arg(output.buffer) }
     }
@@ -109,7 +109,7 @@ impl<'a> Memory<'a> {
 }
 
 // SAFETY: the pointer is aligned, and the memory has its elements and lives as long as the argument. Every byte was
-// uploaded, and any bits are an element. A launch that writes them meanwhile is unsafe, and its caller answers for it.
+// uploaded, and every bit pattern is an element. Writing them meanwhile takes an unsafe launch.
 unsafe impl<T: Element> SliceArg<T> for InputArg<'_, T> {
     fn as_raw_slice(&self) -> (*const T, usize) {
         (self.pointer, self.len)
@@ -155,7 +155,7 @@ unsafe impl<T: Element> PtrArg<T> for OutputArg<'_, T> {
     }
 }
 
-// SAFETY: as above; the memory is for writing too, and belongs to this run alone.
+// SAFETY: as above; the memory is writable too, and belongs only to this run.
 unsafe impl<T: Element> SliceMutArg<T> for OutputArg<'_, T> {
     fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
         (self.input.pointer.cast_mut(), self.input.len)

@@ -1,14 +1,14 @@
-//! Tests of kernels: run one on the CPU, under many schedules, and on a GPU where there is one, and compare.
+//! Tests of kernels: run one on the CPU, under many schedules, and on a GPU if there is one, and compare.
 //!
-//! A test names its inputs and outputs, says what it expects, and launches. The launch runs several times, each time on
-//! fresh copies: on the CPU executor in its fixed order, again under each seed of [`KernelTest::seeds`], and on the
-//! device of [`KernelTest::also_on`]. Every run must give what is expected within a [`Tolerance`]; a device must also
-//! give what the CPU gave, within twice the tolerance, since either side may be off.
+//! A test names its inputs and outputs, sets its expectations, and launches. The launch runs several times, each time
+//! on fresh copies: on the CPU executor in its fixed order, again under each seed of [`KernelTest::seeds`], and on the
+//! device of [`KernelTest::also_on`]. Every run must give the expected results within a [`Tolerance`]. A device must
+//! also agree with the CPU within twice the tolerance, since either side may be off.
 //!
-//! Around every buffer lie guards that must stay, and so must the inputs, and what lies between the rows of a matrix whose
-//! [`Layout`] sets them apart. A write there is an error that names the kernel
-//! and, on the CPU, block and thread, for which everything runs once more. On Linux the guards are followed by 256 MiB
-//! of address space on either side, where a read is an error too. Miri gets no guards: it reports such an access itself.
+//! Every buffer has guards around it. Guards, inputs and the gaps between the rows of a [`Layout`] must not change. A
+//! write there is an error that names the kernel and, on the CPU, block and thread, for which everything runs once
+//! more. On Linux the guards are followed by 256 MiB of address space on either side, where a read is an error too.
+//! Miri gets no guards: it reports such an access itself.
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;
@@ -18,7 +18,7 @@
 //! /// Reverses each block's 64 elements.
 //! ///
 //! /// # Safety
-//! /// Blocks of 64 threads, and as many elements in `out` and `inp` as threads.
+//! /// Launched with blocks of 64 threads; `out` and `inp` have one element per thread.
 //! #[kernel]
 //! pub unsafe fn reverse(out: *mut f32, inp: &[f32]) {
 //!     let tile = shared_array![f32; 64];
@@ -49,18 +49,18 @@
 //!
 //! A kernel without the barrier works in the fixed order for some lengths, and fails under the first seeds.
 //!
-//! A launch on the CPU may take ten minutes, or what the [executor](KernelTest::executor)'s
-//! [time limit](Executor::with_time_limit) says: the test of a kernel that does not end fails.
+//! A launch on the CPU may take ten minutes, or up to the [executor](KernelTest::executor)'s [time
+//! limit](Executor::with_time_limit). So the test of a kernel that does not end fails.
 //!
 //! # On a GPU
 //!
 //! [`KernelTest::also_on`] takes any [`TestDevice`]: a [`Launcher`] with memory. `ferrowarp::device::Device` is one;
-//! other hosts implement two short traits. A test that has no GPU passes `None` and runs on the CPU alone.
+//! other hosts implement two short traits. A test without a GPU passes `None` and runs only on the CPU.
 //!
 //! # Without one
 //!
-//! [`KernelTest::count`] runs the kernel's PTX on an emulator, and says how many sectors its requests touch, which accesses
-//! conflict and which branches diverge: see [`counts`].
+//! [`KernelTest::count`] runs the kernel's PTX on an emulator, and counts the sectors that its requests touch,
+//! conflicting accesses and divergent branches: see [`counts`].
 
 mod buffer;
 pub mod counts;
@@ -90,7 +90,7 @@ use crate::simt::Executor;
 use buffer::{Buffer, Compared, NAN, Role};
 use guard::{Contents, Where};
 
-/// How long a launch on the CPU may take, if neither the executor nor the environment says.
+/// How long a launch on the CPU may take, if neither the executor nor the environment sets a limit.
 const TIME_LIMIT: Duration = Duration::from_mins(10);
 
 /// A test of a kernel, or of several that are launched one after the other.
@@ -101,44 +101,44 @@ pub struct KernelTest<'a> {
     seeds: Vec<u64>,
     may_depend_on_order: bool,
     device: Option<&'a dyn TestDevice>,
-    /// Found while the test was described; the first run says so.
+    /// Found while the test was described; the first run reports it.
     mistake: Option<Mistake>,
 }
 
 /// What is wrong with the description of a buffer.
 #[derive(Clone, Copy)]
 enum Mistake {
-    /// It has not that many elements.
+    /// It has a different number of elements.
     Length(usize, usize),
-    /// Its elements do not lie so.
+    /// Its elements do not fit this layout.
     Layout(usize, Layout),
 }
 
 impl<'a> KernelTest<'a> {
-    /// A test without buffers, on the CPU in the executor's fixed order.
+    /// Creates a test without buffers, on the CPU in the executor's fixed order.
     ///
-    /// With `FERROWARP_SEED` in the environment the order is that of the seed: the way to replay a failure.
+    /// With `FERROWARP_SEED` in the environment, the order is that of the seed. Use it to replay a failure.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A buffer that kernels read and must not change. The name is for reports.
+    /// Adds a buffer that kernels read and must not change. The name is for reports.
     pub fn input<T: Element>(&mut self, name: &str, elements: &[T]) -> Input<T> {
         self.input_at(name, elements, Layout::dense(1, elements.len()))
     }
 
-    /// As [`Self::input`], a matrix whose elements, given row after row, lie so in the device's memory.
+    /// Same as [`Self::input`], for a matrix with this layout in the device's memory. `elements` are row after row.
     pub fn input_at<T: Element>(&mut self, name: &str, elements: &[T], layout: Layout) -> Input<T> {
         let buffer = self.add(name, elements, layout, Role::Input);
         Input { buffer, elements: PhantomData }
     }
 
-    /// A buffer that kernels write, with what it holds before. Its [`Tolerance`] is that of its type.
+    /// Adds a buffer that kernels write, with its initial content. Its [`Tolerance`] is that of its type.
     pub fn output<T: Element>(&mut self, name: &str, initial: &[T]) -> Output<T> {
         self.output_at(name, initial, Layout::dense(1, initial.len()))
     }
 
-    /// As [`Self::output`], a matrix whose elements, given row after row, lie so in the device's memory.
+    /// Same as [`Self::output`], for a matrix with this layout in the device's memory. `initial` is row after row.
     pub fn output_at<T: Element>(&mut self, name: &str, initial: &[T], layout: Layout) -> Output<T> {
         let compared = Compared {
             tolerance: Tolerance::of::<T>(),
@@ -149,8 +149,8 @@ impl<'a> KernelTest<'a> {
         Output { buffer, elements: PhantomData }
     }
 
-    /// A matrix that kernels must write completely. Before, each float is a NaN that no arithmetic produces; one that is
-    /// left is an error. Miri finds who reads an element before.
+    /// Adds a matrix that kernels must write completely. Each float is initially a NaN that no arithmetic produces; it
+    /// is an error if one remains. Miri finds reads of unwritten elements.
     ///
     /// ```
     /// use cuda_std::launch::LaunchConfig;
@@ -158,7 +158,7 @@ impl<'a> KernelTest<'a> {
     /// use cuda_std::testing::{KernelTest, Layout};
     /// use cuda_std::{kernel, thread};
     ///
-    /// /// Doubles the rows of `inp`, `[rows, cols]` with `stride` elements from a row to the next, into those of `out`.
+    /// /// Writes the doubled rows of `inp` to `out`. Both are `[rows, cols]` with `stride` elements from a row to the next.
     /// ///
     /// /// # Safety
     /// /// `out` and `inp` have such rows; the grid has a thread for each element.
@@ -197,7 +197,7 @@ impl<'a> KernelTest<'a> {
         output
     }
 
-    /// A buffer that kernels write and that is not compared, such as a workspace.
+    /// Adds a buffer that kernels write and that is not compared, such as a workspace.
     pub fn scratch<T: Element>(&mut self, name: &str, initial: &[T]) -> Output<T> {
         let buffer = self.add(name, initial, Layout::dense(1, initial.len()), Role::Scratch);
         Output { buffer, elements: PhantomData }
@@ -214,7 +214,7 @@ impl<'a> KernelTest<'a> {
         at
     }
 
-    /// What the output should hold in the end. Without it only the runs are compared with each other.
+    /// Sets the expected content of the output. Without it, only the runs are compared with each other.
     pub fn expect<T: Element>(&mut self, output: Output<T>, expected: &[T]) -> &mut Self {
         let buffer = &mut self.buffers[output.buffer];
         if size_of_val(expected) != buffer.initial.len() {
@@ -226,7 +226,7 @@ impl<'a> KernelTest<'a> {
         self
     }
 
-    /// How far the output's elements may be off, instead of the default for their type.
+    /// Sets the output's tolerance, instead of the default for its type.
     pub fn tolerance<T: Element>(&mut self, output: Output<T>, tolerance: Tolerance) -> &mut Self {
         if let Role::Output(compared) = &mut self.buffers[output.buffer].role {
             compared.tolerance = tolerance;
@@ -234,14 +234,14 @@ impl<'a> KernelTest<'a> {
         self
     }
 
-    /// Runs under each of these [seeds](Executor::with_seed) of the schedule too. Their results must be those of the
+    /// Runs under each of these [seeds](Executor::with_seed) of the schedule too. Their results must equal those of the
     /// fixed order bit for bit, unless they [may depend on it](Self::may_depend_on_order).
     pub fn seeds(&mut self, seeds: impl IntoIterator<Item = u64>) -> &mut Self {
         self.seeds.extend(seeds);
         self
     }
 
-    /// Results under seeds are compared within the tolerance only: for kernels that add floats atomically.
+    /// Compares results under seeds only within the tolerance: for kernels that add floats atomically.
     pub fn may_depend_on_order(&mut self) -> &mut Self {
         self.may_depend_on_order = true;
         self
@@ -259,10 +259,10 @@ impl<'a> KernelTest<'a> {
         self
     }
 
-    /// Runs `launch` everywhere and compares; it launches on what it is given, with arguments from [`Memory`].
+    /// Runs `launch` everywhere and compares. It launches on the given launcher, with arguments from [`Memory`].
     ///
     /// # Errors
-    /// The first thing that is wrong, of the first run that has it: see [`TestError`].
+    /// The first failure of the first failed run: see [`TestError`].
     pub fn run(
         &self,
         launch: impl Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError>,
@@ -273,7 +273,7 @@ impl<'a> KernelTest<'a> {
         let run = Where::Cpu(replayed);
         let first = guard::run_on_cpu(&self.buffers, run, &executor, &launch)?;
         self.compare(run, &first, None)?;
-        // Under Miri threads are those of the operating system, which no seed orders.
+        // Under Miri threads are OS threads, which no seed orders.
         let seeds = if replayed.is_some() || cfg!(miri) { &[] } else { &self.seeds[..] };
         for &seed in seeds {
             let (run, executor) = (Where::Cpu(Some(seed)), executor.clone().with_seed(seed));
@@ -291,14 +291,14 @@ impl<'a> KernelTest<'a> {
         Ok(Results { contents: first })
     }
 
-    /// Runs `launch` on this device alone, and compares with what is expected: for kernels that have been tested on the
-    /// CPU, for a device that is the CPU, or for an emulator.
+    /// Runs `launch` only on this device, and compares with the expected results: for kernels that have been tested on
+    /// the CPU, for a device that is the CPU, or for an emulator.
     ///
-    /// On a device the memory of an input ends with its last element, so that a tool such as compute-sanitizer reports who
-    /// reads further.
+    /// On a device the memory of an input ends with its last element, so that a tool such as compute-sanitizer reports
+    /// threads that read further.
     ///
     /// # Errors
-    /// The first thing that is wrong: see [`TestError`].
+    /// The first failure: see [`TestError`].
     pub fn run_on(
         &self,
         device: &dyn TestDevice,
@@ -311,7 +311,7 @@ impl<'a> KernelTest<'a> {
         Ok(Results { contents })
     }
 
-    /// Whether the buffers are described without a mistake.
+    /// Checks that the buffers are described without a mistake.
     fn check(&self) -> Result<(), TestError> {
         let told = |buffer: usize| {
             let Buffer { name, initial, element, .. } = &self.buffers[buffer];
@@ -337,7 +337,7 @@ impl<'a> KernelTest<'a> {
         })
     }
 
-    /// With the expectations, and with the results of the CPU where given.
+    /// Compares with the expectations, and with the results of the CPU if given.
     fn compare(&self, run: Where<'_>, got: &Contents, cpu: Option<&Contents>) -> Result<(), TestError> {
         for (at, buffer, compared) in self.outputs() {
             let mismatch = |difference, against| mismatch(buffer, run, against, difference);
@@ -355,11 +355,11 @@ impl<'a> KernelTest<'a> {
         Ok(())
     }
 
-    /// With the first run, bit for bit.
+    /// Compares with the first run, bit for bit.
     fn compare_bits(&self, run: Where<'_>, got: &Contents, first: &Contents) -> Result<(), TestError> {
         if let Some((at, buffer, compared)) = self.outputs().find(|&(at, ..)| got[at] != first[at]) {
             let found = (compared.difference)(&got[at], &first[at], &Tolerance::EXACT);
-            // Without one they differ in the sign of a zero or in the bits of a NaN, which no comparison of numbers says.
+            // Without one, they differ in the sign of a zero or in the bits of a NaN, which compare as equal numbers.
             let found = found.unwrap_or_else(|| tolerance::in_bits(buffer.element, &got[at], &first[at]));
             return Err(mismatch(buffer, run, Against::FirstRun, found));
         }
@@ -372,14 +372,14 @@ fn mismatch(buffer: &Buffer, run: Where<'_>, against: Against, difference: Diffe
     TestError::Mismatch { buffer, run, against, difference: Box::new(difference) }
 }
 
-/// What the buffers held after the first run, which is on the CPU unless it is [on a device](KernelTest::run_on) alone.
+/// The content of the buffers after the first run, which is on the CPU unless it is [on a device](KernelTest::run_on) only.
 #[derive(Debug)]
 pub struct Results {
     contents: Contents,
 }
 
 impl Results {
-    /// The elements of an output, for a test that looks at them itself.
+    /// Returns the elements of an output, for a test that checks them itself.
     pub fn of<T: Element>(&self, output: Output<T>) -> Vec<T> {
         element::from_bytes(&self.contents[output.buffer])
     }

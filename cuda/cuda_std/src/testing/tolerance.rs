@@ -1,4 +1,4 @@
-//! How far a result may be off, and comparing by that.
+//! How far a result may be off, and comparisons within that.
 
 use core::fmt;
 
@@ -14,11 +14,11 @@ use super::element::{Element, from_bytes};
 /// | `f64`, `f32` | 8 roundings of the type, 8 * 2^-53 and 8 * 2^-24 | the smallest normal number |
 /// | `f16`, `bf16` | 2 roundings of the type, 2 * 2^-11 and 2 * 2^-8 | 2^-24; the smallest normal number of `f32` |
 ///
-/// Eight roundings are room for a few operations in another order, fused or not, and for functions such as `exp` that
-/// are off by two on either side. The types of 16 bits are for storage: computed in `f32`, rounded once, and on two
-/// sides perhaps to two neighbours. For a longer [sum](Self::and_sum) say so.
+/// Eight roundings allow for a few operations in another order, fused or not, and for functions such as `exp` that are
+/// off by two on either side. The 16-bit types are for storage: results are computed in `f32` and rounded once, and two
+/// sides may round to two neighbours. For longer sums, use [`and_sum`](Self::and_sum).
 ///
-/// A NaN equals every NaN, an infinity those of its sign; nothing else is near them. -0 equals 0.
+/// A NaN equals every NaN, and an infinity equals those of its sign. Nothing else is within tolerance of them. -0 equals 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     absolute: f64,
@@ -29,33 +29,33 @@ impl Tolerance {
     /// Equal numbers only.
     pub const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
 
-    /// The default of elements of type `T`.
+    /// The default for elements of type `T`.
     pub fn of<T: Element>() -> Self {
         Self::EXACT.and_absolute(T::SMALLEST).and_relative(T::ROUNDINGS * T::ROUNDING)
     }
 
-    /// `more` in addition, in the unit of the elements.
+    /// Adds `more`, in the unit of the elements.
     pub fn and_absolute(self, more: f64) -> Self {
         Self { absolute: self.absolute + more, ..self }
     }
 
-    /// `more` in addition, as a part of the expected number.
+    /// Adds `more`, as a fraction of the expected number.
     pub fn and_relative(self, more: f64) -> Self {
         Self { relative: self.relative + more, ..self }
     }
 
-    /// What a sum of `terms` terms adds, if each addition rounds to `T`: at most `terms` roundings of the sum of the
-    /// terms' absolute values, which is `magnitude`, whatever the order and however they cancel.
+    /// Adds the error of a sum of `terms` terms, if each addition rounds to `T`: at most `terms` roundings of
+    /// `magnitude`, the sum of the terms' absolute values. This holds in any order, and if terms cancel.
     pub fn and_sum<T: Element>(self, terms: usize, magnitude: f64) -> Self {
         self.and_absolute(terms as f64 * T::ROUNDING * magnitude)
     }
 
-    /// Twice as much: between two results that may both be off.
+    /// Doubles the tolerance, for two results that may both be off.
     pub(super) fn twice(self) -> Self {
         Self { absolute: 2.0 * self.absolute, relative: 2.0 * self.relative }
     }
 
-    /// How far an element may be off that should be `expected`.
+    /// Returns how far an element may be off if it should be `expected`.
     pub fn allowed(&self, expected: f64) -> f64 {
         if expected.is_finite() { self.absolute + self.relative * expected.abs() } else { 0.0 }
     }
@@ -88,9 +88,9 @@ impl fmt::Display for Wrong {
 pub struct Difference {
     /// The first element over its tolerance.
     pub first: Wrong,
-    /// The one that is off by the most.
+    /// The element that is off by the most.
     pub worst: Wrong,
-    /// How many are over their tolerance.
+    /// The number of elements over their tolerance.
     pub wrong: usize,
     /// Elements of the buffer.
     pub len: usize,
@@ -107,7 +107,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares element by element; `None` if all are within `tolerance`. The shorter of the two says how many.
+/// Compares element by element, up to the shorter length. Returns `None` if all are within `tolerance`.
 pub fn difference<T: Element>(got: &[T], expected: &[T], tolerance: &Tolerance) -> Option<Difference> {
     let mut found: Option<Difference> = None;
     for (index, (&got, &expected)) in got.iter().zip(expected).enumerate() {
@@ -130,7 +130,7 @@ pub fn difference<T: Element>(got: &[T], expected: &[T], tolerance: &Tolerance) 
     found.map(|found| Difference { len: got.len(), ..found })
 }
 
-/// As [`difference`], of elements as bytes.
+/// Same as [`difference`], for elements as bytes.
 pub(super) fn difference_of_bytes<T: Element>(
     got: &[u8],
     expected: &[u8],
@@ -139,7 +139,7 @@ pub(super) fn difference_of_bytes<T: Element>(
     difference::<T>(&from_bytes(got), &from_bytes(expected), tolerance)
 }
 
-/// The difference of two buffers with equal numbers and unequal bits, of elements of `size` bytes.
+/// Returns the difference of two buffers with equal numbers but different bits, with elements of `size` bytes.
 pub(super) fn in_bits(size: usize, got: &[u8], expected: &[u8]) -> Difference {
     let elements = got.chunks(size).zip(expected.chunks(size)).enumerate();
     let mut unequal = elements.filter(|(_, (got, expected))| got != expected);

@@ -1,4 +1,4 @@
-//! Barriers of a part of the block.
+//! Numbered barriers for some warps of the block.
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod host;
@@ -23,15 +23,15 @@ macro_rules! named_barriers {
         $(#[$doc])*
         ///
         /// # Safety
-        /// - `id` is 1 to 15, barrier 0 being that of [`sync_threads`](super::sync_threads); `count` is a multiple of 32 and
-        ///   not 0, and the same for all that come to the barrier until it is complete.
-        /// - All lanes of a warp that have not returned come to it, and no more threads than `count`.
+        /// - `id` is 1 to 15; barrier 0 is that of [`sync_threads`](super::sync_threads). `count` is a multiple of 32
+        ///   and not 0, and the same for all threads that reach the barrier until it is complete.
+        /// - All lanes of a warp that have not returned reach it, and no more threads than `count`.
         #[doc(alias = $alias)]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name(id: u32, count: u32) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 device::$device(id, count);
             }
@@ -48,7 +48,7 @@ macro_rules! named_barriers {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $aligned(id: u32, count: u32) {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller's barrier.
+            // SAFETY: the caller guarantees a valid barrier.
             unsafe {
                 device::$device_aligned(id, count);
             }
@@ -59,9 +59,9 @@ macro_rules! named_barriers {
 }
 
 named_barriers! {
-    /// Waits until `count` threads have come to the barrier with this number, and makes their earlier writes to shared and
-    /// global memory visible to those that have waited: a barrier of some warps of the block. What
-    /// [`arrive_named`] counts is counted too.
+    /// Waits until `count` threads have arrived at the barrier with this number, and makes their earlier writes to
+    /// shared and global memory visible to the waiting threads: a barrier of some warps of the block. Arrivals of
+    /// [`arrive_named`] count too.
     ///
     /// # Examples
     /// ```
@@ -72,11 +72,11 @@ named_barriers! {
     /// /// Each half of 64 threads reverses a row of 32 numbers, and does not wait for the other one.
     /// ///
     /// /// # Safety
-    /// /// 64 numbers, and 64 threads.
+    /// /// `numbers` has 64 elements; launched with one block of 64 threads.
     /// #[kernel]
     /// pub unsafe fn reverse_rows(numbers: *mut u32) {
     ///     let (rows, i) = (shared_array![u32; 64], thread::thread_idx_x());
-    ///     // SAFETY: the 32 threads of a warp come to a barrier of their own.
+    ///     // SAFETY: the 32 threads of a warp reach their own barrier.
     ///     unsafe {
     ///         *rows.add(i as usize) = *numbers.add(i as usize);
     ///         thread::sync_named(1 + i / 32, 32);
@@ -91,7 +91,7 @@ named_barriers! {
     /// # Ok::<(), cuda_std::launch::LaunchError>(())
     /// ```
     sync_named, sync_named_aligned = sync, sync_aligned, "barrier.sync", "bar.sync";
-    /// Counts the thread at the barrier with this number, with its earlier writes, and does not wait: those that come by
-    /// [`sync_named`] do.
+    /// Counts the thread, with its earlier writes, at the barrier with this number, and does not wait: the threads that
+    /// call [`sync_named`] do.
     arrive_named, arrive_named_aligned = arrive, arrive_aligned, "barrier.arrive", "bar.arrive";
 }

@@ -1,4 +1,4 @@
-//! Positions where the feature `glam` is off: what this crate and most kernels use of glam's vectors.
+//! Positions without the feature `glam`: the parts of glam's vectors that this crate and most kernels use.
 
 /// A position in two dimensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,13 +23,13 @@ pub struct UVec3 {
 }
 
 impl UVec2 {
-    /// The position of these coordinates.
+    /// Creates a position from its coordinates.
     #[inline(always)]
     pub const fn new(x: u32, y: u32) -> UVec2 {
         UVec2 { x, y }
     }
 
-    /// The position with a coordinate along z.
+    /// Adds a coordinate along z.
     #[inline(always)]
     pub const fn extend(self, z: u32) -> UVec3 {
         UVec3::new(self.x, self.y, z)
@@ -40,13 +40,13 @@ impl UVec3 {
     /// The origin.
     pub const ZERO: UVec3 = UVec3::new(0, 0, 0);
 
-    /// The position of these coordinates.
+    /// Creates a position from its coordinates.
     #[inline(always)]
     pub const fn new(x: u32, y: u32, z: u32) -> UVec3 {
         UVec3 { x, y, z }
     }
 
-    /// The coordinates along x, y and z.
+    /// Returns the coordinates along x, y and z.
     #[inline(always)]
     pub const fn to_array(&self) -> [u32; 3] {
         [self.x, self.y, self.z]

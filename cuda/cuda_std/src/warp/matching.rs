@@ -87,7 +87,7 @@ match_values! {
     f64: any_u64, all_u64, |value| value.to_bits();
 }
 
-/// The lanes in `mask` that hold the same bits as this lane.
+/// Returns the lanes in `mask` that hold the same bits as this lane.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-collectives).
@@ -99,7 +99,7 @@ pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
     unsafe { T::match_any(mask, value) }
 }
 
-/// `mask` if all lanes in it hold the same bits, else nothing.
+/// Returns `mask` if all lanes in it hold the same bits, else `None`.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-collectives).

@@ -26,7 +26,7 @@ mod device {
     }
 }
 
-/// What [`warp_reduce`] does with two values.
+/// How [`warp_reduce`] combines two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WarpReductionOp {
@@ -52,7 +52,7 @@ pub trait WarpReduceValue: WarpShuffleValue {
     /// See [the module](super#safety-of-the-collectives).
     unsafe fn reduce(mask: u32, value: Self, op: WarpReductionOp) -> Self;
 
-    /// `op` of two values.
+    /// Combines two values with `op`.
     fn combine(self, other: Self, op: WarpReductionOp) -> Self;
 }
 
@@ -108,10 +108,9 @@ reduce_values! {
     i32: min, max;
 }
 
-/// `op` of the values of all lanes in `mask`, in every one of them.
+/// Combines the values of all lanes in `mask` with `op`, and returns the result in each of them.
 ///
-/// One `redux.sync` on compute capability 8.0 and later; compiled for an earlier one it is
-/// [`warp_reduce_shuffle`].
+/// It is one `redux.sync` on compute capability 8.0 and later, and [`warp_reduce_shuffle`] if compiled for an earlier one.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-collectives).
@@ -123,16 +122,15 @@ pub unsafe fn warp_reduce<T: WarpReduceValue>(mask: u32, value: T, op: WarpReduc
     unsafe { T::reduce(mask, value, op) }
 }
 
-/// [`warp_reduce`] by shuffles, for every compute capability: five when `mask` names all lanes, else one for
-/// each named lane.
+/// [`warp_reduce`] by shuffles, for every compute capability: five if `mask` has all lanes, else one per lane in `mask`.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-collectives).
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_reduce_shuffle<T: WarpReduceValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
-    // SAFETY: the caller promises that the lanes in `mask` execute this, all with the same mask, so that all
-    // take the same branch and read from named lanes only.
+    // SAFETY: the caller promises that the lanes in `mask` execute this, all with the same mask, so that all take the
+    // same branch and read only from lanes in `mask`.
     unsafe {
         if mask == u32::MAX {
             return butterfly::<T, 32>(mask, value, |a, b| a.combine(b, op));
@@ -148,9 +146,9 @@ pub unsafe fn warp_reduce_shuffle<T: WarpReduceValue>(mask: u32, value: T, op: W
     }
 }
 
-/// The butterfly of `WIDTH` lanes: in step k every lane combines its value with that of the lane whose number
-/// differs in one bit. Both partners compute the same sum, since `combine` is commutative, so all lanes of a
-/// segment end with the same bits.
+/// The butterfly of `WIDTH` lanes: in each step every lane combines its value with that of a lane whose number differs
+/// in one bit. Both partners compute the same sum, since `combine` is commutative, so all lanes of a segment end with
+/// the same bits.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn butterfly<T: WarpShuffleValue, const WIDTH: u32>(
@@ -169,7 +167,7 @@ unsafe fn butterfly<T: WarpShuffleValue, const WIDTH: u32>(
     reduced
 }
 
-/// What a reduction does with two numbers, for the executor.
+/// How a reduction combines two numbers, for the executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
     /// [`WarpNumber::add`].
@@ -180,7 +178,7 @@ pub(crate) enum Fold {
     Larger,
 }
 
-/// The types of the crate that are a [`WarpNumber`].
+/// The types of the crate that implement [`WarpNumber`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberType {
@@ -194,7 +192,7 @@ pub(crate) enum NumberType {
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl Fold {
-    /// What two numbers come to, as bits of the type.
+    /// Combines two numbers, as bits of the type.
     pub(crate) fn of(self, of: NumberType, a: u64, b: u64) -> u64 {
         match of {
             NumberType::F32 => {
@@ -217,7 +215,7 @@ impl Fold {
     }
 }
 
-/// The bits of a number of this type, if it is one of the crate's own.
+/// Conversions between a number type of this crate and its bits.
 #[cfg(not(target_arch = "nvptx64"))]
 pub struct HostBits<T> {
     of: NumberType,
@@ -227,15 +225,16 @@ pub struct HostBits<T> {
 
 /// A number that lanes can add and compare: `f32`, `f64` and the integers of 32 and 64 bits.
 pub trait WarpNumber: WarpShuffleValue {
-    /// How the executor reduces in one exchange what takes the GPU a butterfly of them; without it it does as the GPU.
+    /// Lets the executor reduce in one exchange, where the GPU needs a butterfly; without it, the executor uses the
+    /// butterfly too.
     #[cfg(not(target_arch = "nvptx64"))]
     #[doc(hidden)]
     const HOST_BITS: Option<HostBits<Self>> = None;
-    /// The sum; integers wrap.
+    /// Returns the sum; integers wrap.
     fn add(self, other: Self) -> Self;
-    /// The smaller; of a float and a NaN the float.
+    /// Returns the smaller number; of a float and a NaN, the float.
     fn smaller(self, other: Self) -> Self;
-    /// The larger; of a float and a NaN the float.
+    /// Returns the larger number; of a float and a NaN, the float.
     fn larger(self, other: Self) -> Self;
 }
 
@@ -271,7 +270,7 @@ numbers! {
     i64: I64, |x| x.cast_unsigned(), |bits| bits.cast_signed(), |a, b| a.wrapping_add(b);
 }
 
-/// Reduces the values of each segment of `WIDTH` lanes: on the GPU by [`butterfly`], on the executor in one exchange.
+/// Reduces the values of each segment of `WIDTH` lanes: on the GPU with [`butterfly`], on the executor in one exchange.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn reduced<T: WarpNumber, const WIDTH: u32>(
@@ -338,16 +337,16 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum of the values of all 32 lanes, in every one of them.
+    /// Returns the sum of the values of all 32 lanes, in every one of them.
     reduce_sum,
-    /// The sum of the values of each segment of `WIDTH` lanes, in every lane of the segment.
+    /// Returns the sum of the values of each segment of `WIDTH` lanes, in every lane of the segment.
     reduce_sum_width = add, Sum;
-    /// The smallest value of all 32 lanes, in every one of them; a NaN counts only if all are.
+    /// Returns the smallest value of all 32 lanes, in every one of them; a NaN only if all values are NaNs.
     reduce_min,
-    /// The smallest value of each segment of `WIDTH` lanes, in every lane of the segment.
+    /// Returns the smallest value of each segment of `WIDTH` lanes, in every lane of the segment.
     reduce_min_width = smaller, Smaller;
-    /// The largest value of all 32 lanes, in every one of them; a NaN counts only if all are.
+    /// Returns the largest value of all 32 lanes, in every one of them; a NaN only if all values are NaNs.
     reduce_max,
-    /// The largest value of each segment of `WIDTH` lanes, in every lane of the segment.
+    /// Returns the largest value of each segment of `WIDTH` lanes, in every lane of the segment.
     reduce_max_width = larger, Larger;
 }

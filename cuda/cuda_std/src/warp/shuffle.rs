@@ -26,7 +26,7 @@ mod device {
     }
 }
 
-/// Which lane a shuffle reads.
+/// The lane that a shuffle reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WarpShuffleMode {
@@ -86,8 +86,7 @@ unsafe fn shuffle_32(mode: WarpShuffleMode, mask: u32, value: u32, b: u32, c: u3
     (shuffled.value, shuffled.in_range)
 }
 
-/// Shuffles 32-bit words in place, and says whether the lane read was in range; the executor moves them in one
-/// exchange.
+/// Shuffles 32-bit words in place, and returns whether the lane read was in range; the executor moves them in one exchange.
 ///
 /// # Safety
 /// See [the module](super#safety-of-the-collectives).
@@ -190,8 +189,8 @@ macro_rules! shuffles {
     ($($(#[$doc:meta])* $name:ident($b:ident) = $mode:ident, $alias:literal, $cuda:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// Lanes read within their segment of `width` lanes (1, 2, 4, 8, 16 or 32). A lane that would read
-        /// outside gets its own value and `false`. What is read from a lane not in `mask` is undefined.
+        /// Lanes read within their segment of `width` lanes (1, 2, 4, 8, 16 or 32). A lane that would read outside gets
+        /// its own value and `false`. A value read from a lane that is not in `mask` is undefined.
         ///
         /// # Safety
         /// See [the module](super#safety-of-the-collectives).
@@ -209,12 +208,13 @@ macro_rules! shuffles {
 }
 
 shuffles! {
-    /// The value of the lane `delta` above this one.
+    /// Returns the value of the lane `delta` above this one.
     warp_shuffle_down(delta) = Down, "shfl.sync.down.b32", "__shfl_down_sync";
-    /// The value of the lane `delta` below this one.
+    /// Returns the value of the lane `delta` below this one.
     warp_shuffle_up(delta) = Up, "shfl.sync.up.b32", "__shfl_up_sync";
-    /// The value of lane `idx` of the segment; of `idx` the bits below `width` count.
+    /// Returns the value of lane `idx` modulo `width` of the segment.
     warp_shuffle_idx(idx) = Idx, "shfl.sync.idx.b32", "__shfl_sync";
-    /// The value of lane `lane_id ^ lane_mask`. Every lane of a segment has one partner: the butterfly of a reduction.
+    /// Returns the value of lane `lane_id ^ lane_mask`. Every lane of a segment has one partner: the butterfly of
+    /// a reduction.
     warp_shuffle_xor(lane_mask) = Xor, "shfl.sync.bfly.b32", "__shfl_xor_sync";
 }

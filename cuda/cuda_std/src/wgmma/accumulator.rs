@@ -13,13 +13,13 @@ use super::host;
 pub struct Accumulator<const REGISTERS: usize>(pub [f32; REGISTERS]);
 
 impl<const REGISTERS: usize> Accumulator<REGISTERS> {
-    /// That of a matrix of zeros.
+    /// The share of a matrix of zeros.
     pub const ZERO: Self = Self([0.0; REGISTERS]);
 
     /// Columns of the matrix, N.
     pub const COLUMNS: usize = 2 * REGISTERS;
 
-    /// Row and column of register `i` of a thread, which has this number in its warpgroup, 0 to 127.
+    /// Returns row and column of register `i` of the thread with this number in its warpgroup, 0 to 127.
     #[inline(always)]
     pub const fn position(thread: u32, i: usize) -> (usize, usize) {
         let (warp, group, place) = (thread / 32, thread % 32 / 4, thread % 4);
@@ -38,7 +38,7 @@ impl<const REGISTERS: usize> Accumulator<REGISTERS> {
         }
     }
 
-    /// The matrix whose element at `(row, column)` is `f(row, column)`, which is called for the thread's elements only.
+    /// Creates the thread's share of the matrix of `f(row, column)`; `f` is called for the thread's elements only.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn from_fn(mut f: impl FnMut(usize, usize) -> f32) -> Self {
@@ -51,8 +51,8 @@ impl<const REGISTERS: usize> Accumulator<REGISTERS> {
         Self(values)
     }
 
-    /// Columns `16 * i` to `16 * i + 15` as the A of another multiplication, each rounded to the nearest `T`. The registers
-    /// of D are in the order of those of A, so nothing is exchanged.
+    /// Returns columns `16 * i` to `16 * i + 15` as the A of another multiplication, rounded to the nearest `T`. D's
+    /// registers are in the order of A's, so threads exchange nothing.
     ///
     /// # Panics
     /// If the matrix has fewer columns.
@@ -104,11 +104,11 @@ where
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn multiply<T: super::Element>(&mut self, a: impl OperandA<T>, b: impl OperandB<T>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe { self.multiply_keeping(true, a, b) };
     }
 
-    /// Starts `D = A * B + D` if `keep`, and else `D = A * B`, which ignores what D was: the first multiplication of a tile.
+    /// Starts `D = A * B + D` if `keep`, else `D = A * B`, which ignores D's old values: the first multiplication of a tile.
     ///
     /// # Safety
     /// See [the module](super#safety-of-the-collectives); `keep` is the same for all threads of the warpgroup.
@@ -122,7 +122,7 @@ where
     ) {
         const { assert!(B::COLUMNS == 2 * REGISTERS, "B has as many columns as D, 2 * REGISTERS") };
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe {
             b.multiply(&mut self.values, a, u32::from(keep));
         }
@@ -130,8 +130,8 @@ where
         host::multiply(&mut self.values, (T::NUMBER, keep), a.source(), b.view());
     }
 
-    /// Waits until at most the `N` latest groups are not complete, and gives the accumulators back. Those groups do not write
-    /// them.
+    /// Waits until all groups except the latest `N` are complete, and returns the accumulators. The latest groups must
+    /// not write them.
     ///
     /// # Safety
     /// See [the module](super#safety-of-the-collectives).
@@ -142,7 +142,7 @@ where
         #[cfg(target_arch = "nvptx64")]
         {
             let mut values = self.values;
-            // SAFETY: the caller's.
+            // SAFETY: the caller keeps the contract.
             unsafe { super::wait::<N>() };
             values.pin();
             Accumulator(values)
@@ -157,7 +157,7 @@ where
     }
 }
 
-/// The number of the calling thread in its warpgroup.
+/// Returns the number of the calling thread in its warpgroup.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 fn thread_in_warpgroup() -> u32 {

@@ -13,15 +13,15 @@ pub enum Number {
     E4m3,
 }
 
-/// A number of 8 bits: a sign, 4 bits of exponent and 3 of mantissa. It has a NaN and no infinity, and its largest value is
-/// 448 (PTX ISA, `.e4m3`).
+/// An 8-bit number: a sign, 4 bits of exponent and 3 of mantissa. It has a NaN and no infinity, and its largest value
+/// is 448 (PTX ISA, `.e4m3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "PTX's own name, as f16 and bf16")]
 #[repr(transparent)]
 pub struct e4m3(u8);
 
 impl e4m3 {
-    /// The nearest number, ties to even. What is larger than 448 becomes 448.
+    /// Converts to the nearest number, ties to even. Larger numbers than 448 become 448.
     #[doc(alias = "cvt.rn.satfinite.e4m3x2.f32")]
     #[inline(always)]
     pub fn from_f32(x: f32) -> Self {
@@ -46,13 +46,13 @@ impl e4m3 {
             let exponent = ((magnitude.to_bits() >> 23) as i32 - 127).max(-6);
             let units = (magnitude * f32::from_bits(((127 + 3 - exponent.min(8)) as u32) << 23)).min(1e6);
             let rounded = units.round_ties_even() as u32;
-            // The carry of the mantissa goes into the exponent; subnormal numbers have less than 8 units.
+            // The mantissa carries into the exponent; subnormal numbers have less than 8 units.
             let bits = ((exponent.min(8) + 6) as u32 * 8 + rounded).min(0x7e);
             Self(sign | bits as u8)
         }
     }
 
-    /// The number, exactly.
+    /// Converts the number exactly.
     #[inline(always)]
     pub fn to_f32(self) -> f32 {
         let (exponent, mantissa) = (u32::from(self.0 >> 3 & 0xf), u32::from(self.0 & 7));
@@ -64,13 +64,13 @@ impl e4m3 {
         if self.0 & 0x80 != 0 { -magnitude } else { magnitude }
     }
 
-    /// Its bits.
+    /// Returns its bits.
     #[inline(always)]
     pub fn to_bits(self) -> u8 {
         self.0
     }
 
-    /// The number of these bits.
+    /// Creates the number with these bits.
     #[inline(always)]
     pub fn from_bits(bits: u8) -> Self {
         Self(bits)
@@ -95,7 +95,7 @@ pub trait Element: Copy + sealed::Sealed {
     const NUMBER: Number;
 }
 
-/// An element of 16 bits, `f16` or `bf16`: the types of operands that may be [`MnMajor`](super::MnMajor).
+/// A 16-bit element, `f16` or `bf16`: the types whose operands may be [`MnMajor`](super::MnMajor).
 pub trait Element16: Element {
     #[doc(hidden)]
     fn pack(pair: [f32; 2]) -> u32;

@@ -1,8 +1,8 @@
-//! The executor's half. A multiplication is kept until a thread waits for its group.
+//! Multiplications on the executor, which keeps them until a thread waits for their group.
 //!
-//! The threads of a warpgroup share what they have started (`warpgroup.rs`). The first one that waits multiplies for all of them,
-//! so that operands are decoded once, and so that what comes after its wait finds the operands read. Threads that are OS threads
-//! share it too, under a lock. So calls of this module may order more than a GPU does, and may hide a race from Miri.
+//! The threads of a warpgroup share what they have started (`warpgroup.rs`). The first one that waits multiplies for
+//! all of them. So operands are decoded once, and have been read when that wait ends. Threads that are OS threads share
+//! it too, under a lock. So calls of this module may order more than a GPU does, and may hide a race from Miri.
 
 mod product;
 mod view;
@@ -24,10 +24,10 @@ pub(crate) use warpgroup::Warpgroups;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 
-/// What starts multiplications.
+/// The name of the function that starts multiplications.
 const MULTIPLY: &str = "wgmma::Pending::multiply";
 
-/// How many fences the thread had called when registers were written.
+/// The number of fences that the thread had called when registers were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u32);
 
@@ -43,17 +43,17 @@ pub enum SourceA {
 /// A thread's pending accumulators.
 #[derive(Debug)]
 pub struct Accumulators {
-    /// Their number in order of [`start`]: the same for all threads of the warpgroup.
+    /// Their number in the order of [`start`]: the same for all threads of the warpgroup.
     number: u32,
     registers: usize,
     made: Stamp,
-    /// The multiplications of the thread up to the last one of these accumulators.
+    /// The number of the thread's multiplications up to the last one of these accumulators.
     last: u64,
-    /// Where that was.
+    /// Where that one was started.
     location: &'static Location<'static>,
 }
 
-/// A multiplication as a thread asks for it: the same for all threads of the warpgroup.
+/// A multiplication as a thread requests it: the same for all threads of the warpgroup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Call {
     location: &'static Location<'static>,
@@ -61,7 +61,7 @@ struct Call {
     columns: usize,
     accumulators: u32,
     keep: bool,
-    /// None if A is in registers.
+    /// `None` if A is in registers.
     a: Option<View>,
     b: View,
 }
@@ -69,21 +69,21 @@ struct Call {
 /// What a thread has started.
 #[derive(Default)]
 pub(crate) struct Multiplications {
-    /// Calls of [`start`].
+    /// The number of calls of [`start`].
     started: u32,
     fences: u32,
-    /// Multiplications.
+    /// The number of multiplications.
     issued: u64,
-    /// By group that has not been waited for, the multiplications up to its end.
+    /// For each group that the thread has not waited for, the number of multiplications up to its end.
     groups: VecDeque<u64>,
-    /// Multiplications that have been waited for.
+    /// The number of multiplications that the thread has waited for.
     waited: u64,
-    /// Where the last one was.
+    /// Where the last one was started.
     last: Option<&'static Location<'static>>,
 }
 
 impl Multiplications {
-    /// The thread returns.
+    /// Checks, when the thread returns, that it has waited for all of them.
     pub fn end(&self) {
         if let Some(location) = self.last.filter(|_| self.issued > self.waited) {
             let kind = FaultKind::WgmmaNotWaitedFor { operation: MULTIPLY };
@@ -99,7 +99,7 @@ fn with<R>(context: &ThreadContext<'_>, f: impl FnOnce(&mut Multiplications) -> 
     result.expect("the closure was called")
 }
 
-/// The value, or a panic that names the function.
+/// Returns the value, or panics with the function's name.
 #[track_caller]
 fn checked<T>(name: &str, result: Result<T, String>) -> T {
     match result {
@@ -108,7 +108,7 @@ fn checked<T>(name: &str, result: Result<T, String>) -> T {
     }
 }
 
-/// The thread's warpgroup, and its number there.
+/// Returns the thread's warpgroup, and its number there.
 fn place(context: &ThreadContext<'_>) -> Result<(u32, u32), String> {
     let (threads, linear) = (context.block_dim.volume() as u32, context.linear);
     if (linear / THREADS + 1) * THREADS > threads {
@@ -119,7 +119,7 @@ fn place(context: &ThreadContext<'_>) -> Result<(u32, u32), String> {
     Ok((linear / THREADS, linear % THREADS))
 }
 
-/// The fences of the thread so far.
+/// Returns the number of the thread's fences so far.
 #[track_caller]
 pub(super) fn now(name: &'static str) -> Stamp {
     current(name, |context| with(context, |own| Stamp(own.fences)))
@@ -206,7 +206,7 @@ pub(super) fn commit() {
     });
 }
 
-/// Waits for all groups but the `left` latest.
+/// Waits for all groups except the latest `left`.
 #[track_caller]
 pub(super) fn wait(name: &'static str, left: usize) {
     let (place, bound) = current(name, |context| {
@@ -227,7 +227,7 @@ pub(super) fn wait(name: &'static str, left: usize) {
     checked(name, completed);
 }
 
-/// Gives the registers back, after a wait that left the `left` latest groups.
+/// Returns the registers, after a wait for all groups except the latest `left`.
 #[track_caller]
 pub(super) fn finish(accumulators: Accumulators, left: usize, values: &mut [f32]) {
     let name = "wgmma::Pending::finish";

@@ -4,9 +4,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The accumulators of a thread, `[f32; REGISTERS]`: 4 to 128, by 4, for as many columns as twice that number.
+/// The accumulators of a thread, `[f32; REGISTERS]`: a multiple of 4 from 4 to 128, for twice that number of columns.
 pub trait Registers: sealed::Sealed + Copy {
-    /// One instruction with A in shared memory.
+    /// Executes one instruction with A in shared memory.
     ///
     /// # Safety
     /// See [the module](super#safety-of-the-collectives); `keep` is 0 or 1.
@@ -19,7 +19,7 @@ pub trait Registers: sealed::Sealed + Copy {
         keep: u32,
     );
 
-    /// One instruction with A in registers.
+    /// Executes one instruction with A in registers.
     ///
     /// # Safety
     /// See [the module](super#safety-of-the-collectives); `keep` is 0 or 1.
@@ -32,14 +32,14 @@ pub trait Registers: sealed::Sealed + Copy {
         keep: u32,
     );
 
-    /// No instruction. Accesses to the registers stay on their side of it.
+    /// Keeps accesses to the registers on their side of the call, without an instruction.
     #[cfg(target_arch = "nvptx64")]
     #[doc(hidden)]
     fn pin(&mut self);
 }
 
-/// `wgmma.mma_async` of `$n` columns with the accumulators `$i` of `$d`. The operands of the assembly are numbered: first the
-/// accumulators, then those that have names.
+/// `wgmma.mma_async` of `$n` columns with the accumulators `$i` of `$d`. The operands of the assembly are first the
+/// numbered accumulators, then the named ones.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! wgmma_asm {
     ($n:literal, $k:literal, $ty:literal, $a:literal, $tail:literal, $d:ident, [$first:tt $($i:tt)*], $($operands:tt)*) => {
@@ -72,7 +72,7 @@ macro_rules! registers {
                 keep: u32,
             ) {
                 let d = self;
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 unsafe {
                     match T::NUMBER {
                         super::Number::F16 => wgmma_asm!($n, "k16", "f16", $shared, ", {ta}, {tb}", d, [$first $($i)*],
@@ -97,7 +97,7 @@ macro_rules! registers {
                 keep: u32,
             ) {
                 let d = self;
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 unsafe {
                     match T::NUMBER {
                         super::Number::F16 => wgmma_asm!($n, "k16", "f16", $registers, ", {tb}", d, [$first $($i)*],
@@ -119,7 +119,7 @@ macro_rules! registers {
             #[inline(always)]
             fn pin(&mut self) {
                 let d = self;
-                // SAFETY: no instruction, and the registers stay what they are.
+                // SAFETY: there is no instruction, and the registers keep their values.
                 unsafe {
                     core::arch::asm!(
                         concat!("/* {", $first, "}", $(" {", $i, "}",)* " */"),
@@ -140,7 +140,7 @@ macro_rules! registers {
     };
 }
 
-/// Implements the trait for each row, whose accumulators are its own and those of the rows before it.
+/// Implements the trait for each row, with the accumulators of this row and the rows before it.
 macro_rules! all_sizes {
     ([$($before:tt)*]) => {};
     ([$($before:tt)*] $n:literal $count:literal: $($new:literal)*; $($rest:tt)*) => {
@@ -149,7 +149,7 @@ macro_rules! all_sizes {
     };
 }
 
-// The number of columns, of accumulators, and the numbers of those that the row before does not have.
+// The number of columns and of accumulators, then the accumulators that the previous row does not have.
 all_sizes! { []
     8 4: 0 1 2 3;
     16 8: 4 5 6 7;

@@ -18,8 +18,8 @@ const ROW: usize = 128;
 /// `r` lies at chunk `c ^ r % 8`. A tensor copy with [`Swizzle::Bytes128`](crate::tensor::Swizzle::Bytes128) fills one,
 /// with a tile that is 128 bytes wide.
 ///
-/// A panel is aligned to 1024 bytes. [`dynamic_shared_mem_aligned`](crate::shared::dynamic_shared_mem_aligned) gives such
-/// memory.
+/// A panel is aligned to 1024 bytes. [`dynamic_shared_mem_aligned`](crate::shared::dynamic_shared_mem_aligned) returns
+/// such memory.
 #[derive(Clone, Copy)]
 #[repr(C, align(1024))]
 pub struct Panel<T, const ROWS: usize> {
@@ -34,22 +34,22 @@ impl<T, const ROWS: usize> core::fmt::Debug for Panel<T, ROWS> {
 }
 
 impl<T: Element, const ROWS: usize> Panel<T, ROWS> {
-    /// Its size in bytes: what a tensor copy of all of it counts at its barrier.
+    /// Its size in bytes, which a tensor copy of the whole panel counts at its barrier.
     pub const BYTES: u32 = {
         assert!(ROWS > 0 && ROWS.is_multiple_of(8), "a panel has a multiple of 8 rows");
         (ROWS * ROW) as u32
     };
 
-    /// The `COUNT` rows from row `first` on as an operand: rows of A or columns of B, with neighbours of K next to each
-    /// other. `first` is a multiple of 8.
+    /// Returns the `COUNT` rows from row `first` on as an operand: rows of A or columns of B, with contiguous elements
+    /// along K. `first` is a multiple of 8.
     ///
-    /// Making the operand is safe. The multiplication reads what it names.
+    /// Creating the operand is safe. The multiplication reads its memory.
     #[inline(always)]
     pub fn k_major<const COUNT: usize>(this: *const Self, first: u32) -> KMajor<T, COUNT> {
         const { assert!(COUNT <= ROWS && COUNT.is_multiple_of(8), "more rows than the panel has") };
         #[cfg(target_arch = "nvptx64")]
         {
-            // The distance of two panels means nothing here.
+            // The distance of two panels has no meaning here.
             let descriptor = device::descriptor(this.cast(), 1) + first * (ROW as u32 / 16);
             KMajor { descriptor, element: PhantomData }
         }
@@ -59,10 +59,10 @@ impl<T: Element, const ROWS: usize> Panel<T, ROWS> {
 }
 
 impl<T: Element16, const ROWS: usize> Panel<T, ROWS> {
-    /// The first `COUNT` columns as an operand whose rows are K: rows of A or columns of B, which are next to each other. Each
-    /// panel has 64 of them. Further ones are in the panels that follow this one in memory.
+    /// Returns the first `COUNT` columns as an operand with one row per K: rows of A or columns of B, which are
+    /// contiguous. Each panel has 64 of them. Further ones are in the panels that follow this one in memory.
     ///
-    /// Making the operand is safe. The multiplication reads what it names.
+    /// Creating the operand is safe. The multiplication reads its memory.
     #[inline(always)]
     pub fn mn_major<const COUNT: usize>(this: *const Self) -> MnMajor<T, COUNT> {
         const { assert!(ROWS.is_multiple_of(16) && COUNT.is_multiple_of(8), "K goes by 16, columns by 8") };
@@ -77,18 +77,18 @@ impl<T: Element16, const ROWS: usize> Panel<T, ROWS> {
 }
 
 impl<T, const ROWS: usize> Panel<T, ROWS> {
-    /// The 16-byte chunk `chunk`, below 8, of row `row`. It is where [`stmatrix`](crate::mma::stmatrix) puts the row of a
-    /// matrix.
+    /// Returns a pointer to the 16-byte chunk `chunk`, below 8, of row `row`. [`stmatrix`](crate::mma::stmatrix) stores
+    /// a row of a matrix there.
     ///
-    /// Making the pointer is safe. It is valid if `this` is, and the panel has the row and the chunk.
+    /// Creating the pointer is safe. It is valid if `this` is, and the panel has the row and the chunk.
     #[inline(always)]
     pub fn chunk(this: *mut Self, row: u32, chunk: u32) -> *mut T {
         this.cast::<u8>().wrapping_add((row * ROW as u32 + (chunk ^ (row % 8)) * 16) as usize).cast()
     }
 
-    /// The element at `row` and `column`, for kernels that fill or read a panel by ordinary accesses.
+    /// Returns a pointer to the element at `row` and `column`, for kernels that access a panel directly.
     ///
-    /// Making the pointer is safe. It is valid if `this` is, and the panel has the row and the column.
+    /// Creating the pointer is safe. It is valid if `this` is, and the panel has the row and the column.
     #[inline(always)]
     pub fn element(this: *mut Self, row: u32, column: u32) -> *mut T {
         let in_chunk = (16 / size_of::<T>()) as u32;
@@ -96,7 +96,7 @@ impl<T, const ROWS: usize> Panel<T, ROWS> {
     }
 }
 
-/// `ROWS` rows of A or columns of B in a [`Panel`], with neighbours of K next to each other: the one instruction's share, 32 bytes
+/// `ROWS` rows of A or columns of B in a [`Panel`], with contiguous elements along K: one instruction's share, 32 bytes
 /// of each row.
 #[derive(Clone, Copy, Debug)]
 pub struct KMajor<T, const ROWS: usize> {
@@ -108,7 +108,7 @@ pub struct KMajor<T, const ROWS: usize> {
     element: PhantomData<T>,
 }
 
-/// `COLUMNS` rows of A or columns of B next to each other in a [`Panel`] whose rows are K: the one instruction's share, 16 rows.
+/// `COLUMNS` contiguous rows of A or columns of B in a [`Panel`] with one row per K: one instruction's share, 16 rows.
 #[derive(Clone, Copy, Debug)]
 pub struct MnMajor<T, const COLUMNS: usize> {
     /// The lower word of the descriptor.
@@ -120,8 +120,8 @@ pub struct MnMajor<T, const COLUMNS: usize> {
 }
 
 impl<T: Element, const ROWS: usize> KMajor<T, ROWS> {
-    /// The operand of the instruction that is `steps` further along K. A panel has 4: step `i` multiplies elements
-    /// `i * T::K` up to `(i + 1) * T::K` of each row.
+    /// Returns the operand of the instruction that is `steps` further along K. A panel has 4: step `i` multiplies
+    /// elements `i * T::K` up to `(i + 1) * T::K` of each row.
     #[inline(always)]
     pub fn step(self, steps: u32) -> Self {
         #[cfg(target_arch = "nvptx64")]
@@ -134,7 +134,7 @@ impl<T: Element, const ROWS: usize> KMajor<T, ROWS> {
 }
 
 impl<T: Element16, const COLUMNS: usize> MnMajor<T, COLUMNS> {
-    /// The operand of the instruction that is `steps` further along K: 16 rows each.
+    /// Returns the operand of the instruction that is `steps` further along K: 16 rows each.
     #[inline(always)]
     pub fn step(self, steps: u32) -> Self {
         #[cfg(target_arch = "nvptx64")]
@@ -149,7 +149,7 @@ impl<T: Element16, const COLUMNS: usize> MnMajor<T, COLUMNS> {
 /// A lane's share of 64 rows of A in registers. Each warp of the warpgroup has 16 of the rows, in the layout of
 /// [`mma::FragmentA`].
 ///
-/// It is made before the [`fence`](super::fence) that the multiplication needs.
+/// Create it before the [`fence`](super::fence) that the multiplication needs.
 #[derive(Clone, Copy, Debug)]
 pub struct FragmentA<T> {
     registers: [u32; 4],
@@ -159,7 +159,7 @@ pub struct FragmentA<T> {
 }
 
 impl<T: Element> FragmentA<T> {
-    /// The fragment of these registers.
+    /// Creates the fragment from these registers.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn from_registers(registers: [u32; 4]) -> Self {
@@ -187,9 +187,9 @@ mod sealed {
     pub trait SealedB {}
 }
 
-/// What may be A, 64 rows: [`KMajor`], [`MnMajor`] or [`FragmentA`].
+/// An operand A, 64 rows: [`KMajor`], [`MnMajor`] or [`FragmentA`].
 pub trait OperandA<T: Element>: Copy + sealed::SealedA {
-    /// One instruction.
+    /// Executes one instruction.
     ///
     /// # Safety
     /// See [the module](super#safety-of-the-collectives).
@@ -201,11 +201,11 @@ pub trait OperandA<T: Element>: Copy + sealed::SealedA {
     fn source(self) -> SourceA;
 }
 
-/// What may be B: [`KMajor`] or [`MnMajor`], with as many columns as the accumulators have.
+/// An operand B: [`KMajor`] or [`MnMajor`], with the accumulators' number of columns.
 pub trait OperandB<T: Element>: Copy + sealed::SealedB {
     /// Its columns, N.
     const COLUMNS: usize;
-    /// One instruction.
+    /// Executes one instruction.
     ///
     /// # Safety
     /// See [the module](super#safety-of-the-collectives).
@@ -226,7 +226,7 @@ macro_rules! shared_operands {
             #[cfg(target_arch = "nvptx64")]
             #[inline(always)]
             unsafe fn multiply<D: Registers, const TRANS_B: i32>(self, d: &mut D, b: u64, keep: u32) {
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 unsafe { d.multiply_shared::<T, $trans, TRANS_B>(device::whole(self.descriptor), b, keep) };
             }
 
@@ -242,7 +242,7 @@ macro_rules! shared_operands {
             #[cfg(target_arch = "nvptx64")]
             #[inline(always)]
             unsafe fn multiply<D: Registers, A: OperandA<T>>(self, d: &mut D, a: A, keep: u32) {
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 unsafe { a.multiply::<D, $trans>(d, device::whole(self.descriptor), keep) };
             }
 
@@ -265,7 +265,7 @@ impl<T: Element> OperandA<T> for FragmentA<T> {
     #[cfg(target_arch = "nvptx64")]
     #[inline(always)]
     unsafe fn multiply<D: Registers, const TRANS_B: i32>(self, d: &mut D, b: u64, keep: u32) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe { d.multiply_registers::<T, TRANS_B>(self.registers, b, keep) };
     }
 
@@ -277,8 +277,8 @@ impl<T: Element> OperandA<T> for FragmentA<T> {
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
-    /// The lower word of the descriptor of a matrix in the swizzle of 128 bytes, with the distance of two panels in units of 16
-    /// bytes (PTX ISA, "Matrix descriptor").
+    /// Returns the lower word of the descriptor of a matrix in the 128-byte swizzle. `leading` is the distance of two
+    /// panels in units of 16 bytes (PTX ISA, "Matrix descriptor").
     #[inline(always)]
     pub(super) fn descriptor(panel: *const u8, leading: u32) -> u32 {
         let address: u32;
@@ -294,14 +294,14 @@ mod device {
         (address & 0x3_ffff) >> 4 | leading << 16
     }
 
-    /// The descriptor: the upper word has the distance of 8 rows, in units of 16 bytes, and the swizzle.
+    /// Returns the descriptor: the upper word has the distance of 8 rows, in units of 16 bytes, and the swizzle.
     ///
-    /// Steps are added to the lower word alone, and an instruction joins the words. From sums of 64 bits ptxas 13.0.88 at its
-    /// default level drops the upper word where an operand starts at a row that is computed.
+    /// Steps are added only to the lower word, and an instruction joins the words. With 64-bit sums, ptxas 13.0.88 at
+    /// its default level drops the upper word if an operand starts at a computed row.
     #[inline(always)]
     pub(super) fn whole(lower: u32) -> u64 {
         let descriptor: u64;
-        // SAFETY: the instruction makes a number of two.
+        // SAFETY: the instruction joins two numbers.
         unsafe {
             core::arch::asm!(
                 "mov.b64 {descriptor}, {{{lower}, {upper}}};",
@@ -314,10 +314,10 @@ mod device {
         descriptor
     }
 
-    /// No instruction. What makes the registers stays before it.
+    /// Keeps the computation of the registers before the call, without an instruction.
     #[inline(always)]
     pub(super) fn pin([a, b, c, d]: &mut [u32; 4]) {
-        // SAFETY: no instruction, and the registers stay what they are.
+        // SAFETY: there is no instruction, and the registers keep their values.
         unsafe {
             core::arch::asm!(
                 "/* {} {} {} {} */",

@@ -1,4 +1,4 @@
-//! What the tests of warpgroup multiplications have in common.
+//! What the tests of warpgroup multiplications share.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::LaunchConfig;
@@ -35,16 +35,16 @@ pub fn number(matrix: u32, row: usize, column: usize) -> i32 {
     (x >> 12) as i32 % 9 - 4
 }
 
-/// The sum of `k` products of A's row and B's column, and what D was.
+/// The sum of D's old value and `k` products of A's row and B's column.
 pub fn expected(row: usize, column: usize, k: usize, was: i32) -> f32 {
     let product = |k| i64::from(number(1, row, k)) * i64::from(number(2, column, k));
     (i64::from(was) + (0..k).map(product).sum::<i64>()) as f32
 }
 
-/// The result of a kernel, of which each element is one thread's.
+/// The result of a kernel, in which each element belongs to one thread.
 pub struct Out(pub *mut f32);
 
-// SAFETY: no two threads write to one place.
+// SAFETY: no two threads write to the same element.
 unsafe impl Sync for Out {}
 
 /// Runs a kernel of one warpgroup with dynamic shared memory. It writes `out`, 64 rows of `columns`.
@@ -66,13 +66,13 @@ pub fn results(
     out
 }
 
-/// Fills panels with numbers of a matrix, `rows` of as many elements as a row of a panel has.
+/// Fills a panel with numbers of a matrix that has its shape.
 pub fn fill<T: Small, const ROWS: usize>(panel: *mut Panel<T, ROWS>, matrix: u32) {
     let in_row = T::IN_ROW;
     for i in (thread::thread_idx_x() as usize..ROWS * in_row).step_by(thread::block_dim_x() as usize) {
         let (row, column) = (i / in_row, i % in_row);
         let element = Panel::element(panel, row as u32, column as u32);
-        // SAFETY: the element is this thread's.
+        // SAFETY: the element belongs to this thread.
         unsafe { *element = T::small(number(matrix, row, column)) };
     }
 }
@@ -88,7 +88,7 @@ pub fn two_panels() -> (*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) {
     (a, b)
 }
 
-/// The fault of a warpgroup that does this with panels.
+/// Returns the fault of a warpgroup that does this with panels.
 #[track_caller]
 pub fn fault(
     executor: &Executor,
@@ -101,7 +101,7 @@ pub fn fault(
     })
 }
 
-/// What the first thread at fault says that does this with panels.
+/// Checks the panic of the first thread at fault in a kernel that does this with panels.
 #[track_caller]
 pub fn check_panic(expected: &str, kernel: impl Fn(*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) + Sync) {
     for executor in all() {

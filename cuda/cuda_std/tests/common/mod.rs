@@ -1,4 +1,4 @@
-//! What the tests of the host half have in common.
+//! What the tests on the host share.
 
 #![allow(dead_code, reason = "every test crate uses a part of this")]
 
@@ -11,7 +11,7 @@ use cuda_std::launch::{Dim3, LaunchConfig};
 use cuda_std::simt::Executor;
 use cuda_std::thread;
 
-/// One cell per thread of a launch, which that thread alone fills.
+/// One cell per thread of a launch, which only that thread fills.
 pub struct Cells(Vec<AtomicU64>);
 
 impl Cells {

@@ -1,4 +1,4 @@
-//! What the tests of bulk copies have in common.
+//! What the tests of bulk copies share.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::launch::{LaunchConfig, LaunchError};
@@ -12,7 +12,7 @@ pub fn all() -> Vec<Executor> {
     [new(), new().with_scheduler(Scheduler::Threads)].into_iter().chain(seeds).collect()
 }
 
-/// Those whose threads are fibers, with what is reported of these alone.
+/// The executors with threads that are fibers, for reports that only they give.
 pub fn fibers() -> Vec<Executor> {
     all().into_iter().filter(|executor| !format!("{executor:?}").contains("scheduler: Threads")).collect()
 }
@@ -24,7 +24,7 @@ pub fn fault_of(executor: &Executor, config: LaunchConfig, kernel: impl Fn() + S
     }
 }
 
-/// Numbers at a multiple of 16 bytes.
+/// Numbers aligned to 16 bytes.
 pub fn numbers(len: usize) -> Vec<f32x4> {
     (0..len).map(|i| f32x4::splat(i as f32)).collect()
 }
@@ -33,7 +33,7 @@ pub fn numbers(len: usize) -> Vec<f32x4> {
 pub fn tile_and_barrier() -> (*mut f32x4, *mut Barrier) {
     let (tile, ready) = (shared_array![f32x4; 64], shared_array![Barrier; 1]);
     if thread::thread_idx_x() == 0 {
-        // SAFETY: nobody uses it before the barrier.
+        // SAFETY: no other thread uses it before the barrier.
         unsafe { Barrier::init(ready, 1) };
         Barrier::fence_init();
     }
@@ -41,7 +41,7 @@ pub fn tile_and_barrier() -> (*mut f32x4, *mut Barrier) {
     (tile, ready)
 }
 
-/// What a thread says that does this with a tile and a barrier.
+/// Checks the panic of a thread that does this with a tile and a barrier.
 #[track_caller]
 pub fn check_panic(expected: &str, kernel: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
     for executor in all() {

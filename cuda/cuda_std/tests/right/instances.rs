@@ -3,7 +3,7 @@ use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 use cuda_std::thread::{sync_threads, thread_idx_x};
 
-/// What the launches take: a field for each parameter, and one that the kernel does not have.
+/// The arguments of the launches: a field for each parameter, and one that the kernel does not have.
 #[derive(Clone, Copy)]
 struct Arguments {
     inp: *const u8,
@@ -21,7 +21,7 @@ struct Facts {
 /// Reverses the elements of a block.
 ///
 /// # Safety
-/// One block of `BLOCK` threads; `out` and `inp` have as many elements.
+/// Launched with one block of `BLOCK` threads; `out` and `inp` have one element per thread.
 #[kernel(
     with(HALF = max(BLOCK / 2, 1)),
     max_threads = BLOCK,
@@ -55,7 +55,7 @@ unsafe fn reverse<T: Copy + From<u8> + Into<u64>, const BLOCK: usize, const WIDE
 /// Adds `N` to each element.
 ///
 /// # Safety
-/// An element for each thread.
+/// `out` has one element per thread.
 #[kernel(
     cpu_only,
     instances(
@@ -72,7 +72,7 @@ unsafe fn add<const N: u32>(out: *mut u32) {
 }
 
 /// # Safety
-/// None is needed; it does nothing.
+/// No precondition; it does nothing.
 #[kernel(
     arch = "90a",
     instances(
@@ -86,7 +86,7 @@ unsafe fn add<const N: u32>(out: *mut u32) {
 unsafe fn nothing<const N: u32>() {}
 
 /// # Safety
-/// None is needed; it does nothing.
+/// No precondition; it does nothing.
 #[kernel(cpu_only, cooperative)]
 unsafe fn together() {}
 
@@ -106,7 +106,7 @@ pub fn main() {
         let inp: Vec<u8> = (0..block as u8).collect();
         let mut out = vec![0; block as usize];
         let args = Arguments { inp: inp.as_ptr(), out: out.as_mut_ptr(), factor: 3, _unused: 0 };
-        // SAFETY: one block, whose threads have an element each.
+        // SAFETY: one block, and one element per thread.
         unsafe { (instance.launch)(&Executor::new(), LaunchConfig::new(1, block), args) }.unwrap();
         assert!(out.into_iter().eq((0..u64::from(block)).rev().map(|x| 3 * x)));
     }
@@ -115,7 +115,7 @@ pub fn main() {
     // SAFETY: one block of one thread.
     unsafe { reverse_single::launch(&Executor::new(), LaunchConfig::new(1, 1), &mut out, &inp, 2) }.unwrap();
     assert_eq!(out, [10]);
-    // The innermost says which devices it is for.
+    // The innermost setting decides which devices it is for.
     let places = add::KERNELS.iter().map(|meta| (meta.name, meta.cpu_only, meta.min_arch));
     assert!(places.eq([
         ("add_one_anywhere", false, 0),
@@ -127,7 +127,7 @@ pub fn main() {
     assert!(!reverse_single::META.cpu_only);
     assert!(together::META.cpu_only && together::META.cooperative);
     let mut out = [0; 3];
-    // SAFETY: an element for each thread.
+    // SAFETY: one element per thread.
     unsafe { add_two_here::launch(&Executor::new(), LaunchConfig::new(1, 3), &mut out) }.unwrap();
     assert_eq!(out, [2; 3]);
     // SAFETY: the kernel does nothing.

@@ -3,7 +3,7 @@ use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 
 /// # Safety
-/// None is needed; it does nothing.
+/// No precondition; it does nothing.
 #[kernel]
 unsafe fn scale(out: *mut f32, inp: &[f32], factor: f32) {
     let _ = (out, inp, factor);

@@ -8,24 +8,24 @@ use syn::{Error, Expr, ItemFn, Result, Token, Type, parenthesized, token};
 use super::eval;
 use super::instances::{Instance, Names};
 
-/// The attribute's arguments that are known; the others are ignored.
+/// The known arguments of the attribute; others are ignored.
 #[derive(Default)]
 pub(super) struct Arguments {
     /// `max_threads = ..`, `min_blocks = ..`, `min_arch = ..`, `arch = ..`.
     bounds: Vec<(Ident, Expr)>,
     /// `cooperative`.
     cooperative: bool,
-    /// `cpu_only`, of all instances that do not say otherwise.
+    /// `cpu_only`, for all instances that do not set it.
     cpu_only: bool,
-    /// `args = ..` or `args`: how host code hands the arguments to what the lists hold.
+    /// `args = ..` or `args`: how host code passes the arguments to the kernels of the lists.
     pub args: Option<HostArguments>,
-    /// `facts: TYPE = ..`: what the host is to know of each instance.
+    /// `facts: TYPE = ..`: the facts about each instance for the host.
     pub facts: Option<(Type, Expr)>,
     /// `instances(..)`, with the const parameters of `with(..)` filled in.
     pub instances: Option<Vec<Instance>>,
 }
 
-/// What host code launches the kernels of a list with.
+/// The arguments with which host code launches the kernels of a list.
 pub(super) enum HostArguments {
     /// `args = TYPE`: a host struct with one field per parameter.
     Fields(Box<Type>),
@@ -33,17 +33,17 @@ pub(super) enum HostArguments {
     Only,
 }
 
-/// What a kernel asks of its launches: launch bounds, 0 where the attribute says nothing.
+/// A kernel's launch bounds, 0 if the attribute does not set them.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub min_arch: u32,
-    /// Whether devices of the compute capability `min_arch` alone run it: its PTX is for `compute_90a` or the like.
+    /// Whether only devices of the compute capability `min_arch` run it: its PTX is for `compute_90a` or similar.
     pub arch_specific: bool,
     pub max_threads: u32,
     pub min_blocks: u32,
-    /// Whether all blocks of a grid have to be alive at once.
+    /// Whether all blocks of a grid must be alive at once.
     pub cooperative: bool,
-    /// Whether the CPU executor alone launches it.
+    /// Whether only the CPU executor launches it.
     pub cpu_only: bool,
 }
 
@@ -59,7 +59,7 @@ const ARCH: &str = "arch";
 /// The setting of an instance that no PTX has.
 const CPU_ONLY: &str = "cpu_only";
 
-/// Whether the name is that of a launch bound.
+/// Returns whether this is the name of a launch bound.
 pub(super) fn is_bound(name: &Ident) -> bool {
     name == ARCH || BOUNDS.iter().any(|(bound, _)| name == bound)
 }
@@ -109,7 +109,7 @@ impl Arguments {
                 parenthesized!(list in input);
                 instances = Some(list.parse::<TokenStream>()?);
             } else {
-                // Somebody else's.
+                // An unknown argument.
                 while !input.is_empty() && !input.peek(Token![,]) {
                     input.parse::<proc_macro2::TokenTree>()?;
                 }
@@ -127,7 +127,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Refuses what an instance sets but nothing reads.
+    /// Refuses settings of instances that nothing reads.
     fn check_keys(&self, instances: &[Instance]) -> Result<()> {
         let mentions = |name: &Ident| {
             self.facts.as_ref().is_some_and(|(_, facts)| super::mentions(quote::quote!(#facts), name))
@@ -145,7 +145,7 @@ impl Arguments {
         }
     }
 
-    /// The launch bounds of an instance, or of a kernel that has none.
+    /// Returns the launch bounds of an instance, or of a kernel without instances.
     pub fn bounds(&self, instance: Option<&Instance>) -> Result<Bounds> {
         let names = instance.map_or(&[][..], |instance| &instance.arguments);
         let own = instance.map_or(&[][..], |instance| &instance.settings);
@@ -182,7 +182,7 @@ impl Arguments {
     }
 }
 
-/// The compute capability that `arch = ..` names: that of the instance, else of the attribute. A `min_arch` of the
+/// Returns the compute capability of `arch = ..`, from the instance or else from the attribute. A `min_arch` of the
 /// instance itself hides an `arch` of the attribute.
 fn exact_arch(own: &[(Ident, Expr)], attribute: &[(Ident, Expr)]) -> Result<Option<u32>> {
     for level in [own, attribute] {
@@ -200,12 +200,12 @@ fn exact_arch(own: &[(Ident, Expr)], attribute: &[(Ident, Expr)]) -> Result<Opti
     Ok(None)
 }
 
-/// Refuses a value for a word that has none.
+/// Refuses a value for a word that takes none.
 fn stands_alone(input: ParseStream<'_>, message: &str) -> Result<()> {
     if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(input.error(message)) }
 }
 
-/// A comma, unless nothing follows.
+/// Reads a comma, unless nothing follows.
 pub(super) fn comma(input: ParseStream<'_>) -> Result<()> {
     if !input.is_empty() {
         input.parse::<Token![,]>()?;

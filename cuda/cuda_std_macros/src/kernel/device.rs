@@ -9,12 +9,12 @@ use super::host::{inferred_lifetimes, is_primitive};
 use super::stamp::{DeviceArgument, DeviceCall};
 use super::{Bounds, Param};
 
-/// The target feature that `cuda_builder` sets when it builds the kernels of one architecture alone. It sets no other version
-/// of PTX, and rustc warns of names that it does not know.
+/// The target feature that `cuda_builder` sets when it builds the kernels for one architecture only. It sets no other
+/// PTX version, and a made-up name would make rustc warn.
 const ONLY_SPECIFIC: &str = "ptx87";
 
-/// The flattened parameters, and the kernel's function inside, or a call of another. On architectures that are too old for
-/// the kernel, and on all where it is for the CPU alone, there is no entry and only the function remains.
+/// Creates the entry with the flattened parameters and the kernel's function inside, or a call of another function. On
+/// architectures that are too old for the kernel, and for a CPU-only kernel, there is no entry, only the function.
 pub(super) fn entry(
     function: &ItemFn,
     call: Option<&DeviceCall>,
@@ -73,12 +73,12 @@ pub(super) fn entry(
             });
             quote! {
                 #before
-                // SAFETY: as above; the shared memory is the block's own.
+                // SAFETY: as above; the shared memory belongs to the block.
                 unsafe { #callee(#(#arguments),*) }
             }
         }
     };
-    // The builder finds the bounds in the section's name and makes them attributes, which Rust has no word for.
+    // The builder turns the bounds in the section's name into attributes, for which Rust has no syntax.
     let section = (bounds.max_threads > 0).then(|| {
         let section = format!(".ferrowarp.bounds.{}.{}", bounds.max_threads, bounds.min_blocks);
         quote!(#[unsafe(link_section = #section)])
@@ -98,8 +98,8 @@ pub(super) fn entry(
         ),
     };
     let remains = function_alone(quote!(, #lacks_kernel), "this build lacks the kernel");
-    // The builder finds the kernel's family in it, and takes it out of the module. Kernels that some architectures lack are
-    // a family of their own, so that the others are compiled together in the same parts for all.
+    // The builder reads the kernel's family from it, and removes it from the module. Kernels that some architectures
+    // lack are a separate family, so that the others are compiled in the same parts for all architectures.
     let since = match bounds {
         Bounds { min_arch: 0, .. } => String::new(),
         Bounds { min_arch, arch_specific: false, .. } => format!("::since_{min_arch}"),
@@ -139,7 +139,7 @@ pub(super) fn entry(
     }
 }
 
-/// Whether the type, as written, can be that of a struct.
+/// Returns whether the type, as written, can be a struct.
 fn may_be_struct(ty: &Type) -> bool {
     match ty {
         Type::Group(group) => may_be_struct(&group.elem),
@@ -149,8 +149,8 @@ fn may_be_struct(ty: &Type) -> bool {
     }
 }
 
-/// A static that tells the builder the size and alignment of a parameter that rustc cannot pass by value: structs of more
-/// than 16 bytes of alignment. The entry takes a pointer in its place.
+/// Creates a static with the size and alignment of a parameter for the builder, if rustc cannot pass it by value:
+/// structs aligned to more than 16 bytes. The entry takes a pointer in its place.
 fn layout((position, first): (usize, &Ident), ty: &TokenStream, kernel: &ItemFn) -> TokenStream {
     let name = first.to_string();
     let len = 16 + name.len();
@@ -163,8 +163,8 @@ fn layout((position, first): (usize, &Ident), ty: &TokenStream, kernel: &ItemFn)
     }
 }
 
-/// A static that asks the builder for a module of the kernel's only architecture, next to the module for all GPUs of that
-/// compute capability and later ones.
+/// Creates a static that requests from the builder a module for the kernel's only architecture, in addition to the
+/// module for all GPUs of that compute capability and later ones.
 fn wanted_arch(kernel: &Ident, capability: u32) -> TokenStream {
     let (base, specific) = (format!("sm_{capability}"), format!("sm_{capability}a"));
     let wanted = format_ident!("__ferrowarp_wants_{capability}a_for_{kernel}");

@@ -1,4 +1,4 @@
-//! Values that the attribute must know itself: rustc does not lend its arithmetic to macros.
+//! Values that the attribute must compute itself, since macros cannot use rustc's constant evaluation.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{BinOp, Error, Expr, Lit, Result};
@@ -7,10 +7,10 @@ const UNKNOWN: &str = "this number is needed while the macro runs: write it with
                        parameters, `+ - * / %`, `min(a, b)` and `max(a, b)`; the value of a `const` is not known here: write the \
                        number, and `const _: () = assert!(THREADS == 256)` next to the constant";
 
-/// `true` or `false`, if it is either.
+/// Returns the value of `true` or `false`, if it is either.
 pub(super) fn boolean(expr: &Expr) -> Option<bool> {
     match expr {
-        // What a macro by example fills in comes in a group that nobody wrote.
+        // A fragment from a `macro_rules!` macro comes in an invisible group.
         Expr::Group(group) => boolean(&group.expr),
         Expr::Lit(literal) => match &literal.lit {
             Lit::Bool(value) => Some(value.value),
@@ -20,7 +20,7 @@ pub(super) fn boolean(expr: &Expr) -> Option<bool> {
     }
 }
 
-/// The compute capability of an architecture-specific target: 90 for `"90a"`.
+/// Returns the compute capability of an architecture-specific target: 90 for `"90a"`.
 pub(super) fn specific_arch(expr: &Expr) -> Result<u32> {
     let wrong = || {
         let message = "arch is an architecture-specific target, a compute capability and the letter a: `arch = \"90a\"`; for \
@@ -42,7 +42,7 @@ pub(super) fn specific_arch(expr: &Expr) -> Result<u32> {
     }
 }
 
-/// The value of an expression of integers and of `names`.
+/// Returns the value of an expression of integers and `names`.
 pub(super) fn integer(expr: &Expr, names: &[(Ident, TokenStream)]) -> Result<u64> {
     let unknown = || Error::new_spanned(expr, UNKNOWN);
     match expr {
@@ -58,7 +58,7 @@ pub(super) fn integer(expr: &Expr, names: &[(Ident, TokenStream)]) -> Result<u64
             let known = names.iter().find(|(name, _)| path.path.is_ident(name));
             let (_, value) = known.ok_or_else(unknown)?;
             let value: Expr = syn::parse2(value.clone()).map_err(|_| unknown())?;
-            // A value names no others: those are filled in already.
+            // A value contains no other names: those are filled in already.
             integer(&value, &[])
         }
         Expr::Binary(binary) => {

@@ -40,7 +40,7 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
             reason = "a launch takes the arguments that the kernel takes"
         )]
         impl #launch_type {
-            /// The kernel's name and place.
+            /// The kernel's name, source location and launch bounds.
             pub const META: &'static ::cuda_std::launch::KernelMeta = &::cuda_std::launch::KernelMeta {
                 name: #kernel_text,
                 file: ::core::file!(),
@@ -54,11 +54,11 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
                 call: Self::__call,
             };
 
-            /// How each parameter crosses the launch.
+            /// How the launch passes each parameter.
             const __KINDS: [u8; #count] = [#(#kinds),*];
 
             unsafe fn __call(args: *const *mut ::core::ffi::c_void) {
-                // SAFETY: the caller passes one valid pointer per flattened parameter, as `KernelMeta::call` asks.
+                // SAFETY: the caller passes one valid pointer per flattened parameter, as `KernelMeta::call` requires.
                 unsafe {
                     #[allow(unused_mut, reason = "a kernel may have no parameters")]
                     let mut __args = ::cuda_std::launch::Slots::new(args);
@@ -77,8 +77,8 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
                 #[allow(unused_mut, reason = "a kernel may have no parameters")]
                 let mut __list = ::cuda_std::launch::ArgList::<{ 2 * #count }>::default();
                 #(#pushes)*
-                // SAFETY: one pointer per flattened parameter, each to a local of that parameter's type; the
-                // caller answers for the kernel's contract.
+                // SAFETY: one pointer per flattened parameter, each to a local of that parameter's type; the caller
+                // guarantees the kernel's contract.
                 unsafe {
                     ::cuda_std::launch::Launcher::submit(__on, &__list.call(Self::META, __config))
                 }
@@ -87,11 +87,11 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
     }
 }
 
-/// The parts of `launch` that each parameter has a piece of.
+/// The parts of `launch`, with one piece for each parameter.
 #[derive(Default)]
 struct Launch {
-    /// A parameter's type, which `bound` determines. It cannot stand in the signature itself: there lifetimes that the
-    /// kernel leaves out, perhaps in an alias, would be an error.
+    /// The types of parameters, which `bound` determines. They cannot be in the signature itself: there, lifetimes that
+    /// the kernel omits, perhaps in an alias, would be an error.
     generics: Vec<Ident>,
     inputs: Vec<TokenStream>,
     bound: TokenStream,
@@ -109,7 +109,7 @@ impl Launch {
             let inferred = inferred_lifetimes(ty, generics);
             let kind = quote!({ #launch_type::__KINDS[#i] });
             let (determined_type, input) = if is_primitive(ty) {
-                // As it stands, so that the compiler knows what it expects of an argument.
+                // Unchanged, so that the compiler knows the expected type of an argument.
                 (ty.to_token_stream(), quote!(mut #name: #ty))
             } else {
                 let generic = format_ident!("__P{i}");
@@ -137,21 +137,21 @@ impl Launch {
     }
 }
 
-/// A number, a `bool` or a `char`, written as such.
+/// Returns whether it is a number, a `bool` or a `char`, written as such.
 pub(super) fn is_primitive(ty: &Type) -> bool {
     const PRIMITIVES: [&str; 16] = [
         "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
         "u128", "usize",
     ];
     match ty {
-        // What a macro by example fills in comes in a group that nobody wrote.
+        // A fragment from a `macro_rules!` macro comes in an invisible group.
         Type::Group(group) => is_primitive(&group.elem),
         Type::Path(path) => PRIMITIVES.iter().any(|name| path.path.is_ident(name)),
         _ => false,
     }
 }
 
-/// The type with `'_` for each lifetime of the kernel's generics, for a place where lifetimes are inferred.
+/// Returns the type with `'_` for each lifetime of the kernel's generics, for a position where lifetimes are inferred.
 pub(super) fn inferred_lifetimes(ty: &Type, generics: &Generics) -> TokenStream {
     let names: Vec<&Ident> = generics
         .params
@@ -187,7 +187,7 @@ fn without_names(tokens: TokenStream, names: &[&Ident]) -> TokenStream {
     replaced.collect()
 }
 
-/// The type's tokens with about as many spaces as a person would leave.
+/// Returns the type's tokens with the usual spaces.
 fn as_written(ty: &Type) -> String {
     let text = ty.to_token_stream().to_string();
     [

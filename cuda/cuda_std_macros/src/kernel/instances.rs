@@ -15,19 +15,19 @@ use super::{eval, replaced};
 /// An entry point: the function with its type and const parameters filled in.
 pub(super) struct Instance {
     pub name: Ident,
-    /// What each generic parameter is, in their order.
+    /// The value of each generic parameter, in order.
     pub arguments: Vec<(Ident, TokenStream)>,
-    /// `name = expression` that are not generic parameters: launch bounds, and what `facts` names. The innermost first.
+    /// `name = expression` for other names, innermost first: launch bounds, and names in `facts`.
     pub settings: Vec<(Ident, Expr)>,
 }
 
-/// The generic parameters of a kernel, and those that are computed from others.
+/// The generic parameters of a kernel, and those of them that are computed from others.
 pub(super) struct Names<'a> {
     all: Vec<&'a GenericParam>,
     derived: &'a [(Ident, Expr)],
 }
 
-/// What the header of a group sets for its instances.
+/// The settings of a group's header for its instances.
 #[derive(Clone, Default)]
 struct Header {
     arguments: Vec<(Ident, TokenStream)>,
@@ -79,7 +79,7 @@ impl<'a> Names<'a> {
                     instances.push(self.instance(&rows, &header)?);
                 }
             }
-            // The forks have read it.
+            // The forks have read the rows.
             rows.parse::<TokenStream>()?;
         }
         for (i, instance) in instances.iter().enumerate() {
@@ -175,7 +175,7 @@ impl<'a> Names<'a> {
         let (own, mut settings): (Vec<_>, Vec<_>) =
             settings.into_iter().partition(|(name, _)| self.find(name).is_some());
         settings.extend(header.settings.iter().cloned());
-        // What the instance sets itself comes before what its group sets.
+        // The instance's own settings come before those of its group.
         let own = own.iter().map(|(name, value): &(Ident, Expr)| (name.clone(), value.to_token_stream()));
         let mut known: Vec<_> = own.chain(header.arguments.iter().cloned()).collect();
 
@@ -229,7 +229,7 @@ impl Name {
             braced!(parameter in input);
             rest.push(Piece::Parameter(parameter.parse()?));
             comma(&parameter)?;
-            // Any, since a lone `_` between two parameters is one too.
+            // Any identifier, since a lone `_` between two parameters is one too.
             if input.peek(Ident::peek_any) {
                 rest.push(Piece::Text(Ident::parse_any(input)?));
             }

@@ -4,14 +4,13 @@ use proc_macro2::Ident;
 use quote::format_ident;
 use std::path::Path;
 
-/// The kernel's name; after it `_kernel` where a module of that name is in the way.
+/// Returns the kernel's name, with the suffix `_kernel` if it clashes with a module's name.
 ///
-/// A type and a module share a namespace, a function does not. So Rust-CUDA's `mod gemm; pub use gemm::gemm;` does not
-/// clash where a kernel is a function alone, and is one (E0255) where its launch type has the same name: a `use` takes
-/// all that it finds under a name, and what it finds there cannot depend on who asks, for the launch type must be visible
-/// wherever the kernel is. No name of one scope can be both, so in such a layout the type takes another. A macro does not
-/// learn in which module it is, but the file tells: a kernel in a file of its own name, or in one that declares a module
-/// of its name.
+/// A type and a module share a namespace; a function does not. So Rust-CUDA's `mod gemm; pub use gemm::gemm;` works if
+/// the kernel is only a function, but is a clash (E0255) if its launch type has the same name: a `use` imports
+/// everything with that name, and the launch type must be visible wherever the kernel is. So in such a layout the type
+/// has another name. A macro does not know its module, but the file shows the layout: the file has the kernel's name,
+/// or declares a module with it.
 pub(super) fn of_launch_type(kernel: &Ident) -> Ident {
     let name = kernel.to_string();
     let file = kernel.span().unwrap().local_file();
@@ -21,7 +20,7 @@ pub(super) fn of_launch_type(kernel: &Ident) -> Ident {
     if has_clash { format_ident!("{name}_kernel", span = kernel.span()) } else { kernel.clone() }
 }
 
-/// Whether `file` holds a module called `name`: `name.rs` or `name/mod.rs`, but not the root of a test or program.
+/// Returns whether `file` is a module called `name`: `name.rs` or `name/mod.rs`, but not the root of a test or program.
 fn is_module(name: &str, file: &Path) -> bool {
     let folder = file.parent().and_then(Path::file_name);
     let is_root = folder
@@ -33,7 +32,7 @@ fn is_module(name: &str, file: &Path) -> bool {
     }
 }
 
-/// Whether the source has a `mod name;` or a `mod name {`.
+/// Returns whether the source has a `mod name;` or a `mod name {`.
 fn declares(name: &str, source: &str) -> bool {
     let code = source.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
     code.flat_map(|line| line.match_indices("mod ").map(move |(at, keyword)| (line, at, at + keyword.len())))

@@ -1,4 +1,4 @@
-//! Makes of a generic function and its list an ordinary kernel for each instance.
+//! Creates an ordinary kernel for each instance in the list of a generic function.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
@@ -12,13 +12,13 @@ use super::arguments::HostArguments;
 use super::instances::Instance;
 use super::{Listed, Param, replaced};
 
-/// What a parameter of the generic function is to its instances.
+/// Where the instances get a parameter of the generic function from.
 enum Source {
     /// An argument of the launch.
     Launch,
-    /// An argument of the launch of another type, `#[from(TYPE)]`, which is converted by `as`.
+    /// An argument of the launch with another type, `#[from(TYPE)]`, which is converted with `as`.
     Converted(Type),
-    /// No argument of the launch, `#[shared(LEN)]`: memory of each entry point.
+    /// Not an argument of the launch, `#[shared(LEN)]`: memory of each entry point.
     Shared { element: Type, len: Expr },
 }
 
@@ -28,7 +28,7 @@ fn is_ours(attr: &Attribute) -> bool {
     ATTRIBUTES.iter().any(|name| attr.path().is_ident(name))
 }
 
-/// Takes the attribute of a parameter that says so from it.
+/// Removes the attribute that sets the source from a parameter, and returns the source.
 fn take_source(input: &mut FnArg) -> Result<Source> {
     let FnArg::Typed(param) = input else { return Ok(Source::Launch) };
     let Some(at) = param.attrs.iter().position(is_ours) else { return Ok(Source::Launch) };
@@ -64,23 +64,23 @@ pub(super) struct Stamped {
     pub call: DeviceCall,
 }
 
-/// What an entry on the GPU does with its parameters.
+/// The call in an entry on the GPU.
 pub(super) struct DeviceCall {
-    /// Before the call.
+    /// The code before the call.
     pub before: TokenStream,
-    /// The function.
+    /// The called function.
     pub callee: TokenStream,
     pub arguments: Vec<DeviceArgument>,
 }
 
-/// An argument that an entry on the GPU passes on.
+/// An argument of the call in an entry on the GPU.
 pub(super) enum DeviceArgument {
     /// Its next parameter, perhaps with an `as TYPE` after it.
     Next(TokenStream),
     Other(TokenStream),
 }
 
-/// The generic function, and a kernel for each instance.
+/// Returns the generic function, and a kernel for each instance.
 pub(super) fn kernels(function: &ItemFn, instances: &[Instance]) -> Result<(ItemFn, Vec<Stamped>)> {
     let mut generic = function.clone();
     generic.attrs.push(parse_quote!(#[inline(always)]));
@@ -134,7 +134,7 @@ fn stamp(generic: &ItemFn, sources: &[Source], instance: &Instance) -> Stamped {
         arguments.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
     let doc = format!("[`{function}`](fn@{function}) with {list}.\n\n# Safety\nAs of that.");
     let lifetimes = generic.sig.generics.lifetimes();
-    // The arrays are named after the function that they stand in.
+    // The arrays are named after the function that contains them.
     let before = quote! {
         #items
         #[inline(always)]
@@ -148,7 +148,7 @@ fn stamp(generic: &ItemFn, sources: &[Source], instance: &Instance) -> Stamped {
             #[doc = #doc]
             #vis unsafe fn #name<#(#lifetimes),*>(#(#inputs),*) {
                 #items
-                // SAFETY: the contract of the function is that of its instances; the shared memory is the block's own.
+                // SAFETY: the function and its instances have the same contract; the shared memory belongs to the block.
                 unsafe { #callee(#(#passed),*) }
             }
         },
@@ -160,7 +160,7 @@ fn is_type(generic: &ItemFn, name: &Ident) -> bool {
     generic.sig.generics.type_params().any(|param| param.ident == *name)
 }
 
-/// The generic parameters of an instance as items of their names.
+/// Returns the generic parameters of an instance as items with their names.
 pub(super) fn items(generic: &ItemFn, instance: &Instance) -> TokenStream {
     let items = generic.sig.generics.params.iter().filter_map(|param| {
         let value = |name: &Ident| instance.arguments.iter().find(|(known, _)| known == name);
@@ -180,8 +180,8 @@ pub(super) fn items(generic: &ItemFn, instance: &Instance) -> TokenStream {
     quote!(#(#items)*)
 }
 
-/// The lists that host code picks instances from, on the type of this name; a kernel that is not generic is its only
-/// instance.
+/// Returns the lists from which host code chooses instances, on the type of this name. A kernel that is not generic is
+/// its only instance.
 pub(super) fn lists(
     function: &ItemFn,
     kernels: &[Listed],
@@ -213,7 +213,7 @@ pub(super) fn lists(
     })
 }
 
-/// The list of kernels that are launched by a struct with a field for each of their parameters.
+/// Returns the list of kernels that are launched with a struct that has a field for each of their parameters.
 fn list_of_fields(name: &str, kernels: &[Listed], args: &Type, facts_type: &TokenStream) -> TokenStream {
     let doc = format!(
         "The kernels that [`{name}`](fn@{name}) makes with their launches and facts, in the order of their list."
@@ -229,7 +229,7 @@ fn list_of_fields(name: &str, kernels: &[Listed], args: &Type, facts_type: &Toke
                         __config: ::cuda_std::launch::LaunchConfig,
                         __args: #args,
                     ) -> ::core::result::Result<(), ::cuda_std::launch::LaunchError> {
-                        // SAFETY: the caller of the function answers for the kernel's contract.
+                        // SAFETY: the caller of the function guarantees the kernel's contract.
                         unsafe { #launch_type::launch(__on, __config, #(__args.#params),*) }
                     }
                     launch
@@ -244,7 +244,7 @@ fn list_of_fields(name: &str, kernels: &[Listed], args: &Type, facts_type: &Toke
     }
 }
 
-/// A list for each struct that is the only argument of some of the kernels.
+/// Returns a list for each struct that is the only argument of some of the kernels.
 fn lists_by_argument(
     function: &ItemFn,
     kernels: &[Listed],
@@ -291,13 +291,13 @@ fn lists_by_argument(
     Ok(quote!(#checks #(#lists)*))
 }
 
-/// The facts of an instance.
+/// Returns the facts of an instance.
 pub(super) fn facts(function: &ItemFn, facts: Option<&Expr>, instance: Option<&Instance>) -> TokenStream {
     let Some(facts) = facts else { return quote!(()) };
     let Some(instance) = instance else { return quote!(#facts) };
     let items = items(function, instance);
     let settings = instance.settings.iter().filter(|(name, _)| super::mentions(quote!(#facts), name));
-    // Of two settings of one name the first is the instance's own, and shadows that of its group.
+    // If two settings have the same name, the first is the instance's own and shadows that of its group.
     let settings = settings.rev().map(|(name, value)| {
         quote! {
             #[allow(unused_variables, reason = "an instance's own hides its group's")]

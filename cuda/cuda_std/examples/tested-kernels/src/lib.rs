@@ -7,16 +7,16 @@ use core::sync::atomic::Ordering;
 use cuda_std::atomic::{AtomicU32, BlockAtomicU32};
 use cuda_std::{kernel, shared_array, thread, warp};
 
-/// Threads of a block of [`block_sums`](fn@block_sums).
+/// Threads per block of [`block_sums`](fn@block_sums).
 pub const THREADS: usize = 256;
 
 /// Bins of [`histogram`](fn@histogram).
 pub const BINS: usize = 64;
 
-/// `sums[b]` becomes the sum of the elements of `inp` that block `b` has, one a thread.
+/// Writes to `sums[b]` the sum of block `b`'s elements of `inp`. Each thread reads one element.
 ///
 /// # Safety
-/// Blocks of [`THREADS`] threads; `sums` has an element for each block.
+/// Launched with blocks of [`THREADS`] threads; `sums` has one element per block.
 #[kernel]
 pub unsafe fn block_sums(sums: *mut f32, inp: &[f32]) {
     let partial = shared_array![f32; THREADS / 32];
@@ -39,9 +39,9 @@ pub unsafe fn block_sums(sums: *mut f32, inp: &[f32]) {
     }
 }
 
-/// Adds to `counts[i]` how often `inp` has a value whose remainder by [`BINS`] is `i`.
+/// Adds to `counts[i]` the number of values in `inp` with remainder `i` modulo [`BINS`].
 ///
-/// A block counts in shared memory, and adds to `counts` once a bin.
+/// Each block counts in shared memory, and adds to `counts` once per bin.
 ///
 /// # Safety
 /// `counts` has [`BINS`] elements.
@@ -49,8 +49,8 @@ pub unsafe fn block_sums(sums: *mut f32, inp: &[f32]) {
 pub unsafe fn histogram(counts: *mut u32, inp: &[u32]) {
     let of_block = shared_array![u32; BINS];
     let (tid, threads) = (thread::thread_idx_x() as usize, thread::block_dim_x() as usize);
-    // SAFETY: no thread has returned; all bins lie in their arrays, and between setting, counting and reading them is a
-    // barrier.
+    // SAFETY: no thread has returned. All bins lie in their arrays, and barriers separate setting, counting and
+    // reading them.
     unsafe {
         for bin in (tid..BINS).step_by(threads) {
             *of_block.add(bin) = 0;

@@ -1,12 +1,12 @@
-//! The kernels against plain loops: on the CPU, and again under twenty schedules.
+//! Compares the kernels with plain loops: on the CPU, and again under twenty schedules.
 //!
-//! With a GPU, `also_on` takes its device too: `test.also_on(Some(&device))`.
+//! On a machine with a GPU, add its device: `test.also_on(Some(&device))`.
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::{KernelTest, TestError, Tolerance};
 use tested_kernels::{BINS, THREADS, block_sums, histogram};
 
-/// Lengths at which blocks and warps end in their midst.
+/// Lengths with full and with partly filled blocks and warps.
 const LENGTHS: [usize; 5] = [1, 31, 256, 257, 1000];
 
 #[test]
@@ -18,12 +18,12 @@ fn sums_of_blocks() -> Result<(), TestError> {
         let mut test = KernelTest::new();
         let inp = test.input("inp", &numbers);
         let sums = test.output("sums", &vec![f32::NAN; expected.len()]);
-        // The kernel adds in another order than the loop: room for 256 additions of numbers up to 8.7.
+        // The kernel adds in a different order from the loop, so allow for 256 additions of numbers up to 8.7.
         let tolerance = Tolerance::of::<f32>().and_sum::<f32>(THREADS, THREADS as f64 * 8.7);
         test.expect(sums, &expected).tolerance(sums, tolerance).seeds(0..20);
         test.run(|on, memory| {
             let config = LaunchConfig::cover(len, THREADS as u32);
-            // SAFETY: blocks of that many threads, and a sum for each.
+            // SAFETY: blocks of `THREADS` threads, and one sum per block.
             unsafe { block_sums::launch(on, config, memory.output(sums), memory.input(inp)) }
         })?;
     }
@@ -43,7 +43,7 @@ fn histogram_adds_to_what_is_there() -> Result<(), TestError> {
         test.expect(counts, &expected).seeds(0..20);
         test.run(|on, memory| {
             let config = LaunchConfig::cover(len, 96);
-            // SAFETY: as many counts as bins.
+            // SAFETY: one count per bin.
             unsafe { histogram::launch(on, config, memory.output(counts), memory.input(inp)) }
         })?;
     }

@@ -1,6 +1,6 @@
-//! What a lane lends, as words that a scheduler of OS threads passes.
+//! The operands of a lane, as words that a scheduler of OS threads passes.
 //!
-//! What a lane gets takes the place of its first words.
+//! A lane's results replace its first words.
 
 use core::ptr;
 
@@ -10,19 +10,19 @@ use super::{Exchange, Rows, Tiles, WARP_SIZE, rows_of};
 const LANES: usize = WARP_SIZE as usize;
 
 impl Exchange {
-    /// The most words of a lane.
+    /// The largest number of words of a lane.
     pub(crate) const MOST_WORDS: usize = 96;
 
     /// Tiles of B that fit together with one tile of A.
     pub(super) const MOST_COLUMNS: usize = (Self::MOST_WORDS - 2) / 3;
 
-    /// Whether a lane's share of `m` x `n` tiles fits.
+    /// Returns whether a lane's share of `m` x `n` tiles fits.
     #[inline(always)]
     pub(super) const fn fits_words(m: usize, n: usize) -> bool {
         2 * m * n + 2 * m + n <= Self::MOST_WORDS
     }
 
-    /// The exchange as three numbers below 256, the first of them not 0.
+    /// Encodes the exchange as three numbers below 256; the first is not 0.
     pub(crate) fn to_parameters(self) -> [u64; 3] {
         match self {
             Exchange::Multiply { number, m, n } => [1 + number as u64, m as u64, n as u64],
@@ -30,7 +30,7 @@ impl Exchange {
         }
     }
 
-    /// The exchange with these [`Self::to_parameters`].
+    /// Decodes [`Self::to_parameters`].
     pub(crate) fn from_parameters([kind, m, n]: [usize; 3]) -> Self {
         let multiply = |number| Exchange::Multiply { number, m, n };
         match kind {
@@ -41,7 +41,7 @@ impl Exchange {
         }
     }
 
-    /// Words that a lane gets.
+    /// The number of words of a lane's results.
     fn words_back(self) -> usize {
         match self {
             Exchange::Multiply { m, n, .. } => 2 * m * n,
@@ -49,14 +49,14 @@ impl Exchange {
         }
     }
 
-    /// Writes what the lane has lent, word by word.
+    /// Writes the lane's operands, word by word.
     ///
     /// # Safety
-    /// `lent` is what the exchange says.
+    /// `lent` points to what the exchange needs.
     pub(crate) unsafe fn write(self, lent: *const (), mut put: impl FnMut(usize, u64)) {
         match self {
             Exchange::Multiply { m, n, .. } => {
-                // SAFETY: the caller's. There are `m` tiles of A, `n` of B, and `m * n` of C.
+                // SAFETY: the caller guarantees `m` tiles of A, `n` of B, and `m * n` of C.
                 let (a, b, c) = unsafe {
                     let Tiles { a, b, c } = *lent.cast::<Tiles>();
                     let c = core::slice::from_raw_parts(c, m * n);
@@ -80,27 +80,27 @@ impl Exchange {
                 }
             }
             Exchange::Rows { .. } => {
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 put(0, unsafe { (*lent.cast::<Rows>()).own }.expose_provenance() as u64);
             }
         }
     }
 
-    /// Reads what the lane gets.
+    /// Reads the lane's results.
     ///
     /// # Safety
-    /// `lent` is what the exchange says, and the words are those of [`Self::complete_words`].
+    /// `lent` points to what the exchange needs, and the words are those of [`Self::complete_words`].
     pub(crate) unsafe fn read(self, lent: *mut (), get: impl Fn(usize) -> u64) {
         match self {
             Exchange::Multiply { m, n, .. } => {
-                // SAFETY: the caller's. There are `m * n` tiles of C.
+                // SAFETY: the caller guarantees `m * n` tiles of C.
                 let c = unsafe { core::slice::from_raw_parts_mut((*lent.cast::<Tiles>()).c, m * n) };
                 for (i, c) in c.iter_mut().enumerate() {
                     *c = fragment([get(2 * i), get(2 * i + 1)]);
                 }
             }
             Exchange::Rows { .. } => {
-                // SAFETY: the caller's.
+                // SAFETY: the caller keeps the contract.
                 let wanted = unsafe { &mut (*lent.cast::<Rows>()).wanted };
                 for (i, wanted) in wanted.iter_mut().enumerate().take(self.words_back()) {
                     *wanted = ptr::with_exposed_provenance_mut(get(i) as usize);
@@ -109,7 +109,7 @@ impl Exchange {
         }
     }
 
-    /// Computes what all lanes get, from the words of each and into them. Both functions take a lane and a word's number.
+    /// Replaces all lanes' words by their results. Both functions take a lane and a word's number.
     pub(crate) fn complete_words(
         self,
         get: impl Fn(usize, usize) -> u64,

@@ -1,4 +1,4 @@
-//! The threads of a barrier that have reached it.
+//! The threads that have reached a barrier.
 
 use core::panic::Location;
 
@@ -10,16 +10,16 @@ use super::relaxed::Relaxed64;
 #[derive(Default)]
 pub(super) struct Arrivals {
     waiting: Relaxed64,
-    /// Those of them whose predicate is true.
+    /// The number of them with a true predicate.
     agreeing: Relaxed64,
     /// The call where the first of them waits, and its form.
     first: Relaxed64,
-    /// 1 if another one waits at another call, or at another copy of it.
+    /// 1 if another thread waits at another call, or at another copy of the call.
     pub is_mixed: Relaxed64,
 }
 
 impl Arrivals {
-    /// Counts a thread in. Whether it is the last.
+    /// Counts a thread. Returns whether it is the last.
     pub fn join(&self, request: &Request, threads: u64) -> bool {
         let form = match request.collective {
             Collective::Barrier(Barrier::Count(_)) => 1,
@@ -40,7 +40,7 @@ impl Arrivals {
         waiting == threads
     }
 
-    /// Empties it; the number of threads whose predicate was true.
+    /// Empties it; returns the number of threads with a true predicate.
     pub fn leave(&self) -> u64 {
         self.waiting.set(0);
         self.is_mixed.set(0);
@@ -50,9 +50,8 @@ impl Arrivals {
     }
 }
 
-/// A number for a call of a barrier: different for different calls, except with a probability of 2^-64, and possibly
-/// different for another copy of the same call. Miri makes a copy of the location for each thread, but not of the file's
-/// name.
+/// Returns a number for a call of a barrier. Different calls have different numbers, except with a probability of 2^-64;
+/// copies of one call may have different numbers too. Miri copies the location for each thread, but not of the file's name.
 fn call(location: &Location<'_>, form: u64) -> u64 {
     let file = (location.file().as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     file ^ (u64::from(location.line()) << 32 | u64::from(location.column()) << 2 | form)

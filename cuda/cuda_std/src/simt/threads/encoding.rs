@@ -5,8 +5,8 @@ use super::relaxed::Relaxed64;
 use crate::mma::Exchange;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
-/// What a thread is doing: its kind in the lowest byte, then what two threads that wait in the same operation have in
-/// common, in the upper half the mask of a warp operation or the round of a numbered barrier. Equal words are the same operation.
+/// What a thread is doing: its kind in the lowest byte, then the parameters that threads in the same operation share. The
+/// upper half has the mask of a warp operation or the round of a numbered barrier. Equal words are the same operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(u64);
 
@@ -39,7 +39,7 @@ impl Word {
         self.0 & 0xff
     }
 
-    /// Whether it gives its threads anything.
+    /// Returns whether the operation has results.
     #[inline]
     pub fn has_outcome(self) -> bool {
         const NONE: [u64; 8] = [
@@ -65,7 +65,7 @@ impl Word {
         self.0 & 0xff == Self::FOLD
     }
 
-    /// What a [`WarpOp::Fold`] does, and its width.
+    /// Returns what a [`WarpOp::Fold`] does, and its width.
     #[inline]
     pub fn as_fold(self) -> Option<(Fold, NumberType, u32)> {
         if !self.is_fold() {
@@ -75,20 +75,20 @@ impl Word {
         Some((FOLDS[parameter], NUMBERS[of], width as u32))
     }
 
-    /// The mode of a [`WarpOp::Shuffle`], and its width.
+    /// Returns the mode of a [`WarpOp::Shuffle`], and its width.
     #[inline]
     pub fn as_shuffle(self) -> Option<(ShuffleMode, u32)> {
         let [parameter, width, _] = self.parameters();
         (self.kind() == Self::SHUFFLE).then(|| (MODES[parameter], width as u32))
     }
 
-    /// What a [`WarpOp::Exchange`] does.
+    /// Returns what a [`WarpOp::Exchange`] does.
     #[inline]
     pub fn as_exchange(self) -> Option<Exchange> {
         (self.kind() == Self::EXCHANGE).then(|| Exchange::from_parameters(self.parameters()))
     }
 
-    /// The mask of a warp operation.
+    /// Returns the mask of a warp operation.
     #[inline]
     pub fn mask(self) -> u32 {
         (self.0 >> 32) as u32
@@ -100,8 +100,7 @@ impl Word {
     }
 }
 
-/// What one thread does, for all to see: a [`Word`], and with a warp operation its operand in two halves and a shuffle's
-/// `b`.
+/// What one thread does, visible to all: a [`Word`], and for a warp operation its operand in two halves and a shuffle's `b`.
 #[derive(Default)]
 pub(super) struct EncodedRequest {
     word: Relaxed64,
@@ -109,7 +108,7 @@ pub(super) struct EncodedRequest {
 }
 
 impl EncodedRequest {
-    /// Says what the thread waits for.
+    /// Notes what the thread waits for.
     #[inline]
     pub fn put(&self, collective: Collective) -> Word {
         let (word, low) = encode(collective);
@@ -124,44 +123,44 @@ impl EncodedRequest {
         word
     }
 
-    /// Says that the thread runs or has returned.
+    /// Notes that the thread runs or has returned.
     #[inline]
     pub fn set(&self, word: Word) {
         self.word.set(word.0);
     }
 
-    /// What was said last.
+    /// Returns the latest word.
     #[inline]
     pub fn word(&self) -> Word {
         Word(self.word.get())
     }
 
-    /// Whether it was said that the thread runs.
+    /// Returns whether the thread runs.
     #[inline]
     pub fn runs(&self) -> bool {
         self.word.get() == 0
     }
 
-    /// Whether these are the last words.
+    /// Returns whether this is the latest word.
     #[inline]
     pub fn is(&self, word: Word) -> bool {
         self.word.get() == word.0
     }
 
-    /// The lower half of the operand.
+    /// Returns the lower half of the operand.
     #[inline]
     pub fn low(&self) -> u64 {
         self.operands[0].get()
     }
 
-    /// The value of a shuffle, and its `b`.
+    /// Returns the value of a shuffle, and its `b`.
     #[inline]
     pub fn shuffled(&self) -> (u128, u32) {
         let [low, high, b] = &self.operands;
         (whole(low.get(), high.get()), b.get() as u32)
     }
 
-    /// What the thread waits for, if it waits.
+    /// Returns what the thread waits for, if it waits.
     pub fn read(&self) -> Option<Collective> {
         let word = self.word();
         let operands =
@@ -170,7 +169,7 @@ impl EncodedRequest {
     }
 }
 
-/// An [`Outcome`] in parts: the value's lower half; the flag, and 2 if there is an upper half; that.
+/// An [`Outcome`] in three words: the value's lower half; the flag, plus 2 if there is an upper half; the upper half.
 #[derive(Default)]
 pub(super) struct OutcomeWords([Relaxed64; 3]);
 
@@ -190,7 +189,7 @@ impl OutcomeWords {
         Outcome { value: whole(self.0[0].get(), high), flag: flags & 1 != 0 }
     }
 
-    /// Writes a number to [`Self::read_low`].
+    /// Writes a number for [`Self::read_low`].
     #[inline]
     pub fn write_low(&self, value: u64) {
         self.0[0].set(value);
@@ -222,7 +221,7 @@ const FOLDS: [Fold; 3] = [Fold::Sum, Fold::Smaller, Fold::Larger];
 const NUMBERS: [NumberType; 6] =
     [NumberType::F32, NumberType::F64, NumberType::U32, NumberType::I32, NumberType::U64, NumberType::I64];
 
-/// The word, and the operand's lower half if there is an operand. A barrier's predicate is in the word.
+/// Returns the word, and the operand's lower half if there is an operand. A barrier's predicate is in the word.
 #[inline]
 fn encode(collective: Collective) -> (Word, Option<u64>) {
     let (mask, op) = match collective {
@@ -298,7 +297,7 @@ fn decode(word: Word, low: u64, [high, b]: [u64; 2]) -> Option<Collective> {
         Word::MATCH_ALL => WarpOp::MatchAll(low),
         Word::REDUCE => WarpOp::Reduce { op: REDUCTIONS[parameter], value: low.cast_signed() },
         Word::FOLD => WarpOp::Fold { fold: FOLDS[parameter], of: NUMBERS[of], value: low, width },
-        // What a lane has lent is its own.
+        // Other threads must not access what a lane has lent.
         Word::EXCHANGE => WarpOp::Exchange {
             exchange: Exchange::from_parameters(word.parameters()),
             lent: core::ptr::null_mut(),

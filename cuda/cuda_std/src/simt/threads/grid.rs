@@ -1,4 +1,4 @@
-//! The threads of a grid: spawned, and waited for.
+//! Spawns the threads of a grid, and waits for them.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,20 +15,20 @@ use super::spawn;
 use super::waiting::Table;
 use crate::launch::Dim3;
 
-/// Threads that may live at a time. A cluster may need more, and a cooperative grid does, which all their threads need.
+/// The number of threads that may live at the same time. Clusters and cooperative grids may have more.
 const MOST_LIVE: u64 = 1024;
 
-/// Threads of a cooperative grid: what the system gives a process without being asked.
+/// The number of threads of a cooperative grid: what systems allow a process by default.
 pub(in super::super) const MOST_COOPERATIVE: u64 = 4096;
 
-/// Threads that ThreadSanitizer tells apart though some have ended.
+/// The number of threads that ThreadSanitizer can distinguish even if some have ended.
 const MOST_TOGETHER: u64 = 256;
 
-/// Blocks whose shared memory is there at a time. It has to stay until all threads of the wave have been waited for,
-/// since nothing else orders its end after them.
+/// The number of blocks that have shared memory at the same time. It must stay until all threads of the wave are
+/// joined, since nothing else orders its end after them.
 const MOST_BLOCKS: u64 = 8192;
 
-/// Runs the grid. No block is ordered before another one, in waves of [`MOST_BLOCKS`].
+/// Runs the grid in waves of [`MOST_BLOCKS`]. Within a wave, no block is ordered before another one.
 pub(in super::super) fn run_grid(grid: &Grid<'_>) -> Result<(), Box<Fault>> {
     grid.atomic_scopes.prepare();
     if cfg!(miri) {
@@ -46,14 +46,14 @@ pub(in super::super) fn run_grid(grid: &Grid<'_>) -> Result<(), Box<Fault>> {
     Ok(())
 }
 
-/// A sign of life before a launch that may take minutes. `eprintln!` would be shown after the test.
+/// Announces a launch that may take minutes. `eprintln!` would be shown only after the test.
 fn announce(grid: &Grid<'_>) {
     use std::io::Write as _;
 
     let (blocks, threads) = (grid.config.grid.volume(), grid.config.block.volume());
     let hint = if threads > 64 { "; blocks of 32 or 64 threads are much faster (docs/miri.md)" } else { "" };
     let (kernel, plural) = (grid.kernel, if blocks == 1 { "" } else { "s" });
-    // Without a stderr there is nothing to say.
+    // Without a stderr, nothing is shown.
     let _ = writeln!(std::io::stderr(), "Miri: {kernel}, {blocks} block{plural} of {threads} threads{hint}");
 }
 
@@ -75,7 +75,7 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
     let tables: Vec<Table<'_>> =
         blocks.iter().map(|blocks| Table::new(blocks, &stop, quiet.as_ref())).collect();
     let most_live = if grid.is_cooperative { u64::MAX } else { MOST_LIVE };
-    // The threads of a small grid end when all have begun.
+    // The threads of a small grid end only when all have begun.
     let (live, may_end) = (Relaxed64::default(), Relaxed64::default());
     spawn::scope(|scope| {
         let _all_may_end = OnDrop(|| may_end.set(1));
@@ -94,8 +94,8 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
                 let (live, may_end) = (&live, &may_end);
                 let body = move || {
                     table.run(number);
-                    // ThreadSanitizer may number a thread that begins as one that has ended, and reports no race
-                    // between threads of one number.
+                    // ThreadSanitizer may give a new thread the number of one that has ended, and reports no race
+                    // between threads with the same number.
                     while cfg!(not(miri)) && may_end.get() == 0 {
                         thread::sleep(Duration::from_micros(50));
                     }
@@ -129,7 +129,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// How tools call a thread: its block and its place there, as far as the 15 bytes go that Linux keeps of a name.
+/// The name of a thread in tools: its block and its position there, cut to the 15 bytes that Linux keeps.
 pub(super) struct Name {
     bytes: [u8; Self::MOST + 1],
     len: usize,
@@ -148,13 +148,13 @@ impl Name {
         name
     }
 
-    /// The name without the zero after it.
+    /// Returns the name without the zero after it.
     #[cfg(not(miri))]
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 
-    /// The name with a zero after it.
+    /// Returns the name with a zero after it.
     #[cfg(miri)]
     pub fn as_c_str(&self) -> *const core::ffi::c_char {
         self.bytes.as_ptr().cast()
@@ -172,7 +172,7 @@ impl Name {
         }
     }
 
-    /// As `write!` does it, which Miri takes ten times as long for.
+    /// Does the same as `write!`, for which Miri takes ten times as long.
     fn push_number(&mut self, number: u32) {
         let mut unit = 1;
         while number / unit >= 10 {

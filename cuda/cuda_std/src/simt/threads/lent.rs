@@ -1,7 +1,7 @@
 //! Words that the lanes of a warp pass in an [`Exchange`].
 //!
-//! A lane writes its own words before it says that it waits. The last lane of the warp replaces them by what each lane gets,
-//! before it lets the others go.
+//! A lane writes its own words before it signals that it waits. The last lane of the warp replaces them by each lane's
+//! results before it releases the others.
 
 use core::iter;
 
@@ -15,7 +15,7 @@ const LANES: usize = WARP_SIZE as usize;
 pub(super) struct Lent(Box<[Relaxed64]>);
 
 impl Lent {
-    /// Words for each of `warps` warps.
+    /// Creates the words of each of `warps` warps.
     pub fn of_warps(warps: u32) -> Vec<Lent> {
         iter::repeat_with(Lent::new).take(warps as usize).collect()
     }
@@ -23,29 +23,29 @@ impl Lent {
     fn new() -> Self {
         // Most kernels use none, so the words come from memory that is zero already.
         let words = Box::new_zeroed_slice(LANES * Exchange::MOST_WORDS);
-        // SAFETY: a `Relaxed64` is an integer, and zeros are one.
+        // SAFETY: a `Relaxed64` is an integer, and may be zero.
         Self(unsafe { words.assume_init() })
     }
 
-    /// Copies what this lane has lent.
+    /// Copies this lane's operands.
     ///
     /// # Safety
-    /// `lent` is what the exchange says.
+    /// `lent` points to what the exchange needs.
     pub unsafe fn write(&self, lane: u32, exchange: Exchange, lent: *const ()) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe { exchange.write(lent, |i, word| self.word(lane as usize, i).set(word)) };
     }
 
-    /// Copies what this lane gets to what it has lent.
+    /// Copies this lane's results to what it has lent.
     ///
     /// # Safety
     /// Same as for [`Self::write`], after [`Self::complete`].
     pub unsafe fn read(&self, lane: u32, exchange: Exchange, lent: *mut ()) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract.
         unsafe { exchange.read(lent, |i| self.word(lane as usize, i).get()) };
     }
 
-    /// Computes what all lanes get, when all have written.
+    /// Computes the results of all lanes, when all have written.
     pub fn complete(&self, exchange: Exchange) {
         exchange
             .complete_words(|lane, i| self.word(lane, i).get(), |lane, i, word| self.word(lane, i).set(word));

@@ -1,6 +1,6 @@
 //! Threads that wait for a phase of a barrier in shared memory, or for a numbered barrier. Each checks on its own, so that
-//! only the barrier's atomics order it after those that arrived. Other threads do not check to find out who is stuck: when
-//! no thread runs, each waiting thread notes that its phase is not over, and the last one knows that no phase is.
+//! only the barrier's atomics order it after those that arrived. Stuck threads are detected without checks by other threads:
+//! when no thread runs, each waiting thread notes that its phase is not over, and the last one knows that no phase is.
 
 use super::super::super::context::Request;
 use super::super::encoding::Word;
@@ -8,18 +8,18 @@ use super::super::relaxed::Relaxed64;
 use super::super::sleep;
 use super::Waiter;
 
-/// Who waits for a phase; changed under the lock.
+/// The threads that wait for a phase; changed under the lock.
 #[derive(Default)]
 pub(super) struct Phases {
     waiting: Relaxed64,
-    /// Those of them that have looked since no thread runs.
+    /// The number of them that have checked since no thread runs.
     noted: Relaxed64,
-    /// How often one of them has gone on: what was noted before says nothing.
+    /// The number of times that one of them has gone on, which invalidates earlier notes.
     rounds: Relaxed64,
 }
 
 impl Phases {
-    /// Whether a thread waits for a phase, and so finds out itself whether all are stuck.
+    /// Returns whether a thread waits for a phase, and so detects on its own whether all are stuck.
     pub fn any(&self) -> bool {
         self.waiting.get() > 0
     }
@@ -32,7 +32,7 @@ impl Waiter<'_> {
         // SAFETY: this thread waits for it.
         let is_over = || unsafe { request.collective.is_over(shared) }.unwrap_or(true);
         if self.table.quiet.is_some() {
-            // Blocks wait for each other by words too, and only together it shows that nobody can go on.
+            // Blocks wait for each other's words too, and only all waits together show that no thread can go on.
             return self.wait_quietly(request, is_over);
         }
         let (table, waiter) = (self.table, &self.table.waiters[self.number as usize]);

@@ -1,27 +1,27 @@
-//! Whether any thread of a cooperative grid could still write a word that others wait for.
+//! Detects that no thread of a cooperative grid can still write a word that others wait for.
 //!
-//! Nothing here orders anything, as everywhere in this scheduler. Threads that wait for words poll them.
-//! No thread can continue if no thread runs and each waiting thread has checked often enough since the last one continued:
-//! what was written before that has reached them by then.
+//! Nothing here orders anything, as everywhere in this scheduler. Threads that wait for words poll them. No thread can
+//! continue if no thread runs and each waiting thread has checked often enough since the last one continued: earlier
+//! writes have reached it by then.
 
 use super::relaxed::{Relaxed32, Relaxed64};
 
-/// How often a thread looks before it is sure. Under Miri a load may give an older value, by chance.
+/// The number of checks before a thread is sure. Under Miri a load may return an older value at random.
 const LOOKS: u32 = 64;
 
 /// The threads of a cooperative grid.
 pub(super) struct Quiet {
     /// Threads that neither wait nor have returned.
     active: Relaxed64,
-    /// How often threads have gone on from a wait.
+    /// The number of times that threads have gone on from a wait.
     changes: Relaxed64,
-    /// For the rest.
+    /// Guards the fields below.
     lock: Relaxed32,
     /// Threads that wait for words.
     waiting: Relaxed64,
-    /// Those of them that are sure.
+    /// The number of them that are sure.
     sure: Relaxed64,
-    /// What `changes` was for those.
+    /// The value of `changes` for which they are sure.
     sure_at: Relaxed64,
     is_stuck: Relaxed64,
 }
@@ -34,7 +34,7 @@ pub(super) struct Looks {
 }
 
 impl Quiet {
-    /// For `threads` threads, all running.
+    /// Creates the state of `threads` threads, all running.
     pub fn new(threads: u64) -> Self {
         let quiet = Self {
             active: Relaxed64::default(),
@@ -49,18 +49,18 @@ impl Quiet {
         quiet
     }
 
-    /// Threads go on from a barrier or an operation of their warp. Said before the last one says that it has stopped.
+    /// Notes that threads go on from a barrier or an operation of their warp, before the last one notes that it has stopped.
     pub fn go_on(&self, threads: u64) {
         self.active.add(threads);
         self.changes.add(1);
     }
 
-    /// A thread waits for others, or has returned.
+    /// Notes that a thread waits for others, or has returned.
     pub fn stop(&self) {
         self.active.sub(1);
     }
 
-    /// A thread begins to wait for words.
+    /// Notes that a thread begins to wait for words.
     pub fn begin_wait(&self) {
         self.lock.take();
         self.waiting.add(1);
@@ -68,7 +68,7 @@ impl Quiet {
         self.active.sub(1);
     }
 
-    /// It has seen what it waits for.
+    /// Notes that a thread's wait for words is over.
     pub fn end_wait(&self) {
         self.go_on(1);
         self.lock.take();
@@ -76,7 +76,7 @@ impl Quiet {
         self.lock.free();
     }
 
-    /// A thread has checked without success. Whether no thread can continue.
+    /// Notes that a thread has checked without success. Returns whether no thread can continue.
     pub fn has_looked(&self, looks: &mut Looks) -> bool {
         let changes = self.changes.get();
         if self.active.get() != 0 || looks.changes != changes {
@@ -101,7 +101,7 @@ impl Quiet {
         is_stuck
     }
 
-    /// Whether no thread could continue.
+    /// Returns whether no thread could continue.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck.get() != 0
     }

@@ -7,7 +7,7 @@ use super::sleep;
 /// A number whose readers see the last value written, although no access orders anything.
 ///
 /// A relaxed load may see an old value; a relaxed read-modify-write sees the last one (C++ standard, "order and
-/// consistency": atomic read-modify-write operations), so that is what a read is here.
+/// consistency": atomic read-modify-write operations), so every read here is one.
 #[derive(Default)]
 pub(super) struct Relaxed64(AtomicU64);
 
@@ -22,20 +22,20 @@ impl Relaxed64 {
         self.0.swap(value, Ordering::Relaxed);
     }
 
-    /// Adds, wrapping; the number afterwards.
+    /// Adds, wrapping; returns the new number.
     #[inline]
     pub fn add(&self, value: u64) -> u64 {
         self.0.fetch_add(value, Ordering::Relaxed).wrapping_add(value)
     }
 
-    /// Subtracts, wrapping; the number afterwards.
+    /// Subtracts, wrapping; returns the new number.
     #[inline]
     pub fn sub(&self, value: u64) -> u64 {
         self.add(value.wrapping_neg())
     }
 }
 
-/// A lock that keeps others out and orders nothing. What it guards is [`Relaxed64`].
+/// A lock that excludes other threads but orders nothing. It guards [`Relaxed64`] numbers.
 #[derive(Default)]
 pub(super) struct Relaxed32(AtomicU32);
 
@@ -53,7 +53,7 @@ impl Relaxed32 {
         }
     }
 
-    /// Others may have asked for it; the swap has discarded that.
+    /// Other threads may wait for it, which the swap has discarded.
     #[cold]
     fn wait(&self) {
         while self.0.swap(Self::WANTED, Ordering::Relaxed) != Self::FREE {
@@ -61,7 +61,7 @@ impl Relaxed32 {
         }
     }
 
-    /// Lets another one take it.
+    /// Releases it.
     #[inline]
     pub fn free(&self) {
         if self.0.swap(Self::FREE, Ordering::Relaxed) == Self::WANTED {

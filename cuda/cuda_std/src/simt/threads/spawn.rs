@@ -1,4 +1,4 @@
-//! Threads that are all waited for at the end. Miri has a `workers` for it.
+//! Spawns threads, and waits for all of them at the end. Under Miri, `workers` does it.
 
 use std::io;
 
@@ -20,10 +20,10 @@ mod system {
     /// Bytes of a thread's stack. Pages that are never touched cost address space only.
     const STACK_BYTES: usize = 512 * 1024;
 
-    /// Where threads are spawned.
+    /// The scope in which threads are spawned.
     pub(in super::super) struct Scope<'scope, 'env> {
         scope: &'scope thread::Scope<'scope, 'env>,
-        /// Kept to the end: to drop the handle of a thread that has ended orders those that start later after it.
+        /// Kept to the end: dropping the handle of a thread that has ended orders later threads after it.
         handles: Vec<thread::ScopedJoinHandle<'scope, ()>>,
     }
 
@@ -32,10 +32,10 @@ mod system {
     }
 
     impl<'env> Scope<'_, 'env> {
-        /// Spawns a thread of this name.
+        /// Spawns a thread with this name.
         ///
         /// # Errors
-        /// The system has no more.
+        /// If the system has no more threads.
         pub fn spawn(&mut self, name: Name, body: impl FnOnce() + Send + 'env) -> io::Result<()> {
             let builder = thread::Builder::new().stack_size(STACK_BYTES).name(name.as_str().to_owned());
             self.handles.push(builder.spawn_scoped(self.scope, body)?);

@@ -5,13 +5,13 @@ use super::super::super::stuck::{self, View};
 use super::Table;
 
 impl<'a> Table<'a> {
-    /// What the threads of a block wait for, to say what is wrong.
+    /// Returns what the threads of a block wait for, for an error.
     #[cold]
     pub(super) fn view(&self, block: u32) -> View<'a> {
         View::new(&self.blocks[block as usize], self.numbers(block).map(|number| self.request(number)))
     }
 
-    /// As above, of all its blocks.
+    /// As above, for all blocks.
     #[cold]
     pub fn views(&self) -> Vec<View<'a>> {
         (0..self.blocks.len() as u32).map(|block| self.view(block)).collect()

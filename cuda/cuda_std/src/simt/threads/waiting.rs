@@ -1,7 +1,7 @@
-//! Where threads wait for each other, and where it is decided who goes on.
+//! Threads wait for each other here, and the last one to arrive releases the others.
 //!
-//! What is here runs at every barrier and shuffle of every thread, under Miri too, which takes microseconds for each step
-//! and more for each call: hence loops by hand, and words instead of requests.
+//! This code runs at every barrier and shuffle of every thread. Miri takes microseconds for each step and more for each
+//! call, hence the manual loops, and words instead of requests.
 
 #[path = "phases.rs"]
 mod phases;
@@ -31,7 +31,7 @@ use super::quiet::Quiet;
 use super::relaxed::{Relaxed32, Relaxed64};
 use super::sleep::{self, Bell};
 
-/// What a thread panics with to leave its kernel after another one's fault.
+/// The panic payload of a thread that leaves its kernel after another one's fault.
 struct Abandoned;
 
 /// A thread's place at its [`Table`].
@@ -40,18 +40,18 @@ pub(crate) struct Waiter<'a> {
     number: u32,
 }
 
-/// What the others see of a thread.
+/// A thread's state, as others see it.
 #[derive(Default)]
 struct WaitState {
-    /// What the thread waits for; that it runs, or has returned.
+    /// What the thread waits for, or that it runs or has returned.
     ask: EncodedRequest,
-    /// Where it waits, while it waits. Others read it to say what is wrong, which may order them.
+    /// Where it waits, while it waits. Others read it only to explain a fault, which may order them.
     site: UnsafeCell<Option<Site>>,
     /// Released when `site` is written.
     written: AtomicU32,
     outcome: OutcomeWords,
-    /// Released by the thread when it comes to an operation that orders, acquired by the one that completes it, who then
-    /// releases it to the thread. To look at it would cost Miri more than the rest, so that is not where a thread waits.
+    /// The thread releases it when it reaches an operation that orders. The thread that completes the operation acquires
+    /// it, then releases it to this thread. Polling it would cost Miri more than the rest, so threads do not wait on it.
     order: AtomicU32,
     /// The arrival at the barrier of the cluster.
     cluster_arrival: AtomicU32,
@@ -65,10 +65,10 @@ struct Site {
     location: &'static Location<'static>,
 }
 
-// SAFETY: `site` is written by its thread alone, while it runs, and read by others while it waits, after `written`.
+// SAFETY: only its thread writes `site`, while it runs. Others read it while the thread waits, after `written`.
 unsafe impl Sync for WaitState {}
 
-/// The threads of a block, or of the blocks of a cluster. All but the atomics with an order is changed under the lock.
+/// The threads of a block, or of the blocks of a cluster. Everything except the ordering atomics is changed under the lock.
 pub(super) struct Table<'a> {
     blocks: &'a [Block<'a>],
     per_block: u32,
@@ -92,7 +92,7 @@ pub(super) struct Table<'a> {
 }
 
 impl Waiter<'_> {
-    /// Waits until all that take part have asked, and returns this thread's share of the result.
+    /// Waits until all participants have made their request, and returns this thread's result.
     pub(in super::super) fn wait(&self, request: &Request) -> Outcome {
         let table = self.table;
         let waiter = &table.waiters[self.number as usize];
@@ -108,7 +108,7 @@ impl Waiter<'_> {
             return Outcome::default();
         }
         if let Collective::Warp { op: WarpOp::Exchange { exchange, lent }, .. } = request.collective {
-            // SAFETY: `lent` is what this thread says in its request.
+            // SAFETY: `lent` is from this thread's own request.
             unsafe { self.lent().write(self.lane(), exchange, lent) };
         }
         table.lock.take();
@@ -146,14 +146,14 @@ impl Waiter<'_> {
         self.table.lent_of(self.number)
     }
 
-    /// Lets what the thread did be seen by those that complete the cluster's barrier.
+    /// Makes what the thread did visible to the thread that completes the cluster's barrier.
     pub(in super::super) fn release_to_cluster(&self) {
         self.table.waiters[self.number as usize].cluster_arrival.fetch_add(1, Ordering::Release);
     }
 }
 
 impl<'a> Table<'a> {
-    /// The table for the blocks of a cluster, or one block.
+    /// Creates the table for the blocks of a cluster, or one block.
     pub fn new(blocks: &'a [Block<'a>], stop: &'a AtomicBool, quiet: Option<&'a Quiet>) -> Self {
         let threads: usize = blocks.iter().map(|block| block.threads as usize).sum();
         let running = Relaxed64::default();
@@ -175,17 +175,17 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// How many threads it is for.
+    /// Returns the number of threads.
     pub fn threads(&self) -> u32 {
         self.waiters.len() as u32
     }
 
-    /// The block of the thread in this waiting, and its number there.
+    /// Returns the block of the thread with this number, and its number there.
     pub fn place(&self, number: u32) -> (&'a Block<'a>, u32) {
         (&self.blocks[(number / self.per_block) as usize], number % self.per_block)
     }
 
-    /// Runs the thread in this waiting from beginning to end.
+    /// Runs the thread with this number from beginning to end.
     pub fn run(&self, number: u32) {
         let (block, thread) = self.place(number);
         let waiting = Waiter { table: self, number };
@@ -201,18 +201,18 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Ends the grid. The first fault at a table is the one that counts.
+    /// Ends the grid. Only the first fault of a table is kept.
     pub fn fail(&self, fault: Fault) {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| Box::new(fault));
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The fault, when no thread runs any more.
+    /// Returns the fault, when no thread runs any more.
     pub fn into_fault(self) -> Option<Box<Fault>> {
         self.fault.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread has returned.
+    /// Notes that a thread has returned.
     fn stand_up(&self, number: u32) {
         self.lock.take();
         self.waiters[number as usize].ask.set(Word::RETURNED);
@@ -224,7 +224,7 @@ impl<'a> Table<'a> {
         self.lock.free();
     }
 
-    /// A thread has asked for an operation. Completes it if it was the last.
+    /// Notes that a thread has requested an operation. Completes it if this was the last thread.
     fn sit_down(&self, number: u32, word: Word, request: &Request) {
         let running = self.running.sub(1);
         let block = number / self.per_block;
@@ -252,7 +252,7 @@ impl<'a> Table<'a> {
         self.note_stop();
     }
 
-    /// Threads go on from an operation.
+    /// Notes that threads go on from an operation.
     fn go_on(&self, threads: u32) {
         self.running.add(threads.into());
         if let Some(quiet) = self.quiet {
@@ -260,14 +260,14 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A thread waits or has returned.
+    /// Notes that a thread waits or has returned.
     fn note_stop(&self) {
         if let Some(quiet) = self.quiet {
             quiet.stop();
         }
     }
 
-    /// When no thread runs, and not all have returned, no thread will ever continue.
+    /// Fails if no thread runs and not all have returned: then no thread will ever continue.
     fn check_running(&self) {
         let is_stuck = self.running.get() == 0 && self.returned.get() < self.waiters.len() as u64;
         if is_stuck && !self.stop.load(Ordering::Relaxed) && !self.phases.any() {
@@ -309,7 +309,7 @@ impl<'a> Table<'a> {
         self.let_all_go(0..self.threads(), None);
     }
 
-    /// Lets threads go on from a barrier: what the caller has acquired comes before what any of them does from now on.
+    /// Releases threads from a barrier: what the caller has acquired comes before what they do from now on.
     fn let_all_go(&self, numbers: core::ops::Range<u32>, outcome: Option<Outcome>) {
         let mut number = numbers.start;
         while number < numbers.end {
@@ -327,18 +327,18 @@ impl<'a> Table<'a> {
         self.go_on(numbers.end - numbers.start);
     }
 
-    /// The numbers of a block's threads.
+    /// Returns the numbers of a block's threads.
     fn numbers(&self, block: u32) -> core::ops::Range<u32> {
         block * self.per_block..(block + 1) * self.per_block
     }
 
-    /// What a thread waits for; orders the caller after it.
+    /// Returns what a thread waits for, and orders the caller after it.
     fn request(&self, number: u32) -> Option<Request> {
         let waiter = &self.waiters[number as usize];
         let collective = waiter.ask.read()?;
         waiter.written.fetch_add(0, Ordering::Acquire);
-        // SAFETY: the thread wrote its site before it said that it waits, and writes none before it is let go, which
-        // takes the lock that the caller holds.
+        // SAFETY: the thread wrote its site before it noted that it waits, and does not write it again before it is
+        // released, which takes the lock that the caller holds.
         let Site { name, location } = unsafe { *waiter.site.get() }?;
         Some(Request { name, collective, location })
     }

@@ -1,4 +1,4 @@
-//! The operations of a warp: when they are complete, and what each lane gets.
+//! Completes the operations of a warp, and gives each lane its result.
 
 use core::panic::Location;
 use core::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use super::super::lent::Lent;
 use super::{Table, WaitState};
 
 impl Table<'_> {
-    /// Completes the operation of the lane that has come, if all lanes of its mask wait in the same.
+    /// Completes the operation of a lane that has arrived, if all lanes of its mask wait in the same one.
     pub(super) fn complete_warp(&self, block: u32, number: u32, word: Word) {
         let numbers = self.numbers(block);
         let thread = number - numbers.start;
@@ -19,7 +19,7 @@ impl Table<'_> {
             let error = MaskError::CallerNotInMask { lane, mask };
             return self.fail(self.view(block).mask_fault(thread / WARP_SIZE, error));
         }
-        // Lanes mostly come in order, so the highest says soonest that somebody is missing.
+        // Lanes mostly arrive in order, so the highest shows soonest that one is missing.
         let mut rest = mask;
         while rest != 0 {
             let highest = 31 - rest.leading_zeros();
@@ -74,7 +74,7 @@ impl Table<'_> {
         self.go_on(mask.count_ones());
     }
 
-    /// The words of a thread's warp.
+    /// Returns the words of a thread's warp.
     pub(super) fn lent_of(&self, number: u32) -> &Lent {
         let (block, thread) = (number / self.per_block, number % self.per_block);
         &self.lent[(block * self.per_block.div_ceil(WARP_SIZE) + thread / WARP_SIZE) as usize]
@@ -90,7 +90,7 @@ fn for_lanes(mask: u32, mut f: impl FnMut(usize)) {
     }
 }
 
-/// What the lanes in `mask`, which all wait in one operation, get of it.
+/// Returns the results of the lanes in `mask`, which all wait in one operation.
 fn outcomes(waiters: &[WaitState], mask: u32) -> [Outcome; WARP_SIZE as usize] {
     let mut requests = [None; WARP_SIZE as usize];
     for_lanes(mask, |lane| {
@@ -98,7 +98,7 @@ fn outcomes(waiters: &[WaitState], mask: u32) -> [Outcome; WARP_SIZE as usize] {
         requests[lane] =
             collective.map(|collective| Request { name: "", collective, location: Location::caller() });
     });
-    // Whether another lane runs, waits for something else or has returned: it does not take part.
+    // Other lanes do not take part, whether they run, wait for something else or have returned.
     let lanes = core::array::from_fn(|lane| requests[lane].as_ref().map_or(Lane::Returned, Lane::Waits));
     collective::outcomes(&lanes, mask)
 }

@@ -1,4 +1,4 @@
-//! Threads that wait for words: each looks again and again, in the order that the loads of its question have.
+//! Threads that wait for words: each polls them, with the ordering of the loads in its condition.
 
 use core::sync::atomic::Ordering;
 use std::panic::resume_unwind;
@@ -10,14 +10,14 @@ use super::super::sleep;
 use super::{Abandoned, Site, Waiter};
 
 impl Waiter<'_> {
-    /// Waits until `ready` is true, which is asked here, in the order that its loads have and no other.
+    /// Waits until `ready` is true. This thread evaluates it, with the ordering of its loads and no other.
     pub(in super::super::super) fn wait_until_ready(&self, request: &Request, ready: Ready) {
         self.say_where(request);
-        // SAFETY: the closure is the caller's, who waits for the end of this call.
+        // SAFETY: the closure belongs to the caller, which waits for the end of this call.
         self.wait_quietly(request, || unsafe { ready.ask() });
     }
 
-    /// Looks until `is_over`, in a cooperative grid. The thread has said where it waits.
+    /// Polls until `is_over`, in a cooperative grid. The thread has noted where it waits.
     pub(super) fn wait_quietly(&self, request: &Request, is_over: impl Fn() -> bool) {
         let table = self.table;
         let Some(quiet) = table.quiet else { return };
@@ -40,11 +40,11 @@ impl Waiter<'_> {
         table.lock.free();
     }
 
-    /// Says where the thread waits, before it says that it waits.
+    /// Notes where the thread waits, before it notes that it waits.
     #[inline]
     pub(super) fn say_where(&self, request: &Request) {
         let waiter = &self.table.waiters[self.number as usize];
-        // SAFETY: the thread runs, so nobody else reads or writes the site.
+        // SAFETY: the thread runs, so no other thread reads or writes the site.
         unsafe { *waiter.site.get() = Some(Site { name: request.name, location: request.location }) };
         waiter.written.fetch_add(1, Ordering::Release);
     }

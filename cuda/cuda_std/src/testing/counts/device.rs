@@ -1,4 +1,4 @@
-//! Who counts, and where the counts are kept.
+//! Devices that count, and where the counts are kept.
 
 use core::cell::RefCell;
 use core::error::Error;
@@ -8,9 +8,9 @@ use super::LaunchCounts;
 use crate::launch::{KernelCall, LaunchError, Launcher};
 use crate::testing::{DeviceMemory, KernelTest, Memory, TestDevice, TestError};
 
-/// A device that can tell what warps did in a launch, as the PTX emulator can.
+/// A device that can count what warps did in a launch, such as the PTX emulator.
 pub trait CountingDevice: TestDevice {
-    /// As [`Launcher::submit`], to the end of the launch, and what it did.
+    /// Same as [`Launcher::submit`], but waits for the end of the launch and returns its counts.
     ///
     /// # Errors
     /// Same as for [`Launcher::submit`].
@@ -20,14 +20,14 @@ pub trait CountingDevice: TestDevice {
     unsafe fn submit_counted(&self, call: &KernelCall<'_>) -> Result<LaunchCounts, LaunchError>;
 }
 
-/// Where a launcher leaves what its launches did. Clones are the same one: a test keeps one of an emulator that it gives away.
+/// Collects the counts of a launcher's launches. Clones share them, so a test can keep one and give its emulator away.
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
     launches: Arc<Mutex<Vec<LaunchCounts>>>,
 }
 
 impl Counter {
-    /// One that has nothing.
+    /// Creates an empty counter.
     pub fn new() -> Self {
         Self::default()
     }
@@ -37,15 +37,15 @@ impl Counter {
         self.launches.lock().unwrap_or_else(PoisonError::into_inner).push(launch);
     }
 
-    /// The launches since the last time, in order. Their `sum()` is what they did together.
+    /// Returns the launches since the last call, in order. Their `sum()` is the total.
     pub fn take(&self) -> Vec<LaunchCounts> {
         core::mem::take(&mut *self.launches.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl KernelTest<'_> {
-    /// As [`Self::run_on`], and what the launches did together: how many sectors and lines requests touch, which accesses
-    /// of shared memory conflict, which branches diverge.
+    /// Same as [`Self::run_on`], but returns the total counts of the launches: how many sectors and lines requests
+    /// touch, which accesses of shared memory conflict, which branches diverge.
     ///
     /// # Errors
     /// Same as for [`Self::run_on`].

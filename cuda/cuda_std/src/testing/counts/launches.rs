@@ -1,4 +1,4 @@
-//! What launches did, instruction by instruction.
+//! The counts of launches, instruction by instruction.
 
 use core::fmt;
 use core::iter::Sum;
@@ -8,41 +8,41 @@ use std::collections::btree_map::Entry;
 
 use super::{Counts, Footprint};
 
-/// What a launch did, or several together.
+/// The counts of a launch, or of several together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaunchCounts {
     /// The kernels, each once, in the order of their first launches.
     pub kernels: Vec<String>,
-    /// All of it.
+    /// The total.
     pub total: Counts,
-    /// What it touches of global memory; of several launches what each does, added up.
+    /// The global memory that it touches; for several launches, the sum.
     pub footprint: Footprint,
-    /// The same as the total by instruction: those that were executed, ordered by function and line.
+    /// The total by executed instruction, ordered by function and line.
     pub instructions: Vec<InstructionCounts>,
 }
 
-/// What the warps did that executed one instruction of the PTX.
+/// The counts of the warps that executed one PTX instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstructionCounts {
     /// The kernel or function it is in.
     pub function: String,
     /// The line of the PTX, from 1.
     pub line: u32,
-    /// The instruction's place among those of its line, from 0.
+    /// The instruction's position in its line, from 0.
     pub column: u32,
     /// The line itself.
     pub text: String,
-    /// Where it comes from: the line that it was written in, then the one into which that was inlined, and so on, as far as
-    /// `.loc` says, LLVM's the first alone. Empty without, as in a build that has no line information.
+    /// Where it comes from: the line that it was written in, then the line into which that was inlined, and so on, as
+    /// far as `.loc` says; LLVM's `.loc` has only the first. Empty in a build without line information.
     pub source: Vec<SourceLine>,
-    /// What they did.
+    /// The counts.
     pub counts: Counts,
 }
 
 /// A line of a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceLine {
-    /// The file, as the compiler was given it.
+    /// The file, as passed to the compiler.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
@@ -55,13 +55,13 @@ impl fmt::Display for SourceLine {
 }
 
 impl LaunchCounts {
-    /// What the instructions did that come from this line of a file whose path ends so, or were inlined there.
+    /// Returns the counts of the instructions from this line, or inlined there. `file` is the end of the file's path.
     pub fn of_source(&self, file: &str, line: u32) -> Counts {
         let is_here = |place: &SourceLine| place.line == line && place.file.ends_with(file);
         self.sum_of(|instruction| instruction.source.iter().any(is_here))
     }
 
-    /// What the instructions did whose PTX has this text, such as an opcode.
+    /// Returns the counts of the instructions with this text in their PTX, such as an opcode.
     pub fn of_text(&self, text: &str) -> Counts {
         self.sum_of(|instruction| instruction.text.contains(text))
     }

@@ -18,7 +18,7 @@ pub use launches::{InstructionCounts, LaunchCounts, SourceLine};
 /// Threads of a warp.
 const WARP: f64 = 32.0;
 
-/// `part / whole`, or `none` of nothing.
+/// Returns `part / whole`, or `none` if `whole` is 0.
 fn ratio(part: u64, whole: u64, none: f64) -> f64 {
     if whole == 0 { none } else { part as f64 / whole as f64 }
 }
@@ -49,7 +49,7 @@ macro_rules! sums {
 }
 
 sums! {
-    /// What all warps of a launch did, or all that executed one instruction.
+    /// The counts of all warps of a launch, or of those that executed one instruction.
     Counts {
         /// Instructions of the PTX.
         instructions: Instructions,
@@ -69,42 +69,41 @@ sums! {
         cluster: Requests,
         /// Bulk copies.
         bulk: Bulk,
-        /// What threads do together.
+        /// Collective operations.
         collectives: Collectives,
     }
 
-    /// Executed instructions of the PTX. `ptxas` makes other ones of them, so that the ratios are to be compared with
-    /// Nsight Compute's, and not the numbers.
+    /// Executed instructions of the PTX. `ptxas` turns them into other instructions, so only the ratios are comparable
+    /// with Nsight's.
     Instructions {
         /// By warps: `smsp__inst_executed`.
         warps: u64,
         /// By threads of those warps: `smsp__thread_inst_executed`.
         threads: u64,
-        /// By threads whose predicate let them: `smsp__thread_inst_executed_pred_on`.
+        /// By threads whose predicate is true: `smsp__thread_inst_executed_pred_on`.
         threads_on: u64,
     }
 
-    /// Operations on floats: `add`, `sub` and `mul` are one each, `fma` two, of each thread whose predicate lets it, as
-    /// `smsp__sass_thread_inst_executed_op_{fadd,fmul,ffma}_pred_on` are of `f32`. Comparisons, minima, changes of sign and
-    /// conversions are none, as there; nor are the atomics' additions, which threads do not do.
+    /// Operations on floats by threads whose predicate is true: `add`, `sub` and `mul` count one each, `fma` two, as
+    /// `smsp__sass_thread_inst_executed_op_{fadd,fmul,ffma}_pred_on` do for `f32`. As there, comparisons, minima, changes
+    /// of sign and conversions do not count. Additions of atomics do not count either, since threads do not perform them.
     Flop {
         /// Of `f32`: `.._op_fadd`, `.._op_fmul`, and twice `.._op_ffma`.
         f32: u64,
         /// Of `f64`: `.._op_dadd`, `.._op_dmul`, and twice `.._op_dfma`.
         f64: u64,
-        /// Of tensor cores, multiplications and additions of each `mma` and `wgmma` by its shape: `2 m n k` a warp, or a
-        /// warpgroup.
+        /// Of tensor cores: multiplications and additions of each `mma` and `wgmma`, `2 m n k` per warp or warpgroup.
         tensor: u64,
-        /// Divisions, roots, exponentials and the like, one each. `ptxas` makes a few instructions of each, for the units of
-        /// special functions and, unless it is approximate, the others.
+        /// Divisions, roots, exponentials and the like, one each. `ptxas` turns each into a few instructions, for the
+        /// special function units and, unless it is approximate, for others.
         functions: u64,
     }
 
-    /// Conditional branches, and those by a table of targets, that warps executed.
+    /// Conditional branches and branches through a table that warps executed.
     Branches {
         /// All of them.
         executed: u64,
-        /// Those after which lanes went different ways: `smsp__sass_branch_targets_threads_divergent`.
+        /// Those after which the warp diverged: `smsp__sass_branch_targets_threads_divergent`.
         divergent: u64,
     }
 
@@ -128,10 +127,10 @@ sums! {
         sectors: u64,
         /// Cache lines of 128 bytes that each touches, a tag each: `smsp__sass_l1tex_tags_mem_global`.
         lines: u64,
-        /// Sectors that would do if the distinct bytes of each request lay together: `smsp__sass_sectors_mem_global_ideal`,
-        /// `memory_l2_theoretical_sectors_global_ideal`.
+        /// Sectors that would suffice if the distinct bytes of each request were contiguous:
+        /// `smsp__sass_sectors_mem_global_ideal`, `memory_l2_theoretical_sectors_global_ideal`.
         ideal_sectors: u64,
-        /// Bytes that lanes asked for, those of several lanes as often.
+        /// Bytes that lanes requested; bytes of several lanes count several times.
         bytes: u64,
     }
 
@@ -141,23 +140,23 @@ sums! {
         loads: SharedRequests,
         /// `st` and `stmatrix`.
         stores: SharedRequests,
-        /// `atom` and `red`. Operations of several lanes on one word go one after the other.
+        /// `atom` and `red`. Operations of several lanes on one word are serialised.
         atomics: SharedRequests,
         /// The writing half of `cp.async`.
         copies: SharedRequests,
     }
 
-    /// Requests of warps to shared memory, by the bank model of compute capability 7.5 to 9.0: 32 banks of 4 bytes, one
-    /// word per cycle each, for any number of lanes. Accesses of 8 bytes go by halves of a warp, those of 16 bytes by
-    /// quarters.
+    /// Requests of warps to shared memory, by the bank model of compute capability 7.5 to 9.0: 32 banks of 4 bytes,
+    /// one word per cycle each, for any number of lanes. Accesses of 8 bytes are split by half-warps, those of 16
+    /// bytes by quarter-warps.
     SharedRequests {
         /// One for each execution of an instruction by a warp.
         requests: u64,
         /// Passes through the banks: `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*`.
         wavefronts: u64,
-        /// Passes that would do without conflicts.
+        /// Passes that would suffice without conflicts.
         ideal_wavefronts: u64,
-        /// Bytes that lanes asked for.
+        /// Bytes that lanes requested.
         bytes: u64,
     }
 
@@ -173,7 +172,7 @@ sums! {
     Requests {
         /// One for each execution of an instruction by a warp.
         requests: u64,
-        /// Bytes that lanes asked for.
+        /// Bytes that lanes requested.
         bytes: u64,
     }
 
@@ -185,9 +184,9 @@ sums! {
         passes: u64,
     }
 
-    /// What a launch touches of global memory, by any kind of access, however often: what has to move between memory and
-    /// chip at least, if nothing that the launch reads is there before and nothing is lost before it ends. Where that is
-    /// so it is `dram__sectors_read` and `dram__sectors_write`.
+    /// The global memory that a launch touches, by any kind of access, each sector counted once. It is the least
+    /// traffic between memory and chip if nothing that the launch reads is cached before and nothing is evicted before
+    /// it ends. In that case it equals `dram__sectors_read` and `dram__sectors_write`.
     Footprint {
         /// Distinct sectors of 32 bytes that are read.
         loaded: u64,
@@ -195,8 +194,8 @@ sums! {
         stored: u64,
     }
 
-    /// Copies of many bytes that one thread starts: `cp.async.bulk`, tensors included. Of a tile of a tensor, the bytes within the
-    /// tensor count.
+    /// Copies of many bytes that one thread starts: `cp.async.bulk`, tensors included. For a tile of a tensor, only the
+    /// bytes within the tensor count.
     Bulk {
         /// Copies to shared memory.
         loads: u64,
@@ -208,7 +207,7 @@ sums! {
         stored_bytes: u64,
     }
 
-    /// What warps executed for lanes or threads to meet.
+    /// Collective operations that warps executed.
     Collectives {
         /// `shfl`.
         shuffles: u64,
@@ -220,7 +219,7 @@ sums! {
         barriers: u64,
         /// `barrier.cluster.wait`.
         cluster_barriers: u64,
-        /// `mbarrier`, each look of a wait included.
+        /// `mbarrier`, including each poll of a wait.
         mbarriers: u64,
         /// `mma`, `wgmma` and `movmatrix`.
         matrices: u64,
@@ -228,96 +227,97 @@ sums! {
 }
 
 impl Counts {
-    /// The part of a warp's 32 threads that execute an instruction on average:
-    /// `smsp__thread_inst_executed_per_inst_executed` by 32. 1 of no instructions.
+    /// Returns the share of a warp's 32 threads that execute an instruction on average:
+    /// `smsp__thread_inst_executed_per_inst_executed` / 32. 1 without instructions.
     pub fn efficiency(&self) -> f64 {
         ratio(self.instructions.threads, self.instructions.warps, WARP) / WARP
     }
 
-    /// As [`Self::efficiency`], without threads whose predicate is off:
-    /// `smsp__thread_inst_executed_pred_on_per_inst_executed` by 32.
+    /// Same as [`Self::efficiency`], without threads whose predicate is false:
+    /// `smsp__thread_inst_executed_pred_on_per_inst_executed` / 32.
     pub fn predicated_efficiency(&self) -> f64 {
         ratio(self.instructions.threads_on, self.instructions.warps, WARP) / WARP
     }
 
-    /// Sectors a request to global memory, of whatever kind: 4 where the lanes of a warp access 4 bytes each that lie
-    /// together, 32 where each lies in a sector of its own. 0 of no requests.
+    /// Returns the sectors per request to global memory, of any kind: 4 if the lanes of a warp access 4 contiguous
+    /// bytes each, 32 if each accesses a different sector. 0 without requests.
     pub fn sectors_per_request(&self) -> f64 {
         self.global.total().sectors_per_request()
     }
 
-    /// Bank conflicts of shared memory, of whatever kind of access: `l1tex__data_bank_conflicts_pipe_lsu_mem_shared`.
+    /// Returns the bank conflicts of shared memory, for any kind of access:
+    /// `l1tex__data_bank_conflicts_pipe_lsu_mem_shared`.
     pub fn bank_conflicts(&self) -> u64 {
         self.shared.total().conflicts()
     }
 }
 
 impl Flop {
-    /// All of them, except [`functions`](Self::functions).
+    /// Returns the sum of all, except [`functions`](Self::functions).
     pub fn total(&self) -> u64 {
         self.f32 + self.f64 + self.tensor
     }
 }
 
 impl Footprint {
-    /// Bytes of the sectors that are read, and of those that are written.
+    /// Returns the bytes of all sectors that are read or written.
     pub fn bytes(&self) -> u64 {
         32 * (self.loaded + self.stored)
     }
 }
 
 impl Branches {
-    /// The part of the branches whose lanes all went one way: Nsight Compute's "Branch Efficiency". 1 of no branches.
+    /// Returns the share of branches without divergence: Nsight Compute's "Branch Efficiency". 1 without branches.
     pub fn efficiency(&self) -> f64 {
         ratio(self.executed - self.divergent, self.executed, 1.0)
     }
 }
 
 impl Global {
-    /// All requests.
+    /// Returns the sum of all requests.
     pub fn total(&self) -> GlobalRequests {
         [self.loads, self.stores, self.atomics, self.copies].into_iter().sum()
     }
 }
 
 impl GlobalRequests {
-    /// Sectors a request, Nsight Compute's "Sectors/Req"; 0 of no requests.
+    /// Returns the sectors per request, Nsight Compute's "Sectors/Req"; 0 without requests.
     pub fn sectors_per_request(&self) -> f64 {
         ratio(self.sectors, self.requests, 0.0)
     }
 
-    /// Sectors beyond the ideal, Nsight Compute's "excessive sectors": what coalescing would save.
+    /// Returns the sectors beyond the ideal, Nsight Compute's "excessive sectors": what coalescing would save.
     pub fn excess_sectors(&self) -> u64 {
         self.sectors.saturating_sub(self.ideal_sectors)
     }
 
-    /// The part of the sectors that would do: 1 where accesses are coalesced. 1 of no requests.
+    /// Returns the share of the sectors that would suffice: 1 if accesses are coalesced, and without requests.
     pub fn efficiency(&self) -> f64 {
         ratio(self.ideal_sectors, self.sectors, 1.0)
     }
 }
 
 impl Shared {
-    /// All requests.
+    /// Returns the sum of all requests.
     pub fn total(&self) -> SharedRequests {
         [self.loads, self.stores, self.atomics, self.copies].into_iter().sum()
     }
 }
 
 impl SharedRequests {
-    /// Passes that conflicts cost: `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_*`.
+    /// Returns the passes that conflicts cost: `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_*`.
     pub fn conflicts(&self) -> u64 {
         self.wavefronts - self.ideal_wavefronts
     }
 
-    /// Passes a request; 0 of no requests.
+    /// Returns the passes per request; 0 without requests.
     pub fn wavefronts_per_request(&self) -> f64 {
         ratio(self.wavefronts, self.requests, 0.0)
     }
 }
 
 impl Constant {
-    /// Passes a request; 0 of no requests.
+    /// Returns the passes per request; 0 without requests.
     pub fn passes_per_request(&self) -> f64 {
         ratio(self.passes, self.requests, 0.0)
     }

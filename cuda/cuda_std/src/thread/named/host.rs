@@ -1,10 +1,10 @@
-//! The executor's half: what a numbered barrier of the block has counted.
+//! Numbered barriers of a block on the executor.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::simt::context::{Collective, WARP_SIZE, collective, current};
 
-/// The numbers of a block's barriers, 0 included.
+/// The number of a block's barriers, 0 included.
 const BARRIERS: usize = 16;
 
 /// The barriers of a block.
@@ -14,13 +14,13 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Makes them those of another block.
+    /// Clears them, for another block.
     pub fn clear(&self) {
         self.states.iter().for_each(|state| state.store(0, Ordering::Relaxed));
     }
 }
 
-/// A barrier's state: how often it was complete, for how many threads it is now, and how many of them have come.
+/// A barrier's state: the number of complete rounds, of expected threads, and of threads that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     rounds: u32,
@@ -37,7 +37,7 @@ impl State {
         u64::from(self.rounds) << 32 | u64::from(self.count) << 16 | u64::from(self.here)
     }
 
-    /// One more has come, for whom it is a barrier of `count` threads.
+    /// Counts one more thread, which expects `count` threads.
     fn join(self, count: u16) -> Result<Self, String> {
         if self.here > 0 && self.count != count {
             return Err(format!(
@@ -57,7 +57,7 @@ impl State {
 #[track_caller]
 pub(super) fn sync(name: &'static str, id: u32, count: u32) {
     let (barrier, round) = joined(name, id, count);
-    // SAFETY: the block, whose barrier it is, lives as long as its threads.
+    // SAFETY: the block that has the barrier lives as long as its threads.
     while unsafe { AtomicU64::from_ptr(barrier) }.load(Ordering::Acquire) >> 32 == u64::from(round) {
         collective(name, Collective::Named { barrier, round });
     }
@@ -69,7 +69,7 @@ pub(super) fn arrive(name: &'static str, id: u32, count: u32) {
     joined(name, id, count);
 }
 
-/// Counts the thread; the barrier, and how often it had been complete.
+/// Counts the thread; returns the barrier and its number of complete rounds before.
 #[track_caller]
 fn joined(name: &'static str, id: u32, count: u32) -> (*mut u64, u32) {
     assert!(
@@ -97,17 +97,17 @@ fn joined(name: &'static str, id: u32, count: u32) -> (*mut u64, u32) {
     }
 }
 
-/// Whether a thread that waits for this round can go on.
+/// Returns whether a thread that waits for this round can go on.
 ///
 /// # Safety
-/// A thread waits for it.
+/// A thread waits for the round.
 pub(crate) unsafe fn can_go_on(barrier: *mut u64, round: u32) -> bool {
     // A plain load may give an old value, with which a thread would count as stuck.
     // SAFETY: the thread's block lives as long as it does.
     State::of(unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed)).rounds != round
 }
 
-/// For how many threads the barrier is, and how many of them have come.
+/// Returns the number of threads that the barrier expects, and of those that have arrived.
 ///
 /// # Safety
 /// As above.

@@ -1,16 +1,16 @@
-//! The multiplication itself, of matrices in `f32`.
+//! The matrix multiplication itself, in `f32`.
 
 /// Rows of D.
 pub(super) const ROWS: usize = 64;
 
-/// Columns that are added at a time.
+/// The number of columns that are added at a time.
 const WIDTH: usize = 8;
 
-/// `d[64, columns] += a[64, k] * b[k, columns]`; each element adds its products by `k`.
+/// Computes `d[64, columns] += a[64, k] * b[k, columns]`; each element adds its products in the order of `k`.
 pub(super) fn add(a: &[f32], b: &[f32], d: &mut [f32], columns: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has it.
+        // SAFETY: the processor has AVX2.
         return unsafe { add_avx2(a, b, d, columns) };
     }
     add_rows::<4>(a, b, d, columns);
@@ -24,7 +24,7 @@ fn add_avx2(a: &[f32], b: &[f32], d: &mut [f32], columns: usize) {
     add_rows::<8>(a, b, d, columns);
 }
 
-/// `R` rows at a time, whose sums stay in registers.
+/// Computes `R` rows at a time, with their accumulators in registers.
 #[inline(always)]
 fn add_rows<const R: usize>(a: &[f32], b: &[f32], d: &mut [f32], columns: usize) {
     let k = a.len() / ROWS;

@@ -1,4 +1,4 @@
-//! An operand in shared memory: which bytes it is, and which numbers they are.
+//! An operand in shared memory: where its bytes are, and which numbers they hold.
 
 use super::super::Number;
 use super::super::element::e4m3;
@@ -12,15 +12,15 @@ const ROW: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     panel: *const u8,
-    /// Whether a row's neighbours are those of K.
+    /// Whether a row's elements are along K.
     is_k_major: bool,
-    /// The first row of a panel of rows.
+    /// The first row, in a panel with elements along K.
     first: u32,
     /// Rows of A or columns of B.
     count: usize,
     /// Rows of each panel.
     rows: usize,
-    /// By how many instructions' K it is further along.
+    /// The number of instructions' K by which it is further along.
     step: u32,
 }
 
@@ -68,14 +68,14 @@ impl View {
         Ok(())
     }
 
-    /// Its 16-byte chunks in order: of each row those along K, or of each K those along the columns.
+    /// Returns its 16-byte chunks in order: for each row those along K, or for each K those along the columns.
     pub(crate) fn chunks(self) -> impl Iterator<Item = *const u8> {
         let per_row = if self.is_k_major { 2 } else { self.count / 8 };
         let rows = if self.is_k_major { self.count } else { 16 };
         (0..rows).flat_map(move |row| (0..per_row).map(move |chunk| self.chunk(row, chunk)))
     }
 
-    /// Where chunk `chunk` of row `row` is, of those that the instruction reads.
+    /// Returns where chunk `chunk` of row `row` is, counted among those that the instruction reads.
     fn chunk(self, row: usize, chunk: usize) -> *const u8 {
         let (panel, row, chunk) = if self.is_k_major {
             (0, self.first as usize + row, self.step as usize * 2 + chunk)
@@ -85,16 +85,16 @@ impl View {
         self.panel.wrapping_add((panel * self.rows + row) * ROW + (chunk ^ (row % 8)) * CHUNK)
     }
 
-    /// What memory holds of it.
+    /// Reads its chunks from memory.
     ///
     /// # Safety
-    /// It was checked, and no other OS thread writes the memory.
+    /// The view was checked, and no other OS thread writes the memory.
     pub(super) unsafe fn read(self) -> Vec<[u8; CHUNK]> {
-        // SAFETY: the block's shared memory, which the executor has written to before any thread.
+        // SAFETY: the block's shared memory, which the executor has initialised.
         self.chunks().map(|chunk| unsafe { chunk.cast::<[u8; CHUNK]>().read() }).collect()
     }
 
-    /// Calls `f` with position, K and value of each number in what [`read`](Self::read) gave.
+    /// Calls `f` with position, K and value of each number in the chunks that [`read`](Self::read) returned.
     #[inline(always)]
     pub(super) fn decode(self, number: Number, chunks: &[[u8; CHUNK]], mut f: impl FnMut(usize, usize, f32)) {
         let in_chunk = CHUNK / bytes_of(number);
@@ -110,7 +110,7 @@ impl View {
     }
 }
 
-/// Bytes of a number.
+/// Returns the size of a number in bytes.
 pub(super) fn bytes_of(number: Number) -> usize {
     match number {
         Number::F16 | Number::Bf16 => 2,
@@ -119,7 +119,7 @@ pub(super) fn bytes_of(number: Number) -> usize {
     }
 }
 
-/// The columns of A that one instruction multiplies.
+/// Returns the number of columns of A that one instruction multiplies.
 pub(super) fn k_of(number: Number) -> usize {
     32 / bytes_of(number)
 }
@@ -152,13 +152,13 @@ fn number_16(number: Number, bits: u16) -> f32 {
         return f32::from_bits(u32::from(bits) << 16);
     }
     let magnitude = u32::from(bits & 0x7fff);
-    // Bits of an f32 whose exponent is too small by the difference of the biases.
+    // As an f32, the bits have an exponent that is too small by the difference of the biases.
     let scaled = f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23);
     let special = if magnitude >= 0x7c00 { 0x7f80_0000 } else { 0 };
     f32::from_bits(scaled.to_bits() | special | u32::from(bits & 0x8000) << 16)
 }
 
-/// What a tensor core reads of an `f32`.
+/// Returns the part of an `f32` that a tensor core reads.
 fn tf32(bits: u32) -> f32 {
     f32::from_bits(bits & 0xffff_e000)
 }

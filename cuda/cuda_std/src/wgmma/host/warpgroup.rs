@@ -1,4 +1,4 @@
-//! What the threads of a warpgroup have started.
+//! The multiplications that the threads of a warpgroup have started.
 
 use core::panic::Location;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +22,9 @@ pub(crate) struct Warpgroups {
 /// A multiplication that no thread has waited for.
 struct Multiplication {
     call: Call,
-    /// By thread, its registers of A.
+    /// The registers of A of each thread.
     registers: Vec<[u32; 4]>,
-    /// What the operands held when the first thread started it.
+    /// The operands' content when the first thread started it.
     was: Vec<[u8; CHUNK]>,
 }
 
@@ -32,14 +32,14 @@ struct Multiplication {
 struct Matrix {
     registers: usize,
     values: Vec<f32>,
-    /// Threads that have taken theirs.
+    /// The number of threads that have taken their values.
     finished: u32,
 }
 
 pub(crate) struct Warpgroup {
-    /// By thread, the multiplications that it has started.
+    /// The number of multiplications that each thread has started.
     issued: Vec<u64>,
-    /// Those that are not complete.
+    /// The multiplications that are not complete.
     pending: VecDeque<Multiplication>,
     completed: u64,
     matrices: BTreeMap<u32, Matrix>,
@@ -64,24 +64,24 @@ impl Warpgroups {
         f(&mut groups[number])
     }
 
-    /// Makes them those of another block.
+    /// Clears them, for another block.
     pub(crate) fn clear(&self) {
         if self.any.swap(false, Ordering::Relaxed) {
             self.groups.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
     }
 
-    /// Whether all threads of the warpgroup have started this many multiplications.
+    /// Returns whether all threads of the warpgroup have started `bound` multiplications.
     pub(crate) fn can_go_on(&self, number: u32, bound: u64) -> bool {
         self.missing(number, bound).is_none()
     }
 
-    /// The number in its warpgroup of a thread that has started fewer multiplications.
+    /// Returns the number, in its warpgroup, of a thread that has started fewer multiplications.
     pub(crate) fn missing(&self, number: u32, bound: u64) -> Option<u32> {
         self.with(number, |group| group.issued.iter().position(|&issued| issued < bound)).map(|at| at as u32)
     }
 
-    /// Where a multiplication was started that is pending and reads some of these bytes.
+    /// Returns where a pending multiplication that reads some of these bytes was started.
     pub(crate) fn reader(&self, address: usize, bytes: usize) -> Option<&'static Location<'static>> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
@@ -132,7 +132,7 @@ impl Warpgroup {
         }
     }
 
-    /// A thread starts its multiplication number `index`. The first one to do so has the operands checked.
+    /// Starts a thread's multiplication number `index`. The first thread to do so checks the operands.
     pub(super) fn issue(
         &mut self,
         thread: u32,
@@ -144,7 +144,7 @@ impl Warpgroup {
         let at = (index - self.completed) as usize;
         if at == self.pending.len() {
             let views = call.a.into_iter().chain([call.b]);
-            // SAFETY: the views were checked, and the thread that multiplies answers for them.
+            // SAFETY: the views were checked, and the thread that multiplies guarantees them.
             let was: Vec<_> = views.clone().flat_map(|view| unsafe { view.read() }).collect();
             check(&mut views.flat_map(View::chunks).map(<*const u8>::addr).zip(was.iter().copied()))?;
             let registers = if registers.is_some() { vec![[0; 4]; THREADS as usize] } else { Vec::new() };
@@ -165,7 +165,7 @@ impl Warpgroup {
         Ok(())
     }
 
-    /// Makes the multiplications up to this number, which all threads have started.
+    /// Performs the multiplications up to this number, which all threads have started.
     pub(super) fn complete(&mut self, bound: u64) -> Result<(), String> {
         while self.completed < bound {
             let Some(multiplication) = self.pending.pop_front() else { break };

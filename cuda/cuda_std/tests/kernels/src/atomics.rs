@@ -44,7 +44,7 @@ kernels! {
         }
     }
 
-    // A failure that acquires makes a release acquire too.
+    // A failure ordering of acquire turns release into acq_rel.
     //@ ptx: atom.acq_rel.gpu.cas.b32 == 1
     atomic_cas_u32(p: *mut u32, v: u32) {
         *p.add(1) = AtomicU32::from_ptr(p).compare_exchange(0, v, Release, Acquire).unwrap_or(7);

@@ -1,4 +1,4 @@
-//! Copies of many bytes that one thread starts, for compute capability 9.0 and later.
+//! Bulk copies, which one thread starts, for compute capability 9.0 and later.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::mem::f32x4;
@@ -23,7 +23,7 @@ kernels! { min_arch = 90;
         *out = *value;
     }
 
-    // What is written before the fence is written, and what comes after the wait stays there.
+    // Writes before the fence are kept, and accesses after the wait stay there.
     //@ sm_90: fence.proxy.async.shared::cta == 1
     //@ sm_90: cp.async.bulk.global.shared::cta.bulk_group == 1
     //@ sm_90: cp.async.bulk.commit_group == 1
@@ -41,7 +41,7 @@ kernels! { min_arch = 90;
         bulk::wait::<0>();
     }
 
-    // What is written before the fence is written.
+    // Writes before the fence are kept.
     //@ sm_90: st.global == 1
     //@ sm_90: fence.proxy.async.global == 1
     bulk_from_what_was_written(out: *mut f32x4) {

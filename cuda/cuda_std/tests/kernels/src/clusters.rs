@@ -23,7 +23,7 @@ kernels! { min_arch = 90;
     //@ sm_90: barrier.cluster.wait == 1
     cluster_relaxed(out: *mut u32) { cluster::arrive_relaxed(); *out = 1; cluster::wait(); }
 
-    // What is written through the mapped pointer is read from the block's own variable: neither access is lost.
+    // A write through the mapped pointer is read from the block's own variable: neither access is lost.
     //@ sm_90: mapa.u64 == 1
     //@ sm_90: st.b32 == 1
     //@ sm_90: barrier.cluster.wait == 1
@@ -54,7 +54,7 @@ kernels! { min_arch = 90;
         bulk::shared_to_shared(tiles, tiles.add(16), 16, ready, rank);
     }
 
-    // What other blocks write before their arrival is read after the wait.
+    // Writes of other blocks before their arrival are read after the wait.
     //@ sm_90: fence.mbarrier_init.release.cluster == 1
     //@ sm_90: mbarrier.arrive.release.cluster.shared::cluster.b64 _, _ == 1
     //@ sm_90: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 == 1

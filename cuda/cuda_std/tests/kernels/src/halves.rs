@@ -1,4 +1,4 @@
-//! Numbers of 16 bits.
+//! 16-bit numbers.
 
 use cuda_std::half::{self, bf16, f16};
 

@@ -1,9 +1,8 @@
 //! One small kernel for each device function of `cuda_std`.
 //!
-//! The comments `//@ ptx:` above a kernel say which instructions its PTX holds, and how many: the opcode from its
-//! first part on, then operands, where `_` is any. `//@ sm_75:` holds for that architecture only, `//@ sm_80:` for
-//! it and all later ones, and so does `//@ sm_90:`; `//@ sm_90a:` for that one again. `../ptx.rs` builds this crate and
-//! checks them.
+//! The comments `//@ ptx:` above a kernel say which instructions its PTX has, and how many: the opcode from its first
+//! part on, then operands, where `_` is any. `//@ sm_75:` holds for that architecture only, `//@ sm_80:` and `//@ sm_90:`
+//! hold for that one and all later ones, `//@ sm_90a:` for that one only. `../ptx.rs` builds this crate and checks them.
 
 #![allow(
     missing_docs,
@@ -25,7 +24,7 @@ macro_rules! kernels {
     )*};
 }
 
-/// A kernel with launch bounds, which `../ptx.rs` finds in the PTX and that alone of them has any.
+/// A kernel with launch bounds. `../ptx.rs` checks that it is the only one in the PTX with bounds.
 ///
 /// # Safety
 /// `out` is an element.
@@ -35,7 +34,7 @@ pub unsafe fn bounded(out: *mut u32) {
     unsafe { *out = 1 };
 }
 
-/// A kernel for the CPU alone, which `../ptx.rs` looks for in the PTX in vain.
+/// A kernel for the CPU only. `../ptx.rs` checks that the PTX does not have it.
 ///
 /// # Safety
 /// `out` is an element.
@@ -45,17 +44,17 @@ pub unsafe fn on_the_cpu(out: *mut u32) {
     unsafe { *out = 7 };
 }
 
-/// As [`on_the_cpu`](fn@on_the_cpu), whose function is there on a GPU too.
+/// Same as [`on_the_cpu`](fn@on_the_cpu), whose function exists on a GPU too.
 ///
 /// # Safety
-/// As of that.
+/// Same as for that kernel.
 #[cuda_std::kernel]
 pub unsafe fn calls_what_is_on_the_cpu(out: *mut u32) {
     // SAFETY: the kernel's contract.
     unsafe { on_the_cpu(out) };
 }
 
-/// Kernels of which some are for the CPU alone.
+/// Kernels, some of them for the CPU only.
 ///
 /// # Safety
 /// `out` is an element.

@@ -14,7 +14,7 @@ kernels! {
     //@ ptx: st.global.v4.b32 == 1
     mem_global(a: *const f32x4, out: *mut f32x4) { mem::store_global(out, mem::load_global(a)); }
 
-    // One element used, and still one load of all four.
+    // Only one element is used, but one load reads all four.
     //@ ptx: ld.global.nc.v4.b32 == 1
     //@ ptx: ld.global == 1
     mem_nc_one_element(a: *const f32x4, out: *mut f32) { *out = mem::load_global_nc(a).z; }
@@ -114,7 +114,7 @@ kernels! {
     //@ ptx: mov.u32 _, %total_smem_size == 1
     shared_total(out: *mut u32) { *out = mem::total_smem_size(); }
 
-    // A pointer that may lead to either memory; of a kernel's parameter the compiler knows that it is global.
+    // A pointer to either memory; the compiler knows that a kernel's parameter is global.
     //@ ptx: isspacep.shared == 1
     ptr_is_shared(out: *mut u32, p: *const u8, n: u32) {
         let either = if n > 3 { p } else { shared_array![u8; 4].cast_const() };

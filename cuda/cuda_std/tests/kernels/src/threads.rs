@@ -9,7 +9,7 @@ kernels! {
     //@ ptx: mad == 1
     thread_index_1d(out: *mut u32) { *out = thread::index_1d(); }
 
-    // The range of the index is known: nothing is left of the comparisons.
+    // The compiler knows the range of the index and removes the comparisons.
     //@ ptx: setp == 0
     //@ ptx: selp == 0
     thread_ranges(out: *mut u32) {
@@ -49,7 +49,7 @@ kernels! {
     //@ ptx: bar.red.or.pred == 1
     thread_sync_or_aligned(out: *mut u32, p: u32) { *out = thread::sync_threads_or_aligned(p); }
 
-    // A barrier keeps both stores, which would else be one.
+    // A barrier keeps both stores, which would otherwise be merged.
     //@ ptx: barrier.sync 3, 64 == 1
     //@ ptx: barrier.arrive _, _ == 1
     //@ ptx: bar.sync == 0
@@ -71,7 +71,7 @@ kernels! {
         thread::arrive_named_aligned(4, 96);
     }
 
-    // A fence keeps both stores, which would else be one.
+    // A fence keeps both stores, which would otherwise be merged.
     //@ ptx: membar.cta == 1
     //@ ptx: st.global == 2
     thread_block_fence(out: *mut u32) { *out = 1; thread::block_fence(); *out = 2; }

@@ -37,7 +37,7 @@ kernels! {
     //@ ptx: shfl.sync == 1
     warp_xor_f16(out: *mut f16, v: *const f16) { *out = warp::warp_shuffle_xor(u32::MAX, *v, 1, 32).0; }
 
-    // A width that only the launch knows is checked, and still one shuffle.
+    // A width that is known only at run time is checked, and is still one shuffle.
     //@ ptx: shfl.sync.bfly.b32 == 1
     //@ ptx: popc == 1
     warp_xor_width(out: *mut u32, v: u32, width: u32) { *out = warp::warp_shuffle_xor(u32::MAX, v, 1, width).0; }
@@ -74,7 +74,7 @@ kernels! {
     //@ ptx: match.all.sync.b32 == 1
     warp_match_all_i32(out: *mut u32, v: i32) { *out = warp::warp_match_all(u32::MAX, v).unwrap_or(0); }
 
-    // By the bits: no conversion of the float.
+    // Compares the bits: no conversion of the float.
     //@ ptx: match.all.sync.b64 == 1
     //@ ptx: cvt.rzi == 0
     warp_match_all_f64(out: *mut u32, v: f64) { *out = warp::warp_match_all(u32::MAX, v).unwrap_or(0); }

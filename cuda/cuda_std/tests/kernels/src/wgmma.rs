@@ -34,7 +34,7 @@ kernels! { arch = "90a";
         pending.finish::<0>().for_each(|row, column, x| *out.add(256 * row + column) = x);
     }
 
-    // The accumulators of one multiplication are the A of the next one.
+    // The accumulators of one multiplication become the A of the next one.
     //@ sm_90a: wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 == 1
     //@ sm_90a: wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 == 2
     //@ sm_90a: cvt.rn.f16x2.f32 == 8
@@ -86,7 +86,7 @@ kernels! { arch = "90a";
 }
 
 kernels! { min_arch = 90;
-    // The map is read where the launch put it.
+    // The map is read in place, where the launch put it.
     //@ sm_90: prefetch.tensormap == 1
     //@ sm_90: cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1
     //@ sm_90: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes == 1

@@ -1,4 +1,4 @@
-//! The device half as PTX: every function is exactly its instruction.
+//! Checks the device functions' PTX: every function is exactly its instruction.
 
 use std::path::{Path, PathBuf};
 
@@ -32,13 +32,12 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
 }
 
-/// Builds the kernels and gives the PTX file.
+/// Builds the kernels and returns the PTX file.
 fn build(arch: NvvmArch) -> PathBuf {
     build_crate(&kernels(), "cuda_std-kernels", arch)
 }
 
-/// Builds a crate into a folder of its own and gives the PTX file, without the kernels for `compute_90a` alone unless that is
-/// `arch`.
+/// Builds a crate into its own folder and returns the PTX file. It has the kernels for `compute_90a` only if that is `arch`.
 fn build_crate(path: &Path, folder: &str, arch: NvvmArch) -> PathBuf {
     CudaBuilder::new(path)
         .tools_dir(CudaBuilder::tools_dir_in(&target()))
@@ -99,7 +98,7 @@ impl Expectation {
                     && self.operands.iter().zip(operands).all(|(wanted, got)| wanted == "_" || wanted == got))
     }
 
-    /// A sentence if the function does not hold what is expected.
+    /// Returns a message if the function does not have the expected instructions.
     fn complaint(&self, function: &PtxFunction) -> Option<String> {
         let count = function.statements.iter().filter(|statement| self.matches(statement)).count();
         let holds = if self.is_exact { count == self.count } else { count >= self.count };
@@ -115,7 +114,7 @@ impl Expectation {
     }
 }
 
-/// The names of all kernels with the oldest architecture that has them, and what is expected of them.
+/// Returns the names of all kernels with the oldest architecture that has them, and their expectations.
 fn expectations() -> (Vec<(String, String)>, Vec<Expectation>) {
     let (mut names, mut all) = (Vec::new(), Vec::new());
     for file in FILES {

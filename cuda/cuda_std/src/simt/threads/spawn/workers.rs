@@ -1,11 +1,11 @@
-//! Under Miri: threads that stay, and work for one launch after the other.
+//! Threads under Miri: they stay alive, and work for one launch after the other.
 //!
-//! What Miri has to remember of an access grows with the number of threads that there ever were, ended ones included, so
-//! thousands of short ones are slow. A launch comes after the one before it in any case: a thread that has worked for both
-//! is ordered as two would be. Within a launch every one of its threads has one of its own.
+//! What Miri stores for an access grows with the number of threads that ever existed, so thousands of short ones are
+//! slow. A launch comes after the previous one in any case, so a worker in both adds no order. Within a launch, every
+//! GPU thread has its own worker.
 //!
-//! The workers belongs to the thread that launches, and ends with it. `pthread` calls are one step each; the standard
-//! library's, some hundred.
+//! The workers belong to the launching thread, and end with it. `pthread` calls are one step each; those of the
+//! standard library take about a hundred.
 
 use core::cell::{RefCell, UnsafeCell};
 use core::ffi::c_void;
@@ -18,17 +18,17 @@ thread_local! {
     static WORKERS: RefCell<Workers> = const { RefCell::new(Workers(Vec::new())) };
 }
 
-/// Threads that wait for work. Dropped, it lets them end, and waits for that.
+/// Threads that wait for work. Dropping it ends them and waits for that.
 #[derive(Default)]
 struct Workers(Vec<Worker>);
 
 struct Worker {
     thread: libc::pthread_t,
-    /// From a box, which is free again when the thread has been waited for.
+    /// From a box, which is freed after the thread is joined.
     post: *mut Post,
 }
 
-/// Where a worker gets its work and tells that it is done. Changed under the mutex.
+/// Passes work to a worker, and the news of its end back. Changed under the mutex.
 struct Post {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     changed: UnsafeCell<libc::pthread_cond_t>,
@@ -46,32 +46,32 @@ enum State {
 // SAFETY: the state is accessed under the mutex.
 unsafe impl Sync for Post {}
 
-/// Where threads are spawned.
+/// The scope in which threads are spawned.
 pub(in super::super) struct Scope<'scope, 'env> {
     workers: Workers,
-    /// How many of them, from the first on, work for this scope.
+    /// The number of workers, from the first on, that work for this scope.
     working: usize,
     env: PhantomData<(&'scope (), &'env mut &'env ())>,
 }
 
 /// Runs `f`, which may spawn, and then waits for all threads.
 pub(in super::super) fn scope<'env>(f: impl for<'scope> FnOnce(&mut Scope<'scope, 'env>)) {
-    // While the launching thread ends there is no workers to keep.
+    // While the launching thread ends, there are no workers to reuse.
     let workers = WORKERS.try_with(RefCell::take).unwrap_or_default();
     f(&mut Scope { workers, working: 0, env: PhantomData });
 }
 
 impl<'env> Scope<'_, 'env> {
-    /// Has a thread of this name run the body.
+    /// Runs the body on a thread with this name.
     ///
     /// # Errors
-    /// The system has no more.
+    /// If the system has no more threads.
     pub fn spawn(&mut self, name: Name, body: impl FnOnce() + Send + 'env) -> io::Result<()> {
         if self.working == self.workers.0.len() {
             self.workers.0.push(Worker::new()?);
         }
         let body: Box<dyn FnOnce() + Send + 'env> = Box::new(body);
-        // SAFETY: what the body borrows lives longer than the scope, at whose end the body has run.
+        // SAFETY: the body's borrows outlive the scope, and the body has run when the scope ends.
         let body = unsafe {
             core::mem::transmute::<Box<dyn FnOnce() + Send + 'env>, Box<dyn FnOnce() + Send>>(body)
         };
@@ -87,7 +87,7 @@ impl Drop for Scope<'_, '_> {
             worker.post().wait_until(|state| matches!(state, State::Idle).then_some(()));
         }
         let workers = core::mem::take(&mut self.workers);
-        // Without a place for it the workers ends here.
+        // If they cannot be kept, the workers end here.
         let _ = WORKERS.try_with(|place| place.replace(workers));
     }
 }
@@ -98,7 +98,7 @@ impl Drop for Workers {
             worker.post().with(|state| *state = State::Over);
         }
         for worker in &self.0 {
-            // SAFETY: each is waited for once, and nobody uses its post after that.
+            // SAFETY: each is joined once, and its post is not used after that.
             unsafe {
                 libc::pthread_join(worker.thread, ptr::null_mut());
                 drop(Box::from_raw(worker.post));
@@ -115,7 +115,7 @@ impl Worker {
             state: UnsafeCell::new(State::Idle),
         }));
         let mut thread = 0;
-        // SAFETY: the post stays where it is until the thread has been waited for.
+        // SAFETY: the post stays where it is until the thread is joined.
         match unsafe { libc::pthread_create(&mut thread, ptr::null(), work, post.cast()) } {
             0 => Ok(Self { thread, post }),
             failed => {
@@ -145,7 +145,7 @@ impl Post {
         }
     }
 
-    /// Waits for a state that gives something.
+    /// Waits for a state for which `look` returns something.
     fn wait_until<R>(&self, mut look: impl FnMut(&mut State) -> Option<R>) -> R {
         // SAFETY: as above; only one side waits at a time, the worker while it is idle, the other while it is not.
         unsafe {
@@ -162,7 +162,7 @@ impl Post {
     }
 }
 
-/// A worker's life.
+/// A worker's loop.
 extern "C" fn work(post: *mut c_void) -> *mut c_void {
     // SAFETY: `Worker::new` gives the thread its post, which outlives it.
     let post = unsafe { &*post.cast::<Post>() };
