@@ -1,4 +1,4 @@
-//! The operations on arrays of the crate `ndarray`, of any dimension and layout: the feature `ndarray`.
+//! The operations on arrays of the crate `ndarray` of any dimension and layout (feature `ndarray`).
 
 use bytemuck::Pod;
 use ndarray::{Array, Array1, ArrayBase, ArrayRef, CowArray, Data, Dimension, Ix1};
@@ -6,7 +6,7 @@ use ndarray::{Array, Array1, ArrayBase, ArrayRef, CowArray, Data, Dimension, Ix1
 use super::{Options, Real, SoftmaxAs, SoftmaxError, Targets, cross_entropy_of_slice, softmax_of_slice};
 use crate::device::{Buffer, Device};
 
-/// The softmax of an array of `I` along its last axis, as `O`. Views in another order than row-major are copied first.
+/// Computes the softmax of an array of `I` along its last axis, as `O`. Arrays that are not row-major are copied first.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -32,8 +32,8 @@ pub fn softmax_of_array<I: SoftmaxAs<O>, O: Pod, D: Dimension>(
     Ok(Array::from_shape_vec(rows.raw_dim(), out).expect("a row-major array of as many elements"))
 }
 
-/// The cross entropy of each row along the last axis of an array of logits. `targets` has one target per row, in the same
-/// order: see [`CrossEntropy::new`](super::CrossEntropy::new).
+/// Computes the cross entropy of each row along the last axis of an array of logits. `targets` has one target per row, in
+/// the same order: see [`CrossEntropy::new`](super::CrossEntropy::new).
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -47,8 +47,7 @@ pub fn softmax_of_array<I: SoftmaxAs<O>, O: Pod, D: Dimension>(
 /// ```
 ///
 /// # Errors
-/// There is not one target for each row, a row has 2^32 elements or more, there is no memory on the device, or the device
-/// failed.
+/// There is not one target per row, a row has 2^32 elements or more, the device is out of memory, or the device failed.
 pub fn cross_entropy_of_array<T: Real, C: Pod, D: Dimension>(
     device: &Device,
     logits: &ArrayBase<impl Data<Elem = T>, D>,
@@ -62,12 +61,12 @@ where
     Ok(Array1::from(losses))
 }
 
-/// All elements of an array in row-major order.
+/// The elements of an array in row-major order.
 fn elements<'a, T, D: Dimension>(array: &'a CowArray<'_, T, D>) -> &'a [T] {
     array.as_slice().expect("a row-major array without gaps")
 }
 
-/// Rows along the last axis, and elements of each. An array without axes is one row of one element.
+/// The number of rows along the last axis, and the elements per row. An array without axes is one row of one element.
 fn shape<T, D: Dimension>(array: &ArrayRef<T, D>) -> [usize; 2] {
     match array.shape() {
         [] => [1, 1],

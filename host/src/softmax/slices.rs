@@ -1,11 +1,11 @@
-//! The operations on slices of the host's memory: copied to the device, computed, copied back.
+//! The operations on slices in host memory: copies to the device, computes, and copies back.
 
 use bytemuck::Pod;
 
 use super::{CrossEntropy, Matrix, MatrixMut, Options, Real, SoftmaxAs, SoftmaxError, Targets, softmax};
 use crate::device::{Buffer, Device};
 
-/// The softmax of each row of a matrix in the host's memory: `[rows, cols]` of `I`, row-major, as `O`.
+/// Computes the softmax of each row of a row-major matrix in host memory: `[rows, cols]` of `I`, as `O`.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -33,8 +33,7 @@ pub fn softmax_of_slice<I: SoftmaxAs<O>, O: Pod>(
     Ok(out.to_vec()?)
 }
 
-/// The cross entropy of each row of logits in the host's memory, `[rows, cols]`, row-major, and its target: see
-/// [`CrossEntropy::new`].
+/// Computes the cross entropy of each row of row-major logits, `[rows, cols]`, in host memory: see [`CrossEntropy::new`].
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -46,8 +45,8 @@ pub fn softmax_of_slice<I: SoftmaxAs<O>, O: Pod>(
 /// ```
 ///
 /// # Errors
-/// The slice has not `rows * cols` elements, there is not one target for each row, a row has 2^32 elements or more, there
-/// is no memory on the device, or the device failed.
+/// The slice does not have `rows * cols` elements, there is not one target per row, a row has 2^32 elements or more, the
+/// device is out of memory, or the device failed.
 pub fn cross_entropy_of_slice<T: Real, C: Pod>(
     device: &Device,
     logits: &[T],
