@@ -79,8 +79,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         self
     }
 
-    /// Computes the result. On a GPU the work is queued. Without rows or columns nothing is written. With `k = 0`, `A B` is
-    /// 0.
+    /// Computes the result, queued on a GPU. Without rows or columns it writes nothing. With `k = 0`, `A B` is 0.
     ///
     /// # Errors
     /// The shapes or batches do not match, an extent is too large, the device has no kernel, a matrix lives on another

@@ -105,8 +105,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         self
     }
 
-    /// Computes the gradients, queued on a GPU. Without columns it writes nothing; without rows d_weight and d_bias are
-    /// zeros.
+    /// Computes them, queued on a GPU. Without columns it writes nothing; without rows `d_weight` and `d_bias` are 0.
     ///
     /// # Errors
     /// Shapes or lengths differ, the matrix is too large, an operand lives on another device, or the device failed.
