@@ -1,7 +1,7 @@
 //! Tests `self-check` on a failing GPU (one error, exit code 1, no further calls), and the kernels that it launches on a
 //! working one.
 //!
-//! The GPU is a fake driver whose kernels do nothing, so all results are wrong; only the program's behaviour matters.
+//! The GPU is a fake driver with kernels that do nothing, so all results are wrong; only the program's behaviour matters.
 
 #[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;

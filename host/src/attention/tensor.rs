@@ -122,7 +122,7 @@ pub struct TensorMut<'a, T> {
 }
 
 impl<'a, T: Pod> Tensor<'a, T> {
-    /// The first elements of a buffer or a view, dense, in the order of the dimensions: batch, length, heads, head size.
+    /// Makes a dense tensor of a view's first elements, in the order of the dimensions: batch, length, heads, head size.
     ///
     /// # Errors
     /// The view has fewer elements.
@@ -132,7 +132,7 @@ impl<'a, T: Pod> Tensor<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// A tensor whose strides are the elements from one batch entry, position and head to the next. Nothing is needed after
+    /// Makes a tensor with strides: elements from one batch entry, position and head to the next. Nothing is needed after
     /// the last row.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl<'a, T: Pod> Tensor<'a, T> {
 }
 
 impl<'a, T: Pod> TensorMut<'a, T> {
-    /// The first elements of a buffer or a view, dense, in the order of the dimensions: batch, length, heads, head size.
+    /// Makes a dense tensor of a view's first elements, in the order of the dimensions: batch, length, heads, head size.
     ///
     /// # Errors
     /// The view has fewer elements.
@@ -164,7 +164,7 @@ impl<'a, T: Pod> TensorMut<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// A tensor whose strides are the elements from one batch entry, position and head to the next. Nothing is needed after
+    /// Makes a tensor with strides: elements from one batch entry, position and head to the next. Nothing is needed after
     /// the last row.
     ///
     /// # Errors

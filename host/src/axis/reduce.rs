@@ -10,7 +10,7 @@ use super::{AxisError, Matrix, Real, Workspace, check_device, choices, counted, 
 use crate::device::{BufferViewMut, Device};
 use crate::softmax::{DeviceProfile, is_aligned, written};
 
-/// What a row or a column becomes.
+/// The reduction of a row or a column.
 ///
 /// ```
 /// use ferrowarp::axis::{AxisError, Matrix, Operation, Reduce};

@@ -130,7 +130,7 @@ impl Handle {
         (!raw.0.is_null()).then(|| unsafe { self.nccl.ncclCommFinalize(raw.0) })
     }
 
-    /// Frees the communicator, whose work has ended.
+    /// Frees the communicator after its work has ended.
     pub fn destroy(&self) {
         let raw = std::mem::replace(&mut self.lock().0, ptr::null_mut());
         if !raw.is_null() {

@@ -87,7 +87,7 @@ impl fmt::Display for Reduction {
     }
 }
 
-/// Which operation.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     AllReduce(Reduction),

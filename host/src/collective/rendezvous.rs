@@ -68,7 +68,7 @@ fn parse_hello(hello: [u8; 16]) -> Option<(u32, u32)> {
     hello.starts_with(MAGIC).then(|| (number(8), number(12)))
 }
 
-/// A connection whose hello is incomplete.
+/// A connection with an incomplete hello.
 struct Arrival {
     stream: TcpStream,
     hello: [u8; 16],

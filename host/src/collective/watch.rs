@@ -91,7 +91,7 @@ impl Shared {
         Some(self.fail(here)).filter(|&first| first != here)
     }
 
-    /// Notes that an operation does not end. Returns whose fault that is.
+    /// Notes that an operation does not end. Returns the cause.
     pub fn fail_late(&self) -> Failure {
         let lost = {
             let state = self.state();

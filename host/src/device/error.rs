@@ -169,7 +169,7 @@ pub enum DeviceError {
         /// The first failure.
         first: Arc<KernelFault>,
     },
-    /// The device has not enough memory.
+    /// The device does not have enough memory.
     #[error(
         "allocating {elements} elements of {element_bytes} bytes on {device} failed: {reason}{}; use smaller batches \
          or layers, or end other programs that hold memory there",

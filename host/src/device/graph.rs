@@ -164,8 +164,8 @@ impl<S> Graph<S> {
             false => order.admit(stream.number(), None, touches).map_err(DeviceError::Unordered)?,
         };
         let replay = || match (&device.inner.backend, recording) {
-            // SAFETY: the recording is this device's and exclusively borrowed. Whoever recorded a launch promised that its
-            // contract holds for each launch of the graph.
+            // SAFETY: the recording is this device's and exclusively borrowed. The caller who recorded a launch promised
+            // that its contract holds for each launch of the graph.
             (Backend::Cuda(cuda), Some(recording)) => unsafe {
                 cuda.replay(recording, launches, stream.lane())
             },

@@ -63,7 +63,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`DeviceError::NoStack`] if the device has not enough memory; the device failed.
+    /// [`DeviceError::NoStack`] if the device does not have enough memory; the device failed.
     pub fn with_stack_bytes(self, bytes: usize) -> Result<Device, DeviceError> {
         if let Backend::Cuda(cuda) = &self.inner.backend {
             cuda.set_stack_bytes(bytes)?;

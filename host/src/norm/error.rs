@@ -40,7 +40,7 @@ pub enum NormError {
     /// A vector has another length.
     #[error("a norm failed: there are {len} {what}; pass {expected}")]
     Length {
-        /// What the vector holds.
+        /// The contents of the vector.
         what: &'static str,
         /// Its elements.
         len: usize,

@@ -60,7 +60,7 @@ pub enum SoftmaxError {
     /// A slice does not have the length of its shape.
     #[error("softmax of {} x {} failed: there are {len} {what}; make it rows * cols", shape[0], shape[1])]
     SliceLength {
-        /// What the slice holds.
+        /// The contents of the slice.
         what: &'static str,
         /// Its elements.
         len: usize,
@@ -72,7 +72,7 @@ pub enum SoftmaxError {
     LengthDiffers {
         /// The requested operation.
         operation: &'static str,
-        /// What the vector holds.
+        /// The contents of the vector.
         what: &'static str,
         /// Its elements.
         len: usize,

@@ -26,7 +26,7 @@ pub(super) fn of_a_block<I: SoftmaxAs<O>, O: Pod>(
     variants.filter(move |variant| holds(variant, 16 / size_of::<I>(), cols, 1)).map(Kernels::Rows)
 }
 
-/// The kernels whose cluster holds a row in registers, for each number of blocks, the fewest threads first or last.
+/// The cluster kernels that hold a row in registers, for each number of blocks, the fewest threads first or last.
 pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Pod>(
     profile: &DeviceProfile,
     cols: usize,

@@ -4,7 +4,7 @@ use gpu_kernels::softmax::forward::{LOG, ZERO_MASKED};
 
 use super::SoftmaxError;
 
-/// Options of a softmax: a scale, the logarithm, and the treatment of completely masked rows. By default none is set.
+/// Options of a softmax: a scale, the logarithm, and the treatment of completely masked rows. By default all are off.
 ///
 /// ```
 /// use ferrowarp::softmax::Options;

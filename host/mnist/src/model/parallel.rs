@@ -222,8 +222,8 @@ fn sum_of<'c, 'a>(communicator: &'c Communicator, gradients: &'a mut [Layer]) ->
     })
 }
 
-/// Moves parameters against their gradient. It runs the step of the biases of a layer with one sample, whose output gradient
-/// is `gradient`, and one input, which is 0.
+/// Moves parameters against their gradient. It runs the bias step of a layer with one sample, with `gradient` as its output
+/// gradient, and one input, which is 0.
 fn move_by(
     on: &Device,
     parameters: &mut Buffer<f32>,

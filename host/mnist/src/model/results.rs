@@ -42,8 +42,8 @@ pub struct Evaluation {
     pub correct: usize,
     /// The number of samples.
     pub samples: usize,
-    /// Whether all samples get the same answer, correct for less than half of them, as in a network whose units are always
-    /// 0.
+    /// Whether all samples get the same answer, correct for less than half of them, as in a network with units that are
+    /// always 0.
     pub is_constant: bool,
 }
 

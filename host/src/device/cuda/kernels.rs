@@ -330,8 +330,8 @@ pub(super) unsafe fn launch(
     unsafe { sys::cuLaunchKernelEx(&config, function, args, extra) }.ok()
 }
 
-/// Loads a module into the current context: its machine code or, if there is none that the driver accepts, its PTX, which
-/// the driver compiles.
+/// Loads a module into the current context: its machine code or, if the driver accepts none, its PTX, which the driver
+/// compiles.
 fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Module, DeviceError> {
     if let Some(code) = module.machine_code(major, minor)
         && let Ok(loaded) = load_image(&code).0

@@ -34,7 +34,7 @@ impl CudaDevice {
         lane.queue.as_deref().unwrap_or(&self.handles.stream)
     }
 
-    /// Opens a stream whose work begins after what is queued on the default stream.
+    /// Opens a stream. Its work begins after the queued work of the default stream.
     pub fn open_stream(&self, number: u32) -> Result<Lane, DeviceError> {
         self.enter()?;
         let queue = Arc::new(self.recheck(handles::stream())?);

@@ -32,7 +32,7 @@ pub(in crate::model) struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Makes a launcher whose launches run one after the other.
+    /// Makes a launcher that runs launches one after the other.
     pub fn new(device: &'a Device, precision: Precision) -> Self {
         Self { device, is_programmatic: false, operands: precision.operands() }
     }
