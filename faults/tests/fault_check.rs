@@ -1,8 +1,5 @@
 //! fault-check on the CPU, and against a driver without a GPU whose kernels fail as the real ones do.
 
-#[path = "../../cuda/cust/tests/support/mod.rs"]
-mod support;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -42,7 +39,7 @@ fn rows(json: &Path) -> Vec<Value> {
 /// A folder with the fake driver and PTX for it.
 fn with_gpu() -> (tempfile::TempDir, String, String) {
     let folder = tempfile::tempdir().unwrap();
-    let driver = support::build_fake_driver(folder.path());
+    let driver = crate::driver::build_fake_driver(folder.path());
     let ptx = folder.path().join("ptx");
     std::fs::create_dir(&ptx).unwrap();
     let entries: String =

@@ -7,8 +7,9 @@
 //! cumulative sums and transposes.
 //! [`gallery`] has a lesson of GPU programming a file.
 //!
-//! Each part is a feature, all on by default: `softmax`, `matmul`, `attention`, `norm` and `axis` have the operations,
-//! `lessons` also the softmax ladder, the gallery and the copies, `mlp` the training step.
+//! Each part is a feature, all on by default. `softmax`, `cross-entropy`, `sampling`, `matmul`, `attention`, `norm` and `axis`
+//! have the operations, `lessons` the softmax ladder, the gallery and the copies, and `mlp` the training step. `table` has
+//! `KERNELS`, the list of all kernels, and turns on every other feature.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -18,18 +19,8 @@
     allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")
 )]
 #![cfg_attr(
-    not(all(
-        feature = "attention",
-        feature = "axis",
-        feature = "lessons",
-        feature = "matmul",
-        feature = "mlp",
-        feature = "norm"
-    )),
-    allow(
-        dead_code,
-        reason = "some items are for the list of all kernels, which is there with all features"
-    )
+    not(feature = "table"),
+    allow(dead_code, reason = "some items are for the list of all kernels, or for several operations")
 )]
 
 #[cfg(feature = "attention")]
@@ -58,24 +49,7 @@ pub mod norm;
 #[cfg(feature = "softmax")]
 pub mod softmax;
 
-// The list is of all kernels, so it is there with all features.
-#[cfg(all(
-    not(target_arch = "nvptx64"),
-    feature = "attention",
-    feature = "axis",
-    feature = "lessons",
-    feature = "matmul",
-    feature = "mlp",
-    feature = "norm"
-))]
+#[cfg(all(feature = "table", not(target_arch = "nvptx64")))]
 mod table;
-#[cfg(all(
-    not(target_arch = "nvptx64"),
-    feature = "attention",
-    feature = "axis",
-    feature = "lessons",
-    feature = "matmul",
-    feature = "mlp",
-    feature = "norm"
-))]
+#[cfg(all(feature = "table", not(target_arch = "nvptx64")))]
 pub use table::KERNELS;

@@ -1,7 +1,7 @@
 //! The functions of the kernels that need no launch. They are tested here and not beside the functions, because a test build of the
 //! crate would compile every kernel a second time.
 
-#![cfg(all(feature = "lessons", feature = "matmul"))]
+#![cfg(feature = "table")]
 
 use gpu_kernels::gallery::matmul::RUNGS;
 use gpu_kernels::matmul::tile_order::grouped;

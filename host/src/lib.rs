@@ -32,6 +32,8 @@
 #![cfg_attr(not(feature = "softmax"), allow(dead_code, reason = "some items are for the operations alone"))]
 
 pub use cuda_std::half::{bf16, f16};
+#[doc(hidden)]
+pub use device_profile::DeviceProfile;
 
 #[cfg(feature = "attention")]
 pub mod attention;
@@ -40,9 +42,12 @@ pub mod axis;
 #[cfg(feature = "collective")]
 pub mod collective;
 pub mod device;
+mod device_profile;
 #[cfg(feature = "matmul")]
 pub mod matmul;
 #[cfg(feature = "norm")]
 pub mod norm;
+#[cfg(any(feature = "axis", feature = "norm", feature = "softmax"))]
+mod rows;
 #[cfg(feature = "softmax")]
 pub mod softmax;

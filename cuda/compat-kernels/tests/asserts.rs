@@ -1,7 +1,6 @@
 //! Assertions that fail: on the executor with the values, as PTX with the text of the message.
 
-mod common;
-
+use crate::common;
 use compat_kernels::assert_all;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;

@@ -1,8 +1,6 @@
 //! Barriers in shared memory: what threads hand each other, and when a phase is over.
 
-mod common;
-
-use common::on_all_since_90;
+use crate::common::{self, on_all_since_90};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 

@@ -1,8 +1,6 @@
 //! Bulk copies: what arrives, and when.
 
-mod common;
-
-use common::{numbers, on_all_since_90};
+use crate::common::{self, numbers, on_all_since_90};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::mem::f32x4;

@@ -1,8 +1,6 @@
 //! Copies from global to shared memory that the thread waits for later: what arrives, and when.
 
-mod common;
-
-use common::{numbers, on_all_since_90};
+use crate::common::{self, numbers, on_all_since_90};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::mem::f32x4;

@@ -1,8 +1,6 @@
 //! Every kernel against plain Rust, at odd sizes: on the CPU executor, and as PTX on the emulator.
 
-mod common;
-
-use common::{assert_close, numbers, on_all};
+use crate::common::{self, assert_close, numbers, on_all};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::simt::Executor;

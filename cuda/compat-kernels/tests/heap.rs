@@ -1,8 +1,6 @@
 //! Collections, text and output in kernels: on the executor by the process's own heap, as PTX by the device's.
 
-mod common;
-
-use common::{numbers, on_all};
+use crate::common::{self, numbers, on_all};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::panic_record::PanicRecord;
@@ -102,7 +100,7 @@ fn the_executor_prints_whole_lines() {
         return;
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_executor_prints_whole_lines", "--nocapture", "--quiet"])
+        .args(["--exact", "heap::the_executor_prints_whole_lines", "--nocapture", "--quiet"])
         .env("SAY_HELLO", "1")
         .output()
         .unwrap();

@@ -1,8 +1,6 @@
 //! Parameters by alias, by macro and by value: the same flattening on device and host.
 
-mod common;
-
-use common::on_all;
+use crate::common::{self, on_all};
 use compat_kernels::*;
 use cuda_std::launch::{KernelsOf, LaunchConfig, LaunchError, Launcher, PtrArg, RawBuffer, Residence};
 use cuda_std::simt::Executor;

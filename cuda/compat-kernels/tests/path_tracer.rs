@@ -1,8 +1,6 @@
 //! The path tracer, pixel by pixel against the same source as a plain function, and in a room whose light is known.
 
-mod common;
-
-use common::on_all;
+use crate::common::{self, on_all};
 use compat_kernels::*;
 use cuda_std::glam::{UVec2, Vec3};
 use cuda_std::launch::{LaunchConfig, Launcher};

@@ -1,8 +1,6 @@
 //! RustCrypto's SHA-2 in kernels, at every length around its blocks, against the same crate on the host.
 
-mod common;
-
-use common::on_all;
+use crate::common::{self, on_all};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};

@@ -1,8 +1,6 @@
 //! Products of matrices by tensor cores against sums in f64, and matrices moved between registers and shared memory.
 
-mod common;
-
-use common::{numbers, on_all_since_90};
+use crate::common::{self, numbers, on_all_since_90};
 use compat_kernels::*;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{LaunchConfig, Launcher};

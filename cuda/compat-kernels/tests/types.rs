@@ -1,8 +1,6 @@
 //! glam's and half's types: the same layout on device and host, CUDA's alignment, and the same arithmetic.
 
-mod common;
-
-use common::{numbers, on_all};
+use crate::common::{self, numbers, on_all};
 use compat_kernels::*;
 use cuda_std::glam::*;
 use cuda_std::half::{bf16, f16};

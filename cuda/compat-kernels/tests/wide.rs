@@ -1,8 +1,6 @@
 //! Integers of 128 bits: what the kernels' PTX makes of them is what the host's own instructions do.
 
-mod common;
-
-use common::on_all;
+use crate::common::{self, on_all};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 

@@ -1,8 +1,6 @@
 //! Atomics from many blocks on the executor.
 
-mod common;
-
-use common::collect;
+use crate::common::collect;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use cuda_std::atomic::*;
 use cuda_std::launch::LaunchConfig;

@@ -1,9 +1,7 @@
 //! Bulk copies to shared memory on the executor: what comes and when, what is wrong with their use, and what is left when a
 //! block ends.
 
-mod common;
-
-use common::tiles::{all, check_panic, fault_of, numbers, tile_and_barrier};
+use crate::common::tiles::{all, check_panic, fault_of, numbers, tile_and_barrier};
 use cuda_std::barrier::Barrier;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::f32x4;

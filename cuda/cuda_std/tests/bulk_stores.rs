@@ -1,8 +1,6 @@
 //! Bulk copies to global memory on the executor: when they are made, and what is wrong with their use.
 
-mod common;
-
-use common::tiles::{all, check_panic, fault_of, numbers};
+use crate::common::tiles::{all, check_panic, fault_of, numbers};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::f32x4;
 use cuda_std::simt::FaultKind;

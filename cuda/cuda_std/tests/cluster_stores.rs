@@ -1,9 +1,7 @@
 //! Barriers, stores and copies of one block to another of its cluster on the executor: who is woken, and what is wrong with
 //! their use. Values: `cluster_kernels.rs` of `ptx_emulator`.
 
-mod common;
-
-use common::tiles::{all, fault_of};
+use crate::common::tiles::{all, fault_of};
 use cuda_std::barrier::Barrier;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::f32x4;

@@ -13,7 +13,7 @@ use cuda_std::thread;
 fn run(name: &str, variable: Option<(&str, &str)>) -> (Output, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("ends::{name}"), "--ignored", "--nocapture", "--test-threads=1"])
         .env_remove("FERROWARP_STACK_KIB")
         .env_remove("FERROWARP_KERNEL_SECONDS");
     command.envs(variable);

@@ -1,8 +1,6 @@
 //! Numbered barriers of a part of the block on the executor: who goes on, and what is wrong with their use.
 
-mod common;
-
-use common::tiles::{all, fault_of};
+use crate::common::tiles::{all, fault_of};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::FaultKind;
 use cuda_std::{cluster, shared_array, thread};

@@ -1,7 +1,5 @@
 //! Seeds of the executor's schedule: what they change, what they must not, and what they find.
 
-mod common;
-
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::process::Command;
 
@@ -9,7 +7,7 @@ use cuda_std::launch::{LaunchConfig, LaunchError};
 use cuda_std::simt::{Executor, Fault};
 use cuda_std::{cluster, shared_array, thread, warp};
 
-use common::Cells;
+use crate::common::Cells;
 
 const SEEDS: u64 = 40;
 
@@ -304,7 +302,7 @@ fn broken_rules_are_the_same_faults_under_a_seed() {
 
 #[test]
 fn the_environment_seeds_every_executor() {
-    const NAME: &str = "the_environment_seeds_every_executor";
+    const NAME: &str = "schedule::the_environment_seeds_every_executor";
     if std::env::var_os("FERROWARP_SEED").is_some() {
         // The process that the test starts below.
         let kernel = || assert!(thread::thread_idx_x() != 3, "planted");

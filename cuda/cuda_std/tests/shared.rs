@@ -1,8 +1,6 @@
 //! Shared memory of the blocks, in the macro's and the dynamic form.
 
-mod common;
-
-use common::{Cells, collect};
+use crate::common::{Cells, collect};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 use cuda_std::{mem, shared, shared_array, thread};

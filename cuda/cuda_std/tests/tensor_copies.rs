@@ -1,8 +1,6 @@
 //! Copies of tiles of tensors on the executor: which bytes they move, when, and what is wrong with their use.
 
-mod common;
-
-use common::tiles::{all, fault_of, fibers};
+use crate::common::tiles::{all, fault_of, fibers};
 use cuda_std::barrier::Barrier;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::FaultKind;

@@ -259,7 +259,7 @@ fn neighbours_test(seeds: u64) -> Result<(), TestError> {
 
 #[test]
 fn a_missing_barrier_is_found_under_a_seed_and_replays() {
-    const NAME: &str = "a_missing_barrier_is_found_under_a_seed_and_replays";
+    const NAME: &str = "testing::a_missing_barrier_is_found_under_a_seed_and_replays";
     if std::env::var_os("FERROWARP_SEED").is_some() {
         // The process that the test starts below.
         println!("[{}]", neighbours_test(0).unwrap_err());

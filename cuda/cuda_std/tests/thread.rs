@@ -1,8 +1,6 @@
 //! Indices, barriers and fences on the executor.
 
-mod common;
-
-use common::collect;
+use crate::common::collect;
 use cuda_std::glam::{UVec2, UVec3};
 use cuda_std::launch::Dim3;
 use cuda_std::thread;

@@ -1,8 +1,6 @@
 //! Shuffles, votes, matches and reductions on the executor, against oracles written from the PTX ISA.
 
-mod common;
-
-use common::collect;
+use crate::common::collect;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 use cuda_std::{bf16, f16, warp};

@@ -1,9 +1,7 @@
 //! Multiplications by a warpgroup on the executor, against integers.
 
-mod common;
-
-use common::matrices::{Small, expected, fill, number, results};
-use common::tiles::all;
+use crate::common::matrices::{Small, expected, fill, number, results};
+use crate::common::tiles::all;
 use cuda_std::half::{bf16, f16};
 use cuda_std::mma::{self, tf32};
 use cuda_std::simt::{Executor, Scheduler};

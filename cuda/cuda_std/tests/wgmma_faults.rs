@@ -2,10 +2,8 @@
 
 #![cfg(not(miri))]
 
-mod common;
-
-use common::matrices::{Out, Small, check_panic, expected, fault, fill, number, two_panels};
-use common::tiles::{all, fault_of, fibers};
+use crate::common::matrices::{Out, Small, check_panic, expected, fault, fill, number, two_panels};
+use crate::common::tiles::{all, fault_of, fibers};
 use cuda_std::barrier::Barrier;
 use cuda_std::half::bf16;
 use cuda_std::launch::LaunchConfig;

@@ -1,8 +1,6 @@
 //! `cp.async.bulk`: what is undefined until the wait, and what is refused. Values: `compat-kernels/tests/bulk.rs`.
 
-mod common;
-
-use common::{fault, module, run_and_ask};
+use crate::common::{fault, module, run_and_ask};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, PtxModule};
 

@@ -1,8 +1,6 @@
 //! Functions called by their addresses, as methods of trait objects are, and variables that hold such addresses.
 
-mod common;
-
-use common::{fault, run_module};
+use crate::common::{fault, run_module};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, EmulatorError, PtxModule};
 

@@ -1,8 +1,6 @@
 //! Blocks of a cluster that send each other what they have: on the executor and as PTX of both back ends, what comes and when.
 
-mod common;
-
-use common::kernels::emulators;
+use crate::common::kernels::emulators;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::mem::{f32x2, f32x4};
 use cuda_std::simt::{Executor, Scheduler};

@@ -1,9 +1,7 @@
 //! `st.async`, bulk copies and arrivals from block to block: when they come, and what is refused. Values:
 //! `cluster_kernels.rs`.
 
-mod common;
-
-use common::{fault, module, run_and_ask};
+use crate::common::{fault, module, run_and_ask};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, PtxModule};
 

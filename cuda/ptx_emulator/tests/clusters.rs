@@ -1,8 +1,6 @@
 //! Clusters: ranks, the barrier in two halves, shared memory of other blocks, and what is refused.
 
-mod common;
-
-use common::{fault, module, run_module};
+use crate::common::{fault, module, run_module};
 use cuda_std::launch::{LaunchConfig, LaunchError, Limits};
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, Turns};
 

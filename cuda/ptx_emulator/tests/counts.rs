@@ -1,8 +1,6 @@
 //! What requests to memory touch: each figure follows from the addresses, by hand.
 
-mod common;
-
-use common::{counts, counts_of_warp, module};
+use crate::common::{counts, counts_of_warp, module};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::counts::{
     Bulk, Constant, GlobalRequests, InstructionCounts, Requests, SharedRequests,

@@ -1,8 +1,6 @@
 //! Operations on floats, and what a launch touches of global memory: each figure follows from the instructions, by hand.
 
-mod common;
-
-use common::{counts, counts_of_warp};
+use crate::common::{counts, counts_of_warp};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::counts::{Flop, Footprint};
 

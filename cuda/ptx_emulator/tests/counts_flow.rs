@@ -1,8 +1,6 @@
 //! Which lanes count as executing an instruction together: branches, loops, calls, predicates.
 
-mod common;
-
-use common::{counts, counts_of_warp};
+use crate::common::{self, counts, counts_of_warp};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::Counts;
 use cuda_std::testing::counts::{Branches, Collectives, Instructions};

@@ -1,8 +1,6 @@
 //! Kernels as a user writes them, built by `cuda_builder` and counted by a test: figures follow from shapes.
 
-mod common;
-
-use common::kernels::emulators;
+use crate::common::kernels::emulators;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::counts::{GlobalRequests, SharedRequests};
 use cuda_std::testing::{Counter, Counts, KernelTest, LaunchCounts};

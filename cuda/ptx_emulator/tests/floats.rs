@@ -1,8 +1,6 @@
 //! Floating-point instructions and conversions against values worked out from the ISA.
 
-mod common;
-
-use common::{check, eval};
+use crate::common::{check, eval};
 use ptx_emulator::Cause;
 
 const ONE: u64 = 0x3f80_0000;

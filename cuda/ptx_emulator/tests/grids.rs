@@ -1,9 +1,7 @@
 //! Blocks that wait for each other, as PTX of both back ends: what they compute, and how waits in vain end.
 
-mod common;
-
-use common::kernels::emulators;
-use common::module;
+use crate::common::kernels::emulators;
+use crate::common::module;
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher, Limits};
 use cuda_std::mem::u32x4;
 use cuda_std::panic_record::PanicRecord;

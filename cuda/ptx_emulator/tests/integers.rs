@@ -1,8 +1,6 @@
 //! Integer, logic, shift and carry instructions against values worked out from the ISA.
 
-mod common;
-
-use common::{check, eval, undefined};
+use crate::common::{check, eval, undefined};
 use ptx_emulator::Cause;
 
 #[test]

@@ -1,8 +1,6 @@
 //! `mbarrier`: what is refused, and who waits for ever. Values: `compat-kernels/tests/barriers.rs`.
 
-mod common;
-
-use common::{fault, module, run_and_ask};
+use crate::common::{fault, module, run_and_ask};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, PtxModule};
 

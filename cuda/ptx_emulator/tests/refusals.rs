@@ -1,8 +1,6 @@
 //! What the emulator refuses, and how it says where.
 
-mod common;
-
-use common::{fault, module, run_module};
+use crate::common::{fault, module, run_module};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
 

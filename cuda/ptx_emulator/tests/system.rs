@@ -1,7 +1,6 @@
 //! The functions of the driver: the heap, output and assertions.
 
-mod common;
-
+use crate::common;
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
 

@@ -1,8 +1,6 @@
 //! Matrix instructions: who takes part, what is undefined, and what is refused. Values: `compat-kernels/tests/tensor.rs`.
 
-mod common;
-
-use common::{fault, module, run_and_ask};
+use crate::common::{self, fault, module, run_and_ask};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, PtxModule};
 

@@ -1,8 +1,6 @@
 //! Tensor copies and `wgmma` on the executor and as PTX of both back ends, with the tensor maps of the executor.
 
-mod common;
-
-use common::kernels::{emulators, emulators_90a};
+use crate::common::kernels::{emulators, emulators_90a};
 use cuda_std::half::bf16;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::simt::{Executor, Scheduler};

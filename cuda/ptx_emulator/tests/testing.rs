@@ -1,8 +1,6 @@
 //! A `KernelTest` on the emulator: an access beyond a buffer or to an input names kernel, block and thread.
 
-mod common;
-
-use common::module;
+use crate::common::module;
 use cuda_std::launch::{LaunchConfig, LaunchError, Limits};
 use cuda_std::testing::KernelTest;
 use cuda_std::{kernel, thread};

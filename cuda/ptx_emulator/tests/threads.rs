@@ -1,8 +1,6 @@
 //! Control flow, calls, memory, barriers and warp operations.
 
-mod common;
-
-use common::{check, fault, module, run_module};
+use crate::common::{check, fault, module, run_module};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, Emulator, PtxModule, Turns};
 

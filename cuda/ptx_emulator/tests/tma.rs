@@ -1,9 +1,7 @@
 //! Tensor copies: which bytes go where, what is undefined until the wait, and what is refused. With `wgmma`:
 //! `wgmma_matmul.rs`.
 
-mod common;
-
-use common::tensor_copy::{LOAD, Line, Problem, WAIT, text_of};
+use crate::common::tensor_copy::{LOAD, Line, Problem, WAIT, text_of};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::{Counter, Counts};
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, Swizzle, TensorElement, TensorMap, Turns};

@@ -1,8 +1,6 @@
 //! Memory and registers that nothing was written to: what may be done with them, and what is reported.
 
-mod common;
-
-use common::{eval, fault, module, run_and_ask, undefined};
+use crate::common::{eval, fault, module, run_and_ask, undefined};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, UndefinedByte, UnwrittenRegisters};
 

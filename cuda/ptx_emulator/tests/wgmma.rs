@@ -1,9 +1,8 @@
 //! `wgmma`: values of each type, shape and layout of operands; what is undefined; and what is refused. Whole kernels:
 //! `wgmma_matmul.rs`.
 
-mod common;
-
-use common::wgmma::{A, BYTES, Case, Layout, Ty};
+use crate::common;
+use crate::common::wgmma::{A, BYTES, Case, Layout, Ty};
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
 
 const TYPES: [Ty; 4] = [Ty::F16, Ty::Bf16, Ty::Tf32, Ty::E4m3];

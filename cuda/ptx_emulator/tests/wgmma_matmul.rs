@@ -1,8 +1,6 @@
 //! A whole matrix multiplication with tensor copies and `wgmma`, and the bugs that such kernels have.
 
-mod common;
-
-use common::matmul::{M, N, Problem, run, text};
+use crate::common::matmul::{M, N, Problem, run, text};
 use ptx_emulator::{Cause, EmulatorError, Swizzle, Turns};
 
 const TURNS: [Turns; 2] = [Turns::Ascending, Turns::Descending];

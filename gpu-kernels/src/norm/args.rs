@@ -11,6 +11,11 @@ pub const CENTRED: u32 = 1;
 /// vectors of 16 bytes.
 pub const ALIGNED: u32 = 2;
 
+/// A flag of the backward pass, for rows that start at any element: matrices start at multiples of 16 bytes, their rows follow
+/// each other without gaps, and none of them is `d_inp`. All rows that a thread takes in turns start at the same distance from a
+/// multiple of 16 bytes. There is a vector of dynamic shared memory for each vector that a thread holds.
+pub const SHIFTED: u32 = 4;
+
 /// About as many blocks as a large GPU runs at the same time.
 const FIRST_BLOCKS: u32 = 264;
 
@@ -105,7 +110,7 @@ pub struct NormBackwardArgs<T> {
     pub cols: u32,
     /// 1 / `cols`.
     pub per_column: f32,
-    /// [`CENTRED`], [`ALIGNED`].
+    /// [`CENTRED`], [`ALIGNED`] or [`SHIFTED`].
     pub flags: u32,
 }
 

@@ -64,6 +64,11 @@ impl RowsShape {
         rows.div_ceil(self.rows).clamp(1, at_once.max(1))
     }
 
+    /// Bytes of dynamic shared memory for rows of `bytes` per element that start anywhere.
+    pub fn shifted_bytes(&self, bytes: u32) -> u32 {
+        self.cols * self.rows * bytes
+    }
+
     /// The launch configuration for `parts` parts of rows of `cols` columns.
     pub fn config_of_parts(&self, parts: u32, cols: u32) -> LaunchConfig {
         let cluster = self.cluster(cols);

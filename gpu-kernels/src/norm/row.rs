@@ -19,8 +19,10 @@ pub(super) struct Columns {
     pub step: usize,
     /// From an element to the next.
     pub stride: usize,
-    /// Columns of the row.
+    /// The end of the row.
     pub len: usize,
+    /// Where the row starts. Elements before belong to the row before it, which shares a vector with this one.
+    pub skip: usize,
     /// Whether vectors are read and written as such.
     pub is_aligned: bool,
 }
@@ -30,7 +32,30 @@ impl Columns {
     #[inline(always)]
     pub fn new<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
         let (first, stride) = if is_aligned { (N * thread, 1) } else { (thread, threads) };
-        Self { first, step: N * threads, stride, len, is_aligned }
+        Self { first, step: N * threads, stride, len, skip: 0, is_aligned }
+    }
+
+    /// The thread's vectors of a row that starts `skip` elements after a boundary of vectors, from which columns count. Vectors are read
+    /// whole, also those that the row shares with its neighbours.
+    #[inline(always)]
+    pub fn shifted<const N: usize>(thread: usize, threads: usize, len: usize, skip: usize) -> Self {
+        Self { len: len + skip, skip, ..Self::new::<N>(thread, threads, len, true) }
+    }
+
+    /// Whether the row has a part of vector `i` alone.
+    #[inline(always)]
+    pub fn is_edge<const N: usize>(&self, i: usize) -> bool {
+        self.at(i, 0) < self.skip || self.at(i, 0) + N > self.len
+    }
+
+    /// Vector `i` with zeros in place of the neighbours' elements.
+    #[inline(always)]
+    pub fn masked<T: Element<N>, const N: usize>(&self, i: usize, vector: u32x4) -> u32x4 {
+        let x = T::unpack(vector);
+        packed::<T, N>(core::array::from_fn(|j| {
+            let col = self.at(i, j);
+            if col >= self.skip && col < self.len { x[j] } else { 0.0 }
+        }))
     }
 
     /// The column of element `j` of vector `i`.
@@ -39,7 +64,7 @@ impl Columns {
         self.first + i * self.step + j * self.stride
     }
 
-    /// Vector `i` of the row, zeros past its end.
+    /// Vector `i` of the row, zeros past its end. A vector that the row shares has the elements of its neighbours.
     ///
     /// # Safety
     /// `row` has as many elements as there are columns, and is aligned if the vectors are said to be.
@@ -55,7 +80,7 @@ impl Columns {
         core::array::from_fn(|j| {
             let col = self.at(i, j);
             // SAFETY: an element of the row.
-            if col < self.len { unsafe { *row.add(col) }.to_f32() } else { 0.0 }
+            if col >= self.skip && col < self.len { unsafe { *row.add(col) }.to_f32() } else { 0.0 }
         })
     }
 
@@ -89,13 +114,16 @@ impl Columns {
     pub unsafe fn store<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
         // SAFETY: the caller's row.
         unsafe {
-            if !self.is_aligned {
+            if self.at(i, 0) >= self.len {
+                return;
+            }
+            if !self.is_aligned || self.is_edge::<N>(i) {
                 for j in 0..N {
-                    if self.at(i, j) < self.len {
+                    if self.at(i, j) >= self.skip && self.at(i, j) < self.len {
                         *row.add(self.at(i, j)) = T::from_f32(x[j]);
                     }
                 }
-            } else if self.at(i, 0) < self.len {
+            } else {
                 T::store(row.add(self.at(i, 0)), x);
             }
         }

@@ -53,6 +53,8 @@ mod first_max;
 mod in_registers;
 mod in_shared;
 mod narrow;
+#[cfg(not(target_arch = "nvptx64"))]
+mod operation;
 mod serial;
 mod sharded;
 mod wide;
@@ -60,6 +62,8 @@ mod wide;
 pub use args::CrossEntropyArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use args::{CrossEntropyArgsHost, CrossEntropyLaunch};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use operation::{CrossEntropyKernels, ShardKernels};
 pub use sharded::{
     FACTORS, NUMBERS, ShardGradientArgs, ShardPartArgs, cross_entropy_combine, cross_entropy_gradient,
     cross_entropy_part,

@@ -52,15 +52,19 @@ pub mod serial;
 
 pub mod backward;
 
+#[cfg(feature = "cross-entropy")]
 pub mod cross_entropy;
 
+#[cfg(feature = "sampling")]
 pub mod top_k;
 
+#[cfg(feature = "sampling")]
 pub mod sample;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod operation;
 
+#[cfg(feature = "sampling")]
 mod chunk;
 
 mod row;

@@ -4,16 +4,10 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig, Limits};
 
 use super::backward::{BackwardArgs, softmax_backward, softmax_backward_staged};
-use super::cross_entropy::{
-    CrossEntropyArgs, ShardGradientArgs, ShardPartArgs, cross_entropy_gradient, cross_entropy_part,
-    cross_entropy_rows, cross_entropy_staged,
-};
 use super::forward::ForwardArgs;
 use super::forward_kernels::{narrow, reduce, softmax, staged, write};
-use super::sample::{SampleArgs, sample_cluster, sample_rows, sample_top_k_cluster, sample_top_k_rows};
 use super::serial::softmax_serial;
 use super::stage;
-use super::top_k::{TopKArgs, top_k_cluster, top_k_rows};
 use crate::element::Number;
 
 /// Which rows a kernel is for.
@@ -239,8 +233,7 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
     const FORWARD: &'static ForwardKernels<Self, O>;
 }
 
-/// A type of matrices that there are kernels of the gradient through a softmax, of cross entropy, of the largest
-/// probabilities and of sampling for.
+/// A type of matrices that there are kernels for, of each operation on rows whose feature is on.
 ///
 /// # Safety
 /// Same as for [`ForwardTo`].
@@ -248,15 +241,11 @@ pub unsafe trait RowKernels: ForwardTo<Self> {
     /// The kernels of the gradient.
     const BACKWARD: &'static RowVariants<BackwardArgs<Self>>;
     /// The kernels of cross entropy.
-    const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<Self>>;
-    /// The kernels of cross entropy of rows whose columns are divided among devices.
-    const SHARDED_CROSS_ENTROPY: &'static ShardKernels<Self>;
-    /// The kernels of the largest probabilities.
-    const TOP_K: &'static RowVariants<TopKArgs<Self>>;
-    /// The kernels that draw tokens of all logits.
-    const SAMPLE: &'static RowVariants<SampleArgs<Self>>;
-    /// The kernels that draw tokens of the largest logits.
-    const SAMPLE_TOP_K: &'static RowVariants<SampleArgs<Self>>;
+    #[cfg(feature = "cross-entropy")]
+    const CROSS_ENTROPY: &'static super::cross_entropy::CrossEntropyKernels<Self>;
+    /// The kernels of the largest probabilities and of sampling.
+    #[cfg(feature = "sampling")]
+    const SAMPLING: &'static super::sample::SamplingKernels<Self>;
 }
 
 /// The kernels of an operation on rows.
@@ -269,15 +258,6 @@ pub struct RowVariants<A: 'static> {
     pub staged: Option<&'static Variant<A>>,
     /// Columns from which many rows are better held there than in registers; of a cluster that holds nothing, the fewest of a block.
     pub staged_from: usize,
-}
-
-/// The kernels of cross entropy of a shard: a block for each part of a row.
-#[derive(Debug)]
-pub struct ShardKernels<T: 'static> {
-    /// The numbers of the parts.
-    pub part: &'static Variant<ShardPartArgs<T>>,
-    /// The gradient.
-    pub gradient: &'static Variant<ShardGradientArgs<T>>,
 }
 
 macro_rules! kernels {
@@ -295,30 +275,11 @@ macro_rules! kernels {
                 staged: Some(&<softmax_backward_staged as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0]),
                 staged_from: if size_of::<$ty>() == 4 { 16_384 } else { 12_288 },
             };
-            const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<$ty>> = &RowVariants {
-                variants: cross_entropy_rows::INSTANCES,
-                staged: Some(&<cross_entropy_staged as KernelsOf<CrossEntropyArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 32_768,
-            };
-            const SHARDED_CROSS_ENTROPY: &'static ShardKernels<$ty> = &ShardKernels {
-                part: &<cross_entropy_part as KernelsOf<ShardPartArgs<$ty>>>::INSTANCES[0],
-                gradient: &<cross_entropy_gradient as KernelsOf<ShardGradientArgs<$ty>>>::INSTANCES[0],
-            };
-            const TOP_K: &'static RowVariants<TopKArgs<$ty>> = &RowVariants {
-                variants: top_k_rows::INSTANCES,
-                staged: Some(&<top_k_cluster as KernelsOf<TopKArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 16_384,
-            };
-            const SAMPLE: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
-                variants: sample_rows::INSTANCES,
-                staged: Some(&<sample_cluster as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 4096,
-            };
-            const SAMPLE_TOP_K: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
-                variants: sample_top_k_rows::INSTANCES,
-                staged: Some(&<sample_top_k_cluster as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 16_384,
-            };
+            #[cfg(feature = "cross-entropy")]
+            const CROSS_ENTROPY: &'static super::cross_entropy::CrossEntropyKernels<$ty> =
+                &super::cross_entropy::CrossEntropyKernels::new();
+            #[cfg(feature = "sampling")]
+            const SAMPLING: &'static super::sample::SamplingKernels<$ty> = &super::sample::SamplingKernels::new();
         }
     )*};
 }

@@ -41,6 +41,8 @@ mod args;
 mod in_chunk;
 mod narrow;
 pub mod noise;
+#[cfg(not(target_arch = "nvptx64"))]
+mod operation;
 mod selected;
 mod serial;
 mod wide;
@@ -49,6 +51,8 @@ pub use args::SampleArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use args::{SampleArgsHost, SampleLaunch};
 pub use noise::Noise;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use operation::SamplingKernels;
 
 use narrow::narrow;
 use serial::serial;

@@ -102,8 +102,8 @@ fn part(text: &str) -> Option<(usize, usize)> {
     Some((part.parse().ok()?, parts.parse().ok()?)).filter(|(part, parts)| part < parts)
 }
 
-/// The part of a list's case. The kernels of a list take turns: every `parts`th case could be of the same one.
-fn of_part(case: u32, parts: usize) -> usize {
+/// The part that a list's case is in. The kernels of a list take turns: every `parts`th case could be of the same one.
+pub fn of_part(case: u32, parts: usize) -> usize {
     (case.wrapping_mul(0x9e37_79b9) >> 16) as usize % parts
 }
 

@@ -16,7 +16,7 @@ use clap::Parser;
 use cuda_std::simt::parse_seed;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, attention, axis, gallery, layer, matmul, norm};
+use ferrowarp_cases::{Case, Scope, attention, axis, gallery, layer, matmul, norm, of_part};
 use ferrowarp_report::{OutputError, pool, print_line};
 
 /// Runs every kernel on a device and checks its results.
@@ -59,9 +59,12 @@ struct Arguments {
     /// the program when they find an error.
     #[arg(long, conflicts_with = "seeds")]
     threads: bool,
-    /// With --threads: run only case K of every N.
-    #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, requires = "threads")]
+    /// Run only part K of N of the cases, counted from 0.
+    #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, conflicts_with = "seeds")]
     part: (usize, usize),
+    /// Print the cases instead of running them.
+    #[arg(long, conflicts_with_all = ["seeds", "threads"])]
+    list: bool,
     /// Run the kernels once and judge no result, for a driver that computes none.
     #[arg(long, hide = true)]
     launch_only: bool,
@@ -149,6 +152,12 @@ fn run(arguments: &Arguments) -> Result<bool> {
         "no name of a kernel or operation contains `{}`",
         arguments.only.as_deref().unwrap_or_default()
     );
+    if arguments.list {
+        cases.iter().try_for_each(|(case, _)| print_line(case))?;
+        return Ok(true);
+    }
+    let (part, parts) = arguments.part;
+    let cases = (0..).zip(cases).filter(|&(i, _)| of_part(i, parts) == part).map(|(_, case)| case);
     let mut tally = Tally::default();
     // Each case is dropped with its results when it is done.
     for (case, assess) in cases {

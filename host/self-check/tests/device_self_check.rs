@@ -14,14 +14,24 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// With `FERROWARP_CASES=K/N` in the environment, it runs only that part of the cases.
 #[test]
 fn all_kernels_are_right_on_the_cpu() {
-    let output = self_check(&["--device", "cpu"]);
+    let part = std::env::var("FERROWARP_CASES").unwrap_or_else(|_| "0/1".to_owned());
+    let output = self_check(&["--device", "cpu", "--part", &part]);
     let text = text(&output.stdout);
     let last = text.lines().last().unwrap();
     let passed = last.strip_suffix(" passed, 0 failed").unwrap_or_else(|| panic!("{text}"));
     let cases = text.lines().filter(|line| line.starts_with("ok ")).count();
     assert_eq!(passed.parse(), Ok(cases));
+    assert!(output.status.success());
+}
+
+#[test]
+fn every_kernel_is_listed() {
+    let output = self_check(&["--device", "cpu", "--list"]);
+    let text = text(&output.stdout);
+    let cases = text.lines().count();
     let ways = || gpu_kernels::softmax::LADDER.iter().flat_map(gpu_kernels::softmax::Rung::variants);
     assert!(cases > 8 * ways().count(), "{cases}");
     for kernel in ways().map(|way| way.meta().name).chain(["linear_forward", "update_layer"]) {

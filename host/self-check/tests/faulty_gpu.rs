@@ -3,9 +3,6 @@
 //!
 //! The GPU is a fake driver with kernels that do nothing, so all results are wrong; only the program's behaviour matters.
 
-#[path = "../../../cuda/cust/tests/support/mod.rs"]
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +13,7 @@ use tempfile::TempDir;
 /// A folder with the fake driver, and PTX with the names of all GPU kernels.
 fn gpu() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let driver = support::build_fake_driver(folder.path());
+    let driver = crate::driver::build_fake_driver(folder.path());
     let kernels = gpu_kernels::KERNELS.iter().filter(|kernel| !kernel.cpu_only);
     let entries: String =
         kernels.map(|kernel| format!(".visible .entry {}() {{ ret; }}\n", kernel.name)).collect();

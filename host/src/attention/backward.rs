@@ -10,8 +10,8 @@ use super::operation::{MOST_POSITIONS, check_device, check_heads, check_scale, e
 use super::tensor::Layout;
 use super::types::Mask;
 use super::{AttentionError, Causal, Real, Tensor, TensorMut, Workspace};
+use crate::DeviceProfile;
 use crate::device::{BufferView, Device};
-use crate::softmax::DeviceProfile;
 
 /// The operands and results of a forward attention.
 ///

@@ -18,7 +18,7 @@ use gpu_kernels::attention::args::{AttentionArgs, NO_WINDOW};
 use gpu_kernels::attention::operation::{SplitShape, WarpgroupShape};
 
 use super::{AttentionError, Real};
-use crate::softmax::DeviceProfile;
+use crate::DeviceProfile;
 
 /// The largest head size.
 const MOST: u32 = gpu_kernels::attention::operation::serial::MOST as u32;
@@ -93,7 +93,7 @@ impl Problem {
 /// use ferrowarp::attention::{AttentionError, KernelChoice, Problem};
 /// use ferrowarp::bf16;
 /// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::DeviceProfile;
+/// use ferrowarp::DeviceProfile;
 ///
 /// let profile = DeviceProfile::from(&Device::cpu());
 /// let choice = KernelChoice::<bf16>::new(&profile, &Problem::new(1, 100, 96))?;

@@ -10,8 +10,8 @@ use super::maps::with_maps;
 use super::tensor::raw_mut;
 use super::types::Mask;
 use super::{AttentionError, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, Workspace};
+use crate::DeviceProfile;
 use crate::device::{BufferView, BufferViewMut, Device};
-use crate::softmax::DeviceProfile;
 
 /// The largest length.
 pub(super) const MOST_POSITIONS: usize = 1 << 29;

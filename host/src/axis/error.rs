@@ -3,7 +3,7 @@
 use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
-use crate::softmax::SoftmaxError;
+use crate::rows::SoftmaxError;
 
 /// Why an operation along an axis was refused or failed.
 ///

@@ -39,10 +39,10 @@ pub use scan::CumulativeSum;
 pub use scan::ScanBy;
 pub use transpose::Transpose;
 
-pub use crate::softmax::{Matrix, MatrixMut};
+pub use crate::rows::{Matrix, MatrixMut, SoftmaxError};
 
 use crate::device::{Buffer, Device};
-use crate::softmax::written;
+use crate::rows::written;
 
 /// `f32`, `f16` or `bf16`.
 ///

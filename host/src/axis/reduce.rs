@@ -7,8 +7,9 @@ use gpu_kernels::axis::Blocks;
 use gpu_kernels::axis::args::{ALIGNED, FinishLaunch, ReduceLaunch, SUM};
 
 use super::{AxisError, Matrix, Real, Workspace, check_device, choices, counted, kept};
+use crate::DeviceProfile;
 use crate::device::{BufferViewMut, Device};
-use crate::softmax::{DeviceProfile, is_aligned, written};
+use crate::rows::{is_aligned, written};
 
 /// The reduction of a row or a column.
 ///

@@ -7,7 +7,7 @@ use gpu_kernels::axis::scan::axis_scan_clear;
 
 use super::{AxisError, Matrix, MatrixMut, Real, Workspace, check_device, counted, kept};
 use crate::device::Device;
-use crate::softmax::is_aligned;
+use crate::rows::is_aligned;
 
 /// The name in errors.
 const NAME: &str = "a cumulative sum";

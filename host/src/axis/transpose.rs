@@ -7,7 +7,7 @@ use gpu_kernels::axis::{Blocks, TransposeKernels};
 
 use super::{AxisError, Matrix, MatrixMut, check_device, choices, counted};
 use crate::device::Device;
-use crate::softmax::starts_aligned;
+use crate::rows::starts_aligned;
 
 /// The name in errors.
 const NAME: &str = "a transpose";

@@ -9,8 +9,11 @@ use gpu_kernels::softmax::cross_entropy::{
 };
 
 use super::{CollectiveError, Communicator};
+use crate::DeviceProfile;
 use crate::device::{Buffer, DeviceError, Stream};
-use crate::softmax::{CrossEntropy, DeviceProfile, Real, SoftmaxError, launch_cross_entropy, parts};
+use crate::softmax::cross_entropy::launch as launch_cross_entropy;
+use crate::softmax::kernel_choice::parts;
+use crate::softmax::{CrossEntropy, Real, SoftmaxError};
 
 /// Threads per block of the kernel that combines the ranks' numbers.
 const BLOCK: u32 = 256;
@@ -225,7 +228,7 @@ impl ShardedCrossEntropy {
         args: &CrossEntropyLaunch<T>,
     ) -> Result<(), LaunchError> {
         let (kernel, config) =
-            (T::SHARDED_CROSS_ENTROPY.part, self.config(T::SHARDED_CROSS_ENTROPY.part.block));
+            (T::CROSS_ENTROPY.shards.part, self.config(T::CROSS_ENTROPY.shards.part.block));
         let Shards { rows, cols, first_class, parts, .. } = self.shards;
         let args = ShardPartLaunch {
             numbers: RawBuffer::written(&mut self.numbers),
@@ -280,7 +283,7 @@ impl ShardedCrossEntropy {
         if !is_gradient_wanted || cols == 0 {
             return Ok(());
         }
-        let kernel = T::SHARDED_CROSS_ENTROPY.gradient;
+        let kernel = T::CROSS_ENTROPY.shards.gradient;
         let args = ShardGradientLaunch {
             d_logits: args.d_logits,
             logits: args.logits,

@@ -11,7 +11,7 @@ use gpu_kernels::matmul::operation::{THREE_PRODUCTS, WarpgroupShape};
 
 use super::kernel_choice::Kernel;
 use super::{KernelChoice, Problem, Real};
-use crate::softmax::DeviceProfile;
+use crate::DeviceProfile;
 
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle; half of it for TF32.
 const MULTIPLY_ADDS: f64 = 350.0;

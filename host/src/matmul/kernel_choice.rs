@@ -11,7 +11,7 @@ use gpu_kernels::matmul::args::MatmulArgs;
 use gpu_kernels::matmul::operation::{ALIGN, FewRowsShape, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
 
 use super::{MatmulError, Precision, Real};
-use crate::softmax::DeviceProfile;
+use crate::DeviceProfile;
 
 /// The fewest terms of a split.
 const LEAST_TERMS: u32 = 256;
@@ -79,7 +79,7 @@ impl Problem {
 /// use ferrowarp::bf16;
 /// use ferrowarp::device::Device;
 /// use ferrowarp::matmul::{KernelChoice, MatmulError, Problem};
-/// use ferrowarp::softmax::DeviceProfile;
+/// use ferrowarp::DeviceProfile;
 ///
 /// let profile = DeviceProfile::from(&Device::cpu());
 /// let choice = KernelChoice::<bf16>::new(&profile, &Problem::new(64, 64, 64))?;

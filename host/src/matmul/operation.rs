@@ -11,8 +11,8 @@ use gpu_kernels::matmul::args::{
 use super::launch::{MOST_BLOCKS, Workspace, launch_some};
 use super::matrix::Layout;
 use super::{Activation, KernelChoice, MatmulAs, MatmulError, Matrix, MatrixMut, Precision, Problem};
+use crate::DeviceProfile;
 use crate::device::{BufferView, Device};
-use crate::softmax::DeviceProfile;
 
 /// The operation `out = activation(scale A B + bias + residual)`; [`run`](Self::run) computes it.
 ///

@@ -36,10 +36,10 @@ pub use backward::{NormBackward, Workspace};
 pub use error::NormError;
 pub use forward::Norm;
 
-pub use crate::softmax::{Matrix, MatrixMut};
+pub use crate::rows::{Matrix, MatrixMut, SoftmaxError};
 
 use crate::device::{BufferView, Device};
-use crate::softmax::{is_aligned, written};
+use crate::rows::{is_aligned, written};
 
 /// `f32`, `f16` or `bf16`.
 ///

@@ -1,10 +1,10 @@
-//! The operations on arrays of the crate `ndarray` of any dimension and layout (feature `ndarray`).
+//! Softmax of arrays of the crate `ndarray` of any dimension and layout (feature `ndarray`).
 
 use bytemuck::Pod;
-use ndarray::{Array, Array1, ArrayBase, ArrayRef, CowArray, Data, Dimension, Ix1};
+use ndarray::{Array, ArrayBase, ArrayRef, CowArray, Data, Dimension};
 
-use super::{Options, Real, SoftmaxAs, SoftmaxError, Targets, cross_entropy_of_slice, softmax_of_slice};
-use crate::device::{Buffer, Device};
+use super::{Options, SoftmaxAs, SoftmaxError, softmax_of_slice};
+use crate::device::Device;
 
 /// Computes the softmax of an array of `I` along its last axis, as `O`. Arrays that are not row-major are copied first.
 ///
@@ -32,42 +32,13 @@ pub fn softmax_of_array<I: SoftmaxAs<O>, O: Pod, D: Dimension>(
     Ok(Array::from_shape_vec(rows.raw_dim(), out).expect("a row-major array of as many elements"))
 }
 
-/// Computes the cross entropy of each row along the last axis of an array of logits. `targets` has one target per row, in
-/// the same order: see [`CrossEntropy::new`](super::CrossEntropy::new).
-///
-/// ```
-/// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::{SoftmaxError, cross_entropy_of_array};
-/// use ndarray::array;
-///
-/// let logits = array![[0.0f32, 0.0], [3.0, 3.0]];
-/// let losses = cross_entropy_of_array(&Device::cpu(), &logits, &array![1i64, -100])?;
-/// assert!((losses[0] - 2f32.ln()).abs() < 1e-6 && losses[1] == 0.0);
-/// # Ok::<(), SoftmaxError>(())
-/// ```
-///
-/// # Errors
-/// There is not one target per row, a row has 2^32 elements or more, the device is out of memory, or the device failed.
-pub fn cross_entropy_of_array<T: Real, C: Pod, D: Dimension>(
-    device: &Device,
-    logits: &ArrayBase<impl Data<Elem = T>, D>,
-    targets: &ArrayBase<impl Data<Elem = C>, Ix1>,
-) -> Result<Array1<f32>, SoftmaxError>
-where
-    for<'a> &'a Buffer<C>: Into<Targets<'a>>,
-{
-    let (rows, targets) = (logits.as_standard_layout(), targets.as_standard_layout());
-    let losses = cross_entropy_of_slice(device, elements(&rows), shape(&rows), elements(&targets))?;
-    Ok(Array1::from(losses))
-}
-
 /// The elements of an array in row-major order.
-fn elements<'a, T, D: Dimension>(array: &'a CowArray<'_, T, D>) -> &'a [T] {
+pub(super) fn elements<'a, T, D: Dimension>(array: &'a CowArray<'_, T, D>) -> &'a [T] {
     array.as_slice().expect("a row-major array without gaps")
 }
 
 /// The number of rows along the last axis, and the elements per row. An array without axes is one row of one element.
-fn shape<T, D: Dimension>(array: &ArrayRef<T, D>) -> [usize; 2] {
+pub(super) fn shape<T, D: Dimension>(array: &ArrayRef<T, D>) -> [usize; 2] {
     match array.shape() {
         [] => [1, 1],
         [outer @ .., cols] => [outer.iter().product(), *cols],
@@ -77,7 +48,7 @@ fn shape<T, D: Dimension>(array: &ArrayRef<T, D>) -> [usize; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::{Array0, Array3, Axis, array, s};
+    use ndarray::{Array0, Array3, Axis, s};
 
     #[test]
     fn views_of_any_layout_are_rows_along_the_last_axis() {
@@ -106,12 +77,5 @@ mod tests {
                 softmax_of_array(&cpu, &Array3::<f32>::zeros(shape), &Options::new()).unwrap();
             assert_eq!(none.dim(), shape);
         }
-    }
-
-    #[test]
-    fn targets_that_are_too_few_are_an_error() {
-        let error =
-            cross_entropy_of_array(&Device::cpu(), &array![[0.0f32], [1.0]], &array![0i32]).unwrap_err();
-        assert!(error.to_string().contains("1 targets"), "{error}");
     }
 }

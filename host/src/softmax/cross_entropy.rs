@@ -1,5 +1,9 @@
 //! Softmax cross entropy: loss and gradient in one pass over the logits.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
+mod slices;
+
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
@@ -9,6 +13,10 @@ use gpu_kernels::softmax::cross_entropy::{CrossEntropyLaunch, I32, I64, U8};
 use super::row_kernel::RowKernel;
 use super::{DeviceProfile, Matrix, MatrixMut, Real, SoftmaxError, check};
 use crate::device::{Buffer, BufferView, BufferViewMut, Device};
+
+#[cfg(feature = "ndarray")]
+pub use arrays::cross_entropy_of_array;
+pub use slices::cross_entropy_of_slice;
 
 /// The class of each row: `i64` as in PyTorch, `i32`, `u32` below 2^31, or `u8`.
 ///
@@ -200,7 +208,7 @@ pub(crate) fn launch<T: Real>(
     shape: [usize; 2],
 ) -> Result<(), SoftmaxError> {
     let profile = DeviceProfile::from(device);
-    let Some(kernel) = RowKernel::new::<T>(T::CROSS_ENTROPY, &profile, shape)? else { return Ok(()) };
+    let Some(kernel) = RowKernel::new::<T>(&T::CROSS_ENTROPY.rows, &profile, shape)? else { return Ok(()) };
     for (first, rows) in kernel.launches() {
         let args = CrossEntropyLaunch {
             loss: args.loss.skip(first),

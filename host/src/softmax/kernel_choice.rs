@@ -1,13 +1,12 @@
 //! Chooses the kernels for a shape, and launches them.
 
 use bytemuck::Pod;
-use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher, Limits};
+use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher};
 use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
 use gpu_kernels::softmax::operation::{Split, Spread, Variant};
 
 use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
-use super::{Options, SoftmaxAs, SoftmaxError, staged};
-use crate::device::Device;
+use super::{DeviceProfile, Options, SoftmaxAs, SoftmaxError, staged};
 
 /// Rows of fewer elements are never cut into parts to keep more multiprocessors busy: a second launch costs more.
 pub(super) const LEAST_SPLIT: usize = 16_384;
@@ -37,31 +36,6 @@ const PREFETCH_BEFORE_LOADS: &[(usize, usize)] = &[(4 * 1024, 4), (usize::MAX, 2
 
 /// The same for blocks that load before they prefetch.
 const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2), (usize::MAX, 1)];
-
-/// The properties of the device that the choice depends on.
-#[derive(Clone, Debug)]
-#[doc(hidden)]
-pub struct DeviceProfile {
-    /// The device's launch limits.
-    pub limits: Limits,
-    /// The number of multiprocessors or cores.
-    pub multiprocessors: usize,
-    /// Whether it is a CPU. There, one thread computes a row, because waiting for other threads takes longer than computing.
-    pub is_cpu: bool,
-}
-
-impl From<&Device> for DeviceProfile {
-    /// A device that runs CPU-only kernels counts as a CPU, without clusters: the executor runs a cluster on one core, with
-    /// a stack for each of up to 16384 threads, whereas the pair of kernels spreads over all cores.
-    fn from(device: &Device) -> Self {
-        let mut limits = device.limits().clone();
-        let is_cpu = limits.runs_cpu_only;
-        if is_cpu {
-            limits.max_cluster = 1;
-        }
-        Self { limits, multiprocessors: device.multiprocessors(), is_cpu }
-    }
-}
 
 /// The kernels for a pair of types and a shape on a device, and their launch configurations.
 ///

@@ -43,18 +43,19 @@
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod backward;
-mod cross_entropy;
-mod error;
+#[cfg(feature = "cross-entropy")]
+pub(crate) mod cross_entropy;
 mod in_registers;
-mod kernel_choice;
-mod matrix;
+pub(crate) mod kernel_choice;
 mod operations;
 mod options;
 mod plan;
 mod row_kernel;
+#[cfg(feature = "sampling")]
 mod sample;
 mod slices;
 mod staged;
+#[cfg(feature = "sampling")]
 mod top_k;
 mod types;
 
@@ -62,26 +63,25 @@ use bytemuck::Pod;
 
 use crate::device::Device;
 
+#[doc(hidden)]
+pub use crate::DeviceProfile;
+pub use crate::rows::{Matrix, MatrixMut, SoftmaxError};
+
 #[cfg(feature = "ndarray")]
-pub use arrays::{cross_entropy_of_array, softmax_of_array};
+pub use arrays::softmax_of_array;
 pub use backward::{softmax_backward, softmax_backward_in_place};
-#[cfg(feature = "collective")]
-pub(crate) use cross_entropy::launch as launch_cross_entropy;
-pub use cross_entropy::{CrossEntropy, Targets};
-pub use error::SoftmaxError;
-#[cfg(feature = "collective")]
-pub(crate) use kernel_choice::parts;
-pub use kernel_choice::{DeviceProfile, KernelChoice};
-#[cfg(feature = "axis")]
-pub(crate) use matrix::starts_aligned;
-pub use matrix::{Matrix, MatrixMut};
-#[cfg(any(feature = "axis", feature = "norm"))]
-pub(crate) use matrix::{is_aligned, written};
+#[cfg(all(feature = "cross-entropy", feature = "ndarray"))]
+pub use cross_entropy::cross_entropy_of_array;
+#[cfg(feature = "cross-entropy")]
+pub use cross_entropy::{CrossEntropy, Targets, cross_entropy_of_slice};
+pub use kernel_choice::KernelChoice;
 pub use operations::{OPERATIONS, Operation};
 pub use options::Options;
 pub use plan::Plan;
+#[cfg(feature = "sampling")]
 pub use sample::{Sampling, sample, sample_with_log_probabilities};
-pub use slices::{cross_entropy_of_slice, softmax_of_slice};
+pub use slices::softmax_of_slice;
+#[cfg(feature = "sampling")]
 pub use top_k::{MOST_SELECTED, softmax_top_k};
 pub use types::{Real, SoftmaxAs};
 

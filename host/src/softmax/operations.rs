@@ -20,7 +20,7 @@ pub struct Operation {
     pub writes_matrix: bool,
 }
 
-/// Every operation, in the order of tables.
+/// Every operation, whatever features are enabled, in the order of tables.
 pub const OPERATIONS: [Operation; 7] = [
     operation(
         "softmax",

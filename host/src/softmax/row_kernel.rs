@@ -199,7 +199,7 @@ mod tests {
             (&old, [1, 262_144], ("sample_f32_wide", 1)),
             (&cpu, [1, 262_144], ("sample_f32_serial", 1)),
         ] {
-            let kernel = RowKernel::new::<f32>(f32::SAMPLE, profile, shape).unwrap().unwrap();
+            let kernel = RowKernel::new::<f32>(&f32::SAMPLING.sample, profile, shape).unwrap().unwrap();
             let spread = kernel.spread;
             assert_eq!((spread.variant.meta.name, spread.blocks), expected, "{shape:?}");
             assert_eq!(kernel.config(1).shared_bytes, 0);

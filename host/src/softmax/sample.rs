@@ -170,7 +170,7 @@ fn run<T: Real>(
     }
     let profile = DeviceProfile::from(device);
     let top_k = if is_greedy { 0 } else { sampling.top_k.unwrap_or(0) };
-    let kernels = if top_k > 0 { T::SAMPLE_TOP_K } else { T::SAMPLE };
+    let kernels = if top_k > 0 { &T::SAMPLING.sample_top_k } else { &T::SAMPLING.sample };
     let Some(kernel) = RowKernel::new::<T>(kernels, &profile, shape)? else { return Ok(()) };
     let (stride, from, to) = (logits.stride(), logits.raw(), RawBuffer::written(tokens));
     let logarithms = log_probabilities.map_or(RawBuffer::NULL, RawBuffer::written);

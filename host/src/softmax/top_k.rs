@@ -9,8 +9,10 @@ use crate::device::Device;
 /// The largest `k`: 1 to 128 elements of a row can be selected.
 pub const MOST_SELECTED: usize = MOST;
 
-/// Writes the `k` largest softmax probabilities of each row of `logits`, the largest first, and their columns, both `[rows,
-/// k]`. The logits are read from memory once, and no softmax is written. On a GPU the work is queued.
+const _: () = assert!(MOST_SELECTED == 128, "update the message of `SoftmaxError::TopK`");
+
+/// Writes the `k` largest softmax probabilities of each row of `logits`, the largest first, and their columns. Both are
+/// `[rows, k]`. The logits are read from memory once, and no softmax is written. On a GPU the work is queued.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -63,7 +65,7 @@ pub fn softmax_top_k<T: Real>(
     check(device, "probabilities", of_outputs, (probabilities.shape(), probabilities.device()))?;
     check(device, "indices", of_outputs, (indices.shape(), indices.device()))?;
     let profile = DeviceProfile::from(device);
-    let Some(kernel) = RowKernel::new::<T>(T::TOP_K, &profile, shape)? else { return Ok(()) };
+    let Some(kernel) = RowKernel::new::<T>(&T::SAMPLING.top_k, &profile, shape)? else { return Ok(()) };
     let strides = [probabilities.stride(), indices.stride(), logits.stride()];
     let (to, columns, from) = (probabilities.raw(), indices.raw(), logits.raw());
     let [probabilities_stride, indices_stride, stride] = strides.map(|stride| stride as u64);

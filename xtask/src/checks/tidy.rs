@@ -55,6 +55,7 @@ impl Tidy {
             let shown = workspace::shown(path);
             found.extend(problems(&shown, &text));
             found.extend(phrases::problems(&shown, &text));
+            found.extend(untested(root, &shown));
             if shown.starts_with("host/src/") {
                 found.extend(without_example(&shown, &text));
             }
@@ -88,6 +89,20 @@ fn missing_paths(root: &Path, text: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// A file of tests in a package whose test programs are listed, if no program has it: cargo would leave it out silently.
+fn untested(root: &Path, path: &str) -> Option<String> {
+    let (package, file) = path.split_once("/tests/")?;
+    let name = file.strip_suffix("/mod.rs").or_else(|| file.strip_suffix(".rs"))?;
+    let manifest = std::fs::read_to_string(root.join(package).join("Cargo.toml")).ok()?;
+    let all = std::fs::read_to_string(root.join(package).join("tests/all.rs")).unwrap_or_default();
+    let has_line = |text: &str, line: &str| text.lines().any(|of_text| of_text == line);
+    let is_run = name.contains('/')
+        || !has_line(&manifest, "autotests = false")
+        || has_line(&manifest, &format!("name = \"{name}\""))
+        || has_line(&all, &format!("mod {name};"));
+    (!is_run).then(|| format!("{path}: no test program has it; add `mod {name};` to {package}/tests/all.rs"))
 }
 
 /// What is wrong with the file `path`, which holds `text`.
@@ -168,6 +183,25 @@ mod tests {
             found,
             ["ARCHITECTURE.md:3: `xtask/gone.rs` does not exist; name what has taken its place"]
         );
+    }
+
+    #[test]
+    fn files_of_tests_that_no_program_has_are_found() {
+        let found = |path: &str| untested(workspace::root(), path);
+        for path in ["host/tests/all.rs", "host/tests/norm.rs", "host/tests/softmax/mod.rs", "host/src/a.rs"]
+        {
+            assert_eq!(found(path), None);
+        }
+        // Another program, a part of a module, and a package whose programs cargo finds.
+        for path in
+            ["cuda/cuda_std/tests/ui.rs", "host/tests/softmax/traps.rs", "cuda/cust/tests/no_such_test.rs"]
+        {
+            assert_eq!(found(path), None);
+        }
+        for path in ["host/tests/no_such_test.rs", "host/tests/no_such_test/mod.rs"] {
+            let needle = "no test program has it; add `mod no_such_test;` to host/tests/all.rs";
+            assert!(found(path).is_some_and(|message| message.contains(needle)), "{path}");
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Rowwise for CrossEntropy {
     ];
 
     fn kernels<T: Number>() -> &'static RowVariants<CrossEntropyArgs<T>> {
-        T::CROSS_ENTROPY
+        &T::CROSS_ENTROPY.rows
     }
 
     /// Logits in -8..8, among them rows that are hard on a softmax, ignored rows and targets that are no column; where the

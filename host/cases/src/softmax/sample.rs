@@ -77,7 +77,7 @@ impl Rowwise for Sample {
     ];
 
     fn kernels<T: Number>() -> &'static RowVariants<SampleArgs<T>> {
-        T::SAMPLE
+        &T::SAMPLING.sample
     }
 
     /// As the seed says: rows of some kinds, cut by probability and temperature.
@@ -192,7 +192,7 @@ impl Rowwise for SampleTopK {
     ];
 
     fn kernels<T: Number>() -> &'static RowVariants<SampleArgs<T>> {
-        T::SAMPLE_TOP_K
+        &T::SAMPLING.sample_top_k
     }
 
     /// As [`Sample`] does, at a temperature over 0.

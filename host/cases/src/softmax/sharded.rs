@@ -74,7 +74,7 @@ fn of_type<T: Number>(setting: &Setting) -> Vec<Case> {
 
 fn case<T: Number>(problem: &Later<CrossEntropy>, division: Division, in_place: bool) -> Case {
     let [to_run, to_expect, to_name] = [(); 3].map(|()| problem.clone());
-    let kernels = T::SHARDED_CROSS_ENTROPY;
+    let kernels = &T::CROSS_ENTROPY.shards;
     let names = vec![kernels.part.meta.name, cross_entropy_combine::META.name, kernels.gradient.meta.name];
     let words = move || {
         let Division { cuts, parts } = division;
@@ -118,7 +118,7 @@ fn run<T: Number>(
     let between = test.unwritten::<f32>("numbers", Layout::dense(devices, of_device));
     let factors = test.unwritten::<f32>("factors", Layout::dense(FACTORS, rows));
     let results = test.run_on(device, |on, memory| {
-        let kernels = T::SHARDED_CROSS_ENTROPY;
+        let kernels = &T::CROSS_ENTROPY.shards;
         let d_logits = RawBuffer::written(memory.output(gradient));
         let logits = logits.map_or(d_logits, |logits| RawBuffer::read(memory.input(logits)));
         let targets = RawBuffer::read(memory.input(targets)).cast();

@@ -82,7 +82,7 @@ impl Rowwise for TopK {
     ];
 
     fn kernels<T: Number>() -> &'static RowVariants<TopKArgs<T>> {
-        T::TOP_K
+        &T::SAMPLING.top_k
     }
 
     /// As the seed says: rows of some kinds, one number of elements of four, and options.

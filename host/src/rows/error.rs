@@ -1,4 +1,4 @@
-//! Errors of softmax operations.
+//! Errors of operations on rows.
 
 use cuda_std::launch::Residence;
 
@@ -88,7 +88,7 @@ pub enum SoftmaxError {
         scale: f32,
     },
     /// `k` is out of range.
-    #[error("top-k with k = {k} failed: k must be from 1 to {}; choose another k", super::MOST_SELECTED)]
+    #[error("top-k with k = {k} failed: k must be from 1 to 128; choose another k")]
     TopK {
         /// The number asked for.
         k: usize,

@@ -1,0 +1,32 @@
+//! The tests of the device library's host half, in one program: each file here is a module.
+
+mod atomic;
+mod barrier;
+mod bulk;
+mod bulk_stores;
+mod cluster;
+mod cluster_stores;
+mod common;
+mod copies;
+mod ends;
+mod faults;
+mod grid;
+mod grid_large;
+mod half;
+mod limit;
+mod memory;
+mod mixed_waits;
+mod named;
+mod panic_record;
+mod schedule;
+mod shared;
+mod tensor;
+mod tensor_copies;
+mod testing;
+mod testing_rows;
+mod thread;
+mod threads;
+mod warp;
+mod warp_butterfly;
+mod wgmma;
+mod wgmma_faults;

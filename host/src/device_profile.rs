@@ -1,0 +1,30 @@
+//! The device properties that the choice of an operation's kernels depends on.
+
+use cuda_std::launch::Limits;
+
+use crate::device::Device;
+
+/// The properties of a device that the choice of kernels depends on.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub struct DeviceProfile {
+    /// The device's launch limits.
+    pub limits: Limits,
+    /// The number of multiprocessors or cores.
+    pub multiprocessors: usize,
+    /// Whether it is a CPU. There, one thread computes a row, because waiting for other threads takes longer than computing.
+    pub is_cpu: bool,
+}
+
+impl From<&Device> for DeviceProfile {
+    /// A device that runs CPU-only kernels counts as a CPU, without clusters: the executor runs a cluster on one core, with
+    /// a stack for each of up to 16384 threads, whereas the pair of kernels spreads over all cores.
+    fn from(device: &Device) -> Self {
+        let mut limits = device.limits().clone();
+        let is_cpu = limits.runs_cpu_only;
+        if is_cpu {
+            limits.max_cluster = 1;
+        }
+        Self { limits, multiprocessors: device.multiprocessors(), is_cpu }
+    }
+}

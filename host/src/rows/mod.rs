@@ -1,0 +1,11 @@
+//! Matrices for operations on rows, and their errors: for softmax, norms and sums along an axis.
+
+mod error;
+mod matrix;
+
+pub use error::SoftmaxError;
+#[cfg(feature = "axis")]
+pub(crate) use matrix::starts_aligned;
+pub use matrix::{Matrix, MatrixMut};
+#[cfg(any(feature = "axis", feature = "norm"))]
+pub(crate) use matrix::{is_aligned, written};
