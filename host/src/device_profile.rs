@@ -1,24 +1,24 @@
-//! What the choice of an operation's kernels depends on, next to types and shape.
+//! The device properties that the choice of an operation's kernels depends on.
 
 use cuda_std::launch::Limits;
 
 use crate::device::Device;
 
-/// What the choice of kernels needs to know of a device.
+/// The properties of a device that the choice of kernels depends on.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub struct DeviceProfile {
-    /// What the device allows.
+    /// The device's launch limits.
     pub limits: Limits,
-    /// Its multiprocessors, or cores.
+    /// The number of multiprocessors or cores.
     pub multiprocessors: usize,
-    /// Whether it is a CPU, for which a thread computes a row alone: to wait for others takes it longer than to compute.
+    /// Whether it is a CPU. There, one thread computes a row, because waiting for other threads takes longer than computing.
     pub is_cpu: bool,
 }
 
 impl From<&Device> for DeviceProfile {
-    /// What runs kernels for the CPU alone is one. It has no clusters: the executor runs them on one core, with a stack for
-    /// each of up to 16384 threads, and the pair of kernels spreads over all cores.
+    /// A device that runs CPU-only kernels counts as a CPU, without clusters: the executor runs a cluster on one core, with
+    /// a stack for each of up to 16384 threads, whereas the pair of kernels spreads over all cores.
     fn from(device: &Device) -> Self {
         let mut limits = device.limits().clone();
         let is_cpu = limits.runs_cpu_only;

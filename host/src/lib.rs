@@ -1,5 +1,5 @@
-//! Runs kernels written in Rust on a GPU and on the CPU: devices, buffers, typed launches, matrix multiplication,
-//! attention, norms, fused softmax operations, and sums along an axis.
+//! Runs kernels written in Rust on a GPU or on the CPU: devices, buffers, typed launches, matrix multiplication, attention,
+//! norms, fused softmax operations, and reductions along an axis.
 //!
 //! A kernel is launched the same way on either device:
 //!

@@ -1,10 +1,10 @@
-//! A line by hand: at most three digits and a comma, without a search for the comma.
+//! Parses a line by hand: at most three digits and a comma per field, without searching for the comma.
 
 use memchr::memchr;
 
 use super::{Lines, PIXEL, PIXELS, label_below, not_a, too_long, too_short};
 
-/// Parses a line of any form that is accepted.
+/// Parses a line in any accepted form.
 pub(super) fn line(line: &[u8], classes: usize, lines: &mut Lines) -> Result<(), (usize, String)> {
     let mut rest = Some(line);
     let label = number(&mut rest).map_err(|field| (1, not_a(&label_below(classes), field)))?;
@@ -21,7 +21,7 @@ pub(super) fn line(line: &[u8], classes: usize, lines: &mut Lines) -> Result<(),
     if rest.is_some() { Err((PIXELS + 2, too_long())) } else { Ok(()) }
 }
 
-/// Takes the next field off the line and reads it as a number from 0 to 255; the error is the field.
+/// Removes the next field from the line and parses it as a number from 0 to 255; the error is the field.
 fn number<'a>(rest: &mut Option<&'a [u8]>) -> Result<u8, &'a [u8]> {
     let line = rest.unwrap_or_default();
     // The common case.

@@ -1,8 +1,8 @@
-//! MNIST as CSV: a line per image, the label first, then 784 pixels, all numbers from 0 to 255.
+//! MNIST as CSV: a line per image with the label and then 784 pixels, all numbers from 0 to 255.
 //!
-//! [`RUNGS`] has parsers of it, from one that is written down in a minute to the one that `ferrowarp-data` reads with. All
-//! accept the same texts and complain of the same fields: an optional header line (its first field begins with a letter),
-//! blank lines, all three kinds of line ends and spaces around fields are accepted, a quoted field is not.
+//! [`RUNGS`] has parsers for it, from the simplest to the one that `ferrowarp-data` uses. All accept the same texts and
+//! report the same bad fields. They accept an optional header line (its first field begins with a letter), blank lines, all
+//! three kinds of line ends and spaces around fields, but no quoted fields.
 
 use std::borrow::Cow;
 
@@ -12,28 +12,28 @@ mod bytes;
 mod split;
 mod words;
 
-/// Height and width of an image: the format does not say, so it must be MNIST's.
+/// Height and width of an image. The format does not contain them, so they must be MNIST's.
 pub const SIDE: usize = 28;
 
-/// Pixels of an image.
+/// Pixels per image.
 pub const PIXELS: usize = SIDE * SIDE;
 
-/// What some programs begin a text with.
+/// The mark with which some programs begin a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What lines held.
+/// The contents of parsed lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// A label a line, below the number of classes.
+    /// One label per line, below the number of classes.
     pub labels: Vec<u8>,
-    /// [`PIXELS`] numbers a line.
+    /// [`PIXELS`] numbers per line.
     pub pixels: Vec<u8>,
 }
 
-/// The first field that is not as it must be.
+/// The first invalid field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadField {
-    /// Its line, counted from 0 at the beginning of what was parsed.
+    /// Its line, counted from 0 at the beginning of the parsed text.
     pub line: usize,
     /// Its column, counted from 1.
     pub column: usize,
@@ -48,7 +48,7 @@ pub struct Rung {
     pub name: &'static str,
     /// What it does, in a line.
     pub idea: &'static str,
-    /// Parses a whole text whose labels are below the number.
+    /// Parses a whole text with labels below the given number.
     pub parse: fn(&[u8], usize) -> Result<Lines, BadField>,
 }
 
@@ -68,7 +68,7 @@ pub const RUNGS: &[Rung] = &[
     },
 ];
 
-/// Parses a line, and appends what it holds; the error is the column and what is wrong there.
+/// Parses a line and appends its contents; the error is the column and what is wrong there.
 type Line = fn(&[u8], usize, &mut Lines) -> Result<(), (usize, String)>;
 
 fn parse_by(text: &[u8], classes: usize, line: Line) -> Result<Lines, BadField> {
@@ -96,7 +96,7 @@ fn lines_by(text: &[u8], classes: usize, parse: Line) -> Result<Lines, BadField>
     Ok(lines)
 }
 
-/// Parses lines that end with line feeds, without a header: the fastest of [`RUNGS`].
+/// Parses lines that end with line feeds, without a header, with the fastest of [`RUNGS`].
 ///
 /// ```
 /// let text = format!("7{}\n", ",0".repeat(784));
@@ -110,8 +110,7 @@ pub fn parse_lines(text: &[u8], classes: usize) -> Result<Lines, BadField> {
     lines_by(text, classes, words::line)
 }
 
-/// Parses one line without its end, appends what it holds to `lines`, and gives the column and what is wrong there if
-/// something is: then `lines` may hold a part.
+/// Parses one line without its end and appends its contents to `lines`. After an error, `lines` may hold a part of the line.
 ///
 /// # Errors
 /// The column, counted from 1, and what is wrong there.
@@ -119,12 +118,12 @@ pub fn parse_line(line: &[u8], classes: usize, lines: &mut Lines) -> Result<(), 
     words::line(line, classes, lines)
 }
 
-/// The text behind the mark that some programs begin one with.
+/// The text without a byte order mark at its beginning.
 pub fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
-/// The text with a line feed at the end of each line, where it has carriage returns alone.
+/// The text with a line feed at the end of each line, if its lines end with carriage returns only.
 pub fn with_line_feeds(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr(b'\n', text).is_some() || memchr(b'\r', text).is_none() {
         return Cow::Borrowed(text);
@@ -132,7 +131,7 @@ pub fn with_line_feeds(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text.iter().map(|&byte| if byte == b'\r' { b'\n' } else { byte }).collect())
 }
 
-/// The lines before those of images, 0 or 1, and the text from there on.
+/// Splits off the header. Returns its number of lines, 0 or 1, and the rest of the text.
 pub fn split_header(text: &[u8]) -> (usize, &[u8]) {
     let letter = text.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'"'));
     if !letter.is_some_and(u8::is_ascii_alphabetic) {
@@ -144,8 +143,8 @@ pub fn split_header(text: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// Puts a line together of its fields, each read by `number`, or an error if a field is not a number from 0 to 255: the
-/// column and what is wrong there.
+/// Collects a line from its fields, each parsed by `number`. The error is the column of a field that is not a number from 0
+/// to 255, and what is wrong there.
 fn collect<'a>(
     mut fields: impl Iterator<Item = &'a [u8]>,
     classes: usize,
@@ -165,7 +164,7 @@ fn collect<'a>(
     if fields.next().is_some() { Err((PIXELS + 2, too_long())) } else { Ok(()) }
 }
 
-/// What a pixel must be.
+/// The expected form of a pixel.
 const PIXEL: &str = "a pixel from 0 to 255";
 
 fn label_below(classes: usize) -> String {

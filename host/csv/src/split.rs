@@ -1,10 +1,10 @@
-//! The parsers that are written down first: the standard library splits the text, and parses the fields.
+//! The simplest parsers: the standard library splits the text and parses the fields.
 
 use std::str::FromStr;
 
 use super::{BadField, Lines, collect, split_header, with_line_feeds, without_mark};
 
-/// As the networks of most tutorials want them: a float a field, with a fraction that is always 0.
+/// Parses each field as a float, as most tutorials do; the fraction is always 0.
 pub(super) fn as_f32(text: &[u8], classes: usize) -> Result<Lines, BadField> {
     split(text, classes, |field| {
         let number: f32 = parsed(field)?;
@@ -12,7 +12,7 @@ pub(super) fn as_f32(text: &[u8], classes: usize) -> Result<Lines, BadField> {
     })
 }
 
-/// As what they are: numbers from 0 to 255.
+/// Parses each field as a number from 0 to 255.
 pub(super) fn as_u8(text: &[u8], classes: usize) -> Result<Lines, BadField> {
     split(text, classes, parsed)
 }
@@ -30,10 +30,10 @@ fn split(text: &[u8], classes: usize, number: fn(&str) -> Option<u8>) -> Result<
     Ok(lines)
 }
 
-/// The number that a field of digits is.
+/// Parses a field of digits.
 fn parsed<T: FromStr>(field: &str) -> Option<T> {
     let digits = field.trim_ascii();
-    // Signs, points and exponents are no pixels.
+    // Signs, points and exponents are invalid in pixels.
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| is_plain)
 }

@@ -1,16 +1,16 @@
-//! Every parser against numbers that were written down before they became text, and against the first one.
+//! Compares every parser with the numbers that the text was made from, and with the first parser.
 
 use ferrowarp_csv::{Lines, PIXELS, RUNGS};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// The text of lines whose fields `field` writes.
+/// Formats lines, with fields formatted by `field`.
 fn text(lines: &[Vec<u8>], end: &str, field: impl Fn(u8) -> String) -> String {
     let line = |line: &Vec<u8>| line.iter().map(|&number| field(number)).collect::<Vec<_>>().join(",") + end;
     lines.iter().map(line).collect()
 }
 
-/// What every parser makes of the text: all the same.
+/// Parses the text with every parser, and checks that all agree.
 fn parsed(text: &[u8]) -> Result<Lines, String> {
     let results: Vec<_> = RUNGS.iter().map(|rung| (rung.parse)(text, 10)).collect();
     for (rung, result) in RUNGS.iter().zip(&results) {
@@ -20,7 +20,7 @@ fn parsed(text: &[u8]) -> Result<Lines, String> {
     of_first.map_err(|bad| format!("{}:{}: {}", bad.line, bad.column, bad.problem))
 }
 
-/// Labels and pixels: mostly 0, or of any value.
+/// Labels and pixels, mostly 0, otherwise of any value.
 fn lines() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let pixel = prop_oneof![6 => Just(0u8), 1 => Just(255), 1 => 1u8..10, 2 => any::<u8>()];
     let line = (0u8..10, vec(pixel, PIXELS)).prop_map(|(label, mut line)| {
@@ -54,7 +54,7 @@ proptest! {
         prop_assert!(parsed(text(&lines, "\n", form).as_bytes()).is_ok());
     }
 
-    /// A byte anywhere becomes another one, or a few are put in.
+    /// Replaces a byte anywhere, or inserts a few.
     #[test]
     fn damage_is_told_alike(lines in lines(), place in any::<prop::sample::Index>(), cut in 0usize..3,
                             put in prop_oneof![vec(any::<u8>(), 0..4), "[0-9,.+\\- \r\n\"]{0,4}".prop_map(String::into_bytes)]) {
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// A text of two good lines, the second of which has this field at the column.
+/// A text of two valid lines, except for this field in the given column of the second.
 fn with_field(column: usize, field: &str) -> String {
     let mut second = vec!["0".to_owned(); PIXELS + 1];
     second[column - 1] = field.to_owned();
@@ -99,7 +99,7 @@ fn good_fields_of_other_forms_are_taken() {
     }
 }
 
-/// With one field too few or too many, wherever the words of eight bytes end.
+/// Tests one field too few or too many, with all alignments of the eight-byte words.
 #[test]
 fn the_number_of_fields_is_told() {
     for digits in ["0", "12", "123", "7"] {

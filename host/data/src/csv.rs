@@ -1,7 +1,7 @@
-//! CSV as the MNIST copies on the web have it: a line per image, the label first, then 784 pixels.
+//! CSV as in the MNIST copies on the web: a line per image with the label and then 784 pixels.
 //!
-//! An optional header line (its first field begins with a letter), blank lines, all three kinds of line ends and
-//! spaces around fields are accepted. Everything else is an error that names line and column.
+//! An optional header line (its first field begins with a letter), blank lines, all three kinds of line ends and spaces
+//! around fields are accepted. Everything else is an error with its line and column.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -19,12 +19,12 @@ mod lines;
 
 pub(super) use lines::CsvLines;
 
-/// Bytes a task parses: a few hundred lines, so that the cores stay evenly busy.
+/// Bytes per parsing task: a few hundred lines, so that the cores stay evenly busy.
 const CHUNK: usize = 1 << 20;
-/// The longest text that is read, uncompressed, in bytes: MNIST's has 110 MB. With the pixels it takes twice that.
+/// The longest text to read, in uncompressed bytes: MNIST's has 110 MB. With its pixels, a text takes twice its size.
 const MAX_TEXT: u64 = 384 << 20;
 
-/// Reads a CSV file, plain or gzip, whose labels are below `classes`.
+/// Reads a CSV file, plain or gzip, with labels below `classes`.
 ///
 /// # Errors
 /// [`DataError`]: the file cannot be read, or does not pass the checks of [`parse_csv`].
@@ -33,7 +33,7 @@ pub fn read_csv(path: &Path, classes: usize) -> Result<Dataset, DataError> {
     from_sized(input, size, path, classes)
 }
 
-/// A file and its size in bytes.
+/// Opens a file and returns its size in bytes.
 fn open(path: &Path) -> Result<(BufReader<File>, u64), DataError> {
     let failed = |source| DataError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
@@ -41,15 +41,15 @@ fn open(path: &Path) -> Result<(BufReader<File>, u64), DataError> {
     Ok((BufReader::with_capacity(CHUNK, file), size))
 }
 
-/// Reads CSV, plain or gzip, whose labels are below `classes`, from `input`; `path` is what errors call it.
+/// Reads CSV, plain or gzip, with labels below `classes`, from `input`. Errors name it `path`.
 ///
 /// # Errors
-/// As [`read_csv`].
+/// Same as for [`read_csv`].
 pub fn csv_from(input: impl BufRead, path: &Path, classes: usize) -> Result<Dataset, DataError> {
     from_sized(input, 0, path, classes)
 }
 
-/// As [`csv_from`], with a guess of how many bytes there will be.
+/// Same as [`csv_from`], with a guess of the number of bytes.
 fn from_sized(input: impl BufRead, size: u64, path: &Path, classes: usize) -> Result<Dataset, DataError> {
     parse_csv(&read_text(input, size, path)?, path, classes)
 }
@@ -57,7 +57,7 @@ fn from_sized(input: impl BufRead, size: u64, path: &Path, classes: usize) -> Re
 fn read_text(input: impl BufRead, size: u64, path: &Path) -> Result<Vec<u8>, DataError> {
     let failed = |source| DataError::Read { path: path.to_owned(), source };
     let mut input = Limited::new(idx::decompressed(input).map_err(failed)?, MAX_TEXT);
-    // What is no text may go on for long without a line.
+    // Data that are not text may be long without a line end.
     let mut text = Vec::new();
     input.by_ref().take(CHUNK as u64).read_to_end(&mut text).map_err(failed)?;
     if text.len() == CHUNK && memchr2(b'\n', b'\r', &text).is_none() {
@@ -73,16 +73,16 @@ fn read_text(input: impl BufRead, size: u64, path: &Path) -> Result<Vec<u8>, Dat
     Ok(text)
 }
 
-/// Parses CSV text whose labels are below `classes`; `path` is what errors call it.
+/// Parses CSV text with labels below `classes`. Errors name it `path`.
 ///
 /// # Errors
-/// [`DataError::Csv`] for the first bad line, [`DataError::Empty`] when there is no line.
+/// [`DataError::Csv`] for the first bad line, [`DataError::Empty`] if there are no lines.
 pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, DataError> {
     let text = with_line_feeds(without_mark(text));
     let (before, body) = split_header(&text);
     let chunks = chunks_of_lines(body);
     let parsed: Vec<_> = match chunks[..] {
-        // What is one piece needs no second core.
+        // A single piece needs no second core.
         [chunk] => vec![parse_lines(chunk, classes)],
         _ => pool::install(|| chunks.par_iter().map(|chunk| parse_lines(chunk, classes)).collect()),
     };
@@ -143,7 +143,7 @@ mod tests {
         parse(text).unwrap_err().to_string()
     }
 
-    /// The same by the standard library, with no attention to speed.
+    /// Parses the same with the standard library, without regard for speed.
     fn oracle(text: &str) -> Dataset {
         let mut dataset = Dataset { images: Vec::new(), labels: Vec::new(), rows: SIDE, cols: SIDE };
         for line in text.lines() {
@@ -202,7 +202,7 @@ mod tests {
         );
     }
 
-    /// A gzip file of a few kB that is too long a text once it is decompressed.
+    /// A gzip file of a few kB that decompresses to too long a text.
     #[test]
     fn a_bomb_is_refused() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

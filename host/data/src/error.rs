@@ -1,4 +1,4 @@
-//! What can be wrong with the data.
+//! Errors of loading and fetching data.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ pub enum DataError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The folder holds no complete data set.
+    /// The folder holds no data set.
     #[error(
         "no data set in {}: expected the four files train-images-idx3-ubyte, train-labels-idx1-ubyte, \
          t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (plain or .gz), or mnist_train.csv and \
@@ -28,7 +28,7 @@ pub enum DataError {
         /// The folder.
         dir: PathBuf,
     },
-    /// Some files of a data set are there and others are not.
+    /// Only some files of a data set are there.
     #[error(
         "the data set in {} is incomplete: {} {} (plain or .gz), or empty the folder",
         dir.display(), missing.join(", "),
@@ -37,7 +37,7 @@ pub enum DataError {
     Incomplete {
         /// The folder.
         dir: PathBuf,
-        /// The files that are not there.
+        /// The missing files.
         missing: Vec<&'static str>,
     },
     /// An IDX file does not begin with the magic number of its kind.
@@ -53,10 +53,10 @@ pub enum DataError {
         kind: &'static str,
         /// The first four bytes, big-endian.
         found: u32,
-        /// What they should be.
+        /// The expected number.
         expected: u32,
     },
-    /// An IDX file ends before the data its header promises.
+    /// An IDX file ends before the data that its header states.
     #[error(
         "{} is truncated: it ends at offset {found}, its {promise} needs {expected} bytes; fetch it again",
         path.display()
@@ -64,14 +64,14 @@ pub enum DataError {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// What asks for the bytes: the header itself or the counts in it.
+        /// The part that needs the bytes: the header itself or the counts in it.
         promise: String,
-        /// Bytes there should be, uncompressed.
+        /// The expected number of uncompressed bytes.
         expected: u64,
-        /// Bytes there are, uncompressed.
+        /// The actual number of uncompressed bytes.
         found: u64,
     },
-    /// An IDX file's header promises more than is read.
+    /// An IDX file's header states more data than the limit.
     #[error(
         "{} is too large: its {promise} needs {expected} bytes, at most {limit} are read; split it",
         path.display()
@@ -81,12 +81,12 @@ pub enum DataError {
         path: PathBuf,
         /// The counts in the header.
         promise: String,
-        /// Bytes there should be, uncompressed.
+        /// The expected number of uncompressed bytes.
         expected: u64,
-        /// The most bytes of data that are read.
+        /// The limit of the data in bytes.
         limit: u64,
     },
-    /// An IDX file goes on after the data its header promises.
+    /// An IDX file continues after the data that its header states.
     #[error(
         "{} is too long: its {promise} needs {expected} bytes, but more follow at offset {expected}; \
          fetch it again",
@@ -97,10 +97,10 @@ pub enum DataError {
         path: PathBuf,
         /// The counts in the header.
         promise: String,
-        /// Bytes there should be, uncompressed.
+        /// The expected number of uncompressed bytes.
         expected: u64,
     },
-    /// An IDX header gives images a size that nothing can work with.
+    /// An IDX header states an unsupported image size.
     #[error(
         "{} has images of {rows} x {cols} pixels; each side must be 1 to {limit} pixels",
         path.display()
@@ -112,10 +112,10 @@ pub enum DataError {
         rows: u32,
         /// Width in the header.
         cols: u32,
-        /// The longest side that is read.
+        /// The longest supported side.
         limit: u32,
     },
-    /// A file holds not a single image or label.
+    /// A file holds no images or labels.
     #[error("{} is empty: it holds no {kind}; at least one is needed", path.display())]
     Empty {
         /// The file.
@@ -159,7 +159,7 @@ pub enum DataError {
     Label {
         /// The file.
         path: PathBuf,
-        /// The byte in the uncompressed file.
+        /// The offset in the uncompressed file.
         offset: u64,
         /// The position of the label, counted from 0.
         index: usize,
@@ -185,7 +185,7 @@ pub enum DataError {
     NoPng {
         /// The file.
         path: PathBuf,
-        /// What its first bytes say that it is.
+        /// The file type according to its first bytes.
         found: &'static str,
     },
     /// A PNG file needs more memory than a picture may take.
@@ -209,13 +209,13 @@ pub enum DataError {
         "no image {index} of {pixels} pixels: there are {len} images, counted from 0, of {features} pixels"
     )]
     NoSample {
-        /// The number asked for.
+        /// The requested index.
         index: usize,
-        /// How many there are.
+        /// The number of images.
         len: usize,
-        /// The pixels asked for.
+        /// The requested pixels.
         pixels: usize,
-        /// The pixels of an image.
+        /// The pixels per image.
         features: usize,
     },
     /// The images cannot be held out.
@@ -223,9 +223,9 @@ pub enum DataError {
         "cannot hold {held_out} of {images} training images out; hold at least 1 out and leave at least 1 to learn from"
     )]
     HoldOut {
-        /// How many were to be held out.
+        /// The number of images to hold out.
         held_out: usize,
-        /// How many there are.
+        /// The number of training images.
         images: usize,
     },
     /// A file could not be written while fetching.
@@ -233,10 +233,10 @@ pub enum DataError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// No source could give the data set.
+    /// No source could provide the data set.
     #[error(
         "could not fetch MNIST: {}; put the four files train-images-idx3-ubyte, train-labels-idx1-ubyte, \
          t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (plain or .gz) into {} by hand, or name the folder \
@@ -244,9 +244,9 @@ pub enum DataError {
         join(failures), dir.display()
     )]
     Fetch {
-        /// Where the files would have gone.
+        /// The folder for the files.
         dir: PathBuf,
-        /// What was tried, in order, and why each failed.
+        /// The sources that were tried, in order, and why each failed.
         failures: Vec<FetchFailure>,
     },
 }

@@ -1,4 +1,4 @@
-//! Finds the files of a data set in a folder, and the default folder.
+//! Finds the default folder, and the files of a data set in a folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ impl Found {
     /// Reads the half for training.
     ///
     /// # Errors
-    /// [`DataError`]: a file cannot be read or does not pass its checks.
+    /// [`DataError`]: a file cannot be read or is invalid.
     pub fn load_train(&self) -> Result<Dataset, DataError> {
         match self {
             Found::Idx([images, labels, ..]) => load_idx(images, labels),
@@ -39,7 +39,7 @@ impl Found {
     /// Reads the half for testing.
     ///
     /// # Errors
-    /// [`DataError`]: a file cannot be read or does not pass its checks.
+    /// [`DataError`]: a file cannot be read or is invalid.
     pub fn load_test(&self) -> Result<Dataset, DataError> {
         match self {
             Found::Idx([.., images, labels]) => load_idx(images, labels),
@@ -64,12 +64,12 @@ fn load_idx(images_path: &Path, labels_path: &Path) -> Result<Dataset, DataError
 
 const CSV_FILES: [&str; 2] = ["mnist_train.csv", "mnist_test.csv"];
 
-/// Looks for a data set in the folder `dir`: the IDX files first, then the CSV files. Nothing when the folder
-/// has no file of either, or is not there.
+/// Looks for a data set in the folder `dir`: the IDX files first, then the CSV files. Returns `None` if the folder is
+/// missing or has no file of either.
 ///
 /// # Errors
-/// [`DataError::Incomplete`] when only a part of a data set is there; [`DataError::Read`] when the folder
-/// or what is in it cannot be looked at.
+/// [`DataError::Incomplete`] if only a part of a data set is there; [`DataError::Read`] if the folder or its contents cannot
+/// be read.
 pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
     match dir.metadata() {
         Ok(metadata) if metadata.is_dir() => {}
@@ -88,7 +88,7 @@ pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
     Ok(all_of(dir, CSV_FILES)?.map(Found::Csv))
 }
 
-/// The paths of all the files; `None` if all are missing, an error if some are.
+/// The paths of all files; `None` if all are missing, an error if some are.
 fn all_of<const N: usize>(dir: &Path, names: [&'static str; N]) -> Result<Option<[PathBuf; N]>, DataError> {
     let mut paths = [const { None }; N];
     for (path, name) in paths.iter_mut().zip(names) {
@@ -105,8 +105,8 @@ fn all_of<const N: usize>(dir: &Path, names: [&'static str; N]) -> Result<Option
     Ok(Some(paths.map(Option::unwrap_or_default)))
 }
 
-/// The file of that name in whichever spelling is there: `train-images-idx3-ubyte` is also known as
-/// `train-images.idx3-ubyte`, and each may be compressed.
+/// Finds the file in any spelling: `train-images-idx3-ubyte` is also known as `train-images.idx3-ubyte`, and each may be
+/// compressed.
 fn spelling_in(dir: &Path, name: &str) -> Result<Option<PathBuf>, DataError> {
     let dotted = name.replace("-idx", ".idx");
     let spellings = [name.to_owned(), dotted.clone(), format!("{name}.gz"), format!("{dotted}.gz")];
@@ -122,8 +122,8 @@ fn spelling_in(dir: &Path, name: &str) -> Result<Option<PathBuf>, DataError> {
     Ok(None)
 }
 
-/// The default folder of the data set: `data/mnist` in the nearest folder upwards from `from` that
-/// has one; else in the nearest one that holds a `Cargo.lock` (the root of a workspace); else in `from`.
+/// The default folder of the data set: `data/mnist` in the nearest of `from` and its parents that has one, otherwise in the
+/// nearest with a `Cargo.lock` (the workspace root), otherwise in `from`.
 pub fn default_dir(from: &Path) -> PathBuf {
     let data = |folder: &Path| folder.join("data").join("mnist");
     let existing = from.ancestors().find(|folder| data(folder).is_dir());
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(paths[2], dir.path().join("t10k-images-idx3-ubyte.gz"));
     }
 
-    /// As a folder without permission, in which nothing can be looked at.
+    /// Simulates a folder without permissions, in which no file can be inspected.
     #[cfg(unix)]
     #[test]
     fn a_file_that_cannot_be_looked_at_is_not_taken_for_missing() {

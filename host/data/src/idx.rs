@@ -1,4 +1,4 @@
-//! The IDX format: a magic number, the extents, the bytes; all numbers big-endian.
+//! The IDX format: a magic number, the extents, and the bytes; all numbers are big-endian.
 //!
 //! Images: magic 0x803, count, rows, columns, then `count * rows * columns` pixels. Labels: magic 0x801, count,
 //! then `count` bytes. (Format: Yann LeCun, "The MNIST database of handwritten digits".)
@@ -13,14 +13,14 @@ use super::DataError;
 
 const IMAGES_MAGIC: u32 = 0x803;
 const LABELS_MAGIC: u32 = 0x801;
-/// The longest side of an image; a header beyond it is garbage rather than a picture.
+/// The longest side of an image; a header with a longer one is garbage.
 const MAX_SIDE: u32 = 4096;
-/// How much memory a header alone may claim before its data have been seen.
+/// The most memory that a header may reserve before its data have been read.
 const MAX_RESERVE: u64 = 64 << 20;
-/// The most pixels or labels that are read: eleven times MNIST. A gzip file of 500 kB can hold as many.
+/// The most pixels or labels to read: eleven times MNIST. A gzip file of 500 kB can hold that many.
 const MAX_DATA: u64 = 512 << 20;
 
-/// Images as an IDX file holds them.
+/// The images of an IDX file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
     /// The pixels, `[count, rows, cols]`, row-major.
@@ -41,10 +41,10 @@ pub fn read_images(path: &Path) -> Result<Images, DataError> {
     images_from(open(path)?, path)
 }
 
-/// Reads images, plain or gzip, from `input`; `path` is what errors call it.
+/// Reads images, plain or gzip, from `input`. Errors name it `path`.
 ///
 /// # Errors
-/// As [`read_images`].
+/// Same as for [`read_images`].
 pub fn images_from(input: impl BufRead, path: &Path) -> Result<Images, DataError> {
     parse_images(plain(input, path)?, path)
 }
@@ -57,19 +57,19 @@ pub fn read_labels(path: &Path, classes: usize) -> Result<Vec<u8>, DataError> {
     labels_from(open(path)?, path, classes)
 }
 
-/// Reads labels below `classes`, plain or gzip, from `input`; `path` is what errors call it.
+/// Reads labels below `classes`, plain or gzip, from `input`. Errors name it `path`.
 ///
 /// # Errors
-/// As [`read_labels`].
+/// Same as for [`read_labels`].
 pub fn labels_from(input: impl BufRead, path: &Path, classes: usize) -> Result<Vec<u8>, DataError> {
     parse_labels(plain(input, path)?, path, classes)
 }
 
-/// Parses images from uncompressed bytes; `path` is what errors call them.
+/// Parses images from uncompressed bytes. Errors name them `path`.
 ///
 /// # Errors
-/// [`DataError`]: wrong magic number, fewer or more bytes than the header promises, no image, images with an
-/// impossible size, or more than half a GiB of them.
+/// [`DataError`]: wrong magic number, fewer or more bytes than the header states, no images, an unsupported image size, or
+/// more than half a GiB of pixels.
 pub fn parse_images(input: impl Read, path: &Path) -> Result<Images, DataError> {
     let mut items = Items { input, path, offset: 0 };
     items.magic(IMAGES_MAGIC, "images")?;
@@ -85,11 +85,11 @@ pub fn parse_images(input: impl Read, path: &Path) -> Result<Images, DataError> 
     Ok(Images { pixels, count: count as usize, rows: rows as usize, cols: cols as usize })
 }
 
-/// Parses labels below `classes` from uncompressed bytes; `path` is what errors call them.
+/// Parses labels below `classes` from uncompressed bytes. Errors name them `path`.
 ///
 /// # Errors
-/// [`DataError`]: wrong magic number, fewer or more bytes than the header promises, no label, or a label that
-/// is not below `classes`.
+/// [`DataError`]: wrong magic number, fewer or more bytes than the header states, no labels, or a label that is not below
+/// `classes`.
 pub fn parse_labels(input: impl Read, path: &Path, classes: usize) -> Result<Vec<u8>, DataError> {
     let mut items = Items { input, path, offset: 0 };
     items.magic(LABELS_MAGIC, "labels")?;
@@ -120,14 +120,14 @@ fn plain<'a>(input: impl BufRead + 'a, path: &Path) -> Result<Box<dyn Read + 'a>
     decompressed(input).map_err(|source| DataError::Read { path: path.to_owned(), source })
 }
 
-/// The bytes of `input`, decompressed when they begin with gzip's magic number.
+/// The bytes of `input`, decompressed if they begin with gzip's magic number.
 pub(super) fn decompressed<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    // One fill may come short on a pipe; no file and no reply of a server begins with a single byte.
+    // A pipe may deliver a single byte first; files and server replies do not.
     let gzip = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     Ok(if gzip { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) })
 }
 
-/// A reader that counts, so that errors can name offsets.
+/// A reader that counts bytes, so that errors can name offsets.
 struct Items<'a, R> {
     input: R,
     path: &'a Path,
@@ -162,7 +162,7 @@ impl<R: Read> Items<'_, R> {
         Ok(u32::from_be_bytes(number))
     }
 
-    /// The rest of the input, which must be `len` bytes long.
+    /// Reads the rest of the input, which must be `len` bytes long.
     fn data(mut self, len: u64, promise: String) -> Result<Vec<u8>, DataError> {
         let expected = self.offset + len;
         if len > MAX_DATA {
@@ -184,7 +184,7 @@ impl<R: Read> Items<'_, R> {
         Ok(bytes)
     }
 
-    /// At most `len` bytes: fewer where the input ends.
+    /// Reads at most `len` bytes; fewer if the input ends.
     fn upto(&mut self, len: u64) -> Result<Vec<u8>, DataError> {
         let mut bytes = Vec::with_capacity(len.min(MAX_RESERVE) as usize);
         let read = (&mut self.input).take(len).read_to_end(&mut bytes);

@@ -1,8 +1,7 @@
-//! MNIST: finding, fetching, parsing and checking the data set.
+//! Finds, fetches, parses and checks the MNIST data set.
 //!
-//! Two formats are read: the four original IDX files (plain or gzip, detected by their content) and the pair
-//! of CSV files `mnist_train.csv` and `mnist_test.csv`. Every check happens here, so what comes out is a
-//! [`Mnist`] whose parts fit together.
+//! It reads two formats: the four original IDX files (plain or gzip, detected by their content) and the pair of CSV files
+//! `mnist_train.csv` and `mnist_test.csv`. All checks happen here, so the parts of the resulting [`Mnist`] are consistent.
 
 mod csv;
 mod error;
@@ -23,10 +22,10 @@ pub use idx::{Images, images_from, labels_from, parse_images, parse_labels, read
 pub use picture::Picture;
 pub use samples::{LazyMnist, Samples, open};
 
-/// How many classes MNIST and its relatives have: labels are 0 to 9.
+/// The number of classes in MNIST and its relatives: labels are 0 to 9.
 pub const CLASSES: usize = 10;
 
-/// Images of one size with their labels.
+/// Images of the same size, with their labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dataset {
     /// The pixels, `[len, rows, cols]`, row-major, 0 is the background and 255 the full ink.
@@ -45,17 +44,17 @@ impl Dataset {
         self.labels.len()
     }
 
-    /// Whether there is no image at all. What [`load`] returns is never empty.
+    /// Whether there are no images. [`load`] never returns an empty data set.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// Pixels of one image.
+    /// Pixels per image.
     pub fn features(&self) -> usize {
         self.rows * self.cols
     }
 
-    /// The pixels of the image `index`, `[rows, cols]`; nothing when there are not that many images.
+    /// The pixels of image `index`, `[rows, cols]`; `None` if there are not that many images.
     pub fn image(&self, index: usize) -> Option<&[u8]> {
         let features = self.features();
         let first = index.checked_mul(features)?;
@@ -63,19 +62,19 @@ impl Dataset {
     }
 }
 
-/// The two halves of the data set, with images of one size.
+/// The two halves of the data set, with images of the same size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mnist {
-    /// What the network learns from.
+    /// The training images.
     pub train: Dataset,
-    /// What it is judged by.
+    /// The test images.
     pub test: Dataset,
 }
 
-/// Loads the data set that lies in the folder `dir`.
+/// Loads the data set in the folder `dir`.
 ///
 /// # Errors
-/// [`DataError`]: the folder holds neither format, or a file in it does not pass its checks.
+/// [`DataError`]: the folder holds neither format, or a file in it is invalid.
 pub fn load(dir: &Path) -> Result<Mnist, DataError> {
     let found = find(dir)?.ok_or_else(|| DataError::NotFound { dir: dir.to_owned() })?;
     let (train, test) =
@@ -91,10 +90,10 @@ pub fn load(dir: &Path) -> Result<Mnist, DataError> {
     Ok(Mnist { train, test })
 }
 
-/// Loads the test half alone of the data set that lies in the folder `dir`.
+/// Loads only the test half of the data set in the folder `dir`.
 ///
 /// # Errors
-/// As [`load`].
+/// Same as for [`load`].
 pub fn load_test(dir: &Path) -> Result<Dataset, DataError> {
     find(dir)?.ok_or_else(|| DataError::NotFound { dir: dir.to_owned() })?.load_test()
 }

@@ -1,9 +1,9 @@
-//! Input that may not go on for ever.
+//! Input with a limit on its length.
 
 use std::io::{self, Read};
 
-/// A reader that fails where its input goes on after `limit` bytes: a short download or file can stand for any
-/// amount of data once it is decompressed.
+/// A reader that fails if its input continues after `limit` bytes: a short download or file can decompress to any amount of
+/// data.
 pub(super) struct Limited<R> {
     input: R,
     limit: u64,

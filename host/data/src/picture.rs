@@ -1,4 +1,4 @@
-//! Pictures of digits from elsewhere, brought into the form of MNIST's.
+//! Converts pictures of digits to the form of MNIST's images.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
@@ -10,12 +10,12 @@ use super::DataError;
 const MAX_BYTES: usize = 256 << 20;
 /// In MNIST a digit fills 20 of the 28 pixels of its longer side.
 const FILLED: f64 = 20.0 / 28.0;
-/// Ink fainter than this share of the darkest is taken for paper when the digit's extent is sought.
+/// Ink fainter than this share of the darkest counts as paper when the digit's extent is determined.
 const FAINT: f64 = 0.2;
-/// How much darker than the paper the darkest ink is at least, of 255; below that there is nothing to see.
+/// The least difference of the darkest ink and the paper, of 255; below it, the picture is blank.
 const LEAST_CONTRAST: f64 = 16.0;
-/// How far, in pixels of 28, MNIST's digits are from its rule: their faintest ink counts for their size there, and they
-/// were moved by whole pixels.
+/// How far, in pixels of 28, MNIST's digits deviate from its rule: there, even the faintest ink counts for the size, and
+/// digits were moved by whole pixels.
 const TOLERANCE: f64 = 3.0;
 
 /// A picture as ink on paper: 0 is blank, 255 is full ink.
@@ -39,14 +39,13 @@ fn is_pipe(_: &std::fs::Metadata) -> bool {
 }
 
 impl Picture {
-    /// Reads a PNG file of any size and colour type. A picture whose border is light is dark on light, and is
-    /// inverted.
+    /// Reads a PNG file of any size and colour type. A picture with a light border is dark on light, and is inverted.
     ///
     /// # Errors
-    /// [`DataError::Read`] when the file cannot be opened, and those of [`Picture::from_png`].
+    /// [`DataError::Read`] if the file cannot be opened, and the errors of [`Picture::from_png`].
     pub fn read(path: &Path) -> Result<Picture, DataError> {
         let failed = |source| DataError::Read { path: path.to_owned(), source };
-        // To open a pipe with a name waits for its writer. What a shell writes as `<(..)` is open already.
+        // Opening a named pipe waits for its writer. The pipe of a shell's `<(..)` is already open.
         if is_pipe(&std::fs::symlink_metadata(path).map_err(failed)?) {
             let reason = "it is a pipe; save the picture as a file, or pass it as <(command)";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
@@ -55,11 +54,11 @@ impl Picture {
         Self::from_png(BufReader::new(file), path)
     }
 
-    /// Reads a picture as [`Picture::read`] does, from `input`; `path` is what errors call it.
+    /// Reads a picture like [`Picture::read`], from `input`. Errors name it `path`.
     ///
     /// # Errors
-    /// [`DataError::NoPng`] when it is something else, [`DataError::LargePicture`] and
-    /// [`DataError::Picture`] when it cannot be decoded.
+    /// [`DataError::NoPng`] if it is not a PNG file, [`DataError::LargePicture`] or [`DataError::Picture`] if it cannot be
+    /// decoded.
     pub fn from_png(mut input: impl BufRead + Seek, path: &Path) -> Result<Picture, DataError> {
         let first = input.fill_buf().map_err(|source| DataError::Read { path: path.to_owned(), source })?;
         if !first.starts_with(b"\x89PNG") {
@@ -77,7 +76,7 @@ impl Picture {
         let mut decoder = png::Decoder::new_with_limits(input, png::Limits { bytes: MAX_BYTES });
         decoder.set_transformations(png::Transformations::normalize_to_color8());
         let mut reader = decoder.read_info()?;
-        // The decoder takes these lengths for granted, and panics.
+        // The decoder does not check these lengths, and panics.
         if let Some(palette) = &reader.info().palette {
             let (colours, rest) = (palette.len() / 3, palette.len() % 3);
             let alphas = reader.info().trns.as_ref().map_or(0, |trns| trns.len());
@@ -109,15 +108,15 @@ impl Picture {
         picture
     }
 
-    /// The ink of a picture of `side` by `side` pixels; nothing of one of another size.
+    /// The ink of a picture of `side` by `side` pixels; `None` for another size.
     pub fn as_is(&self, side: usize) -> Option<&[u8]> {
         ((self.width, self.height) == (side, side)).then_some(&self.ink)
     }
 
-    /// The digit in `side` by `side` pixels: cropped to its ink, scaled so that the longer side fills 20 of 28 pixels,
-    /// and moved so that its centre of mass is in the middle, as MNIST's were (LeCun et al., "Gradient-based learning
-    /// applied to document recognition", 1998, section III.A). A picture that has that size and is so already is taken as
-    /// it is. Nothing if there is nothing to see.
+    /// Converts the digit to `side` by `side` pixels: cropped to its ink, scaled so that the longer side fills 20 of 28
+    /// pixels, and moved so that its centre of mass is in the middle, like MNIST's (LeCun et al., "Gradient-based learning
+    /// applied to document recognition", 1998, section III.A). A picture that already has this form is used unchanged.
+    /// Returns `None` for a blank picture.
     pub fn to_digit(&self, side: usize) -> Option<Vec<u8>> {
         let contrast = self.stretched()?;
         let extent = self.extent(&contrast)?;
@@ -153,7 +152,7 @@ impl Picture {
         Some(digit)
     }
 
-    /// The median of the border.
+    /// The brightness of the paper: the median of the border.
     fn paper(&self) -> u8 {
         let (width, height) = (self.width, self.height);
         let rows = [0, height - 1].into_iter().flat_map(|y| (0..width).map(move |x| (x, y)));
@@ -163,7 +162,7 @@ impl Picture {
         *border.select_nth_unstable(middle).1
     }
 
-    /// What each value of ink means, from 0 (as the paper) to 1 (the darkest); nothing without contrast.
+    /// Maps each ink value to 0 (like the paper) to 1 (the darkest); `None` without contrast.
     fn stretched(&self) -> Option<[f64; 256]> {
         let paper = f64::from(self.paper());
         let darkest = self.ink.iter().copied().max().map_or(0.0, f64::from);
@@ -172,7 +171,7 @@ impl Picture {
             .then(|| std::array::from_fn(|ink| ((ink as f64 - paper) / range).clamp(0.0, 1.0)))
     }
 
-    /// The smallest rectangle with all the ink; nothing on blank paper.
+    /// The smallest rectangle with all the ink; `None` on blank paper.
     fn extent(&self, contrast: &[f64; 256]) -> Option<Extent> {
         let mut extent = Extent { left: usize::MAX, top: usize::MAX, right: 0, bottom: 0 };
         for (y, row) in self.ink.chunks(self.width).enumerate() {
@@ -186,7 +185,7 @@ impl Picture {
         (extent.right > 0).then_some(extent)
     }
 
-    /// The mean of the square with the corner (`left`, `top`), where all outside `extent` is paper.
+    /// The mean of the square with the corner (`left`, `top`), where everything outside `extent` is paper.
     fn mean(&self, contrast: &[f64; 256], extent: &Extent, left: f64, top: f64, size: f64) -> f64 {
         let cells = |from: f64, lowest: usize, end: usize| {
             let first = (from.floor().max(0.0) as usize).max(lowest);
@@ -226,7 +225,7 @@ impl Extent {
     }
 }
 
-/// What a file is that begins so, as far as its first bytes tell.
+/// Describes the type of a file by its first bytes.
 fn kind_of(first: &[u8]) -> &'static str {
     const KINDS: [(usize, &[u8], &str); 13] = [
         (0, b"\xff\xd8\xff", "is a JPEG picture"),
@@ -257,8 +256,8 @@ fn luma([r, g, b]: [u8; 3]) -> u8 {
     ((299 * u32::from(r) + 587 * u32::from(g) + 114 * u32::from(b) + 500) / 1000) as u8
 }
 
-/// Lays translucent pixels (brightness, alpha) on black when what is opaque is light, else on white: a digit on a
-/// transparent ground is never lost in it.
+/// Blends translucent pixels (brightness, alpha) over black if the opaque parts are light, otherwise over white, so that a
+/// digit on a transparent background remains visible.
 fn over_contrast(pixels: impl Iterator<Item = (u8, u8)> + Clone) -> Vec<u8> {
     let weigh = |(light, alpha): (u8, u8)| (u64::from(light) * u64::from(alpha), u64::from(alpha));
     let (light, alpha) = pixels.clone().map(weigh).fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
@@ -277,7 +276,7 @@ mod tests {
 
     use super::*;
 
-    /// A PNG with a full rectangle of ink from (2, 4) to (4, 10) of 12 x 16 pixels.
+    /// A PNG of 12 x 16 pixels with a rectangle of full ink from (2, 4) to (4, 10).
     fn png(colour: png::ColorType, paper: &[u8], ink: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut encoder = png::Encoder::new(&mut bytes, 12, 16);
@@ -314,7 +313,7 @@ mod tests {
             (0..28 * 28).filter(|&i| wanted[i] > 127).map(|i| (i % 28, i / 28)).collect();
         let (rows, cols): (Vec<_>, Vec<_>) = inked.iter().map(|&(x, y)| (y, x)).unzip();
         assert_eq!((rows.iter().min(), rows.iter().max()), (Some(&4), Some(&23)));
-        // Two columns of six, scaled by 20 / 6: 6.7 columns about the middle.
+        // Two columns of six rows, scaled by 20 / 6: 6.7 columns around the middle.
         assert_eq!((cols.iter().min(), cols.iter().max()), (Some(&11), Some(&16)));
         assert_eq!(wanted[14 * 28 + 14], 255);
     }
@@ -355,7 +354,7 @@ mod tests {
         assert_eq!(Picture::from_light(dust, 28, 28).to_digit(28), None);
     }
 
-    /// A PNG of 4 x 4 pixels with this palette, all of its first colour.
+    /// A PNG of 4 x 4 pixels with this palette, all in its first colour.
     fn indexed(palette: &[u8], alphas: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut encoder = png::Encoder::new(&mut bytes, 4, 4);
@@ -389,7 +388,7 @@ mod tests {
             assert!(Picture::decode(Cursor::new(&good[..at])).is_err() || at > good.len() - 13, "{at}");
             let mut damaged = good.clone();
             damaged[at] ^= 0x55;
-            // Whatever it decodes to, it must not panic.
+            // Any result is fine, but it must not panic.
             let _ = Picture::decode(Cursor::new(damaged)).map(|picture| picture.to_digit(28));
         }
     }

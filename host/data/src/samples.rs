@@ -1,4 +1,4 @@
-//! Samples that can be had one by one, before all of them are decoded.
+//! Samples that are accessible one by one, before all are decoded.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use super::csv::CsvLines;
 use super::{CLASSES, DataError, Dataset, Found, Mnist, files};
 
-/// Labelled images of one size, with access to each one. Images of IDX files are in memory. The lines of a CSV file have
-/// been found; each is parsed and checked at its first use.
+/// Labelled images of the same size, with access to each. Images of IDX files are in memory. The lines of a CSV file are
+/// located, and each is parsed and checked at its first use.
 ///
 /// ```
 /// use ferrowarp_data::{Dataset, Samples};
@@ -31,9 +31,9 @@ enum Source {
 /// The two halves of the data set; the training half may not be decoded yet.
 #[derive(Debug)]
 pub struct LazyMnist {
-    /// What the network learns from.
+    /// The training images.
     pub train: Samples,
-    /// What it is judged by.
+    /// The test images.
     pub test: Dataset,
 }
 
@@ -50,8 +50,8 @@ impl From<Mnist> for LazyMnist {
 }
 
 impl LazyMnist {
-    /// The same data set without its test images: in their place are the last `images` of those for training, which are
-    /// none of these any more. The samples are decoded.
+    /// Replaces the test images with the last `images` training images, which are removed from the training half. The
+    /// samples are decoded.
     ///
     /// ```
     /// use ferrowarp_data::{Dataset, Mnist};
@@ -64,7 +64,7 @@ impl LazyMnist {
     /// ```
     ///
     /// # Errors
-    /// [`DataError::HoldOut`]: no image, or all of them; [`DataError::Csv`] for a bad line.
+    /// [`DataError::HoldOut`] for no images or all of them; [`DataError::Csv`] for a bad line.
     pub fn hold_out(self, images: usize) -> Result<LazyMnist, DataError> {
         let len = self.train.len();
         if images == 0 || images >= len {
@@ -79,10 +79,10 @@ impl LazyMnist {
 }
 
 impl Samples {
-    /// Those of a CSV file, plain or gzip, whose labels are below `classes`. The file is read and its lines are found.
+    /// Reads a CSV file, plain or gzip, with labels below `classes`, and locates its lines.
     ///
     /// # Errors
-    /// [`DataError`]: the file cannot be read, is larger than [`read_csv`](crate::read_csv) takes, or has no line.
+    /// [`DataError`]: the file cannot be read, is larger than [`read_csv`](crate::read_csv) accepts, or has no lines.
     pub fn of_csv(path: &Path, classes: usize) -> Result<Samples, DataError> {
         CsvLines::read(path, classes).map(|lines| Samples(Source::Csv(lines)))
     }
@@ -95,7 +95,7 @@ impl Samples {
         }
     }
 
-    /// Whether there is no image at all. What [`open`] returns is never empty.
+    /// Whether there are no images. [`open`] never returns an empty data set.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -108,16 +108,16 @@ impl Samples {
         }
     }
 
-    /// Pixels of one image.
+    /// Pixels per image.
     pub fn features(&self) -> usize {
         let (rows, cols) = self.sides();
         rows * cols
     }
 
-    /// Writes the pixels of the image `index`, `[rows, cols]`, to `pixels`, and gives its label.
+    /// Writes the pixels of image `index`, `[rows, cols]`, to `pixels`, and returns its label.
     ///
     /// # Errors
-    /// [`DataError::NoSample`]: there are not that many images, or `pixels` has not the length of one;
+    /// [`DataError::NoSample`]: there are not that many images, or `pixels` does not have an image's length;
     /// [`DataError::Csv`] for a bad line.
     pub fn decode(&self, index: usize, pixels: &mut [u8]) -> Result<u8, DataError> {
         let (len, features) = (self.len(), self.features());
@@ -133,7 +133,7 @@ impl Samples {
         }
     }
 
-    /// All of them, decoded.
+    /// Decodes all samples.
     ///
     /// # Errors
     /// [`DataError::Csv`] for the first bad line.
@@ -145,11 +145,11 @@ impl Samples {
     }
 }
 
-/// Opens the data set that lies in the folder `dir`: as [`load`](crate::load), except that the training lines of a CSV
-/// file are parsed and checked at their first use.
+/// Opens the data set in the folder `dir`, like [`load`](crate::load), except that the training lines of a CSV file are
+/// parsed and checked at their first use.
 ///
 /// # Errors
-/// [`DataError`]: the folder holds neither format, or a file in it does not pass its checks.
+/// [`DataError`]: the folder holds neither format, or a file in it is invalid.
 pub fn open(dir: &Path) -> Result<LazyMnist, DataError> {
     match files::find(dir)? {
         Some(found @ Found::Csv(_)) => {

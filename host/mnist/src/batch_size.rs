@@ -1,4 +1,4 @@
-//! How many images a training step learns from.
+//! The number of images per training step.
 
 use std::fmt;
 use std::num::{IntErrorKind, NonZero};
@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Images in a batch: at least 1, and at most what a kernel can count. Only the last batch of an epoch may have fewer.
+/// The images in a batch, 1 to `u32::MAX`. Only the last batch of an epoch may have fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u32")]
 pub struct BatchSize(NonZero<u32>);
 
-/// Why there are no batches of this size.
+/// Why a batch size is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchSizeError {
@@ -24,7 +24,7 @@ pub enum BatchSizeError {
     /// A batch would be larger than the data set.
     #[error("there are only {images} training images; choose at most {images}")]
     OverData {
-        /// Images of the data set.
+        /// The number of training images.
         images: usize,
     },
     /// The text is not a whole number.
@@ -33,26 +33,26 @@ pub enum BatchSizeError {
 }
 
 impl BatchSize {
-    /// The default.
+    /// The default batch size.
     pub const DEFAULT: BatchSize = BatchSize::constant(64);
 
-    /// What is taken where nothing is trained.
+    /// The batch size for evaluation.
     pub(crate) const EVALUATION: BatchSize = BatchSize::constant(512);
 
     const fn constant(images: u32) -> BatchSize {
         BatchSize(NonZero::new(images).expect("a batch needs at least 1 image"))
     }
 
-    /// Batches of `images` images.
+    /// Makes a batch size of `images` images.
     ///
     /// # Errors
-    /// [`BatchSizeError::Zero`] and [`BatchSizeError::TooLarge`].
+    /// [`BatchSizeError::Zero`] or [`BatchSizeError::TooLarge`].
     pub fn new(images: u64) -> Result<BatchSize, BatchSizeError> {
         let images = u32::try_from(images).map_err(|_| BatchSizeError::TooLarge)?;
         NonZero::new(images).map(BatchSize).ok_or(BatchSizeError::Zero)
     }
 
-    /// Checks that a data set of `images` training images has one whole batch at least.
+    /// Checks that a data set of `images` training images has at least one whole batch.
     ///
     /// # Errors
     /// [`BatchSizeError::OverData`].
@@ -65,12 +65,12 @@ impl BatchSize {
         self.0.get() as usize
     }
 
-    /// The images of an epoch's batches, of `images` in all: without those of a short last batch if that is dropped.
+    /// The number of images in an epoch, out of `images`: without those of a short last batch if it is dropped.
     pub fn images_of_epoch(self, images: usize, drop_last: bool) -> usize {
         if drop_last { images - images % self.get() } else { images }
     }
 
-    /// Steps that learn from the first `images` images of an epoch.
+    /// The number of steps for the first `images` images of an epoch.
     pub fn steps(self, images: usize) -> u64 {
         images.div_ceil(self.get()) as u64
     }

@@ -1,4 +1,4 @@
-//! What a program shows of a training run.
+//! The console output of a training run.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use ferrowarp_report::{EpochRecord, OutputError, Progress, print_note, printable
 
 use crate::train::{Observer, Run};
 
-/// Shows a training run: a line per epoch on `out`, and on a terminal a bar in between.
+/// Shows a training run: a line per epoch on `out`, and a progress bar in between on a terminal.
 #[derive(Debug)]
 pub struct Console<W> {
     out: W,
@@ -14,7 +14,7 @@ pub struct Console<W> {
 }
 
 impl<W: Write> Console<W> {
-    /// Lines go to `out`.
+    /// Makes a console that writes lines to `out`.
     pub fn new(out: W) -> Console<W> {
         Console { out, bar: None }
     }
@@ -22,7 +22,7 @@ impl<W: Write> Console<W> {
     /// Writes one line.
     ///
     /// # Errors
-    /// `out` does not take it, such as a closed pipe.
+    /// `out` refuses the line, such as a closed pipe.
     pub fn line(&mut self, line: impl std::fmt::Display) -> Result<(), OutputError> {
         self.put(line).map_err(OutputError)
     }

@@ -1,4 +1,4 @@
-//! An MLP on MNIST: the network, its training, its checkpoints.
+//! An MLP on MNIST: the network, its training, and its checkpoints.
 
 mod batch_size;
 pub mod checkpoint;
@@ -12,5 +12,5 @@ pub use console::Console;
 pub use ferrowarp_report::OutputError;
 pub use lr_schedule::{LrSchedule, StepOfRun};
 
-/// What the programs say before the reason why there is no device.
+/// The message that programs print before the reason why no device was opened.
 pub const NO_DEVICE: &str = "could not open a GPU; run on the CPU with --device cpu";

@@ -32,11 +32,11 @@ pub enum LrSchedule {
 /// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepOfRun {
-    /// Its epoch, counted from 1 over all the training the weights have had.
+    /// Its epoch, counted from 1 over all training.
     pub epoch: u32,
     /// Its number in the run, counted from 0.
     pub step: u64,
-    /// Steps of the whole run.
+    /// The number of steps in the run.
     pub steps: u64,
 }
 
@@ -54,9 +54,9 @@ impl LrSchedule {
         }
     }
 
-    /// The rate in an epoch, counted from 1 over all the training the weights have had, when the part `u` of the run is
-    /// over, from 0 to 1. `lr` is the rate that it begins with: for `Exponential` in the first epoch of all, else in the
-    /// run. `decay` is the factor of `Exponential`.
+    /// The rate when the fraction `u`, 0 to 1, of the run is over, in an epoch counted from 1 over all training. `lr` is the
+    /// initial rate: for `Exponential` of the first epoch of all, otherwise of the run. `decay` is the factor of
+    /// `Exponential`.
     pub fn rate(self, lr: f32, decay: f32, epoch: u32, u: f64) -> f32 {
         let of_lr = |part: f64| (f64::from(lr) * part) as f32;
         match self {
@@ -68,8 +68,8 @@ impl LrSchedule {
         }
     }
 
-    /// The rate of a step, taken at its middle: the step `i` of `n` stands at `(i + 0.5) / n`. Over the first part `warmup` of
-    /// the run, from 0 up to below 1, the rate climbs evenly from 0 to where the schedule begins, which goes over the rest.
+    /// The rate of a step, taken at its middle: step `i` of `n` is at `(i + 0.5) / n`. In the first fraction `warmup` of the
+    /// run, at least 0 and below 1, the rate rises linearly from 0 to the initial rate; the schedule covers the rest.
     pub fn rate_of_step(self, lr: f32, decay: f32, warmup: f32, at: StepOfRun) -> f32 {
         let (place, warmup) = ((at.step as f64 + 0.5) / at.steps.max(1) as f64, f64::from(warmup));
         let u = ((place - warmup) / (1.0 - warmup)).clamp(0.0, 1.0);
@@ -91,7 +91,7 @@ impl fmt::Display for LrSchedule {
 mod tests {
     use super::*;
 
-    /// The rates of a run of two epochs of four steps each, after `before` epochs.
+    /// The rates of a run of two epochs with four steps each, after `before` epochs.
     fn rates(schedule: LrSchedule, decay: f32, warmup: f32, before: u32) -> Vec<f32> {
         let step = |step| StepOfRun { epoch: before + 1 + step as u32 / 4, step, steps: 8 };
         (0..8).map(|i| schedule.rate_of_step(0.5, decay, warmup, step(i))).collect()
@@ -102,11 +102,11 @@ mod tests {
         assert_eq!(rates(LrSchedule::Constant, 1.0, 0.0, 0), [0.5; 8]);
         let falling = [0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25];
         assert_eq!(rates(LrSchedule::Exponential, 0.5, 0.0, 0), falling);
-        // Weights that have had two epochs go on from where those left the rate.
+        // After two earlier epochs, the rate continues where they left it.
         assert_eq!(rates(LrSchedule::Exponential, 0.5, 0.0, 2), falling.map(|rate| rate / 4.0));
     }
 
-    /// In sixteenths of the rate, where they are such.
+    /// Rates are in sixteenths of `lr` where they are multiples of it.
     #[test]
     fn rates_from_step_to_step() {
         for before in [0, 7] {
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn a_warm_up_climbs_to_where_the_schedule_begins() {
-        // Over the first four of eight steps, at an eighth, three eighths and so on of the way; the schedule then goes over
-        // the other four.
+        // Warmup covers the first four of eight steps, at 1/8, 3/8 and so on of the rate; the schedule covers the other
+        // four.
         let climb = [1.0, 3.0, 5.0, 7.0];
         for (schedule, rest) in [
             (LrSchedule::Constant, [8.0, 8.0, 8.0, 8.0]),
@@ -135,7 +135,7 @@ mod tests {
             let eighths: Vec<f32> = rates(schedule, 1.0, 0.5, 0).iter().map(|rate| rate * 16.0).collect();
             assert_eq!(eighths, [climb, rest].concat(), "{schedule}");
         }
-        // An epoch's own rate is what it climbs to.
+        // The warmup rises to the rate of the current epoch.
         let twentieths = rates(LrSchedule::Exponential, 0.5, 0.625, 0).into_iter().map(|rate| rate * 20.0);
         assert!(twentieths.eq([1.0, 3.0, 5.0, 7.0, 4.5, 5.0, 5.0, 5.0]));
     }

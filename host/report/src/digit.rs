@@ -2,13 +2,12 @@
 
 use std::fmt::Write;
 
-/// Ink from none to full, in five steps.
+/// Five shades of ink, from none to full.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
-/// Width in characters of the bar of a certain class.
+/// The width in characters of the bar for probability 1.
 const BAR: usize = 30;
 
-/// Draws an image `[rows, cols]` of ink (0 to 255) in a frame, two characters to a pixel so that it is not
-/// squeezed.
+/// Draws an image `[rows, cols]` of ink (0 to 255) in a frame. A pixel is two characters wide to keep the proportions.
 pub fn draw_digit(pixels: &[u8], cols: usize) -> String {
     let cols = cols.max(1);
     let edge = "─".repeat(2 * cols);
@@ -16,7 +15,7 @@ pub fn draw_digit(pixels: &[u8], cols: usize) -> String {
     for row in pixels.chunks(cols) {
         drawing.push('│');
         for &ink in row {
-            // Faint ink is seen too: only 0 is blank.
+            // Faint ink is visible too: only 0 is blank.
             let shade = SHADES[usize::from(ink).div_ceil(64).min(SHADES.len() - 1)];
             drawing.extend([shade, shade]);
         }
@@ -39,7 +38,7 @@ pub fn draw_probabilities(probabilities: &[f32]) -> String {
     list
 }
 
-/// The first class with the highest probability; none among nothing.
+/// The first class with the highest probability; `None` if there are no classes.
 fn most_probable(probabilities: &[f32]) -> Option<usize> {
     (0..probabilities.len()).rev().max_by(|&a, &b| probabilities[a].total_cmp(&probabilities[b]))
 }

@@ -5,27 +5,27 @@ use std::process::ExitCode;
 
 use crate::print_note;
 
-/// What a program's `main` answers when its arguments cannot be parsed, or ask for help or the version: the text
-/// on the stream it belongs to, and clap's code: 2, or 0 if it was asked for.
+/// Prints clap's error, help or version text to the right stream, and returns clap's exit code for `main`: 2, or 0 for
+/// requested text.
 pub fn usage_exit_code(error: &clap::Error) -> ExitCode {
-    // With the stream closed, the exit code still tells.
+    // If the stream is closed, the exit code still shows the error.
     let _ = error.print();
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// What a program's `main` answers: success, or the error with its causes on the standard error and code 1. `before`
-/// is called with the code after an error is shown: a device's last work, as `ferrowarp::device::exit_if_hung`.
+/// Returns the exit code for `main`: success, or 1 after printing the error and its causes to standard error. After an error
+/// it calls `before` with the code, for cleanup such as `ferrowarp::device::exit_if_hung`.
 pub fn exit_code<E: AsRef<dyn Error>>(result: Result<(), E>, before: impl FnOnce(u8)) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
-    // With the standard error closed, the exit code still tells.
+    // If standard error is closed, the exit code still shows the error.
     print_note(format_args!("error: {}", in_one_line(error.as_ref())));
     before(1);
     ExitCode::FAILURE
 }
 
-/// The error and its causes. A cause whose text the message before already holds is not repeated.
+/// Formats the error and its causes in one line. It omits a cause whose text is already in the previous message.
 pub fn in_one_line(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! What the programs have in common: output files, lines, progress, metrics, plots, errors, and their pool of threads.
+//! The shared parts of the programs: output files, lines, progress, metrics, plots, errors, and their thread pool.
 
 mod digit;
 mod exit;
@@ -31,26 +31,26 @@ pub use warp_counts::WarpCounts;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// A file could not be written; what was there under its name is as it was.
+    /// A file could not be written. An existing file of this name is unchanged.
     #[error("could not write {what} to {}", path.display())]
     Write {
-        /// What the file is to hold.
+        /// The contents of the file.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// There is nothing to draw.
     #[error("there is no epoch to plot; train at least one")]
     NothingToPlot,
-    /// There is nothing in any lane of a timeline.
+    /// A timeline has no spans in any lane.
     #[error("there is no step to draw; train at least one")]
     NoSpans,
-    /// The drawing itself failed.
+    /// Drawing failed.
     #[error("could not draw the plot: {message}")]
     Draw {
-        /// What the drawing library said.
+        /// The drawing library's message.
         message: String,
     },
 }

@@ -1,29 +1,28 @@
-//! Lines on the standard output and the standard error.
+//! Writes lines to standard output and standard error.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
-/// A line could not be written; the cause is what the system said.
+/// A line could not be written; the cause is the system's error.
 #[derive(Debug, thiserror::Error)]
 #[error("could not write to the standard output")]
 pub struct OutputError(#[source] pub io::Error);
 
-/// Writes a line to the standard output; unlike `println!`, it does not panic.
+/// Writes a line to standard output. Unlike `println!`, it does not panic.
 ///
 /// # Errors
-/// The standard output does not take it, such as a closed pipe.
+/// Standard output refuses it, such as a closed pipe.
 pub fn print_line(line: impl Display) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", printable(line)).and_then(|()| out.flush()).map_err(OutputError)
 }
 
-/// Writes a line to the standard error. If that is closed, the line is lost; unlike `eprintln!`, it does not panic.
+/// Writes a line to standard error. If that is closed, the line is lost. Unlike `eprintln!`, it does not panic.
 pub fn print_note(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable(line));
 }
 
-/// The text with its control characters as escapes, except line feeds and tabs: the name of a file may hold any, and a
-/// terminal obeys them.
+/// Escapes control characters except line feeds and tabs: file names may contain any, and a terminal would obey them.
 pub fn printable(text: impl Display) -> String {
     let mut printable = String::new();
     for char in text.to_string().chars() {

@@ -1,4 +1,4 @@
-//! Metrics as JSON lines, one object per epoch, and of a run that is profiled one per kernel after them.
+//! Metrics as JSON lines: one object per epoch and, in a profiled run, one per kernel after them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,44 +8,44 @@ use serde::{Deserialize, Serialize};
 use super::{KernelRecord, ReportError};
 use crate::output_file;
 
-/// What one epoch came to.
+/// The results of an epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochRecord {
-    /// The epoch, counted from 1 over all the training the weights have had.
+    /// The epoch, counted from 1 over all training.
     pub epoch: u32,
-    /// Mean cross-entropy in nats over the training images, each judged just before it was learnt from.
+    /// Mean cross-entropy in nats over the training images, each evaluated just before its step.
     pub train_loss: f64,
-    /// Share of the training images that were classified right at that moment, 0 to 1.
+    /// Share of the training images that were classified correctly just before their step, 0 to 1.
     pub train_accuracy: f64,
     /// Mean cross-entropy in nats over the test images after the epoch.
     pub test_loss: f64,
-    /// Share of the test images that are classified right after the epoch, 0 to 1.
+    /// Share of the test images that are classified correctly after the epoch, 0 to 1.
     pub test_accuracy: f64,
-    /// Wall-clock seconds the training took, without the test.
+    /// Wall-clock seconds of the training, without the test.
     pub seconds: f64,
-    /// Wall-clock seconds the test took.
+    /// Wall-clock seconds of the test.
     pub test_seconds: f64,
     /// Training images per second of training.
     pub images_per_second: f64,
 }
 
-/// A file with a line for every epoch so far. It is whole at every moment: each epoch replaces it. A pipe or a device gets
-/// each line once.
+/// A file with a line for every epoch so far. It is always complete: each epoch replaces it. A pipe or a device gets each
+/// line once.
 #[derive(Debug)]
 pub struct Metrics {
     path: PathBuf,
     lines: String,
-    /// How many bytes of `lines` were written.
+    /// The number of bytes of `lines` that were written.
     written: usize,
 }
 
 impl Metrics {
-    /// Metrics that will go to `path`; nothing is written yet.
+    /// Makes metrics for `path`, without writing anything.
     pub fn new(path: &Path) -> Metrics {
         Metrics { path: path.to_owned(), lines: String::new(), written: 0 }
     }
 
-    /// Metrics that go to `path` and begin with these; the file is written when there are any.
+    /// Makes metrics for `path` that begin with these records. Writes the file if there are any.
     ///
     /// # Errors
     /// [`ReportError::Write`].
@@ -95,7 +95,7 @@ impl Metrics {
     }
 }
 
-/// Some record; for epochs that are powers of two its numbers are short ones in binary, which JSON keeps exactly.
+/// A sample record. If the epoch is a power of two, JSON preserves its numbers exactly.
 #[cfg(test)]
 pub(super) fn sample(epoch: u32) -> EpochRecord {
     let epochs = f64::from(epoch);

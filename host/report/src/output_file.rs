@@ -1,6 +1,6 @@
-//! Output files. A regular file appears whole or not at all: it is written next to its destination and renamed into place,
-//! with the permissions of the one it replaces; a symbolic link stays, and the file it names is replaced. Anything else,
-//! such as a pipe or `/dev/null`, is written to directly.
+//! Output files. A regular file is written atomically: next to its destination, then renamed into place, with the
+//! permissions of the file it replaces. A symbolic link stays, and its target is replaced. Anything else, such as a pipe or
+//! `/dev/null`, is written to directly.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -10,27 +10,27 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
-/// How the name of a file begins that is not complete yet.
+/// The prefix of an incomplete file's name.
 pub const TEMPORARY: &str = ".ferrowarp-";
 
-/// Random letters or digits at the end of a temporary name.
+/// The number of random letters or digits at the end of a temporary name.
 const RANDOM: usize = 6;
 
-/// A temporary file of this age without a lock belongs to a program that was killed.
+/// A temporary file of this age without a lock belongs to a killed program.
 const HUNG: Duration = Duration::from_secs(60);
 
-/// Where the system shows the files that a process has open (proc(5)).
+/// Where the system shows a process's open files (proc(5)).
 const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
 
-/// Links that are followed before they count as a cycle, as on Linux.
+/// More links than this count as a cycle, as on Linux.
 const MOST_LINKS: usize = 40;
 
-/// A file being written in the folder of its destination, under a temporary name. Dropping it removes it.
+/// Creates a file with a temporary name in the folder of its destination. Dropping it removes it.
 pub fn begin(folder: &Path) -> io::Result<NamedTempFile> {
     begin_as(folder, TEMPORARY)
 }
 
-/// As [`begin`], under a temporary name that starts with `prefix`.
+/// Same as [`begin`], with a temporary name that starts with `prefix`.
 pub fn begin_as(folder: &Path, prefix: &str) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).rand_bytes(RANDOM);
@@ -38,12 +38,12 @@ pub fn begin_as(folder: &Path, prefix: &str) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let file = builder.tempfile_in(folder).map_err(without_path)?;
-    // Tells it from an abandoned one. A file system without locks keeps abandoned files.
+    // The lock distinguishes it from an abandoned file. File systems without locks keep abandoned files.
     let _ = file.as_file().try_lock();
     Ok(file)
 }
 
-/// The error without the temporary name, which means nothing to the user.
+/// Removes the temporary name, which means nothing to the user, from an error.
 fn without_path(error: io::Error) -> io::Error {
     let text = error.to_string();
     match text.rsplit_once(" at path ") {
@@ -52,13 +52,13 @@ fn without_path(error: io::Error) -> io::Error {
     }
 }
 
-/// Whether [`begin_as`] gives files such a name: `prefix` and six letters or digits.
+/// Whether the name may come from [`begin_as`]: `prefix` and six letters or digits.
 pub fn is_temporary(name: &OsStr, prefix: &str) -> bool {
     let random = name.to_str().and_then(|name| name.strip_prefix(prefix));
     random.is_some_and(|random| random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Removes the temporary files in `folder` that killed programs have left. What cannot be removed stays.
+/// Removes temporary files of killed programs from `folder`. Files that cannot be removed stay.
 pub fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if is_temporary(&entry.file_name(), TEMPORARY) && is_abandoned(&entry.path()) {
@@ -73,8 +73,8 @@ fn is_abandoned(path: &Path) -> bool {
     is_old && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
-/// Gives a file that was written completely its name, replacing what had that name. After that, the file and its name
-/// outlast a loss of power.
+/// Renames a complete file to `destination`, and replaces an existing file. After that, the file and its name survive a
+/// power failure.
 pub fn finish(file: NamedTempFile, destination: &Path) -> io::Result<()> {
     // Some file systems report a full disk only here.
     file.as_file().sync_all()?;
@@ -82,11 +82,11 @@ pub fn finish(file: NamedTempFile, destination: &Path) -> io::Result<()> {
     sync_folder(folder_of(destination))
 }
 
-/// Waits until the names in `folder` are on the disk.
+/// Waits until the names in `folder` are on disk.
 #[cfg(unix)]
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // Some file systems know no such thing, and a folder may allow writing but not reading.
+        // Some file systems do not support this, and a folder may be writable but not readable.
         Err(error)
             if matches!(
                 error.kind(),
@@ -99,14 +99,13 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A folder cannot be opened as a file here.
+/// This system cannot open a folder as a file.
 #[cfg(not(unix))]
 pub fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `contents` to `destination`: to a regular file whole or not at all, to anything else as it comes. The folder
-/// must exist.
+/// Writes `contents` to `destination`: atomically to a regular file, directly to anything else. The folder must exist.
 pub fn write(destination: &Path, contents: &[u8]) -> io::Result<()> {
     if is_stream(destination)? {
         let mut stream = OpenOptions::new().append(true).open(destination)?;
@@ -123,10 +122,10 @@ pub fn write(destination: &Path, contents: &[u8]) -> io::Result<()> {
     finish(file, &destination)
 }
 
-/// Whether `destination` exists and is not a regular file: writes append to it and cannot replace it. This includes what
-/// the system shows of open files, such as `/dev/stdout`.
+/// Whether `destination` exists and is not a regular file: writes append to it and cannot replace it. This includes open
+/// files that the system shows, such as `/dev/stdout`.
 pub fn is_stream(destination: &Path) -> io::Result<bool> {
-    // Not all of /dev: what is in /dev/shm are files like any other.
+    // This excludes the rest of /dev: /dev/shm has ordinary files.
     let is_open_file = OPEN_FILES.iter().any(|folder| destination.starts_with(folder));
     Ok(existing(destination)?.is_some_and(|metadata| is_open_file || !metadata.is_file()))
 }
@@ -139,7 +138,7 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// What the symbolic links lead to that `path` may be; it need not be there.
+/// Follows symbolic links from `path` to their target, which need not exist.
 pub fn without_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -151,7 +150,7 @@ pub fn without_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "its symbolic links go in a circle"))
 }
 
-/// Root can write to files of others, which stay theirs.
+/// Root can write to other users' files, which must keep their owner.
 #[cfg(unix)]
 fn keep_owner(file: &File, replaced: &Metadata) {
     use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -161,7 +160,7 @@ fn keep_owner(file: &File, replaced: &Metadata) {
 #[cfg(not(unix))]
 fn keep_owner(_: &File, _: &Metadata) {}
 
-/// The folder `path` lies in; the current folder for a bare file name.
+/// The folder of `path`; the current folder for a bare file name.
 pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -169,8 +168,8 @@ pub fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Checks that `destination` can be written later: it is a file that may be written, a device or a pipe, or its folder
-/// exists and it can be a file's name. Removes what killed programs have left in the folder.
+/// Checks that `destination` can be written later: it is a writable file, a device or a pipe, or a possible name in an
+/// existing folder. Removes files that killed programs have left in the folder.
 pub fn check_destination(destination: &Path) -> io::Result<()> {
     let refuse = |kind, reason: &str| Err(io::Error::new(kind, reason));
     if destination.is_dir() {
@@ -182,13 +181,13 @@ pub fn check_destination(destination: &Path) -> io::Result<()> {
     if destination.as_os_str().as_encoded_bytes().ends_with(std::path::MAIN_SEPARATOR_STR.as_bytes()) {
         return refuse(io::ErrorKind::InvalidInput, "it ends like a folder; name a file");
     }
-    // A name that is too long is an error here.
+    // This fails if the name is too long.
     let metadata = existing(destination)?;
     if is_disk(metadata.as_ref()) {
         return refuse(io::ErrorKind::InvalidInput, "it is a disk");
     }
     if is_stream(destination)? {
-        // To open a pipe would wait for its reader.
+        // Opening a pipe would wait for its reader.
         return Ok(());
     }
     let destination = without_links(destination)?;
@@ -200,7 +199,7 @@ pub fn check_destination(destination: &Path) -> io::Result<()> {
         return refuse(io::ErrorKind::NotADirectory, "its parent is not a folder");
     }
     remove_abandoned(folder);
-    // The only sure test of permissions is to make a file.
+    // Creating a file is the only reliable test of permissions.
     begin(folder).map(drop)
 }
 
@@ -215,7 +214,7 @@ fn is_disk(_: Option<&Metadata>) -> bool {
     false
 }
 
-/// Whether both paths name one file, which need not be there.
+/// Whether both paths name the same file, which need not exist.
 pub fn is_same(a: &Path, b: &Path) -> bool {
     let place = |path: &Path| {
         let path = without_links(path).ok()?;

@@ -1,4 +1,4 @@
-//! The curves of loss and accuracy, as an SVG.
+//! Draws the curves of loss and accuracy as an SVG.
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,7 +17,7 @@ const TEST: RGBColor = RGBColor(214, 95, 14);
 /// Draws the curves and writes them to `path`.
 ///
 /// # Errors
-/// As [`render_plot`], and [`ReportError::Write`].
+/// Same as for [`render_plot`], and [`ReportError::Write`].
 pub fn save_plot(path: &Path, title: &str, records: &[EpochRecord]) -> Result<(), ReportError> {
     let svg = render_plot(title, records)?;
     output_file::write(path, svg.as_bytes()).map_err(|source| ReportError::Write {
@@ -40,7 +40,7 @@ pub fn render_plot(title: &str, records: &[EpochRecord]) -> Result<String, Repor
     Ok(svg)
 }
 
-/// One panel: a quantity over the epochs, twice.
+/// One panel: a quantity over the epochs, for training and test.
 struct Panel<'a> {
     caption: &'a str,
     y_label: &'a str,
@@ -71,7 +71,7 @@ fn draw(svg: &mut String, title: &str, records: &[EpochRecord]) -> Drawn {
     draw_panel(&left, records, &loss)?;
 
     let accuracies = records.iter().flat_map(|record| [record.train_accuracy, record.test_accuracy]);
-    // The interesting part is near 100 %, so the axis begins below the lowest point and not at 0.
+    // The interesting part is near 100 %, so the axis begins just below the lowest point rather than at 0.
     let lowest = accuracies.fold(1.0, f64::min) * 100.0;
     let bottom = (lowest - 0.1 * (100.0 - lowest) - 0.1).max(0.0);
     let accuracy = Panel {
@@ -132,7 +132,7 @@ fn draw_panel(
     Ok(())
 }
 
-/// The epochs from the first to the last, with a little room on both sides and labels at whole numbers only.
+/// The epochs from the first to the last, with a little room on both sides and labels only at whole numbers.
 struct EpochAxis {
     first: u32,
     last: u32,

@@ -1,11 +1,11 @@
-//! The threads that programs compute with: one per core, or only the caller's if the system has no more.
+//! The compute threads of the programs: one per core, or only the calling thread if the system allows no more.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Runs `work`, within which rayon's functions share their work among threads.
+/// Runs `work`. Within it, rayon's functions divide their work among threads.
 ///
-/// There is at most one per core, whatever `RAYON_NUM_THREADS` requests. Where they cannot be started, as
-/// under a limit of processes, the calling thread does all the work.
+/// There is at most one thread per core, whatever `RAYON_NUM_THREADS` requests. If threads cannot be started, such as under
+/// a process limit, the calling thread does all the work.
 pub fn install<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     if rayon::current_thread_index().is_some() {
         return work();
@@ -15,12 +15,12 @@ pub fn install<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let threads = asked.filter(|&threads| threads > 0).unwrap_or(cores).min(cores);
     match ThreadPoolBuilder::new().num_threads(threads).build().ok().or_else(alone) {
         Some(pool) => pool.install(work),
-        // Rayon's own pool is all that is left; it may start by now.
+        // Rayon's own pool is the last resort; it may be able to start by now.
         None => work(),
     }
 }
 
-/// A pool of the calling thread, which is part of it from now on.
+/// Makes a pool of only the calling thread, which stays part of it.
 fn alone() -> Option<ThreadPool> {
     ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().ok()
 }

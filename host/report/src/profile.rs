@@ -1,4 +1,4 @@
-//! What a run's kernels took, and what they had to do.
+//! The times and the work of a run's kernels.
 
 use std::fmt;
 
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 pub struct KernelRecord {
     /// The kernel, or a graph of several.
     pub kernel: String,
-    /// How often it was launched.
+    /// The number of launches.
     pub launches: u64,
-    /// Seconds of all launches together, each waited for separately.
+    /// Total seconds of all launches, each waited for separately.
     pub seconds: f64,
-    /// Bytes that they had to read and write, by their shapes, if these are known.
+    /// Bytes that they had to read and write, computed from their shapes, if known.
     pub bytes: Option<u64>,
-    /// Operations that they had to do, likewise.
+    /// Operations that they had to do, if known.
     pub flop: Option<u64>,
-    /// The least time for these by the device's peaks, as a share of the time taken, 0 to 1; nothing where the peaks are not
-    /// known.
+    /// The least time for these at the device's peak rates, as a share of the time taken, 0 to 1; `None` if the peaks are
+    /// unknown.
     pub roofline: Option<f64>,
 }
 
 /// The launches of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Kernel by kernel.
+    /// One record per kernel.
     pub kernels: Vec<KernelRecord>,
-    /// Operations and bytes in a second that the device could do at most, if it says so.
+    /// The device's peak operations and bytes per second, if it reports them.
     pub peaks: Option<[f64; 2]>,
 }
 
 impl fmt::Display for Profile {
-    /// A table with a row for each kernel, those that took longest first, and a line on the last column.
+    /// Writes a table with a row per kernel, the longest time first, and a line that explains the last column.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut kernels: Vec<&KernelRecord> = self.kernels.iter().collect();
         kernels.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));

@@ -1,22 +1,22 @@
-//! Progress: a bar on a terminal, plain lines otherwise; always on the standard error.
+//! Progress: a bar on a terminal, plain lines otherwise; always on standard error.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal, Read};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-/// The progress of one piece of work. On a terminal it is a bar that vanishes when the work is done; where
-/// there is no terminal, work that may take long says so in one line at its beginning.
+/// The progress of a piece of work. On a terminal it is a bar that vanishes when the work is done. Without a terminal, work
+/// that may take long prints one line at its beginning.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Work that is measured in bytes; `None` if the total is unknown.
+    /// Begins work that is measured in bytes; `total` is `None` if unknown.
     pub fn bytes(what: &str, total: Option<u64>) -> Progress {
         if !io::stderr().is_terminal() {
-            // Nothing is to be done when even the standard error is closed.
+            // Nothing can be done if even standard error is closed.
             let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("{what}\n"));
         }
         let template = match total {
@@ -26,7 +26,7 @@ impl Progress {
         Self::new(what, total, template)
     }
 
-    /// Work that is measured in images.
+    /// Begins work that is measured in images.
     pub fn images(what: &str, total: u64) -> Progress {
         Self::new(what, Some(total), "{msg} [{bar:30}] {pos}/{len} images, {rate}")
     }
@@ -36,11 +36,11 @@ impl Progress {
             Some(total) => ProgressBar::new(total),
             None => ProgressBar::new_spinner(),
         };
-        // The templates are constants of this file; a wrong one would show in its tests, and the default style
-        // is the right thing to fall back on.
+        // The templates are constants of this file, so its tests would find a wrong one. The default style is a good
+        // fallback.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let whole = |state: &ProgressState, out: &mut dyn Write| {
-            // A string to draw takes whatever is written.
+            // Writing to a string does not fail.
             let _ = write!(out, "{:.0}/s", state.per_sec());
         };
         bar.set_style(style.progress_chars("=> ").with_key("rate", whole));
@@ -48,17 +48,17 @@ impl Progress {
         Progress { bar }
     }
 
-    /// Counts what is read from `reader`. The work is done when the result is dropped.
+    /// Counts the bytes read from `reader`. The work is done when the result is dropped.
     pub fn wrap<R: Read>(self, reader: R) -> Counted<R> {
         Counted { reader, progress: self }
     }
 
-    /// Sets the amount that is done.
+    /// Sets the amount of completed work.
     pub fn set(&self, done: u64) {
         self.bar.set_position(done);
     }
 
-    /// Nothing new, but still at it.
+    /// Shows that work continues, without new progress.
     pub fn tick(&self) {
         self.bar.tick();
     }
@@ -70,7 +70,7 @@ impl Drop for Progress {
     }
 }
 
-/// A reader that moves a [`Progress`] along.
+/// A reader that advances a [`Progress`].
 #[derive(Debug)]
 pub struct Counted<R> {
     reader: R,

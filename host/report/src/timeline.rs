@@ -1,4 +1,4 @@
-//! What happened at the same time, as an SVG.
+//! Draws overlapping activities as an SVG.
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,11 +9,11 @@ use plotters::prelude::*;
 use super::ReportError;
 use crate::output_file;
 
-/// Pixels: of the whole width, of a lane, and of title and axis.
+/// Sizes in pixels: the whole width; below, the height of a lane, and of the title and the axis together.
 const WIDTH: u32 = 1200;
 const LANE: u32 = 50;
 const FRAME: u32 = 100;
-/// Of the lanes, in their order; a lane keeps its colour in timelines that lack another lane.
+/// The lanes' colours, in order. A lane keeps its colour in timelines that lack another lane.
 const COLOURS: [RGBColor; 5] = [
     RGBColor(44, 160, 44),
     RGBColor(214, 95, 14),
@@ -27,16 +27,16 @@ const THICKNESS: f64 = 0.6;
 /// A row of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// What happens in it.
+    /// The activity.
     pub name: String,
-    /// From when to when, in any order.
+    /// Its time spans, in any order.
     pub spans: Vec<Range<Duration>>,
 }
 
 /// Draws the lanes and writes them to `path`.
 ///
 /// # Errors
-/// As [`render_timeline`], and [`ReportError::Write`].
+/// Same as for [`render_timeline`], and [`ReportError::Write`].
 pub fn save_timeline(path: &Path, title: &str, lanes: &[Lane]) -> Result<(), ReportError> {
     let svg = render_timeline(title, lanes)?;
     output_file::write(path, svg.as_bytes()).map_err(|source| ReportError::Write {
@@ -46,11 +46,11 @@ pub fn save_timeline(path: &Path, title: &str, lanes: &[Lane]) -> Result<(), Rep
     })
 }
 
-/// Draws the lanes that have spans, the first on top, over one axis of time from 0 to a round number of milliseconds after
-/// the last span, so that timelines of about the same length have the same axis.
+/// Draws the lanes that have spans, the first on top, over a time axis from 0 to a round number of milliseconds after the
+/// last span, so that timelines of similar length have the same axis.
 ///
 /// # Errors
-/// [`ReportError::NoSpans`] where no lane has a span; [`ReportError::Draw`].
+/// [`ReportError::NoSpans`] if no lane has a span; [`ReportError::Draw`].
 pub fn render_timeline(title: &str, lanes: &[Lane]) -> Result<String, ReportError> {
     let end = lanes.iter().flat_map(|lane| &lane.spans).map(|span| span.end).max();
     let end = end.ok_or(ReportError::NoSpans)?;
@@ -66,7 +66,7 @@ fn milliseconds(time: Duration) -> f64 {
     1e3 * time.as_secs_f64()
 }
 
-/// The next 1, 2, 3, 5 or 7 times a power of ten.
+/// Rounds up to 1, 2, 3, 5 or 7 times a power of ten.
 fn round_up(x: f64) -> f64 {
     let power = 10_f64.powf(x.max(1e-6).log10().floor());
     let factors = [1.0, 2.0, 3.0, 5.0, 7.0];
@@ -102,7 +102,7 @@ fn draw(
     for (i, (lane, colour)) in lanes.iter().enumerate() {
         let (top, bottom) = (i as f64 + 0.5 - THICKNESS / 2.0, i as f64 + 0.5 + THICKNESS / 2.0);
         let spans = lane.spans.iter().map(|span| {
-            // Of what is shorter than a pixel there is a pixel to see.
+            // A span shorter than a pixel is drawn as one pixel.
             let start = milliseconds(span.start).min(end - pixel);
             let corners = [(start, top), (milliseconds(span.end).max(start + pixel), bottom)];
             Rectangle::new(corners, colour.mix(0.8).filled())
@@ -124,7 +124,7 @@ mod tests {
         Lane { name: name.to_owned(), spans: spans.iter().map(span).collect() }
     }
 
-    /// The attribute of each rectangle that is a span.
+    /// Returns the attribute of each span's rectangle.
     fn of_spans(svg: &str, attribute: &str) -> Vec<f64> {
         let rectangles =
             svg.lines().filter(|line| line.contains("<rect") && line.contains("opacity=\"0.8\""));
@@ -152,7 +152,7 @@ mod tests {
         }
         let (x, width, y) = (of_spans(&svg, "x"), of_spans(&svg, "width"), of_spans(&svg, "y"));
         assert_eq!(x.len(), 3);
-        // Half as long, three times as far, and a lane below, up to a pixel.
+        // Half as long, three times as far, and one lane lower, within a pixel.
         assert!((width[2] - 2.0 * width[0]).abs() <= 2.0 && (width[0] - width[1]).abs() <= 1.0, "{width:?}");
         assert!((x[1] - x[0] - 3.0 * width[0]).abs() <= 3.0 && x[0] < x[2] && x[2] < x[1], "{x:?}");
         assert!(y[0] == y[1] && y[0] < y[2], "{y:?}");

@@ -1,4 +1,4 @@
-//! Where the time of a run went.
+//! The times of a run's parts.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 /// Wall-clock times of a run's parts. They do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Fetching the data set, where it was not there.
+    /// Fetching the data set, if it was missing.
     pub fetch: Duration,
     /// Reading and checking the data set.
     pub load: Duration,
     /// Copies to the device.
     pub host_to_device: Duration,
-    /// Training, without copies: kernels and the host's waiting for them.
+    /// Training without copies: kernels, and the host's waits for them.
     pub train_kernels: Duration,
-    /// Evaluation, without copies: kernels and the host's waiting for them.
+    /// Evaluation without copies: kernels, and the host's waits for them.
     pub test_kernels: Duration,
     /// Copies from the device.
     pub device_to_host: Duration,
@@ -25,7 +25,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// What no part accounts for.
+    /// The time outside these parts.
     pub fn other(&self) -> Duration {
         let around = self.fetch + self.load;
         let transfers = self.host_to_device + self.device_to_host;
@@ -35,8 +35,8 @@ impl Times {
 }
 
 impl fmt::Display for Times {
-    /// A table of the parts and the total, in seconds and as shares of the total. Fetching, which only the first
-    /// run does, and checkpoints have a row when there were some.
+    /// Writes a table of the parts and the total, in seconds and as shares of the total. Fetching, which only the first run
+    /// does, and checkpoints have a row only if they took time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = [
             ("fetch the data", self.fetch),

@@ -1,32 +1,32 @@
-//! What the emulator counted, as one program writes it and another one reads it.
+//! The emulator's counts, which one program writes and another one reads.
 
 use serde::{Deserialize, Serialize};
 
-/// What warps did in the launches of one run, as the emulator counts it.
+/// Counts of the warps' operations in the launches of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WarpCounts {
     /// Launches.
     pub launches: usize,
     /// Requests to global memory.
     pub requests: u64,
-    /// Sectors of 32 bytes that loads touched, a request at a time.
+    /// 32-byte sectors touched by loads, summed over requests.
     pub sectors_loaded: u64,
-    /// As many of stores.
+    /// 32-byte sectors touched by stores, summed over requests.
     pub sectors_stored: u64,
     /// Atomic operations of warps on global memory.
     pub atomics: u64,
     /// Passes over shared memory.
     pub wavefronts: u64,
-    /// Those beyond the least.
+    /// Shared memory passes beyond the least number.
     pub bank_conflicts: u64,
     /// Requests to local memory.
     pub local: u64,
     /// Passes over constant memory.
     pub constant: u64,
-    /// Branches whose lanes parted.
+    /// Divergent branches.
     pub divergent_branches: u64,
-    /// The part of a warp's threads that executed an instruction on average.
+    /// The average share of a warp's threads that execute an instruction.
     pub efficiency: f64,
-    /// Instructions of the PTX that warps executed.
+    /// PTX instructions executed by warps.
     pub instructions: u64,
 }

@@ -73,10 +73,10 @@ struct Arguments {
     provoke_fault: bool,
 }
 
-/// How a case is assessed: its largest error in parts of what is allowed.
+/// Assesses a case: returns its largest error as a share of the tolerance.
 type Assess = fn(&Case, &Device) -> Result<f64>;
 
-/// How many cases ended how.
+/// The numbers of cases by outcome.
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -98,7 +98,7 @@ impl Tally {
     }
 }
 
-/// `K/N` with K below N.
+/// Parses `K/N` with K below N.
 fn parse_part(text: &str) -> Result<(usize, usize), String> {
     let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
     numbers.filter(|(part, of)| part < of).ok_or_else(|| "expected K/N with K below N, like 0/2".to_owned())
@@ -106,7 +106,7 @@ fn parse_part(text: &str) -> Result<(usize, usize), String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Miri and the sanitizers watch the threads of the kernel alone.
+    // Miri and the sanitizers should see only the kernel's threads.
     let result = if arguments.threads { run(&arguments) } else { pool::install(|| run(&arguments)) };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -118,7 +118,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all went well.
+/// Runs the checks; returns whether all passed.
 fn run(arguments: &Arguments) -> Result<bool> {
     let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     if let Some(seeds) = arguments.seeds {
@@ -159,14 +159,14 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let (part, parts) = arguments.part;
     let cases = (0..).zip(cases).filter(|&(i, _)| of_part(i, parts) == part).map(|(_, case)| case);
     let mut tally = Tally::default();
-    // A case that is done gives back what it computed.
+    // Each case is dropped with its results when it is done.
     for (case, assess) in cases {
         let mut result = assess(&case, &device);
         if result.is_ok() && arguments.runs > 2 {
             result = case.repeat(&device, arguments.runs).and(result);
         }
         tally.count(&case.to_string(), result.map(told))?;
-        // A GPU that has failed would fail every check after.
+        // A failed GPU would fail every later check.
         device.synchronize()?;
     }
     if arguments.only.is_none() {
@@ -186,7 +186,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     Ok(tally.failed == 0)
 }
 
-/// What is run on the device.
+/// The cases to run on the device.
 fn cases(arguments: &Arguments, device: &Device) -> Vec<(Case, Assess)> {
     let mut of_layers = Vec::new();
     for problem in layer::problems().step_by(arguments.every.get()).map(Arc::new) {
@@ -197,20 +197,20 @@ fn cases(arguments: &Arguments, device: &Device) -> Vec<(Case, Assess)> {
     let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
     let mut others = ladder::cases(Scope::Device, device.limits(), |_| true);
     others.extend(softmax::cases(&Setting { most_rows, ..Setting::device(device) }));
-    // The CPU needs minutes for the problems that a GPU gets, so it gets small ones. `cargo test` runs others.
+    // The CPU would need minutes for a GPU's problems, so it gets small ones. `cargo test` runs others.
     let scope = if device.is_cuda() { Scope::Device } else { Scope::Small };
     let of_tiles = Setting { scope, ..Setting::device(device) };
     others.extend(matmul::cases(&of_tiles));
     others.extend(attention::cases(&of_tiles));
     others.extend(norm::cases(&of_tiles));
     others.extend(axis::cases(&of_tiles));
-    // What takes a GPU microseconds for wide rows and clusters takes the CPU minutes.
+    // Wide rows and clusters take microseconds on a GPU but minutes on the CPU.
     let twice: Assess = |case, device| Ok(case.assess_twice(device)?.1);
     let of_layers = of_layers.into_iter().map(|case| (case, Case::assess_with_cpu as Assess));
     of_layers.chain(others.into_iter().map(|case| (case, twice))).collect()
 }
 
-/// The largest error of a check, in words.
+/// Formats the largest error of a check.
 fn told(worst: f64) -> String {
     if worst > 0.0 {
         format!(": off by {:.0}% of the tolerance", worst * 100.0)

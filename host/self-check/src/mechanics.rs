@@ -10,13 +10,13 @@ use gpu_kernels::mlp::activation::relu_forward;
 
 use crate::streams;
 
-/// The flag under which this program provokes a panic in a kernel, instead of checking.
+/// With this flag, the program provokes a panic in a kernel instead of checking.
 pub const PROVOKE: &str = "--provoke-fault";
 
-/// A check of a device, with the words for it.
+/// A check of a device, with its description.
 type Mechanic = (&'static str, fn(&Device) -> Result<()>);
 
-/// The checks that leave the device whole.
+/// The checks that leave the device usable.
 pub const MECHANICS: &[Mechanic] = &[
     ("copies of odd sizes come back", copies),
     ("fresh memory is zero", zeroed),
@@ -40,7 +40,7 @@ fn copies(device: &Device) -> Result<()> {
 
 fn zeroed(device: &Device) -> Result<()> {
     for len in [1usize, 33, 100_001] {
-        // The memory of a buffer just freed, full of ones, is what an allocator likes to give next.
+        // Allocators often reuse the memory of a buffer that was just freed, here full of ones.
         drop(device.upload(&vec![u32::MAX; len])?);
         ensure!(
             device.alloc_zeroed::<u32>(len)?.to_vec()?.iter().all(|&x| x == 0),
@@ -50,7 +50,7 @@ fn zeroed(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Memory that no kernel has written is filled with 0xab, on a GPU with that option.
+/// Checks that unwritten memory is filled with 0xab, on a GPU with soiled memory.
 pub fn soiled(device: &Device) -> Result<()> {
     let words = device.unwritten_memory()?;
     ensure!(!words.is_empty(), "no word of unwritten memory was looked at");
@@ -85,11 +85,11 @@ fn limits(device: &Device) -> Result<()> {
         config.with_cluster(limits.max_cluster + 1),
     ];
     for config in too_large {
-        // SAFETY: one element in both; the launch is refused for its size.
+        // SAFETY: both have one element; the launch is refused because of its size.
         let result = unsafe { relu_forward::launch(device, config, &mut out, &inp, 1, 1) };
         ensure!(result.is_err(), "{config:?} was not refused");
     }
-    // SAFETY: one element in both.
+    // SAFETY: both have one element.
     unsafe { relu_forward::launch(device, config, &mut out, &inp, 1, 1) }?;
     ensure!(out.to_vec()? == [1.0], "the device is of no use after refused launches");
     Ok(())
@@ -99,14 +99,14 @@ fn residence(device: &Device) -> Result<()> {
     let inp = device.upload(&[1.0f32])?;
     let mut out = device.alloc_zeroed::<f32>(1)?;
     let cpu = Device::cpu();
-    // SAFETY: one element in both; on a GPU the launch is refused, since the CPU cannot reach its memory.
+    // SAFETY: both have one element; with a GPU the launch is refused, since the CPU cannot access its memory.
     let result = unsafe { relu_forward::launch(&cpu, LaunchConfig::new(1, 32), &mut out, &inp, 1, 1) };
     let refused = matches!(result, Err(LaunchError::WrongDevice { argument: "out", .. }));
     ensure!(refused == device.is_cuda(), "a launch on the CPU with memory of {}: {result:?}", device.name());
     Ok(())
 }
 
-/// Checks that a kernel's panic is reported, in a process of its own, since it costs a GPU its context.
+/// Checks that a kernel's panic is reported, in a separate process, since it destroys the GPU's context.
 pub fn panicking_kernel(choice: DeviceChoice) -> Result<()> {
     let program = std::env::current_exe().context("finding this program's file")?;
     let output = Command::new(&program)
@@ -131,7 +131,7 @@ pub fn panicking_kernel(choice: DeviceChoice) -> Result<()> {
 pub fn provoke_fault(device: &Device) -> Result<()> {
     let inp = device.upload(&[1.0f32; 5])?;
     let mut out = device.alloc_zeroed::<f32>(8)?;
-    // SAFETY: `out` has the eight elements; of `inp` the kernel checks every index, which is the point.
+    // SAFETY: `out` has eight elements; the kernel checks every index of `inp`, which this test relies on.
     let launched =
         unsafe { relu_forward::launch(device, LaunchConfig::new(1, (8, 1)), &mut out, &inp, 1, 8) };
     let report = match launched {

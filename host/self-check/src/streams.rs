@@ -1,16 +1,16 @@
-//! Checks of a device's streams, events, copies that the host does not wait for, and graphs.
+//! Checks of a device's streams, events, asynchronous copies, and graphs.
 
 use anyhow::{Context as _, Result, ensure};
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 use ferrowarp::device::{Buffer, Device, DeviceError, InFlight, PinnedBuffer, Stream};
 use gpu_kernels::mlp::activation::relu_forward;
 
-/// Elements of a buffer: on a GPU enough for a copy to last while the host queues what comes after it.
+/// Elements per buffer: on a GPU enough that a copy is still running while the host queues the next work.
 fn elements(device: &Device) -> usize {
     if device.is_cuda() { 1 << 22 } else { 1 << 10 }
 }
 
-/// Copies `inp`, whose numbers are above 0.
+/// Copies `inp`, which must be above 0, with a ReLU kernel.
 fn copy(on: &impl Launcher, out: &mut Buffer<f32>, inp: &Buffer<f32>) -> Result<(), LaunchError> {
     let config = LaunchConfig::new((inp.len() as u32 / 1024).max(1), 1024);
     copy_with(on, config, out, inp)
@@ -22,7 +22,7 @@ fn copy_with(
     out: &mut Buffer<f32>,
     inp: &Buffer<f32>,
 ) -> Result<(), LaunchError> {
-    // SAFETY: one row, of as many columns in both as there are threads.
+    // SAFETY: one row; both have as many columns as there are threads.
     unsafe { relu_forward::launch(on, config, out, inp, 1, inp.len() as u32) }
 }
 
@@ -32,7 +32,7 @@ fn is_full_of(value: f32, numbers: &[f32]) -> Result<()> {
     Ok(())
 }
 
-/// Rounds through two halves: upload, kernel and download on a stream each, ordered by events alone.
+/// Checks rounds through two halves: upload, kernel and download each on their own stream, ordered only by events.
 pub fn pipeline(device: &Device) -> Result<()> {
     let len = elements(device);
     let [up, kernels, down] = [device.stream()?, device.stream()?, device.stream()?];
@@ -75,7 +75,7 @@ pub fn pipeline(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// What two streams do in no order is refused, and not done.
+/// Checks that unordered work of two streams is refused and not done.
 pub fn races(device: &Device) -> Result<()> {
     let len = elements(device);
     let (first, second) = (device.stream()?, device.stream()?);
@@ -86,12 +86,12 @@ pub fn races(device: &Device) -> Result<()> {
     ensure!(matches!(refused, Err(DeviceError::Unordered(_))), "a race was let through: {refused:?}");
     second.wait(&first.record()?)?;
     copy(&second, &mut out, &middle)?;
-    // Dropped while both streams may still use it.
+    // It is dropped while both streams may still use it.
     drop(middle);
     is_full_of(3.0, &out.to_vec()?)
 }
 
-/// A graph of two streams, launched again and again: fork, two copies, join, a copy of a copy.
+/// Checks a graph of two streams, launched repeatedly: fork, two copies, join, a copy of a copy.
 pub fn graphs(device: &Device) -> Result<()> {
     struct State {
         side: Stream,
@@ -101,7 +101,7 @@ pub fn graphs(device: &Device) -> Result<()> {
     let len = elements(device);
     let outs = [device.alloc_zeroed(len)?, device.alloc_zeroed(len)?, device.alloc_zeroed(len)?];
     let mut state = State { side: device.stream()?, inp: device.upload(&vec![5.0f32; len])?, outs };
-    // A kernel's code may be loaded by its first launch, which no graph holds.
+    // A kernel's first launch may load its code, which cannot be recorded in a graph.
     copy(device, &mut state.outs[0], &state.inp)?;
     let work = |stream: &Stream, State { side, inp, outs: [a, b, c] }: &mut State| {
         side.wait(&stream.record()?)?;
@@ -123,7 +123,7 @@ pub fn graphs(device: &Device) -> Result<()> {
     graph.state().outs.iter().try_for_each(|out| is_full_of(6.0, &out.to_vec()?))
 }
 
-/// Launches that may begin before those before them have ended, and have nothing to do with them.
+/// Checks independent launches that may begin before earlier ones have ended.
 pub fn early_launches(device: &Device) -> Result<()> {
     let len = elements(device);
     let inp = device.upload(&vec![2.0f32; len])?;

@@ -1,7 +1,7 @@
-//! The same kernels under many schedules: what they compute must not depend on the order of blocks, warps and lanes.
+//! Runs the kernels under many schedules: results must not depend on the order of blocks, warps and lanes.
 //!
-//! Every case runs once in the executor's fixed order and once under each seed. The outputs must be the same bit for bit,
-//! except those of the kernels in [`DEPEND`].
+//! Every case runs once in the executor's fixed order and once under each seed. The outputs must have the same bits, except
+//! for the kernels in [`DEPEND`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,14 +17,14 @@ use ferrowarp_cases::compare::Outputs;
 use ferrowarp_cases::{Case, Scope, small};
 use ferrowarp_report::{print_line, print_note};
 
-/// Kernels whose results may depend on the schedule, such as sums by atomic additions of floats, and the relative error
-/// that is allowed for it. There is none: every sum has a fixed order.
+/// Kernels with results that may depend on the schedule, such as float sums with atomic additions, and their relative
+/// tolerance. There are none: every sum has a fixed order.
 const DEPEND: &[(&str, f64)] = &[];
 
-/// Differences that are printed; more are counted.
+/// The most differences that are printed; more are only counted.
 const MOST_PRINTED: usize = 20;
 
-/// Runs the cases of the chosen kernels under `seeds` seeds from `first` on. Whether none differed.
+/// Runs the cases of the chosen kernels under `seeds` seeds, starting at `first`. Returns whether none differed.
 pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool> {
     let end =
         first.checked_add(seeds).context("the last seed is beyond 64 bits; begin with a smaller one")?;
@@ -56,9 +56,9 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
     Ok(differences == 0)
 }
 
-/// Runs each case of the chosen kernels once, on a thread of the operating system for each of theirs, and says which it
-/// runs, for a tool that judges threads: Miri or a sanitizer. Of every `of` cases, it runs that at `part`, counted forwards
-/// and backwards in turns, since of neighbours the later ones are larger. Under Miri it runs the [`smallest`] instances.
+/// Runs each case of the chosen kernels once, with one OS thread per GPU thread, and prints its name, for Miri or a
+/// sanitizer. Of every `of` cases it runs the one at `part`, counted alternately forwards and backwards, since later
+/// neighbours are larger. Under Miri it runs the [`smallest`] instances.
 pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> Result<()> {
     let device = Device::cpu_with(Executor::new().without_seed().with_scheduler(Scheduler::Threads));
     let all = if cfg!(miri) { smallest(small::all(Scope::Tiny)) } else { small::all(Scope::Small) };
@@ -83,9 +83,9 @@ pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> 
     Ok(())
 }
 
-/// The smallest instances of each kernel: for rows one for a thread, for some lanes of a warp, for a warp and for several warps,
-/// for tiles the smallest tile; and `bf16` alone where there is `f16` too. The others have the same body with other numbers or types,
-/// and would take Miri many times as long.
+/// The smallest instances of each kernel: for rows, one each per thread, per some lanes of a warp, per warp and per several
+/// warps; for tiles, the smallest tile; and only `bf16` if there is `f16` too. The others have the same body with other
+/// numbers or types, and would take Miri many times as long.
 fn smallest(mut cases: Vec<Case>) -> Vec<Case> {
     let names: BTreeSet<String> = cases.iter().map(first_kernel).map(str::to_owned).collect();
     let is_bf16_there = |name: &str| name.contains("_f16") && names.contains(&name.replace("_f16", "_bf16"));
@@ -104,10 +104,10 @@ fn first_kernel(case: &Case) -> &'static str {
     case.kernels().next().unwrap_or_default()
 }
 
-/// What the instances of a kernel have in common, and how much one of them holds. Their names have `THREADSxVECTORS` of a row, or
+/// The common part of a kernel's instances, and the size of this instance. Their names have `THREADSxVECTORS` of a row, or
 /// `ROWSxCOLUMNS` of a tile.
 fn body_and_size(case: &Case) -> ((String, u32), u32) {
-    /// No row has more vectors in a thread.
+    /// The most vectors of a row per thread.
     const MOST_VECTORS: u32 = 16;
     let name = first_kernel(case);
     let extents = |word: &str| {
@@ -123,7 +123,7 @@ fn body_and_size(case: &Case) -> ((String, u32), u32) {
     ((body.join("_"), kind as u32), threads * vectors)
 }
 
-/// Runs every case under every seed; how many runs failed or gave something else than in the fixed order.
+/// Runs every case under every seed. Returns the number of runs that failed or differed from the fixed order.
 fn under_seeds(seeds: Range<u64>, cases: &[Case], fixed: &[Outputs]) -> usize {
     let len = seeds.end - seeds.start;
     let bar = ProgressBar::new(len);
@@ -139,7 +139,7 @@ fn under_seeds(seeds: Range<u64>, cases: &[Case], fixed: &[Outputs]) -> usize {
             if before < MOST_PRINTED {
                 let only = case.kernels().next().unwrap_or_default();
                 bar.suspend(|| {
-                    // With the standard output closed, the line with the counts is an error.
+                    // If standard output is closed, the later line with the counts fails.
                     let _ = print_line(format_args!(
                         "FAIL  seed {seed:#x}, {case}: {error:#}\n      replay: cargo run --release --bin self-check -- \
                          --seeds 1 --first {seed:#x} --only {only}"
@@ -148,7 +148,7 @@ fn under_seeds(seeds: Range<u64>, cases: &[Case], fixed: &[Outputs]) -> usize {
             }
         }
         bar.inc(1);
-        // Without a terminal there is no bar.
+        // There is no bar without a terminal.
         if bar.is_hidden() && bar.position().is_multiple_of(len.div_ceil(10)) {
             print_note(format_args!("{} of {len} seeds", bar.position()));
         }
@@ -164,7 +164,7 @@ fn compare(case: &Case, fixed: &Outputs, got: &Outputs) -> Result<()> {
     fixed.iter().zip(got).try_for_each(|((name, fixed), (_, got))| same(name, fixed, got, tolerance))
 }
 
-/// Whether two outputs are the same: in every bit, or within a relative tolerance that is not 0.
+/// Checks that two outputs are the same: bit for bit, or within a nonzero relative tolerance.
 fn same(name: &str, fixed: &[f64], got: &[f64], tolerance: f64) -> Result<()> {
     ensure!(fixed.len() == got.len(), "{name} has {} elements, not {}", got.len(), fixed.len());
     let differs = |&(_, (fixed, got)): &(usize, (&f64, &f64))| {
@@ -214,7 +214,7 @@ mod tests {
             ["softmax_k9_cluster_512x8", "softmax_k9_cluster_split_out", "softmax_k9_cluster_split_sums"]
         );
         assert_eq!(of("update_layer"), ["update_layer"]);
-        // Of tiles the smallest, and of f16 and bf16 the latter.
+        // Only the smallest tile, and only bf16 of f16 and bf16.
         assert!(of("linear_backward_64x64").is_empty() && of("norm_f16").is_empty());
     }
 

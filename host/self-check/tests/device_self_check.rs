@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// With `FERROWARP_CASES=K/N` in the environment that part of the cases.
+/// With `FERROWARP_CASES=K/N` in the environment, it runs only that part of the cases.
 #[test]
 fn all_kernels_are_right_on_the_cpu() {
     let part = std::env::var("FERROWARP_CASES").unwrap_or_else(|_| "0/1".to_owned());
@@ -90,7 +90,7 @@ fn a_closed_standard_output_is_an_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn it_starts_no_more_threads_than_there_are_cores() {
-    // Each thread takes 2 MiB of addresses for its stack: thousands of them would not fit.
+    // Each thread reserves 2 MiB of address space for its stack, so thousands of threads would not fit.
     let line = "ulimit -v 8000000; exec \"$0\" --device cpu --only relu";
     let output = Command::new("sh")
         .args(["-c", line, env!("CARGO_BIN_EXE_self-check")])

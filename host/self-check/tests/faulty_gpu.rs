@@ -1,7 +1,7 @@
-//! `self-check` on a GPU that fails: one error, exit code 1, and nothing more is asked of it; and the kernels that it asks of
-//! one that does not fail.
+//! Tests `self-check` on a failing GPU (one error, exit code 1, no further calls), and the kernels that it launches on a
+//! working one.
 //!
-//! The GPU is a driver whose kernels do nothing, so all results are wrong; what counts is what the program does.
+//! The GPU is a fake driver with kernels that do nothing, so all results are wrong; only the program's behaviour matters.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A folder with the fake driver and PTX with the names of all kernels that a GPU has.
+/// A folder with the fake driver, and PTX with the names of all GPU kernels.
 fn gpu() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let driver = crate::driver::build_fake_driver(folder.path());
@@ -23,10 +23,10 @@ fn gpu() -> (TempDir, PathBuf) {
     (folder, driver)
 }
 
-/// The program on that GPU.
+/// The program on this GPU.
 fn self_check((folder, driver): &(TempDir, PathBuf)) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_self-check"));
-    // Soil would be launches too.
+    // Soiling memory would add launches.
     command.args(["--device", "cuda", "--no-soil"]).current_dir(folder.path());
     command.env("FERROWARP_LIBCUDA", driver).env("FERROWARP_PTX", "ptx").env("FAKE_CUDA_IDLE", "1");
     command
@@ -49,10 +49,10 @@ fn it_stops_at_a_fault() {
     }
 }
 
-/// All that is launched is there, and all that is there is launched.
+/// All launched kernels exist, and all existing kernels are launched.
 #[test]
 fn it_checks_the_kernels_that_a_gpu_has() {
-    // What is right of each case takes a minute to compute.
+    // Computing the expected results of each case takes a minute.
     let flags = ["--no-fault-checks", "--launch-only", "--every", "1000"];
     let output = self_check(&gpu()).args(flags).output().unwrap();
     let lines = String::from_utf8_lossy(&output.stdout);

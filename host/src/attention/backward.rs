@@ -13,7 +13,7 @@ use super::{AttentionError, Causal, Real, Tensor, TensorMut, Workspace};
 use crate::DeviceProfile;
 use crate::device::{BufferView, Device};
 
-/// What is left of a forward attention: its operands and results.
+/// The operands and results of a forward attention.
 ///
 /// ```
 /// use ferrowarp::{attention::{AttentionError, Forward, Tensor}, bf16, device::Device};
@@ -31,15 +31,15 @@ pub struct Forward<'a, T> {
     pub q: Tensor<'a, T>,
     /// The keys, `[batch, keys, key heads, head size]`.
     pub k: Tensor<'a, T>,
-    /// The values, as the keys.
+    /// The values, in the shape of the keys.
     pub v: Tensor<'a, T>,
-    /// The result, as the queries.
+    /// The result, in the shape of the queries.
     pub out: Tensor<'a, T>,
-    /// The logarithms that [`Attention::log_sum_exp`](super::Attention::log_sum_exp) wrote, dense `[batch, heads, queries]`.
+    /// The output of [`Attention::log_sum_exp`](super::Attention::log_sum_exp).
     pub log_sum_exp: BufferView<'a, f32>,
 }
 
-/// The gradients that are written: of a function whose gradient by the attention's result is given.
+/// The output gradients.
 ///
 /// ```
 /// use ferrowarp::attention::{AttentionError, Gradients, TensorMut};
@@ -58,15 +58,15 @@ pub struct Forward<'a, T> {
 /// # Ok::<(), AttentionError>(())
 /// ```
 pub struct Gradients<'a, T> {
-    /// The gradient of the queries, of their shape.
+    /// The gradient of the queries, in their shape.
     pub q: TensorMut<'a, T>,
-    /// The gradient of the keys, of their shape.
+    /// The gradient of the keys, in their shape.
     pub k: TensorMut<'a, T>,
-    /// The gradient of the values, of their shape.
+    /// The gradient of the values, in their shape.
     pub v: TensorMut<'a, T>,
 }
 
-/// The gradients of an attention by its queries, keys and values, before [`run`](Self::run) computes them.
+/// The gradients of an attention with respect to its queries, keys and values; [`run`](Self::run) computes them.
 ///
 /// ```
 /// use ferrowarp::attention::{Attention, AttentionError, Backward, Forward, Gradients, Tensor, TensorMut};
@@ -108,17 +108,17 @@ pub struct Backward<'a, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum BackwardBy {
-    /// Those for a CPU.
+    /// The kernels for a CPU.
     Serial,
-    /// Those of `wgmma`.
+    /// The kernels with `wgmma`.
     Warpgroups {
-        /// Their number among the head sizes.
+        /// The index of the head size in `T::KEYS`.
         size: usize,
     },
 }
 
 impl BackwardBy {
-    /// Every kernel of the device for a head size, if the tensors are aligned or not: the fastest first.
+    /// Returns every choice that the device has for a head size and alignment, the fastest first.
     pub fn every<T: Real>(profile: &DeviceProfile, head_size: u32, is_aligned: bool) -> Vec<Self> {
         let size = T::KEYS.iter().position(|kernel| kernel.head_size >= head_size).filter(|_| is_aligned);
         let warpgroups = size.map(|size| Self::Warpgroups { size });
@@ -128,7 +128,7 @@ impl BackwardBy {
         all.into_iter().flatten().filter(runs).collect()
     }
 
-    /// What is launched, in order.
+    /// Returns the kernels that are launched, in order.
     pub fn kernels<T: Real>(self) -> Vec<&'static KernelMeta> {
         match self {
             Self::Serial => vec![T::SERIAL_QUERIES.meta, T::SERIAL_KEYS.meta],
@@ -149,42 +149,42 @@ struct Extents {
 }
 
 impl<'a, T: Real> Backward<'a, T> {
-    /// The gradients for the gradient `d_out` of the result, of an attention without a mask, and with a scale of
-    /// 1 / sqrt(head size).
+    /// Prepares the gradients, given the gradient `d_out` of the result, without a mask and with a scale of 1 / sqrt(head
+    /// size).
     pub fn new(gradients: Gradients<'a, T>, d_out: Tensor<'a, T>, forward: Forward<'a, T>) -> Self {
         let scale = 1.0 / (forward.q.shape()[3].max(1) as f32).sqrt();
         Self { gradients, d_out, forward, scale, mask: Mask::default() }
     }
 
-    /// The mask of the forward attention.
+    /// Sets the causal mask of the forward attention.
     pub fn causal(mut self, causal: Causal) -> Self {
         self.mask.causal = Some(causal);
         self
     }
 
-    /// The sliding window of the forward attention.
+    /// Sets the sliding window of the forward attention.
     pub fn sliding_window(mut self, keys: usize) -> Self {
         self.mask.window = Some(keys);
         self
     }
 
-    /// The factor of the logits in the forward attention, greater than 0 and at most 2^64.
+    /// Sets the factor of the logits in the forward attention, greater than 0 and at most 2^64.
     pub fn scale(mut self, scale: f32) -> Self {
         self.scale = scale;
         self
     }
 
-    /// Computes them. On a GPU they are queued.
+    /// Computes the gradients. On a GPU the work is queued.
     ///
     /// # Errors
-    /// The shapes do not fit each other, the scale is out of range, a sliding window is empty or has no causal mask, an extent is
-    /// too large, the device has no kernel for the head size or the strides, a tensor lives on another device, or the device
+    /// The shapes do not match, the scale is out of range, a sliding window is empty or has no causal mask, an extent is too
+    /// large, the device has no kernel for the head size or the strides, a tensor lives on another device, or the device
     /// failed.
     pub fn run(self, device: &Device) -> Result<(), AttentionError> {
         self.run_with(device, &mut Workspace::default())
     }
 
-    /// As [`run`](Self::run), with a workspace that is kept for the next run.
+    /// Same as [`run`](Self::run), but keeps the workspace for the next run.
     ///
     /// # Errors
     /// Same as for [`run`](Self::run).
@@ -203,7 +203,7 @@ impl<'a, T: Real> Backward<'a, T> {
         self.run_by(device, workspace, by)
     }
 
-    /// Runs it by these kernels, the fastest ones or others: to compare them.
+    /// Runs it with these kernels, to compare kernels.
     #[doc(hidden)]
     pub fn run_by(
         mut self,
@@ -223,7 +223,7 @@ impl<'a, T: Real> Backward<'a, T> {
         let args = self.args(&extents, stats);
         let counted = |blocks: u64| extent("tiles of all heads", blocks as usize, i32::MAX as usize);
         // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, and the maps describe the
-        // tensors. The workspace holds the statistics. Later uses of the memory wait for the device or are queued after this.
+        // tensors. The workspace holds the statistics. Later uses wait for the device or are queued after this.
         unsafe {
             match by {
                 BackwardBy::Serial => {
@@ -265,7 +265,7 @@ impl<'a, T: Real> Backward<'a, T> {
         Ok(())
     }
 
-    /// The extents, after everything has been checked that does not depend on the kernels.
+    /// Checks everything that does not depend on the kernels, and returns the extents.
     fn checked(&mut self, device: &Device) -> Result<Extents, AttentionError> {
         let Self { gradients, d_out, forward, .. } = self;
         let [batch, queries, heads, size] = forward.q.shape();
@@ -308,7 +308,7 @@ impl<'a, T: Real> Backward<'a, T> {
         })
     }
 
-    /// Whether tensor copies can read and write the tensors.
+    /// Checks that tensor copies can read and write the tensors.
     fn check_alignment(&mut self) -> Result<(), AttentionError> {
         let Self { gradients, d_out, forward, .. } = self;
         for (what, raw, layout) in [
@@ -328,7 +328,7 @@ impl<'a, T: Real> Backward<'a, T> {
         Ok(())
     }
 
-    /// What the kernels are launched with, without maps.
+    /// Returns the launch arguments, without maps.
     fn args(&mut self, extents: &Extents, stats: RawBuffer<f32>) -> BackwardLaunch<T> {
         let &Extents { queries, keys, heads, key_heads, batch, head_size } = extents;
         let Self { gradients, d_out, forward, .. } = self;
@@ -372,7 +372,7 @@ impl<'a, T: Real> Backward<'a, T> {
         }
     }
 
-    /// The arguments with the maps of the tensors.
+    /// Adds the maps of the tensors to the arguments.
     fn with_maps(
         &self,
         device: &Device,
@@ -380,7 +380,7 @@ impl<'a, T: Real> Backward<'a, T> {
     ) -> Result<BackwardLaunch<T>, AttentionError> {
         let Self { gradients, d_out, forward, .. } = self;
         let of = |buffer, layout: &Layout| map(device, buffer, layout, BackwardShape::BOX_ROWS);
-        // Without queries, or without keys, there is nothing to describe, and nothing is copied.
+        // If there are no queries or no keys, their maps are unused and may describe other tensors.
         let any =
             if forward.q.layout.is_empty() { (args.k, forward.k.layout) } else { (args.q, forward.q.layout) };
         let of =

@@ -1,10 +1,10 @@
-//! Why attention was not computed.
+//! Errors of attention.
 
 use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 
-/// Why attention was refused, or failed.
+/// Why attention was refused or failed.
 ///
 /// ```
 /// use ferrowarp::attention::{AttentionError, Tensor};
@@ -27,7 +27,7 @@ pub enum AttentionError {
     ViewTooShort {
         /// Batch, length, heads and head size.
         shape: [usize; 4],
-        /// Elements from an entry of the batch, a position and a head to the next.
+        /// Elements from one batch entry, position and head to the next.
         strides: [usize; 3],
         /// Elements of the view.
         len: usize,
@@ -40,22 +40,22 @@ pub enum AttentionError {
     RowsOverlap {
         /// Batch, length, heads and head size.
         shape: [usize; 4],
-        /// Elements from an entry of the batch, a position and a head to the next.
+        /// Elements from one batch entry, position and head to the next.
         strides: [usize; 3],
     },
-    /// The shapes are not those of one attention.
+    /// The shapes do not match.
     #[error(
         "attention failed: the {what} has the shape {got:?} (batch, length, heads, head size), and must have {expected:?}"
     )]
     ShapesDiffer {
-        /// What has the wrong shape.
+        /// The tensor with the wrong shape.
         what: &'static str,
         /// Its batch, length, heads and head size.
         got: [usize; 4],
         /// The shape that it must have.
         expected: [usize; 4],
     },
-    /// The heads of Q do not share those of K and V evenly.
+    /// The heads of Q are not a multiple of the heads of K and V.
     #[error(
         "attention with {heads} query heads and {key_heads} key heads failed: the query heads must be a multiple of the key \
          heads"
@@ -66,18 +66,18 @@ pub enum AttentionError {
         /// Heads of K and V.
         key_heads: usize,
     },
-    /// The factor of the logits.
+    /// The factor of the logits is out of range.
     #[error("attention with a scale of {scale:e} failed: the scale must be greater than 0 and at most 2^64")]
     Scale {
         /// The factor.
         scale: f32,
     },
-    /// A sliding window of no keys.
+    /// A sliding window has no keys.
     #[error(
         "attention with a sliding window of 0 keys failed: a query sees at least itself, so pass 1 or more"
     )]
     EmptyWindow,
-    /// A sliding window slides along the diagonal of a causal mask.
+    /// A sliding window has no causal mask to slide along.
     #[error(
         "attention with a sliding window of {keys} keys failed: it needs a causal mask, so call `causal` too"
     )]
@@ -85,7 +85,7 @@ pub enum AttentionError {
         /// Keys of the window.
         keys: usize,
     },
-    /// The output of the log-sum-exp has another length.
+    /// The log-sum-exp output has the wrong length.
     #[error(
         "attention with a log-sum-exp of {len} elements failed: it is [batch, heads, queries], so pass {expected} elements"
     )]
@@ -113,10 +113,10 @@ pub enum AttentionError {
     PageSize {
         /// Positions of a page: the length of K.
         size: usize,
-        /// What it must be a multiple of.
+        /// The number that it must be a multiple of.
         multiple: usize,
     },
-    /// There is not one length for each batch entry.
+    /// The number of lengths is not the batch size.
     #[error("attention with {len} lengths failed: it needs one for each batch entry, so pass {batch}")]
     LengthsLength {
         /// Elements of the lengths.
@@ -139,7 +139,7 @@ pub enum AttentionError {
     HeadSize {
         /// Elements of a row.
         head_size: usize,
-        /// The most elements that there are kernels for.
+        /// The largest head size with a kernel.
         most: u32,
     },
     /// Tensor copies cannot read or write a tensor.
@@ -150,7 +150,7 @@ pub enum AttentionError {
     NotAligned {
         /// Which tensor.
         what: &'static str,
-        /// Elements from an entry of the batch, a position and a head to the next.
+        /// Elements from one batch entry, position and head to the next.
         strides: [usize; 3],
     },
     /// A rung of the ladder needs tensors without gaps.
@@ -161,7 +161,7 @@ pub enum AttentionError {
     NotDense {
         /// Which tensor.
         what: &'static str,
-        /// Elements from an entry of the batch, a position and a head to the next.
+        /// Elements from one batch entry, position and head to the next.
         strides: [usize; 3],
     },
     /// A rung of the ladder needs whole tiles.
@@ -172,12 +172,12 @@ pub enum AttentionError {
     NotMultiple {
         /// Queries or keys.
         what: &'static str,
-        /// Their number.
+        /// The number of them.
         value: usize,
-        /// Those of a tile.
+        /// The number of them in a tile.
         multiple: u32,
     },
-    /// The device has no kernel for it.
+    /// The device has no kernel for this attention.
     #[error(
         "attention on a GPU of compute capability {}.{} failed: the kernels need {}.{}; use a GPU that has it, or \
          `Device::cpu()`",
@@ -186,7 +186,7 @@ pub enum AttentionError {
     NoKernel {
         /// The capability, times ten.
         capability: u32,
-        /// The smallest one of the kernels, times ten.
+        /// The smallest capability with a kernel, times ten.
         needs: u32,
     },
     /// A tensor lives in the memory of another device, or of the same device opened a second time.
@@ -199,7 +199,7 @@ pub enum AttentionError {
         what: &'static str,
         /// Where it lives.
         at: Residence,
-        /// Where the attention was to run.
+        /// The device of the attention.
         device: Residence,
     },
     /// The device failed, or refused the launch.

@@ -1,14 +1,13 @@
-//! Which kernel an attention gets.
+//! Chooses the kernel for an attention.
 //!
 //! # The model
-//! Times are in keys: the time in which a multiprocessor reads one key and its value for one tile.
+//! Times are in keys. One key is the time in which a multiprocessor reads one key and its value for one tile.
 //!
-//! - A kernel of `wgmma` takes the blocks of the busiest multiprocessor one after the other, each with all keys. 128 queries compute
-//!   with a key for about as long as it takes to read it, and a block does not do both at once all the time: it takes
-//!   [`WARPGROUP_KEYS`].
-//! - A kernel that splits the keys takes as many blocks at once as fit the registers and the shared memory of a multiprocessor. They
-//!   share its bandwidth, so their time is that of one after the other. Blocks that have less than [`BYTES_AHEAD`] on their way
-//!   together take as long as if they had. The second launch, and each partial result that it reads, take some time too.
+//! - A `wgmma` kernel runs the blocks of the busiest multiprocessor one after the other, each with all keys. Computing 128
+//!   queries with a key takes about as long as reading it, and a block overlaps the two partly: it takes [`WARPGROUP_KEYS`].
+//! - A kernel that splits the keys runs as many blocks at once as fit a multiprocessor's registers and shared memory. They
+//!   share its bandwidth, so they take as long as one after the other. Blocks with less than [`BYTES_AHEAD`] in flight
+//!   together take as long as with that much. The second launch and each partial result that it reads take time too.
 //!
 //! The estimate ranks kernels and numbers of splits; it does not predict a time.
 
@@ -23,20 +22,20 @@ use crate::DeviceProfile;
 
 /// The largest head size.
 const MOST: u32 = gpu_kernels::attention::operation::serial::MOST as u32;
-/// Bytes on their way that hide the latency of memory, for each multiprocessor: 4.8 TB/s for 132 of them, times 1.8 us.
+/// Bytes in flight per multiprocessor that hide memory latency: 4.8 TB/s / 132 multiprocessors * 1.8 us.
 const BYTES_AHEAD: f64 = 65_536.0;
-/// A key for a tile of 128 queries on `wgmma`, in keys.
+/// The time of a key for a tile of 128 queries with `wgmma`, in keys.
 const WARPGROUP_KEYS: f64 = 1.25;
-/// The start and the end of a block, in keys.
+/// The time to start and end a block, in keys.
 const START_KEYS: f64 = 64.0;
-/// The second launch, in keys.
+/// The time of the second launch, in keys.
 const COMBINE_KEYS: f64 = 192.0;
-/// One more partial result for the second launch, in keys.
+/// The second launch's time per additional partial result, in keys.
 const KEYS_A_SPLIT: f64 = 2.0;
-/// Bytes of shared memory that the system takes for each block.
+/// Bytes of shared memory that the system reserves per block.
 const RESERVED_BYTES: u32 = 1024;
 
-/// What a kernel is chosen for.
+/// The problem that a kernel is chosen for.
 ///
 /// ```
 /// use ferrowarp::attention::Problem;
@@ -60,14 +59,14 @@ pub struct Problem {
     pub head_size: u32,
     /// Whether every row of the tensors starts at a multiple of 16 bytes, and no stride is 0.
     pub is_aligned: bool,
-    /// Whether K and V are in pages, or the entries of the batch have lengths of their own.
+    /// Whether K and V are in pages, or each batch entry has its own length.
     pub is_ragged: bool,
-    /// The most keys that a query sees, for a sliding window; otherwise 2^30.
+    /// The most keys that a query sees with a sliding window; 2^30 without one.
     pub window: u32,
 }
 
 impl Problem {
-    /// One head of aligned tensors, with as many queries as keys.
+    /// One head of aligned tensors, with `length` queries and `length` keys.
     pub const fn new(batch: u32, length: u32, head_size: u32) -> Self {
         Self {
             queries: length,
@@ -82,13 +81,13 @@ impl Problem {
         }
     }
 
-    /// The most keys that some query of these sees.
+    /// The most keys that a tile of `queries` queries sees.
     fn seen_keys(&self, queries: u32) -> u32 {
         self.keys.min(self.window.saturating_add(queries))
     }
 }
 
-/// The kernel for an attention on a device.
+/// The kernel chosen for an attention on a device.
 ///
 /// ```
 /// use ferrowarp::attention::{AttentionError, KernelChoice, Problem};
@@ -116,10 +115,10 @@ pub(super) enum Kernel<T: 'static> {
 }
 
 impl<T: Real> KernelChoice<T> {
-    /// The kernel with the smallest estimate.
+    /// Chooses the kernel with the smallest estimate.
     ///
     /// # Errors
-    /// The device has no kernel for it, or none of this head size.
+    /// The device has no kernel for the problem, or there is none for the head size.
     pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, AttentionError> {
         if !(1..=MOST).contains(&problem.head_size) {
             return Err(AttentionError::HeadSize { head_size: problem.head_size as usize, most: MOST });
@@ -150,7 +149,7 @@ impl<T: Real> KernelChoice<T> {
         best.map(|(choice, _)| choice).ok_or(AttentionError::NoKernel { capability, needs: 80 })
     }
 
-    /// Every kernel of the device that can do it. Those that can split the keys do so into one part, and into three.
+    /// Returns every kernel of the device that can do it; kernels that split the keys appear with one part and with three.
     pub fn every(profile: &DeviceProfile, problem: &Problem) -> Vec<Self> {
         let serial = Some(T::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
         let splits = of_splits::<T>(profile, problem).map(Kernel::Splits);
@@ -162,7 +161,7 @@ impl<T: Real> KernelChoice<T> {
             .collect()
     }
 
-    /// What is launched, in order.
+    /// Returns the kernels that are launched, in order.
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> + use<T> {
         let first = match self.kernel {
             Kernel::Serial(kernel) => kernel.meta,
@@ -173,7 +172,7 @@ impl<T: Real> KernelChoice<T> {
     }
 }
 
-/// The kernels of `wgmma` that the device has for the head size.
+/// The `wgmma` kernels that the device has for the head size.
 fn of_warpgroups<T: Real>(
     profile: &DeviceProfile,
     problem: &Problem,
@@ -188,7 +187,7 @@ fn of_warpgroups<T: Real>(
     })
 }
 
-/// The kernel that splits the keys for the head size, if the device has it.
+/// The kernel for the head size that splits the keys, if the device has it.
 fn of_splits<T: Real>(
     profile: &DeviceProfile,
     problem: &Problem,
@@ -202,7 +201,7 @@ fn of_splits<T: Real>(
     T::SPLITS.iter().filter(fits).min_by_key(|kernel| kernel.head_size)
 }
 
-/// How long a kernel takes with `splits` splits, in keys.
+/// Estimates the time of a kernel with `splits` splits, in keys.
 fn estimate<T>(
     kernel: &KernelOf<AttentionArgs<T>, SplitShape>,
     profile: &DeviceProfile,
@@ -269,7 +268,7 @@ mod tests {
             let words = choice.strip_prefix("attention_bf16_128_split + attention_bf16_combine (").unwrap();
             words.split(' ').next().unwrap().parse::<u32>().unwrap()
         };
-        // 132 multiprocessors have room for three blocks each.
+        // 132 multiprocessors hold three blocks each.
         let most = splits(Problem { keys: 131_072, ..decode });
         assert!((33..=3 * 132 / 8).contains(&most), "{most}");
         assert!(splits(Problem { keys: 4096, ..decode }) <= most);

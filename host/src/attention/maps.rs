@@ -12,7 +12,7 @@ use crate::device::Device;
 /// Elements in 16 bytes. The strides of a tensor map are multiples of 16 bytes.
 const VECTOR: usize = 8;
 
-/// The map of a tensor, with boxes of `rows` positions.
+/// Makes the map of a tensor, with boxes of `rows` positions.
 pub(super) fn map<T: TensorElement>(
     device: &Device,
     buffer: RawBuffer<T>,
@@ -20,7 +20,7 @@ pub(super) fn map<T: TensorElement>(
     rows: u32,
 ) -> Result<TensorMap, AttentionError> {
     let [batch, length, heads, size] = layout.shape;
-    // A distance that is not used must still be one that a map can have.
+    // Unused strides must still be valid in a map.
     let stride = |count: usize, stride: usize| {
         if count > 1 { stride } else { stride.next_multiple_of(VECTOR).max(VECTOR) }
     };
@@ -33,7 +33,7 @@ pub(super) fn map<T: TensorElement>(
     Ok(device.tensor_map(buffer, &spec)?)
 }
 
-/// The arguments with the maps of the tensors, whose layouts are those of the result, Q, K and V.
+/// Adds the tensor maps to the arguments. The layouts belong to the result, Q, K and V.
 pub(super) fn with_maps<T: TensorElement>(
     device: &Device,
     shape: &WarpgroupShape,
@@ -42,7 +42,7 @@ pub(super) fn with_maps<T: TensorElement>(
 ) -> Result<AttentionLaunch<T>, AttentionError> {
     let queries = WarpgroupShape::BOX_QUERIES;
     let q_map = map(device, args.q, q, queries)?;
-    // Without keys there is nothing to describe, and nothing is copied.
+    // Without keys the maps of K and V are unused.
     let of_keys = |buffer, layout: &Layout| {
         if layout.is_empty() { Ok(q_map) } else { map(device, buffer, layout, shape.keys) }
     };

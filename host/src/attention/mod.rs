@@ -1,5 +1,5 @@
-//! Attention for `f16` and `bf16`: `softmax(scale Q K^T + mask) V` for each head, and its gradients, in memory proportional to the
-//! length.
+//! Attention for `f16` and `bf16`: `softmax(scale Q K^T + mask) V` for each head, and its gradients, with memory
+//! proportional to the length.
 //!
 //! ```
 //! use ferrowarp::attention::{Attention, AttentionError, Causal, Tensor, TensorMut};
@@ -27,25 +27,25 @@
 //! # Ok::<(), AttentionError>(())
 //! ```
 //!
-//! Tensors are `[batch, length, heads, head size]`. Any order of the first three dimensions in memory is a matter of
-//! [strides](Tensor::with_strides). K and V may have fewer heads than Q (grouped-query attention). Lengths are any. Head sizes
-//! are 1 to 256. A GPU needs compute capability 8.0. On 9.0, many queries with a head size of 64 or 128, and rows that start at
-//! multiples of 16 bytes, are the fastest. Few queries with many keys (decoding) are as fast as K and V are read.
-//! [`KernelChoice`] picks the kernel, and prints its choice without a GPU.
+//! Tensors are `[batch, length, heads, head size]`. The first three dimensions may be in any order in memory, through
+//! [strides](Tensor::with_strides). K and V may have fewer heads than Q (grouped-query attention). Any length is allowed.
+//! Head sizes are 1 to 256. A GPU needs compute capability 8.0. On 9.0, many queries with a head size of 64 or 128 and rows
+//! that start at multiples of 16 bytes are the fastest. Few queries with many keys (decoding) run at the speed of reading K
+//! and V. [`KernelChoice`] picks the kernel, and prints its choice without a GPU.
 //!
 //! # Masks
-//! [`Causal`] hides the keys after a query. A [sliding window](Attention::sliding_window) also hides those long before it. What
-//! no query of a tile sees is neither read nor computed.
+//! [`Causal`] hides the keys after a query. A [sliding window](Attention::sliding_window) also hides keys far before it.
+//! Keys that no query of a tile sees are neither read nor computed.
 //!
 //! # Gradients
-//! [`Backward`] computes the gradients of Q, K and V from the log-sum-exp, by computing the weights again. On a GPU it needs
-//! compute capability 9.0, head sizes up to 128, and rows that start at multiples of 16 bytes. Each sum has a fixed order, so
-//! gradients too are the same bits in every run.
+//! [`Backward`] computes the gradients of Q, K and V from the log-sum-exp, and recomputes the weights. On a GPU it needs
+//! compute capability 9.0, head sizes up to 128, and rows that start at multiples of 16 bytes. Each sum has a fixed order,
+//! so gradients also have the same bits in every run.
 //!
 //! # A KV cache
-//! The keys and values of a cache may be in [pages](Attention::pages), and each entry of the batch may have
-//! [a length of its own](Attention::lengths). With several splits of the keys, [`Attention::run_with`] keeps the memory for their
-//! partial results from call to call.
+//! The keys and values of a cache may be in [pages](Attention::pages), and each batch entry may have [a length of its
+//! own](Attention::lengths). If the keys are split, [`Attention::run_with`] keeps the memory for the partial results between
+//! calls.
 //!
 //! # Masked rows
 //! A query that sees no key gets zeros, and -inf as its log-sum-exp. Values of keys that a mask hides must be finite: a GPU multiplies
@@ -53,7 +53,7 @@
 //!
 //! # Accuracy
 //! Logits, exponentials and sums are `f32`. On a GPU the weights are rounded to the type of the tensors before they multiply
-//! the values. A result is rounded once. For one device and shape, results are the same bits in every run.
+//! the values. A result is rounded once. For one device and shape, results have the same bits in every run.
 
 mod backward;
 mod error;

@@ -15,14 +15,14 @@ use crate::device::{BufferView, BufferViewMut, Device};
 
 /// The largest length.
 pub(super) const MOST_POSITIONS: usize = 1 << 29;
-/// The most queries of a head with a causal mask whose tiles the blocks share evenly.
+/// The most queries per head for which the blocks share the tiles of a causal mask evenly.
 const MOST_IN_TURNS: u32 = 2048;
-/// What a page size is a multiple of: the keys that a kernel reads together.
+/// A page size is a multiple of this: the keys that a kernel reads together.
 const PAGE_MULTIPLE: usize = SplitShape::KEYS as usize;
 /// The most blocks of a grid.
 pub(super) const MOST_BLOCKS: usize = i32::MAX as usize;
 
-/// `out = softmax(scale Q K^T + mask) V`: what is to be computed, before [`run`](Self::run) computes it.
+/// The operation `out = softmax(scale Q K^T + mask) V`; [`run`](Self::run) computes it.
 ///
 /// ```
 /// use ferrowarp::attention::{Attention, AttentionError, Tensor, TensorMut};
@@ -61,9 +61,9 @@ pub struct Attention<'a, T> {
 }
 
 impl<'a, T: Real> Attention<'a, T> {
-    /// Attention without a mask, and with a scale of 1 / sqrt(head size). `out` and Q are
-    /// `[batch, queries, heads, head size]`, K and V are `[batch, keys, key heads, head size]`. The heads are a multiple of the key
-    /// heads: neighbouring heads of Q share a head of K and V.
+    /// Prepares attention without a mask and with a scale of 1 / sqrt(head size). `out` and Q are `[batch, queries, heads,
+    /// head size]`, K and V are `[batch, keys, key heads, head size]`. The number of heads is a multiple of the key heads:
+    /// neighbouring heads of Q share a head of K and V.
     pub fn new(out: TensorMut<'a, T>, q: Tensor<'a, T>, k: Tensor<'a, T>, v: Tensor<'a, T>) -> Self {
         let scale = 1.0 / (q.shape()[3].max(1) as f32).sqrt();
         let mask = Mask::default();
@@ -76,8 +76,8 @@ impl<'a, T: Real> Attention<'a, T> {
         self
     }
 
-    /// Of the keys that [`causal`](Self::causal) lets a query see, hides all but the last `keys`: a query sees itself and the
-    /// `keys - 1` positions before it. The time then grows with `keys` instead of the length.
+    /// Limits the keys that [`causal`](Self::causal) lets a query see to the last `keys`: itself and the `keys - 1`
+    /// positions before it. The time then grows with `keys` instead of the length.
     ///
     /// ```
     /// use ferrowarp::attention::{Attention, AttentionError, Causal, Tensor, TensorMut};
@@ -107,18 +107,18 @@ impl<'a, T: Real> Attention<'a, T> {
         self
     }
 
-    /// Also writes the natural logarithm of the sum of `exp(scale * logit)` over the keys that a query sees, dense
-    /// `[batch, heads, queries]`. For a query that sees none it is -inf.
+    /// Also writes the natural logarithm of the sum of `exp(scale * logit)` over the keys that a query sees, dense `[batch,
+    /// heads, queries]`. It is -inf for a query that sees no key.
     pub fn log_sum_exp(mut self, log_sum_exp: impl Into<BufferViewMut<'a, f32>>) -> Self {
         self.log_sum_exp = Some(log_sum_exp.into());
         self
     }
 
-    /// Reads the keys and values of each batch entry from pages, as a paged KV cache has them. K and V are
-    /// `[pages, page size, key heads, head size]`, and the page size is a multiple of 16. `page_table` is dense `[batch, n]`: key
-    /// `i` of a batch entry is position `i % page_size` of the page in column `i / page_size`. Each batch entry has
-    /// `n * page_size` keys, or the number that [`lengths`](Self::lengths) gives. Columns after those are not read. A page that
-    /// K and V do not have counts as their last one.
+    /// Reads the keys and values of each batch entry from the pages of a paged KV cache. K and V are `[pages, page size, key
+    /// heads, head size]`, and the page size is a multiple of 16. `page_table` is dense `[batch, n]`: key `i` of a batch
+    /// entry is position `i % page_size` of the page in column `i / page_size`. Each batch entry has `n * page_size` keys,
+    /// or the number that [`lengths`](Self::lengths) gives. Columns after those are not read. A page number out of range
+    /// counts as the last page.
     ///
     /// ```
     /// use ferrowarp::attention::{Attention, AttentionError, Tensor, TensorMut};
@@ -149,23 +149,23 @@ impl<'a, T: Real> Attention<'a, T> {
         self
     }
 
-    /// Takes only the first keys and values of each batch entry: the number of them for each. What is larger than the number of keys
-    /// counts as that. [`Causal::BottomRight`] counts from the last of these keys.
+    /// Uses only the first `lengths[i]` keys and values of batch entry `i`. A number above the number of keys counts as
+    /// that. [`Causal::BottomRight`] counts from the last of these keys.
     pub fn lengths(mut self, lengths: impl Into<BufferView<'a, u32>>) -> Self {
         self.lengths = Some(lengths.into());
         self
     }
 
-    /// Computes it. On a GPU it is queued. Without queries nothing is written.
+    /// Computes the attention. On a GPU the work is queued. Without queries nothing is written.
     ///
     /// # Errors
-    /// The shapes do not fit each other, the scale is out of range, a sliding window is empty or has no causal mask, an extent is
-    /// too large, the device has no kernel for the head size, a tensor lives on another device, or the device failed.
+    /// The shapes do not match, the scale is out of range, a sliding window is empty or has no causal mask, an extent is too
+    /// large, the device has no kernel for the head size, a tensor lives on another device, or the device failed.
     pub fn run(self, device: &Device) -> Result<(), AttentionError> {
         self.run_with(device, &mut Workspace::default())
     }
 
-    /// As [`run`](Self::run), with a workspace that is kept for the next run.
+    /// Same as [`run`](Self::run), but keeps the workspace for the next run.
     ///
     /// # Errors
     /// Same as for [`run`](Self::run).
@@ -175,14 +175,14 @@ impl<'a, T: Real> Attention<'a, T> {
         self.launch(device, workspace, &problem, choice)
     }
 
-    /// Runs it by the kernel of a choice, the fastest one or another: to compare them.
+    /// Runs it with the kernel of `choice`, to compare kernels.
     #[doc(hidden)]
     pub fn run_by(mut self, device: &Device, choice: KernelChoice<T>) -> Result<(), AttentionError> {
         let problem = self.checked(device)?;
         self.launch(device, &mut Workspace::default(), &problem, choice)
     }
 
-    /// What a kernel is chosen for, after everything else has been checked.
+    /// Checks everything else and returns the problem that a kernel is chosen for.
     fn checked(&mut self, device: &Device) -> Result<Problem, AttentionError> {
         let [batch, queries, heads, size] = self.q.shape();
         let [pages, length, key_heads, _] = self.k.shape();
@@ -260,8 +260,8 @@ impl<'a, T: Real> Attention<'a, T> {
         let args = self.args(problem);
         let counted = |blocks: u64| extent("tiles of queries in all heads", blocks as usize, MOST_BLOCKS);
         // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, the flags follow from the
-        // addresses and strides, and the maps describe the tensors. The workspace holds the partial results of all splits.
-        // Later uses of the memory wait for the device or are queued after this.
+        // addresses and strides, and the maps describe the tensors. The workspace has room for the partial results of all
+        // splits. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match choice.kernel {
                 Kernel::Serial(kernel) => {
@@ -288,7 +288,7 @@ impl<'a, T: Real> Attention<'a, T> {
                     self.check_alignment()?;
                     let layouts = [&self.out.layout, &self.q.layout, &self.k.layout, &self.v.layout];
                     let args = with_maps(device, kernel, args, layouts)?;
-                    // Tiles that take as long are shared evenly. Others each get a block, which starts when one ends.
+                    // Tiles of equal cost are shared evenly. Otherwise each tile gets a block.
                     let is_even =
                         self.mask.causal.is_none() || self.mask.window.is_some() || queries <= MOST_IN_TURNS;
                     let multiprocessors = DeviceProfile::from(device).multiprocessors as u32;
@@ -300,7 +300,7 @@ impl<'a, T: Real> Attention<'a, T> {
         Ok(())
     }
 
-    /// Whether tensor copies can read and write the tensors.
+    /// Checks that tensor copies can read and write the tensors.
     fn check_alignment(&mut self) -> Result<(), AttentionError> {
         let out = self.out.raw();
         let tensors = [
@@ -317,7 +317,7 @@ impl<'a, T: Real> Attention<'a, T> {
         Ok(())
     }
 
-    /// What the kernels are launched with, without maps.
+    /// Returns the launch arguments, without maps.
     fn args(&mut self, problem: &Problem) -> AttentionLaunch<T> {
         let &Problem { queries, keys, heads, key_heads, batch, head_size, .. } = problem;
         let read =
@@ -360,7 +360,7 @@ impl<'a, T: Real> Attention<'a, T> {
     }
 }
 
-/// An extent as kernels count it.
+/// Converts an extent to 32 bits, or fails if it is over `most`.
 pub(super) fn extent(what: &'static str, value: usize, most: usize) -> Result<u32, AttentionError> {
     if value > most { Err(AttentionError::TooLarge { what, value, most }) } else { Ok(value as u32) }
 }

@@ -1,4 +1,4 @@
-//! The rungs of the ladder, for those who compare them.
+//! The rungs of the ladder, for comparisons.
 
 use cuda_std::half::bf16;
 use cuda_std::launch::RawBuffer;
@@ -11,11 +11,11 @@ use crate::device::Device;
 
 /// Runs a rung of the ladder: attention without a mask, with a scale of 1 / sqrt(head size). On a GPU it is queued.
 ///
-/// The tensors are dense, with the same batch, heads and a head size of 128. The lengths are multiples of the rung's tiles, and not 0. The
-/// workspace keeps the matrix of a rung that stores it.
+/// The tensors are dense, with the same batch, heads and a head size of 128. The lengths are nonzero multiples of the rung's
+/// tiles. If the rung stores the attention matrix, the workspace keeps it.
 ///
 /// # Errors
-/// The shapes do not fit each other or the tiles, a tensor is not dense or lives on another device, or the device failed.
+/// The shapes do not match each other or the tiles, a tensor is not dense or lives on another device, or the device failed.
 #[doc(hidden)]
 pub fn run_rung(
     device: &Device,

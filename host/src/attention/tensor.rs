@@ -7,17 +7,17 @@ use gpu_kernels::attention::args::Strides;
 use super::AttentionError;
 use crate::device::{BufferView, BufferViewMut, Device};
 
-/// Where the elements of a tensor are stored. The elements of a row, one head of one position, are neighbours.
+/// Where the elements of a tensor are stored. The elements of a row (one head of one position) are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Batch, length, heads and head size.
     pub shape: [usize; 4],
-    /// Elements from an entry of the batch, a position and a head to the next.
+    /// Elements from one batch entry, position and head to the next.
     pub strides: [usize; 3],
 }
 
 impl Layout {
-    /// The dense layout, if it can be counted and fits a view of `len` elements.
+    /// The dense layout, if it does not overflow and fits a view of `len` elements.
     fn dense(shape: [usize; 4], len: usize) -> Result<Self, AttentionError> {
         let [_, length, heads, size] = shape;
         let position = heads.checked_mul(size);
@@ -56,12 +56,12 @@ impl Layout {
         Ok(this)
     }
 
-    /// Whether there is no element.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// Whether there are no elements between the rows, in the order of the dimensions.
+    /// Whether the rows follow each other without gaps, in the order of the dimensions.
     pub fn is_dense(&self) -> bool {
         let [_, length, heads, size] = self.shape;
         self.strides == [length * heads * size, heads * size, size]
@@ -73,7 +73,7 @@ impl Layout {
         Strides { batch, length, head }
     }
 
-    /// Whether every row starts at a multiple of 16 bytes, of a tensor at this address, and no rows are the same.
+    /// Whether every row of a tensor at this address starts at a multiple of 16 bytes, and no stride makes rows coincide.
     pub fn is_aligned<T>(&self, pointer: *const T) -> bool {
         let is_aligned = |i: usize| {
             let bytes = self.strides[i].wrapping_mul(size_of::<T>());
@@ -122,7 +122,7 @@ pub struct TensorMut<'a, T> {
 }
 
 impl<'a, T: Pod> Tensor<'a, T> {
-    /// The first elements of a buffer or a view, dense, in the order of the dimensions: batch, length, heads, head size.
+    /// Makes a dense tensor of a view's first elements, in the order of the dimensions: batch, length, heads, head size.
     ///
     /// # Errors
     /// The view has fewer elements.
@@ -132,8 +132,8 @@ impl<'a, T: Pod> Tensor<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// A tensor of the shape with the given numbers of elements from an entry of the batch, a position and a head to the
-    /// next. Nothing is needed after the last row.
+    /// Makes a tensor with strides: elements from one batch entry, position and head to the next. Nothing is needed after
+    /// the last row.
     ///
     /// # Errors
     /// The view ends before the last row does.
@@ -147,14 +147,14 @@ impl<'a, T: Pod> Tensor<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// The elements as a launch takes them.
+    /// The elements as a launch argument.
     pub(super) fn raw(&self) -> RawBuffer<T> {
         RawBuffer::read(self.view)
     }
 }
 
 impl<'a, T: Pod> TensorMut<'a, T> {
-    /// The first elements of a buffer or a view, dense, in the order of the dimensions: batch, length, heads, head size.
+    /// Makes a dense tensor of a view's first elements, in the order of the dimensions: batch, length, heads, head size.
     ///
     /// # Errors
     /// The view has fewer elements.
@@ -164,8 +164,8 @@ impl<'a, T: Pod> TensorMut<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// A tensor of the shape with the given numbers of elements from an entry of the batch, a position and a head to the
-    /// next. Nothing is needed after the last row.
+    /// Makes a tensor with strides: elements from one batch entry, position and head to the next. Nothing is needed after
+    /// the last row.
     ///
     /// # Errors
     /// The view ends before the last row does, or rows overlap.
@@ -179,13 +179,13 @@ impl<'a, T: Pod> TensorMut<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// The elements as a launch takes them.
+    /// The elements as a launch argument.
     pub(super) fn raw(&mut self) -> RawBuffer<T> {
         raw_mut(&mut self.view)
     }
 }
 
-/// The elements of a view as a launch takes them.
+/// The elements of a view as a launch argument.
 pub(super) fn raw_mut<T: Pod>(view: &mut BufferViewMut<'_, T>) -> RawBuffer<T> {
     let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
     RawBuffer { pointer: PtrMutArg::<T>::as_raw_mut_ptr(view), bytes, residence }
@@ -199,7 +199,7 @@ macro_rules! extents {
                 self.layout.shape
             }
 
-            /// Elements from an entry of the batch, a position and a head to the next.
+            /// Elements from one batch entry, position and head to the next.
             pub fn strides(&self) -> [usize; 3] {
                 self.layout.strides
             }

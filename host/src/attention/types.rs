@@ -1,4 +1,4 @@
-//! The types that there are kernels for, and the masks.
+//! The types with kernels, and the masks.
 
 use bytemuck::Pod;
 use cuda_std::tensor::TensorElement;
@@ -22,7 +22,7 @@ pub trait Real: Pod + AttentionKernels + BackwardKernels + TensorElement {}
 
 impl<T: Pod + AttentionKernels + BackwardKernels + TensorElement> Real for T {}
 
-/// Which keys a query sees under a causal mask. The two differ if there are more keys than queries, or fewer.
+/// Which keys a query sees under a causal mask. The two differ if the numbers of keys and queries differ.
 ///
 /// ```
 /// use ferrowarp::attention::Causal;
@@ -37,13 +37,13 @@ impl<T: Pod + AttentionKernels + BackwardKernels + TensorElement> Real for T {}
 pub enum Causal {
     /// Query `i` sees the keys up to `i`: PyTorch's `is_causal` and `causal_upper_left`.
     TopLeft,
-    /// The last query sees all keys, and each query before it one key less: PyTorch's `causal_lower_right`, for queries that
+    /// The last query sees all keys, and each earlier query one key less: PyTorch's `causal_lower_right`, for queries that
     /// continue a sequence.
     BottomRight,
 }
 
 impl Causal {
-    /// The number of keys that a query sees, of `queries` queries and `keys` keys: the first ones.
+    /// The number of keys that a query sees, given `queries` queries and `keys` keys. It sees the first ones.
     ///
     /// ```
     /// assert_eq!(ferrowarp::attention::Causal::TopLeft.visible(7, 10, 5), 5);
@@ -57,11 +57,11 @@ impl Causal {
     }
 }
 
-/// What hides keys from queries.
+/// The mask that hides keys from queries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mask {
     pub causal: Option<Causal>,
-    /// The most keys that a query sees: the last ones.
+    /// The sliding window: a query sees at most this many keys, the last ones.
     pub window: Option<usize>,
 }
 
@@ -75,7 +75,7 @@ impl Mask {
         }
     }
 
-    /// The mask as kernels take it: query `i` sees no key after `i + diagonal`.
+    /// The mask's diagonal for kernels: query `i` sees no key after `i + diagonal`.
     pub fn diagonal(self, queries: u32, keys: u32) -> i32 {
         match self.causal {
             None => keys as i32,
@@ -84,7 +84,7 @@ impl Mask {
         }
     }
 
-    /// The most keys that a query sees, as kernels take it.
+    /// The sliding window for kernels.
     pub fn window(self) -> i32 {
         self.window.map_or(NO_WINDOW, |keys| keys.min(NO_WINDOW as usize) as i32)
     }

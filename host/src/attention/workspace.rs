@@ -1,9 +1,9 @@
-//! Memory of the device that attention needs in addition to its tensors.
+//! Device memory that attention needs in addition to its tensors.
 
 use crate::device::{Buffer, Device, DeviceError};
 
-/// Memory for the partial results of splits of the keys, or for what the gradients need of each query. It grows when an attention
-/// needs more, which a recording refuses: run once before.
+/// Memory for the partial results of key splits, or for the gradients' statistics of each query. It grows when an attention
+/// needs more. A recording refuses that, so run once before.
 ///
 /// ```
 /// use ferrowarp::attention::{Attention, AttentionError, Tensor, TensorMut, Workspace};
@@ -27,7 +27,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// At least `len` elements on the device.
+    /// Returns at least `len` elements on the device.
     pub(super) fn at_least(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<f32>, DeviceError> {
         let fits = |buffer: &Buffer<f32>| buffer.len() >= len && device.is_in_order_with(buffer.device());
         if !self.sums.as_ref().is_some_and(fits) {

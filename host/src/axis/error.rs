@@ -1,11 +1,11 @@
-//! Why an operation along an axis was not done.
+//! Errors of operations along an axis.
 
 use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 use crate::rows::SoftmaxError;
 
-/// Why an operation along an axis was refused, or failed.
+/// Why an operation along an axis was refused or failed.
 ///
 /// ```
 /// use ferrowarp::axis::{AxisError, Matrix, Operation, Reduce};
@@ -29,7 +29,7 @@ pub enum AxisError {
         got[0], got[1], expected[0], expected[1]
     )]
     ShapesDiffer {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
         /// Rows and columns of the output.
         got: [usize; 2],
@@ -39,7 +39,7 @@ pub enum AxisError {
     /// The output has another length.
     #[error("{operation} failed: the output has {len} elements; pass one of {expected}")]
     Length {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
         /// Elements of the output.
         len: usize,
@@ -49,7 +49,7 @@ pub enum AxisError {
     /// An extent is larger than the kernels can count.
     #[error("{operation} with {value} {what} failed: at most {most} are possible; split the matrix")]
     TooLarge {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
         /// Which extent.
         what: &'static str,
@@ -64,7 +64,7 @@ pub enum AxisError {
          a clone of it"
     )]
     WrongDevice {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
         /// Which operand.
         what: &'static str,

@@ -15,13 +15,13 @@
 //! # Ok::<(), AxisError>(())
 //! ```
 //!
-//! Rows may have any length and stride, and start at any element. Reductions of rows read 16 bytes at a time for any of them. The other
-//! operations do so if the start of every row is a multiple of 16 bytes and, except for the transpose, a row is a whole number of them;
-//! otherwise they go element by element, which is slower.
+//! Rows may have any length and stride, and start at any element. Reductions of rows always read 16 bytes at a time. The
+//! other operations do so if every row starts at a multiple of 16 bytes and, except for the transpose, has a multiple of 16
+//! bytes; otherwise they go element by element, which is slower.
 //!
 //! # Accuracy
-//! Sums are `f32`, each of few terms, and a result is rounded once. For one device, shape and alignment, results are the same bits in
-//! every run, because all sums have a fixed order.
+//! Sums are `f32`, each has few terms, and a result is rounded once. For one device, shape and alignment, results are the
+//! same bits in every run, because all sums have a fixed order.
 
 mod error;
 mod reduce;
@@ -58,7 +58,7 @@ pub trait Real: Pod + AxisKernels {}
 
 impl<T: Pod + AxisKernels> Real for T {}
 
-/// Memory for the parts of a result. It grows when an operation needs more, which a recording refuses: run once before.
+/// Memory for the parts of a result. It grows when an operation needs more. A recording refuses that, so run once before.
 ///
 /// ```
 /// let workspace = ferrowarp::axis::Workspace::default();
@@ -70,7 +70,7 @@ pub struct Workspace {
     tiles: Option<Buffer<u32>>,
 }
 
-/// `len` elements of a buffer that is kept.
+/// Returns `len` elements of a buffer that is kept between runs.
 fn kept<T: Pod>(
     buffer: &mut Option<Buffer<T>>,
     device: &Device,
@@ -87,7 +87,7 @@ fn kept<T: Pod>(
 /// The most rows, columns and elements from one row to the next.
 const MOST: usize = i32::MAX as usize;
 
-/// The shape, if the kernels can count it.
+/// Converts a shape to 32 bits, or fails if the kernels cannot count it.
 fn counted(operation: &'static str, [rows, cols]: [usize; 2]) -> Result<[u32; 2], AxisError> {
     for (what, value) in [("rows", rows), ("columns", cols)] {
         if value > MOST {
@@ -111,7 +111,7 @@ fn check_device(
     Err(AxisError::WrongDevice { operation, what, at, device })
 }
 
-/// Whose kernels a device runs, first those that are used.
+/// The kinds of kernels that a device can run, the default first.
 #[doc(hidden)]
 pub fn choices(limits: &Limits) -> &'static [Blocks] {
     if limits.runs_cpu_only { &[Blocks::Serial, Blocks::Wide] } else { &[Blocks::Wide] }

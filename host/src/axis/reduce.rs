@@ -11,7 +11,7 @@ use crate::DeviceProfile;
 use crate::device::{BufferViewMut, Device};
 use crate::rows::{is_aligned, written};
 
-/// What a row or a column becomes.
+/// The reduction of a row or a column.
 ///
 /// ```
 /// use ferrowarp::axis::{AxisError, Matrix, Operation, Reduce};
@@ -26,17 +26,17 @@ use crate::rows::{is_aligned, written};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// The sum; 0 of no elements.
+    /// The sum; 0 if there are no elements.
     Sum,
-    /// The sum over the number of elements; NaN of no elements.
+    /// The sum divided by the number of elements; NaN if there are no elements.
     Mean,
-    /// The largest element; NaN if there is a NaN, -inf of no elements.
+    /// The largest element; NaN if any element is NaN, -inf if there are no elements.
     Max,
-    /// The smallest element; NaN if there is a NaN, inf of no elements.
+    /// The smallest element; NaN if any element is NaN, inf if there are no elements.
     Min,
 }
 
-/// A type that results for elements of type `T` can be rounded to: the same type, or `f32`.
+/// An output type for elements of type `T`: the same type, or `f32`.
 ///
 /// ```
 /// use ferrowarp::axis::Output;
@@ -48,7 +48,7 @@ pub enum Operation {
 /// check::<f16, f16>();
 /// ```
 pub trait Output<T>: Pod {
-    /// The buffer as a launch takes it, by its type.
+    /// The buffer as launch arguments, one per output type.
     #[doc(hidden)]
     fn buffers(raw: RawBuffer<Self>) -> (RawBuffer<T>, RawBuffer<f32>);
 }
@@ -73,22 +73,22 @@ impl Output<bf16> for bf16 {
 
 /// The name in errors.
 const NAME: &str = "a reduction";
-/// Blocks for each multiprocessor, which share the parts of few rows or columns.
+/// Blocks per multiprocessor that share the parts of few rows or columns.
 const BLOCKS: u32 = 4;
-/// The least vectors of a thread of a row, where that has more.
+/// The fewest vectors per thread of a row, if the row has more.
 const LEAST_OF_ROW: u32 = 8;
-/// The least vectors of a thread of a part.
+/// The fewest vectors per thread of a part.
 const LEAST_OF_PART: u32 = 4;
-/// Threads that read whole sectors of a row.
+/// The fewest threads of a row, so that they read whole sectors.
 const LEAST_THREADS: u32 = 8;
-/// The most vectors that a block has side by side.
+/// The most vectors side by side in a block.
 const MOST_VECTORS: u32 = 32;
-/// The most rows that a thread adds up.
+/// The most rows that one thread adds up.
 const MOST_ROWS: u32 = 8192;
-/// The most elements that a CPU's thread adds up.
+/// The most elements that one CPU thread adds up.
 const SERIAL: u32 = 16384;
 
-/// The results of the rows or columns of a matrix, before [`run`](Self::run) computes them.
+/// A reduction of the rows or columns of a matrix; [`run`](Self::run) computes it.
 ///
 /// ```
 /// use ferrowarp::axis::{AxisError, Matrix, Operation, Reduce};
@@ -113,24 +113,24 @@ pub struct Reduce<'a, T, O = T> {
     is_of_rows: bool,
 }
 
-/// How the elements are shared.
+/// How the elements are divided among threads and blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Split {
-    /// The logarithm of the threads of a row, or of the vectors that a block has side by side.
+    /// The base-2 logarithm of the threads per row, or of the vectors side by side in a block.
     log_threads: u32,
     parts: u32,
-    /// The elements of a row or column that a part has.
+    /// The elements of a row or column in each part.
     chunk: u32,
 }
 
 impl Split {
-    /// At most `parts` parts of `len` elements, each but the last one a multiple of `unit`.
+    /// Splits `len` elements into at most `parts` parts. Each part except the last is a multiple of `unit`.
     fn new(log_threads: u32, len: u32, parts: u32, unit: u32) -> Self {
         let chunk = len.div_ceil(parts).next_multiple_of(unit).min(len).max(1);
         Self { log_threads, parts: len.div_ceil(chunk).max(1), chunk }
     }
 
-    /// For rows that vectors of `vector` elements are read of.
+    /// Splits rows that are read in vectors of `vector` elements.
     fn of_rows(
         blocks: Blocks,
         [rows, cols]: [u32; 2],
@@ -148,11 +148,11 @@ impl Split {
         } else {
             1
         };
-        // Parts begin at multiples of 1024 bytes of the row.
+        // Each part begins at a multiple of 1024 bytes in the row.
         Self::new(threads.ilog2(), cols, parts.max(1), 64 * vector)
     }
 
-    /// As [`Self::of_rows`], for columns.
+    /// Splits columns, like [`Self::of_rows`].
     fn of_columns(
         blocks: Blocks,
         [rows, cols]: [u32; 2],
@@ -172,17 +172,17 @@ impl Split {
 }
 
 impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
-    /// The result of each row of `inp`, which is `[rows, cols]`: axis 1. The output is `[rows]`.
+    /// Reduces each row of `inp`, `[rows, cols]`, along axis 1. The output is `[rows]`.
     pub fn rows(operation: Operation, out: impl Into<BufferViewMut<'a, O>>, inp: Matrix<'a, T>) -> Self {
         Self { out: out.into(), inp, operation, is_of_rows: true }
     }
 
-    /// The result of each column of `inp`, which is `[rows, cols]`: axis 0. The output is `[cols]`.
+    /// Reduces each column of `inp`, `[rows, cols]`, along axis 0. The output is `[cols]`.
     pub fn columns(operation: Operation, out: impl Into<BufferViewMut<'a, O>>, inp: Matrix<'a, T>) -> Self {
         Self { out: out.into(), inp, operation, is_of_rows: false }
     }
 
-    /// Computes them. On a GPU it is queued.
+    /// Computes the results. On a GPU the work is queued.
     ///
     /// # Errors
     /// The output has another length, the matrix is too large, an operand lives on another device, or the device failed.
@@ -190,7 +190,7 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
         self.run_with(device, &mut Workspace::default())
     }
 
-    /// As [`Self::run`], with memory that is kept from one to the next.
+    /// Same as [`Self::run`], but keeps its memory for the next run.
     ///
     /// # Errors
     /// Same as for [`Self::run`].
@@ -198,7 +198,7 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
         self.run_by(device, workspace, choices(device.limits())[0])
     }
 
-    /// Runs it by the kernels of a GPU or a CPU.
+    /// Runs it with the kernels for a GPU or for a CPU.
     #[doc(hidden)]
     pub fn run_by(self, device: &Device, workspace: &mut Workspace, blocks: Blocks) -> Result<(), AxisError> {
         let [rows, cols] = self.checked(device)?;
@@ -238,8 +238,8 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
             scale,
             flags: is_sum | aligned,
         };
-        // SAFETY: lengths and devices were checked, what is written is borrowed exclusively, and the launch is that of the split. The
-        // launches come one after the other. Later uses of the memory wait for the device or are queued after this.
+        // SAFETY: lengths and devices were checked, outputs are borrowed exclusively, and the launch matches the split. The
+        // launches run one after the other. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             if parts == 1 {
                 return Ok(kernel.launch(device, config, args)?);
@@ -254,7 +254,7 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
         }
     }
 
-    /// Rows and columns, after everything has been checked.
+    /// Checks everything and returns the rows and columns.
     fn checked(&self, device: &Device) -> Result<[u32; 2], AxisError> {
         let shape @ [rows, cols] = self.inp.shape();
         check_device(NAME, device, "input", self.inp.device())?;

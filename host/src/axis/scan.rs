@@ -12,8 +12,8 @@ use crate::rows::is_aligned;
 /// The name in errors.
 const NAME: &str = "a cumulative sum";
 
-/// The cumulative sums of the rows of a matrix, before [`run`](Self::run) computes them: `out[row][col]` is the sum of the row's elements
-/// up to `col`, that one included.
+/// The cumulative sums of the rows of a matrix: `out[row][col]` is the sum of the row's elements up to and including `col`.
+/// [`run`](Self::run) computes them.
 ///
 /// ```
 /// use ferrowarp::axis::{AxisError, CumulativeSum, Matrix, MatrixMut};
@@ -26,27 +26,27 @@ const NAME: &str = "a cumulative sum";
 /// # Ok::<(), AxisError>(())
 /// ```
 ///
-/// A row of any length is read once. Blocks of a GPU share rows of more than 8192 elements. The sums are `f32` until they are rounded to
-/// the type of the matrix.
+/// Every row is read once. On a GPU, several blocks share a row of more than 8192 elements. The sums are `f32` until they
+/// are rounded to the matrix type.
 pub struct CumulativeSum<'a, T> {
     out: MatrixMut<'a, T>,
     inp: Matrix<'a, T>,
 }
 
-/// Which kernel.
+/// The kernel to use.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanBy {
-    /// A thread for each row, on a CPU.
+    /// One thread per row, on a CPU.
     Serial,
-    /// Warps for each row, which is one tile.
+    /// Warps per row; a row is one tile.
     Rows,
-    /// At most that many blocks, which wait for each other.
+    /// At most this many blocks, which wait for each other.
     Grid(u32),
 }
 
 impl ScanBy {
-    /// The kernels that it launches.
+    /// Returns the kernels that it launches.
     pub fn kernels<T: Real>(self) -> Vec<&'static KernelMeta> {
         match self {
             ScanBy::Serial => vec![T::SCAN_SERIAL.meta],
@@ -57,12 +57,12 @@ impl ScanBy {
 }
 
 impl<'a, T: Real> CumulativeSum<'a, T> {
-    /// Both are `[rows, cols]`.
+    /// Prepares the sums of `inp`. Both matrices are `[rows, cols]`.
     pub fn new(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
         Self { out, inp }
     }
 
-    /// Computes them. On a GPU it is queued.
+    /// Computes the sums. On a GPU the work is queued.
     ///
     /// # Errors
     /// The shapes differ, the matrix is too large, an operand lives on another device, or the device failed.
@@ -70,7 +70,7 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
         self.run_with(device, &mut Workspace::default())
     }
 
-    /// As [`Self::run`], with memory that is kept from one to the next.
+    /// Same as [`Self::run`], but keeps its memory for the next run.
     ///
     /// # Errors
     /// Same as for [`Self::run`].
@@ -79,7 +79,7 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
         self.run_by(device, workspace, choices[0])
     }
 
-    /// The kernels that can do rows of `cols` columns, first the one that is used.
+    /// The kernels that can do rows of `cols` columns, the default first.
     #[doc(hidden)]
     pub fn choices(limits: &Limits, cols: usize) -> Vec<ScanBy> {
         let serial = limits.runs_cpu_only.then_some(ScanBy::Serial);
@@ -87,7 +87,7 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
         serial.into_iter().chain(rows).chain([ScanBy::Grid(ScanShape::MOST_BLOCKS)]).collect()
     }
 
-    /// Runs it by one of its [`choices`](Self::choices).
+    /// Runs it with one of its [`choices`](Self::choices).
     #[doc(hidden)]
     pub fn run_by(mut self, device: &Device, workspace: &mut Workspace, by: ScanBy) -> Result<(), AxisError> {
         let [rows, cols] = self.checked(device)?;
@@ -110,8 +110,8 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
             log_warps: warps.next_power_of_two().ilog2(),
             flags: if is_aligned { ALIGNED } else { 0 },
         };
-        // SAFETY: shapes and devices were checked, what is written is borrowed exclusively, and the kernel can do the columns. The
-        // launches come one after the other. Later uses of the memory wait for the device or are queued after this.
+        // SAFETY: shapes and devices were checked, outputs are borrowed exclusively, and the kernel can do the columns.
+        // Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match by {
                 ScanBy::Serial => T::SCAN_SERIAL.launch(device, LaunchConfig::new(rows, 1), args)?,
@@ -135,7 +135,7 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
         Ok(())
     }
 
-    /// Rows and columns, after everything has been checked.
+    /// Checks everything and returns the rows and columns.
     fn checked(&self, device: &Device) -> Result<[u32; 2], AxisError> {
         let shape = self.inp.shape();
         check_device(NAME, device, "input", self.inp.device())?;

@@ -12,7 +12,7 @@ use crate::rows::starts_aligned;
 /// The name in errors.
 const NAME: &str = "a transpose";
 
-/// The transpose of a matrix, before [`run`](Self::run) computes it. The elements have any type of 2 or 4 bytes.
+/// The transpose of a matrix; [`run`](Self::run) computes it. Elements may have any type of 2 or 4 bytes.
 ///
 /// ```
 /// use ferrowarp::axis::{AxisError, Matrix, MatrixMut, Transpose};
@@ -30,13 +30,13 @@ pub struct Transpose<'a, T> {
 }
 
 impl<'a, T: Pod> Transpose<'a, T> {
-    /// The input is `[rows, cols]`, the output `[cols, rows]`.
+    /// Prepares the transpose. The input is `[rows, cols]`, the output `[cols, rows]`.
     pub fn new(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
         const { assert!(size_of::<T>() == 2 || size_of::<T>() == 4, "elements of 2 or 4 bytes can be transposed") };
         Self { out, inp }
     }
 
-    /// Computes it. On a GPU it is queued.
+    /// Computes the transpose. On a GPU the work is queued.
     ///
     /// # Errors
     /// The output has another shape, the matrix is too large, an operand lives on another device, or the device failed.
@@ -44,7 +44,7 @@ impl<'a, T: Pod> Transpose<'a, T> {
         self.run_by(device, choices(device.limits())[0])
     }
 
-    /// Runs it by the kernels of a GPU or a CPU.
+    /// Runs it with the kernels for a GPU or for a CPU.
     #[doc(hidden)]
     pub fn run_by(self, device: &Device, blocks: Blocks) -> Result<(), AxisError> {
         let shape = self.checked(device)?;
@@ -83,13 +83,13 @@ impl<'a, T: Pod> Transpose<'a, T> {
             let most = i32::MAX as usize;
             return Err(AxisError::TooLarge { operation: NAME, what: "tiles", value: tiles, most });
         };
-        // SAFETY: shapes and devices were checked, and what is written is borrowed exclusively. Elements and words have the same size,
-        // and buffers start at multiples of it. Later uses of the memory wait for the device or are queued after this.
+        // SAFETY: shapes and devices were checked, and the output is borrowed exclusively. Elements and words have the same
+        // size, and buffers start at multiples of it. Later uses of the memory wait for the device or are queued after this.
         unsafe { kernel.launch(device, config, args)? };
         Ok(())
     }
 
-    /// Rows and columns of the input, after everything has been checked.
+    /// Checks everything and returns the rows and columns of the input.
     fn checked(&self, device: &Device) -> Result<[u32; 2], AxisError> {
         let shape @ [rows, cols] = self.inp.shape();
         check_device(NAME, device, "input", self.inp.device())?;
@@ -102,7 +102,7 @@ impl<'a, T: Pod> Transpose<'a, T> {
     }
 }
 
-/// The same elements as words.
+/// Reinterprets the elements as words.
 fn cast<T, W>(buffer: RawBuffer<T>) -> RawBuffer<W> {
     RawBuffer { pointer: buffer.pointer.cast(), bytes: buffer.bytes, residence: buffer.residence }
 }

@@ -18,22 +18,22 @@ use super::{CollectiveError, Group, World};
 use crate::device::stream::foreign::{Queue, Queued};
 use crate::device::{BufferView, BufferViewMut, Device, DeviceError, Stream};
 
-/// What errors call the creation.
+/// The name of this operation in errors.
 const CREATION: &str = "creating a communicator";
 
-/// How long a wait pauses between two questions.
+/// The pause between two polls.
 const PAUSE: Duration = Duration::from_micros(500);
 
 /// One rank's part of a world: it performs operations with the other ranks, on buffers of its device.
 ///
-/// All ranks call the same operations in the same order, with equal lengths. An operation is queued on a stream, as a launch
-/// is, and the same rules hold: buffers that another stream uses are refused, and on a GPU the call returns before the
-/// operation has ended. In a [recording](Device::record) it becomes part of the graph. Perform each operation once before
-/// it is recorded: NCCL connects the ranks at the first one.
+/// All ranks call the same operations in the same order, with equal lengths. An operation is queued like a launch: it
+/// refuses buffers that another stream uses, and on a GPU it returns before its work has ended. In a
+/// [recording](Device::record) it becomes part of the graph. Perform each operation once before it is recorded: NCCL
+/// connects the ranks at the first one.
 ///
-/// If a rank ends, fails or hangs, the operations of all others end within the [time
-/// limit](World::with_time_limit), and every later call returns [`CollectiveError::Lost`] with the rank. Buffers are then
-/// undefined, so a result counts only if [`Communicator::synchronize`] or [`Communicator::check`] has returned `Ok` after it.
+/// If a rank ends, fails or hangs, the operations of all others end within the [time limit](World::with_time_limit), and
+/// every later call returns [`CollectiveError::Lost`] with the rank. The contents of buffers are then undefined, so a result
+/// is valid only if [`Communicator::synchronize`] or [`Communicator::check`] has returned `Ok` after it.
 ///
 /// ```
 /// use ferrowarp::collective::{CollectiveError, Communicator, Reduction, World};
@@ -59,12 +59,12 @@ pub struct Communicator {
     rank: u32,
     size: u32,
     limit: Duration,
-    /// None in a world of one.
+    /// `None` in a world of one.
     link: Option<Link>,
 }
 
 impl Communicator {
-    /// A world of one on this device, which needs no NCCL: an all-reduce does nothing, and the other operations copy.
+    /// Creates a communicator for a world of one. It needs no NCCL: an all-reduce does nothing, other operations copy.
     ///
     /// ```
     /// use ferrowarp::collective::{Communicator, Reduction};
@@ -82,12 +82,12 @@ impl Communicator {
         Communicator { device: device.clone(), rank: 0, size: 1, limit: world.time_limit(), link: None }
     }
 
-    /// Connects this rank with the others and creates NCCL's communicator; returns once all ranks have done so. A world of
-    /// one is [`Communicator::single`].
+    /// Connects this rank to the others and creates NCCL's communicator. Waits for all ranks. A world of one gives
+    /// [`Communicator::single`].
     ///
     /// # Errors
-    /// There is no NCCL, or it is older than 2.18; the device is the CPU; a rank is missing after the
-    /// [limit](World::with_join_limit), which the error names; NCCL fails.
+    /// NCCL is missing or older than 2.18; the device is the CPU; a rank, which the error names, is missing after the
+    /// [limit](World::with_join_limit); NCCL fails.
     pub fn connect(world: &World, device: &Device) -> Result<Communicator, CollectiveError> {
         let (rank, size, limit) = (world.rank(), world.size(), world.time_limit());
         if size == 1 {
@@ -148,16 +148,16 @@ impl Communicator {
         &self.device
     }
 
-    /// A device's error as one of an operation on this rank.
+    /// Wraps a device's error as the error of an operation on this rank.
     pub fn device_error(&self, operation: &str, source: DeviceError) -> CollectiveError {
         let (operation, rank, size) = (operation.to_owned(), self.rank, self.size);
         CollectiveError::Device { operation, rank, size, source: Box::new(source) }
     }
 
-    /// Combines the elements of all ranks; each gets the result.
+    /// Combines the elements of all ranks and gives each rank the result.
     ///
     /// # Errors
-    /// As [`Group::submit`].
+    /// Same as for [`Group::submit`].
     pub fn all_reduce<'a, T: Element>(
         &self,
         stream: &Stream,
@@ -167,10 +167,10 @@ impl Communicator {
         self.group().all_reduce(buffer, reduction).submit(stream)
     }
 
-    /// Gives each rank the elements of all, in the order of ranks. `output` has `size` times the elements of `input`.
+    /// Gives each rank the elements of all ranks, in rank order. `output` has `size` times the elements of `input`.
     ///
     /// # Errors
-    /// As [`Group::submit`].
+    /// Same as for [`Group::submit`].
     pub fn all_gather<'a, T: Element>(
         &self,
         stream: &Stream,
@@ -180,11 +180,11 @@ impl Communicator {
         self.group().all_gather(input, output).submit(stream)
     }
 
-    /// Combines the elements of all ranks and gives each its part, in the order of ranks. `input` has `size` times the
-    /// elements of `output`.
+    /// Combines the elements of all ranks and gives each rank its part of the result, in rank order. `input` has `size`
+    /// times the elements of `output`.
     ///
     /// # Errors
-    /// As [`Group::submit`].
+    /// Same as for [`Group::submit`].
     pub fn reduce_scatter<'a, T: Element>(
         &self,
         stream: &Stream,
@@ -198,7 +198,7 @@ impl Communicator {
     /// Gives each rank the elements of `root`.
     ///
     /// # Errors
-    /// As [`Group::submit`].
+    /// Same as for [`Group::submit`].
     pub fn broadcast<'a, T: Element>(
         &self,
         stream: &Stream,
@@ -208,10 +208,10 @@ impl Communicator {
         self.group().broadcast(buffer, root).submit(stream)
     }
 
-    /// Sends elements to a rank, which receives as many. Two ranks that send to each other need a [group](Self::group).
+    /// Sends elements to a rank, which must receive as many. Two ranks that send to each other need a [group](Self::group).
     ///
     /// # Errors
-    /// As [`Group::submit`].
+    /// Same as for [`Group::submit`].
     pub fn send<'a, T: Element>(
         &self,
         stream: &Stream,
@@ -221,10 +221,10 @@ impl Communicator {
         self.group().send(input, to).submit(stream)
     }
 
-    /// Receives elements from a rank, which sends as many.
+    /// Receives elements from a rank, which must send as many.
     ///
     /// # Errors
-    /// As [`Group::submit`].
+    /// Same as for [`Group::submit`].
     pub fn receive<'a, T: Element>(
         &self,
         stream: &Stream,
@@ -234,14 +234,14 @@ impl Communicator {
         self.group().receive(output, from).submit(stream)
     }
 
-    /// Operations that are to be performed as one: see [`Group`].
+    /// Begins a [`Group`] of operations that are performed as one.
     pub fn group<'a>(&self) -> Group<'_, 'a> {
         Group { communicator: self, operations: Vec::new(), is_elsewhere: false, borrow: PhantomData }
     }
 
-    /// Waits for the stream's work and reports whether the operations in it have succeeded.
+    /// Waits for the stream's work and reports whether its operations succeeded.
     ///
-    /// [`Device::synchronize`] and copies to the host wait as well, but return `Ok` where operations were aborted.
+    /// [`Device::synchronize`] and copies to the host wait too, but return `Ok` even if operations were aborted.
     ///
     /// # Errors
     /// A rank is lost, an operation does not end within the time limit, or the device failed.
@@ -253,7 +253,7 @@ impl Communicator {
             return self.check();
         };
         let end = stream.record().map_err(on_device)?;
-        // The limit then holds for the work of graphs, too.
+        // This applies the limit to the work of graphs, too.
         link.watch.shared().queued(stream.record().map_err(on_device)?);
         while !end.is_complete().map_err(on_device)? {
             self.check()?;
@@ -276,15 +276,15 @@ impl Communicator {
         Err(self.error("checking the communicator", trouble))
     }
 
-    /// Ends the communicator after an error of the caller's own: operations of the other ranks fail at once, with this
-    /// rank's number. To drop the communicator instead means that all ranks are done; it waits for their operations.
+    /// Ends the communicator after an error in the caller: operations of the other ranks fail at once and name this rank.
+    /// Dropping it instead means that all ranks are done, and waits for their operations.
     pub fn abort(self) {
         if let Some(link) = &self.link {
             link.watch.shared().fail_here();
         }
     }
 
-    /// Performs the operations, whose lengths are checked.
+    /// Checks the operations' lengths and performs them.
     pub(super) fn perform(&self, stream: &Stream, operations: &[Operation]) -> Result<(), CollectiveError> {
         let named = Named(operations);
         let refused = |reason| CollectiveError::Refused {
@@ -304,8 +304,8 @@ impl Communicator {
             let copies = copies_of(operations).map_err(refused)?;
             let copied = stream.queue_foreign(named.name(), accesses, |queue| {
                 copies.iter().try_for_each(|copy| {
-                    // SAFETY: inputs and outputs are borrows of different buffers, of these bytes, and what is queued
-                    // later comes after the copy.
+                    // SAFETY: input and output are borrowed from different buffers and have this many bytes, and later work
+                    // on the stream runs after the copy.
                     unsafe { stream.copy_foreign(&queue, copy.to, copy.from, copy.bytes) }
                 })
             });
@@ -319,8 +319,8 @@ impl Communicator {
             if let Some(failure) = link.watch.shared().failure() {
                 return Err(Trouble::Failure(failure));
             }
-            // SAFETY: the operations' memory is the device's and borrowed, with lengths that were checked; what is queued
-            // later comes after the operations, and on the CPU they end in `settle`.
+            // SAFETY: the operations' memory is the device's, borrowed, and of checked lengths; later work on the stream
+            // runs after the operations, and on the CPU they end in `settle`.
             let status = unsafe { link.handle.begin(operations, raw) };
             link.watch.shared().begin();
             link.settle(status.unwrap_or(ncclResult_t::IN_PROGRESS), self.limit)

@@ -1,4 +1,4 @@
-//! Cross entropy of rows whose classes are divided among ranks.
+//! Cross entropy with the classes of each row divided among ranks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use crate::softmax::cross_entropy::launch as launch_cross_entropy;
 use crate::softmax::kernel_choice::parts;
 use crate::softmax::{CrossEntropy, Real, SoftmaxError};
 
-/// Threads of a block that combines the numbers of the ranks.
+/// Threads per block of the kernel that combines the ranks' numbers.
 const BLOCK: u32 = 256;
 
-/// The most rows: a block each.
+/// The most rows, since each row takes a block.
 const MOST_ROWS: u64 = i32::MAX as u64;
 
-/// Cross entropy of rows whose classes are divided among the ranks of a communicator, for logits that outgrow one device.
+/// Cross entropy with each row's classes divided among the ranks of a communicator, for logits that do not fit one device.
 ///
-/// Rank 0 has the logits of the first classes, rank 1 those of the next ones, and so on. Ranks may have different numbers of
-/// classes. Each rank passes its own logits to [`Self::run`], `[rows, cols]`, and the targets of all rows, which count
-/// classes from the first one of rank 0. Losses and log-sum-exps are those of whole rows, with the same bits on all ranks. The
-/// gradient is that of the rank's own logits.
+/// Rank 0 has the logits of the first classes, rank 1 the next ones, and so on. Ranks may have different numbers of classes.
+/// Each rank passes its own logits, `[rows, cols]`, and the targets of all rows to [`Self::run`]. Targets count classes from
+/// the first class of rank 0. Losses and log-sum-exps cover whole rows, with the same bits on all ranks. Each rank gets the
+/// gradient of its own logits.
 ///
-/// The ranks exchange three numbers for each row: the maximum of a rank's logits, the sum of their exponentials, and the target's
-/// logit. One all-gather has them all.
+/// The ranks exchange three numbers per row in one all-gather: the maximum of a rank's logits, the sum of their
+/// exponentials, and the target's logit.
 ///
 /// [`Self::run`] only queues, so it can be [recorded](crate::device::Device::record). A recorded run uses the workspace:
-/// keep this as long as the graph.
+/// keep this value as long as the graph.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,7 +61,7 @@ const MOST_ROWS: u64 = i32::MAX as u64;
 pub struct ShardedCrossEntropy {
     communicator: Arc<Communicator>,
     shards: Shards,
-    /// `[NUMBERS, rows, parts]`, of this rank and of all ranks.
+    /// `[NUMBERS, rows, parts]` of this rank; below, of all ranks.
     numbers: Buffer<f32>,
     all_numbers: Buffer<f32>,
     /// `[FACTORS, rows]`.
@@ -72,17 +72,17 @@ pub struct ShardedCrossEntropy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shards {
     rows: usize,
-    /// Of this rank.
+    /// Columns of this rank.
     cols: usize,
     first_class: usize,
-    /// Of all ranks.
+    /// Classes of all ranks together.
     classes: usize,
-    /// Parts of a row of each rank.
+    /// Parts of each rank's row.
     parts: u32,
 }
 
 impl Shards {
-    /// From the rows, columns and wanted parts of all ranks.
+    /// Divides the classes, given the rows, columns and wanted parts of each rank.
     ///
     /// # Errors
     /// The rows differ, or there are too many rows or columns.
@@ -113,19 +113,19 @@ impl Shards {
         })
     }
 
-    /// The parts of all rows.
+    /// The number of parts in all rows.
     fn all_parts(&self) -> usize {
         self.rows * self.parts as usize
     }
 }
 
 impl ShardedCrossEntropy {
-    /// Prepares the operation for `rows` rows, where this rank has `cols` columns, or none. All ranks call it at the same
-    /// time. It allocates `4 * (ranks + 2) * 3 * rows` bytes or, for few rows, a little more.
+    /// Prepares the operation for `rows` rows with `cols` columns, or 0, on this rank. All ranks call it at the same time.
+    /// It allocates `4 * (ranks + 2) * 3 * rows` bytes or, for few rows, a little more.
     ///
     /// # Errors
-    /// The ranks have different numbers of rows; there are 2^31 rows or more, or 2^32 columns or more on a rank: all ranks return
-    /// the same. Or a rank is lost, there is no memory, or the device failed.
+    /// The ranks have different numbers of rows, there are 2^31 rows or more, or a rank has 2^32 columns or more: all ranks
+    /// return the same error. Or a rank is lost, the device is out of memory, or the device failed.
     pub fn new(communicator: Arc<Communicator>, rows: usize, cols: usize) -> Result<Self, CollectiveError> {
         let (device, size) = (communicator.device().clone(), communicator.size() as usize);
         let operation = format!("preparing cross entropy of {rows} x {cols}");
@@ -155,21 +155,21 @@ impl ShardedCrossEntropy {
         self.shards.first_class
     }
 
-    /// The classes of all ranks.
+    /// The number of classes of all ranks together.
     pub fn classes(&self) -> usize {
         self.shards.classes
     }
 
-    /// Computes what `call` asks for, of this rank's logits. All ranks must ask for it with the same targets, the same
-    /// [ignored](CrossEntropy::ignoring) one, and all with or all without
-    /// [log-sum-exps](CrossEntropy::with_log_sum_exp). On a GPU it is queued. Without rows or classes nothing is written.
+    /// Computes what `call` asks for, on this rank's logits. All ranks must pass the same targets and the same
+    /// [ignored](CrossEntropy::ignoring) one, and either all or none ask for [log-sum-exps](CrossEntropy::with_log_sum_exp).
+    /// On a GPU the work is queued. Without rows or classes nothing is written.
     ///
     /// [`CrossEntropy::with_correct`] is not supported.
     ///
     /// # Errors
-    /// The logits have another shape than the operation was prepared for, a vector has not one element for each row, the
-    /// gradient is not of the logits' shape, memory or the stream is another device's, or the call asks for correctness: this
-    /// rank has queued nothing, and the others wait for it. Or a rank is lost, or the device failed.
+    /// The logits or the gradient do not have the prepared shape, a vector does not have one element per row, memory or the
+    /// stream belongs to another device, or the call asks for correctness: this rank has queued nothing, and the others wait
+    /// for it. Or a rank is lost, or the device failed.
     pub fn run<T: Real>(
         &mut self,
         stream: &Stream,
@@ -206,22 +206,22 @@ impl ShardedCrossEntropy {
             return launch_cross_entropy(device, stream, args, [rows, cols]).map_err(failed);
         }
         let on_device = |error: LaunchError| communicator.device_error(&shards.to_string(), error.into());
-        // SAFETY: `args` was checked against the device and the shape, which is that of the workspace. All of it is
-        // borrowed, what is written exclusively, and later uses wait for the device or are queued after this.
+        // SAFETY: `args` was checked against the device and the workspace's shape. Its memory is borrowed, outputs
+        // exclusively, and later uses wait for the device or are queued after this.
         unsafe { self.launch_part(stream, &args) }.map_err(on_device)?;
         communicator.all_gather(stream, &self.numbers, &mut self.all_numbers)?;
-        // SAFETY: as above; the numbers of all ranks are there before, in the order of the stream.
+        // SAFETY: as above; the all-gather comes before this on the stream, so the numbers of all ranks are there.
         unsafe { self.launch_rest(stream, &args) }.map_err(on_device)
     }
 
-    /// A block for each part of each row.
+    /// The launch of a block for each part of each row.
     fn config(&self, block: u32) -> LaunchConfig {
-        // At most 2^31 - 1, since rows are cut only where they are few.
+        // At most 2^31 - 1, since only few rows are cut.
         LaunchConfig::new(self.shards.all_parts() as u32, block)
     }
 
     /// # Safety
-    /// `args` is of the shape that this was prepared for and of its device, and its memory is borrowed.
+    /// `args` has the shape and the device that this was prepared for, and its memory is borrowed.
     unsafe fn launch_part<T: Real>(
         &mut self,
         on: &Stream,
@@ -243,12 +243,12 @@ impl ShardedCrossEntropy {
             parts,
             reads_ignored: u32::from(!args.lse.pointer.is_null()),
         };
-        // SAFETY: the caller's memory; the workspace has the numbers of all parts, and the grid is for them.
+        // SAFETY: the caller's memory; the workspace holds the numbers of all parts, and the grid has a block for each.
         unsafe { kernel.launch(on, config, args) }
     }
 
     /// # Safety
-    /// As [`Self::launch_part`].
+    /// Same as for [`Self::launch_part`].
     unsafe fn launch_rest<T: Real>(
         &mut self,
         on: &Stream,
@@ -260,7 +260,7 @@ impl ShardedCrossEntropy {
             true => RawBuffer::written(&mut self.factors),
             false => RawBuffer::NULL,
         };
-        // SAFETY: the caller's memory; the workspace has the numbers of all ranks and the factors, and each row has a
+        // SAFETY: the caller's memory; the workspace holds the numbers of all ranks and the factors, and each row has a
         // thread.
         unsafe {
             cross_entropy_combine::launch(
@@ -298,7 +298,7 @@ impl ShardedCrossEntropy {
             target_bytes: args.target_bytes,
             parts,
         };
-        // SAFETY: as above; the gradient has the shape of the logits, and the grid is for all parts.
+        // SAFETY: as above; the gradient has the shape of the logits, and the grid has a block for each part.
         unsafe { kernel.launch(on, self.config(kernel.block), args) }
     }
 }

@@ -7,7 +7,7 @@ use cust::nccl::NcclLoadError;
 
 use crate::device::DeviceError;
 
-/// Why the ranks did not meet, or an operation between them failed. Every error of an operation names it and this rank.
+/// Why the ranks did not meet, or an operation between them failed. An operation's error names the operation and this rank.
 ///
 /// After [`Lost`](Self::Lost), [`TimedOut`](Self::TimedOut) and [`Nccl`](Self::Nccl) the communicator is unusable on all
 /// ranks: NCCL has aborted it, and the contents of buffers that its operations write are undefined.
@@ -49,7 +49,7 @@ pub enum CollectiveError {
         /// Who is missing, or what else happened, and the fix.
         reason: String,
     },
-    /// The device is the CPU.
+    /// The device is the CPU, but there is more than one rank.
     #[error(
         "creating a communicator failed on rank {rank} of {size}: NCCL works on GPUs, and the device is the CPU; open a GPU, \
          or start one process"
@@ -60,7 +60,7 @@ pub enum CollectiveError {
         /// The number of ranks.
         size: u32,
     },
-    /// An operation has arguments that cannot be right. It was not begun.
+    /// An operation has invalid arguments and was not begun.
     #[error("{operation} failed on rank {rank} of {size}: {reason}")]
     Refused {
         /// The operation with its values.
@@ -84,7 +84,7 @@ pub enum CollectiveError {
         /// NCCL's code, its description, and its last error.
         status: String,
     },
-    /// Another rank ended, failed or hangs.
+    /// Another rank ended, failed or hung.
     #[error("{operation} failed on rank {rank} of {size}: {lost}")]
     Lost {
         /// The operation with its values.
@@ -134,7 +134,7 @@ impl From<CollectiveError> for DeviceError {
     }
 }
 
-/// A rank that can take part in no further operation.
+/// A rank that cannot take part in any further operation.
 ///
 /// ```
 /// use ferrowarp::collective::{LostRank, RankLoss};
@@ -169,9 +169,9 @@ pub enum RankLoss {
     Failed,
     /// Nothing was heard from it for longer than the limit.
     Silent,
-    /// It lives and does not begin the operation that others wait for.
+    /// It is alive but does not begin the operation that others wait for.
     Behind {
-        /// Operations that it has begun.
+        /// The number of operations it has begun.
         begun: u64,
     },
 }
@@ -202,7 +202,7 @@ impl fmt::Display for LostRank {
     }
 }
 
-/// These ranks in words: "rank 1", "ranks 1, 2 and 5".
+/// Lists ranks in words: "rank 1", "ranks 1, 2 and 5".
 pub(super) fn ranks(ranks: &[u32]) -> String {
     let texts: Vec<String> = ranks.iter().map(u32::to_string).collect();
     match texts.split_last() {

@@ -6,8 +6,8 @@ use super::operation::{Element, Elements, Kind, Named, Operation, Reduction};
 use super::{CollectiveError, Communicator};
 use crate::device::{BufferView, BufferViewMut, Device, Stream};
 
-/// Operations that are performed as one: none waits for another, so ranks can exchange elements, and small operations cost
-/// less than one by one. [`Communicator::group`] begins one.
+/// Operations that are performed as one: they do not wait for each other, so ranks can exchange elements, and small
+/// operations cost less than one by one. [`Communicator::group`] begins a group.
 ///
 /// ```
 /// use ferrowarp::collective::Communicator;
@@ -28,7 +28,7 @@ use crate::device::{BufferView, BufferViewMut, Device, Stream};
 pub struct Group<'c, 'a> {
     pub(super) communicator: &'c Communicator,
     pub(super) operations: Vec<Operation>,
-    /// Whether a buffer is another device's.
+    /// Whether a buffer belongs to another device.
     pub(super) is_elsewhere: bool,
     pub(super) borrow: PhantomData<&'a mut ()>,
 }
@@ -40,7 +40,7 @@ impl<'a> Group<'_, 'a> {
         self
     }
 
-    /// Adds what [`Communicator::all_reduce`] does.
+    /// Adds a [`Communicator::all_reduce`].
     pub fn all_reduce<T: Element>(
         self,
         buffer: impl Into<BufferViewMut<'a, T>>,
@@ -51,7 +51,7 @@ impl<'a> Group<'_, 'a> {
         self.add::<T>(buffer.device(), Kind::AllReduce(reduction), elements, elements)
     }
 
-    /// Adds what [`Communicator::all_gather`] does.
+    /// Adds a [`Communicator::all_gather`].
     pub fn all_gather<T: Element>(
         self,
         input: impl Into<BufferView<'a, T>>,
@@ -60,7 +60,7 @@ impl<'a> Group<'_, 'a> {
         self.two::<T>(Kind::AllGather, &input.into(), &output.into())
     }
 
-    /// Adds what [`Communicator::reduce_scatter`] does.
+    /// Adds a [`Communicator::reduce_scatter`].
     pub fn reduce_scatter<T: Element>(
         self,
         input: impl Into<BufferView<'a, T>>,
@@ -80,20 +80,20 @@ impl<'a> Group<'_, 'a> {
         self.add::<T>(output.device(), kind, Elements::read(input), Elements::written(output))
     }
 
-    /// Adds what [`Communicator::broadcast`] does.
+    /// Adds a [`Communicator::broadcast`].
     pub fn broadcast<T: Element>(self, buffer: impl Into<BufferViewMut<'a, T>>, root: u32) -> Self {
         let buffer = buffer.into();
         let elements = Elements::written(&buffer);
         self.add::<T>(buffer.device(), Kind::Broadcast { root }, elements, elements)
     }
 
-    /// Adds what [`Communicator::send`] does.
+    /// Adds a [`Communicator::send`].
     pub fn send<T: Element>(self, input: impl Into<BufferView<'a, T>>, to: u32) -> Self {
         let input = input.into();
         self.add::<T>(input.device(), Kind::Send { to }, Elements::read(&input), Elements::NONE)
     }
 
-    /// Adds what [`Communicator::receive`] does.
+    /// Adds a [`Communicator::receive`].
     pub fn receive<T: Element>(self, output: impl Into<BufferViewMut<'a, T>>, from: u32) -> Self {
         let output = output.into();
         self.add::<T>(output.device(), Kind::Receive { from }, Elements::NONE, Elements::written(&output))
@@ -102,9 +102,9 @@ impl<'a> Group<'_, 'a> {
     /// Performs the operations on a stream of the communicator's device.
     ///
     /// # Errors
-    /// A length does not fit, a rank does not exist, or a buffer or the stream is another device's: nothing was begun. A
-    /// rank is lost, an operation does not end within the time limit, NCCL or the device failed, or another stream may still
-    /// use a buffer.
+    /// A length does not fit, a rank does not exist, or a buffer or the stream belongs to another device: nothing was begun.
+    /// Or a rank is lost, an operation does not end within the time limit, NCCL or the device failed, or another stream may
+    /// still use a buffer.
     pub fn submit(self, stream: &Stream) -> Result<(), CollectiveError> {
         let Self { communicator, operations, is_elsewhere, .. } = self;
         if is_elsewhere {

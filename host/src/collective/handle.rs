@@ -1,4 +1,4 @@
-//! NCCL's handle of a communicator, which two threads use: the one that queues operations, and the one that aborts them.
+//! NCCL's communicator handle. Two threads use it: one queues operations, the other aborts them.
 
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -10,23 +10,23 @@ use cust::sys::CUstream;
 
 use super::operation::{Kind, Operation};
 
-/// How long an abort waits for a call of NCCL that is under way. Calls of a non-blocking communicator return soon.
+/// How long an abort waits for an NCCL call in progress. Calls of a non-blocking communicator return soon.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A communicator of NCCL; null before it is created and after it is freed.
+/// An NCCL communicator; null before it is created and after it is freed.
 struct Raw(ncclComm_t);
 
-// SAFETY: NCCL's handles may be used from any thread, one at a time, which the mutex around it sees to.
+// SAFETY: NCCL's handles may be used from any thread, one at a time, and the mutex around the handle ensures that.
 unsafe impl Send for Raw {}
 
-/// A communicator of NCCL that is freed once.
+/// An NCCL communicator that is freed once.
 pub(super) struct Handle {
     nccl: &'static Nccl,
     raw: Mutex<Raw>,
 }
 
 impl Handle {
-    /// A handle without a communicator.
+    /// Returns a handle without a communicator.
     pub fn new(nccl: &'static Nccl) -> Self {
         Self { nccl, raw: Mutex::new(Raw(ptr::null_mut())) }
     }
@@ -39,44 +39,44 @@ impl Handle {
     pub fn create(&self, size: u32, name: ncclUniqueId, rank: u32) -> ncclResult_t {
         let mut raw = self.lock();
         let mut config = ncclConfig_t::non_blocking();
-        // Both are at most 2^31 in any world there is; a larger one is an invalid argument.
+        // Real worlds are smaller than 2^31; NCCL refuses -1 as an invalid argument.
         let (size, rank) = (i32::try_from(size).unwrap_or(-1), i32::try_from(rank).unwrap_or(-1));
         // SAFETY: the out parameter and the configuration are valid; NCCL copies the latter.
         unsafe { self.nccl.ncclCommInitRankConfig(&mut raw.0, size, name, rank, &mut config) }
     }
 
-    /// The state of the last call; none without a communicator.
+    /// The state of the last call; `None` without a communicator.
     pub fn state(&self) -> Option<ncclResult_t> {
         let raw = self.lock();
         if raw.0.is_null() {
             return None;
         }
         let mut state = ncclResult_t::SUCCESS;
-        // SAFETY: the communicator lives, since it is freed under the lock; the out parameter is valid.
+        // SAFETY: the communicator is alive, since it is freed under the lock; the out parameter is valid.
         let status = unsafe { self.nccl.ncclCommGetAsyncError(raw.0, &mut state) };
         Some(if status == ncclResult_t::SUCCESS { state } else { status })
     }
 
-    /// A code in words.
+    /// Describes a code in words.
     pub fn describe(&self, code: ncclResult_t) -> String {
         let raw = self.lock();
-        // SAFETY: the communicator lives or is null.
+        // SAFETY: the communicator is alive or null.
         unsafe { self.nccl.describe(code, raw.0) }
     }
 
-    /// Begins the operations as one; none without a communicator.
+    /// Begins the operations as one; returns `None` without a communicator.
     ///
     /// # Safety
-    /// The memory of the operations is valid for the device that the communicator was created on, for the elements that
-    /// each operation reads and writes, and used by no other code until the work on the stream has ended. The stream is the
-    /// device's, or null for a library that works on host memory.
+    /// The memory of the operations is valid on the communicator's device for the elements that each operation reads and
+    /// writes. No other code uses it until the work on the stream has ended. The stream is the device's, or null for a
+    /// library that works on host memory.
     pub unsafe fn begin(&self, operations: &[Operation], stream: CUstream) -> Option<ncclResult_t> {
         let raw = self.lock();
         if raw.0.is_null() {
             return None;
         }
         if let [one] = operations {
-            // SAFETY: the caller's contract, and the communicator lives.
+            // SAFETY: the caller's contract, and the communicator is alive.
             return Some(unsafe { self.call(one, raw.0, stream) });
         }
         let is_fine = |status| matches!(status, ncclResult_t::SUCCESS | ncclResult_t::IN_PROGRESS);
@@ -98,7 +98,7 @@ impl Handle {
     }
 
     /// # Safety
-    /// As [`Self::begin`], and the communicator lives.
+    /// Same as for [`Self::begin`], and the communicator is alive.
     unsafe fn call(&self, operation: &Operation, raw: ncclComm_t, stream: CUstream) -> ncclResult_t {
         let Self { nccl, .. } = self;
         let (input, output) = (operation.input.first.cast_const().cast(), operation.output.first.cast());
@@ -123,23 +123,23 @@ impl Handle {
         }
     }
 
-    /// Begins to end the communicator's work; none without one.
+    /// Begins to end the communicator's work; returns `None` without a communicator.
     pub fn finalize(&self) -> Option<ncclResult_t> {
         let raw = self.lock();
-        // SAFETY: the communicator lives.
+        // SAFETY: the communicator is alive.
         (!raw.0.is_null()).then(|| unsafe { self.nccl.ncclCommFinalize(raw.0) })
     }
 
-    /// Frees the communicator, whose work has ended.
+    /// Frees the communicator after its work has ended.
     pub fn destroy(&self) {
         let raw = std::mem::replace(&mut self.lock().0, ptr::null_mut());
         if !raw.is_null() {
-            // SAFETY: the communicator lives until here. A failure leaves it to the end of the process.
+            // SAFETY: the communicator is alive until here. If this fails, it stays until the process ends.
             let _ = unsafe { self.nccl.ncclCommDestroy(raw) };
         }
     }
 
-    /// Ends what the communicator works on and frees it. A call of NCCL that does not return keeps it.
+    /// Aborts the communicator's work and frees it, unless an NCCL call in progress does not return.
     pub fn abort(&self) {
         let start = Instant::now();
         let raw = loop {
@@ -153,7 +153,7 @@ impl Handle {
             }
         };
         if !raw.is_null() {
-            // SAFETY: the communicator lives until here.
+            // SAFETY: the communicator is alive until here.
             let _ = unsafe { self.nccl.ncclCommAbort(raw) };
         }
     }

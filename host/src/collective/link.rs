@@ -1,4 +1,4 @@
-//! A communicator of NCCL together with the connections to the other ranks.
+//! An NCCL communicator with the connections to the other ranks.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +10,7 @@ use super::handle::Handle;
 use super::watch::{Failure, Watch};
 use crate::device::DeviceError;
 
-/// How long a wait asks NCCL without a pause, and how long it pauses then.
+/// How long a wait polls NCCL without a pause; below, the pause between later polls.
 const EAGER: Duration = Duration::from_micros(200);
 const PAUSE: Duration = Duration::from_micros(500);
 
@@ -38,7 +38,7 @@ impl From<DeviceError> for Trouble {
 }
 
 impl Link {
-    /// Waits until NCCL has done what a call with this answer began.
+    /// Waits until NCCL has finished the call that returned `status`.
     pub fn settle(&self, status: ncclResult_t, limit: Duration) -> Result<(), Trouble> {
         let (start, shared) = (Instant::now(), self.watch.shared());
         let mut status = status;
@@ -58,12 +58,12 @@ impl Link {
             if elapsed > EAGER {
                 thread::sleep(PAUSE);
             }
-            // Without a communicator it was aborted, and the reason comes.
+            // No communicator means that it was aborted; the reason will arrive.
             status = self.handle.state().unwrap_or(ncclResult_t::IN_PROGRESS);
         }
     }
 
-    /// Whose fault an error of NCCL is: that of a rank that is lost, which is known a moment later, or this rank's.
+    /// Attributes an NCCL error to a lost rank, which may become known a moment later, or to this rank.
     pub fn blame(&self, status: ncclResult_t) -> Trouble {
         let (start, shared) = (Instant::now(), self.watch.shared());
         let may_be_remote = matches!(

@@ -1,4 +1,4 @@
-//! Operations with their values, apart from how they are performed.
+//! Descriptions of operations, independent of how they are performed.
 
 use std::fmt;
 
@@ -45,8 +45,8 @@ macro_rules! elements {
 
 elements! { f32 FLOAT32, bf16 BFLOAT16, f16 FLOAT16, u32 UINT32, u64 UINT64 }
 
-/// How the elements of all ranks are combined. The order in which NCCL adds floats depends on the GPUs and their links, and
-/// is the same from run to run on the same machines.
+/// How the elements of all ranks are combined. NCCL's order of float additions depends on the GPUs and their links, but is
+/// the same in every run on the same machines.
 ///
 /// ```
 /// use ferrowarp::collective::Reduction;
@@ -61,7 +61,7 @@ pub enum Reduction {
     Max,
     /// The smallest.
     Min,
-    /// The sum divided by the number of ranks; of integers without the remainder.
+    /// The sum divided by the number of ranks; integers drop the remainder.
     Average,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for Reduction {
     }
 }
 
-/// Which operation.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     AllReduce(Reduction),
@@ -98,7 +98,7 @@ pub(super) enum Kind {
     Receive { from: u32 },
 }
 
-/// Elements of a device's memory; null and 0 where an operation has none.
+/// Elements in a device's memory; null and 0 if an operation has none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elements {
     pub first: *mut u8,
@@ -117,7 +117,7 @@ impl Elements {
     }
 }
 
-/// An operation of one rank. In place, input and output are the same.
+/// An operation of one rank. For operations in place, input and output are the same.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
     pub kind: Kind,
@@ -146,7 +146,7 @@ impl Operation {
         }
     }
 
-    /// The elements that NCCL counts: those of one rank's part.
+    /// The count to pass to NCCL: the elements of one rank's part.
     pub fn count(&self) -> usize {
         match self.kind {
             Kind::ReduceScatter(_) | Kind::Receive { .. } => self.output.len,
@@ -154,7 +154,7 @@ impl Operation {
         }
     }
 
-    /// What is wrong with it in a world of `size` ranks, if something is.
+    /// Describes what is wrong with it in a world of `size` ranks, or returns `None`.
     pub fn problem(&self, size: u32) -> Option<String> {
         let (input, output) = (self.input.len, self.output.len);
         let (part, whole, parts) = match self.kind {
@@ -202,7 +202,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Operations that are performed as one, as messages call them.
+/// A group of operations, displayed as messages name it.
 pub(super) struct Named<'a>(pub &'a [Operation]);
 
 impl Named<'_> {
@@ -237,7 +237,7 @@ pub(super) struct Copy {
     pub bytes: usize,
 }
 
-/// What these operations are in a world of one: copies.
+/// The copies that these operations amount to in a world of one.
 ///
 /// # Errors
 /// A send has no receive of the same number of elements and type, or the other way round.

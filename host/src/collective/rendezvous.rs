@@ -1,8 +1,8 @@
-//! How the ranks find each other: rank 0 listens, the others connect and get the name of NCCL's communicator. The
-//! connections then stay open, for [`super::watch`].
+//! How the ranks find each other: rank 0 listens, and the others connect and receive the NCCL communicator's name. The
+//! connections stay open for [`super::watch`].
 //!
-//! A rank sends its [hello](hello), 16 bytes. Once all ranks have, rank 0 answers each with a byte, the length of the rest,
-//! and the rest: the name, or after a failure a text.
+//! A rank sends its [hello](hello), 16 bytes. Once all have arrived, rank 0 answers each with a status byte, a length and
+//! that many bytes: the name, or an error text.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
@@ -15,13 +15,13 @@ use super::{CollectiveError, World};
 /// The first bytes of a hello, with the version of the protocol.
 const MAGIC: &[u8; 8] = b"ferroW-1";
 
-/// Bytes of NCCL's name of a communicator.
+/// Bytes of an NCCL communicator's name.
 const NAME_BYTES: usize = 128;
 
-/// How long a rank pauses between two looks at its connections.
+/// The pause between two polls of the connections.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How much longer than rank 0 the others wait for its answer, which says who is missing.
+/// How much longer the other ranks wait than rank 0, to receive its answer with the missing ranks.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A connection to another rank.
@@ -36,11 +36,11 @@ pub(super) struct Peer {
 pub(super) struct Meeting {
     /// Rank 0's connections to all others, or another rank's to rank 0.
     pub peers: Vec<Peer>,
-    /// What rank 0 gave to all.
+    /// The name that rank 0 sent to all.
     pub name: [u8; NAME_BYTES],
 }
 
-/// Waits until all ranks have connected. `name` is rank 0's.
+/// Waits until all ranks have connected. Only rank 0's `name` is used.
 pub(super) fn meet(world: &World, name: [u8; NAME_BYTES]) -> Result<Meeting, CollectiveError> {
     let deadline = Instant::now() + world.join_limit();
     let met = match world.rank() {
@@ -62,13 +62,13 @@ fn hello(world: &World) -> [u8; 16] {
     hello
 }
 
-/// The rank and the number of ranks of a hello; none from a stranger.
+/// The rank and the number of ranks in a hello; `None` if the sender is not one of our processes.
 fn parse_hello(hello: [u8; 16]) -> Option<(u32, u32)> {
     let number = |at: usize| u32::from_le_bytes(hello[at..at + 4].try_into().unwrap_or_default());
     hello.starts_with(MAGIC).then(|| (number(8), number(12)))
 }
 
-/// A connection that has not sent all of its hello.
+/// A connection with an incomplete hello.
 struct Arrival {
     stream: TcpStream,
     hello: [u8; 16],
@@ -76,7 +76,7 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Reads what has come. True once the hello is complete or the connection is closed.
+    /// Reads the available bytes. Returns true once the hello is complete or the connection is closed.
     fn has_ended(&mut self) -> bool {
         while self.len < self.hello.len() {
             match self.stream.read(&mut self.hello[self.len..]) {
@@ -90,7 +90,7 @@ impl Arrival {
     }
 }
 
-/// Rank 0's part: the connections of all other ranks, by rank.
+/// Accepts the connections of all other ranks, on rank 0, and sorts them by rank.
 fn listen(world: &World, deadline: Instant) -> Result<Vec<Peer>, String> {
     let (size, (host, port)) = (world.size(), world.address());
     let in_use = |error: io::Error| {
@@ -133,7 +133,7 @@ fn listen(world: &World, deadline: Instant) -> Result<Vec<Peer>, String> {
                      ports (MASTER_PORT)"
                 ),
             };
-            // A rank that has gone needs no answer.
+            // A rank that is gone needs no answer.
             let _ = answer(&mut stream, 1, reason.as_bytes());
             refusal = Some(reason);
         }
@@ -162,7 +162,7 @@ fn listen(world: &World, deadline: Instant) -> Result<Vec<Peer>, String> {
     }
 }
 
-/// Rank 0 listens on the loopback device alone where that is its address.
+/// The address rank 0 binds: the loopback interface if `host` is a loopback address, otherwise all interfaces.
 fn bind_address(host: &str, port: u16) -> SocketAddr {
     let resolved = (host, port).to_socket_addrs().ok();
     let loopback = resolved.and_then(|mut addresses| addresses.find(|address| address.ip().is_loopback()));
@@ -171,7 +171,7 @@ fn bind_address(host: &str, port: u16) -> SocketAddr {
 
 fn answer(stream: &mut TcpStream, status: u8, text: &[u8]) -> io::Result<()> {
     let len = u16::try_from(text.len()).map_err(io::Error::other)?;
-    // The answer is smaller than any socket's buffer, so this does not wait.
+    // The answer is smaller than any socket buffer, so this does not block.
     stream.write_all(&[&[status][..], &len.to_le_bytes(), text].concat())
 }
 
@@ -184,7 +184,7 @@ fn welcome(mut peers: Vec<Peer>, name: [u8; NAME_BYTES]) -> Result<Meeting, Stri
     Ok(Meeting { peers, name })
 }
 
-/// Another rank's part: its connection to rank 0, and rank 0's answer.
+/// Connects to rank 0, on any other rank, and reads its answer.
 fn connect(world: &World, deadline: Instant) -> Result<Meeting, String> {
     let (host, port) = world.address();
     let mut stream = loop {
@@ -250,7 +250,7 @@ mod tests {
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
     }
 
-    /// The results of these ranks, each in a thread.
+    /// Runs each rank in a thread and returns the results.
     fn meet_all(worlds: Vec<World>) -> Vec<Result<Meeting, CollectiveError>> {
         let threads: Vec<_> = worlds
             .into_iter()

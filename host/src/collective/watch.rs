@@ -1,8 +1,8 @@
-//! Watching the other ranks: a thread that sends and receives heartbeats over the connections of the rendezvous.
+//! Watches the other ranks: a thread sends and receives heartbeats over the connections of the rendezvous.
 //!
-//! Every rank but 0 has one connection, to rank 0. A rank reports how many operations it has begun; rank 0 reports to all
-//! who has begun the fewest. A connection that closes without a farewell, a rank that is silent, and a rank that others
-//! wait for are lost: rank 0 reports that to all, and each rank aborts its communicator.
+//! Every rank except 0 has one connection, to rank 0. Each rank reports how many operations it has begun, and rank 0 reports
+//! to all which rank has begun the fewest. A rank is lost if its connection closes without a farewell, or if it is silent or
+//! late for too long. Rank 0 reports the loss to all, and each rank aborts its communicator.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -15,7 +15,7 @@ use super::error::{LostRank, RankLoss};
 use super::rendezvous::Peer;
 use crate::device::Event;
 
-/// Bytes of a message: what it says, a rank, and a number.
+/// Bytes of a message: its kind, a rank, and a number.
 const MESSAGE_BYTES: usize = 16;
 
 const BEAT: u8 = 1;
@@ -29,7 +29,7 @@ const LEFT: u8 = 8;
 const TIMED_OUT: u8 = 9;
 const SLOWEST_LEFT: u8 = 10;
 
-/// Why no operation is possible any more.
+/// Why no further operation is possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// A rank is lost.
@@ -38,7 +38,7 @@ pub(super) enum Failure {
     TimedOut,
 }
 
-/// What the thread and the rank share.
+/// State that the watching thread shares with the rank's own thread.
 pub(super) struct Shared {
     rank: u32,
     limit: Duration,
@@ -51,12 +51,12 @@ pub(super) struct Shared {
 #[derive(Default)]
 struct State {
     failure: Option<Failure>,
-    /// A failure that the others do not know of.
+    /// A failure not yet reported to the others.
     unreported: Option<Failure>,
-    /// Who has begun the fewest operations, how many, and whether it has left, as of rank 0's last message.
+    /// The rank that has begun the fewest operations, their number, and whether it has left, per rank 0's last message.
     slowest: Option<(u32, u64, bool)>,
     has_rank_0_left: bool,
-    /// Operations that a GPU has not ended as far as is known, and when the last one ended.
+    /// GPU operations not known to have ended; below, when the last one ended.
     pending: VecDeque<Event>,
     progress: Option<Instant>,
 }
@@ -66,17 +66,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why no operation is possible any more, if that is so.
+    /// Why no further operation is possible; `None` if they are.
     pub fn failure(&self) -> Option<Failure> {
         self.state().failure
     }
 
-    /// This rank has begun an operation.
+    /// Notes that this rank has begun an operation.
     pub fn begin(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keeps the first failure, and reports it to the others if this rank found it. Gives the first.
+    /// Keeps the first failure, and reports it to the others if this rank found it. Returns the first failure.
     fn fail(&self, failure: Failure) -> Failure {
         let mut state = self.state();
         if state.failure.is_none() {
@@ -85,13 +85,13 @@ impl Shared {
         *state.failure.get_or_insert(failure)
     }
 
-    /// An operation failed here. Gives what had failed before it, if something had.
+    /// Notes that an operation failed here. Returns an earlier failure, if there was one.
     pub fn fail_here(&self) -> Option<Failure> {
         let here = Failure::Lost(LostRank { rank: self.rank, loss: RankLoss::Failed });
         Some(self.fail(here)).filter(|&first| first != here)
     }
 
-    /// An operation does not end. Gives whose fault that is.
+    /// Notes that an operation does not end. Returns the cause.
     pub fn fail_late(&self) -> Failure {
         let lost = {
             let state = self.state();
@@ -108,7 +108,7 @@ impl Shared {
         self.fail(lost.map_or(Failure::TimedOut, Failure::Lost))
     }
 
-    /// An operation is queued on a GPU and followed by the event.
+    /// Notes an operation queued on a GPU and followed by `event`.
     pub fn queued(&self, event: Event) {
         let mut state = self.state();
         if state.pending.is_empty() {
@@ -117,10 +117,10 @@ impl Shared {
         state.pending.push_back(event);
     }
 
-    /// Forgets operations that have ended. Gives whether the oldest of the others has not ended within the limit.
+    /// Forgets operations that have ended. Returns whether the oldest remaining one is over the limit.
     fn is_late(&self) -> bool {
         let mut state = self.state();
-        // What failed on the device is reported by the device.
+        // The device reports its own failures.
         while state.pending.front().is_some_and(|event| event.is_complete().unwrap_or(true)) {
             state.pending.pop_front();
             state.progress = Some(Instant::now());
@@ -129,7 +129,7 @@ impl Shared {
     }
 }
 
-/// A connection that is read and written without waiting.
+/// A connection with non-blocking reads and writes.
 struct Link {
     peer: Peer,
     received: Vec<u8>,
@@ -147,11 +147,11 @@ impl Link {
         bytes[0] = what;
         bytes[4..8].copy_from_slice(&rank.to_le_bytes());
         bytes[8..].copy_from_slice(&number.to_le_bytes());
-        // A connection that takes nothing any more is found by reading it.
+        // A failed connection is found when it is read.
         let _ = self.peer.stream.write_all(&bytes);
     }
 
-    /// The messages that have come; notes whether the connection is closed.
+    /// Returns the messages that have arrived, and notes whether the connection is closed.
     fn receive(&mut self) -> Vec<Message> {
         let mut bytes = [0; 1024];
         while !self.is_closed {
@@ -203,7 +203,7 @@ fn failure_of((what, rank, number): Message) -> Option<Failure> {
     Some(Failure::Lost(LostRank { rank, loss }))
 }
 
-/// The thread's part.
+/// The state of the watching thread.
 struct Watcher<A> {
     shared: Arc<Shared>,
     links: Vec<Link>,
@@ -246,7 +246,7 @@ impl<A: FnOnce()> Watcher<A> {
         }
     }
 
-    /// Rank 0's report of who has begun the fewest operations.
+    /// Rank 0's report of the rank that has begun the fewest operations.
     fn slowest(&self, own: u64) -> Message {
         let others = self.links.iter().map(|link| (link.begun, link.peer.rank, link.has_left));
         let (begun, rank, has_left) = others.chain([(own, 0, false)]).min().unwrap_or_default();
@@ -254,7 +254,7 @@ impl<A: FnOnce()> Watcher<A> {
         (if has_left { SLOWEST_LEFT } else { SLOWEST }, rank, begun)
     }
 
-    /// Reads what has come.
+    /// Handles the messages that have arrived.
     fn hear(&mut self) {
         let (is_hub, limit) = (self.shared.rank == 0, self.shared.limit);
         for link in &mut self.links {
@@ -273,7 +273,7 @@ impl<A: FnOnce()> Watcher<A> {
                         self.shared.state().has_rank_0_left |= rank == 0;
                     }
                     other => {
-                        // Rank 0 passes on what it hears; the others have it from rank 0.
+                        // Rank 0 forwards failures; the others receive them from rank 0.
                         let Some(failure) = failure_of(other) else { continue };
                         let mut state = self.shared.state();
                         if state.failure.is_none() {
@@ -294,14 +294,14 @@ impl<A: FnOnce()> Watcher<A> {
     }
 }
 
-/// The thread that watches the other ranks, until this is dropped.
+/// Owns the thread that watches the other ranks; dropping it stops the thread.
 pub(super) struct Watch {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Begins to watch. `abort` is called at the first failure, by the thread that watches.
+    /// Begins to watch. The watching thread calls `abort` at the first failure.
     pub fn start(
         rank: u32,
         limit: Duration,
@@ -329,7 +329,7 @@ impl Watch {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// What the thread and the rank share.
+    /// The state shared with the watching thread.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -340,12 +340,12 @@ impl Drop for Watch {
         self.shared.is_stopped.store(true, Ordering::Release);
         let start = Instant::now();
         let Some(thread) = self.thread.take() else { return };
-        // A thread that NCCL keeps in an abort is left behind.
+        // A thread that is stuck in NCCL's abort is left behind.
         while !thread.is_finished() && start.elapsed() < self.shared.limit {
             thread::sleep(Duration::from_millis(1));
         }
         if thread.is_finished() {
-            // A thread that panicked has nothing left to do.
+            // A panic in the thread needs no further action.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Which processes work together, and where they meet.
+//! The processes that work together, and where they meet.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// How long the ranks may take to find each other: programs start at different times.
 const JOIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// The port of torchrun's own store where nothing sets another.
+/// The default port of torchrun's own store.
 const MASTER_PORT: u16 = 29500;
 
 /// The processes that work together, each with one device: this one's rank, how many there are, and where they meet.
@@ -39,7 +39,7 @@ pub struct World {
     join_limit: Duration,
 }
 
-/// Reads one environment, or a test's.
+/// Reads a variable of the environment, or of a test's.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl World {
@@ -56,8 +56,8 @@ impl World {
         }
     }
 
-    /// Process `rank` of `size`, on a machine where `local_rank` of the processes have lower ranks. Rank 0 listens on `port`
-    /// of `host`, which the others connect to.
+    /// Describes process `rank` of `size`, with `local_rank` processes of lower rank on its machine. Rank 0 listens on
+    /// `port` of `host`, and the others connect to it.
     ///
     /// ```
     /// use ferrowarp::collective::World;
@@ -84,7 +84,7 @@ impl World {
         Ok(World { rank, size, local_rank, host: host.to_owned(), port, ..World::single() })
     }
 
-    /// The world that the launcher's environment variables describe; a world of one where there are none.
+    /// Reads the world from the launcher's environment variables; without them it is a world of one.
     ///
     /// | launcher | rank | ranks | rank on the machine | where rank 0 listens |
     /// | --- | --- | --- | --- | --- |
@@ -92,13 +92,13 @@ impl World {
     /// | Open MPI | `OMPI_COMM_WORLD_RANK` | `OMPI_COMM_WORLD_SIZE` | `OMPI_COMM_WORLD_LOCAL_RANK` | this machine, or `MASTER_ADDR` |
     /// | Slurm | `SLURM_PROCID` | `SLURM_STEP_NUM_TASKS`, `SLURM_NTASKS` | `SLURM_LOCALID` | the first machine of the step |
     ///
-    /// The first launcher of this order that has set its rank counts. `MASTER_PORT` is torchrun's own store, so the port is
-    /// the next one: 29501 where it is not set, and under Slurm a port that follows from the number of the job.
-    /// `FERROWARP_COLLECTIVE_PORT` names another. `FERROWARP_COLLECTIVE_SECONDS` and `FERROWARP_JOIN_SECONDS` are the
-    /// limits of [`World::with_time_limit`] and [`World::with_join_limit`].
+    /// The first launcher in this order that has set its rank is used. `MASTER_PORT` belongs to torchrun's own store, so the
+    /// port is the next one: 29501 if it is not set, and under Slurm a port derived from the job's number.
+    /// `FERROWARP_COLLECTIVE_PORT` overrides it. `FERROWARP_COLLECTIVE_SECONDS` and `FERROWARP_JOIN_SECONDS` are the limits
+    /// of [`World::with_time_limit`] and [`World::with_join_limit`].
     ///
     /// # Errors
-    /// A variable is missing or has a value that makes no sense; the error names it.
+    /// A variable is missing or has an invalid value; the error names it.
     pub fn from_environment() -> Result<World, CollectiveError> {
         Self::from_variables(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
             .map_err(|reason| CollectiveError::World { reason })
@@ -205,13 +205,13 @@ impl World {
         Ok(())
     }
 
-    /// The same world, in which an operation that waits longer than `limit` for other ranks ends with an error. It is 10 s
-    /// unless set. It must be longer than any rank computes between two operations.
+    /// Sets the time limit: an operation that waits longer than `limit` for other ranks ends with an error. The default is
+    /// 10 s. It must be longer than any rank computes between two operations.
     pub fn with_time_limit(self, limit: Duration) -> World {
         World { time_limit: limit, ..self }
     }
 
-    /// The same world, whose ranks wait up to `limit` for the last one to start. It is 60 s unless set.
+    /// Sets how long the ranks wait for the last one to start. The default is 60 s.
     pub fn with_join_limit(self, limit: Duration) -> World {
         World { join_limit: limit, ..self }
     }
@@ -226,18 +226,18 @@ impl World {
         self.size
     }
 
-    /// How many processes of lower rank run on this machine: the ordinal of this process's GPU, unless the launcher shows
-    /// each process one GPU.
+    /// The number of processes with lower rank on this machine. It is the ordinal of this process's GPU, unless the launcher
+    /// shows each process only one GPU.
     pub fn local_rank(&self) -> u32 {
         self.local_rank
     }
 
-    /// The longest that an operation waits for other ranks.
+    /// The longest time that an operation waits for other ranks.
     pub fn time_limit(&self) -> Duration {
         self.time_limit
     }
 
-    /// The longest that the ranks wait for the last one to start.
+    /// The longest time that the ranks wait for the last one to start.
     pub fn join_limit(&self) -> Duration {
         self.join_limit
     }

@@ -1,4 +1,4 @@
-//! Memory of a device, and views of parts of it.
+//! Device memory, and views of parts of it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,8 +14,8 @@ mod args;
 
 /// `len` elements in the memory of a device, freed when dropped.
 ///
-/// Kernels get at them through the launch functions: `&buffer` is an argument for `&[T]` and `*const T`,
-/// `&mut buffer` for `*mut T` and `*mut [T]`, and so are the views [`Buffer::view`] and [`Buffer::view_mut`].
+/// Kernels access them through launch arguments: pass `&buffer` for `&[T]` and `*const T`, and `&mut buffer` for `*mut T`
+/// and `*mut [T]`. The views [`Buffer::view`] and [`Buffer::view_mut`] are arguments too.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError};
@@ -27,18 +27,18 @@ mod args;
 /// ```
 pub struct Buffer<T> {
     device: Device,
-    /// On the CPU the memory itself; on a GPU an address of the device. Dangling, aligned and not null for 0 bytes.
+    /// A host address on the CPU, a device address on a GPU. Dangling, aligned and not null for 0 bytes.
     pointer: NonNull<T>,
     len: usize,
 }
 
 // SAFETY: a buffer owns its memory, and `T` is plain data.
 unsafe impl<T: Pod + Send> Send for Buffer<T> {}
-// SAFETY: through `&Buffer` the memory is only read.
+// SAFETY: `&Buffer` only allows reads of the memory.
 unsafe impl<T: Pod + Sync> Sync for Buffer<T> {}
 
 impl<T: Pod> Buffer<T> {
-    /// `len` elements of bytes that are all `byte`, which on the CPU is 0.
+    /// Allocates `len` elements and fills their bytes with `byte`, which is 0 on the CPU.
     pub(super) fn filled(device: &Device, len: usize, byte: u8) -> Result<Self, DeviceError> {
         const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
         let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
@@ -66,7 +66,7 @@ impl<T: Pod> Buffer<T> {
     /// Copies `data` into the buffer, after all work queued on the device.
     ///
     /// # Errors
-    /// The lengths differ, or the device failed, now or in a kernel before.
+    /// The lengths differ, or the device failed, now or in an earlier kernel.
     pub fn copy_from(&mut self, data: &[T]) -> Result<(), DeviceError> {
         self.view_mut(..)?.copy_from(data)
     }
@@ -74,23 +74,23 @@ impl<T: Pod> Buffer<T> {
     /// Copies the buffer into `data`, after all work queued on the device.
     ///
     /// # Errors
-    /// The lengths differ, or the device failed, now or in a kernel before.
+    /// The lengths differ, or the device failed, now or in an earlier kernel.
     pub fn copy_to(&self, data: &mut [T]) -> Result<(), DeviceError> {
         self.view(..)?.copy_to(data)
     }
 
-    /// The elements in a vector, after all work queued on the device.
+    /// Copies the elements into a vector, after all work queued on the device.
     ///
     /// # Errors
-    /// The device failed, now or in a kernel before.
+    /// The device failed, now or in an earlier kernel.
     pub fn to_vec(&self) -> Result<Vec<T>, DeviceError> {
         self.view(..)?.to_vec()
     }
 
-    /// The elements of `range`, for kernels to read.
+    /// Borrows the elements of `range` for kernels to read.
     ///
     /// # Errors
-    /// The range does not lie in the buffer.
+    /// The range is not within the buffer.
     pub fn view(&self, range: impl RangeBounds<usize>) -> Result<BufferView<'_, T>, DeviceError> {
         let (start, len) = resolve(range, self.len)?;
         // SAFETY: `start` is at most the buffer's length.
@@ -98,10 +98,10 @@ impl<T: Pod> Buffer<T> {
         Ok(BufferView { device: &self.device, pointer, len, borrow: PhantomData })
     }
 
-    /// The elements of `range`, for kernels to read and write.
+    /// Borrows the elements of `range` for kernels to read and write.
     ///
     /// # Errors
-    /// The range does not lie in the buffer.
+    /// The range is not within the buffer.
     pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<BufferViewMut<'_, T>, DeviceError> {
         let (start, len) = resolve(range, self.len)?;
         // SAFETY: `start` is at most the buffer's length.
@@ -109,10 +109,10 @@ impl<T: Pod> Buffer<T> {
         Ok(BufferViewMut { device: &self.device, pointer, len, borrow: PhantomData })
     }
 
-    /// The elements before `mid` and the others, for one kernel to write both.
+    /// Splits the buffer at `mid`, so that one kernel can write both parts.
     ///
     /// # Errors
-    /// `mid` is over the buffer's length.
+    /// `mid` is greater than the buffer's length.
     pub fn split_at_mut(
         &mut self,
         mid: usize,
@@ -137,7 +137,7 @@ impl<T> Buffer<T> {
         self.len == 0
     }
 
-    /// The device whose memory it is.
+    /// The device that owns the memory.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -147,7 +147,7 @@ impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         let bytes = self.len * size_of::<T>();
         if bytes > 0 {
-            // SAFETY: the memory came from this device with as many bytes, and the buffer goes.
+            // SAFETY: this device allocated the memory with the same number of bytes, and the buffer is being dropped.
             unsafe { self.device.raw_free(self.pointer.cast(), bytes) };
         }
     }
@@ -159,7 +159,7 @@ impl<T> fmt::Debug for Buffer<T> {
     }
 }
 
-/// Start and length of `range` in a buffer of `len` elements.
+/// Resolves `range` to a start and a length in a buffer of `len` elements.
 pub(super) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize), DeviceError> {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
@@ -214,7 +214,7 @@ unsafe impl<T: Pod + Sync> Send for BufferView<'_, T> {}
 unsafe impl<T: Pod + Sync> Sync for BufferView<'_, T> {}
 // SAFETY: a view is an exclusive borrow of a buffer, which is `Send`.
 unsafe impl<T: Pod + Send> Send for BufferViewMut<'_, T> {}
-// SAFETY: through a shared reference to the view the memory is only read.
+// SAFETY: a shared reference to the view only allows reads of the memory.
 unsafe impl<T: Pod + Sync> Sync for BufferViewMut<'_, T> {}
 
 impl<'a, T> From<&'a Buffer<T>> for BufferView<'a, T> {
@@ -239,7 +239,7 @@ impl<T> Copy for BufferView<'_, T> {}
 
 impl<'a, T: Pod> BufferView<'a, T> {
     /// # Safety
-    /// The memory is the device's, for that many elements, which are written within the lifetime only through exclusive
+    /// The memory is the device's and has `len` elements. Within the lifetime they are written only through exclusive
     /// borrows.
     pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
         Self { device, pointer, len, borrow: PhantomData }
@@ -249,7 +249,7 @@ impl<'a, T: Pod> BufferView<'a, T> {
         self.pointer.as_ptr().cast()
     }
 
-    /// The device whose memory it is.
+    /// The device that owns the memory.
     pub fn device(&self) -> &'a Device {
         self.device
     }
@@ -267,20 +267,20 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// Copies the elements into `data`, after all work queued on the device.
     ///
     /// # Errors
-    /// The lengths differ, or the device failed, now or in a kernel before.
+    /// The lengths differ, or the device failed, now or in an earlier kernel.
     pub fn copy_to(&self, data: &mut [T]) -> Result<(), DeviceError> {
         check_lengths("copying from the device", self.len, data.len())?;
         if size_of_val(data) == 0 {
             return self.device.synchronize();
         }
-        // SAFETY: the view's elements are valid, and as many as the slice's.
+        // SAFETY: the view's elements are valid, and the slice has the same length.
         unsafe { self.device.raw_read(bytemuck::cast_slice_mut(data), self.pointer.as_ptr().cast()) }
     }
 
-    /// The elements in a vector, after all work queued on the device.
+    /// Copies the elements into a vector, after all work queued on the device.
     ///
     /// # Errors
-    /// The device failed, now or in a kernel before.
+    /// The device failed, now or in an earlier kernel.
     pub fn to_vec(&self) -> Result<Vec<T>, DeviceError> {
         let mut data = vec![T::zeroed(); self.len];
         self.copy_to(&mut data)?;
@@ -290,7 +290,7 @@ impl<'a, T: Pod> BufferView<'a, T> {
 
 impl<'a, T: Pod> BufferViewMut<'a, T> {
     /// # Safety
-    /// The memory is the device's, for that many elements, which no other code uses within the lifetime.
+    /// The memory is the device's and has `len` elements. No other code uses them within the lifetime.
     pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
         Self { device, pointer, len, borrow: PhantomData }
     }
@@ -299,7 +299,7 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         self.pointer.as_ptr().cast()
     }
 
-    /// The device whose memory it is.
+    /// The device that owns the memory.
     pub fn device(&self) -> &'a Device {
         self.device
     }
@@ -314,7 +314,7 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         self.len == 0
     }
 
-    /// The same elements, for kernels to read.
+    /// Reborrows the elements for kernels to read.
     pub fn as_view(&self) -> BufferView<'_, T> {
         BufferView { device: self.device, pointer: self.pointer, len: self.len, borrow: PhantomData }
     }
@@ -322,18 +322,17 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
     /// Copies `data` into the elements, after all work queued on the device.
     ///
     /// # Errors
-    /// The lengths differ, or the device failed, now or in a kernel before.
+    /// The lengths differ, or the device failed, now or in an earlier kernel.
     pub fn copy_from(&mut self, data: &[T]) -> Result<(), DeviceError> {
         check_lengths("copying to the device", self.len, data.len())?;
         if size_of_val(data) == 0 {
             return self.device.synchronize();
         }
-        // SAFETY: the view's elements are valid and exclusively borrowed, and as many as the slice's.
+        // SAFETY: the view's elements are valid and exclusively borrowed, and the slice has the same length.
         unsafe { self.device.raw_write(self.pointer.as_ptr().cast(), bytemuck::cast_slice(data)) }
     }
 
-    /// Marks the elements uninitialised, so that Miri reports a read of one that was not written since. Without Miri
-    /// nothing happens.
+    /// Marks the elements as uninitialised, so that Miri reports reads before the next write. Without Miri it does nothing.
     ///
     /// # Safety
     /// Every element is written before it is read.
@@ -341,7 +340,7 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         if cfg!(miri) {
             let nothing = Box::<[T]>::new_uninit_slice(self.len);
             let elements = self.pointer.as_ptr().cast::<MaybeUninit<T>>();
-            // SAFETY: the view's elements are valid and exclusively borrowed, in the host's memory: Miri has no other.
+            // SAFETY: the view's elements are valid, exclusively borrowed, and in host memory, the only one under Miri.
             unsafe { elements.copy_from_nonoverlapping(nothing.as_ptr(), self.len) };
         }
     }

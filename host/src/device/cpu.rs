@@ -1,4 +1,4 @@
-//! The CPU as a device: host memory, and kernels on the SIMT executor, or on what the caller has for it.
+//! The CPU as a device: host memory, and kernels on the SIMT executor or on the caller's launcher.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -8,25 +8,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
 use cuda_std::simt::{Executor, GuardedMemory};
 
-/// Alignment of every allocation in bytes, as on a GPU: what a kernel's requests touch there they touch here.
+/// Alignment of every allocation in bytes, as on a GPU, so that a kernel's memory requests touch the same sectors.
 pub(super) const ALIGNMENT: usize = 256;
 
 /// The CPU.
 pub(super) struct CpuDevice {
     launcher: Box<dyn Launcher + Send + Sync>,
-    /// In a debug build, the executor that watches what kernels do beyond buffers.
+    /// In a debug build, the executor that detects accesses beyond buffers.
     guarding: Option<Box<Executor>>,
-    /// What it allows in one launch.
+    /// The launch limits.
     pub limits: Limits,
-    /// Cores that kernels run on.
+    /// The number of cores that run kernels.
     pub workers: usize,
-    /// What is allocated, by first address.
+    /// Allocations by first address.
     allocations: Mutex<BTreeMap<usize, Allocation>>,
 }
 
 struct Allocation {
     bytes: usize,
-    /// Its memory, if it has guards; else the allocator's.
+    /// Its memory, if it has guards; otherwise it is the allocator's.
     guarded: Option<GuardedMemory>,
 }
 
@@ -35,7 +35,7 @@ impl CpuDevice {
         Self { launcher, guarding: None, limits, workers, allocations: Mutex::default() }
     }
 
-    /// The device of an executor. In a debug build, an access beyond a buffer is an error that names the thread.
+    /// Makes a device from an executor. In a debug build, an access beyond a buffer is an error that names the thread.
     pub fn of_executor(executor: Executor) -> Self {
         let (limits, workers) = (executor.limits().clone(), executor.workers());
         let guarding = (cfg!(debug_assertions) && cfg!(not(miri))).then(|| Box::new(executor.clone()));
@@ -43,7 +43,7 @@ impl CpuDevice {
     }
 
     /// # Safety
-    /// As [`Launcher::submit`].
+    /// Same as for [`Launcher::submit`].
     pub unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
         let Some(executor) = &self.guarding else {
             // SAFETY: the caller's contract is the callee's.
@@ -55,16 +55,16 @@ impl CpuDevice {
         unsafe { executor.submit_guarded(call, &buffers) }
     }
 
-    /// The processor's name as the operating system reports it; its architecture where there is none to ask.
+    /// The processor's name from the operating system; its architecture if there is none.
     pub fn name(&self) -> String {
-        // Miri's isolation ends a program that opens a file.
+        // Under Miri's isolation, opening a file ends the program.
         let cpuinfo = if cfg!(miri) { None } else { std::fs::read_to_string("/proc/cpuinfo").ok() };
         cpuinfo
             .and_then(|text| model_name(&text))
             .unwrap_or_else(|| format!("{} CPU", std::env::consts::ARCH))
     }
 
-    /// Memory of `bytes` zero bytes, or nothing if there is not that much.
+    /// Allocates `bytes` zero bytes; returns `None` if out of memory.
     pub fn alloc_zeroed(&self, bytes: usize) -> Option<NonNull<u8>> {
         let guarded = self.guarding.as_ref().and_then(|_| GuardedMemory::zeroed(bytes));
         let memory = match &guarded {
@@ -82,11 +82,11 @@ impl CpuDevice {
         if removed.is_some_and(|allocation| allocation.guarded.is_some()) {
             return;
         }
-        // SAFETY: the caller's contract is the callee's; the memory is the allocator's.
+        // SAFETY: the caller's contract is the callee's; the memory has no guards, so it came from the allocator.
         unsafe { free(memory, bytes) };
     }
 
-    /// Whether the address lies in the device's memory, and not in other memory of the host.
+    /// Whether the address lies in memory that this device allocated.
     pub fn has_allocated(&self, address: usize) -> bool {
         let allocations = self.allocations();
         let before = allocations.range(..=address).next_back();
@@ -98,7 +98,7 @@ impl CpuDevice {
     }
 }
 
-/// Memory of `bytes` zero bytes, or nothing if there is not that much.
+/// Allocates `bytes` zero bytes; returns `None` if out of memory.
 pub(super) fn alloc_zeroed(bytes: usize) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
     if layout.size() == 0 {
@@ -111,7 +111,7 @@ pub(super) fn alloc_zeroed(bytes: usize) -> Option<NonNull<u8>> {
 /// # Safety
 /// `memory` came from [`alloc_zeroed`] with the same `bytes`, and is not used afterwards.
 pub(super) unsafe fn free(memory: NonNull<u8>, bytes: usize) {
-    // SAFETY: the layout is the allocation's, which was valid then.
+    // SAFETY: the layout is the allocation's, and it was valid at the allocation.
     unsafe { std::alloc::dealloc(memory.as_ptr(), Layout::from_size_align_unchecked(bytes, ALIGNMENT)) };
 }
 

@@ -1,4 +1,4 @@
-//! A CUDA GPU as a device: its primary context, its streams, the modules, and what the last kernels did.
+//! A CUDA GPU as a device: its primary context, streams and modules, and the launches that a fault may come from.
 //!
 //! The driver's functions come from [`cust::sys`]. Each call first makes the context current in the calling thread, so a
 //! device may be used from any thread.
@@ -37,29 +37,29 @@ use soil::Soil;
 pub(super) use streams::Lane;
 use streams::Queue;
 
-/// The variables that make every launch wait for its end, so that a fault is the launch's: ours, and the driver's own.
+/// The variables that make every launch wait for its end, so that a fault belongs to it: ours and the driver's.
 const SYNC_VARIABLES: [&str; 2] = ["FERROWARP_SYNC", "CUDA_LAUNCH_BLOCKING"];
 
-/// The least compute capability that begins a launch before the one before it has ended.
+/// The smallest compute capability that can begin a launch before the previous one has ended.
 const PROGRAMMATIC_LAUNCH: u32 = 90;
 
 /// A GPU.
 pub(super) struct CudaDevice {
-    /// Left behind where freeing them could wait for ever.
+    /// Leaked if freeing them could block forever.
     handles: ManuallyDrop<Handles>,
     ordinal: u32,
     name: String,
     multiprocessors: usize,
     limits: Limits,
-    /// The limit of a wait in nanoseconds; 0 for none.
+    /// The limit of a wait in nanoseconds; 0 means no limit.
     limit_nanos: AtomicU64,
     waits_for_each_launch: bool,
     state: Mutex<State>,
 }
 
-/// The driver's objects. They are dropped in this order: the context goes last.
+/// The driver's objects. They are dropped in this order, the context last.
 struct Handles {
-    /// Where memory is soiled before each launch.
+    /// Set if memory is soiled before each launch.
     soil: OnceLock<Soil>,
     panic_slot: PanicSlot,
     kernels: Kernels,
@@ -71,13 +71,13 @@ struct Handles {
 struct State {
     /// Launches since the last synchronisation.
     queued: QueuedLaunches,
-    /// The streams other than the device's own, by number.
+    /// The additional streams, by number.
     streams: Vec<(u32, Queue)>,
     /// The first failure of a kernel or of the GPU.
     fault: Option<Arc<KernelFault>>,
 }
 
-/// A device before its context is made.
+/// A device before its context is created.
 pub(super) struct Found {
     device: Device,
     ordinal: u32,
@@ -89,7 +89,7 @@ pub(super) struct Found {
 /// Loads and initialises the driver and counts its devices.
 ///
 /// # Errors
-/// There is no driver, or it does not start. No device is not an error but 0.
+/// The driver is missing or does not start. No devices are not an error: the count is 0.
 pub(super) fn count_devices() -> Result<u32, DeviceError> {
     cust::load()?;
     match cust::init(CudaFlags::empty()) {
@@ -99,7 +99,7 @@ pub(super) fn count_devices() -> Result<u32, DeviceError> {
     driver(Device::num_devices(), || "counting the CUDA devices".to_owned())
 }
 
-/// The device with this ordinal.
+/// Finds the device with this ordinal.
 ///
 /// # Errors
 /// There is no driver or no such device.
@@ -146,8 +146,8 @@ fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limits, DeviceEr
     })
 }
 
-/// Blocks of a cluster by compute capability: 8 since 9.0, and 16 on the large dies of 9.x and 10.x, to which our
-/// launches ask for them (CUDA programming guide, "technical specifications per compute capability").
+/// The most blocks of a cluster by compute capability: 8 since 9.0, and 16 on the large dies of 9.x and 10.x, where our
+/// launches request them (CUDA programming guide, "technical specifications per compute capability").
 fn max_cluster(major: u32) -> u32 {
     match major {
         ..9 => 1,
@@ -156,7 +156,7 @@ fn max_cluster(major: u32) -> u32 {
     }
 }
 
-/// The driver's answer, with the words of `action` in the error.
+/// Converts the driver's result, with `action` in the error.
 fn driver<T>(result: CudaResult<T>, action: impl FnOnce() -> String) -> Result<T, DeviceError> {
     result.map_err(|status| DeviceError::Driver { action: action(), status })
 }
@@ -209,26 +209,26 @@ impl CudaDevice {
         Residence::Cuda(self.ordinal)
     }
 
-    /// From now on soils local and shared memory before each launch.
+    /// Starts to soil local and shared memory before each launch.
     pub fn soil(&self) -> Result<(), DeviceError> {
         self.enter()?;
         if self.handles.soil.get().is_none() {
             let soil = self.recheck(Soil::new(self.multiprocessors, &self.limits))?;
-            // Another thread may have been quicker: its kernels are as good.
+            // Another thread may have been faster; its kernels are equivalent.
             let _ = self.handles.soil.set(soil);
         }
         Ok(())
     }
 
-    /// How many words [`Self::unwritten`] gives; none where memory is not soiled.
+    /// The number of words that [`Self::unwritten`] writes; 0 if memory is not soiled.
     pub fn unwritten_len(&self) -> usize {
         self.handles.soil.get().map_or(0, Soil::unwritten_len)
     }
 
-    /// Queues a kernel that copies what lies in local and shared memory at its start, after the soil.
+    /// Soils local and shared memory, and queues a kernel that copies what it finds there at its start.
     ///
     /// # Safety
-    /// `out` is valid on the device for [`Self::unwritten_len`] words, which no other code uses.
+    /// `out` is valid on the device for [`Self::unwritten_len`] words. No other code uses them.
     pub unsafe fn unwritten(&self, out: *mut u8) -> Result<(), DeviceError> {
         self.enter()?;
         let Handles { soil, stream, .. } = &*self.handles;
@@ -237,7 +237,7 @@ impl CudaDevice {
         self.recheck(unsafe { soil.unwritten(address_of(out), stream) })
     }
 
-    /// Memory full of `byte`, or why there is none.
+    /// Allocates memory and fills it with `byte`.
     pub fn alloc(&self, bytes: usize, byte: u8) -> Result<NonNull<u8>, RawAllocError> {
         self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
         let mut address = 0;
@@ -248,7 +248,7 @@ impl CudaDevice {
         }
         let action = || format!("allocating {bytes} bytes on {}", self.name);
         self.check(allocated, action).map_err(RawAllocError::Device)?;
-        // The driver never gives address 0 with success; a null buffer would be undefined behaviour here.
+        // The driver never returns address 0 on success; a null buffer would be undefined behaviour here.
         let memory =
             NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize)).ok_or_else(|| {
                 RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
@@ -259,7 +259,7 @@ impl CudaDevice {
             self.free(memory);
             return Err(RawAllocError::Device(error));
         }
-        // Other streams may use the memory from now on.
+        // The fill must have ended before other streams use the memory.
         if !self.state().streams.is_empty()
             && let Err(error) = self.wait_for_stream(&self.handles.stream, Instant::now())
         {
@@ -269,10 +269,9 @@ impl CudaDevice {
         Ok(memory)
     }
 
-    /// Frees memory of [`Self::alloc`]. The driver waits for the kernels that are still queued.
+    /// Frees memory from [`Self::alloc`]. The driver waits for queued kernels.
     ///
-    /// After a fault the memory goes with the context, or with the process. The next call reports a fault that is found
-    /// here.
+    /// After a fault, the memory is freed with the context or the process. The next call reports a fault found here.
     pub fn free(&self, memory: NonNull<u8>) {
         if self.has_failed() || self.drain_if_limited().is_err() {
             return;
@@ -288,7 +287,7 @@ impl CudaDevice {
     pub unsafe fn write(&self, to: *mut u8, from: &[u8]) -> Result<(), DeviceError> {
         self.enter()?;
         let bytes = from.len();
-        // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
+        // SAFETY: both ends are valid; the synchronisation below ends the copy before the borrow ends.
         let status = unsafe {
             sys::cuMemcpyHtoDAsync_v2(
                 address_of(to),
@@ -306,7 +305,7 @@ impl CudaDevice {
     pub unsafe fn read(&self, to: &mut [u8], from: *const u8) -> Result<(), DeviceError> {
         self.enter()?;
         let bytes = to.len();
-        // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
+        // SAFETY: both ends are valid; the synchronisation below ends the copy before the borrow ends.
         let status = unsafe {
             sys::cuMemcpyDtoHAsync_v2(
                 to.as_mut_ptr().cast(),
@@ -327,14 +326,14 @@ impl Drop for CudaDevice {
         if self.is_hung() {
             return;
         }
-        // The handles' own drops want the context to be the thread's.
+        // The handles' drops need the context to be current.
         let _ = CurrentContext::set_current(&self.handles.context);
         // SAFETY: the handles are dropped here, once, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.handles) };
     }
 }
 
-/// The device's address behind a buffer's pointer.
+/// The device address in a buffer's pointer.
 fn address_of(pointer: *mut u8) -> u64 {
     pointer.expose_provenance() as u64
 }

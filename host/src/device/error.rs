@@ -13,7 +13,7 @@ use super::fault::KernelFault;
 use super::launches::Launch;
 use super::race::DataRace;
 
-/// Why a device could not be opened, or did not do what it was asked.
+/// Why a device could not be opened, or an operation on it failed.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError};
@@ -25,15 +25,15 @@ use super::race::DataRace;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// There is no CUDA driver on this machine.
+    /// This machine has no CUDA driver.
     #[error(transparent)]
     NoDriver(#[from] LoadError),
     /// A call of the CUDA driver failed.
     #[error("{action} failed: {status}")]
     Driver {
-        /// What was to be done, with its values.
+        /// The action, with its values.
         action: String,
-        /// The driver's answer.
+        /// The driver's error.
         status: CudaError,
     },
     /// There is no CUDA device with this ordinal.
@@ -44,7 +44,7 @@ pub enum DeviceError {
     NoDevice {
         /// The ordinal asked for.
         ordinal: u32,
-        /// How many devices the driver sees.
+        /// The number of devices that the driver sees.
         count: u32,
     },
     /// No PTX was found anywhere.
@@ -52,7 +52,7 @@ pub enum DeviceError {
         "no PTX found in {looked}; build it with `cargo xtask build-ptx` or name it in FERROWARP_PTX, or run on the CPU"
     )]
     PtxMissing {
-        /// The places looked at, in order.
+        /// The places searched, in order.
         looked: String,
     },
     /// A PTX file or its folder could not be read.
@@ -60,10 +60,10 @@ pub enum DeviceError {
     PtxUnreadable {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A PTX file is empty, cut short or no PTX at all.
+    /// A PTX file is empty, truncated or not PTX.
     #[error("invalid PTX in {path}: {reason}; rebuild it with `cargo xtask build-ptx`")]
     PtxDamaged {
         /// The file.
@@ -84,10 +84,10 @@ pub enum DeviceError {
         major: u32,
         /// Its compute capability, minor.
         minor: u32,
-        /// The targets there are.
+        /// The available targets.
         available: String,
     },
-    /// Two sets of PTX that [`PtxModules::and`](super::PtxModules::and) joined have a kernel of the same name.
+    /// Two PTX sets that were joined with [`PtxModules::and`](super::PtxModules::and) have a kernel of the same name.
     #[error(
         "the kernel {kernel} is in {first} and in {second}, and a device finds a kernel by its name alone; rename one of \
          the two"
@@ -100,7 +100,7 @@ pub enum DeviceError {
         /// A file of the other set.
         second: PathBuf,
     },
-    /// The PTX is of a newer version than the driver can read.
+    /// The PTX version is too new for the driver.
     #[error(
         "loading {path} failed: it is PTX {ptx}, too new for the driver, which supports CUDA {driver}; update the \
          driver, or build for an older one with `cargo xtask build-ptx`"
@@ -118,7 +118,7 @@ pub enum DeviceError {
     ModuleLoad {
         /// The file.
         path: PathBuf,
-        /// The driver's answer.
+        /// The driver's error.
         status: CudaError,
         /// The compiler's log, after a separator if there is one.
         log: String,
@@ -134,7 +134,7 @@ pub enum DeviceError {
     /// A launch was refused, or the kernel failed on the CPU.
     #[error(transparent)]
     Launch(Box<LaunchError>),
-    /// A launch needs more registers, shared memory or local memory than the GPU has for it. The device goes on.
+    /// A launch needs more registers, shared memory or local memory than the GPU has for it. The device remains usable.
     #[error(
         "launch of {launch} failed: {status}; the kernel needs {}; launch smaller blocks, use less shared memory, or \
          set `max_threads = ..` on the kernel to compile it to fewer registers",
@@ -143,33 +143,33 @@ pub enum DeviceError {
     TooManyResources {
         /// The launch.
         launch: Launch,
-        /// What the kernel needs, if the driver says.
+        /// What the kernel needs, if the driver reports it.
         needs: Option<KernelNeeds>,
-        /// The driver's answer.
+        /// The driver's error.
         status: CudaError,
     },
-    /// The stack of each thread cannot have that size.
+    /// The stack size of threads was refused.
     #[error(
         "a stack of {bytes} bytes for each thread was refused: {reason}; ask for less, or end other programs there"
     )]
     NoStack {
-        /// The bytes asked for, or what was given in their place.
+        /// The bytes asked for, or the invalid text given instead.
         bytes: String,
         /// Why.
         reason: String,
     },
-    /// A kernel failed on the GPU, ran over the time limit, or the GPU was lost.
+    /// A kernel failed on the GPU or exceeded the time limit, or the GPU was lost.
     #[error(transparent)]
     KernelFault(#[from] Arc<KernelFault>),
-    /// The device is unusable, since it failed before.
+    /// The device is unusable, because it failed before.
     #[error("{device} cannot be used any more, because it failed before ({first}); restart the program")]
     Faulted {
         /// The device.
         device: String,
-        /// What happened then.
+        /// The first failure.
         first: Arc<KernelFault>,
     },
-    /// The memory asked for is not there.
+    /// The device does not have enough memory.
     #[error(
         "allocating {elements} elements of {element_bytes} bytes on {device} failed: {reason}{}; use smaller batches \
          or layers, or end other programs that hold memory there",
@@ -184,33 +184,33 @@ pub enum DeviceError {
         element_bytes: usize,
         /// Why.
         reason: String,
-        /// What there was, if it is known.
+        /// The free memory, if it is known.
         memory: Option<FreeMemory>,
     },
-    /// The device, its driver or the system has no memory that host and device share, or cannot do this with it.
+    /// The device, its driver or the system does not support unified memory, or not this operation on it.
     #[error("{action} on {device} failed: {reason}; use buffers and copies there")]
     NoUnifiedMemory {
-        /// What was to be done.
+        /// The action.
         action: &'static str,
         /// The device.
         device: String,
         /// What is missing.
         reason: String,
     },
-    /// Work on one stream may run at the same time as work on another that touches the same bytes.
+    /// Work on two streams may run at the same time and touches the same bytes.
     #[error(transparent)]
     Unordered(Box<DataRace>),
-    /// A copy or a wait between two devices.
+    /// A copy or a wait involves two devices.
     #[error("{action} on {device} failed: it belongs to {other}, another device; open the stream there")]
     OtherDevice {
-        /// What was to be done.
+        /// The action.
         action: &'static str,
         /// The stream's device.
         device: String,
         /// The device of the buffer or the event.
         other: String,
     },
-    /// Recorded work did what a graph cannot hold.
+    /// Recorded work did something that a graph cannot contain.
     #[error(
         "{action} failed while work on {device} was recorded or run again: a graph may contain only launches and \
          events between its streams; do it before or after the recording"
@@ -218,10 +218,10 @@ pub enum DeviceError {
     NotRecordable {
         /// The device.
         device: String,
-        /// What was done.
+        /// The action.
         action: &'static str,
     },
-    /// An event of a recording was used outside of it, or the other way round.
+    /// An event of a recording was used outside of it, or an outside event in a recording.
     #[error(
         "waiting for an event on {device} failed: {reason}; streams of a graph may wait only for each other; \
          synchronise with earlier work before the recording"
@@ -229,10 +229,10 @@ pub enum DeviceError {
     EventOfRecording {
         /// The device.
         device: String,
-        /// Which of them is recorded.
+        /// Which of the two is recorded.
         reason: &'static str,
     },
-    /// A stream took part in a recording, and the default stream did not wait for it at the end.
+    /// A stream took part in a recording, but the default stream did not wait for it at the end.
     #[error(
         "recording work on {device} failed: the default stream does not wait for the last work of stream {stream}; end \
          the recorded work with `stream.wait(&other.record()?)?`"
@@ -243,7 +243,7 @@ pub enum DeviceError {
         /// The stream's number.
         stream: u32,
     },
-    /// Work was to be recorded while a recording was under way.
+    /// A recording was begun while another was in progress.
     #[error("recording work on {device} failed: another recording is in progress; end it first")]
     AlreadyRecording {
         /// The device.
@@ -257,7 +257,7 @@ pub enum DeviceError {
         /// Which rule.
         reason: TensorMapError,
     },
-    /// A tensor map for the memory of another device.
+    /// A tensor map was made for another device's memory.
     #[error(
         "making a tensor map on {device} failed: the buffer is on {buffer}; make the map on the buffer's device"
     )]
@@ -267,7 +267,7 @@ pub enum DeviceError {
         /// Where the buffer is.
         buffer: Residence,
     },
-    /// A copy between memories of different length.
+    /// The two sides of a copy have different lengths.
     #[error("{action} failed: the buffer has {buffer} elements and the slice {slice}; they must be equal")]
     LengthMismatch {
         /// The copy.
@@ -277,22 +277,22 @@ pub enum DeviceError {
         /// Elements of the slice.
         slice: usize,
     },
-    /// The work that was to be timed or recorded failed, not the device.
+    /// The timed or recorded work failed, not the device.
     #[error(transparent)]
     Work(Box<dyn std::error::Error + Send + Sync>),
-    /// A view that reaches over the end of its buffer, or ends before it begins.
+    /// A view extends beyond its buffer, or ends before it begins.
     #[error("a view of {start}..{end} does not fit a buffer of {len} elements")]
     ViewOutOfRange {
         /// First element asked for.
         start: usize,
-        /// After the last element asked for.
+        /// One past the last element asked for.
         end: usize,
         /// Elements of the buffer.
         len: usize,
     },
 }
 
-/// What a kernel asks of a multiprocessor.
+/// The resources that a kernel needs.
 ///
 /// ```
 /// use ferrowarp::device::KernelNeeds;
@@ -302,13 +302,13 @@ pub enum DeviceError {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelNeeds {
-    /// 32-bit registers of a thread.
+    /// 32-bit registers per thread.
     pub registers: u32,
-    /// Static shared memory of a block in bytes.
+    /// Static shared memory per block in bytes.
     pub static_shared: u32,
-    /// Local memory of a thread in bytes.
+    /// Local memory per thread in bytes.
     pub local: u32,
-    /// Threads of a block for which the registers suffice.
+    /// The most threads per block for which the registers suffice.
     pub max_threads: u32,
 }
 
@@ -323,7 +323,7 @@ impl fmt::Display for KernelNeeds {
     }
 }
 
-/// How much of a device's memory is free.
+/// A device's free and total memory.
 ///
 /// ```
 /// use ferrowarp::device::FreeMemory;
@@ -333,9 +333,9 @@ impl fmt::Display for KernelNeeds {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeMemory {
-    /// Free bytes, in whatever pieces.
+    /// Free bytes, possibly fragmented.
     pub free: usize,
-    /// All bytes.
+    /// Total bytes.
     pub total: usize,
 }
 
@@ -346,7 +346,7 @@ impl fmt::Display for FreeMemory {
 }
 
 impl DeviceError {
-    /// The fault that left the device unusable, if that is what this error tells.
+    /// The fault that left the device unusable, if this error reports one.
     pub fn fault(&self) -> Option<&KernelFault> {
         match self {
             DeviceError::KernelFault(fault) | DeviceError::Faulted { first: fault, .. } => Some(fault),
@@ -365,8 +365,8 @@ impl From<LaunchError> for DeviceError {
     }
 }
 
-/// For the error of an operation that has a variant `Device`: a refused launch is one, and the error fits a [`DeviceError`], so
-/// that the operation can be timed and recorded.
+/// Implements conversions for an operation's error with a variant `Device`: from a refused launch, and into a
+/// [`DeviceError`], so that the operation can be timed and recorded.
 macro_rules! carries_device_errors {
     ($error:ident) => {
         impl From<cuda_std::launch::LaunchError> for $error {

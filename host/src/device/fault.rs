@@ -11,10 +11,10 @@ use super::launches::{Launch, Launches};
 use super::panic::DevicePanic;
 use super::stack::UnboundedStack;
 
-/// How many launches an error's text names.
+/// The most launches that an error's text names.
 const NAMED: usize = 8;
 
-/// A kernel failed on the GPU, or the GPU under it. Every later call on the device gives this again.
+/// A failure of a kernel on the GPU, or of the GPU. Every later call on the device returns it again.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError, FaultKind};
@@ -36,17 +36,17 @@ pub struct KernelFault {
     pub device: String,
     /// What happened.
     pub kind: FaultKind,
-    /// The different launches since the last synchronisation, in the order of their first appearance. A single one is
-    /// the culprit; of several it was one, and `FERROWARP_SYNC=1` in the environment finds out which. After a panic
-    /// those are left out whose grid or block lacks the thread that panicked.
+    /// The distinct launches since the last synchronisation, in the order of their first appearance. One of them failed;
+    /// `FERROWARP_SYNC=1` in the environment finds out which. After a panic, launches without the thread that panicked in
+    /// their grid or block are omitted.
     pub launches: Vec<Launch>,
-    /// Launches since then that are not among them, for want of room.
+    /// The number of launches since then that found no room in the list.
     pub others: u64,
-    /// What the driver said.
+    /// The driver's error.
     pub status: CudaError,
-    /// The panic, if it was one and the kernel could write it down.
+    /// The panic, if it was one and the kernel could record it.
     pub panic: Option<DevicePanic>,
-    /// A kernel among those launches whose stack has no size known in advance, if an overflow of it may be what happened.
+    /// A kernel among those launches with a stack of unknown size, if a stack overflow may be the cause.
     pub stack: Option<UnboundedStack>,
 }
 
@@ -63,9 +63,9 @@ pub struct KernelFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A thread panicked: [`KernelFault::panic`] says who, where and why.
+    /// A thread panicked: [`KernelFault::panic`] has the thread, place and message.
     Panic,
-    /// A read or write of an address that is not the process's (`CUDA_ERROR_ILLEGAL_ADDRESS`).
+    /// A read or write of an invalid address (`CUDA_ERROR_ILLEGAL_ADDRESS`).
     IllegalAddress,
     /// A misaligned access (`CUDA_ERROR_MISALIGNED_ADDRESS`).
     MisalignedAddress,
@@ -81,27 +81,27 @@ pub enum FaultKind {
     Trap,
     /// A failed device-side assertion (`CUDA_ERROR_ASSERT`).
     Assert,
-    /// The driver's own watchdog ended the kernel (`CUDA_ERROR_LAUNCH_TIMEOUT`).
+    /// The driver's watchdog ended the kernel (`CUDA_ERROR_LAUNCH_TIMEOUT`).
     Watchdog,
     /// The work did not end within the limit of [`Device::with_time_limit`](super::Device::with_time_limit).
     TimedOut {
         /// The limit.
         limit: Duration,
     },
-    /// Memory or link reported an error that could not be corrected (`CUDA_ERROR_ECC_UNCORRECTABLE`,
-    /// `CUDA_ERROR_NVLINK_UNCORRECTABLE`, `CUDA_ERROR_CONTAINED`).
+    /// Memory or a link reported an uncorrectable error (`CUDA_ERROR_ECC_UNCORRECTABLE`, `CUDA_ERROR_NVLINK_UNCORRECTABLE`,
+    /// `CUDA_ERROR_CONTAINED`).
     Hardware,
-    /// The driver does not reach the GPU any more, or has taken it from this process.
+    /// The driver cannot reach the GPU any more, or has taken it from this process.
     DeviceLost,
     /// Another exception of a kernel, unknown to this library.
     Other,
 }
 
 impl FaultKind {
-    /// The fault behind a driver's answer; nothing for an error after which the context goes on.
+    /// The fault that a driver error means; `None` for an error after which the context remains usable.
     ///
     /// These are the codes that cuda.h documents with "this leaves the process in an inconsistent state and any further CUDA
-    /// work will return the same error", and those of a device or context that is gone.
+    /// work will return the same error", and the codes of a lost device or context.
     pub(super) fn of(status: CudaError) -> Option<FaultKind> {
         Some(match status {
             CudaError::IllegalAddress => FaultKind::IllegalAddress,
@@ -126,18 +126,18 @@ impl FaultKind {
             | CudaError::MpsClientTerminated
             | CudaError::ExternalDevice
             | CudaError::UnknownError => FaultKind::DeviceLost,
-            // 720 is a refused launch; codes after it are a newer driver's exceptions.
+            // 720 is a refused launch; later codes are exceptions of newer drivers.
             CudaError::Driver(CUresult(721..=799)) => FaultKind::Other,
             _ => return None,
         })
     }
 
-    /// Whether calls of the driver may now wait for ever, so that no more are made.
+    /// Whether driver calls may now block forever, so that none must be made.
     pub(super) fn hangs(self) -> bool {
         matches!(self, FaultKind::TimedOut { .. } | FaultKind::DeviceLost)
     }
 
-    /// Whether a GPU may report a stack overflow in this way: the thread accesses memory below its stack.
+    /// Whether a stack overflow may be reported as this kind: the thread accesses memory below its stack.
     pub(super) fn may_be_stack(self) -> bool {
         matches!(
             self,
@@ -152,7 +152,7 @@ impl FaultKind {
         )
     }
 
-    /// Whether the device is at fault, and no kernel.
+    /// Whether the device is at fault rather than a kernel.
     fn is_devices(self) -> bool {
         matches!(self, FaultKind::Hardware | FaultKind::DeviceLost)
     }
@@ -205,7 +205,7 @@ impl FaultKind {
 }
 
 impl KernelFault {
-    /// A fault with what is known of it.
+    /// Makes a fault from the known facts.
     pub(super) fn new(
         device: &str,
         kind: FaultKind,
@@ -223,7 +223,7 @@ impl KernelFault {
         Self {
             device: device.to_owned(),
             kind: if panic.is_some() { FaultKind::Panic } else { kind },
-            // A thread that none of them has says that the record cannot be trusted.
+            // If no launch has the thread, the record cannot be trusted.
             launches: if suspects.is_empty() { launches.kept().to_vec() } else { suspects },
             others: launches.others(),
             status,
@@ -232,7 +232,7 @@ impl KernelFault {
         }
     }
 
-    /// The launch that failed, if it is sure which.
+    /// The launch that failed, if only one is possible.
     pub fn culprit(&self) -> Option<&Launch> {
         match self.launches.as_slice() {
             [launch] if self.others == 0 && !self.kind.is_devices() => Some(launch),
@@ -240,7 +240,7 @@ impl KernelFault {
         }
     }
 
-    /// The launches that come into question, and how to find out which it was.
+    /// Writes the launches that may have failed, and how to find out which one did.
     fn write_suspects(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, launch) in self.launches.iter().take(NAMED).enumerate() {
             write!(f, "{}{launch}", if i == 0 { "" } else { ", " })?;

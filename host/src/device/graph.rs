@@ -7,11 +7,11 @@ use super::order::{Admission, Order, Recorded, Spoiled, Touch};
 use super::profile::Launched;
 use super::{Backend, Device, DeviceError, Stream, cuda};
 
-/// The work of a graph, with its errors as the device's.
+/// The work of a graph, with its errors converted to the device's.
 type Work<S> = Box<dyn Fn(&Stream, &mut S) -> Result<(), DeviceError> + Send + Sync>;
 
-/// Launches that [`Device::record`] recorded, to be queued again by one call, and the state that they work on: on a GPU
-/// a CUDA graph; on the CPU the work is run again. It keeps the device alive.
+/// Recorded launches that one call queues again, with the state that they work on. [`Device::record`] makes one. On a GPU it
+/// is a CUDA graph; on the CPU the work is run again. It keeps the device alive.
 ///
 /// ```
 /// use cuda_std::launch::LaunchConfig;
@@ -43,21 +43,21 @@ type Work<S> = Box<dyn Fn(&Stream, &mut S) -> Result<(), DeviceError> + Send + S
 /// ```
 pub struct Graph<S> {
     replay: Replay,
-    /// On the CPU what is run; on a GPU it keeps what it holds alive.
+    /// On the CPU this is run; on a GPU it keeps its captures alive.
     work: Work<S>,
     state: S,
 }
 
-/// What is replayed, apart from the state.
+/// The parts of a graph other than its state.
 struct Replay {
     device: Device,
-    /// The driver's, on a GPU.
+    /// The driver's graph, on a GPU.
     recording: Option<cuda::timing::Recording>,
     launches: Launches,
     touches: Vec<Touch>,
 }
 
-/// Ends the recording, also where the work panics.
+/// Ends the recording, even if the work panics.
 struct Open<'a> {
     order: &'a Order,
     is_open: bool,
@@ -73,32 +73,31 @@ impl Open<'_> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            // It fails, and the work's own failure says more.
+            // An error here says less than the work's own failure.
             let _ = self.order.end_recording();
         }
     }
 }
 
 impl Device {
-    /// Records the launches that `work` queues; they do not run now. `work` gets the [default
-    /// stream](Self::default_stream), to which launches on the device itself go too, and the state, which the graph
-    /// keeps. Launches on another stream are recorded where that waits for an [`Event`](super::Event) of a recorded stream,
-    /// and refused otherwise. At the end the default stream must wait for it in turn.
+    /// Records the launches that `work` queues, without running them. `work` gets the [default
+    /// stream](Self::default_stream), which launches on the device also use, and the state, which the graph keeps. Launches
+    /// on another stream are recorded if that stream waits for an [`Event`](super::Event) of a recorded stream, and refused
+    /// otherwise. At the end the default stream must wait for the other stream.
     ///
-    /// `work` must queue the same launches each time it is called, since on the CPU each launch of the graph calls it, and
-    /// on a GPU none does. It must not allocate, free, copy or synchronise. No other thread may queue work on these
-    /// streams meanwhile: it would be recorded too.
+    /// `work` must queue the same launches every time, because each launch of the graph calls it on the CPU, but not on a
+    /// GPU. It must not allocate, free, copy or synchronise. Meanwhile, no other thread may queue work on these streams: it
+    /// would be recorded too.
     ///
-    /// Launch a kernel once before it is recorded: the driver may load its code at the first launch, which a recording
-    /// cannot hold.
+    /// Launch a kernel once before recording it: the driver may load its code at the first launch, which cannot be recorded.
     ///
-    /// The promise of an `unsafe` launch in `work` is for every launch of the graph: what it is given is the state's, or is
-    /// held by `work`, and stays where it is as long as the graph.
+    /// The contract of an `unsafe` launch in `work` must hold for every launch of the graph: its arguments belong to the
+    /// state or are captured by `work`, and stay in place as long as the graph.
     ///
     /// # Errors
-    /// What `work` answers, among it [`DeviceError::Unordered`] for launches on two streams of the graph that race;
-    /// [`DeviceError::NotRecordable`] for what a graph cannot hold; [`DeviceError::Unjoined`] where the default stream does
-    /// not wait for another at the end; [`DeviceError::AlreadyRecording`]; the device failed.
+    /// The errors of `work`, including [`DeviceError::Unordered`] for launches on two streams of the graph that race;
+    /// [`DeviceError::NotRecordable`] for work that a graph cannot contain; [`DeviceError::Unjoined`] if the default stream
+    /// does not wait for another at the end; [`DeviceError::AlreadyRecording`]; the device failed.
     pub fn record<S, E: Into<DeviceError>>(
         &self,
         mut state: S,
@@ -117,8 +116,8 @@ impl Device {
             Backend::Cuda(cuda) => cuda.record(run).map(Some),
         };
         let recorded = open.end();
-        // The work's own error comes first. Then comes what spoiled the recording: the driver may report it
-        // too, but in less detail.
+        // The work's own error comes first, then what spoiled the recording: the driver may report that too, but in less
+        // detail.
         let recording = match (captured, recorded) {
             (Err(error), _) if has_failed => return Err(error),
             (captured, Err(spoiled)) => {
@@ -136,22 +135,21 @@ impl Device {
 }
 
 impl<S> Graph<S> {
-    /// Queues the recorded launches on the default stream, with the arguments they were recorded with.
+    /// Queues the recorded launches on the default stream, with the recorded arguments.
     ///
     /// # Errors
-    /// As [`Self::launch_on`].
+    /// Same as for [`Self::launch_on`].
     pub fn launch(&mut self) -> Result<(), DeviceError> {
         let stream = self.replay.device.default_stream();
         self.launch_on(&stream)
     }
 
-    /// Queues the recorded launches on a stream of the graph's device, with the arguments they were recorded with.
+    /// Queues the recorded launches on a stream of the graph's device, with the recorded arguments.
     ///
     /// # Errors
-    /// The stream is another device's or is being recorded; [`DeviceError::Unordered`] if another stream may still use
-    /// what a launch does; on the CPU what the work answers; the device failed, now or in a kernel before. A fault of one
-    /// of the graph's kernels appears, with their names, where every fault does: at [`Device::synchronize`] or the next
-    /// copy.
+    /// The stream belongs to another device or is being recorded; [`DeviceError::Unordered`] if another stream may still use
+    /// the memory of a launch; on the CPU, the errors of the work; the device failed, now or in an earlier kernel. A fault
+    /// of one of the graph's kernels appears, with their names, at [`Device::synchronize`] or the next copy.
     pub fn launch_on(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         let Self { replay: Replay { device, recording, launches, touches }, work, state } = self;
         device.refuse_other(stream.device(), "launching a graph")?;
@@ -181,13 +179,13 @@ impl<S> Graph<S> {
         launched
     }
 
-    /// What the launches work on. What reads it, such as [`Buffer::to_vec`](super::Buffer::to_vec), comes after the
-    /// launches that are queued.
+    /// The state that the launches work on. Reads of it, such as [`Buffer::to_vec`](super::Buffer::to_vec), run after the
+    /// queued launches.
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// What the launches worked on. The graph goes.
+    /// Drops the graph and returns its state.
     pub fn into_state(self) -> S {
         self.state
     }

@@ -1,10 +1,10 @@
-//! The launches a device has queued since it was last synchronised, among which a fault is looked for.
+//! The launches queued on a device since its last synchronisation. A fault comes from one of them.
 
 use std::fmt;
 
 use cuda_std::launch::{KernelCall, LaunchConfig};
 
-/// How many different launches are kept. A training step has about twenty.
+/// The most distinct launches that are kept. A training step has about twenty.
 const KEPT: usize = 64;
 
 /// One launch.
@@ -41,15 +41,15 @@ impl fmt::Display for Launch {
     }
 }
 
-/// Launches, each different one once: programs launch the same few again and again. Noting one allocates nothing.
+/// Distinct launches: programs repeat the same few. Noting a launch does not allocate.
 #[derive(Debug)]
 pub(super) struct Launches {
     kept: Vec<Launch>,
-    /// Where the launch after the last one noted stands, if the program repeats itself.
+    /// The expected index of the next launch, if the program repeats itself.
     next: usize,
-    /// Launches that found no room.
+    /// The number of launches that found no room.
     others: u64,
-    /// All of them.
+    /// The number of all launches.
     count: u64,
 }
 
@@ -87,17 +87,17 @@ impl Launches {
         }
     }
 
-    /// The different launches in the order of their first appearance.
+    /// The distinct launches in the order of their first appearance.
     pub fn kept(&self) -> &[Launch] {
         &self.kept
     }
 
-    /// Launches that found no room among [`Self::kept`].
+    /// The number of launches that found no room in [`Self::kept`].
     pub fn others(&self) -> u64 {
         self.others
     }
 
-    /// How many launches there were.
+    /// The number of all launches.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -108,14 +108,14 @@ impl Launches {
     }
 }
 
-/// The launches of each stream since the host last saw its end.
+/// The launches of each stream since the host last saw the stream's work end.
 #[derive(Debug, Default)]
 pub(super) struct QueuedLaunches {
     streams: Vec<(u32, Launches)>,
 }
 
 impl QueuedLaunches {
-    /// The stream's.
+    /// The launches of one stream.
     pub fn on(&mut self, stream: u32) -> &mut Launches {
         let at = self.streams.iter().position(|&(number, _)| number == stream).unwrap_or_else(|| {
             self.streams.push((stream, Launches::default()));
@@ -124,12 +124,12 @@ impl QueuedLaunches {
         &mut self.streams[at].1
     }
 
-    /// How many there are of all streams.
+    /// The number of launches on all streams.
     pub fn count(&self) -> u64 {
         self.streams.iter().map(|(_, launches)| launches.count()).sum()
     }
 
-    /// Those of all streams.
+    /// The launches of all streams.
     pub fn all(&self) -> Launches {
         let mut all = Launches::default();
         self.streams.iter().for_each(|(_, launches)| all.note_all(launches));

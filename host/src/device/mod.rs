@@ -1,13 +1,13 @@
 //! Devices: one interface to a CUDA GPU and to the CPU.
 //!
-//! A [`Device`] owns memory ([`Buffer`]) and runs kernels: it is a [`Launcher`], so the typed `launch` function
-//! of every kernel takes it. On the GPU a launch is queued and returns at once; a kernel's failure appears at
-//! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches that may have caused it. With
-//! `FERROWARP_SYNC=1` in the environment, every launch waits for its end, so the fault names exactly one. On the CPU a
-//! launch returns when the kernel has ended.
+//! A [`Device`] owns memory ([`Buffer`]) and runs kernels: it is a [`Launcher`], so the typed `launch` function of every
+//! kernel takes it. On the GPU a launch is queued and returns at once; a kernel's failure appears at [`Device::synchronize`]
+//! or at the next copy, as a [`KernelFault`] that names the launches that may have caused it. With `FERROWARP_SYNC=1` in the
+//! environment, every launch waits for its end, so the fault names exactly one launch. On the CPU a launch returns when the
+//! kernel has ended.
 //!
-//! A device does its work in order, unless the work is given to separate [`Stream`]s. A [`Graph`] is work that is recorded
-//! once and launched many times.
+//! A device does its work in order, except work on separate [`Stream`]s. A [`Graph`] is work that is recorded once and
+//! launched many times.
 
 mod buffer;
 mod cpu;
@@ -90,12 +90,12 @@ enum Backend {
 }
 
 impl Device {
-    /// The CPU, on all cores. In a debug build on Linux, an access beyond a buffer is an error that names the thread.
+    /// Opens the CPU with all cores. In a debug build on Linux, an access beyond a buffer is an error that names the thread.
     pub fn cpu() -> Device {
         Self::cpu_with(Executor::new())
     }
 
-    /// The CPU with an executor of the caller's: with other limits, fewer cores or a seed of the schedule.
+    /// Opens the CPU with the caller's executor, for other limits, fewer cores or a schedule seed.
     ///
     /// ```
     /// use cuda_std::simt::Executor;
@@ -108,14 +108,14 @@ impl Device {
         Self::of(Backend::Cpu(cpu::CpuDevice::of_executor(executor)))
     }
 
-    /// A device in the host's memory whose kernels `launcher` runs, one launch at a time: an emulator of a GPU, or an
-    /// executor that counts. It allows in one launch what `limits` says, and gets kernels for the CPU alone if these
-    /// [have them](Limits::runs_cpu_only).
+    /// Makes a device in host memory that runs kernels through `launcher`, one launch at a time: a GPU emulator, or an
+    /// executor that counts. `limits` are its launch limits and decide whether it runs [CPU-only
+    /// kernels](Limits::runs_cpu_only).
     pub fn with_launcher(launcher: impl Launcher + Send + Sync + 'static, limits: Limits) -> Device {
         Self::of(Backend::Cpu(cpu::CpuDevice::new(Box::new(launcher), limits, 1)))
     }
 
-    /// The CUDA device with this ordinal, with the modules of `modules` that suit it best.
+    /// Opens the CUDA device with this ordinal, with the modules of `modules` that suit it best.
     ///
     /// ```
     /// use ferrowarp::device::{Device, DeviceError, PtxModules};
@@ -130,7 +130,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// No driver, no such device, no module for its architecture, or a module that the driver refuses.
+    /// There is no driver, no such device or no module for its architecture, or the driver refuses a module.
     pub fn cuda(ordinal: u32, modules: &PtxModules) -> Result<Device, DeviceError> {
         Ok(Self::of(Backend::Cuda(Box::new(cuda::CudaDevice::open(ordinal, modules)?))))
     }
@@ -140,15 +140,14 @@ impl Device {
         Device { inner: Arc::new(Inner { backend, order, transfers, profile }) }
     }
 
-    /// The same device, whose waits for queued work end after `limit` with an error of the kind
-    /// [`FaultKind::TimedOut`]. The limit holds for all handles to the device, and a later call replaces it.
+    /// Limits waits for queued work: they end after `limit` with an error of the kind [`FaultKind::TimedOut`]. The limit
+    /// holds for all handles to the device, and a later call replaces it.
     ///
-    /// A wait is for all that was queued since the wait before: a synchronisation, a copy, a buffer's drop, or every
-    /// 256th launch. After the error the device is unusable. Its buffers are left to the end of the process,
-    /// since the driver would wait for ever to free them; the last call of `main` is then
-    /// [`exit_if_hung`].
+    /// A synchronisation, a copy, a buffer's drop and every 256th launch wait for all work queued since the last wait. After
+    /// the error the device is unusable. Its buffers are kept until the process ends, since the driver would block forever
+    /// when freeing them; call [`exit_if_hung`] last in `main`.
     ///
-    /// On the CPU nothing changes: there the environment's `FERROWARP_KERNEL_SECONDS` is the limit of each launch.
+    /// On the CPU nothing changes: there `FERROWARP_KERNEL_SECONDS` in the environment limits each launch.
     pub fn with_time_limit(self, limit: Duration) -> Device {
         if let Backend::Cuda(cuda) = &self.inner.backend {
             cuda.set_time_limit(limit);
@@ -156,15 +155,14 @@ impl Device {
         self
     }
 
-    /// The same device, which from now on fills the local and the shared memory of a GPU with bytes of 0xab before each
-    /// launch: a kernel that reads there what it has not written is wrong every time, and not only after another has
-    /// left something behind. So it is for all handles to the device. Of local memory these are each thread's first
-    /// 16 KiB. A launch takes about a millisecond longer.
+    /// Makes a GPU fill its local and shared memory with bytes of 0xab before each launch, so that a kernel that reads there
+    /// before it writes fails every time, not only after another kernel has left data behind. In local memory it fills each
+    /// thread's first 16 KiB. This holds for all handles to the device. A launch takes about a millisecond longer.
     ///
-    /// On the CPU nothing changes: there Miri and the emulator tell of such reads.
+    /// On the CPU nothing changes: there Miri and the emulator report such reads.
     ///
     /// # Errors
-    /// The driver does not take the kernels that do so, or the device failed.
+    /// The driver refuses the kernels that fill the memory, or the device failed.
     pub fn with_soiled_memory(self) -> Result<Device, DeviceError> {
         if let Backend::Cuda(cuda) = &self.inner.backend {
             cuda.soil()?;
@@ -172,21 +170,22 @@ impl Device {
         Ok(self)
     }
 
-    /// What a kernel finds in local and in shared memory that it has not written, some words of every multiprocessor;
-    /// empty unless [`Device::with_soiled_memory`] holds.
+    /// Some words that a kernel finds in unwritten local and shared memory, from every multiprocessor; empty unless
+    /// [`Device::with_soiled_memory`] was called.
     ///
     /// # Errors
-    /// The memory for the words is not there, or the device failed.
+    /// The device is out of memory or failed.
     pub fn unwritten_memory(&self) -> Result<Vec<u32>, DeviceError> {
         let Backend::Cuda(cuda) = &self.inner.backend else { return Ok(Vec::new()) };
         let mut words = self.alloc_zeroed::<u32>(cuda.unwritten_len())?;
         let first = (&mut words).as_raw_mut_ptr();
-        // SAFETY: as many words as are asked for, behind an exclusive borrow; to read them is to wait for the kernel.
+        // SAFETY: the buffer has the number of words that is needed and is borrowed exclusively; reading them waits for the
+        // kernel.
         unsafe { cuda.unwritten(first.cast()) }?;
         words.to_vec()
     }
 
-    /// The name its maker gave it.
+    /// The manufacturer's name for it.
     pub fn name(&self) -> String {
         match &self.inner.backend {
             Backend::Cpu(cpu) => cpu.name(),
@@ -207,7 +206,7 @@ impl Device {
         }
     }
 
-    /// What it allows in one launch.
+    /// The limits of one launch.
     pub fn limits(&self) -> &Limits {
         match &self.inner.backend {
             Backend::Cpu(cpu) => &cpu.limits,
@@ -215,8 +214,8 @@ impl Device {
         }
     }
 
-    /// Blocks of this kernel, of the block size, shared memory and cluster of `config`, that fit on the device at once: as
-    /// large may the grid of a cooperative launch be. The grid of `config` makes no difference.
+    /// The number of blocks of this kernel, with the block size, shared memory and cluster of `config`, that fit on the
+    /// device at once. This is the largest grid of a cooperative launch. The grid of `config` is ignored.
     ///
     /// ```
     /// use cuda_std::launch::LaunchConfig;
@@ -238,7 +237,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// A block of that size cannot be launched, the device has no such kernel, or it failed.
+    /// A block of this size cannot be launched, the device has no such kernel, or it failed.
     pub fn resident_blocks(
         &self,
         meta: &'static KernelMeta,
@@ -253,7 +252,7 @@ impl Device {
         }
     }
 
-    /// In whose memory its buffers live.
+    /// The memory that its buffers live in.
     pub fn residence(&self) -> Residence {
         match &self.inner.backend {
             Backend::Cpu(_) => Residence::Host,
@@ -261,42 +260,42 @@ impl Device {
         }
     }
 
-    /// Whether work on `other` is in one order with work here: handles of one device, or both the CPU, where a launch
-    /// ends before it returns.
+    /// Whether work on `other` is ordered with work here: both are handles to the same device, or both are CPUs, where a
+    /// launch ends before it returns.
     pub(crate) fn is_in_order_with(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner) || !(self.is_cuda() || other.is_cuda())
     }
 
-    /// A buffer of `len` elements whose bytes are all zero.
+    /// Allocates a buffer of `len` elements with all bytes zero.
     ///
     /// # Errors
-    /// The memory is not there, or the device failed.
+    /// The device is out of memory or failed.
     pub fn alloc_zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
         Buffer::filled(self, len, 0)
     }
 
-    /// A buffer of `len` elements for kernels to write before they read: of any bytes, 0xab on a device whose memory is
-    /// soiled.
+    /// Allocates a buffer of `len` elements that kernels must write before they read. Its bytes are arbitrary: 0xab on a
+    /// device with soiled memory.
     pub(crate) fn alloc_unwritten<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
         let is_soiled = matches!(&self.inner.backend, Backend::Cuda(cuda) if cuda.unwritten_len() > 0);
         Buffer::filled(self, len, if is_soiled { cuda::soil::BYTE } else { 0 })
     }
 
-    /// A buffer with a copy of `data`.
+    /// Allocates a buffer with a copy of `data`.
     ///
     /// # Errors
-    /// The memory is not there, or the device failed.
+    /// The device is out of memory or failed.
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>, DeviceError> {
         let mut buffer = self.alloc_zeroed(data.len())?;
         buffer.copy_from(data)?;
         Ok(buffer)
     }
 
-    /// Waits until all queued work of all streams has ended.
+    /// Waits until all queued work on all streams has ended.
     ///
     /// # Errors
-    /// [`DeviceError::KernelFault`] if a kernel failed since the last synchronisation, [`DeviceError::Faulted`]
-    /// if one failed before that; [`DeviceError::NotRecordable`] in work that is recorded.
+    /// [`DeviceError::KernelFault`] if a kernel failed since the last synchronisation, [`DeviceError::Faulted`] if one
+    /// failed before that; [`DeviceError::NotRecordable`] in recorded work.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         self.wait_before("synchronising")
     }
@@ -313,7 +312,7 @@ impl Device {
         Ok(())
     }
 
-    /// Memory of `bytes` bytes, each `byte`, which on the CPU is 0; `bytes` is not 0.
+    /// Allocates `bytes` bytes (not 0), each `byte`, which is 0 on the CPU.
     fn raw_alloc(&self, bytes: usize, byte: u8) -> Result<NonNull<u8>, RawAllocError> {
         self.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
         match &self.inner.backend {
@@ -328,7 +327,7 @@ impl Device {
     /// # Safety
     /// `memory` came from [`Self::raw_alloc`] of this device with the same `bytes`, and is not used afterwards.
     unsafe fn raw_free(&self, memory: NonNull<u8>, bytes: usize) {
-        // The work of other streams ends first. Memory of a device that does not say when is left to it.
+        // The work of other streams must end first. If a GPU does not report its end, the memory is leaked.
         if !self.inner.order.is_plain() && self.wait_before("freeing a buffer").is_err() && self.is_cuda() {
             return;
         }
@@ -340,14 +339,13 @@ impl Device {
     }
 
     /// # Safety
-    /// `to` is valid in this device's memory for `from.len()` bytes, and no kernel that is not queued on this
-    /// device uses them.
+    /// `to` is valid in this device's memory for `from.len()` bytes. Only kernels queued on this device use them.
     unsafe fn raw_write(&self, to: *mut u8, from: &[u8]) -> Result<(), DeviceError> {
         self.wait_before("copying to the device")?;
         let start = Instant::now();
         match &self.inner.backend {
-            // SAFETY: valid by the caller's contract; the slice is the caller's and the memory the buffer's, so
-            // they do not overlap.
+            // SAFETY: both are valid by the caller's contract. The slice is not in the buffer's memory, so they do not
+            // overlap.
             Backend::Cpu(_) => unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) },
             // SAFETY: the caller's contract is the callee's.
             Backend::Cuda(cuda) => unsafe { cuda.write(to, from) }?,
@@ -362,8 +360,8 @@ impl Device {
         self.wait_before("copying from the device")?;
         let start = Instant::now();
         match &self.inner.backend {
-            // SAFETY: valid by the caller's contract; the slice is the caller's and the memory the buffer's, so
-            // they do not overlap.
+            // SAFETY: both are valid by the caller's contract. The slice is not in the buffer's memory, so they do not
+            // overlap.
             Backend::Cpu(_) => unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) },
             // SAFETY: the caller's contract is the callee's.
             Backend::Cuda(cuda) => unsafe { cuda.read(to, from) }?,
@@ -373,13 +371,13 @@ impl Device {
     }
 }
 
-/// Why there is no memory.
+/// Why an allocation failed.
 enum RawAllocError {
-    /// There is not that much.
+    /// There is not enough memory.
     Full {
-        /// Who says so, in words.
+        /// The reason in words.
         reason: String,
-        /// What there is, if it is known.
+        /// The free memory, if it is known.
         memory: Option<FreeMemory>,
     },
     /// Something else failed.

@@ -1,4 +1,4 @@
-//! Finding the kernels' PTX and choosing the modules for a device.
+//! Finds the kernels' PTX and chooses the modules for a device.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,14 +15,13 @@ pub use module::PtxModule;
 /// The environment variable that names a PTX file, or a folder of them.
 const VARIABLE: &str = "FERROWARP_PTX";
 
-/// PTX in sets: the files of a folder, or those embedded in the program. A set has each kernel crate, or each part of
-/// one, once per architecture. [`Self::and`] joins sets, so that one device has the kernels of all of them.
+/// One or more sets of PTX. A set is the files of a folder or the files embedded in the program, and has each kernel crate,
+/// or each part of one, once per architecture. [`Self::and`] joins sets, so that a device has the kernels of all of them.
 ///
 /// `cargo xtask build-ptx` names them `<crate>.<part>.compute_<architecture>.ptx`. The architecture is read from the file
-/// itself (`.target`, PTX ISA section "PTX Module Directives"), crate and part from the name. Kernels that are for one
-/// architecture alone are a part of their own, such as `only_90a`, which a GPU of that architecture loads next to the others.
-/// A file of the same name
-/// that ends in `cubin` holds machine code made from it, which a GPU of the architecture starts without compiling.
+/// (`.target`, PTX ISA section "PTX Module Directives"), crate and part from the name. Kernels for only one architecture
+/// form a separate part, such as `only_90a`, which a GPU of that architecture loads in addition. A file of the same name
+/// that ends in `cubin` holds machine code built from it, which a GPU of the architecture runs without compiling.
 ///
 /// ```
 /// use ferrowarp::device::{DeviceError, PtxModules};
@@ -61,11 +60,11 @@ macro_rules! embedded_ptx {
 }
 
 impl PtxModules {
-    /// Finds the PTX: what `FERROWARP_PTX` names, else the files next to the running program, else those in `ptx/` of
-    /// the Cargo target directory that the program or the current directory lies in.
+    /// Finds the PTX: what `FERROWARP_PTX` names, otherwise the files next to the running program, otherwise the files in
+    /// `ptx/` of the Cargo target directory that contains the program or the current directory.
     ///
     /// # Errors
-    /// [`DeviceError::PtxMissing`] with the places looked at; a file that cannot be read or is not valid PTX.
+    /// [`DeviceError::PtxMissing`] with the places searched; a file cannot be read or is not valid PTX.
     pub fn find() -> Result<PtxModules, DeviceError> {
         if let Some(path) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             return Self::read(Path::new(&path));
@@ -81,10 +80,10 @@ impl PtxModules {
         Err(missing(&candidates))
     }
 
-    /// The PTX file `path`, or all `.ptx` files of the folder `path`.
+    /// Reads the PTX file `path`, or all `.ptx` files of the folder `path`.
     ///
     /// # Errors
-    /// [`DeviceError::PtxMissing`] for a folder without PTX; a file that does not exist, cannot be read or is not valid PTX.
+    /// [`DeviceError::PtxMissing`] for a folder without PTX; a file does not exist, cannot be read or is not valid PTX.
     pub fn read(path: &Path) -> Result<PtxModules, DeviceError> {
         if !path.is_dir() {
             return Self::of_files(&[path.to_owned()]);
@@ -98,8 +97,8 @@ impl PtxModules {
         Ok(PtxModules { modules })
     }
 
-    /// The modules in `files`, which has the name and the bytes of each `.ptx` and `.cubin` file:
-    /// [`embedded_ptx!`](crate::embedded_ptx) passes what the build script wrote. Files of other kinds are ignored.
+    /// Makes a set of the modules in `files`, pairs of the name and the bytes of a `.ptx` or `.cubin` file.
+    /// [`embedded_ptx!`](crate::embedded_ptx) passes what the build script wrote. Other kinds of files are ignored.
     ///
     /// ```
     /// use ferrowarp::device::{DeviceError, PtxModules};
@@ -127,7 +126,7 @@ impl PtxModules {
         if modules.is_empty() { Err(missing(&[PathBuf::from("the program")])) } else { Ok(modules.into()) }
     }
 
-    /// The modules of both. A device that is opened with them has the kernels of each set.
+    /// Joins two sets. A device that is opened with the result has the kernels of each set.
     ///
     /// Parts of different sets may have equal names. A kernel's name must be in one set only: opening a GPU reports
     /// [`DeviceError::KernelInTwoSets`] otherwise.
@@ -154,16 +153,16 @@ impl PtxModules {
         self
     }
 
-    /// All modules: those of a set in the order of their file names, the sets in the order in which they were joined.
+    /// All modules, sorted by file name within a set, with the sets in the order in which they were joined.
     pub fn modules(&self) -> &[PtxModule] {
         &self.modules
     }
 
-    /// For every kernel crate of every set the module of the newest architecture that runs on a device of this compute
-    /// capability.
+    /// Chooses, for each kernel crate of each set, the module of the newest architecture that runs on a device of this
+    /// compute capability.
     ///
     /// # Errors
-    /// [`DeviceError::NoModuleFor`] if a set has none at all.
+    /// [`DeviceError::NoModuleFor`] if a set has no module for the device.
     pub(super) fn best_for(
         &self,
         device: &str,
@@ -195,13 +194,13 @@ impl PtxModules {
 }
 
 impl From<Vec<PtxModule>> for PtxModules {
-    /// One set of these modules.
+    /// Makes one set of these modules.
     fn from(modules: Vec<PtxModule>) -> PtxModules {
         PtxModules { modules: modules.into_iter().map(|module| module.in_set(0)).collect() }
     }
 }
 
-/// By kernel, the number of its module among the chosen ones.
+/// Maps each kernel to the index of its module among the chosen ones.
 ///
 /// # Errors
 /// [`DeviceError::KernelInTwoSets`]; a file cannot be read or is not valid PTX.
@@ -222,7 +221,7 @@ pub(super) fn index(modules: &[&PtxModule]) -> Result<HashMap<String, usize>, De
     Ok(index)
 }
 
-/// The folders to look in, in order, each once.
+/// The folders to search, in order, without duplicates.
 fn candidates(executable: Option<&Path>, current: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let mut push = |folder: PathBuf| {
@@ -245,7 +244,7 @@ fn candidates(executable: Option<&Path>, current: Option<&Path>) -> Vec<PathBuf>
     folders
 }
 
-/// Whether Cargo builds into this folder: it has Cargo's name for it, or Cargo's mark where it is named otherwise.
+/// Whether this folder is a Cargo target directory: it has Cargo's default name, or Cargo's tag file.
 fn is_target_directory(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name == "target") || folder.join("CACHEDIR.TAG").is_file()
 }

@@ -1,4 +1,4 @@
-//! Choosing a device.
+//! Chooses a device.
 
 use super::{Device, DeviceError, PtxModules, cuda};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 pub use cuda_std::simt::parse_time_limit;
 
-/// Which device to use. With the feature `clap` it is the value of a program's flag.
+/// Which device to use. With the feature `clap` it can be the value of a flag.
 ///
 /// ```
 /// use ferrowarp::device::DeviceChoice;
@@ -46,10 +46,10 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// Opens the device of `choice`, and says in one line which it is and why.
+/// Opens the device of `choice`, and returns a line that says which device it is and why.
 ///
-/// [`DeviceChoice::Auto`] takes the first GPU. It takes the CPU where there is no driver, no GPU, or none that the
-/// PTX is built for.
+/// [`DeviceChoice::Auto`] takes the first GPU, or the CPU if there is no driver, no GPU, or no PTX for the GPU's
+/// architecture.
 ///
 /// ```
 /// use ferrowarp::device::{DeviceChoice, DeviceError, open};
@@ -61,13 +61,13 @@ impl fmt::Display for DeviceChoice {
 /// ```
 ///
 /// # Errors
-/// [`DeviceError::PtxMissing`] where there is a GPU and no PTX was built, and every other failure of a GPU that is
-/// there. For [`DeviceChoice::Cuda`] also what would have been a reason to take the CPU.
+/// [`DeviceError::PtxMissing`] if there is a GPU but no PTX was built, and every other failure of an existing GPU. For
+/// [`DeviceChoice::Cuda`], also the reasons for which `Auto` takes the CPU.
 pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
     open_with(choice, PtxModules::find)
 }
 
-/// [`open`] with the modules that `find` gives, for programs with kernels of their own.
+/// Same as [`open`], with the modules that `find` returns, for programs with kernels of their own.
 ///
 /// ```
 /// use std::path::Path;
@@ -81,7 +81,7 @@ pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
 /// ```
 ///
 /// # Errors
-/// Those of [`open`], and what `find` answers.
+/// The errors of [`open`] and of `find`.
 pub fn open_with(
     choice: DeviceChoice,
     find: impl FnOnce() -> Result<PtxModules, DeviceError>,

@@ -1,6 +1,6 @@
-//! The order of a device's work: which streams there are, which work comes after which, and what is being recorded.
+//! The order of a device's work: its streams, the order between their work, and the recording in progress.
 //!
-//! With one stream and no recording there is nothing to keep: all its work is in order.
+//! With one stream and no recording, all work is in order and nothing is tracked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,25 +17,25 @@ mod tests;
 pub(super) use world::Touch;
 use world::{Clock, World};
 
-/// What is to be done with work.
+/// What to do with submitted work.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// To queue it; where it is tracked, its stream and time.
+    /// Queue it; if it is tracked, with its stream and time.
     Run(Option<(u32, u64)>),
-    /// To add it to the recording.
+    /// Add it to the recording.
     Record,
 }
 
-/// A point in a stream's work, for waits to be ordered by.
+/// A point in a stream's work, on which other streams can wait.
 #[derive(Clone, Debug)]
 pub(super) struct Stamp {
     clock: Clock,
-    /// The recording it is a point of.
+    /// The recording that contains the point.
     recording: Option<u64>,
 }
 
 impl Stamp {
-    /// Whether it is a point of a recording, which only the graph reaches.
+    /// Whether it is a point of a recording, which is reached only in the graph.
     pub fn is_recorded(&self) -> bool {
         self.recording.is_some()
     }
@@ -44,43 +44,43 @@ impl Stamp {
 /// Why a wait is refused.
 #[derive(Debug)]
 pub(super) enum Outside {
-    /// The event is one of a recording, and the wait is not.
+    /// The event is part of a recording, and the wait is not.
     EventRecorded,
-    /// The wait is one of a recording, and the event is not.
+    /// The wait is part of a recording, and the event is not.
     WaitRecorded,
 }
 
-/// What a recording holds.
+/// The contents of a recording.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub launches: Launches,
     pub touches: Vec<Touch>,
 }
 
-/// Why a recording is no graph.
+/// Why a recording cannot become a graph.
 #[derive(Debug)]
 pub(super) enum Spoiled {
-    /// Work of this stream comes before nothing of the default stream.
+    /// The default stream does not wait for this stream's last work.
     Unjoined(u32),
-    /// This was done in between.
+    /// The recorded work did this.
     By(&'static str),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// Whether there is anything to keep.
+    /// Whether anything must be tracked.
     is_kept: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The streams' numbers, the default one's first.
+    /// The streams' numbers, the default stream's first.
     streams: Vec<u32>,
     world: World,
     recording: Option<Recording>,
     recordings: u64,
-    /// Threads that run recorded work again.
+    /// Threads that are replaying recorded work.
     replaying: Vec<ThreadId>,
 }
 
@@ -112,12 +112,12 @@ impl State {
 }
 
 impl Order {
-    /// Whether there is but one stream, no recording is under way and no recorded work is run again.
+    /// Whether there is only one stream, no recording is in progress and no recorded work is being replayed.
     pub fn is_plain(&self) -> bool {
         !self.is_kept.load(Ordering::Relaxed)
     }
 
-    /// Changes the state, and what follows from it.
+    /// Changes the state and updates `is_kept`.
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = change(&mut state);
@@ -131,7 +131,7 @@ impl Order {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new stream, whose work comes after what is queued on the default stream now.
+    /// Opens a stream. Its work comes after the work that is queued on the default stream now.
     pub fn open(&self) -> u32 {
         self.change(|state| {
             let number = (1..).find(|number| !state.streams.contains(number)).unwrap_or(u32::MAX);
@@ -142,13 +142,13 @@ impl Order {
         })
     }
 
-    /// The stream goes, and its work has ended.
+    /// Closes a stream. Its work has ended.
     pub fn close(&self, stream: u32) {
         self.change(|state| {
             let now = state.world.now(stream);
             state.world.end(&now);
             state.streams.retain(|&open| open != stream);
-            // The default stream's own work is in order, and later streams begin after it.
+            // The default stream's work is in order, and later streams begin after it.
             if state.streams.len() == 1 {
                 let now = state.world.now_all();
                 state.world.end(&now);
@@ -157,13 +157,13 @@ impl Order {
         });
     }
 
-    /// How many accesses are kept.
+    /// The number of accesses that are kept.
     #[cfg(test)]
     pub fn remembered(&self) -> usize {
         self.lock().world.remembered()
     }
 
-    /// Asks to queue work that touches this on the stream.
+    /// Admits work with these touches to the stream, unless it races.
     pub fn admit(
         &self,
         stream: u32,
@@ -186,14 +186,14 @@ impl Order {
         Ok(Admission::Run(Some((stream, time))))
     }
 
-    /// Takes back admitted work that could not be queued.
+    /// Removes admitted work that could not be queued.
     pub fn cancel(&self, admission: &Admission) {
         if let &Admission::Run(Some((stream, time))) = admission {
             self.lock().world.cancel(stream, time);
         }
     }
 
-    /// The stream's point now.
+    /// The current point of the stream.
     pub fn stamp(&self, stream: u32) -> Stamp {
         let mut state = self.lock();
         match state.recording_of(stream) {
@@ -202,7 +202,7 @@ impl Order {
         }
     }
 
-    /// The stream's later work comes after the point. A stream that waits for a point of the recording joins it.
+    /// Orders the stream's later work after the point. A stream that waits for a point of the recording joins it.
     pub fn wait(&self, stream: u32, stamp: &Stamp) -> Result<(), Outside> {
         let mut state = self.lock();
         if state.is_replaying() {
@@ -229,19 +229,19 @@ impl Order {
         Ok(())
     }
 
-    /// The host has seen the end of all work before the point.
+    /// Notes that the host has seen the end of all work before the point.
     pub fn ended(&self, stamp: &Stamp) {
         let State { streams, world, .. } = &mut *self.lock();
         world.end(&stamp.clock);
         world.forget_ordered(streams);
     }
 
-    /// The point of all streams now.
+    /// The current point of all streams.
     pub fn stamp_all(&self) -> Stamp {
         Stamp { clock: self.lock().world.now_all(), recording: None }
     }
 
-    /// Begins to record the default stream, unless that is under way.
+    /// Begins to record the default stream; returns false if a recording or a replay is in progress.
     pub fn begin_recording(&self) -> bool {
         self.change(|state| {
             if state.recording.is_some() || state.is_replaying() {
@@ -260,7 +260,7 @@ impl Order {
         })
     }
 
-    /// Ends the recording, which was begun.
+    /// Ends the recording in progress.
     pub fn end_recording(&self) -> Result<Recorded, Spoiled> {
         let recording = self.change(|state| state.recording.take());
         let Some(Recording { streams, mut world, launches, spoiled_by, .. }) = recording else {
@@ -275,12 +275,12 @@ impl Order {
         }
     }
 
-    /// Whether work of the stream is recorded.
+    /// Whether the stream's work is being recorded.
     pub fn is_recording(&self, stream: u32) -> bool {
         self.lock().recording_of(stream).is_some()
     }
 
-    /// Whether this thread is in recorded work, which holds launches and events alone.
+    /// Whether this thread is in recorded work, which may contain only launches and events.
     pub fn is_in_recorded_work(&self) -> bool {
         if self.is_plain() {
             return false;
@@ -290,7 +290,7 @@ impl Order {
         state.is_replaying() || state.recording.as_ref().is_some_and(|recording| recording.thread == current)
     }
 
-    /// Whether this thread records work, and the stream is not part of that.
+    /// Whether this thread is recording, and the stream is not part of the recording.
     pub fn is_outside_of_recording(&self, stream: u32) -> bool {
         let current = std::thread::current().id();
         self.lock()
@@ -299,7 +299,7 @@ impl Order {
             .is_some_and(|recording| recording.thread == current && !recording.streams.contains(&stream))
     }
 
-    /// The recording that this thread has under way holds no such action, and so becomes no graph.
+    /// Marks this thread's recording, if there is one, as unusable because of `action`.
     pub fn spoil(&self, action: &'static str) {
         let mut state = self.lock();
         let current = std::thread::current().id();
@@ -308,7 +308,7 @@ impl Order {
         }
     }
 
-    /// Runs recorded work again, in this thread. Its launches were admitted as one.
+    /// Replays recorded work in this thread. Its launches were admitted as one.
     pub fn replay<R>(&self, work: impl FnOnce() -> R) -> R {
         struct Replaying<'a>(&'a Order);
         impl Drop for Replaying<'_> {

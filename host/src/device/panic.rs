@@ -1,4 +1,4 @@
-//! What a kernel that panicked on the GPU left behind.
+//! Reads the record of a kernel that panicked on the GPU.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,9 +18,9 @@ use cuda_std::panic_record::PanicRecord;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePanic {
-    /// The panic's message; empty where the kernel could not tell.
+    /// The panic's message; empty if the kernel could not record it.
     pub message: String,
-    /// The source file; empty where the kernel could not tell.
+    /// The source file; empty if the kernel could not record it.
     pub file: String,
     /// Line in the file, from 1.
     pub line: u32,
@@ -45,17 +45,17 @@ impl fmt::Display for DevicePanic {
     }
 }
 
-/// Reads the record that a kernel wrote, if one did and finished.
+/// Reads the record of a panic, if a kernel completed one.
 ///
 /// # Safety
 /// `record` is valid for reads and writes, initialised, and the device's work has ended.
 pub(super) unsafe fn read(record: *mut PanicRecord) -> Option<DevicePanic> {
-    // SAFETY: the pointer is valid and aligned by the caller's contract, and nobody else touches it any more.
+    // SAFETY: the pointer is valid and aligned by the caller's contract, and the device does not access it any more.
     let state = unsafe { AtomicU32::from_ptr(&raw mut (*record).state) };
     if state.load(Ordering::Acquire) != PanicRecord::COMPLETE {
         return None;
     }
-    // SAFETY: as above. The read is volatile because the writer was the device, which the compiler cannot see.
+    // SAFETY: as above. The read is volatile because the device wrote the record, which the compiler cannot see.
     Some(decode(&unsafe { record.read_volatile() }))
 }
 
@@ -88,7 +88,7 @@ mod tests {
     }
 
     fn read_one(mut record: PanicRecord) -> Option<DevicePanic> {
-        // SAFETY: a local that nothing else touches.
+        // SAFETY: a local that no other code touches.
         unsafe { read(&raw mut record) }
     }
 

@@ -1,4 +1,4 @@
-//! Page-locked memory of the host, and copies that the host does not wait for.
+//! Page-locked host memory, and asynchronous copies.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -10,8 +10,8 @@ use super::order::{Admission, Touch};
 use super::race::StreamWork;
 use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, Event, RawAllocError, Stream, cpu};
 
-/// Page-locked ("pinned") memory of the host for `len` elements, freed when dropped: a GPU copies from and to it while the
-/// host does something else. On the CPU it is ordinary memory. It is a slice.
+/// Page-locked ("pinned") host memory for `len` elements, freed when dropped. A GPU copies from and to it while the host
+/// does other work. On the CPU it is ordinary memory. It dereferences to a slice.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError};
@@ -32,17 +32,17 @@ pub struct PinnedBuffer<T> {
     len: usize,
 }
 
-// SAFETY: the buffer owns its memory, as a `Vec` does.
+// SAFETY: the buffer owns its memory, like a `Vec`.
 unsafe impl<T: Send> Send for PinnedBuffer<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
 
 impl Device {
-    /// Page-locked memory of `len` elements whose bytes are all zero. Allocation is slow and the memory cannot be swapped
-    /// out, so reuse it.
+    /// Allocates page-locked memory for `len` elements, with all bytes zero. Allocation is slow and the memory cannot be
+    /// swapped out, so reuse it.
     ///
     /// # Errors
-    /// The memory is not there, or the device failed.
+    /// The system is out of memory, or the device failed.
     pub fn alloc_pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuffer<T>, DeviceError> {
         const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
         self.refuse_in_recorded_work("allocating page-locked memory")?;
@@ -77,8 +77,8 @@ impl<T> Deref for PinnedBuffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the memory is this buffer's alone and has that many elements, of bytes that are set: `T` is plain data,
-        // by the only way to make one.
+        // SAFETY: this buffer alone owns the memory, which has `len` elements of initialised bytes. `T` is `Pod` in the only
+        // constructor.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
     }
 }
@@ -95,7 +95,7 @@ impl<T> Drop for PinnedBuffer<T> {
         let bytes = self.len * size_of::<T>();
         match &self.device.inner.backend {
             _ if bytes == 0 => {}
-            // SAFETY: allocated there with as many bytes, and the buffer goes.
+            // SAFETY: `cpu` allocated it with the same number of bytes, and the buffer is being dropped.
             Backend::Cpu(_) => unsafe { cpu::free(self.pointer.cast(), bytes) },
             Backend::Cuda(cuda) => cuda.free_pinned(self.pointer.cast()),
         }
@@ -108,7 +108,7 @@ impl<T: fmt::Debug> fmt::Debug for PinnedBuffer<T> {
     }
 }
 
-/// A copy that a stream was given, and the memory of the host that it reads or writes. Dropping it waits for the copy.
+/// A copy that is queued on a stream, with the host memory that it reads or writes. Dropping it waits for the copy.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError, InFlight, PinnedBuffer};
@@ -123,16 +123,16 @@ impl<T: fmt::Debug> fmt::Debug for PinnedBuffer<T> {
 /// ```
 #[must_use = "dropping it waits for the copy and loses the memory"]
 pub struct InFlight<B> {
-    /// None once it is given back.
+    /// `None` once it is returned.
     memory: Option<B>,
     end: Event,
 }
 
 impl<B> InFlight<B> {
-    /// Waits for this copy, and gives the memory back.
+    /// Waits for this copy and returns the memory.
     ///
     /// # Errors
-    /// The device failed, now or in a kernel before: then the memory is left to the end of the process.
+    /// The device failed, now or in an earlier kernel. The memory is then kept until the process ends.
     pub fn wait(mut self) -> Result<B, DeviceError> {
         self.end.synchronize()?;
         match self.memory.take() {
@@ -144,7 +144,7 @@ impl<B> InFlight<B> {
     /// Whether the copy has ended.
     ///
     /// # Errors
-    /// The device failed, now or in a kernel before.
+    /// The device failed, now or in an earlier kernel.
     pub fn is_complete(&self) -> Result<bool, DeviceError> {
         self.end.is_complete()
     }
@@ -158,8 +158,8 @@ impl<B> Drop for InFlight<B> {
     }
 }
 
-/// Drops what a copy has used, after a wait for it. After a fault the memory itself stays; without a wait, the GPU may
-/// still use it.
+/// Drops a copy's memory after the wait for the copy. If the wait failed without a fault, the GPU may still use the memory,
+/// so it is leaked. After a fault, its drop keeps it allocated.
 fn give_up<B>(memory: B, waited: Result<(), DeviceError>) {
     if waited.is_err_and(|error| error.fault().is_none()) {
         std::mem::forget(memory);
@@ -173,12 +173,12 @@ impl<B> fmt::Debug for InFlight<B> {
 }
 
 impl Stream {
-    /// Queues a copy of `from` into the device's memory and returns at once. The page-locked memory is the copy's until
-    /// [`InFlight::wait`] gives it back.
+    /// Queues a copy of `from` into the device's memory and returns at once. The copy owns the page-locked memory until
+    /// [`InFlight::wait`] returns it.
     ///
     /// # Errors
-    /// The lengths differ; the memory is another device's; [`DeviceError::Unordered`] if another stream may still use it;
-    /// the stream is being recorded; the device failed. `from` is freed.
+    /// The lengths differ; the memory belongs to another device; [`DeviceError::Unordered`] if another stream may still use
+    /// it; the stream is being recorded; the device failed. `from` is freed.
     pub fn upload<'a, T: Pod>(
         &self,
         from: PinnedBuffer<T>,
@@ -189,11 +189,11 @@ impl Stream {
         self.copy("uploading page-locked memory", &copy, to.device(), from)
     }
 
-    /// Queues a copy of the device's memory into `to` and returns at once. The page-locked memory is the copy's until
-    /// [`InFlight::wait`] gives it back.
+    /// Queues a copy of the device's memory into `to` and returns at once. The copy owns the page-locked memory until
+    /// [`InFlight::wait`] returns it.
     ///
     /// # Errors
-    /// As [`Self::upload`]; `to` is freed.
+    /// Same as for [`Self::upload`]; `to` is freed.
     pub fn download<'a, T: Pod>(
         &self,
         from: impl Into<BufferView<'a, T>>,
@@ -204,7 +204,7 @@ impl Stream {
         self.copy("downloading to page-locked memory", &copy, from.device(), to)
     }
 
-    /// Queues a copy between page-locked memory and memory of `owner`.
+    /// Queues a copy between page-locked memory and the memory of `owner`.
     fn copy<T: Pod>(
         &self,
         action: &'static str,
@@ -233,8 +233,8 @@ impl Stream {
                 true => Admission::Run(None),
                 false => order.admit(self.number(), None, &[touch]).map_err(DeviceError::Unordered)?,
             };
-            // SAFETY: both have that many bytes; the device's are borrowed by the caller's view, and later work on them
-            // comes after the copy, which `admit` saw to; the host's are kept until the copy has ended, below.
+            // SAFETY: both have this many bytes. The device's are borrowed by the caller's view, and `admit` orders later
+            // work on them after the copy. The host's are kept until the copy has ended, below.
             let queued = unsafe { self.queue(copy, memory.pointer.as_ptr().cast(), bytes) };
             if queued.is_err() {
                 order.cancel(&admission);
@@ -244,7 +244,7 @@ impl Stream {
         match self.record() {
             Ok(end) => Ok(InFlight { memory: Some(memory), end }),
             Err(error) => {
-                // The copy is under way, and there is nothing to wait for it by but the whole stream.
+                // The copy is in progress, and only the whole stream can be waited for.
                 give_up(memory, self.synchronize());
                 Err(error)
             }
@@ -252,11 +252,11 @@ impl Stream {
     }
 
     /// # Safety
-    /// Both memories have that many bytes and are valid until the copy has ended; until then no other code writes what it
-    /// reads or uses what it writes.
+    /// Both sides have this many bytes and are valid until the copy has ended; until then no other code writes its source or
+    /// uses its destination.
     unsafe fn queue(&self, copy: &Copy, host: *mut u8, bytes: usize) -> Result<(), DeviceError> {
         let is_upload = copy.work == StreamWork::Upload;
-        // SAFETY: the caller's memories, which are different ones.
+        // SAFETY: the caller's memories, which do not overlap.
         unsafe {
             match &self.device().inner.backend {
                 Backend::Cpu(_) if is_upload => copy.first.copy_from_nonoverlapping(host, bytes),

@@ -1,4 +1,4 @@
-//! How long the launches of a program take, kernel by kernel, and what a GPU could do in that time.
+//! Measures how long a program's launches take, per kernel, and what the GPU could do in that time.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,11 +10,11 @@ use super::cuda::Lane;
 use super::{Backend, Device, DeviceError};
 
 thread_local! {
-    /// Whether the thread is in a launch that is timed: on the CPU a graph's work launches its kernels in turn.
+    /// Whether the thread is in a timed launch: on the CPU, the timed launch of a graph launches its kernels in turn.
     static IS_TIMED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A launch that is timed, for as long as it lives.
+/// Marks the thread as in a timed launch while it lives.
 struct Inside;
 
 impl Inside {
@@ -30,7 +30,7 @@ impl Drop for Inside {
     }
 }
 
-/// What is launched by one call.
+/// What one call launches.
 ///
 /// ```
 /// use ferrowarp::device::Launched;
@@ -44,7 +44,7 @@ pub enum Launched {
     Kernel(&'static str),
     /// A [`Graph`](super::Graph).
     Graph {
-        /// Launches of kernels in it.
+        /// The number of kernel launches in it.
         launches: u64,
     },
 }
@@ -58,7 +58,7 @@ impl fmt::Display for Launched {
     }
 }
 
-/// How often something was launched, and how long that took in all.
+/// How often a kernel or a graph was launched, and the total time.
 ///
 /// ```
 /// use cuda_std::launch::LaunchConfig;
@@ -86,15 +86,15 @@ impl fmt::Display for Launched {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchTimes {
-    /// What.
+    /// The kernel or graph.
     pub what: Launched,
-    /// How often.
+    /// The number of launches.
     pub launches: u64,
-    /// All of them together: on a GPU by its own clock, on the CPU by the host's.
+    /// Their total time, by the GPU's clock or, on the CPU, the host's.
     pub time: Duration,
 }
 
-/// What a GPU could do at most, from its clocks.
+/// The peak rates of a GPU, computed from its clocks.
 ///
 /// ```
 /// use ferrowarp::device::{Device, Peaks};
@@ -107,20 +107,20 @@ pub struct LaunchTimes {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peaks {
-    /// Additions and multiplications of `f32` in a second, without tensor cores.
+    /// `f32` additions and multiplications per second, without tensor cores.
     pub flops: f64,
-    /// Bytes that its memory reads or writes in a second.
+    /// Bytes that its memory reads or writes per second.
     pub bytes_per_second: f64,
 }
 
 impl Peaks {
-    /// The roofline (Williams, Waterman and Patterson 2009): the least time in seconds for these bytes and operations.
+    /// The least seconds for these bytes and operations, by the roofline model (Williams, Waterman and Patterson 2009).
     pub fn least_seconds(&self, bytes: u64, flop: u64) -> f64 {
         (bytes as f64 / self.bytes_per_second).max(flop as f64 / self.flops)
     }
 }
 
-/// The times of launches since they are kept.
+/// The times of launches since the profile was started.
 #[derive(Debug, Default)]
 pub(super) struct Profile {
     is_on: AtomicBool,
@@ -141,23 +141,23 @@ impl Profile {
 }
 
 impl Device {
-    /// From now on each launch of a kernel or of a [`Graph`](super::Graph) is timed, by events around it on a GPU: the host
-    /// waits for its end, so that nothing overlaps any more and the program takes longer. Launches that are recorded do not run
-    /// and are not timed. So it is for all handles to the device and all its streams.
+    /// Starts to time each launch of a kernel or of a [`Graph`](super::Graph), on a GPU with events around it. The host
+    /// waits for the end of each, so nothing overlaps any more and the program takes longer. Recorded launches do not run
+    /// and are not timed. This holds for all handles to the device and all its streams.
     pub fn start_profile(&self) {
         self.inner.profile.is_on.store(true, Ordering::Relaxed);
     }
 
-    /// What was timed since the last call, in the order of first launches. From now on nothing is timed.
+    /// Stops timing, and returns the times since the last call, in the order of first launches.
     pub fn take_profile(&self) -> Vec<LaunchTimes> {
         self.inner.profile.is_on.store(false, Ordering::Relaxed);
         std::mem::take(&mut self.inner.profile.times.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What it could do at most by its clocks; none for the CPU, which does not say.
+    /// The peak rates by its clocks; `None` for the CPU.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// The driver does not report a clock.
     pub fn peaks(&self) -> Result<Option<Peaks>, DeviceError> {
         match &self.inner.backend {
             Backend::Cpu(_) => Ok(None),
@@ -165,8 +165,7 @@ impl Device {
         }
     }
 
-    /// Calls `launch`, and notes how long what it queues takes where that is wanted. `fail` makes the launch's error of the
-    /// device's.
+    /// Calls `launch`, and measures the time of what it queues if a profile is on. `fail` converts the device's error.
     pub(super) fn timed<E>(
         &self,
         lane: &Lane,

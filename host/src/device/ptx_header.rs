@@ -1,4 +1,4 @@
-//! What the head of a PTX file says, and whether the file is whole (PTX ISA, "PTX Module Directives").
+//! Reads the head of a PTX file, and checks that the file is complete (PTX ISA, "PTX Module Directives").
 
 use std::fmt;
 
@@ -23,13 +23,13 @@ pub(super) struct Header {
 pub struct PtxTarget {
     /// Ten times the major plus the minor compute capability.
     pub architecture: u32,
-    /// `a` or `f` for a module with instructions of that architecture only.
+    /// `a` or `f` for a module with instructions of only that architecture.
     pub suffix: Option<char>,
 }
 
 impl PtxTarget {
-    /// Whether a device of this compute capability runs it: any at least as new, or for a module with a suffix only
-    /// its own.
+    /// Whether a device of this compute capability runs it. A module runs on any device at least as new; with a suffix, only
+    /// on its own architecture.
     pub fn runs_on(&self, major: u32, minor: u32) -> bool {
         let device = major * 10 + minor;
         if self.suffix.is_some() { self.architecture == device } else { self.architecture <= device }
@@ -50,10 +50,10 @@ impl fmt::Display for PtxTarget {
     }
 }
 
-/// Reads the head of `ptx` and counts its braces.
+/// Reads the head of `ptx` and checks that its braces match.
 ///
 /// # Errors
-/// What makes it no sound PTX, in words.
+/// Why it is not valid PTX, in words.
 pub(super) fn parse(ptx: &str) -> Result<Header, String> {
     let code = without_comments_and_strings(ptx);
     let header = parse_head(ptx)?;
@@ -67,12 +67,12 @@ pub(super) fn parse(ptx: &str) -> Result<Header, String> {
 /// Reads the directives at the head of `ptx`; some may be missing.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same as for [`parse`].
 pub(super) fn parse_head(ptx: &str) -> Result<Header, String> {
     if ptx.trim().is_empty() {
         return Err("it is empty".to_owned());
     }
-    // They stand before any function.
+    // The directives come before any function.
     let code = without_comments_and_strings(ptx.split(".entry").next().unwrap_or_default());
     let directive = |name: &str| {
         code.lines()
@@ -111,7 +111,7 @@ fn parse_target(text: &str) -> Option<PtxTarget> {
     Some(PtxTarget { architecture: digits.parse().ok()?, suffix })
 }
 
-/// The text with its comments and the insides of its strings left out; line ends stay.
+/// Removes comments and the contents of strings from the text, but keeps line ends.
 fn without_comments_and_strings(ptx: &str) -> String {
     let mut code = String::with_capacity(ptx.len());
     let mut rest = ptx;

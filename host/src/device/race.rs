@@ -1,10 +1,10 @@
-//! Work of two streams that may run at the same time and touches the same bytes.
+//! Work on two streams that may run at the same time and touches the same bytes.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Two pieces of work on two streams of a device touch the same bytes, at least one of them writes, and nothing says that
-/// the second begins after the first has ended. The second was not queued.
+/// Two pieces of work on two streams of a device touch the same bytes, at least one of them writes, and no event orders the
+/// second after the first. The second was not queued.
 ///
 /// ```
 /// use cuda_std::launch::LaunchConfig;
@@ -34,9 +34,9 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataRace {
-    /// What was queued before.
+    /// The earlier work, which was queued.
     pub first: StreamAccess,
-    /// What was refused.
+    /// The later work, which was refused.
     pub second: StreamAccess,
 }
 
@@ -58,19 +58,19 @@ pub struct DataRace {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamAccess {
-    /// What touches the bytes.
+    /// The work that touches the bytes.
     pub work: StreamWork,
-    /// The [number](super::Stream::number) of the stream it is on.
+    /// The [number](super::Stream::number) of its stream.
     pub stream: u32,
     /// The kernel's parameter, or the field of its struct; empty for a copy.
     pub argument: &'static str,
-    /// Whether it may write them.
+    /// Whether it may write the bytes.
     pub is_write: bool,
-    /// The bytes that both touch, counted from the first of this argument, or of the memory that is copied.
+    /// The bytes that both touch, counted from the start of this argument or of the copied memory.
     pub bytes: Range<usize>,
 }
 
-/// What a stream is given to do.
+/// A piece of work on a stream.
 ///
 /// ```
 /// use ferrowarp::device::StreamWork;
@@ -86,7 +86,7 @@ pub enum StreamWork {
     Upload,
     /// A copy from the device to page-locked memory.
     Download,
-    /// An operation between GPUs, by its name.
+    /// An operation between GPUs, with its name.
     Collective(&'static str),
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for StreamWork {
     }
 }
 
-/// A stream as messages call it.
+/// A stream, displayed as messages name it.
 pub(super) struct Named(pub u32);
 
 impl fmt::Display for Named {
@@ -114,7 +114,7 @@ impl fmt::Display for Named {
 }
 
 impl StreamAccess {
-    /// The bytes and what they are of.
+    /// Writes the bytes and what they belong to.
     fn write_place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Range { start, end } = self.bytes;
         match self.argument {

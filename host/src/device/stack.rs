@@ -1,13 +1,13 @@
-//! The stack of a GPU's threads.
+//! The stack size of a GPU's threads.
 
 use std::fmt;
 
 use super::{Backend, Device, DeviceError};
 
-/// How a comment of `cuda_builder` at the end of a PTX file begins, before `KERNEL: CAUSE`.
+/// The start of a comment that `cuda_builder` writes at the end of a PTX file, before `KERNEL: CAUSE`.
 const NOTE: &str = "// ferrowarp: unbounded stack: ";
 
-/// A kernel whose stack has no size known when it is compiled.
+/// A kernel with a stack size that is not known at compile time.
 ///
 /// ```
 /// use ferrowarp::device::UnboundedStack;
@@ -23,9 +23,9 @@ const NOTE: &str = "// ferrowarp: unbounded stack: ";
 pub struct UnboundedStack {
     /// The kernel.
     pub kernel: String,
-    /// Why, such as ``recursion through `depth` ``.
+    /// The cause, such as ``recursion through `depth` ``.
     pub cause: String,
-    /// The bytes that each thread has.
+    /// The stack bytes of each thread.
     pub bytes: usize,
 }
 
@@ -40,21 +40,20 @@ impl fmt::Display for UnboundedStack {
     }
 }
 
-/// The kernels of a PTX file whose stack is unbounded, each with the cause.
+/// The kernels of a PTX file with an unbounded stack, each with the cause.
 pub(super) fn unbounded(ptx: &str) -> impl Iterator<Item = (&str, &str)> {
     ptx.lines().rev().map_while(|line| line.strip_prefix(NOTE)?.split_once(": "))
 }
 
 impl Device {
-    /// The same device, whose threads from now on have `bytes` bytes of stack each, for all handles to it.
+    /// Sets the stack of each thread to `bytes` bytes, for all handles to the device.
     ///
-    /// Without it, and without `FERROWARP_STACK_BYTES` in the environment, a GPU's threads have what the driver gives,
-    /// 1024 bytes, and 8192 once a module is loaded that has a kernel whose stack has no size known in advance: one with
-    /// recursion, or with calls through pointers. That is stack for calls: of what a kernel is known to need, the driver
-    /// takes care. All threads that the GPU can run at once have theirs at the same time, so 8192 bytes are 2 GiB on an
-    /// H100.
+    /// The default, unless the environment has `FERROWARP_STACK_BYTES`, is the driver's 1024 bytes. It becomes 8192 once a
+    /// module is loaded with a kernel of unknown stack size, that is, with recursion or calls through pointers. This stack
+    /// is for such calls only: the driver provides what a kernel is known to need. All threads that the GPU can run at once
+    /// have a stack, so 8192 bytes take 2 GiB on an H100.
     ///
-    /// On the CPU nothing changes: there `FERROWARP_STACK_KIB` says it.
+    /// On the CPU nothing changes: there `FERROWARP_STACK_KIB` sets the size.
     ///
     /// ```
     /// use ferrowarp::device::{Device, DeviceError};
@@ -64,7 +63,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`DeviceError::NoStack`] if the device has not the memory, or the device failed.
+    /// [`DeviceError::NoStack`] if the device does not have enough memory; the device failed.
     pub fn with_stack_bytes(self, bytes: usize) -> Result<Device, DeviceError> {
         if let Backend::Cuda(cuda) = &self.inner.backend {
             cuda.set_stack_bytes(bytes)?;

@@ -1,4 +1,4 @@
-//! Streams of a device, and the events that order them.
+//! Streams, and the events that order their work.
 
 #[cfg(feature = "collective")]
 pub(crate) mod foreign;
@@ -16,17 +16,16 @@ use super::profile::Launched;
 use super::race::{Named, StreamWork};
 use super::{Backend, Device, DeviceError};
 
-/// A queue of work that its device does in order, at the same time as that of other streams. It is a [`Launcher`], so
-/// the `launch` function of every kernel takes it; copies are [`Stream::upload`] and [`Stream::download`]. Dropping it
-/// waits for its work.
+/// A queue of work. The device does its work in order, concurrently with other streams. A stream is a [`Launcher`], so the
+/// `launch` function of every kernel takes it; copies are [`Stream::upload`] and [`Stream::download`]. Dropping it waits for
+/// its work.
 ///
-/// What two streams do is in no order, unless one of them waits for an [`Event`] of the other or the host has waited for
-/// the first before it queues the second. Work that touches the same bytes as unordered work of another stream, where
-/// one of them writes, is refused with [`DeviceError::Unordered`], on every device. On the CPU the work itself runs at
-/// once, in the calling thread.
+/// The work of two streams is unordered, unless one waits for an [`Event`] of the other or the host waits for the first
+/// before it queues the second. Work that touches the same bytes as unordered work of another stream is refused with
+/// [`DeviceError::Unordered`] if either writes, on every device. On the CPU, work runs at once in the calling thread.
 ///
-/// What is read, written or freed by the host, as by [`Buffer::to_vec`](super::Buffer::to_vec), comes after all that is
-/// queued on all streams.
+/// Reads, writes and frees by the host, such as [`Buffer::to_vec`](super::Buffer::to_vec), wait for all queued work of all
+/// streams.
 ///
 /// ```
 /// use cuda_std::launch::LaunchConfig;
@@ -73,7 +72,7 @@ pub struct Stream {
     lane: Lane,
 }
 
-/// A point in a stream's work, and the time at which the device came to it. It keeps the device alive.
+/// A point in a stream's work, and the time at which the device reached it. It keeps the device alive.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError};
@@ -90,7 +89,7 @@ pub struct Stream {
 /// ```
 pub struct Event {
     device: Device,
-    /// The driver's, on a GPU.
+    /// The driver's event, on a GPU.
     raw: Option<ManuallyDrop<cust::event::Event>>,
     /// When it was recorded.
     time: Instant,
@@ -98,10 +97,10 @@ pub struct Event {
 }
 
 impl Device {
-    /// A new stream. It begins after what is queued on the [default stream](Self::default_stream) now.
+    /// Opens a stream. Its work begins after the work that is queued on the [default stream](Self::default_stream) now.
     ///
     /// # Errors
-    /// The driver has no more of them, a recording is under way in this thread, or the device failed.
+    /// The driver cannot create another stream, this thread is recording, or the device failed.
     pub fn stream(&self) -> Result<Stream, DeviceError> {
         self.refuse_in_recorded_work("opening a stream")?;
         let order = &self.inner.order;
@@ -113,7 +112,7 @@ impl Device {
         Ok(Stream { device: self.clone(), lane })
     }
 
-    /// The device's own stream, which launches on the device itself go to: for its events and waits.
+    /// The device's default stream, which launches on the device use. Take it to record events and to wait.
     ///
     /// ```
     /// use ferrowarp::device::{Device, DeviceError};
@@ -129,17 +128,17 @@ impl Device {
         Stream { device: self.clone(), lane: Lane::default() }
     }
 
-    /// Queues a launch where it does not race with another stream's work.
+    /// Queues a launch, unless it races with another stream's work.
     ///
     /// # Safety
-    /// As [`Launcher::submit`] says.
+    /// Same as for [`Launcher::submit`].
     pub(super) unsafe fn submit_on(&self, lane: &Lane, call: &KernelCall<'_>) -> Result<(), LaunchError> {
         let order = &self.inner.order;
         let admission = if order.is_plain() {
             Admission::Run(None)
         } else {
             call.check(self.residence(), self.limits())?;
-            // It would run now, and on a CPU once more at each launch of the graph.
+            // It would run now, and on a CPU again at each launch of the graph.
             if order.is_outside_of_recording(lane.number) {
                 let action = "a launch on a stream that waits for no event of the recording";
                 order.spoil(action);
@@ -170,8 +169,8 @@ impl Device {
         submitted
     }
 
-    /// The device's memory that a launch is lent. Raw pointers and the host's own memory, which only launches on the CPU
-    /// take, are not tracked: the caller keeps them alive.
+    /// The device memory that a launch borrows. Raw pointers and host memory, which only launches on the CPU take, are not
+    /// tracked: the caller keeps them alive.
     fn touches(&self, call: &KernelCall<'_>) -> Vec<Touch> {
         let residence = self.residence();
         let touch = |buffer: &cuda_std::launch::Buffer| {
@@ -191,7 +190,7 @@ impl Device {
         call.buffers.iter().filter_map(touch).collect()
     }
 
-    /// An error where this thread is in recorded work, which then becomes no graph.
+    /// Fails if this thread is in recorded work, and marks the recording as unusable.
     pub(super) fn refuse_in_recorded_work(&self, action: &'static str) -> Result<(), DeviceError> {
         if !self.inner.order.is_in_recorded_work() {
             return Ok(());
@@ -200,7 +199,7 @@ impl Device {
         Err(DeviceError::NotRecordable { device: self.name(), action })
     }
 
-    /// An error where `other` is not this device.
+    /// Fails if `other` is not this device.
     pub(super) fn refuse_other(&self, other: &Device, action: &'static str) -> Result<(), DeviceError> {
         if std::sync::Arc::ptr_eq(&self.inner, &other.inner) {
             return Ok(());
@@ -216,7 +215,7 @@ impl Stream {
         &self.device
     }
 
-    /// The number that messages call it by; 0 for the default stream. Open streams of a device have different ones.
+    /// The number in messages; 0 for the default stream. Open streams of a device have different numbers.
     pub fn number(&self) -> u32 {
         self.lane.number
     }
@@ -225,10 +224,10 @@ impl Stream {
         &self.lane
     }
 
-    /// Waits until all work that is queued on this stream has ended.
+    /// Waits until all work queued on this stream has ended.
     ///
     /// # Errors
-    /// As [`Device::synchronize`]: also for a kernel that failed on another stream.
+    /// Same as for [`Device::synchronize`], including kernels that failed on another stream.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         self.device.refuse_in_recorded_work("synchronising a stream")?;
         let order = &self.device.inner.order;
@@ -240,10 +239,10 @@ impl Stream {
         Ok(())
     }
 
-    /// An event after all that is queued on this stream now.
+    /// Records an event after all work queued on this stream now.
     ///
     /// # Errors
-    /// The device failed, now or in a kernel before.
+    /// The device failed, now or in an earlier kernel.
     pub fn record(&self) -> Result<Event, DeviceError> {
         let stamp = self.device.inner.order.stamp(self.lane.number);
         let raw = match &self.device.inner.backend {
@@ -253,10 +252,11 @@ impl Stream {
         Ok(Event { device: self.device.clone(), raw, time: Instant::now(), stamp })
     }
 
-    /// Lets what is queued on this stream from now on begin after the event. The host goes on at once.
+    /// Makes work that is queued on this stream later begin after the event. The host does not wait.
     ///
     /// # Errors
-    /// The event is another device's, or one of them is part of a recording and the other is not; the device failed.
+    /// The event belongs to another device; either the stream or the event is part of a recording, but not both; the device
+    /// failed.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
         self.device.refuse_other(&event.device, "waiting for an event")?;
         self.device.inner.order.wait(self.lane.number, &event.stamp).map_err(|outside| {
@@ -287,7 +287,7 @@ impl Drop for Stream {
         if self.lane.number == 0 {
             return;
         }
-        // A recording that it is part of cannot go on.
+        // A recording cannot continue without its stream.
         if self.device.inner.order.is_in_recorded_work() {
             self.device.inner.order.spoil("dropping a stream");
         }
@@ -322,10 +322,10 @@ impl Event {
         Ok(())
     }
 
-    /// Waits until the device has reached it.
+    /// Waits until the device has reached the event.
     ///
     /// # Errors
-    /// A kernel failed; the event is one of a recording.
+    /// A kernel failed; the event is part of a recording.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         self.check_outside_of_recordings("waiting for an event")?;
         if let (Backend::Cuda(cuda), Some(raw)) = (&self.device.inner.backend, &self.raw) {
@@ -335,10 +335,10 @@ impl Event {
         Ok(())
     }
 
-    /// Whether the device has reached it.
+    /// Whether the device has reached the event.
     ///
     /// # Errors
-    /// A kernel failed; the event is one of a recording.
+    /// A kernel failed; the event is part of a recording.
     pub fn is_complete(&self) -> Result<bool, DeviceError> {
         self.check_outside_of_recordings("asking for an event")?;
         let is_complete = match (&self.device.inner.backend, &self.raw) {
@@ -351,11 +351,11 @@ impl Event {
         Ok(is_complete)
     }
 
-    /// The time from `start` to this event by the device's clock; on the CPU by the host's. Waits for both. Zero where
-    /// `start` came later.
+    /// Waits for both events and returns the time from `start` to this one, by the device's clock or, on the CPU, the
+    /// host's. It is zero if `start` came later.
     ///
     /// # Errors
-    /// `start` is another device's event; a kernel failed; one of them is one of a recording.
+    /// `start` belongs to another device; a kernel failed; one of the events is part of a recording.
     pub fn elapsed_since(&self, start: &Event) -> Result<Duration, DeviceError> {
         self.device.refuse_other(&start.device, "taking the time between two events")?;
         start.synchronize()?;

@@ -1,4 +1,4 @@
-//! Tensor maps for buffers of a device.
+//! Tensor maps for device buffers.
 
 use cuda_std::launch::{PtrArg, PtrMutArg, Residence};
 use cuda_std::tensor::{ElementType, Swizzle, TensorElement, TensorMap, TensorMapError, TensorMapSpec};
@@ -7,9 +7,9 @@ use cust::tensor::{TensorDataType, TensorMapParameters, TensorSwizzle};
 use super::{Backend, Device, DeviceError};
 
 impl Device {
-    /// The map of a tensor in `buffer` that kernels read: an argument that they take by value as
-    /// [`TensorMap`]. The buffer is alive and unchanged as long as a kernel uses the map. Streams don't track what
-    /// kernels reach through maps, so work on several streams needs events.
+    /// Makes the map of a tensor in `buffer` that kernels read. Kernels take it by value as a [`TensorMap`]. Keep the buffer
+    /// alive and unchanged as long as a kernel uses the map. Streams don't track accesses through maps, so work on several
+    /// streams needs events.
     ///
     /// ```
     /// use cuda_std::tensor::{Swizzle, TensorMapSpec};
@@ -38,8 +38,8 @@ impl Device {
         self.map_memory(buffer.as_raw_ptr().cast_mut(), bytes, residence, spec)
     }
 
-    /// As [`tensor_map`](Self::tensor_map), of a tensor that kernels write. The buffer is alive and not accessed otherwise as
-    /// long as a kernel uses the map.
+    /// Same as [`tensor_map`](Self::tensor_map), for a tensor that kernels write. Keep the buffer alive, and do not access
+    /// it otherwise, as long as a kernel uses the map.
     ///
     /// ```
     /// use cuda_std::tensor::TensorMapSpec;
@@ -86,7 +86,7 @@ impl Device {
         }
     }
 
-    /// Has the driver encode a description that was checked.
+    /// Lets the driver encode a checked description.
     fn encode_for_gpu<const RANK: usize>(
         &self,
         address: u64,

@@ -1,4 +1,4 @@
-//! The device as one of `cuda_std`'s tests.
+//! Lets `cuda_std`'s kernel tests run on a device.
 
 use std::error::Error;
 
@@ -7,13 +7,13 @@ use cuda_std::testing::{DeviceMemory, TestDevice};
 
 use super::{Buffer, Device};
 
-/// Bytes of a test in a device's memory.
+/// The bytes of a test in a device's memory.
 struct TestMemory {
     bytes: Buffer<u8>,
     first: *mut u8,
 }
 
-/// Tests of kernels run on it: `KernelTest::also_on(Some(&device))`.
+/// Kernel tests run on it with `KernelTest::also_on(Some(&device))`.
 impl TestDevice for Device {
     fn name(&self) -> String {
         self.name()
@@ -26,7 +26,7 @@ impl TestDevice for Device {
     }
 }
 
-// SAFETY: the buffer is this value's own and lives as long; on the CPU and on a GPU it is aligned to 256 bytes at least.
+// SAFETY: this value owns the buffer, which lives as long; on the CPU and on a GPU it is aligned to at least 256 bytes.
 unsafe impl DeviceMemory for TestMemory {
     fn pointer(&self) -> *mut u8 {
         self.first

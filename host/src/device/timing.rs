@@ -1,15 +1,15 @@
-//! Timing of a device's work with its own clock.
+//! Times a device's work with its own clock.
 
 use std::time::{Duration, Instant};
 
 use super::{Backend, Device, DeviceError};
 
 impl Device {
-    /// The result of `work`, and how long the device took for what it queued.
+    /// Runs `work`, and returns its result and the device's time for the work it queued.
     ///
-    /// On a GPU these are two events in the default stream around the work, and one synchronisation after it: the time runs
-    /// from the end of what was queued before, so work that keeps the device busy meanwhile hides what queueing
-    /// costs. On the CPU it is wall time.
+    /// A GPU records two events in the default stream around the work and synchronises afterwards. The time starts at the
+    /// end of earlier queued work, so earlier work that keeps the device busy hides the cost of queueing. On the CPU it is
+    /// wall time.
     ///
     /// ```
     /// use ferrowarp::device::{Device, DeviceError};
@@ -22,7 +22,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// What `work` answers, or the device failed.
+    /// The errors of `work`, or the device failed.
     pub fn time<R, E: Into<DeviceError>>(
         &self,
         work: impl FnOnce() -> Result<R, E>,
@@ -38,10 +38,10 @@ impl Device {
         }
     }
 
-    /// Bytes of the GPU's level-2 cache; none for the CPU, whose caches are not the device's affair.
+    /// Bytes of the GPU's L2 cache; `None` for the CPU.
     ///
     /// # Errors
-    /// The driver does not say.
+    /// The driver does not report it.
     pub fn l2_bytes(&self) -> Result<Option<usize>, DeviceError> {
         match &self.inner.backend {
             Backend::Cpu(_) => Ok(None),
@@ -49,10 +49,10 @@ impl Device {
         }
     }
 
-    /// Bytes of the GPU's memory that are free now; none for the CPU.
+    /// Free bytes of the GPU's memory; `None` for the CPU.
     ///
     /// # Errors
-    /// The driver does not say, or the device failed.
+    /// The driver does not report it, or the device failed.
     pub fn free_bytes(&self) -> Result<Option<usize>, DeviceError> {
         match &self.inner.backend {
             Backend::Cpu(_) => Ok(None),

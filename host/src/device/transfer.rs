@@ -1,11 +1,11 @@
-//! How long the copies between host and device took.
+//! The times of copies between host and device.
 
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::Device;
 
-/// Copies in one direction, added up.
+/// The totals of the copies in one direction.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError, Transfer};
@@ -18,7 +18,7 @@ use super::Device;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// Wall-clock time, without the wait for kernels that were queued before the copy.
+    /// Wall-clock time, without the wait for earlier kernels.
     pub time: Duration,
     /// Bytes.
     pub bytes: u64,
@@ -50,7 +50,7 @@ pub struct TransferTimes {
 }
 
 impl Device {
-    /// The copies between host and device so far. On the CPU these are copies from memory to memory.
+    /// The copies between host and device so far. On the CPU they are copies within memory.
     pub fn transfer_times(&self) -> TransferTimes {
         *self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner)
     }

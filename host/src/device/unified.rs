@@ -9,11 +9,11 @@ use bytemuck::Pod;
 use super::buffer::resolve;
 use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, RawAllocError, Stream, cpu};
 
-/// `len` elements at one address for the host and the device ("unified" or "managed" memory), freed when dropped. On a GPU
-/// the driver moves a page to the side that touches it; on the CPU it is ordinary memory.
+/// `len` elements at the same address on the host and the device ("unified" or "managed" memory), freed when dropped. On a
+/// GPU the driver moves a page to the side that touches it; on the CPU it is ordinary memory.
 ///
-/// Kernels get at them through views. The host gets a slice once all queued work has ended, and while it has one, Rust's
-/// borrows let no launch write the elements.
+/// Kernels access the elements through views. The host gets a slice once all queued work has ended. While it holds the
+/// slice, Rust's borrows prevent launches that write the elements.
 ///
 /// ```
 /// use cuda_std::launch::LaunchConfig;
@@ -42,7 +42,7 @@ pub struct UnifiedBuffer<T> {
     len: usize,
 }
 
-/// Where unified memory may lie.
+/// The possible locations of unified memory.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError, Place};
@@ -61,7 +61,7 @@ pub enum Place {
     Device,
 }
 
-/// How unified memory will be used. It changes times, and never what anybody reads.
+/// How unified memory will be used. It affects only times, never values.
 ///
 /// ```
 /// use ferrowarp::device::{Advice, Device, DeviceError, Place};
@@ -73,36 +73,36 @@ pub enum Place {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// It is read far more often than written: who reads a page gets a copy, and a write drops all copies but one.
+    /// It is read far more often than written: each reader of a page gets a copy, and a write drops all copies except one.
     ReadMostly,
-    /// Pages go to this place, and those that are there stay.
+    /// Pages go to this place and stay there.
     PreferredPlace(Place),
-    /// Pages are mapped for the accesses of this place wherever they lie, where the hardware can do so.
+    /// Pages are mapped for accesses from this place wherever they lie, if the hardware supports it.
     AccessedBy(Place),
 }
 
 // SAFETY: the buffer owns its memory, and `T` is plain data.
 unsafe impl<T: Pod + Send> Send for UnifiedBuffer<T> {}
-// SAFETY: through `&UnifiedBuffer` the memory is only read.
+// SAFETY: `&UnifiedBuffer` only allows reads of the memory.
 unsafe impl<T: Pod + Sync> Sync for UnifiedBuffer<T> {}
 
 impl Device {
-    /// Unified memory of `len` elements whose bytes are all zero, which the host has written: on the host its pages are.
+    /// Allocates unified memory for `len` elements, with all bytes zero. The host writes them, so the pages are on the host.
     ///
     /// # Errors
-    /// [`DeviceError::NoUnifiedMemory`] where host and device cannot use it at the same time; more than is free on the
-    /// device, whose memory has to hold it all; the device failed.
+    /// [`DeviceError::NoUnifiedMemory`] if host and device cannot use it at the same time; the device does not have enough
+    /// free memory to hold all of it; the device failed.
     pub fn alloc_unified<T: Pod>(&self, len: usize) -> Result<UnifiedBuffer<T>, DeviceError> {
-        // SAFETY: all of it is written below, before anybody reads.
+        // SAFETY: all of it is written below before any read.
         let mut buffer = unsafe { self.alloc_unified_unwritten(len) }?;
         buffer.host_mut()?.fill(T::zeroed());
         Ok(buffer)
     }
 
-    /// Unwritten unified memory of `len` elements. A page is allocated where it is first touched.
+    /// Allocates uninitialised unified memory for `len` elements. A page is allocated where it is first touched.
     ///
     /// # Safety
-    /// No element is read before it is written, by a kernel or the host.
+    /// Neither a kernel nor the host reads an element before it is written.
     ///
     /// # Errors
     /// Same as for [`Self::alloc_unified`].
@@ -141,55 +141,55 @@ impl Device {
 }
 
 impl<T: Pod> UnifiedBuffer<T> {
-    /// The elements, for the host to read, after all work queued on the device. Kernels may read them meanwhile.
+    /// Borrows the elements for the host to read, after all work queued on the device. Kernels may read them meanwhile.
     ///
     /// # Errors
-    /// The device failed, now or in a kernel before.
+    /// The device failed, now or in an earlier kernel.
     pub fn host(&self) -> Result<&[T], DeviceError> {
         self.device.wait_before("reading unified memory")?;
-        // SAFETY: the memory is this buffer's, for as many elements, of bytes that are set, by the contract of the only way to
-        // make one. What might write them was queued before, and has ended; a launch that writes them wants the buffer
-        // exclusively, which is borrowed. Host and device may use the memory at the same time, or there would be none.
+        // SAFETY: this buffer owns the memory, which has `len` elements that are initialised by the constructor's contract.
+        // Earlier work that writes them has ended, and a launch that writes them needs an exclusive borrow. Host and device
+        // may use the memory at the same time, since the allocation checks that.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
     }
 
-    /// The elements, for the host to write, after all work queued on the device.
+    /// Borrows the elements for the host to write, after all work queued on the device.
     ///
     /// # Errors
-    /// The device failed, now or in a kernel before.
+    /// The device failed, now or in an earlier kernel.
     pub fn host_mut(&mut self) -> Result<&mut [T], DeviceError> {
         self.device.wait_before("writing unified memory")?;
-        // SAFETY: as in `host`; a launch that reads them wants the buffer too. Bytes that are not set yet are written before
-        // anybody reads them, by the contract of `alloc_unified_unwritten`.
+        // SAFETY: as in `host`; a launch that reads them needs a borrow too. Uninitialised bytes are written before they are
+        // read, by the contract of `alloc_unified_unwritten`.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
     }
 
-    /// The elements of `range`, for kernels to read.
+    /// Borrows the elements of `range` for kernels to read.
     ///
     /// # Errors
-    /// The range does not lie in the buffer.
+    /// The range is not within the buffer.
     pub fn view(&self, range: impl RangeBounds<usize>) -> Result<BufferView<'_, T>, DeviceError> {
         let (start, len) = resolve(range, self.len)?;
         // SAFETY: a part of the buffer, which is borrowed.
         Ok(unsafe { BufferView::of(&self.device, self.pointer.add(start), len) })
     }
 
-    /// The elements of `range`, for kernels to read and write.
+    /// Borrows the elements of `range` for kernels to read and write.
     ///
     /// # Errors
-    /// The range does not lie in the buffer.
+    /// The range is not within the buffer.
     pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<BufferViewMut<'_, T>, DeviceError> {
         let (start, len) = resolve(range, self.len)?;
         // SAFETY: a part of the buffer, which is exclusively borrowed.
         Ok(unsafe { BufferViewMut::of(&self.device, self.pointer.add(start), len) })
     }
 
-    /// Queues a move of the pages of `range`, so that they are not moved one by one on first access. Values do not change,
-    /// so this is not ordered with other streams. On the CPU nothing happens.
+    /// Queues a move of the pages of `range`, so that they do not move one by one on first access. Values do not change, so
+    /// this is not ordered with other streams. On the CPU it does nothing.
     ///
     /// # Errors
-    /// The range does not lie in the buffer; the stream is another device's or is being recorded;
-    /// [`DeviceError::NoUnifiedMemory`] where the driver lacks the function, as those before CUDA 12.2; the device failed.
+    /// The range is not within the buffer; the stream belongs to another device or is being recorded;
+    /// [`DeviceError::NoUnifiedMemory`] if the driver, such as one before CUDA 12.2, lacks the function; the device failed.
     pub fn prefetch(
         &self,
         range: impl RangeBounds<usize>,
@@ -212,11 +212,11 @@ impl<T: Pod> UnifiedBuffer<T> {
         }
     }
 
-    /// Tells the driver how the elements of `range` will be used. On the CPU nothing happens.
+    /// Tells the driver how the elements of `range` will be used. On the CPU it does nothing.
     ///
     /// # Errors
-    /// The range does not lie in the buffer; [`DeviceError::NoUnifiedMemory`] where the driver lacks the function, as those
-    /// before CUDA 12.2; the device failed.
+    /// The range is not within the buffer; [`DeviceError::NoUnifiedMemory`] if the driver, such as one before CUDA 12.2,
+    /// lacks the function; the device failed.
     pub fn advise(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<(), DeviceError> {
         self.device.refuse_in_recorded_work("advising of unified memory")?;
         let (start, len) = resolve(range, self.len)?;
@@ -251,11 +251,11 @@ impl<T> UnifiedBuffer<T> {
 impl<T> Drop for UnifiedBuffer<T> {
     fn drop(&mut self) {
         let bytes = self.len * size_of::<T>();
-        // Memory of a device that does not say when it has ended is left to it.
+        // If a GPU does not report the end of its work, the memory is leaked.
         let has_ended = bytes > 0 && self.device.wait_before("freeing unified memory").is_ok();
         match &self.device.inner.backend {
             _ if bytes == 0 => {}
-            // SAFETY: allocated there with as many bytes, and the buffer goes.
+            // SAFETY: `cpu` allocated it with the same number of bytes, and the buffer is being dropped.
             Backend::Cpu(cpu) => unsafe { cpu.free(self.pointer.cast(), bytes) },
             Backend::Cuda(cuda) if has_ended => cuda.free(self.pointer.cast()),
             Backend::Cuda(_) => {}

@@ -1,4 +1,4 @@
-//! Copies of operands whose rows tensor copies cannot read, or read slowly.
+//! Copies operands with rows that tensor copies cannot read, or read slowly.
 
 use cuda_std::launch::RawBuffer;
 use gpu_kernels::matmul::args::{A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch};
@@ -9,12 +9,12 @@ use super::launch::at_least;
 use super::{MatmulError, Real};
 use crate::device::{Buffer, Device};
 
-/// An operand as it is stored, and where its copy begins.
+/// A stored operand, and where its copy begins.
 struct Copied {
     rows: u32,
     cols: u32,
     matrices: u32,
-    /// Bytes before it in the buffer of all copies.
+    /// Byte offset in the buffer of all copies.
     first: u64,
 }
 
@@ -33,11 +33,11 @@ impl Copied {
     }
 }
 
-/// Copies the operands whose rows start at no multiple of [`ROW_BYTES`] into `buffer`, and gives the arguments with the copies in
-/// their place.
+/// Copies operands with rows that do not start at multiples of [`ROW_BYTES`] into `buffer`, and returns the arguments with
+/// the copies in their place.
 ///
 /// # Safety
-/// The arguments are those of a multiplication, whose memory is the caller's.
+/// The arguments describe a multiplication, and their memory is valid for it.
 pub(super) unsafe fn launch<T: Real>(
     device: &Device,
     buffer: &mut Option<Buffer<f32>>,
@@ -78,7 +78,7 @@ pub(super) unsafe fn launch<T: Real>(
             cols: to.cols,
         };
         let config = align_config([to.rows, to.cols], size_of::<T>(), to.matrices, device.multiprocessors());
-        // SAFETY: the caller's operand, and the buffer has room for its copy.
+        // SAFETY: the operand is valid by the caller's contract, and the buffer has room for its copy.
         unsafe { ALIGN[usize::from(size_of::<T>() == 4)].launch(device, config, align)? };
         *inp = out.cast();
         *pitch = to.pitch::<T>() / size;

@@ -1,10 +1,10 @@
-//! Why a matrix multiplication was not computed.
+//! Errors of matrix multiplications.
 
 use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 
-/// Why a matrix multiplication was refused, or failed.
+/// Why a matrix multiplication was refused or failed.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -18,7 +18,7 @@ use crate::device::DeviceError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatmulError {
-    /// The elements of a row would overlap those of the next.
+    /// The rows would overlap.
     #[error(
         "a matrix of {cols} columns cannot have a row every {stride} elements, because the rows would overlap; make the \
          stride at least {cols}"
@@ -29,7 +29,7 @@ pub enum MatmulError {
         /// Elements of a row.
         cols: usize,
     },
-    /// The matrices of a written batch would overlap.
+    /// The matrices of an output batch would overlap.
     #[error(
         "an output of {rows} x {cols} cannot have a matrix every {stride} elements, because the matrices would overlap; \
          make the batch stride at least {needed}"
@@ -39,7 +39,7 @@ pub enum MatmulError {
         rows: usize,
         /// Columns of a matrix.
         cols: usize,
-        /// Elements from a matrix to the next.
+        /// Elements from one matrix to the next.
         stride: usize,
         /// The smallest stride.
         needed: usize,
@@ -50,7 +50,7 @@ pub enum MatmulError {
          view of {len} elements; they need (batch - 1) * batch stride + (rows - 1) * stride + cols"
     )]
     ViewTooShort {
-        /// Matrices.
+        /// The number of matrices.
         batch: usize,
         /// Rows asked for.
         rows: usize,
@@ -58,12 +58,12 @@ pub enum MatmulError {
         cols: usize,
         /// Elements from one row to the next.
         stride: usize,
-        /// Elements from a matrix to the next.
+        /// Elements from one matrix to the next.
         batch_stride: usize,
         /// Elements of the view.
         len: usize,
     },
-    /// The shapes are not those of one multiplication.
+    /// The shapes do not match.
     #[error(
         "matmul of {} x {} by {} x {} failed: the {what} is {} x {}, and must be {} x {}",
         a[0], a[1], b[0], b[1], got[0], got[1], expected[0], expected[1]
@@ -73,7 +73,7 @@ pub enum MatmulError {
         a: [usize; 2],
         /// Rows and columns of B.
         b: [usize; 2],
-        /// What has the wrong shape.
+        /// The matrix with the wrong shape.
         what: &'static str,
         /// Its rows and columns.
         got: [usize; 2],
@@ -83,14 +83,14 @@ pub enum MatmulError {
     /// The operands have different numbers of matrices.
     #[error("matmul of a batch of {expected} failed: the {what} has {got} matrices; give it {expected}")]
     BatchesDiffer {
-        /// What has another number.
+        /// The operand with another number.
         what: &'static str,
-        /// Its matrices.
+        /// Its number of matrices.
         got: usize,
-        /// Matrices of the output.
+        /// The output's number of matrices.
         expected: usize,
     },
-    /// The bias is not one row.
+    /// The bias does not have one element per column.
     #[error("matmul with a bias of {len} elements failed: the output has {cols} columns, and each needs one")]
     BiasLength {
         /// Elements of the bias.
@@ -108,7 +108,7 @@ pub enum MatmulError {
         /// The largest one.
         most: usize,
     },
-    /// The device has no kernel for it.
+    /// The device has no kernel for this multiplication.
     #[error(
         "matmul on a GPU of compute capability {}.{} failed: the kernels need tensor cores of 8.0 or later; use a newer GPU \
          or `Device::cpu()`",
@@ -128,7 +128,7 @@ pub enum MatmulError {
         what: &'static str,
         /// Where it lives.
         at: Residence,
-        /// Where the multiplication was to run.
+        /// The device of the multiplication.
         device: Residence,
     },
     /// The device failed, or refused the launch.

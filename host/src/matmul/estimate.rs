@@ -1,11 +1,11 @@
-//! A model of how long a kernel takes, to rank kernels by.
+//! A model of how long a kernel takes, for ranking kernels.
 //!
-//! A block takes, for each buffer of terms, the larger of the time to multiply them and the time to fetch them; blocks on one
-//! multiprocessor take turns. So the time is that of the multiprocessor with the most blocks, but at least that of moving all
-//! operands and results, at the rate that its blocks request them. A split adds the time to write and read the sums, and a
-//! launch. The constants were fitted to the times of all kernels for `bf16` at the shapes of `cargo bench matmul -- --sweep 24`
-//! on an H200. Those of rows across lines and of copies were set from a few times on an H100, without a fit.
-//! The estimate ranks kernels; it does not predict a time.
+//! For each buffer of terms, a block takes the larger of the time to multiply and the time to fetch them. Blocks on one
+//! multiprocessor take turns. So the total is the time of the multiprocessor with the most blocks, but at least the time to
+//! move all operands and results at the rate that its blocks request them. A split adds the time to write and read the sums,
+//! and a launch. The constants were fitted to the times of all `bf16` kernels at the shapes of `cargo bench matmul --
+//! --sweep 24` on an H200. The constants for rows across lines and for copies come from a few H100 measurements, without a
+//! fit. The estimate ranks kernels; it does not predict a time.
 
 use gpu_kernels::matmul::operation::{THREE_PRODUCTS, WarpgroupShape};
 
@@ -13,57 +13,57 @@ use super::kernel_choice::Kernel;
 use super::{KernelChoice, Problem, Real};
 use crate::DeviceProfile;
 
-/// Multiply-adds of 16-bit numbers per multiprocessor and cycle; of TF32 half as many.
+/// Multiply-adds of 16-bit numbers per multiprocessor and cycle; half of it for TF32.
 const MULTIPLY_ADDS: f64 = 350.0;
-/// Multiply-adds of 16-bit numbers by `wgmma`.
+/// The same with `wgmma`.
 const WARPGROUP_MULTIPLY_ADDS: f64 = 1610.0;
-/// Bytes that a multiprocessor fetches per cycle, from L2 or memory, by asynchronous copies of its threads.
+/// Bytes that a multiprocessor fetches per cycle, from L2 or memory, with its threads' asynchronous copies.
 const FETCHED: f64 = 8.9;
-/// The same where rows start at no multiple of 16 bytes.
+/// The same for rows that do not start at multiples of 16 bytes.
 const FETCHED_UNALIGNED: f64 = 5.9;
-/// The same by tensor copies.
+/// The same with tensor copies.
 const WARPGROUP_FETCHED: f64 = 40.6;
-/// The same where rows are not multiples of 128 bytes apart.
+/// The same for rows that are not multiples of 128 bytes apart.
 const WARPGROUP_FETCHED_ACROSS_LINES: f64 = 25.0;
-/// Cycles of a launch that copies an operand, and how many times as long as its bytes it takes.
+/// Cycles of a launch that copies an operand.
 const ALIGN_CYCLES: f64 = 4000.0;
-/// As above.
+/// The copy takes this many times the time of its bytes.
 const ALIGN_BYTES: f64 = 1.5;
-/// How much more a multiprocessor fetches by tensor copies if others have no block.
+/// Factor on a multiprocessor's fetches with tensor copies if others have no block.
 const FETCHED_ALONE: f64 = 1.6;
-/// Bytes of its share of the memory's bandwidth per cycle.
+/// A multiprocessor's share of the memory bandwidth, in bytes per cycle.
 const FROM_MEMORY: f64 = 15.8;
-/// Bytes per cycle that one block requests from memory, and blocks on a multiprocessor.
+/// Bytes per cycle that one block requests from memory, and the number of blocks on a multiprocessor.
 const REQUESTED: [f64; 2] = [3.5, 2.0];
-/// The same by tensor copies, for tiles of at least [`WIDE`] columns.
+/// The same with tensor copies, for tiles of at least [`WIDE`] columns.
 const WARPGROUP_REQUESTED: f64 = 19.7;
-/// Columns from which on a tile's stages hold enough bytes to hide the latency of memory.
+/// A tile of this many columns or more has enough bytes in its stages to hide the memory latency.
 const WIDE: f64 = 162.0;
-/// Cycles before the first block, and after the last.
+/// Cycles before the first block and after the last.
 const BLOCK_CYCLES: f64 = 2100.0;
-/// Cycles of a block before its first term and after its last.
+/// A block's cycles before its first term and after its last.
 const END_CYCLES: f64 = 1640.0;
-/// Cycles of one launch more.
+/// Cycles per additional launch.
 const LAUNCH_CYCLES: f64 = 10_400.0;
 /// Bytes of sums that a multiprocessor writes and reads per cycle.
 const SUMS: f64 = 10.3;
 
-/// What the blocks of a kernel do.
+/// Properties of a kernel's blocks.
 struct Blocks {
     /// Rows and columns of a tile.
     tile: [f64; 2],
-    /// Terms of a buffer.
+    /// Terms per buffer.
     terms: f64,
-    /// Multiply-adds of a multiprocessor per cycle.
+    /// Multiply-adds per multiprocessor and cycle.
     speed: f64,
     /// Bytes that a multiprocessor fetches per cycle.
     fetched: f64,
-    /// Bytes that a block requests from memory per cycle, and blocks on a multiprocessor.
+    /// Bytes that a block requests from memory per cycle, and the number of blocks on a multiprocessor.
     requested: [f64; 2],
 }
 
 impl<T: Real> KernelChoice<T> {
-    /// About how many cycles it takes.
+    /// Estimates the time in cycles.
     pub(super) fn estimate(&self, profile: &DeviceProfile, problem: &Problem) -> f64 {
         let &Problem { m, n, k, batch, .. } = problem;
         let bytes = size_of::<T>() as f64;
@@ -95,7 +95,7 @@ impl<T: Real> KernelChoice<T> {
                     requested: REQUESTED,
                 }
             }
-            // They are not chosen by the model.
+            // The model does not choose these.
             Kernel::FewRows(_) => return f64::INFINITY,
             Kernel::Warpgroups { kernel, aligns } => {
                 if aligns {
@@ -105,7 +105,7 @@ impl<T: Real> KernelChoice<T> {
                 of_warpgroups(kernel, 1.0, problem.has_whole_lines || aligns)
             }
             Kernel::ThreeProducts => {
-                // Each operand is read, and twice as much is written, by a launch of its own.
+                // A separate launch reads each operand and writes twice as much.
                 before = 2.0 * LAUNCH_CYCLES + 12.0 * operands / (FROM_MEMORY * multiprocessors);
                 of_warpgroups(THREE_PRODUCTS, 3.0, true)
             }

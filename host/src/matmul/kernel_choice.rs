@@ -1,8 +1,8 @@
-//! Which kernel a multiplication gets.
+//! Chooses the kernel for a multiplication.
 //!
-//! Up to the [`FEW_ROWS`], [`few_rows`](gpu_kernels::matmul::operation::few_rows) does them where it can do the layout, with about
-//! [`FEW_ROWS_BLOCKS`] blocks on each multiprocessor. For the rest [the model](super::estimate) ranks every kernel that
-//! can do the layout, with every number of splits that leaves a split at least [`LEAST_TERMS`] terms.
+//! Up to [`FEW_ROWS`] rows take [`few_rows`](gpu_kernels::matmul::operation::few_rows), if it can do the layout, with about
+//! [`FEW_ROWS_BLOCKS`] blocks per multiprocessor. For the rest, [the model](super::estimate) ranks every kernel that can do
+//! the layout, with every number of splits that leaves each split at least [`LEAST_TERMS`] terms.
 
 use std::fmt;
 
@@ -15,17 +15,17 @@ use crate::DeviceProfile;
 
 /// The fewest terms of a split.
 const LEAST_TERMS: u32 = 256;
-/// The same where the blocks of a cluster add up their sums.
+/// The same if the blocks of a cluster add up their sums.
 const LEAST_TERMS_IN_CLUSTER: u32 = 128;
 /// The most splits.
 const MOST_SPLITS: u32 = 32;
-/// The most rows for which the model does not choose: where tensor cores multiply, and where they do not.
+/// The most rows for which the model does not choose: with and without tensor cores.
 const FEW_ROWS: [u32; 2] = [128, 16];
-/// Blocks for each multiprocessor where a cluster splits k: of tiles of up to 32 rows, and of more. Two fit, but then the last
-/// clusters find no room: eight splits of 4096 columns take a fifth longer than seven.
+/// Blocks per multiprocessor if a cluster splits k: for tiles of up to 32 rows, and of more. Two would fit, but then the
+/// last clusters find no room: eight splits of 4096 columns take a fifth longer than seven.
 const FEW_ROWS_BLOCKS: [f64; 2] = [1.7, 1.1];
 
-/// What a kernel is chosen for.
+/// The problem that a kernel is chosen for.
 ///
 /// ```
 /// use ferrowarp::matmul::Problem;
@@ -41,22 +41,22 @@ pub struct Problem {
     pub n: u32,
     /// Terms of each sum.
     pub k: u32,
-    /// Matrices.
+    /// The number of matrices.
     pub batch: u32,
-    /// Whether the first operand is the transpose of what is stored.
+    /// Whether the first operand is stored transposed.
     pub a_is_transposed: bool,
-    /// Whether the second operand is the transpose of what is stored.
+    /// Whether the second operand is stored transposed.
     pub b_is_transposed: bool,
     /// How `f32` is multiplied.
     pub precision: Precision,
     /// Whether every row of the stored operands starts at a multiple of 16 bytes.
     pub is_aligned: bool,
-    /// Whether the rows are multiples of 128 bytes apart, the lines of L2.
+    /// Whether the rows are multiples of 128 bytes (the lines of L2) apart.
     pub has_whole_lines: bool,
 }
 
 impl Problem {
-    /// One multiplication of aligned row-major matrices: `[m, k]` by `[k, n]`.
+    /// A single multiplication of aligned row-major matrices: `[m, k]` by `[k, n]`.
     pub const fn new(m: u32, n: u32, k: u32) -> Self {
         let precision = Precision::F32;
         Self {
@@ -73,7 +73,7 @@ impl Problem {
     }
 }
 
-/// The kernel for a multiplication on a device.
+/// The kernel chosen for a multiplication on a device.
 ///
 /// ```
 /// use ferrowarp::bf16;
@@ -102,12 +102,12 @@ pub(super) enum Kernel<T: 'static> {
         /// Whether operands are copied to aligned rows first.
         aligns: bool,
     },
-    /// `f32` alone.
+    /// Only for `f32`.
     ThreeProducts,
 }
 
 impl<T> Kernel<T> {
-    /// The tiles of a kernel for few rows, in which the blocks of a cluster split k.
+    /// The tile shape of a kernel for few rows, in which the blocks of a cluster split k.
     fn few_rows(&self) -> Option<&'static FewRowsShape> {
         match self {
             Kernel::FewRows(kernel) => Some(kernel),
@@ -117,10 +117,10 @@ impl<T> Kernel<T> {
 }
 
 impl<T: Real> KernelChoice<T> {
-    /// The kernel with the smallest estimate.
+    /// Chooses the kernel: for few rows the special one, otherwise the one with the smallest estimate.
     ///
     /// # Errors
-    /// The device has no kernel for it.
+    /// The device has no kernel for the problem.
     pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, MatmulError> {
         if profile.is_cpu {
             return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
@@ -137,7 +137,7 @@ impl<T: Real> KernelChoice<T> {
         best.map(|(choice, _)| choice).ok_or(MatmulError::NoKernel { capability })
     }
 
-    /// The kernel for few rows whose tiles have the fewest that suffice, or the most if none do.
+    /// The kernel for few rows with the fewest tiles, and then the fewest rows per tile.
     fn of_few_rows(profile: &DeviceProfile, problem: &Problem) -> Option<Self> {
         let is_three = size_of::<T>() == 4 && problem.precision == Precision::F32;
         if problem.m > FEW_ROWS[usize::from(is_three)] {
@@ -154,8 +154,8 @@ impl<T: Real> KernelChoice<T> {
         Some(Self { kernel, splits: splits.clamp(1, most) })
     }
 
-    /// Every kernel of the device that can do it with every number of splits, and its estimate in cycles, the least first. Those
-    /// for few rows come last, without an estimate.
+    /// Returns every kernel of the device that can do it, with every number of splits and its estimate in cycles, the
+    /// smallest first. Kernels for few rows come last, with an infinite estimate.
     #[doc(hidden)]
     pub fn ranked(profile: &DeviceProfile, problem: &Problem) -> Vec<(Self, f64)> {
         let most = (problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER);
@@ -167,7 +167,7 @@ impl<T: Real> KernelChoice<T> {
         ranked
     }
 
-    /// Every kernel of the device that can do it, with one split, and with several where there are terms for them.
+    /// Returns every kernel of the device that can do it, with one split, and with three if there are terms for them.
     pub fn every(profile: &DeviceProfile, problem: &Problem) -> Vec<Self> {
         let serial = Some(T::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
         let serial = serial.map(|kernel| Self { kernel: Kernel::Serial(kernel), splits: 1 });
@@ -179,9 +179,9 @@ impl<T: Real> KernelChoice<T> {
                 Kernel::ThreeProducts => (THREE_PRODUCTS.terms, false),
                 Kernel::Serial(_) => (1, false),
             };
-            // An empty split is a case of its own.
+            // Empty splits are covered with the small kernels only.
             let is_split = move |splits: &u32| *splits == 1 || terms < problem.k || is_small;
-            // Splits of copies are other launches of the same code. Copies that nothing asks for are made for one tile.
+            // Splits of kernels with copies run the same code. Copies that are not needed are tried with one tile only.
             let (is_plain, is_wanted) = match kernel {
                 Kernel::Warpgroups { kernel, aligns } => {
                     (!aligns, !aligns || !problem.is_aligned || kernel.cols == 64)
@@ -201,7 +201,7 @@ impl<T: Real> KernelChoice<T> {
         kernels.flat_map(move |kernel| (1..=most).map(move |splits| Self { kernel, splits }))
     }
 
-    /// What is launched, one after the other.
+    /// The kernels that are launched, in order.
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> {
         let align = ALIGN[usize::from(size_of::<T>() == 4)].meta;
         let (first, then) = match self.kernel {
@@ -220,13 +220,13 @@ impl<T: Real> KernelChoice<T> {
         self.splits > 1 && self.kernel.few_rows().is_none()
     }
 
-    /// Blocks that share the sums of a tile.
+    /// The number of blocks that share the sums of a tile.
     pub fn splits(&self) -> u32 {
         self.splits
     }
 }
 
-/// The kernels of tensor cores that the device has for the layout and the alignment.
+/// The device's tensor-core kernels for the layout and the alignment.
 fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Kernel<T>> {
     let is_f32 = size_of::<T>() == 4;
     let is_three = is_f32 && problem.precision == Precision::F32;
@@ -239,7 +239,7 @@ fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl 
             && kernel.is_three_products == is_three
             && fits(kernel.meta, kernel.shared_bytes)
     });
-    // A tensor map has no dimension of 0, and its kernels count tiles in 32 bits. So do those that copy operands count chunks.
+    // A tensor map has no dimension of 0. Its kernels count tiles in 32 bits, and the copying kernels count chunks.
     let &Problem { m, n, k, batch, is_aligned, has_whole_lines, .. } = problem;
     let (fits_few, can_copy) = (fits_too.clone(), u64::from(m.max(n)) * u64::from(k) < 1 << 31);
     let few_rows = if is_three { T::FEW_ROWS_F32 } else { T::FEW_ROWS };

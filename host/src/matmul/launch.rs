@@ -14,8 +14,8 @@ use crate::device::{Buffer, Device, DeviceError};
 /// The most blocks along y or z of a grid.
 pub(super) const MOST_BLOCKS: usize = 65_535;
 
-/// Memory for the sums of splits, for aligned copies of operands, and for the parts of `f32` that is multiplied as three products. It grows when a
-/// multiplication needs more, which a recording refuses: run once before.
+/// Memory for the sums of splits, aligned copies of operands, and the parts of `f32` operands multiplied as three products.
+/// It grows when a multiplication needs more. A recording refuses that, so run once before.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -37,7 +37,7 @@ pub struct Workspace {
     pub(super) parts: Option<Buffer<f32>>,
 }
 
-/// At least `len` elements on the device, in the buffer if it has them, or in a new one.
+/// Returns at least `len` elements on the device, in the buffer if it has them, or in a new one.
 pub(super) fn at_least<'a>(
     buffer: &'a mut Option<Buffer<f32>>,
     device: &Device,
@@ -53,7 +53,7 @@ pub(super) fn at_least<'a>(
 /// Launches the kernels for at most [`MOST_BLOCKS`] matrices.
 ///
 /// # Safety
-/// The arguments are those of a multiplication that the kernels can do, and their memory is the caller's.
+/// The arguments describe a multiplication that the kernels can do, and their memory is valid for it.
 pub(super) unsafe fn launch_some<T: super::Real>(
     device: &Device,
     workspace: &mut Workspace,
@@ -62,7 +62,7 @@ pub(super) unsafe fn launch_some<T: super::Real>(
     batch: u32,
 ) -> Result<(), MatmulError> {
     let (shape, splits) = ([args.m, args.n], choice.splits);
-    // Without several splits, or with a cluster of them, the kernel writes the results; otherwise it writes sums, which the second launch adds up.
+    // With one split or a cluster of splits the kernel writes results; otherwise sums, which the second launch adds up.
     let whole = MatmulLaunch { batch, splits, ..args };
     let (parts, sums) = if choice.needs_sums() {
         split(device, workspace, &whole)?
@@ -70,7 +70,7 @@ pub(super) unsafe fn launch_some<T: super::Real>(
         (MatmulLaunch { ..whole }, None)
     };
     let split_pitch = parts.split_pitch;
-    // SAFETY: the caller's. The workspace holds the sums of all splits. The second launch comes after the first.
+    // SAFETY: the caller's contract. The workspace holds the sums of all splits. The second launch runs after the first.
     unsafe {
         match choice.kernel {
             Kernel::Serial(kernel) => kernel.launch(device, serial_config(shape, batch), parts)?,
@@ -97,7 +97,7 @@ pub(super) unsafe fn launch_some<T: super::Real>(
     Ok(())
 }
 
-/// The arguments of the kernel that writes the sums of each split into the workspace, and the sums.
+/// Returns the arguments of the kernel that writes each split's sums into the workspace, and the sums.
 fn split<T: super::Real>(
     device: &Device,
     workspace: &mut Workspace,

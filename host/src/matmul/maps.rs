@@ -8,10 +8,10 @@ use gpu_kernels::matmul::operation::WarpgroupShape;
 use super::MatmulError;
 use crate::device::Device;
 
-/// Elements that are a multiple of 16 bytes for every type, as strides of tensor maps are.
+/// Elements that are a multiple of 16 bytes for every type; tensor maps need such strides.
 const VECTOR: u64 = 8;
 
-/// A stored matrix, or a batch of them.
+/// A stored matrix, or a batch of matrices.
 struct Stored {
     rows: u32,
     cols: u32,
@@ -21,7 +21,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// The map of a tensor `[batch, rows, cols]` with boxes of the given columns and rows.
+    /// Makes the map of a tensor `[batch, rows, cols]` with boxes of the given columns and rows.
     fn map<T: TensorElement>(
         &self,
         device: &Device,
@@ -29,7 +29,7 @@ impl Stored {
         tile: [u32; 2],
     ) -> Result<TensorMap, MatmulError> {
         let [box_cols, box_rows] = tile;
-        // All use one matrix where they are 0 apart. A distance that is not used must still be one that a map can have.
+        // With a batch stride of 0 there is one matrix. Unused strides must still be valid in a map.
         let batch = if self.batch_pitch == 0 { 1 } else { self.batch };
         let or_any =
             |is_used: bool, distance: u64| if is_used { distance } else { distance.next_multiple_of(VECTOR) };
@@ -43,8 +43,8 @@ impl Stored {
     }
 }
 
-/// The arguments with the maps of A, B and, with [`OUT_TENSOR`], of the result. The boxes of A and of B have `terms` columns and
-/// these rows.
+/// Adds the maps of A, B and, with [`OUT_TENSOR`], the result to the arguments. The boxes of A and B have `terms` columns
+/// and these rows.
 pub(super) fn with_maps<T: TensorElement>(
     device: &Device,
     terms: u32,

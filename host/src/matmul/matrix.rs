@@ -1,4 +1,4 @@
-//! Matrices in the memory of a device, and batches of them.
+//! Matrices and batches of matrices in the memory of a device.
 
 use bytemuck::Pod;
 use cuda_std::launch::{PtrMutArg, RawBuffer};
@@ -9,17 +9,17 @@ use crate::device::{BufferView, BufferViewMut, Device};
 /// Where the elements of a batch of matrices are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Rows as they are stored.
+    /// Stored rows.
     pub rows: usize,
     /// Elements of a stored row.
     pub cols: usize,
-    /// Elements from a stored row to the next.
+    /// Elements from one stored row to the next.
     pub stride: usize,
-    /// Matrices.
+    /// The number of matrices.
     pub batch: usize,
-    /// Elements from a matrix to the next.
+    /// Elements from one matrix to the next.
     pub batch_stride: usize,
-    /// Whether the matrix is the transpose of what is stored.
+    /// Whether the matrix is stored transposed.
     pub is_transposed: bool,
 }
 
@@ -28,7 +28,7 @@ impl Layout {
         Self { rows, cols, stride: cols, batch: 1, batch_stride: 0, is_transposed: false }
     }
 
-    /// Elements from the first to the last of a matrix, or none if that overflows.
+    /// Elements from the first to the last of a matrix, or `None` on overflow.
     fn extent(&self) -> Option<usize> {
         match self.rows.min(self.cols) {
             0 => Some(0),
@@ -70,7 +70,7 @@ impl Layout {
     }
 }
 
-/// A matrix that is read, or a batch of them. Elements between the rows are not read.
+/// A matrix that is read, or a batch of matrices. Elements between the rows are not read.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -88,7 +88,7 @@ pub struct Matrix<'a, T> {
     pub(super) layout: Layout,
 }
 
-/// A matrix that is written, or a batch of them. Elements between the rows are left alone.
+/// A matrix that is written, or a batch of matrices. Elements between the rows are left alone.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -108,23 +108,23 @@ impl<'a, T: Pod> Matrix<'a, T> {
     /// The first `rows * cols` elements of a buffer or a view, row-major.
     ///
     /// # Errors
-    /// The view has fewer.
+    /// The view has fewer elements.
     pub fn new(view: impl Into<BufferView<'a, T>>, rows: usize, cols: usize) -> Result<Self, MatmulError> {
         let view = view.into();
         let layout = Layout::dense(rows, cols).checked(view.len())?;
         Ok(Self { view, layout })
     }
 
-    /// The same matrix with a stored row every `stride` elements. Nothing is needed after the last row.
+    /// Sets the stride: a stored row every `stride` elements. Nothing is needed after the last row.
     ///
     /// # Errors
-    /// The stride is less than the elements of a stored row, or the view ends before the last row does.
+    /// The stride is smaller than a stored row, or the view ends before the last row does.
     pub fn with_stride(self, stride: usize) -> Result<Self, MatmulError> {
         let layout = Layout { stride, ..self.layout }.checked(self.view.len())?;
         Ok(Self { layout, ..self })
     }
 
-    /// `batch` matrices of this shape, one every `stride` elements. With a stride of 0 all of them are this matrix.
+    /// Makes a batch: `batch` matrices of this shape, one every `stride` elements. With a stride of 0, all are this matrix.
     ///
     /// # Errors
     /// The view ends before the last matrix does.
@@ -133,18 +133,18 @@ impl<'a, T: Pod> Matrix<'a, T> {
         Ok(Self { layout, ..self })
     }
 
-    /// The transpose. Nothing is copied: the kernels read what is stored the other way.
+    /// Transposes the matrix. Nothing is copied: the kernels read the stored elements the other way.
     pub fn transposed(mut self) -> Self {
         self.layout.is_transposed = !self.layout.is_transposed;
         self
     }
 
-    /// Whether the matrix is the transpose of what is stored.
+    /// Whether the matrix is stored transposed.
     pub fn is_transposed(&self) -> bool {
         self.layout.is_transposed
     }
 
-    /// The elements as a launch takes them.
+    /// The elements as a launch argument.
     pub(super) fn raw(&self) -> RawBuffer<T> {
         RawBuffer::read(self.view)
     }
@@ -154,23 +154,23 @@ impl<'a, T: Pod> MatrixMut<'a, T> {
     /// The first `rows * cols` elements of a buffer or a view, row-major.
     ///
     /// # Errors
-    /// The view has fewer.
+    /// The view has fewer elements.
     pub fn new(view: impl Into<BufferViewMut<'a, T>>, rows: usize, cols: usize) -> Result<Self, MatmulError> {
         let view = view.into();
         let layout = Layout::dense(rows, cols).checked_for_writes(view.len())?;
         Ok(Self { view, layout })
     }
 
-    /// The same matrix with a row every `stride` elements. Nothing is needed after the last row.
+    /// Sets the stride: a row every `stride` elements. Nothing is needed after the last row.
     ///
     /// # Errors
-    /// The stride is less than the columns, the view ends before the last row does, or matrices of the batch overlap.
+    /// The stride is smaller than a row, the view ends before the last row does, or matrices of the batch overlap.
     pub fn with_stride(self, stride: usize) -> Result<Self, MatmulError> {
         let layout = Layout { stride, ..self.layout }.checked_for_writes(self.view.len())?;
         Ok(Self { layout, ..self })
     }
 
-    /// `batch` matrices of this shape, one every `stride` elements.
+    /// Makes a batch of this shape, one matrix every `stride` elements.
     ///
     /// # Errors
     /// The matrices overlap, or the view ends before the last one does.
@@ -180,7 +180,7 @@ impl<'a, T: Pod> MatrixMut<'a, T> {
         Ok(Self { layout, ..self })
     }
 
-    /// The elements as a launch takes them.
+    /// The elements as a launch argument.
     pub(super) fn raw(&mut self) -> RawBuffer<T> {
         let view = &mut self.view;
         let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
@@ -201,7 +201,7 @@ macro_rules! extents {
                 self.layout.shape()[1]
             }
 
-            /// Elements from a stored row to the next.
+            /// Elements from one stored row to the next.
             pub fn stride(&self) -> usize {
                 self.layout.stride
             }

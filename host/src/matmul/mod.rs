@@ -13,13 +13,13 @@
 //! # Ok::<(), MatmulError>(())
 //! ```
 //!
-//! [`Matmul`] adds the epilogue. Matrices have any extents, strides and alignment, may be transposed, and may be batches.
-//! [`KernelChoice`] picks the kernel by shape, type and device, and prints its choice without a GPU.
+//! [`Matmul`] adds the epilogue. Matrices may have any extents, strides and alignment, may be transposed, and may be
+//! batches. [`KernelChoice`] picks the kernel by shape, type and device, and prints its choice without a GPU.
 //!
 //! # Accuracy
-//! Products of `f16` and `bf16` are exact, and sums are in `f32`. `f32` is multiplied as [`Precision`] says. The epilogue is
-//! computed in `f32`, and a result is rounded once. For one device, shape and alignment, results are the same bits in every
-//! run, because all sums have a fixed order.
+//! Products of `f16` and `bf16` are exact, and sums are `f32`. [`Precision`] describes how `f32` is multiplied. The epilogue
+//! is computed in `f32`, and a result is rounded once. For one device, shape and alignment, results have the same bits in
+//! every run, because all sums have a fixed order.
 
 mod align;
 mod error;
@@ -46,7 +46,7 @@ pub use operation::Matmul;
 pub use rung::run_rung;
 pub use types::{Activation, MatmulAs, Precision, Real};
 
-/// Writes `A B` into `out`: `[m, k]` by `[k, n]` of `T`, as `[m, n]` of `O`. On a GPU it is queued.
+/// Writes `A B` into `out`: `[m, k]` by `[k, n]` of `T`, as `[m, n]` of `O`. On a GPU the work is queued.
 ///
 /// ```
 /// use ferrowarp::device::Device;

@@ -14,7 +14,7 @@ use super::{Activation, KernelChoice, MatmulAs, MatmulError, Matrix, MatrixMut, 
 use crate::DeviceProfile;
 use crate::device::{BufferView, Device};
 
-/// `out = activation(scale A B + bias + residual)`: what is to be computed, before [`run`](Self::run) computes it.
+/// The operation `out = activation(scale A B + bias + residual)`; [`run`](Self::run) computes it.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -43,7 +43,7 @@ pub struct Matmul<'a, T, O> {
 }
 
 impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
-    /// `out = A B`: `[m, n]`, `[m, k]` and `[k, n]`.
+    /// Prepares `out = A B`: `[m, n]`, `[m, k]` and `[k, n]`.
     pub fn new(out: MatrixMut<'a, O>, a: Matrix<'a, T>, b: Matrix<'a, T>) -> Self {
         let (activation, precision) = (Activation::None, Precision::F32);
         Self { out, a, b, bias: None, residual: None, scale: 1.0, activation, precision }
@@ -61,34 +61,34 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         self
     }
 
-    /// Multiplies A B by `scale`, before anything is added.
+    /// Multiplies A B by `scale`, before the bias and the residual are added.
     pub fn scale(mut self, scale: f32) -> Self {
         self.scale = scale;
         self
     }
 
-    /// What happens to each result last.
+    /// Applies an activation to each result at the end.
     pub fn activation(mut self, activation: Activation) -> Self {
         self.activation = activation;
         self
     }
 
-    /// How `f32` is multiplied on a GPU.
+    /// Sets how `f32` is multiplied on a GPU.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
         self
     }
 
-    /// Computes it. On a GPU it is queued. Without rows or columns nothing is written. With `k = 0` the product is 0.
+    /// Computes the result, queued on a GPU. Without rows or columns it writes nothing. With `k = 0`, `A B` is 0.
     ///
     /// # Errors
-    /// The shapes or batches do not fit each other, an extent is too large, the device has no kernel for it, a matrix lives on
-    /// another device, or the device failed.
+    /// The shapes or batches do not match, an extent is too large, the device has no kernel, a matrix lives on another
+    /// device, or the device failed.
     pub fn run(self, device: &Device) -> Result<(), MatmulError> {
         self.run_with(device, &mut Workspace::default())
     }
 
-    /// As [`run`](Self::run), with a workspace that is kept for the next run.
+    /// Same as [`run`](Self::run), but keeps the workspace for the next run.
     ///
     /// # Errors
     /// Same as for [`run`](Self::run).
@@ -98,7 +98,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         self.launch(device, workspace, &problem, choice)
     }
 
-    /// Runs it by the kernels of a choice, the fastest one or another: to compare them.
+    /// Runs it with the kernels of `choice`, to compare kernels.
     #[doc(hidden)]
     pub fn run_by(
         self,
@@ -110,7 +110,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         self.launch(device, workspace, &problem, choice)
     }
 
-    /// What a kernel is chosen for, after all shapes have been checked.
+    /// Checks all shapes and returns the problem that a kernel is chosen for.
     fn checked(&self, device: &Device) -> Result<Problem, MatmulError> {
         let [a, b] = [self.a.layout.shape(), self.b.layout.shape()];
         let ([m, k], n) = (a, b[1]);
@@ -195,7 +195,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         Ok(())
     }
 
-    /// What the kernels are launched with.
+    /// Returns the launch arguments.
     fn args(&mut self, [m, n, k]: [u32; 3]) -> MatmulLaunch<T> {
         let out_bytes = if T::IS_OUT_F32 { 4 } else { size_of::<T>() };
         let (out, residual) = (self.out.raw(), self.residual.as_ref());
@@ -212,7 +212,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         set(is_aligned(a.pointer, &self.a.layout, 16), A_ALIGNED);
         set(is_aligned(b.pointer, &self.b.layout, 16), B_ALIGNED);
         set(is_aligned(out.pointer, &self.out.layout, 4 * out_bytes), OUT_ALIGNED);
-        // A tensor copy writes whole 16 bytes, also at the end of a row.
+        // A tensor copy writes 16 bytes at a time, even at the end of a row.
         let has_whole_rows = (n as usize * size_of::<T>()).is_multiple_of(16);
         set(!T::IS_OUT_F32 && has_whole_rows && is_aligned(out.pointer, &self.out.layout, 16), OUT_TENSOR);
         set(has_avx512(), AVX512);
@@ -249,7 +249,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
     }
 }
 
-/// Whether each stored row of each matrix starts at a multiple of `bytes`.
+/// Whether each stored row of each matrix starts at a multiple of `bytes` bytes.
 fn is_aligned<T>(pointer: *mut T, layout: &Layout, bytes: usize) -> bool {
     let is_multiple = |elements: usize| elements.wrapping_mul(size_of::<T>()).is_multiple_of(bytes);
     let rows = layout.rows <= 1 || is_multiple(layout.stride);
@@ -257,7 +257,7 @@ fn is_aligned<T>(pointer: *mut T, layout: &Layout, bytes: usize) -> bool {
     pointer.addr().is_multiple_of(bytes) && rows && matrices
 }
 
-/// Whether the processor has the registers of 64 bytes that the kernel for a CPU can use.
+/// Whether the processor has AVX-512 registers, which the CPU kernel can use.
 fn has_avx512() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx512f");

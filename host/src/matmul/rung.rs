@@ -1,4 +1,4 @@
-//! The rungs of the ladder, for those who compare them.
+//! The rungs of the ladder, for comparisons.
 
 use cuda_std::half::bf16;
 use cuda_std::launch::RawBuffer;
@@ -8,12 +8,12 @@ use gpu_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, Rung, TERMS};
 use super::{MatmulError, Matrix, MatrixMut};
 use crate::device::Device;
 
-/// Runs a rung of the ladder: `out = A B^T` of dense matrices, `[m, n]`, `[m, k]` and `[n, k]`. On a GPU it is queued.
+/// Runs a rung of the ladder: `out = A B^T` for dense `[m, n]`, `[m, k]` and `[n, k]`. On a GPU the work is queued.
 ///
 /// `n` and `k` are multiples of 8, and `k` is not 0.
 ///
 /// # Errors
-/// The shapes do not fit each other, a matrix is not dense or not one that tensor copies can read, or the device failed.
+/// The shapes do not match, a matrix is not dense or tensor copies cannot read it, or the device failed.
 #[doc(hidden)]
 pub fn run_rung(
     device: &Device,

@@ -1,4 +1,4 @@
-//! `f32` as three products: both operands are split into parts, and the parts multiplied.
+//! Multiplies `f32` as three products: splits both operands into parts and multiplies the parts.
 
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorMap, TensorMapSpec};
@@ -10,7 +10,7 @@ use super::MatmulError;
 use super::launch::at_least;
 use crate::device::{Buffer, Device};
 
-/// The parts of an operand: `[2 matrices, rows, pitch]`.
+/// The parts of an operand, `[2 matrices, rows, pitch]`.
 #[derive(Clone, Copy)]
 struct Parts {
     rows: u32,
@@ -32,7 +32,7 @@ impl Parts {
 /// Launches the kernels, with the parts in `buffer`.
 ///
 /// # Safety
-/// The arguments are those of a multiplication that the kernel can do, and their memory is the caller's.
+/// The arguments describe a multiplication that the kernel can do, and their memory is valid for it.
 pub(super) unsafe fn launch(
     device: &Device,
     buffer: &mut Option<Buffer<f32>>,
@@ -43,7 +43,7 @@ pub(super) unsafe fn launch(
     let b = Parts { rows: args.n, terms: args.k, matrices: matrices(args.b_batch), first: a.len() };
     let buffer = at_least(buffer, device, a.len() + b.len())?;
     let parts = RawBuffer::<f32>::written(buffer);
-    // B is split as its transpose is stored.
+    // The parts of B are stored transposed.
     let is_transposed = [args.flags & A_TRANSPOSED != 0, args.flags & B_TRANSPOSED == 0];
     let operands = [(a, args.a, args.a_pitch, args.a_batch), (b, args.b, args.b_pitch, args.b_batch)];
     for ((to, inp, inp_pitch, inp_batch), is_transposed) in operands.into_iter().zip(is_transposed) {
@@ -57,7 +57,7 @@ pub(super) unsafe fn launch(
             terms: to.terms,
             is_transposed: is_transposed.into(),
         };
-        // SAFETY: the caller's operand, and the parts lie in the buffer.
+        // SAFETY: the operand is valid by the caller's contract, and the buffer has room for the parts.
         unsafe { SPLIT.launch(device, split_config(to.rows, to.terms, to.matrices), split)? };
     }
     let map = |parts_of: Parts| -> Result<TensorMap, MatmulError> {
@@ -68,11 +68,11 @@ pub(super) unsafe fn launch(
             .with_swizzle(Swizzle::Bytes128);
         Ok(device.tensor_map(parts.skip(parts_of.first), &spec)?)
     };
-    // The maps' memory, for those who track what a launch uses.
+    // The memory that the maps describe, so that the launch's accesses are tracked.
     let (a_parts, b_parts) = (parts.skip(a.first), parts.skip(b.first));
     let args = MatmulLaunch { a_map: map(a)?, b_map: map(b)?, a: a_parts, b: b_parts, ..args };
     let units = THREE_PRODUCTS.units([args.m, args.n], args.splits, args.batch);
     let config = THREE_PRODUCTS.config(units, device.multiprocessors());
-    // SAFETY: the caller's result, and the maps are of the parts, which were written before.
+    // SAFETY: the result is valid by the caller's contract, and the maps describe the parts, which earlier launches write.
     Ok(unsafe { THREE_PRODUCTS.launch(device, config, args) }?)
 }

@@ -1,4 +1,4 @@
-//! The types that there are kernels for.
+//! The types with kernels.
 
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
@@ -19,7 +19,7 @@ pub trait Real: Pod + MatmulKernels + TensorElement {}
 
 impl<T: Pod + MatmulKernels + TensorElement> Real for T {}
 
-/// A type of operands whose product can be given as `O`: as the same type, or as `f32`. A result is rounded once.
+/// An operand type with results of type `O`: the same type, or `f32`. A result is rounded once.
 ///
 /// ```
 /// use ferrowarp::bf16;
@@ -56,7 +56,7 @@ macro_rules! of_16_bits {
 
 of_16_bits! { f16, bf16 }
 
-/// How `f32` is multiplied on a GPU. A CPU multiplies exactly and adds in `f32`, whatever is asked for.
+/// How `f32` is multiplied on a GPU. A CPU always multiplies exactly and adds in `f32`.
 ///
 /// ```
 /// use ferrowarp::matmul::Precision;
@@ -65,15 +65,15 @@ of_16_bits! { f16, bf16 }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// As three products of TF32 on tensor cores: the error is about that of multiplying and adding in `f32`. Numbers that round
-    /// to 2^128 as TF32 count as infinite. With up to 16 rows it may be computed in `f32` itself.
+    /// As three products of TF32 on tensor cores, with about the error of multiplying and adding in `f32`. Numbers that
+    /// round to 2^128 as TF32 count as infinite. With up to 16 rows, `f32` arithmetic may be used instead.
     #[default]
     F32,
     /// As one product of TF32: operands are rounded to 11 bits.
     Tf32,
 }
 
-/// What happens to a result last.
+/// The function that is applied to a result at the end.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -93,7 +93,7 @@ pub enum Activation {
     /// Nothing.
     #[default]
     None,
-    /// Negative results become 0, NaN stays.
+    /// Negative results become 0; NaN stays NaN.
     Relu,
     /// `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`.
     Gelu,

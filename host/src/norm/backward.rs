@@ -1,4 +1,4 @@
-//! The backward pass.
+//! The gradients of a norm.
 
 use cuda_std::launch::{KernelMeta, Limits, RawBuffer};
 use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormBackwardLaunch, SHIFTED};
@@ -12,11 +12,11 @@ use super::{
 use crate::DeviceProfile;
 use crate::device::{Buffer, BufferView, BufferViewMut, Device};
 
-/// Parts of the rows, where columns are added up by a launch of its own.
+/// Parts of the rows, if a separate launch adds up the columns.
 const PARTS: u32 = 16;
 
-/// Memory for the gradients of weight and bias of parts of the rows. It grows when a norm needs more, which a recording refuses: run
-/// once before.
+/// Memory for the weight and bias gradients of parts of the rows. It grows when a norm needs more. A recording refuses that,
+/// so run once before.
 ///
 /// ```
 /// let workspace = ferrowarp::norm::Workspace::default();
@@ -27,7 +27,7 @@ pub struct Workspace {
     parts: Option<Buffer<f32>>,
 }
 
-/// The gradients of a norm, before [`run`](Self::run) computes them.
+/// The gradients of a norm; [`run`](Self::run) computes them.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -58,8 +58,8 @@ pub struct NormBackward<'a, T> {
 }
 
 impl<'a, T: Real> NormBackward<'a, T> {
-    /// The gradients of an RMSNorm. `inp` is what was normalised: with a residual it is the [sum](super::Norm::sum). `d_out` is the
-    /// gradient of the output, and `rstd` what the forward pass wrote. The matrices are `[rows, cols]`.
+    /// Prepares the gradients of an RMSNorm. `inp` is the normalised matrix: with a residual, the [sum](super::Norm::sum).
+    /// `d_out` is the gradient of the output, and `rstd` is the forward pass's output. The matrices are `[rows, cols]`.
     pub fn rms(
         d_inp: MatrixMut<'a, T>,
         inp: Matrix<'a, T>,
@@ -70,7 +70,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         Self { d_inp, inp, d_out, rstd, mean: None, weight: None, d_sum: None, d_weight: None, d_bias: None }
     }
 
-    /// The gradients of a LayerNorm, as [`Self::rms`], with the means that the forward pass wrote.
+    /// Prepares the gradients of a LayerNorm, like [`Self::rms`]. `mean` is the forward pass's output.
     pub fn layer(
         d_inp: MatrixMut<'a, T>,
         inp: Matrix<'a, T>,
@@ -81,13 +81,13 @@ impl<'a, T: Real> NormBackward<'a, T> {
         Self { mean: Some(mean.into()), ..Self::rms(d_inp, inp, d_out, rstd) }
     }
 
-    /// The factors of the columns, `[cols]`, as in the forward pass.
+    /// Sets the factors of the columns, `[cols]`, as in the forward pass.
     pub fn weight(mut self, weight: impl Into<BufferView<'a, T>>) -> Self {
         self.weight = Some(weight.into());
         self
     }
 
-    /// Adds a gradient that the sum of input and residual gets from elsewhere, `[rows, cols]`.
+    /// Adds another gradient of the sum of input and residual, `[rows, cols]`.
     pub fn d_sum(mut self, d_sum: Matrix<'a, T>) -> Self {
         self.d_sum = Some(d_sum);
         self
@@ -105,7 +105,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         self
     }
 
-    /// Computes them. On a GPU it is queued. Without columns nothing is written; without rows the gradients of weight and bias are zeros.
+    /// Computes them, queued on a GPU. Without columns it writes nothing; without rows `d_weight` and `d_bias` are 0.
     ///
     /// # Errors
     /// Shapes or lengths differ, the matrix is too large, an operand lives on another device, or the device failed.
@@ -113,7 +113,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         self.run_with(device, &mut Workspace::default())
     }
 
-    /// As [`Self::run`], with memory that is kept from one to the next.
+    /// Same as [`Self::run`], but keeps its memory for the next run.
     ///
     /// # Errors
     /// Same as for [`Self::run`].
@@ -126,10 +126,10 @@ impl<'a, T: Real> NormBackward<'a, T> {
         self.run_by(device, workspace, kernel)
     }
 
-    /// Elements of 16 bytes.
+    /// The number of elements in 16 bytes.
     const VECTOR: usize = 16 / size_of::<T>();
 
-    /// Whether a kernel can read rows that start anywhere as whole vectors.
+    /// Whether a kernel can read rows that start at any element as whole vectors.
     fn is_shifted(&mut self, kernel: &RowsShape) -> bool {
         let cols = self.inp.cols();
         let to = self.d_inp.raw();
@@ -146,7 +146,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
             && read.iter().flatten().all(fits)
     }
 
-    /// The kernels that can do rows of `cols` columns, first the one that is used.
+    /// The kernels that can do rows of `cols` columns, the default first.
     #[doc(hidden)]
     pub fn kernels(limits: &Limits, cols: usize) -> Vec<&'static KernelMeta> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
@@ -157,7 +157,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
     }
 
-    /// Runs it by one of its [`kernels`](Self::kernels).
+    /// Runs it with one of its [`kernels`](Self::kernels).
     #[doc(hidden)]
     pub fn run_by(
         mut self,
@@ -194,8 +194,8 @@ impl<'a, T: Real> NormBackward<'a, T> {
         let mut args = self.args([rows, cols], sums, pitch);
         let shared = shifted.map_or(0, |kernel| kernel.shifted_bytes(size_of::<T>() as u32));
         args.flags |= if shifted.is_some() { SHIFTED } else { 0 };
-        // SAFETY: shapes, lengths and devices were checked, what is written is borrowed exclusively, and the kernel holds the columns.
-        // The launches come one after the other. Later uses of the memory wait for the device or are queued after this.
+        // SAFETY: shapes, lengths and devices were checked, outputs are borrowed exclusively, and the kernel holds the
+        // columns. Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match in_rows {
                 Some(kernel) => {
@@ -215,7 +215,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
             for (out, sums) in [&mut self.d_weight, &mut self.d_bias].into_iter().zip(sums) {
                 if out.is_some() {
                     let args = SumPartsLaunch { out: written(out), parts: sums, count: parts, pitch, cols };
-                    // It begins while the launch before it ends.
+                    // It may begin before the previous launch has ended.
                     let config = T::SUM_PARTS.config(cols, 1).with_programmatic_stream_serialization();
                     T::SUM_PARTS.launch(device, config, args)?;
                 }
@@ -224,7 +224,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         Ok(())
     }
 
-    /// Memory for the parts of the gradients of weight and bias, where they are wanted.
+    /// Returns memory for the parts of the gradients of weight and bias, if they are wanted.
     fn sums(
         &self,
         device: &Device,
@@ -253,7 +253,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
         Ok([of(is_wanted[0], 0)?, of(is_wanted[1], second)?])
     }
 
-    /// Rows and columns, after everything has been checked.
+    /// Checks everything and returns the rows and columns.
     fn checked(&self, device: &Device) -> Result<[u32; 2], NormError> {
         let shape @ [rows, cols] = self.inp.shape();
         check_device(device, "inputs", self.inp.device())?;

@@ -1,11 +1,11 @@
-//! Why a norm was not computed.
+//! Errors of norms.
 
 use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 use crate::rows::SoftmaxError;
 
-/// Why a norm was refused, or failed.
+/// Why a norm was refused or failed.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -30,7 +30,7 @@ pub enum NormError {
         expected[0], expected[1], got[0], got[1]
     )]
     ShapesDiffer {
-        /// What has the other shape.
+        /// The matrix with the other shape.
         what: &'static str,
         /// Its rows and columns.
         got: [usize; 2],
@@ -40,17 +40,17 @@ pub enum NormError {
     /// A vector has another length.
     #[error("a norm failed: there are {len} {what}; pass {expected}")]
     Length {
-        /// What the vector holds.
+        /// The contents of the vector.
         what: &'static str,
         /// Its elements.
         len: usize,
         /// Elements that it must have.
         expected: usize,
     },
-    /// What is added to the variance.
+    /// The epsilon is out of range.
     #[error("a norm with an epsilon of {epsilon} failed: epsilon must be at least 0 and finite")]
     Epsilon {
-        /// The number.
+        /// The epsilon.
         epsilon: f32,
     },
     /// An extent is larger than the kernels can count.
@@ -73,7 +73,7 @@ pub enum NormError {
         what: &'static str,
         /// Where it lives.
         at: Residence,
-        /// Where the norm was to run.
+        /// The device of the norm.
         device: Residence,
     },
     /// The device failed, or refused the launch.

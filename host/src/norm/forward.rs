@@ -1,4 +1,4 @@
-//! The forward pass.
+//! The forward pass of a norm.
 
 use cuda_std::launch::{KernelMeta, Limits, RawBuffer};
 use gpu_kernels::norm::Blocks;
@@ -10,8 +10,8 @@ use super::{
 };
 use crate::device::{BufferView, BufferViewMut, Device};
 
-/// `out = (x - mean) rstd weight + bias` along each row, before [`run`](Self::run) computes it. `x` is the input plus the residual, and
-/// `rstd` is `1 / sqrt(variance + epsilon)`. For RMSNorm the mean is 0, so the variance is the mean of the squares.
+/// The operation `out = (x - mean) rstd weight + bias` along each row; [`run`](Self::run) computes it. `x` is the input plus
+/// the residual, and `rstd` is `1 / sqrt(variance + epsilon)`. For RMSNorm the mean is 0 and the variance the mean square.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -44,7 +44,7 @@ pub struct Norm<'a, T> {
 }
 
 impl<'a, T: Real> Norm<'a, T> {
-    /// RMSNorm, with an epsilon of 1e-6. Both are `[rows, cols]`.
+    /// Prepares an RMSNorm with an epsilon of 1e-6. Both matrices are `[rows, cols]`.
     pub fn rms(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
         Self {
             out,
@@ -60,7 +60,7 @@ impl<'a, T: Real> Norm<'a, T> {
         }
     }
 
-    /// LayerNorm, with an epsilon of 1e-5. Both are `[rows, cols]`.
+    /// Prepares a LayerNorm with an epsilon of 1e-5. Both matrices are `[rows, cols]`.
     pub fn layer(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
         Self { epsilon: 1e-5, is_centred: true, ..Self::rms(out, inp) }
     }
@@ -71,7 +71,7 @@ impl<'a, T: Real> Norm<'a, T> {
         self
     }
 
-    /// Multiplies the columns by these `[cols]` factors.
+    /// Multiplies the columns by these factors, `[cols]`.
     pub fn weight(mut self, weight: impl Into<BufferView<'a, T>>) -> Self {
         self.weight = Some(weight.into());
         self
@@ -83,19 +83,19 @@ impl<'a, T: Real> Norm<'a, T> {
         self
     }
 
-    /// Adds `[rows, cols]` to the input first, and rounds the sum to the type of the matrices.
+    /// Adds a residual, `[rows, cols]`, to the input first, and rounds the sum to the type of the matrices.
     pub fn residual(mut self, residual: Matrix<'a, T>) -> Self {
         self.residual = Some(residual);
         self
     }
 
-    /// Also writes what is normalised, `[rows, cols]`: the input plus the residual.
+    /// Also writes the input plus the residual, `[rows, cols]`.
     pub fn sum(mut self, sum: MatrixMut<'a, T>) -> Self {
         self.sum = Some(sum);
         self
     }
 
-    /// Also writes the means, `[rows]`; of RMSNorm zeros.
+    /// Also writes the means, `[rows]`; zeros for RMSNorm.
     pub fn mean(mut self, mean: impl Into<BufferViewMut<'a, f32>>) -> Self {
         self.mean = Some(mean.into());
         self
@@ -107,7 +107,7 @@ impl<'a, T: Real> Norm<'a, T> {
         self
     }
 
-    /// Computes it. On a GPU it is queued. Without columns nothing is written.
+    /// Computes the norm. On a GPU the work is queued. Without columns nothing is written.
     ///
     /// # Errors
     /// Shapes or lengths differ, epsilon is out of range, the matrix is too large, an operand lives on another device, or the device
@@ -117,7 +117,7 @@ impl<'a, T: Real> Norm<'a, T> {
         self.run_by(device, choices[0])
     }
 
-    /// The kernels that can do rows of `cols` columns, first the one that is used.
+    /// The kernels that can do rows of `cols` columns, the default first.
     #[doc(hidden)]
     pub fn kernels(limits: &Limits, cols: usize) -> Vec<&'static KernelMeta> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
@@ -128,7 +128,7 @@ impl<'a, T: Real> Norm<'a, T> {
         if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
     }
 
-    /// Runs it by one of its [`kernels`](Self::kernels).
+    /// Runs it with one of its [`kernels`](Self::kernels).
     #[doc(hidden)]
     pub fn run_by(mut self, device: &Device, kernel: &'static KernelMeta) -> Result<(), NormError> {
         let [rows, cols] = self.checked(device)?;
@@ -139,8 +139,8 @@ impl<'a, T: Real> Norm<'a, T> {
         let in_rows = T::ROWS.iter().find(|it| it.meta.name == kernel.name);
         let is_serial = T::wide(Blocks::Serial).meta.name == kernel.name;
         let blocks = if is_serial { Blocks::Serial } else { Blocks::Wide };
-        // SAFETY: shapes, lengths and devices were checked, and what is written is borrowed exclusively. The kernel holds the columns.
-        // Later uses of the memory wait for the device or are queued after this.
+        // SAFETY: shapes, lengths and devices were checked, and outputs are borrowed exclusively. The kernel holds the
+        // columns. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match in_rows {
                 Some(kernel) => kernel.launch(device, kernel.config([rows, cols]), args)?,
@@ -150,7 +150,7 @@ impl<'a, T: Real> Norm<'a, T> {
         Ok(())
     }
 
-    /// Rows and columns, after everything has been checked.
+    /// Checks everything and returns the rows and columns.
     fn checked(&self, device: &Device) -> Result<[u32; 2], NormError> {
         let shape @ [rows, cols] = self.inp.shape();
         check_device(device, "inputs", self.inp.device())?;

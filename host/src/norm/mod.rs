@@ -16,13 +16,13 @@
 //! # Ok::<(), NormError>(())
 //! ```
 //!
-//! Rows may have any length and stride. They are read and written 16 bytes at a time if the start of every row is a multiple of 16
-//! bytes and a row is a whole number of them; otherwise element by element, which is slower. On a GPU a row of up to 16384 elements is
-//! read once (backward: 8192).
+//! Rows may have any length and stride. They are read and written 16 bytes at a time if every row starts at a multiple of 16
+//! bytes and has a multiple of 16 bytes; otherwise element by element, which is slower. On a GPU a row of up to 16384
+//! elements (backward: 8192) is read once.
 //!
 //! # Accuracy
-//! Sums are `f32`. The variance is that of the differences to the mean. A result is rounded once. For one device and shape, results
-//! are the same bits in every run, the gradients of weight and bias included.
+//! Sums are `f32`. The variance is computed from the differences to the mean. A result is rounded once. For one device and
+//! shape, results, including the gradients of weight and bias, have the same bits in every run.
 
 mod backward;
 mod error;
@@ -58,7 +58,7 @@ impl<T: Pod + NormKernels> Real for T {}
 /// The most rows, columns and elements from one row to the next.
 const MOST: usize = i32::MAX as usize;
 
-/// The shape, if the kernels can count it.
+/// Converts a shape to 32 bits, or fails if the kernels cannot count it.
 fn counted([rows, cols]: [usize; 2]) -> Result<[u32; 2], NormError> {
     for (what, value) in [("rows", rows), ("columns", cols)] {
         if value > MOST {
@@ -76,7 +76,7 @@ fn check_device(device: &Device, what: &'static str, at: &Device) -> Result<(), 
     Err(NormError::WrongDevice { what, at, device })
 }
 
-/// Refuses a vector of another length, or on another device.
+/// Refuses a vector of another length or on another device.
 fn check_vector(
     device: &Device,
     what: &'static str,
@@ -89,7 +89,7 @@ fn check_vector(
     check_device(device, what, at)
 }
 
-/// Refuses a matrix of another shape, or on another device.
+/// Refuses a matrix of another shape or on another device.
 fn check_matrix(
     device: &Device,
     what: &'static str,
@@ -102,7 +102,7 @@ fn check_matrix(
     check_device(device, what, at)
 }
 
-/// The elements of a view as a launch takes them; null for none.
+/// The elements of a view as a launch argument; null for `None`.
 fn read<T: Pod>(view: Option<BufferView<'_, T>>) -> RawBuffer<T> {
     view.map_or(RawBuffer::NULL, RawBuffer::read)
 }

@@ -1,10 +1,10 @@
-//! Why a softmax was not computed.
+//! Errors of operations on rows.
 
 use cuda_std::launch::Residence;
 
 use crate::device::DeviceError;
 
-/// Why a softmax was refused, or failed.
+/// Why a softmax was refused or failed.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -18,7 +18,7 @@ use crate::device::DeviceError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SoftmaxError {
-    /// The elements of a row would overlap those of the next.
+    /// The rows would overlap.
     #[error(
         "a matrix of {cols} columns cannot have a row every {stride} elements: the rows would overlap; make the stride \
          at least {cols}"
@@ -44,42 +44,42 @@ pub enum SoftmaxError {
         /// Elements of the view.
         len: usize,
     },
-    /// The matrices, or a matrix and the plan, are of different shapes.
+    /// The matrices, or a matrix and the plan, have different shapes.
     #[error(
         "softmax of {} x {} failed: the {what} is {} x {}; both need the same rows and columns",
         expected[0], expected[1], got[0], got[1]
     )]
     ShapesDiffer {
-        /// What has the other shape.
+        /// The matrix with the other shape.
         what: &'static str,
         /// Its rows and columns.
         got: [usize; 2],
         /// Rows and columns that it should have.
         expected: [usize; 2],
     },
-    /// A slice is not as long as its shape says.
+    /// A slice does not have the length of its shape.
     #[error("softmax of {} x {} failed: there are {len} {what}; make it rows * cols", shape[0], shape[1])]
     SliceLength {
-        /// What the slice holds.
+        /// The contents of the slice.
         what: &'static str,
         /// Its elements.
         len: usize,
         /// Rows and columns asked for.
         shape: [usize; 2],
     },
-    /// A vector has not one element for each row.
+    /// A vector does not have one element per row.
     #[error("{operation} of {rows} rows failed: there are {len} {what}; each row needs one")]
     LengthDiffers {
-        /// What was asked for.
+        /// The requested operation.
         operation: &'static str,
-        /// What the vector holds.
+        /// The contents of the vector.
         what: &'static str,
         /// Its elements.
         len: usize,
         /// Rows of the logits.
         rows: usize,
     },
-    /// The factor is not one that a softmax can have.
+    /// The factor is out of range.
     #[error(
         "softmax with a scale of {scale} failed: the scale must be in (0, 2^127]; for a temperature t, pass 1 / t"
     )]
@@ -87,13 +87,13 @@ pub enum SoftmaxError {
         /// The factor asked for.
         scale: f32,
     },
-    /// `k` elements of a row cannot be selected.
+    /// `k` is out of range.
     #[error("top-k with k = {k} failed: k must be from 1 to 128; choose another k")]
     TopK {
         /// The number asked for.
         k: usize,
     },
-    /// The temperature is not one that tokens are drawn at.
+    /// The temperature is out of range.
     #[error(
         "sampling at a temperature of {temperature} failed: it is 0, or from 2^-126 on and finite; for the largest logit \
          make it 0"
@@ -102,10 +102,10 @@ pub enum SoftmaxError {
         /// The temperature asked for.
         temperature: f32,
     },
-    /// The cut leaves no part of the probability that can be.
+    /// The `top_p` is out of range.
     #[error("sampling with a top-p of {p} failed: it must be over 0 and at most 1; 1 disables the cut")]
     TopP {
-        /// The part asked for.
+        /// The `top_p` asked for.
         p: f32,
     },
     /// The rows have more elements than the kernels can count.
@@ -114,8 +114,8 @@ pub enum SoftmaxError {
         /// Elements of a row.
         cols: usize,
     },
-    /// A matrix lives in the memory of another device, or of the same device opened a second time, whose work is not
-    /// ordered with ours.
+    /// A matrix lives in the memory of another device, or of the same device opened a second time, which is not in order
+    /// with this one.
     #[error(
         "softmax on {device} failed: the {what} belongs to another `Device`, in the memory of {at}; allocate it on \
          the same device or a clone of it"
@@ -125,7 +125,7 @@ pub enum SoftmaxError {
         what: &'static str,
         /// Where it lives.
         at: Residence,
-        /// Where the softmax was to run.
+        /// The device of the softmax.
         device: Residence,
     },
     /// The device failed, or refused the launch.

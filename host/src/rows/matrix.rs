@@ -15,7 +15,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Checked against a view of `len` elements; the last row needs only `cols`.
+    /// Checks the extents against a view of `len` elements. The last row needs only `cols` of them.
     fn checked(rows: usize, cols: usize, stride: usize, len: usize) -> Result<Self, SoftmaxError> {
         if stride < cols {
             return Err(SoftmaxError::StrideTooSmall { stride, cols });
@@ -31,8 +31,7 @@ impl Layout {
     }
 }
 
-/// A matrix that is read, row-major: `rows` rows of `cols` elements, from one row to the next
-/// [`stride`](Self::stride).
+/// A row-major matrix that is read: `rows` rows of `cols` elements, one every [`stride`](Self::stride) elements.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -71,14 +70,14 @@ impl<'a, T: Pod> Matrix<'a, T> {
     /// The first `rows * cols` elements of a buffer or a view, one row after the other.
     ///
     /// # Errors
-    /// The view has fewer.
+    /// The view has fewer elements.
     pub fn new(view: impl Into<BufferView<'a, T>>, rows: usize, cols: usize) -> Result<Self, SoftmaxError> {
         let view = view.into();
         let layout = Layout::checked(rows, cols, cols, view.len())?;
         Ok(Self { view, layout })
     }
 
-    /// The same matrix with a row every `stride` elements; after the last row nothing is needed.
+    /// Sets the stride: a row every `stride` elements. Nothing is needed after the last row.
     ///
     /// # Errors
     /// The stride is less than the columns, or the view ends before the last row does.
@@ -87,7 +86,7 @@ impl<'a, T: Pod> Matrix<'a, T> {
         Ok(Self { layout, ..self })
     }
 
-    /// The elements as a launch takes them.
+    /// The elements as a launch argument.
     pub(crate) fn raw(&self) -> RawBuffer<T> {
         RawBuffer::read(self.view)
     }
@@ -97,7 +96,7 @@ impl<'a, T: Pod> MatrixMut<'a, T> {
     /// The first `rows * cols` elements of a buffer or a view, one row after the other.
     ///
     /// # Errors
-    /// The view has fewer.
+    /// The view has fewer elements.
     pub fn new(
         view: impl Into<BufferViewMut<'a, T>>,
         rows: usize,
@@ -108,7 +107,7 @@ impl<'a, T: Pod> MatrixMut<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// The same matrix with a row every `stride` elements; after the last row nothing is needed.
+    /// Sets the stride: a row every `stride` elements. Nothing is needed after the last row.
     ///
     /// # Errors
     /// The stride is less than the columns, or the view ends before the last row does.
@@ -117,7 +116,7 @@ impl<'a, T: Pod> MatrixMut<'a, T> {
         Ok(Self { layout, ..self })
     }
 
-    /// The elements as a launch takes them.
+    /// The elements as a launch argument.
     pub(crate) fn raw(&mut self) -> RawBuffer<T> {
         let view = &mut self.view;
         let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
@@ -139,7 +138,7 @@ macro_rules! extents {
                 self.layout.cols
             }
 
-            /// Elements from the start of a row to that of the next.
+            /// Elements from the start of one row to the start of the next.
             pub fn stride(&self) -> usize {
                 self.layout.stride
             }
@@ -157,7 +156,7 @@ macro_rules! extents {
 
 extents! { Matrix, MatrixMut }
 
-/// The elements of a view as a launch takes them; null for none.
+/// The elements of a view as a launch argument; null for `None`.
 #[cfg(any(feature = "axis", feature = "norm"))]
 pub(crate) fn written<T: Pod>(view: &mut Option<BufferViewMut<'_, T>>) -> RawBuffer<T> {
     view.as_mut().map_or(RawBuffer::NULL, |view| {
@@ -166,14 +165,14 @@ pub(crate) fn written<T: Pod>(view: &mut Option<BufferViewMut<'_, T>>) -> RawBuf
     })
 }
 
-/// Whether a row is a whole number of vectors of 16 bytes, and all these start at multiples of 16 bytes: rows with that stride,
-/// or a vector of elements.
+/// Whether a row is a whole number of 16-byte vectors and every row of each buffer, with its stride, starts at a multiple of
+/// 16 bytes.
 #[cfg(any(feature = "axis", feature = "norm"))]
 pub(crate) fn is_aligned<T>(cols: usize, buffers: &[(RawBuffer<T>, usize)]) -> bool {
     (cols * size_of::<T>()).is_multiple_of(16) && starts_aligned(buffers)
 }
 
-/// Whether all rows with that stride start at multiples of 16 bytes.
+/// Whether all rows of each buffer, with its stride, start at multiples of 16 bytes.
 #[cfg(any(feature = "axis", feature = "norm"))]
 pub(crate) fn starts_aligned<T>(buffers: &[(RawBuffer<T>, usize)]) -> bool {
     buffers.iter().all(|(buffer, stride)| {

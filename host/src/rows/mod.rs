@@ -1,4 +1,4 @@
-//! Matrices whose rows an operation works on, and why it fails: for softmax, norms and sums along an axis.
+//! Matrices for operations on rows, and their errors: for softmax, norms and sums along an axis.
 
 mod error;
 mod matrix;

@@ -1,4 +1,4 @@
-//! Softmax of arrays of the crate `ndarray`, of any dimension and layout: the feature `ndarray`.
+//! Softmax of arrays of the crate `ndarray` of any dimension and layout (feature `ndarray`).
 
 use bytemuck::Pod;
 use ndarray::{Array, ArrayBase, ArrayRef, CowArray, Data, Dimension};
@@ -6,7 +6,7 @@ use ndarray::{Array, ArrayBase, ArrayRef, CowArray, Data, Dimension};
 use super::{Options, SoftmaxAs, SoftmaxError, softmax_of_slice};
 use crate::device::Device;
 
-/// The softmax of an array of `I` along its last axis, as `O`. Views in another order than row-major are copied first.
+/// Computes the softmax of an array of `I` along its last axis, as `O`. Arrays that are not row-major are copied first.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -32,12 +32,12 @@ pub fn softmax_of_array<I: SoftmaxAs<O>, O: Pod, D: Dimension>(
     Ok(Array::from_shape_vec(rows.raw_dim(), out).expect("a row-major array of as many elements"))
 }
 
-/// All elements of an array in row-major order.
+/// The elements of an array in row-major order.
 pub(super) fn elements<'a, T, D: Dimension>(array: &'a CowArray<'_, T, D>) -> &'a [T] {
     array.as_slice().expect("a row-major array without gaps")
 }
 
-/// Rows along the last axis, and elements of each. An array without axes is one row of one element.
+/// The number of rows along the last axis, and the elements per row. An array without axes is one row of one element.
 pub(super) fn shape<T, D: Dimension>(array: &ArrayRef<T, D>) -> [usize; 2] {
     match array.shape() {
         [] => [1, 1],

@@ -7,11 +7,11 @@ use super::row_kernel::RowKernel;
 use super::{DeviceProfile, Matrix, MatrixMut, Options, Real, SoftmaxError, check};
 use crate::device::Device;
 
-/// Writes into `dx` the gradient at the logits, from the gradient `dy` at the result and the result `y`:
-/// `y * (dy - sum(dy * y)) * scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`.
+/// Writes the gradient with respect to the logits into `dx`, given the result `y` and its gradient `dy`: `y * (dy - sum(dy *
+/// y)) * scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`.
 ///
-/// The options are those of the softmax that gave `y`. A masked row, whose `y` is 0, gets the gradient 0; as a logarithm,
-/// whose `y` is -inf, it gets `dy * scale`. On a GPU it is queued.
+/// Pass the options of the softmax that computed `y`. A masked row (`y` is 0, or as a logarithm -inf) gets the gradient 0,
+/// or as a logarithm `dy * scale`. On a GPU the work is queued.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -41,14 +41,14 @@ pub fn softmax_backward<T: Real>(
     check(device, "result", shape, (y.shape(), y.device()))?;
     check(device, "gradient", shape, (dy.shape(), dy.device()))?;
     check(device, "gradient at the logits", shape, (shape, dx.device()))?;
-    // SAFETY: three checked matrices of one shape on this device; the first is borrowed exclusively.
+    // SAFETY: three checked matrices of the same shape on this device; the first is borrowed exclusively.
     unsafe {
         let strides = [dx.stride(), dy.stride(), y.stride()];
         launch(device, shape, [dx.raw(), dy.raw(), y.raw()], strides, options)
     }
 }
 
-/// As [`softmax_backward`], and the gradient at the logits takes the place of `dy`.
+/// Same as [`softmax_backward`], but replaces `dy` with the gradient with respect to the logits.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -79,7 +79,7 @@ pub fn softmax_backward_in_place<T: Real>(
 }
 
 /// # Safety
-/// `dx`, `dy` and `y` are matrices of the shape and the strides on the device; no other code uses `dx`, which may be `dy`.
+/// `dx`, `dy` and `y` are matrices of this shape and these strides on the device. No other code uses `dx`; it may be `dy`.
 unsafe fn launch<T: Real>(
     device: &Device,
     shape: [usize; 2],
@@ -105,7 +105,7 @@ unsafe fn launch<T: Real>(
             flags: if options.is_log() { LOG } else { 0 },
             prefetch_blocks: kernel.prefetch_blocks(&[dy_stride, y_stride]),
         };
-        // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
+        // SAFETY: the caller's matrices, starting at a row, and a grid for this many rows.
         unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
     }
     Ok(())

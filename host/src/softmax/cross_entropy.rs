@@ -1,4 +1,4 @@
-//! Cross entropy of a softmax: loss and gradient in one pass over the logits.
+//! Softmax cross entropy: loss and gradient in one pass over the logits.
 
 #[cfg(feature = "ndarray")]
 mod arrays;
@@ -18,7 +18,7 @@ use crate::device::{Buffer, BufferView, BufferViewMut, Device};
 pub use arrays::cross_entropy_of_array;
 pub use slices::cross_entropy_of_slice;
 
-/// The class of each row: `i64` as PyTorch has them, `i32`, `u32` below 2^31, or `u8`.
+/// The class of each row: `i64` as in PyTorch, `i32`, `u32` below 2^31, or `u8`.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError};
@@ -31,7 +31,7 @@ pub use slices::cross_entropy_of_slice;
 #[derive(Clone, Copy)]
 pub struct Targets<'a> {
     classes: RawBuffer<u8>,
-    /// Of each class.
+    /// Bytes per class.
     bytes: u32,
     len: usize,
     device: &'a Device,
@@ -55,7 +55,7 @@ macro_rules! targets {
 
 targets! { i64: I64; i32: I32; u32: I32; u8: U8; }
 
-/// Cross entropy of `logits` and targets: what is read, and what is asked for.
+/// Cross entropy of logits and targets: the inputs and the requested outputs.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -77,18 +77,18 @@ targets! { i64: I64; i32: I32; u32: I32; u8: U8; }
 pub struct CrossEntropy<'a, T> {
     args: CrossEntropyLaunch<T>,
     shape: [usize; 2],
-    /// The vectors that must have an element for each row, and where they live.
+    /// The vectors that must have one element per row, and their devices.
     vectors: Vec<(&'static str, usize, &'a Device)>,
-    /// The matrices that must have the shape, and where they live.
+    /// The matrices that must have the logits' shape, and their devices.
     matrices: Vec<(&'static str, [usize; 2], &'a Device)>,
     borrows: PhantomData<&'a mut T>,
 }
 
 impl<'a, T: Real> CrossEntropy<'a, T> {
-    /// The loss of each row, `ln(sum(exp(x))) - x[target]`.
+    /// Prepares the loss of each row, `ln(sum(exp(x))) - x[target]`.
     ///
-    /// A target that is not a column gives NaN; one of -100 is [ignored](Self::ignoring). A row with a NaN or a +inf, or of
-    /// -inf only, gives NaN, and a target of -inf among finite logits +inf.
+    /// A target that is not a column gives NaN; a target of -100 is [ignored](Self::ignoring). A row with a NaN or a +inf,
+    /// or with only -inf, gives NaN. A target with the logit -inf among finite ones gives +inf.
     pub fn new(
         loss: impl Into<BufferViewMut<'a, f32>>,
         logits: &Matrix<'a, T>,
@@ -98,7 +98,7 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         Self::of(loss.into(), elements, logits.shape(), logits.stride(), device, targets.into())
     }
 
-    /// As [`Self::new`], and the gradient times `scale` takes the place of the logits.
+    /// Same as [`Self::new`], but replaces the logits with the gradient times `scale`.
     pub fn in_place(
         loss: impl Into<BufferViewMut<'a, f32>>,
         mut logits: MatrixMut<'a, T>,
@@ -129,8 +129,7 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         }
     }
 
-    /// Also the gradient times `scale`: `(softmax(x) - one_hot(target)) * scale`; for the mean of the losses the scale is
-    /// 1 / rows.
+    /// Also writes the gradient times `scale`: `(softmax(x) - one_hot(target)) * scale`. For the mean loss, pass 1 / rows.
     pub fn with_gradient(mut self, mut gradient: MatrixMut<'a, T>, scale: f32) -> Self {
         self.matrices.push(("gradient", gradient.shape(), gradient.device()));
         self.args.d_logits = gradient.raw();
@@ -139,7 +138,7 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         self
     }
 
-    /// The gradient of each row times the gradient at its loss.
+    /// Multiplies each row's gradient by the given gradient of its loss.
     pub fn with_row_gradients(mut self, row_gradients: impl Into<BufferView<'a, f32>>) -> Self {
         let view = row_gradients.into();
         self.vectors.push(("gradients at the losses", view.len(), view.device()));
@@ -147,19 +146,19 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         self
     }
 
-    /// Also `ln(sum(exp(x)))` of each row; NaN for a row with a NaN or a +inf, as its loss is.
+    /// Also writes `ln(sum(exp(x)))` of each row; NaN for a row with a NaN or a +inf, like its loss.
     pub fn with_log_sum_exp(mut self, lse: impl Into<BufferViewMut<'a, f32>>) -> Self {
         self.args.lse = self.written("log-sum-exps", lse.into());
         self
     }
 
-    /// Also 1 for each row whose largest logit, of equal ones the first, is its target's, else 0.
+    /// Also writes 1 for each row if its largest logit (the first of equal ones) is the target's, otherwise 0.
     pub fn with_correct(mut self, correct: impl Into<BufferViewMut<'a, u32>>) -> Self {
         self.args.correct = self.written("marks of correct rows", correct.into());
         self
     }
 
-    /// Rows with the target `index` have loss, correctness and gradient 0, whatever their logits are.
+    /// Ignores rows with the target `index`: their loss, correctness and gradient are 0, whatever their logits are.
     pub fn ignoring(mut self, index: i64) -> Self {
         self.args.ignore_index = index;
         self
@@ -170,17 +169,17 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         RawBuffer::written(view)
     }
 
-    /// Computes what was asked for. On a GPU it is queued. Without rows or columns nothing is written.
+    /// Computes the requested outputs. On a GPU the work is queued. Without rows or columns nothing is written.
     ///
     /// # Errors
-    /// A vector has not one element for each row, the gradient is not of the logits' shape, a row has 2^32 elements or
+    /// A vector does not have one element per row, the gradient does not have the logits' shape, a row has 2^32 elements or
     /// more, memory lives on another device, or the device failed.
     pub fn run(self, device: &Device) -> Result<(), SoftmaxError> {
         let (args, shape) = self.checked(device)?;
         launch(device, device, args, shape)
     }
 
-    /// What the kernels are launched with, checked against the device and the logits, and the shape of the logits.
+    /// Checks the launch arguments against the device and the logits, and returns them with the shape of the logits.
     pub(crate) fn checked(
         self,
         device: &Device,
@@ -200,7 +199,8 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
     }
 }
 
-/// Launches the kernels of a device on `on`, with [checked](CrossEntropy::checked) arguments whose memory is still borrowed.
+/// Launches the device's kernels on `on`. The arguments are [checked](CrossEntropy::checked), and their memory is still
+/// borrowed.
 pub(crate) fn launch<T: Real>(
     device: &Device,
     on: &dyn Launcher,
@@ -223,8 +223,8 @@ pub(crate) fn launch<T: Real>(
             prefetch_blocks: kernel.prefetch_blocks(&[args.stride]),
             ..args
         };
-        // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively,
-        // and later uses of it wait for the device or are queued after this; the grid is for that many rows.
+        // SAFETY: all memory was checked against the shape and the device and is borrowed, outputs exclusively. Later uses
+        // of it wait for the device or are queued after this. The grid is for this many rows.
         unsafe { kernel.spread.variant.launch(on, kernel.config(rows), args) }?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Which forward kernels hold a row in registers.
+//! Chooses among the forward kernels that hold a row in registers.
 
 use bytemuck::Pod;
 use gpu_kernels::softmax::operation::Variant;
@@ -6,18 +6,18 @@ use gpu_kernels::softmax::operation::Variant;
 use super::kernel_choice::{Kernels, LEAST_SPLIT};
 use super::{DeviceProfile, SoftmaxAs};
 
-/// Threads of the kernels that hold rows in registers which a multiprocessor has at once.
+/// Threads that a multiprocessor runs at once of the kernels that hold rows in registers.
 const THREADS: u32 = 1024;
 
-/// The most rounds of blocks for which a row is spread over a cluster because there are few.
+/// Few rows are spread over clusters if their blocks need at most this many rounds.
 const ROUNDS: usize = 2;
 
-/// Whether `variant`, on `blocks` blocks, holds a row, except for up to a vector of elements at its ends.
+/// Whether `variant` holds a row in `blocks` blocks, except up to a vector of elements at its ends.
 fn holds<A>(variant: &Variant<A>, vector: usize, cols: usize, blocks: u32) -> bool {
     cols / vector * vector <= variant.elements as usize * blocks as usize
 }
 
-/// The kernels of a block that hold a row in registers, those of the fewest threads first.
+/// The kernels with one block per row that hold it in registers, the fewest threads first.
 pub(super) fn of_a_block<I: SoftmaxAs<O>, O: Pod>(
     profile: &DeviceProfile,
     cols: usize,
@@ -26,7 +26,7 @@ pub(super) fn of_a_block<I: SoftmaxAs<O>, O: Pod>(
     variants.filter(move |variant| holds(variant, 16 / size_of::<I>(), cols, 1)).map(Kernels::Rows)
 }
 
-/// The kernels of clusters that hold a row in registers, with each number of blocks, those of the fewest threads first or last.
+/// The cluster kernels that hold a row in registers, for each number of blocks, the fewest threads first or last.
 pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Pod>(
     profile: &DeviceProfile,
     cols: usize,
@@ -46,7 +46,7 @@ pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Pod>(
     })
 }
 
-/// The kernel of a few lanes for rows of whole vectors, if there are enough rows to give each multiprocessor a block.
+/// The kernel with a few lanes per row, if rows are whole vectors and each multiprocessor gets a block.
 pub(super) fn narrow<I: SoftmaxAs<O>, O: Pod>(
     profile: &DeviceProfile,
     rows: usize,
@@ -60,9 +60,8 @@ pub(super) fn narrow<I: SoftmaxAs<O>, O: Pod>(
     I::FORWARD.narrow.iter().find(|it| is_whole && suits(it)).map(Kernels::Rows)
 }
 
-/// The cluster of blocks for few wide rows. Blocks are small enough that several fit a multiprocessor, and there are
-/// enough of them for half of the multiprocessors, but at most two rounds. None if a block holds a row and there are at least
-/// as many rows as multiprocessors.
+/// The cluster for few wide rows: small blocks, enough for half of the multiprocessors but at most two rounds. `None` if a
+/// block holds a row and there are at least as many rows as multiprocessors.
 pub(super) fn cluster_of_few_rows<I: SoftmaxAs<O>, O: Pod>(
     profile: &DeviceProfile,
     rows: usize,

@@ -1,4 +1,4 @@
-//! Which kernels a shape gets, and how they are launched.
+//! Chooses the kernels for a shape, and launches them.
 
 use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher};
@@ -8,36 +8,36 @@ use gpu_kernels::softmax::operation::{Split, Spread, Variant};
 use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
 use super::{DeviceProfile, Options, SoftmaxAs, SoftmaxError, staged};
 
-/// Rows of fewer elements are never cut in parts to keep more multiprocessors busy: a second launch costs more.
+/// Rows of fewer elements are never cut into parts to keep more multiprocessors busy: a second launch costs more.
 pub(super) const LEAST_SPLIT: usize = 16_384;
 
-/// The fewest elements of a part of a row: 16 bytes for each thread of its block, a few times.
+/// The fewest elements in a part of a row: a few times 16 bytes per thread of its block.
 const LEAST_PART: usize = 4096;
 
-/// Blocks for each multiprocessor that a row is cut for, if the parts stay large enough.
+/// Rows are cut for this many blocks per multiprocessor, if the parts stay large enough.
 const SPLIT_BLOCKS: usize = 2;
 
-/// Many rows of at least this many columns times the bytes of an element are held in shared memory rather than in registers:
-/// from 32,768 columns of `bf16`, 65,536 of `f32`.
+/// Many rows with at least this many columns per byte of an element are held in shared memory rather than in registers: from
+/// 32,768 columns of `bf16`, 65,536 of `f32`.
 const STAGED_COLUMNS_A_BYTE: usize = 16_384;
 
-/// The compute capability from which a block prefetches the rows of a later one into L2.
+/// The smallest compute capability at which a block prefetches a later block's rows into L2.
 const PREFETCH_CAPABILITY: u32 = 90;
 
-/// How many times the blocks must fill the device before a prefetch pays: else most rows are on their way anyhow.
+/// The blocks must fill the device this many times before a prefetch pays: with fewer, most rows are already in flight.
 const PREFETCH_WAVES: usize = 3;
 
-/// The fewest bytes of a block that are worth a prefetch.
+/// The fewest bytes per block that are worth a prefetch.
 const PREFETCH_LEAST_BYTES: usize = 1024;
 
-/// The blocks to the one whose rows are prefetched, for half a multiprocessor, by the bytes of a block up to which that
-/// holds, where the block prefetches before it loads: what is prefetched must still be in L2 when its block comes.
+/// Pairs of the most bytes per block and the prefetch distance in blocks per two multiprocessors, for blocks that prefetch
+/// before they load. Prefetched rows must still be in L2 when their block starts.
 const PREFETCH_BEFORE_LOADS: &[(usize, usize)] = &[(4 * 1024, 4), (usize::MAX, 2)];
 
-/// The same where the block loads before it prefetches.
+/// The same for blocks that load before they prefetch.
 const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2), (usize::MAX, 1)];
 
-/// The kernels for a pair of types and a shape on a device, and the extents of their launches.
+/// The kernels for a pair of types and a shape on a device, and their launch configurations.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -54,22 +54,22 @@ const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2)
 pub struct KernelChoice<I: 'static, O: 'static = I> {
     rows: usize,
     cols: u32,
-    /// None: there are no elements.
+    /// `None` if there are no elements.
     kernels: Option<Kernels<I, O>>,
-    /// More rows are several launches.
+    /// More rows need several launches.
     rows_per_launch: u32,
     prefetch_blocks: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernels<I: 'static, O: 'static> {
-    /// A block for some rows.
+    /// One block for some rows.
     Rows(&'static Variant<ForwardArgs<I, O>>),
-    /// As many blocks for a row.
+    /// This many blocks for a row.
     Cluster(&'static Variant<ForwardArgs<I, O>>, u32),
-    /// Some blocks for a row, which hold it in shared memory.
+    /// Some blocks for a row, which they hold in shared memory.
     Staged(Spread<ForwardArgs<I, O>>),
-    /// As many blocks for a row, twice.
+    /// This many blocks for a row, in each of two launches.
     Split(&'static Split<I, O>, u32),
 }
 
@@ -89,12 +89,12 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
         }
     }
 
-    /// Blocks for `rows` rows.
+    /// The number of blocks for `rows` rows.
     fn blocks(self, rows: usize) -> usize {
         rows.div_ceil(self.rows_per_block() as usize).saturating_mul(self.blocks_per_row() as usize)
     }
 
-    /// The distance, in blocks or clusters, to the rows that are prefetched; a block holds `bytes` bytes of them.
+    /// The prefetch distance in blocks or clusters; a block has `bytes` bytes of rows.
     fn prefetch_blocks(self, profile: &DeviceProfile, rows: usize, bytes: usize) -> u32 {
         if let Kernels::Staged(Spread { blocks, .. }) = self {
             return staged::prefetch_blocks(profile, rows, blocks);
@@ -118,7 +118,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
         }
     }
 
-    /// What is launched, one after the other.
+    /// The kernels that are launched, in order.
     fn variants(self) -> impl Iterator<Item = &'static Variant<ForwardArgs<I, O>>> {
         let (first, second) = match self {
             Kernels::Rows(variant)
@@ -131,7 +131,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
 }
 
 impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
-    /// The fastest kernels that are known for the shape.
+    /// Chooses the fastest known kernels for the shape.
     ///
     /// # Errors
     /// A row has more elements than the kernels can count.
@@ -150,9 +150,9 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
             let small = spreads.find(|it| is_wide && staged::is_small(it, cols))?;
             staged::is_busy(&small, profile, [rows, cols]).then_some(Kernels::Staged(small))
         };
-        // In this order: a few lanes for a narrow row, a cluster for one of few rows, shared memory for a wide row, registers
-        // of a block or cluster, and the pair of kernels. On an H200, 4096 rows of 32,768 `bf16` are not narrow, a block holds
-        // one in registers and there are enough of them, so no cluster, and three fit the shared memory of a multiprocessor.
+        // In this order: a few lanes for a narrow row, a cluster for few rows, shared memory for a wide row, registers of a
+        // block or cluster, and the pair of kernels. On an H200, 4096 rows of 32,768 `bf16` take shared memory: they are not
+        // narrow, there are enough rows for one block each, and three fit a multiprocessor's shared memory.
         let special = narrow(profile, rows, cols)
             .or_else(|| cluster_of_few_rows(profile, rows, cols))
             .or_else(in_shared);
@@ -160,8 +160,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         Self::of(special.unwrap_or_else(others), profile, rows, cols)
     }
 
-    /// All kernels of the device that can do the shape, the chosen ones and slower ones; the pair with several numbers of
-    /// parts.
+    /// Returns all kernels of the device that can do the shape, fast or slow; the pair with several numbers of parts.
     ///
     /// # Errors
     /// Same as for [`Self::new`].
@@ -202,27 +201,27 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         })
     }
 
-    /// Rows and columns that it is for.
+    /// The rows and columns.
     pub fn shape(&self) -> [usize; 2] {
         [self.rows, self.cols as usize]
     }
 
-    /// What is launched, one after the other; nothing without elements.
+    /// The kernels that are launched, in order; empty without elements.
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> + use<I, O> {
         self.kernels.into_iter().flat_map(Kernels::variants).map(|variant| variant.meta)
     }
 
-    /// Grid, block and cluster of each kernel, for the first [`Self::rows_per_launch`] rows; none without elements.
+    /// Grid, block and cluster of each kernel, for the first [`Self::rows_per_launch`] rows; `None` without elements.
     pub fn config(&self) -> Option<LaunchConfig> {
         Some(self.kernels?.config(self.rows_of_launch(self.rows), self.cols as usize))
     }
 
-    /// The most rows of one launch; a matrix of more rows takes several, one after the other.
+    /// The most rows of one launch. A matrix with more rows takes several launches.
     pub fn rows_per_launch(&self) -> usize {
         self.rows_per_launch as usize
     }
 
-    /// Parts of a row that are read and written by blocks of their own, in two launches; 1 where a row is not cut.
+    /// The number of parts that a row is cut into, each with its own block, in two launches; 1 if rows are not cut.
     pub fn parts(&self) -> usize {
         match self.kernels {
             Some(Kernels::Split(_, parts)) => parts as usize,
@@ -230,7 +229,8 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         }
     }
 
-    /// The prefetch distance: how many blocks (or clusters) later the rows are needed that a block brings into L2. 0: none.
+    /// The prefetch distance: a block brings the rows of the block (or cluster) this many later into L2. 0 means no
+    /// prefetch.
     pub fn prefetch_blocks(&self) -> usize {
         self.prefetch_blocks as usize
     }
@@ -247,14 +247,14 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         u32::try_from(left).unwrap_or(u32::MAX).min(self.rows_per_launch)
     }
 
-    /// Launches the kernels; without elements nothing.
+    /// Launches the kernels. Without elements it does nothing.
     ///
     /// # Errors
-    /// A launch does not fit the device, memory lives elsewhere, or a kernel failed.
+    /// A launch does not fit the device, memory lives on another device, or a kernel failed.
     ///
     /// # Safety
-    /// - `out` and `inp` are matrices of the shape, with strides of at least its columns, in memory that is valid for
-    ///   their rows; `pairs` has [`Self::workspace_bytes`]. Other arguments are ignored.
+    /// - `out` and `inp` are matrices of this shape with strides of at least its columns, in memory that is valid for all
+    ///   rows; `pairs` has [`Self::workspace_bytes`] bytes. Other arguments are ignored.
     /// - No other code uses `out`, `inp` and `pairs` until the launches have ended, except to read `inp`. `out` may be
     ///   `inp`, if the types and the strides are the same.
     #[doc(hidden)]
@@ -282,7 +282,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
                     flags: options.flags(),
                     ..args
                 };
-                // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
+                // SAFETY: the caller's matrices, starting at a row, and a grid for this many rows.
                 unsafe { variant.launch(on, kernels.config(rows, self.cols as usize), args) }?;
             }
             first += rows as usize;
@@ -292,7 +292,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
     }
 }
 
-/// The prefetch distance of `blocks` blocks of `bytes` bytes each, which prefetch before they load or afterwards. 0 for none.
+/// The prefetch distance of `blocks` blocks of `bytes` bytes each, which prefetch before or after they load. 0 means none.
 pub(super) fn prefetch_blocks<A>(
     variant: &Variant<A>,
     profile: &DeviceProfile,
@@ -308,7 +308,7 @@ pub(super) fn prefetch_blocks<A>(
     halves.map_or(0, |(_, halves)| (halves * profile.multiprocessors / 2) as u32)
 }
 
-/// In how many parts a pair of kernels cuts each row, so that the device has enough blocks and no part is too small.
+/// The number of parts into which a pair of kernels cuts each row: enough blocks for the device, but no part too small.
 pub(crate) fn parts(profile: &DeviceProfile, rows: usize, cols: usize) -> u32 {
     let wanted = (SPLIT_BLOCKS * profile.multiprocessors) / rows.max(1);
     let parts = wanted.min(cols / LEAST_PART).max(1);

@@ -1,6 +1,5 @@
-//! Softmax and log-softmax along the rows of a matrix, for `f32`, `f16` and `bf16`; their gradients
-//! ([`softmax_backward`]), cross entropy ([`CrossEntropy`]), the largest probabilities ([`softmax_top_k`]), and tokens
-//! drawn from them ([`sample()`]).
+//! Softmax and log-softmax along the rows of a matrix, for `f32`, `f16` and `bf16`, with gradients ([`softmax_backward`]),
+//! cross entropy ([`CrossEntropy`]), the largest probabilities ([`softmax_top_k`]), and sampling of tokens ([`sample()`]).
 //!
 //! ```
 //! use ferrowarp::device::Device;
@@ -16,7 +15,7 @@
 //! ```
 //!
 //! A [`Plan`] chooses the kernels once, for repeated or recorded runs. Rows may have a stride ([`Matrix::with_stride`]),
-//! start at any element, and have any width up to 2^32 - 1; there may be more than 2^32 elements. Without rows or
+//! start at any element, and have any width up to 2^32 - 1. A matrix may have more than 2^32 elements. Without rows or
 //! columns nothing is launched. Elements between the rows are neither read nor written.
 //!
 //! # Hard rows
@@ -30,15 +29,16 @@
 //! | `f32::MIN` only, as some masks fill a row | 1 / cols | -ln(cols) |
 //! | a result under 2^-126 | as `f32` kept to the last subnormal; as `f16` or `bf16` it may be 0 | exact |
 //!
-//! Differences to a row's maximum that are over `f32::MAX` count as infinite, before the scale.
+//! A difference from the row's maximum of more than `f32::MAX`, before the scale, counts as infinite.
 //!
 //! # Accuracy
 //!
-//! Everything is computed in `f32` and rounded to the output type once. The maximum is subtracted before any
-//! multiplication, so large logits lose no accuracy. The relative error of an `f32` probability is at most 2e-6, and for
-//! an element
-//! x 2^-24 of |x - max| more where that is not exact, as it is between neighbours; with a scale s three times as much of
-//! s * |x - max|. The absolute error of a logarithm is at most the sum of 2e-6, 2^-21 of its magnitude, and 2^-24 of s * |x - max| where that is not exact. So the relative error of a logarithm near 0 may be large. For one device, shape and alignment, results are the same bits in every run, because all sums have a fixed order.
+//! Everything is computed in `f32` and rounded to the output type once. The maximum is subtracted before any multiplication,
+//! so large logits lose no accuracy. The relative error of an `f32` probability of x is at most 2e-6, plus 2^-24 |x - max| if
+//! the difference is not exact (it is for close values); with a scale s, plus 3 * 2^-24 s |x - max|. The absolute error of a
+//! logarithm is at most 2e-6, plus 2^-21 of its magnitude, plus 2^-24 s |x - max| if the difference is not exact; near 0 its
+//! relative error may be large. For one device, shape and alignment, results have the same bits in every run, because all
+//! sums have a fixed order.
 
 #[cfg(feature = "ndarray")]
 mod arrays;
@@ -85,7 +85,7 @@ pub use slices::softmax_of_slice;
 pub use top_k::{MOST_SELECTED, softmax_top_k};
 pub use types::{Real, SoftmaxAs};
 
-/// Writes the softmax of each row of `inp` into that row of `out`: `[rows, cols]` of `I`, as `O`. On a GPU it is queued.
+/// Writes the softmax of each row of `inp`, `[rows, cols]`, into the same row of `out`. On a GPU the work is queued.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -113,7 +113,7 @@ pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
     Plan::new(device, inp.rows(), inp.cols(), options)?.run(out, inp)
 }
 
-/// Replaces each row of `matrix` by its softmax. On a GPU it is queued.
+/// Replaces each row of `matrix` with its softmax. On a GPU the work is queued.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -136,7 +136,7 @@ pub fn softmax_in_place<T: SoftmaxAs<T>>(
     Plan::new(device, matrix.rows(), matrix.cols(), options)?.run_in_place(matrix)
 }
 
-/// Checks a matrix against the shape it should have, and whether its device works in order with `device`.
+/// Checks that a matrix has the expected shape, and that its device works in order with `device`.
 fn check(
     device: &Device,
     what: &'static str,

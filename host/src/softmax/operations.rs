@@ -1,4 +1,4 @@
-//! The list of operations, which benchmarks and reports iterate: what is not in it cannot be published.
+//! The list of operations. Benchmarks and reports iterate over it, so only listed operations can be published.
 
 /// An operation on the rows of a matrix.
 ///
@@ -12,15 +12,15 @@
 pub struct Operation {
     /// The name in benchmarks and reports.
     pub name: &'static str,
-    /// The public functions of this module that compute it; a method is named by its file, as in `plan::run`.
+    /// The public functions of this module that compute it; a method is named after its file, as in `plan::run`.
     pub functions: &'static [&'static str],
-    /// Matrices of the input's shape that it must read or write at least once.
+    /// The number of matrices of the input's shape that it must read or write at least once.
     pub matrices: usize,
-    /// Whether it writes a matrix of the input's shape. If not, memory is read only, which is faster than a copy.
+    /// Whether it writes a matrix of the input's shape. If not, it only reads memory, which is faster than a copy.
     pub writes_matrix: bool,
 }
 
-/// Every operation, whichever features are on, in the order of tables.
+/// Every operation, whatever features are enabled, in the order of tables.
 pub const OPERATIONS: [Operation; 7] = [
     operation(
         "softmax",

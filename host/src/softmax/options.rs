@@ -4,7 +4,7 @@ use gpu_kernels::softmax::forward::{LOG, ZERO_MASKED};
 
 use super::SoftmaxError;
 
-/// Options of a softmax: a scale, the logarithm, and completely masked rows. By default none of them applies.
+/// Options of a softmax: a scale, the logarithm, and the treatment of completely masked rows. By default all are off.
 ///
 /// ```
 /// use ferrowarp::softmax::Options;
@@ -29,38 +29,38 @@ impl Options {
     /// The largest factor.
     const MAX_SCALE: f32 = f32::from_bits((127 + 127) << 23);
 
-    /// The plain softmax.
+    /// Returns the options of a plain softmax.
     pub const fn new() -> Self {
         Self { scale: 1.0, is_log: false, zeroes_masked: false }
     }
 
-    /// Gives the softmax of the elements times `scale`, which is over 0 and at most 2^127: 1 / t for a temperature t. A row's
-    /// maximum is subtracted before the factor is applied.
+    /// Multiplies the elements by `scale`, over 0 and at most 2^127: pass 1 / t for a temperature t. A row's maximum is
+    /// subtracted before the factor is applied.
     pub const fn scale(self, scale: f32) -> Self {
         Self { scale, ..self }
     }
 
-    /// Gives the logarithms of the softmax, computed without the softmax: none of them is lost to underflow.
+    /// Computes the logarithms of the softmax directly, so none of them is lost to underflow.
     pub const fn log(self) -> Self {
         Self { is_log: true, ..self }
     }
 
-    /// Gives 0, or as a logarithm -inf, for a row of -inf only, as a mask leaves one; else such a row gives NaN.
+    /// Gives 0, or -inf for logarithms, for a row of only -inf, that is, a masked row. By default such a row gives NaN.
     pub const fn zero_masked(self) -> Self {
         Self { zeroes_masked: true, ..self }
     }
 
-    /// The factor of the elements.
+    /// The scale.
     pub const fn factor(&self) -> f32 {
         self.scale
     }
 
-    /// Whether logarithms are asked for.
+    /// Whether to compute logarithms.
     pub const fn is_log(&self) -> bool {
         self.is_log
     }
 
-    /// Whether rows that are masked throughout give 0.
+    /// Whether completely masked rows give 0.
     pub const fn zeroes_masked(&self) -> bool {
         self.zeroes_masked
     }
@@ -73,7 +73,7 @@ impl Options {
         }
     }
 
-    /// As the kernels take them.
+    /// The options as kernel flags.
     pub(super) fn flags(&self) -> u32 {
         (if self.is_log { LOG } else { 0 }) | (if self.zeroes_masked { ZERO_MASKED } else { 0 })
     }

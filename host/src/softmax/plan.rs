@@ -7,11 +7,11 @@ use gpu_kernels::softmax::forward::ForwardLaunch;
 use super::{DeviceProfile, KernelChoice, Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, check};
 use crate::device::{Buffer, Device};
 
-/// The softmax of `I` as `O` for one shape on one device: the kernels are chosen, and their workspace is there.
+/// The softmax of `I` as `O` for one shape on one device, with its kernels chosen and their workspace allocated.
 ///
-/// [`Self::run`] only launches, so it can be [recorded](Device::record) after a first run; making a plan may allocate,
-/// and dropping it may free, which a recording refuses. A recorded run uses the plan's workspace: keep the plan as long
-/// as the graph.
+/// [`Self::run`] only launches, so it can be [recorded](Device::record) after a first run. Making a plan may allocate and
+/// dropping it may free, so do neither in a recording. A recorded run uses the plan's workspace: keep the plan as long as
+/// the graph.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -31,12 +31,12 @@ pub struct Plan<I: 'static, O: 'static = I> {
     device: Device,
     choice: KernelChoice<I, O>,
     options: Options,
-    /// Elements of 8 bytes, for their alignment.
+    /// 8-byte elements, for their alignment.
     workspace: Buffer<u64>,
 }
 
 impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
-    /// The fastest kernels that are known for `rows` rows of `cols` elements.
+    /// Chooses the fastest known kernels for `rows` rows of `cols` elements.
     ///
     /// # Errors
     /// The scale is not in (0, 2^127], a row has 2^32 elements or more, or the workspace does not fit the device's memory.
@@ -45,7 +45,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
         Self::with_choice(device, choice, options)
     }
 
-    /// A plan for each choice of kernels that can do the shape, the fastest one and slower ones: to compare them.
+    /// Makes a plan for each choice of kernels that can do the shape, to compare them.
     ///
     /// # Errors
     /// Same as for [`Self::new`].
@@ -69,25 +69,25 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
         Ok(Self { device: device.clone(), choice, options: *options, workspace })
     }
 
-    /// What was chosen.
+    /// The chosen kernels.
     pub fn kernel_choice(&self) -> &KernelChoice<I, O> {
         &self.choice
     }
 
-    /// Writes the softmax of each row of `inp` into that row of `out`. On a GPU it is queued.
+    /// Writes the softmax of each row of `inp` into the same row of `out`. On a GPU the work is queued.
     ///
     /// # Errors
     /// A matrix has another shape than the plan or lives on another device; the device failed.
     pub fn run(&mut self, out: &mut MatrixMut<'_, O>, inp: &Matrix<'_, I>) -> Result<(), SoftmaxError> {
         check(&self.device, "output", self.choice.shape(), (out.shape(), out.device()))?;
         check(&self.device, "input", self.choice.shape(), (inp.shape(), inp.device()))?;
-        // SAFETY: the matrices were checked against their views when they were made, and here against the plan. They
-        // are different memory, since one is borrowed exclusively.
+        // SAFETY: the matrices were checked against their views when they were created, and here against the plan. They do
+        // not overlap, since one is borrowed exclusively.
         unsafe { self.launch([out.stride(), inp.stride()], out.raw(), inp.raw()) }
     }
 
     /// # Safety
-    /// `out` and `inp` are matrices of the plan's shape on its device, different or the same; `out` is borrowed exclusively.
+    /// `out` and `inp` are matrices of the plan's shape on its device and may be the same; `out` is borrowed exclusively.
     unsafe fn launch(
         &mut self,
         strides: [usize; 2],
@@ -96,14 +96,14 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
     ) -> Result<(), SoftmaxError> {
         let pairs = RawBuffer::<u64>::written(&mut self.workspace).cast();
         let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out, inp, strides) };
-        // SAFETY: the caller's matrices; the workspace is as large as the choice asks for. Later uses of all three wait for
+        // SAFETY: the caller's matrices; the workspace has the size that the choice needs. Later uses of all three wait for
         // the device, or are queued after this.
         unsafe { self.choice.launch(&self.device, args, &self.options) }
     }
 }
 
 impl<T: SoftmaxAs<T>> Plan<T, T> {
-    /// Replaces each row of `matrix` by its softmax. On a GPU it is queued.
+    /// Replaces each row of `matrix` with its softmax. On a GPU the work is queued.
     ///
     /// # Errors
     /// Same as for [`Self::run`].

@@ -1,4 +1,4 @@
-//! Chooses among kernels that take any width or some widths, and the rows for each.
+//! Chooses among kernels for any width or for some widths, and divides the rows among launches.
 
 use cuda_std::launch::LaunchConfig;
 use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
@@ -6,10 +6,10 @@ use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
 use super::kernel_choice::prefetch_blocks;
 use super::{DeviceProfile, SoftmaxError, staged};
 
-/// The blocks for each multiprocessor that few rows are spread over, which hold nothing of them.
+/// Few rows are spread over at most this many blocks per multiprocessor, if the blocks do not hold them.
 const STREAMS: usize = 4;
 
-/// The kernel for a width, and the launches that the rows need.
+/// The kernel for a width, and the launches for the rows.
 pub(super) struct RowKernel<A: 'static> {
     pub spread: Spread<A>,
     pub cols: u32,
@@ -19,7 +19,7 @@ pub(super) struct RowKernel<A: 'static> {
 }
 
 impl<A> RowKernel<A> {
-    /// The kernel for rows of elements of `T`. None if there are no elements.
+    /// Chooses the kernel for rows of `T`. Returns `None` if there are no elements.
     pub fn new<T>(
         kernels: &'static RowVariants<A>,
         profile: &DeviceProfile,
@@ -42,7 +42,7 @@ impl<A> RowKernel<A> {
         Ok(Some(Self { spread, cols: width, rows, rows_per_launch, prefetch_blocks }))
     }
 
-    /// The prefetch distance for matrices with these strides: 0 if the rows of a block are not one piece.
+    /// The prefetch distance for matrices with these strides: 0 if the rows of a block are not contiguous.
     pub fn prefetch_blocks(&self, strides: &[u64]) -> u32 {
         let is_whole =
             self.spread.rows_at_once() == 1 || strides.iter().all(|&stride| stride == u64::from(self.cols));
@@ -61,7 +61,7 @@ impl<A> RowKernel<A> {
     }
 }
 
-/// The fastest kernel that is known for the shape: the first that holds a row, or one that holds it in shared memory.
+/// The fastest known kernel for the shape: the first that holds a row, or one that holds it in shared memory.
 fn choice<A>(
     kernels: &'static RowVariants<A>,
     profile: &DeviceProfile,
@@ -83,7 +83,7 @@ fn choice<A>(
     let best = if profile.is_cpu {
         None
     } else if rows < profile.multiprocessors && cols >= staged::LEAST_SPREAD {
-        // A block alone is better where one has a row for every fourth multiprocessor.
+        // One block per row is better with more than one row per four multiprocessors.
         let is_worth_it = !fits_registers || 4 * rows <= profile.multiprocessors;
         is_worth_it.then(|| staged::spread_of_few_rows(staged, profile, shape)).flatten()
     } else if cols >= kernels.staged_from {
@@ -94,8 +94,8 @@ fn choice<A>(
     best.or(first)
 }
 
-/// The cluster for rows that are so few that a block each leaves multiprocessors idle: enough blocks for the idle
-/// multiprocessors, and in each block at least `least` columns.
+/// The cluster for rows that are too few to fill the device with one block each: enough blocks for the idle multiprocessors,
+/// each with at least `least` columns.
 fn of_few_streams<A>(
     kernels: impl Iterator<Item = Spread<A>>,
     profile: &DeviceProfile,
@@ -124,7 +124,7 @@ mod tests {
         DeviceProfile { limits, multiprocessors: 132, is_cpu: false }
     }
 
-    /// The kernel of the gradient and its number of blocks.
+    /// The gradient's kernel and its number of blocks.
     fn chosen<T: RowKernels>(profile: &DeviceProfile, shape: [usize; 2]) -> (&'static str, u32) {
         let spread = RowKernel::new::<T>(T::BACKWARD, profile, shape).unwrap().unwrap().spread;
         (spread.variant.meta.name, spread.blocks)
@@ -154,13 +154,13 @@ mod tests {
         for (rows, cols, f32, bf16) in [
             (1, 16_383, ("softmax_backward_f32_1024x4", 1), ("softmax_backward_bf16_512x4", 1)),
             (1, 16_384, (f32_staged, 16), (bf16_staged, 16)),
-            // With fewer than 12 KiB a block more blocks do not pay.
+            // With less than 12 KiB per block, more blocks do not pay.
             (8, 32_000, (f32_staged, 16), (bf16_staged, 8)),
             (8, 131_072, (f32_staged, 16), (bf16_staged, 16)),
-            // Three of a multiprocessor, and no more blocks than that needs.
+            // Three blocks per multiprocessor, and no more blocks than that needs.
             (64, 32_000, (f32_staged, 4), ("softmax_backward_bf16_1024x4", 1)),
             (33, 32_000, (f32_staged, 4), (bf16_staged, 4)),
-            // More than a third of a multiprocessor's shared memory, and more than there is.
+            // More than a third of a multiprocessor's shared memory, and more than all of it.
             (131, 262_144, (f32_staged, 16), (bf16_staged, 16)),
             (132, 262_144, ("softmax_backward_f32_wide", 1), (bf16_staged, 16)),
             (1, 524_288, ("softmax_backward_f32_wide", 1), (bf16_staged, 16)),

@@ -1,4 +1,4 @@
-//! Tokens drawn from a softmax.
+//! Draws tokens from a softmax.
 
 use cuda_std::launch::RawBuffer;
 use gpu_kernels::softmax::sample::{GREEDY, SampleLaunch};
@@ -25,26 +25,25 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// From the softmax of the logits, by random numbers that follow from this seed, the number of the draw, the row and the column.
+    /// Draws from the softmax of the logits. The random numbers depend on the seed, the draw, the row and the column.
     pub const fn new(seed: u64) -> Self {
         Self { seed, temperature: 1.0, top_k: None, top_p: 1.0 }
     }
 
-    /// From `softmax(logits / temperature)`. At 0 it is the largest logit, of equal ones the one in the smaller column, whatever the
-    /// seed and the cuts are; else a temperature is from 2^-126 on, and finite.
+    /// Draws from `softmax(logits / temperature)`. At 0 it takes the largest logit (the first of equal ones), whatever the
+    /// seed and cuts are. Other temperatures must be finite and at least 2^-126.
     pub const fn temperature(self, temperature: f32) -> Self {
         Self { temperature, ..self }
     }
 
-    /// From the `k` largest logits alone, `k` from 1 to 128: of equal ones those in the smaller columns.
+    /// Draws only from the `k` largest logits, `k` from 1 to 128. Of equal logits, those in the smaller columns come first.
     pub const fn top_k(self, k: usize) -> Self {
         Self { top_k: Some(k), ..self }
     }
 
-    /// From the fewest most probable tokens whose probabilities sum up to `p` or more, over 0 and at most 1; 1 disables
-    /// the cut (nucleus sampling: Holtzman et al., 2020). Probabilities are those at the temperature and, with
-    /// [`top_k`](Self::top_k), of
-    /// what that leaves, whose sum is 1 then.
+    /// Draws only from the fewest most probable tokens that together have probability `p` or more (nucleus sampling:
+    /// Holtzman et al., 2020). `p` is over 0 and at most 1; 1 disables the cut. Probabilities are at the temperature and,
+    /// with [`top_k`](Self::top_k), among the tokens that it leaves, where they sum to 1.
     pub const fn top_p(self, p: f32) -> Self {
         Self { top_p: p, ..self }
     }
@@ -72,7 +71,7 @@ impl Default for Sampling {
     }
 }
 
-/// Draws a token for each row of `logits`: the number of a column. On a GPU it is queued.
+/// Draws a token, the number of a column, for each row of `logits`. On a GPU the work is queued.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -92,22 +91,22 @@ impl Default for Sampling {
 ///
 /// # Random numbers
 /// They are words of Philox4x32-10 (Salmon et al., 2011), with the seed as key. The counter consists of `draw`, the row
-/// modulo 2^32, and 1024 columns: so no two rows or draws have the same numbers, which are the same bits on every device
-/// and in every type.
+/// modulo 2^32, and the group of 1024 columns, so no two rows or draws share numbers. They have the same bits on every
+/// device and for every type.
 ///
-/// First 1024 columns are drawn, those of the largest `ln(sum of exp(logit / temperature)) + noise`, where the noise is of the
-/// standard Gumbel distribution; then one of them, by the inverse of their distribution function. A token that [`Sampling::top_p`] leaves
-/// out is drawn again, from the larger ones alone, with other numbers. So the token is the same on every device, unless two sums that are
-/// compared are equal up to the rounding of `f32`. Give every step of a generation another `draw`; a [recorded](Device::record) call
-/// repeats its own.
+/// First a group of 1024 columns is drawn: the one with the largest `ln(sum of exp(logit / temperature)) + noise`, where the
+/// noise has the standard Gumbel distribution. Then a column of the group is drawn, by inverting their distribution
+/// function. If [`Sampling::top_p`] excludes the token, it is drawn again, only from larger ones, with new numbers. So the
+/// token is the same on every device, unless two compared sums are equal up to `f32` rounding. Pass a new `draw` at every
+/// step of a generation; a [recorded](Device::record) call repeats its own.
 ///
 /// # Hard rows
-/// A row with a NaN or a +inf, or of -inf only, gives [`u32::MAX`], no token, at every temperature. A token of -inf among finite logits is
-/// never drawn. A `top_k` above the number of columns has no effect. Without columns nothing is written.
+/// A row with a NaN or a +inf, or with only -inf, gives [`u32::MAX`], no token, at every temperature. A -inf among finite
+/// logits is never drawn. A `top_k` above the number of columns has no effect. Without columns nothing is written.
 ///
 /// # Errors
-/// The temperature is negative, not a number, infinite, or over 0 and under 2^-126; `top_k` is 0 or over 128; `top_p` is not over 0 or over
-/// 1; there is not one token for each row, a row has 2^32 elements or more, memory lives on another device, or the device failed.
+/// The temperature is negative, NaN, infinite, or between 0 and 2^-126; `top_k` is 0 or over 128; `top_p` is not in (0, 1];
+/// there is not one token per row; a row has 2^32 elements or more; memory lives on another device; the device failed.
 pub fn sample<'a, T: Real>(
     device: &Device,
     tokens: impl Into<BufferViewMut<'a, u32>>,
@@ -118,8 +117,8 @@ pub fn sample<'a, T: Real>(
     run(device, tokens.into(), None, logits, sampling, draw)
 }
 
-/// As [`sample`], and gives the logarithm of each token's probability in `softmax(logits / temperature)`, before the cuts; at temperature
-/// 0 in `softmax(logits)`. Of no token it is NaN.
+/// Same as [`sample`], and also writes the logarithm of each token's probability in `softmax(logits / temperature)`, before
+/// the cuts; at temperature 0 in `softmax(logits)`. It is NaN if there is no token.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -137,7 +136,7 @@ pub fn sample<'a, T: Real>(
 /// ```
 ///
 /// # Errors
-/// Same as for [`sample`]; there is not one logarithm for each row.
+/// Same as for [`sample`]; or there is not one logarithm per row.
 pub fn sample_with_log_probabilities<'a, T: Real>(
     device: &Device,
     tokens: impl Into<BufferViewMut<'a, u32>>,
@@ -191,8 +190,8 @@ fn run<T: Real>(
             scale,
             flags: if is_greedy { GREEDY } else { 0 },
         };
-        // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively, and later uses of
-        // it wait for the device or are queued after this; the grid is for that many rows.
+        // SAFETY: all memory was checked against the shape and the device and is borrowed, outputs exclusively. Later uses
+        // of it wait for the device or are queued after this. The grid is for this many rows.
         unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
     }
     Ok(())

@@ -1,11 +1,11 @@
-//! Softmax of slices of the host's memory: copied to the device, computed, copied back.
+//! Softmax of slices in host memory: copies to the device, computes, and copies back.
 
 use bytemuck::Pod;
 
 use super::{Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, softmax};
 use crate::device::Device;
 
-/// The softmax of each row of a matrix in the host's memory: `[rows, cols]` of `I`, row-major, as `O`.
+/// Computes the softmax of each row of a row-major matrix in host memory: `[rows, cols]` of `I`, as `O`.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -33,7 +33,7 @@ pub fn softmax_of_slice<I: SoftmaxAs<O>, O: Pod>(
     Ok(out.to_vec()?)
 }
 
-/// Refuses a slice that does not have the elements of the shape.
+/// Refuses a slice whose length does not match the shape.
 pub(super) fn check_len(what: &'static str, len: usize, shape: [usize; 2]) -> Result<(), SoftmaxError> {
     match shape[0].checked_mul(shape[1]) {
         Some(elements) if elements == len => Ok(()),

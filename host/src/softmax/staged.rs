@@ -1,20 +1,20 @@
-//! Which rows are better held in shared memory than in registers, and on how many blocks.
+//! Decides which rows to hold in shared memory rather than in registers, and on how many blocks.
 
 use gpu_kernels::softmax::operation::Spread;
 
 use super::DeviceProfile;
 
-/// The most shared memory of a block, so that three are on a multiprocessor.
+/// The most shared memory per block, so that three fit a multiprocessor.
 const BYTES: usize = 74 * 1024;
 
 /// The fewest blocks for each multiprocessor.
 const BLOCKS: usize = 3;
 
-/// The fewest columns of rows that are spread over blocks because they are few.
+/// The fewest columns for which few rows are spread over blocks.
 pub(super) const LEAST_SPREAD: usize = 16_384;
 
-/// The least shared memory of a block if there is one on most multiprocessors already: with less, to tell each other their results
-/// takes the blocks longer than they save.
+/// The least shared memory per block if most multiprocessors already have one: with less, exchanging results costs more than
+/// the additional blocks save.
 const LEAST_BYTES: usize = 12 * 1024;
 
 /// Prefetch distance: 3 blocks per 4 multiprocessors.
@@ -30,7 +30,7 @@ pub(super) fn is_busy<A>(kernel: &Spread<A>, profile: &DeviceProfile, [rows, col
     is_small(kernel, cols) && rows.saturating_mul(kernel.blocks as usize) >= BLOCKS * profile.multiprocessors
 }
 
-/// The kernel on the blocks that are best if there are fewer rows than multiprocessors: small blocks, enough for the idle
+/// The best kernel and number of blocks for fewer rows than multiprocessors: small blocks, enough for the idle
 /// multiprocessors.
 pub(super) fn spread_of_few_rows<A>(
     mut kernels: impl Iterator<Item = Spread<A>>,
@@ -49,7 +49,7 @@ pub(super) fn spread_of_few_rows<A>(
     Some(best)
 }
 
-/// The prefetch distance in clusters of `blocks` blocks; 0 if there are fewer rows.
+/// The prefetch distance in clusters of `blocks` blocks; 0 if there are not more rows than that.
 pub(super) fn prefetch_blocks(profile: &DeviceProfile, rows: usize, blocks: u32) -> u32 {
     let distance = profile.multiprocessors * PREFETCH.0 / PREFETCH.1 / blocks as usize;
     if rows > distance { distance as u32 } else { 0 }

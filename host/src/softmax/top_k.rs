@@ -6,13 +6,13 @@ use super::row_kernel::RowKernel;
 use super::{DeviceProfile, Matrix, MatrixMut, Options, Real, SoftmaxError, check};
 use crate::device::Device;
 
-/// The most elements of a row that are selected: `k` is from 1 to 128.
+/// The largest `k`: 1 to 128 elements of a row can be selected.
 pub const MOST_SELECTED: usize = MOST;
 
 const _: () = assert!(MOST_SELECTED == 128, "update the message of `SoftmaxError::TopK`");
 
-/// Writes the `k` largest probabilities of the softmax of each row of `logits`, the largest first, and the columns they stand in:
-/// both `[rows, k]`. The logits are read once from memory, and no softmax is written. On a GPU it is queued.
+/// Writes the `k` largest softmax probabilities of each row of `logits`, the largest first, and their columns. Both are
+/// `[rows, k]`. The logits are read from memory once, and no softmax is written. On a GPU the work is queued.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -35,21 +35,20 @@ const _: () = assert!(MOST_SELECTED == 128, "update the message of `SoftmaxError
 /// ```
 ///
 /// # Order
-/// Logits are compared, not their probabilities, so no rounding decides: a larger logit comes first, and of equal ones (the zeros
-/// are) the one in the smaller column. `torch.topk(torch.softmax(x, -1), k)` compares probabilities. Rounding makes some
-/// of them equal, and it returns any of those, in any order. Probabilities and [logarithms](Options::log) are as accurate
-/// as
-/// those of [`softmax()`](super::softmax()) in `f32`, whatever the logits' type.
+/// The order is by logits, not probabilities, so rounding does not affect it: a larger logit comes first, and of equal ones
+/// (0 and -0 are equal) the one in the smaller column. `torch.topk(torch.softmax(x, -1), k)` compares probabilities.
+/// Rounding makes some of them equal, and it returns any of those, in any order. Probabilities and
+/// [logarithms](Options::log) are as accurate as those of [`softmax()`](super::softmax()) in `f32`, whatever the logits'
+/// type.
 ///
 /// # Hard rows
-/// A row whose softmax is NaN throughout, one with a NaN or a +inf, or of -inf only, gives NaN and the columns 0, 1, 2 and so on,
-/// since no place is before another; one of -inf only gives 0 with [`Options::zero_masked`], in the same columns. Places of -inf
-/// among finite logits have probability 0 and follow in their order. Where `k` is more than the columns, the places
-/// after the last column have probability 0, its logarithm -inf, and index [`u32::MAX`]; PyTorch refuses that. Without columns
-/// nothing is written.
+/// A row with a NaN or a +inf, or with only -inf, gives NaN and the columns 0, 1, 2 and so on. With
+/// [`Options::zero_masked`], a row with only -inf gives 0 in the same columns. Logits of -inf among finite ones have
+/// probability 0 and follow in column order. If `k` is more than the columns, the results after the last column have
+/// probability 0 (logarithm -inf) and index [`u32::MAX`]; PyTorch refuses that. Without columns nothing is written.
 ///
 /// # Errors
-/// `k` is 0 or over 128, the outputs are not of one shape with a row for each of the logits', a row has 2^32 elements or
+/// `k` is 0 or over 128, the outputs do not have the same shape with one row per row of logits, a row has 2^32 elements or
 /// more, the scale is not in (0, 2^127], a matrix lives on another device, or the device failed.
 pub fn softmax_top_k<T: Real>(
     device: &Device,
@@ -84,14 +83,14 @@ pub fn softmax_top_k<T: Real>(
             scale: options.factor(),
             flags: options.flags(),
         };
-        // SAFETY: three checked matrices on this device, the outputs borrowed exclusively; later uses of them wait for the device or
-        // are queued after this; the grid is for that many rows.
+        // SAFETY: three checked matrices on this device, the outputs borrowed exclusively. Later uses of them wait for the
+        // device or are queued after this. The grid is for this many rows.
         unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
     }
     Ok(())
 }
 
-/// Whether `k` elements can be selected.
+/// Checks that `k` elements can be selected.
 pub(super) fn check_k(k: usize) -> Result<(), SoftmaxError> {
     if (1..=MOST).contains(&k) { Ok(()) } else { Err(SoftmaxError::TopK { k }) }
 }

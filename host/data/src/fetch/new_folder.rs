@@ -1,4 +1,4 @@
-//! Folders for data that may not come.
+//! Folders for data that may not arrive.
 
 use std::fs;
 use std::io;
@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::DataError;
 
-/// A folder that exists from now on; when it is dropped without [`NewFolder::keep`], the folders that were made
-/// for it are removed again.
+/// Creates a folder. Dropping it without [`NewFolder::keep`] removes the folders that were created for it.
 pub(super) struct NewFolder {
-    /// The folders that were made, outermost first.
+    /// The created folders, outermost first.
     made: Vec<PathBuf>,
 }
 
@@ -22,7 +21,7 @@ impl NewFolder {
         for path in missing {
             match fs::create_dir(&path) {
                 Ok(()) => folder.made.push(path),
-                // Another process made it meanwhile: not ours to remove.
+                // Another process has created it meanwhile, so we must not remove it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(DataError::Write { path, source }),
             }
@@ -38,7 +37,7 @@ impl NewFolder {
 impl Drop for NewFolder {
     fn drop(&mut self) {
         for path in self.made.iter().rev() {
-            // A folder that is no longer empty belongs to somebody else too.
+            // This fails if the folder is not empty, because another program uses it too.
             let _ = fs::remove_dir(path);
         }
     }

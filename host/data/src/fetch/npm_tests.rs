@@ -1,4 +1,4 @@
-//! Packages that are not what they should be, and what may not come of them.
+//! Tests that invalid or malicious packages are refused.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use tar::{EntryType, Header};
 
 use super::*;
 
-/// A name of one of the four files, anywhere in a package.
+/// The path of one of the four files in a package.
 const WANTED: &str = "package/data/t10k-labels-idx1-ubyte";
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     gzip.finish().unwrap()
 }
 
-/// A header of that type with the name as it is, however bad it may be.
+/// A header of this type with an unchecked name.
 fn header(kind: EntryType, name: &str, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
@@ -39,7 +39,7 @@ fn archive(entries: &[(EntryType, &str, &[u8])]) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// Unpacks into an empty folder beside another one; neither may hold anything afterwards.
+/// Unpacks into an empty folder next to another one, and checks that both are empty afterwards.
 #[track_caller]
 fn refusal(package: &[u8]) -> String {
     let root = tempfile::tempdir().unwrap();
@@ -104,13 +104,13 @@ fn links_and_devices_are_refused() {
         let wanted =
             "the package is damaged: it contains t10k-labels-idx1-ubyte, which is not a regular file";
         assert_eq!(reason, wanted, "{kind:?}");
-        // With another name they are passed over.
+        // With other names they are skipped.
         let reason = refusal(&gzip(&archive(&[(kind, "package/other", b"")])));
         assert_eq!(reason, "train-images-idx3-ubyte is not among its files", "{kind:?}");
     }
 }
 
-/// A sink that takes everything: the hash would stop the second file before its name could.
+/// The sink accepts everything; otherwise the hash would refuse the second file before its name does.
 #[test]
 fn a_file_that_is_there_twice_is_refused() {
     let file = EntryType::Regular;
@@ -124,8 +124,8 @@ fn a_file_that_is_there_twice_is_refused() {
     assert_eq!(taken, 1);
 }
 
-/// A short download that unpacks to far more than the package: after a wanted name, after another one, and as a
-/// name itself, which has to be kept in memory.
+/// A short download that unpacks to far more than the package: under a wanted name, under another one, and as a name, which
+/// must be kept in memory.
 #[test]
 fn bombs_are_refused() {
     let zeros = |head: Header, len: u64| {
@@ -146,7 +146,7 @@ fn bombs_are_refused() {
         let reason = refusal(&package);
         assert!(reason.contains("longer than the limit"), "{kind:?}: {reason}");
     }
-    // And one file of it that is compressed again.
+    // A file in the package that is compressed again.
     let inner = gzip(&vec![0; (super::super::MAX_FILE + 1) as usize]);
     let reason = refusal(&gzip(&archive(&[(EntryType::Regular, WANTED, &inner)])));
     assert!(reason.contains("longer than the limit of 67108864 bytes"), "{reason}");
@@ -165,7 +165,7 @@ fn npm_may_not_fill_the_disk() {
     assert!(child.try_wait().unwrap().is_some(), "it goes on");
 }
 
-/// What npm leaves is opened only where it is a file; a link may lead anywhere.
+/// npm's output is opened only if it is a file; a link may lead anywhere.
 #[cfg(unix)]
 #[test]
 fn a_link_is_no_package() {
@@ -176,7 +176,7 @@ fn a_link_is_no_package() {
     assert!(packed_file(folder.path()).is_ok_and(|path| path.ends_with("b.tgz")));
 }
 
-/// With a program in place of npm that complains as npm does.
+/// Uses a fake npm that reports errors like npm.
 #[cfg(unix)]
 #[test]
 fn what_npm_complains_of_is_told() {

@@ -38,7 +38,7 @@ struct Args {
     images: Vec<PathBuf>,
 }
 
-/// An image ready for the network, and what to call it.
+/// An image ready for the network, and its name in the output.
 struct Input {
     name: String,
     pixels: Vec<u8>,

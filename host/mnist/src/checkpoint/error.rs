@@ -1,4 +1,4 @@
-//! What can be wrong with a file of weights.
+//! Errors of checkpoints and weight files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ pub enum CheckpointError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file could not be written; what was there under its name is as it was.
+    /// The file could not be written. An existing file of this name is unchanged.
     #[error("could not write the weights to {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is not a safetensors file, or is damaged.
@@ -34,7 +34,7 @@ pub enum CheckpointError {
         /// What is wrong with it.
         source: SafeTensorError,
     },
-    /// The metadata under our key are not what we write.
+    /// The metadata under our key are invalid.
     #[error("{} has damaged metadata under the key `ferrowarp`; train again with --save", path.display())]
     Metadata {
         /// The file.
@@ -42,7 +42,7 @@ pub enum CheckpointError {
         /// What is wrong with them.
         source: serde_json::Error,
     },
-    /// A tensor is not there.
+    /// A tensor is missing.
     #[error(
         "{} has no tensor `{name}`, only {present}; expected `0.weight`, `0.bias`, `2.weight`, `2.bias` and so \
          on, as nn.Sequential(Linear, ReLU, Linear, ...) names them",
@@ -53,10 +53,10 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// The tensors that are there.
+        /// The tensors in the file.
         present: String,
     },
-    /// Two tensors have one name.
+    /// Two tensors have the same name.
     #[error("{} has the tensor `{name}` twice; write the file again", path.display())]
     DuplicateTensor {
         /// The file.
@@ -71,7 +71,7 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// Layers the other tensors make up.
+        /// The number of layers that the other tensors form.
         layers: usize,
     },
     /// A tensor does not hold f32.
@@ -81,10 +81,10 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// What it holds.
+        /// Its actual type.
         found: Dtype,
     },
-    /// A tensor's shape does not fit its neighbours'.
+    /// A tensor's shape does not match its neighbours' shapes.
     #[error("{}: tensor `{name}` has the shape {found:?}, expected {expected}", path.display())]
     Shape {
         /// The file.
@@ -93,10 +93,10 @@ pub enum CheckpointError {
         name: String,
         /// Its extents.
         found: Vec<usize>,
-        /// The extents that would fit, in words.
+        /// The expected extents, in words.
         expected: String,
     },
-    /// A weight or bias is infinite or no number.
+    /// A weight or bias is infinite or NaN.
     #[error(
         "{}: layer {layer} has the weight or bias {value}, so every answer would be wrong; train again, with a \
          smaller learning rate if that training diverged",
@@ -110,7 +110,7 @@ pub enum CheckpointError {
         /// The first such value.
         value: f32,
     },
-    /// The file begins as a snapshot, but cannot be used as one.
+    /// The file begins like a snapshot, but cannot be used.
     #[error("{} cannot be used", path.display())]
     Snapshot {
         /// The file.
@@ -123,10 +123,10 @@ pub enum CheckpointError {
     Folder {
         /// The folder.
         dir: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A new run was to write where another run's checkpoints are.
+    /// The folder for a new run holds another run's checkpoints.
     #[error(
         "{} already holds checkpoints of a run, the newest {}; continue that run with --resume {0}, or \
          name another folder with --checkpoint",
@@ -144,7 +144,7 @@ pub enum CheckpointError {
         /// The folder.
         dir: PathBuf,
     },
-    /// There is nothing to resume from.
+    /// There is no checkpoint to resume from.
     #[error("there is no checkpoint in {}; pass the folder of --checkpoint, or start without --resume", dir.display())]
     NothingToResume {
         /// The folder.
@@ -159,12 +159,12 @@ pub enum CheckpointError {
     NoneIntact {
         /// The folder.
         dir: PathBuf,
-        /// How many there are.
+        /// The number of checkpoints.
         count: usize,
         /// What is wrong with the newest.
         source: Box<CheckpointError>,
     },
-    /// A checkpoint could not be written; those before it are as they were.
+    /// A checkpoint could not be written. Earlier checkpoints are unchanged.
     #[error(
         "could not write the checkpoint {}; {}; make room, or name another folder with --checkpoint",
         path.display(), last_good(before.as_deref())
@@ -174,15 +174,15 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The newest checkpoint that was written.
         before: Option<PathBuf>,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A checkpoint that is older than those to keep could not be removed.
+    /// An old checkpoint could not be removed.
     #[error("could not remove the old checkpoint {}; remove it, or name another folder with --checkpoint", path.display())]
     Unremoved {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -191,7 +191,7 @@ pub enum CheckpointError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// There is no byte at all.
+    /// There are no bytes.
     #[error("it is empty")]
     Empty,
     /// The first bytes are not those of a snapshot.
@@ -200,23 +200,23 @@ pub enum SnapshotError {
     /// The end is missing.
     #[error("it is truncated: {found} bytes of at least {expected}; copy it again")]
     Truncated {
-        /// Bytes there are.
+        /// The actual number of bytes.
         found: u64,
-        /// Bytes according to the header, or of the header.
+        /// The number of bytes according to the header, or of the header.
         expected: u64,
     },
-    /// More bytes than the header states.
+    /// There are more bytes than the header states.
     #[error("it has {found} bytes, but should end after {expected}; copy it again")]
     TooLong {
-        /// Bytes there are.
+        /// The actual number of bytes.
         found: u64,
-        /// Bytes according to the header.
+        /// The number of bytes according to the header.
         expected: u64,
     },
-    /// The bytes are not those that were written.
+    /// The bytes have changed since they were written.
     #[error("its checksum is wrong, so it is damaged; copy it again")]
     Checksum,
-    /// An intact snapshot of another version.
+    /// The snapshot is intact but has another version.
     #[error(
         "its format has version {found}, but this program reads only version {known}; resume with the program that \
          wrote it, or with a newer one"
@@ -227,16 +227,16 @@ pub enum SnapshotError {
         /// The version that this program reads.
         known: u32,
     },
-    /// The description of the run is not there.
+    /// The description of the run is missing.
     #[error("it has no description of the run")]
     NoDescription,
-    /// The description of the run is not what we write.
+    /// The description of the run is invalid.
     #[error("its description of the run cannot be read")]
     Description(#[source] serde_json::Error),
-    /// The tensors are not what we write.
+    /// The tensors are invalid.
     #[error("its tensors cannot be read")]
     Tensors(#[source] CheckpointError),
-    /// Two of its numbers cannot both be true.
+    /// Two of its numbers contradict each other.
     #[error("it contradicts itself: {what}")]
     Contradiction {
         /// Which numbers.
@@ -244,7 +244,7 @@ pub enum SnapshotError {
     },
 }
 
-/// What a message says about the newest checkpoint before something went wrong.
+/// The part of a message about the last good checkpoint.
 pub(crate) fn last_good(before: Option<&Path>) -> String {
     match before {
         Some(path) => format!("the last good checkpoint is {}", path.display()),

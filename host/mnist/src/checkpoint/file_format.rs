@@ -1,4 +1,4 @@
-//! The file_format of a snapshot: what it is, which version, how long, and a checksum over all of it.
+//! The file format of a snapshot: a magic number, the version, the length, a checksum over all of it, and the payload.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -8,8 +8,8 @@
 //! | 32 | SHA-256 of the 20 bytes before it and of the payload |
 //! | the rest | the payload |
 //!
-//! The file_format is the same in every version. So a reader can distinguish a damaged file from one of a newer program,
-//! and detects a truncated file before it reads the content.
+//! The format is the same in every version. So a reader can distinguish a damaged file from a newer program's file, and
+//! detects a truncated file before it reads the content.
 
 use std::cmp::Ordering;
 
@@ -17,10 +17,10 @@ use sha2::{Digest, Sha256};
 
 use super::SnapshotError;
 
-/// The first bytes of a snapshot. None of them survives a transfer as text.
+/// The first bytes of a snapshot. A transfer as text damages them.
 pub const MAGIC: [u8; 8] = *b"\x89FWRUN\r\n";
 
-/// The version that this program writes, and the only one it reads.
+/// The version that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
 /// Bytes that the checksum covers in addition to the payload.
@@ -29,7 +29,7 @@ const COVERED: usize = 20;
 /// Bytes before the payload.
 const HEADER: usize = COVERED + 32;
 
-/// Puts `payload` into an file_format of this program's [`VERSION`].
+/// Wraps `payload` in the file format with this program's [`VERSION`].
 pub fn seal(payload: &[u8]) -> Vec<u8> {
     seal_as(VERSION, payload)
 }
@@ -44,12 +44,12 @@ pub(super) fn seal_as(version: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Whether what begins with these bytes is to be a snapshot.
+/// Whether a file that begins with these bytes is a snapshot.
 pub(super) fn is_one(first: &[u8]) -> bool {
     first.starts_with(&MAGIC)
 }
 
-/// Checks that a file of `found` bytes is as long as its `first` ones say, if they are enough to say it.
+/// Checks that a file of `found` bytes has the length that its `first` bytes state, if they contain it.
 pub(super) fn check_length(first: &[u8], found: u64) -> Result<(), SnapshotError> {
     let len = first.get(12..20).and_then(|len| len.first_chunk());
     let expected = len.map_or(HEADER as u64, |&len| u64::from_le_bytes(len).saturating_add(HEADER as u64));
@@ -60,11 +60,10 @@ pub(super) fn check_length(first: &[u8], found: u64) -> Result<(), SnapshotError
     }
 }
 
-/// The payload of an file_format, which ends where the bytes end.
+/// Checks all bytes and returns the payload.
 ///
 /// # Errors
-/// [`SnapshotError`]: any byte is not the one that was written, some are missing or too many, or the version is
-/// not [`VERSION`].
+/// [`SnapshotError`]: a byte has changed, there are too few or too many bytes, or the version is not [`VERSION`].
 pub fn open(bytes: &[u8]) -> Result<&[u8], SnapshotError> {
     if bytes.is_empty() {
         return Err(SnapshotError::Empty);
@@ -90,7 +89,7 @@ fn checksum(covered: &[u8], payload: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(covered).chain_update(payload).finalize().into()
 }
 
-/// `N` bytes of the header from `at` on.
+/// `N` bytes of the header, starting at `at`.
 fn sub_array<const N: usize>(header: &[u8; HEADER], at: usize) -> &[u8; N] {
     // Both numbers are constants at every call.
     header[at..].first_chunk().unwrap_or_else(|| unreachable!("{N} bytes at {at} lie in the header"))

@@ -1,5 +1,5 @@
-//! Reads files of weights and snapshots: what a file is and how long its header makes it is looked at before it is read
-//! whole, so that nothing endless is, and nothing for which there is no memory.
+//! Reads weight files and snapshots. Checks a file's type and the length in its header before it reads the rest, so that it
+//! does not read endless files, or files that do not fit in memory.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -10,7 +10,7 @@ use safetensors::{SafeTensorError, SafeTensors};
 
 use super::{CheckpointError, SnapshotError, file_format};
 
-/// Enough of a file to tell what it is: the part of a snapshot's header that says how long it is.
+/// The bytes that identify a file: the part of a snapshot's header up to its length.
 const FIRST: u64 = 20;
 
 /// The longest header that the format allows (safetensors, "Format").
@@ -25,7 +25,7 @@ struct Reading {
 
 impl Reading {
     fn open(path: &Path) -> io::Result<Reading> {
-        // Before it is opened: to open a pipe waits for its writer.
+        // This comes before opening it, because opening a pipe waits for its writer.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
@@ -36,14 +36,14 @@ impl Reading {
         Ok(reading)
     }
 
-    /// Reads on until there are `len` bytes, or the file ends.
+    /// Reads until there are `len` bytes, or the file ends.
     fn up_to(&mut self, len: u64) -> io::Result<()> {
         let missing = len.saturating_sub(self.bytes.len() as u64);
         self.file.by_ref().take(missing).read_to_end(&mut self.bytes).map(drop)
     }
 }
 
-/// Reads a snapshot; of any other file only the first bytes.
+/// Reads a snapshot, or the first bytes of any other file.
 pub(super) fn read_snapshot(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     let failed = |source| CheckpointError::Read { path: path.to_owned(), source };
     let mut reading = Reading::open(path).map_err(failed)?;
@@ -64,7 +64,7 @@ pub(super) fn read_weights(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     } else if let Some(len) = reading.bytes.first_chunk().map(|&len| u64::from_le_bytes(len)) {
         reading.up_to(8 + len.min(MOST_HEADER)).map_err(failed)?;
         match SafeTensors::read_metadata(&reading.bytes) {
-            // The header is all right; what follows it is not there yet.
+            // The header is valid; the data after it are not read yet.
             Err(SafeTensorError::MetadataIncompleteBuffer)
                 if reading.len.checked_sub(8 + len) == data_of(&reading.bytes, len) => {}
             Err(error) => return Err(corrupt(error)),
@@ -75,7 +75,7 @@ pub(super) fn read_weights(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     Ok(reading.bytes)
 }
 
-/// The bytes of the tensors according to the header of `len` bytes.
+/// The number of tensor bytes according to the header of `len` bytes.
 fn data_of(first: &[u8], len: u64) -> Option<u64> {
     let header = first.get(8..)?.get(..usize::try_from(len).ok()?)?;
     Some(serde_json::from_slice::<Metadata>(header).ok()?.data_len() as u64)
@@ -91,7 +91,7 @@ fn check_length(path: &Path, reading: &Reading) -> Result<(), CheckpointError> {
 mod tests {
     use super::*;
 
-    /// A sparse file of 1 TiB that begins with these bytes.
+    /// Makes a sparse file of 1 TiB that begins with these bytes.
     fn huge(folder: &Path, first: &[u8]) -> std::path::PathBuf {
         let path = folder.join("huge");
         fs::write(&path, first).unwrap();

@@ -1,7 +1,7 @@
 //! A folder of snapshots: `step-0000000042.checkpoint` is the state after the run's 42nd step.
 //!
-//! A snapshot is written next to its destination, synced and renamed, and then the folder is synced; older ones are removed
-//! only after that. So whenever the power fails, the newest complete snapshot that was reported is there.
+//! A snapshot is written next to its destination, synced and renamed, and then the folder is synced. Older snapshots are
+//! removed only after that. So the newest reported snapshot survives a power failure at any time.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -11,23 +11,23 @@ use super::{CheckpointError, Snapshot, SnapshotError, files, parse};
 use ferrowarp_report::in_one_line;
 use ferrowarp_report::output_file;
 
-/// How the name of a file begins that is not complete yet.
+/// The prefix of an incomplete file's name.
 const TEMPORARY: &str = ".checkpoint-";
 
-/// The newest snapshot of a folder that is intact.
+/// The newest intact snapshot of a folder.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The folder.
     pub dir: PathBuf,
     /// The file.
     pub path: PathBuf,
-    /// What it holds.
+    /// Its contents.
     pub snapshot: Snapshot,
-    /// What is wrong with each newer one.
+    /// What is wrong with each newer snapshot.
     pub skipped: Vec<String>,
 }
 
-/// Finds the newest snapshot in `dir` that is intact.
+/// Finds the newest intact snapshot in `dir`.
 ///
 /// # Errors
 /// [`CheckpointError`]: the folder cannot be read, it has no intact snapshot, or the newest intact one has a version that
@@ -61,7 +61,7 @@ pub(super) fn read(path: &Path) -> Result<Snapshot, CheckpointError> {
         .map_err(|source| CheckpointError::Snapshot { path: path.to_owned(), source: Box::new(source) })
 }
 
-/// Refuses a snapshot under the name of another step, such as a copy, which would hide the newer ones.
+/// Refuses a snapshot under another step's name, such as a copy, because it would hide newer ones.
 fn check_name(steps: u64, path: &Path, snapshot: Snapshot) -> Result<Snapshot, CheckpointError> {
     if snapshot.steps() == steps {
         return Ok(snapshot);
@@ -76,20 +76,20 @@ fn is_of_another_version(error: &CheckpointError) -> bool {
     matches!(error, CheckpointError::Snapshot { source, .. } if matches!(**source, SnapshotError::Version { .. }))
 }
 
-/// A folder to which one run writes its snapshots. No other process writes there meanwhile.
+/// A folder to which a run writes its snapshots, locked against other processes.
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
     keep: usize,
     /// Complete snapshots by their number of steps, oldest first.
     complete: Vec<(u64, PathBuf)>,
-    /// The folder itself, locked until this goes; nothing where the file system knows no locks.
+    /// The locked folder, until this is dropped; `None` if the file system has no locks.
     _lock: Option<File>,
 }
 
 impl Folder {
-    /// Checks that `dir` can be a run's folder later, without making it: it is one, or one can be made there; it can
-    /// be written; and it holds no snapshots, unless the run resumes from there.
+    /// Checks that `dir` can become a run's folder, without creating it: it exists or can be created, it is writable, and it
+    /// holds no snapshots, unless the run resumes from there.
     ///
     /// # Errors
     /// [`CheckpointError`].
@@ -104,10 +104,10 @@ impl Folder {
         }
     }
 
-    /// Makes the folder where it is not there, and locks it. The last `keep` snapshots will be kept.
+    /// Creates the folder if it is missing, and locks it. The last `keep` snapshots will be kept.
     ///
     /// # Errors
-    /// [`CheckpointError`]: as [`Self::check`], or another process uses the folder.
+    /// [`CheckpointError`]: same as for [`Self::check`], or another process uses the folder.
     pub fn open(dir: &Path, keep: usize, resumed: Option<&Found>) -> Result<Folder, CheckpointError> {
         let failed = |source| folder_error(dir, source);
         make(dir).map_err(failed)?;
@@ -116,10 +116,10 @@ impl Folder {
         remove_temporaries(dir).map_err(failed)?;
         let steps = resumed.map_or(0, |found| found.snapshot.steps());
         let mut complete = list(dir).map_err(failed)?;
-        // What is newer than the snapshot that the run goes on from is damaged.
+        // Files newer than the snapshot that the run resumes from are damaged.
         complete.retain(|&(step, _)| step <= steps);
         let mut folder = Folder { dir: dir.to_owned(), keep, complete, _lock: lock };
-        // A run that was killed between a write and the removal that follows left one too many.
+        // A run that was killed between a write and the following removal has left one too many.
         folder.remove_old()?;
         Ok(folder)
     }
@@ -135,11 +135,10 @@ impl Folder {
         self.complete.last().map(|(_, path)| path.as_path())
     }
 
-    /// Writes `snapshot`, whole or not at all, and then removes what is older than the newest ones to keep.
+    /// Writes `snapshot` atomically, and then removes the oldest snapshots beyond those to keep.
     ///
     /// # Errors
-    /// [`CheckpointError::Unwritten`], after which all older snapshots are as they were, and
-    /// [`CheckpointError::Unremoved`].
+    /// [`CheckpointError::Unwritten`], which leaves all older snapshots unchanged, or [`CheckpointError::Unremoved`].
     pub fn write(&mut self, snapshot: &Snapshot) -> Result<(), CheckpointError> {
         let steps = snapshot.steps();
         let path = self.dir.join(file_name(steps));
@@ -202,7 +201,7 @@ fn list(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(files)
 }
 
-/// Makes `dir` and the folders above it, so that they outlast a loss of power.
+/// Creates `dir` and its parents, so that they survive a power failure.
 fn make(dir: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
@@ -210,7 +209,7 @@ fn make(dir: &Path) -> io::Result<()> {
     missing.into_iter().try_for_each(|made| output_file::sync_folder(output_file::folder_of(made)))
 }
 
-/// Removes what a killed run had begun to write.
+/// Removes files that a killed run left incomplete.
 fn remove_temporaries(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -221,7 +220,7 @@ fn remove_temporaries(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that files can be made in `dir` or, where it is not there, in the nearest folder above it.
+/// Checks that files can be created in `dir` or, if it is missing, in its nearest existing parent.
 fn check_writable(dir: &Path) -> io::Result<()> {
     let mut folder = dir;
     while !folder.as_os_str().is_empty() {
@@ -240,19 +239,19 @@ fn check_writable(dir: &Path) -> io::Result<()> {
     output_file::begin_as(folder, TEMPORARY).map(drop)
 }
 
-/// Locks `dir` against other processes; the system lifts the lock however this one ends.
+/// Locks `dir` against other processes. The system releases the lock however this process ends.
 #[cfg(unix)]
 fn lock(dir: &Path) -> Result<Option<File>, CheckpointError> {
     let handle = File::open(dir).map_err(|source| folder_error(dir, source))?;
     match handle.try_lock() {
         Ok(()) => Ok(Some(handle)),
         Err(TryLockError::WouldBlock) => Err(CheckpointError::InUse { dir: dir.to_owned() }),
-        // A file system without locks is no reason not to train.
+        // Without locks in the file system, train unlocked.
         Err(TryLockError::Error(_)) => Ok(None),
     }
 }
 
-/// A folder cannot be opened as a file here.
+/// This system cannot open a folder as a file.
 #[cfg(not(unix))]
 fn lock(_: &Path) -> Result<Option<File>, CheckpointError> {
     Ok(None)

@@ -1,11 +1,11 @@
-//! Which file is the newest, which ones stay, and folders that cannot be used.
+//! Tests which file is the newest, which ones stay, and which folders cannot be used.
 
 use super::*;
 use crate::checkpoint::file_format;
 use crate::checkpoint::snapshot::tests::sample;
 use ferrowarp_report::EpochRecord;
 
-/// The state after `steps` steps of a run of 3 steps an epoch.
+/// The state after `steps` steps of a run with 3 steps per epoch.
 fn after(steps: u64) -> Snapshot {
     let mut snapshot = sample();
     let record = snapshot.records[0].clone();
@@ -62,8 +62,8 @@ fn a_damaged_newer_one_is_reported_and_not_counted() {
     assert!(empty.contains("step-0000000004.checkpoint cannot be used: it is empty"), "{empty}");
     assert!(cut.contains("step-0000000003.checkpoint cannot be used: it is truncated: 60 bytes of"), "{cut}");
 
-    // The run goes on from step 2: its third step replaces the damaged file, and the other one is no reason to remove
-    // what is intact.
+    // The run resumes from step 2: its third step replaces the damaged file, and the other damaged one does not cause intact
+    // files to be removed.
     let mut folder = Folder::open(dir, 2, Some(&found)).unwrap();
     folder.write(&after(3)).unwrap();
     assert_eq!(names(dir), [2, 3, 4].map(file_name));
@@ -130,7 +130,7 @@ fn a_new_run_does_not_mix_with_an_old_one() {
     occupied(Folder::open(&dir, 2, None).map(drop));
     let found = newest(&dir).unwrap();
     Folder::check(&parent.path().join("a/../a"), Some(&found)).unwrap();
-    // Another folder with checkpoints is not the one to resume from.
+    // The run does not resume from this other folder with checkpoints.
     let other = parent.path().join("b");
     Folder::open(&other, 2, None).unwrap().write(&after(2)).unwrap();
     occupied(Folder::check(&other, Some(&found)));
@@ -194,7 +194,7 @@ fn a_failed_write_leaves_the_older_ones() {
     let dir = tempfile::tempdir().unwrap();
     let mut folder = Folder::open(dir.path(), 1, None).unwrap();
     folder.write(&after(1)).unwrap();
-    // A folder in place of the file: the last step of the write, the renaming, fails.
+    // A folder in place of the file makes the last step of the write, the rename, fail.
     fs::create_dir(dir.path().join(file_name(2))).unwrap();
     let error = folder.write(&after(2)).unwrap_err();
     let text = error.to_string();

@@ -1,9 +1,9 @@
-//! Weights on disk: a safetensors file that PyTorch loads as it is.
+//! Weights on disk: a safetensors file that PyTorch can load directly.
 //!
-//! The tensors are those of `nn.Sequential(Linear, ReLU, Linear, ReLU, Linear)`: layer `i` has `{2i}.weight`,
-//! `[outputs, inputs]`, and `{2i}.bias`, `[outputs]`, all f32. In memory our weights are `[inputs, outputs]`, so
-//! they are transposed on the way. How the weights came about is kept as JSON in the file's metadata, under
-//! the key `ferrowarp`; a file without it loads as well.
+//! The tensors are named as in `nn.Sequential(Linear, ReLU, Linear, ReLU, Linear)`: layer `i` has `{2i}.weight`, `[outputs,
+//! inputs]`, and `{2i}.bias`, `[outputs]`, all f32. In memory our weights are `[inputs, outputs]`, so saving and loading
+//! transposes them. How the weights were trained is JSON in the file's metadata, under the key `ferrowarp`; a file without
+//! it loads too.
 
 mod error;
 pub mod file_format;
@@ -32,7 +32,7 @@ use tensors::Reader;
 pub struct Checkpoint {
     /// The weights and biases.
     pub parameters: Parameters,
-    /// How they were trained; nothing for a file that some other program wrote.
+    /// How they were trained; `None` for a file from another program.
     pub training: Option<Training>,
 }
 
@@ -41,33 +41,33 @@ pub struct Checkpoint {
 pub struct Training {
     /// Widths from the input to the output.
     pub sizes: Vec<usize>,
-    /// Seed of the first weights and of the shuffling.
+    /// Seed of the initial weights and of the shuffling.
     pub seed: u64,
-    /// Epochs the weights have had, in all.
+    /// Total epochs of training.
     pub epochs: u32,
     /// Images in a batch.
     pub batch_size: BatchSize,
-    /// Whether images that fill no batch were left out of an epoch; a file that says nothing means that they were not.
+    /// Whether the last partial batch of each epoch was dropped. Files without this field did not drop it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drop_last: bool,
-    /// Learning rate that the schedule began with.
+    /// Initial learning rate of the schedule.
     pub lr: f32,
-    /// Factor on the learning rate after each epoch, 1 where the schedule has none.
+    /// Factor on the learning rate after each epoch; 1 if the schedule has none.
     pub lr_decay: f32,
-    /// How the learning rate went; a file that says nothing means `exponential`.
+    /// How the learning rate changed. Files without this field mean `exponential`.
     #[serde(default, skip_serializing_if = "LrSchedule::is_exponential")]
     pub lr_schedule: LrSchedule,
-    /// Part of the run over which the learning rate climbed; a file that says nothing means 0.
+    /// Fraction of the run in which the learning rate rose. Files without this field mean 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lr_warmup: f32,
     /// Momentum.
     pub momentum: f32,
-    /// Share of the targets that was spread evenly over all classes; a file that says nothing means 0.
+    /// Share of the targets that was spread evenly over all classes. Files without this field mean 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub label_smoothing: f32,
-    /// The kernels that trained them.
+    /// The pipeline that trained them.
     pub pipeline: String,
-    /// To what those rounded the operands of the matrix products; older files do not say, and it was `f32`.
+    /// The type to which matrix multiplication operands were rounded. Older files lack this field and mean `f32`.
     #[serde(default = "f32_name")]
     pub precision: String,
 }
@@ -81,13 +81,13 @@ fn f32_name() -> String {
 }
 
 impl Training {
-    /// Widths of the hidden layers, from the input on.
+    /// Widths of the hidden layers, input side first.
     pub fn hidden(&self) -> &[usize] {
         self.sizes.get(1..self.sizes.len().saturating_sub(1)).unwrap_or_default()
     }
 }
 
-/// Writes the weights to `path`, whole or not at all.
+/// Writes the weights to `path` atomically.
 ///
 /// # Errors
 /// [`CheckpointError::Write`].
@@ -97,7 +97,7 @@ pub fn save(path: &Path, parameters: &Parameters, training: &Training) -> Result
         .map_err(|source| CheckpointError::Write { path: path.to_owned(), source })
 }
 
-/// The safetensors file of the weights. The same weights and training give the same bytes.
+/// The bytes of a safetensors file with the weights. The same weights and training give the same bytes.
 fn to_bytes(parameters: &Parameters, training: &Training) -> io::Result<Vec<u8>> {
     tensors::to_bytes(&[("", parameters)], &[], serde_json::to_string(training)?)
 }
@@ -129,10 +129,10 @@ fn load_any(path: &Path) -> Result<Checkpoint, CheckpointError> {
     from_bytes(&bytes, path)
 }
 
-/// Parses a safetensors file; `path` is what errors call it.
+/// Parses a safetensors file. Errors name it `path`.
 ///
 /// # Errors
-/// As [`load`], except that nothing is read.
+/// Same as for [`load`], except read errors.
 pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Checkpoint, CheckpointError> {
     let reader = Reader::new(bytes, path)?;
     let training = reader

@@ -1,11 +1,11 @@
-//! The whole state of an unfinished run, as bytes: a run that resumes from it ends with the same weights, bit for bit, as
+//! The complete state of an unfinished run, as bytes. A run that resumes from it ends with the same weights, bit for bit, as
 //! a run that never stopped.
 //!
-//! The bytes are an [`file_format`] around a safetensors file. That file holds the weights and biases under the names of a
-//! file of weights, with momentum the velocities under the same names after `velocity.`, and in the midst of an epoch
-//! `ahead`, if the pipeline has computed something of the next step already; the description of the run is JSON in its
-//! metadata. The order of the samples is a keyed permutation, so its state is the seed, the epoch and how many samples of
-//! the epoch are done.
+//! The bytes are a safetensors file wrapped in the [`file_format`]. The safetensors file holds the weights and biases under
+//! the same names as a weight file and, with momentum, the velocities under these names after `velocity.`. Within an epoch
+//! it also has `ahead`, if the pipeline has already computed a part of the next step. The description of the run is JSON in
+//! its metadata. The order of the samples is a keyed permutation, so its state is the seed, the epoch and the number of
+//! samples done.
 
 use std::borrow::Cow;
 use std::io;
@@ -24,24 +24,23 @@ const AHEAD: &str = "ahead";
 /// The state of a run between two steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// The settings that a resumed run must keep. [`Training::epochs`] counts the epochs that are complete, over all
-    /// the training the weights have had.
+    /// The settings that a resumed run must keep. [`Training::epochs`] counts all complete epochs of training.
     pub training: Training,
-    /// The data set, which a resumed run must have too.
+    /// The data set, which a resumed run must use too.
     pub data: DataId,
-    /// How far the run is.
+    /// The progress of the run.
     pub progress: Progress,
     /// The records of the run's complete epochs.
     pub records: Vec<EpochRecord>,
     /// The weights and biases.
     pub parameters: Parameters,
-    /// The velocities of the weights and biases, `[inputs, outputs]` and `[outputs]` as they are; none without momentum.
+    /// The velocities of the weights and biases, `[inputs, outputs]` and `[outputs]`; `None` without momentum.
     pub velocities: Option<Parameters>,
-    /// What [`Network::ahead`](crate::model::Network::ahead) gives of the next step.
+    /// The part of the next step that [`Network::ahead`](crate::model::Network::ahead) returns.
     pub ahead: Option<Vec<f32>>,
 }
 
-/// What tells one data set from another.
+/// Identifies a data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataId {
     /// Training images.
@@ -52,26 +51,26 @@ pub struct DataId {
     pub sha256: String,
 }
 
-/// How far a run is, and the wishes that a resumed run is free to change.
+/// The progress of a run, and the settings that a resumed run may change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Epochs the weights had had when the run began.
+    /// Epochs of training before the run.
     pub epochs_before: u32,
-    /// The epoch the run was to end with, counted from 1 over all the training the weights have had.
+    /// The last epoch of the run, counted from 1 over all training.
     pub last_epoch: u32,
-    /// Samples of the epoch in progress that have been learnt from: whole batches, and fewer than there are images.
+    /// Samples trained on in the current epoch: whole batches, and fewer than there are images.
     pub samples: usize,
-    /// Sum of their losses in nats, added in their order.
+    /// Sum of their losses in nats, added in order.
     pub loss_sum: f64,
-    /// How many of them were classified right.
+    /// How many of them were classified correctly.
     pub correct: usize,
-    /// Wall-clock seconds their training took.
+    /// Wall-clock seconds of their training.
     pub seconds: f64,
-    /// Steps between two checkpoints; nothing means one checkpoint an epoch.
+    /// Steps between two checkpoints; `None` means one checkpoint per epoch.
     pub every: Option<u64>,
-    /// How many checkpoints are kept.
+    /// The number of checkpoints to keep.
     pub keep: usize,
-    /// The device that did all this.
+    /// The device of the run.
     pub device: String,
 }
 
@@ -83,7 +82,7 @@ struct Description<'a> {
     records: Cow<'a, [EpochRecord]>,
 }
 
-/// Reads the bytes of a snapshot. Any single byte changed, any end cut off and anything appended is an error.
+/// Reads the bytes of a snapshot. Any changed byte, missing end or appended byte is an error.
 ///
 /// # Errors
 /// [`SnapshotError`] says what is wrong.
@@ -116,10 +115,10 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
 }
 
 impl Snapshot {
-    /// The bytes that [`parse`] reads. The same snapshot gives the same bytes.
+    /// Writes the bytes that [`parse`] reads. The same snapshot gives the same bytes.
     ///
     /// # Errors
-    /// A tensor's length is not its layer's.
+    /// A tensor's length does not match its layer.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let description = Description {
             training: Cow::Borrowed(&self.training),
@@ -134,17 +133,17 @@ impl Snapshot {
         Ok(file_format::seal(&tensors::to_bytes(&sets, &vectors, description)?))
     }
 
-    /// The epoch in progress, counted from 1 over all the training the weights have had.
+    /// The current epoch, counted from 1 over all training.
     pub fn epoch(&self) -> u32 {
         self.training.epochs + 1
     }
 
-    /// Steps of the epoch in progress that are done.
+    /// Completed steps of the current epoch.
     pub fn steps_in_epoch(&self) -> u64 {
         self.training.batch_size.steps(self.progress.samples)
     }
 
-    /// Steps that the run has done.
+    /// Completed steps of the run.
     pub fn steps(&self) -> u64 {
         let Training { batch_size, drop_last, .. } = self.training;
         let per_epoch = batch_size.steps(batch_size.images_of_epoch(self.data.train_images, drop_last));
@@ -152,7 +151,7 @@ impl Snapshot {
         epochs * per_epoch + self.steps_in_epoch()
     }
 
-    /// Checks what the rest of the program relies on.
+    /// Checks the invariants that the rest of the program relies on.
     fn check(&self) -> Result<(), SnapshotError> {
         let Snapshot { training, data, progress, records, parameters, velocities, ahead } = self;
         let contradiction = |what: String| Err(SnapshotError::Contradiction { what });

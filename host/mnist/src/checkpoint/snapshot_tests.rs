@@ -1,11 +1,11 @@
-//! There and back, every kind of damage, every contradiction.
+//! Tests round trips, every kind of damage, and every contradiction.
 
 use super::*;
 use crate::checkpoint::CheckpointError;
 use crate::model::LayerParameters;
 use crate::{BatchSize, LrSchedule};
 
-/// A small one: a 2-3-1 network in the second epoch of its run.
+/// A small snapshot: a 2-3-1 network in the second epoch of its run.
 pub(in crate::checkpoint) fn sample() -> Snapshot {
     let layers = |first: f32| {
         let mut next = first;
@@ -76,7 +76,7 @@ fn what_is_written_is_read_bit_for_bit() {
     let bytes = snapshot.to_bytes().unwrap();
     let read = parse(&bytes).unwrap();
     assert_eq!(read, snapshot);
-    // Equal numbers are the same bits but for zeros, of which there are none; the bytes say it of all.
+    // Equal numbers have equal bits, except zeros; comparing the bytes covers everything.
     assert_eq!(read.to_bytes().unwrap(), bytes);
     assert_eq!((read.epoch(), read.steps_in_epoch(), read.steps()), (6, 2, 5));
 
@@ -86,7 +86,7 @@ fn what_is_written_is_read_bit_for_bit() {
     assert_eq!(parse(&plain.to_bytes().unwrap()).unwrap(), plain);
 }
 
-/// Every value of every byte but the one that was written.
+/// Tries every other value of every byte.
 #[test]
 fn any_changed_byte_is_detected() {
     let mut bytes = sample().to_bytes().unwrap();
@@ -125,7 +125,7 @@ fn any_other_length_is_detected() {
         let longer = [&bytes[..], garbage].concat();
         assert!(matches!(parse(&longer), Err(SnapshotError::TooLong { .. })));
     }
-    // A length that no memory has.
+    // A length larger than any memory.
     let mut huge = bytes.clone();
     huge[12..20].copy_from_slice(&u64::MAX.to_le_bytes());
     assert!(matches!(parse(&huge), Err(SnapshotError::Truncated { expected: u64::MAX, .. })));

@@ -1,4 +1,4 @@
-//! Layers as tensors in a safetensors file, there and back.
+//! Converts layers to tensors in a safetensors file and back.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,13 +12,13 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use super::CheckpointError;
 use crate::model::{LayerParameters, Parameters};
 
-/// The one key in the metadata: with several, their order in the file would differ from run to run.
+/// The only key in the metadata: with several keys, their order in the file would differ between runs.
 pub(super) const METADATA_KEY: &str = "ferrowarp";
 
-/// How many names of tensors an error shows.
+/// The most tensor names that an error shows.
 const SHOWN: usize = 20;
 
-/// A safetensors file of several sets of layers, whose names begin with the prefix of the set, and of named vectors.
+/// Makes a safetensors file of several sets of layers, each with a name prefix, and of named vectors.
 pub(super) fn to_bytes(
     sets: &[(&str, &Parameters)],
     vectors: &[(&str, &[f32])],
@@ -47,7 +47,7 @@ pub(super) fn to_bytes(
 pub(super) struct Reader<'a> {
     tensors: SafeTensors<'a>,
     metadata: Option<String>,
-    /// What errors call the file.
+    /// The file's name in errors.
     path: &'a Path,
 }
 
@@ -63,17 +63,17 @@ impl<'a> Reader<'a> {
         Ok(Self { tensors, metadata, path })
     }
 
-    /// Our part of the metadata, where there is one.
+    /// Our part of the metadata, if any.
     pub fn metadata(&self) -> Option<&str> {
         self.metadata.as_deref()
     }
 
-    /// Whether there is a tensor whose name begins so.
+    /// Whether a tensor's name begins with `prefix`.
     pub fn has(&self, prefix: &str) -> bool {
         self.tensors.names().iter().any(|name| name.starts_with(prefix))
     }
 
-    /// The layers whose tensors' names begin with `prefix`; at least one.
+    /// Reads the layers with tensor names that begin with `prefix`; at least one.
     pub fn layers(&self, prefix: &str) -> Result<Parameters, CheckpointError> {
         let mut layers: Vec<LayerParameters> = Vec::new();
         loop {
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The vector of this name, if there is one.
+    /// Reads the vector of this name, if there is one.
     pub fn vector(&self, name: &str) -> Result<Option<Vec<f32>>, CheckpointError> {
         if self.tensors.tensor(name).is_err() {
             return Ok(None);
@@ -98,8 +98,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that every tensor belongs to one of the sets of layers, given as prefix and number of layers, or is one of
-    /// these vectors.
+    /// Checks that every tensor belongs to a set of layers (prefix and number of layers) or is one of these vectors.
     pub fn expect_only(&self, sets: &[(&str, usize)], vectors: &[&str]) -> Result<(), CheckpointError> {
         let names_of =
             |&(prefix, layers)| (0..layers).flat_map(move |i| [weight_name(prefix, i), bias_name(prefix, i)]);
@@ -117,7 +116,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Layer `i`, which must take as many inputs as the layer before it has outputs.
+    /// Reads layer `i`, which must have the previous layer's number of outputs as inputs.
     fn layer(
         &self,
         prefix: &str,
@@ -173,7 +172,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The first name that the header's JSON has twice. The format forbids it, and its reader takes the last.
+/// The first name that occurs twice in the header's JSON. The format forbids that, but its reader takes the last one.
 fn duplicate(header: &[u8]) -> Option<String> {
     struct Names(Option<String>);
     struct Each;
@@ -197,7 +196,7 @@ fn duplicate(header: &[u8]) -> Option<String> {
             deserializer.deserialize_map(Each)
         }
     }
-    // What cannot be parsed is not here: the reader has done so.
+    // The reader has already parsed the header, so this does not fail.
     serde_json::from_slice::<Names>(header).ok()?.0
 }
 
@@ -209,7 +208,7 @@ fn bias_name(prefix: &str, layer: usize) -> String {
     format!("{prefix}{}.bias", 2 * layer)
 }
 
-/// The matrix `[rows, cols]` as `[cols, rows]`, both row-major.
+/// Transposes a matrix from `[rows, cols]` to `[cols, rows]`, both row-major.
 fn transposed(matrix: &[f32], rows: usize, cols: usize) -> Vec<f32> {
     (0..cols).flat_map(|col| (0..rows).map(move |row| matrix[row * cols + col])).collect()
 }

@@ -1,4 +1,4 @@
-//! The format byte by byte, the way there and back, and everything that is refused.
+//! Tests the format byte by byte, round trips, and everything that is refused.
 
 use std::collections::HashMap;
 use std::fs;
@@ -40,7 +40,7 @@ fn parameters() -> Parameters {
     Parameters { layers }
 }
 
-/// A file of these tensors: name, shape, all ones.
+/// Makes a file of tensors with these names and shapes, all zeros.
 fn file(dtype: Dtype, tensors: &[(&str, &[usize])]) -> Vec<u8> {
     let data = [0u8; 4096];
     let views = tensors.iter().map(|(name, shape)| {
@@ -81,7 +81,7 @@ fn the_bytes_are_those_of_the_format() {
         let bytes = &bytes[offset(0)..offset(1)];
         bytes.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
     };
-    // The first row of PyTorch's matrix is what leads to the first output.
+    // The first row of PyTorch's matrix holds the weights of the first output.
     assert_eq!(data("0.weight"), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
     assert_eq!(data("0.bias"), [7.0, 8.0]);
     assert_eq!(data("2.weight"), [9.0, 10.0]);
@@ -127,7 +127,7 @@ fn damage_is_refused_wherever_it_is() {
     longer.push(0);
     assert!(matches!(from_bytes(&longer, Path::new("m")), Err(CheckpointError::Corrupt { .. })));
     assert!(refusal(b"no tensors here, but text").starts_with("m is not an intact safetensors file"));
-    // Any single byte of the header may be wrong: an error or another valid file, never a panic.
+    // A wrong byte in the header gives an error or another valid file, never a panic.
     let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     for at in 0..8 + header_len {
         for flip in [0x01, 0x10, 0x80] {

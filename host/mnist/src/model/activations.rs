@@ -14,11 +14,11 @@ use ferrowarp::device::{Buffer, Device, DeviceError};
 pub(super) struct Activations {
     pub inputs: Buffer<f32>,
     pub labels: Buffer<u32>,
-    /// By layer: after the ReLU, and the logits last.
+    /// By layer, after the ReLU; the last are the logits.
     pub outputs: Vec<Buffer<f32>>,
-    /// By layer: the gradient before the ReLU, and at the logits last.
+    /// By layer, the gradient before the ReLU; the last is the gradient at the logits.
     pub gradients: Vec<Buffer<f32>>,
-    /// Only pipelines of one kernel per operation use these three.
+    /// Only pipelines with one kernel per operation use these three.
     pub probs: Buffer<f32>,
     pub one_hot: Buffer<f32>,
     pub scratch: Buffer<f32>,
@@ -58,7 +58,7 @@ impl Activations {
         })
     }
 
-    /// The next batch becomes this one, and its buffers the next one's.
+    /// Makes the next batch the current one, and reuses the buffers for the one after it.
     pub fn swap(&mut self) {
         std::mem::swap(&mut self.inputs, &mut self.ahead.inputs);
         std::mem::swap(&mut self.labels, &mut self.ahead.labels);

@@ -1,4 +1,4 @@
-//! What the launches of a step work on.
+//! The data that the launches of a step work on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use super::ops::short::Short;
 use super::results::Results;
 use ferrowarp::device::Device;
 
-/// Layers, the buffers of a batch, losses and hits, learning rates.
+/// The layers, the buffers of a batch, losses and hits, and learning rates.
 #[derive(Debug)]
 pub(super) struct Core {
     pub layers: Vec<Layer>,
@@ -18,12 +18,12 @@ pub(super) struct Core {
     pub results: Results,
     /// Only the fused pipelines use this.
     pub rates: DeviceRates,
-    /// Where a fused step is one of three launches.
+    /// Set if a fused step takes three launches.
     pub short: Option<Short>,
 }
 
-/// A [`Core`] that the network and its recorded steps share. While there are recorded steps its buffers stay where they
-/// are and are not replaced.
+/// A [`Core`] that the network and its recorded steps share. While there are recorded steps, its buffers are not moved or
+/// replaced.
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<Core>>);
 
@@ -38,7 +38,7 @@ impl Shared {
 }
 
 impl Core {
-    /// Features of a sample, and classes.
+    /// The features of a sample, and the number of classes.
     pub fn extents(&self) -> (usize, usize) {
         let features = self.layers.first().map_or(0, |layer| layer.inputs);
         (features, self.layers.last().map_or(0, |layer| layer.outputs))
@@ -49,7 +49,7 @@ impl Core {
         self.layers.iter().all(|layer| !layer.weight_velocity.is_empty())
     }
 
-    /// Velocities at rest, where there are none.
+    /// Adds zero velocities where there are none.
     pub fn add_velocities(&mut self, device: &Device) -> Result<(), ModelError> {
         for layer in &mut self.layers {
             if layer.weight_velocity.is_empty() {

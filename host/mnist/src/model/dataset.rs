@@ -1,4 +1,4 @@
-//! The samples that a network learns from and is judged by.
+//! The samples for training and evaluation.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp_data::{CLASSES, Samples};
 
-/// Images and labels on a device, as u8. A clone is the same memory.
+/// Images and labels on a device, as u8. Clones share the memory.
 #[derive(Clone, Debug)]
 pub struct DeviceDataset {
     pub(super) images: Arc<Buffer<u8>>,
@@ -17,12 +17,12 @@ pub struct DeviceDataset {
     pub(super) classes: usize,
 }
 
-/// The samples that a network learns from.
+/// The training samples.
 #[derive(Debug)]
 pub enum TrainingSet<'a> {
     /// In the device's memory.
     OnDevice(DeviceDataset),
-    /// On the host: each batch is decoded and copied while the device trains on the one before. For the pipelines of one
+    /// On the host: each batch is decoded and copied while the device trains on the previous one. For pipelines with one
     /// kernel per operation.
     OnHost(&'a Samples),
 }
@@ -39,7 +39,7 @@ impl TrainingSet<'_> {
         self.extents()[0]
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -54,11 +54,11 @@ impl TrainingSet<'_> {
 }
 
 impl DeviceDataset {
-    /// Copies `images` (`[samples, features]`, a pixel a byte) and `labels` (`[samples]`, each less than
-    /// `classes`) to `device`.
+    /// Copies `images` (`[samples, features]`, one byte per pixel) and `labels` (`[samples]`, each below `classes`) to
+    /// `device`.
     ///
     /// # Errors
-    /// No samples, features or classes, sizes that disagree, a label out of range, or no memory.
+    /// There are no samples, features or classes, sizes disagree, a label is out of range, or memory is lacking.
     pub fn upload(
         device: &Device,
         images: &[u8],
@@ -82,7 +82,7 @@ impl DeviceDataset {
         Ok(DeviceDataset { images, labels, samples, features, classes })
     }
 
-    /// As the function [`samples_from`], of all samples here.
+    /// Same as the function [`samples_from`], for all samples here.
     pub(super) fn samples_from(&self, first: usize, batch_size: BatchSize) -> Result<(u32, u32), ModelError> {
         samples_from(self.samples, first, batch_size)
     }
@@ -92,7 +92,7 @@ impl DeviceDataset {
         [self.samples, self.features, self.classes]
     }
 
-    /// Whether both are the same memory.
+    /// Whether both share the same memory.
     pub(super) fn is(&self, other: &DeviceDataset) -> bool {
         Arc::ptr_eq(&self.images, &other.images) && Arc::ptr_eq(&self.labels, &other.labels)
     }
@@ -102,14 +102,14 @@ impl DeviceDataset {
         self.samples
     }
 
-    /// Whether there are none, which [`DeviceDataset::upload`] refuses.
+    /// Whether there are no samples, which [`DeviceDataset::upload`] refuses.
     pub fn is_empty(&self) -> bool {
         self.samples == 0
     }
 }
 
-/// The batch that begins with the sample `first` of `samples`: that sample's number, and the number of samples. From here on
-/// the size of a batch is called `rows`, from which the grids follow.
+/// The batch that begins with sample `first` of `samples`: its first sample and its number of samples. From here on, a
+/// batch's size is called `rows`. The grids depend on it.
 pub(super) fn samples_from(
     samples: usize,
     first: usize,

@@ -8,9 +8,9 @@ use ferrowarp::device::{Buffer, Device};
 /// One epoch of training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochSpec {
-    /// Seed of the order of the samples.
+    /// Seed for the order of the samples.
     pub seed: u64,
-    /// Number of the epoch, which changes the order.
+    /// The epoch's number, which also determines the order.
     pub epoch: u32,
     /// The learning rates.
     pub rates: Rates,
@@ -31,12 +31,12 @@ pub struct EpochSpec {
 pub struct Rates(Arc<[f32]>);
 
 impl Rates {
-    /// The rate of a step, counted from 0; after the last that there is one of, that one. 0 where there are none.
+    /// The rate of a step, counted from 0. Later steps have the last rate. Without any rates it is 0.
     pub fn at(&self, step: usize) -> f32 {
         self.0.get(step).or(self.0.last()).copied().unwrap_or(0.0)
     }
 
-    /// The largest of them.
+    /// The largest rate.
     pub fn largest(&self) -> f32 {
         self.0.iter().copied().fold(0.0, f32::max)
     }
@@ -55,21 +55,21 @@ impl From<f32> for Rates {
     }
 }
 
-/// The rates of an epoch's steps in a device's memory, where launches with the same arguments find them.
+/// The rates of an epoch's steps in device memory, so that launches with the same arguments can read them.
 #[derive(Debug)]
 pub(super) struct DeviceRates {
     all: Buffer<f32>,
-    /// What is there.
+    /// The rates that are there.
     of: Rates,
 }
 
 impl DeviceRates {
-    /// Room for `steps` steps and one more: the last step looks up the rate of the step after it.
+    /// Allocates room for `steps` steps and one more: the last step looks up the rate of the following step.
     pub fn new(device: &Device, steps: usize) -> Result<Self, ModelError> {
         Ok(Self { all: device.alloc_zeroed(steps + 1)?, of: Rates::from(0.0) })
     }
 
-    /// Writes those of another epoch.
+    /// Writes the rates of another epoch.
     pub fn set(&mut self, rates: &Rates) -> Result<(), ModelError> {
         if self.of != *rates {
             let all: Vec<f32> = (0..self.all.len()).map(|step| rates.at(step)).collect();
@@ -79,7 +79,7 @@ impl DeviceRates {
         Ok(())
     }
 
-    /// One for each step, by its number in the epoch.
+    /// The rates, by the step's number in the epoch.
     pub fn all(&self) -> &Buffer<f32> {
         &self.all
     }

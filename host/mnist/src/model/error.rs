@@ -1,4 +1,4 @@
-//! What can go wrong with a network.
+//! Errors of a network.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use ferrowarp::device::DeviceError;
 use ferrowarp::softmax::SoftmaxError;
 use ferrowarp_data::DataError;
 
-/// Why a network could not be made, trained or asked.
+/// Why a network could not be created, trained or evaluated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -22,13 +22,13 @@ pub enum ModelError {
     /// The thread that decodes batches could not be started.
     #[error("could not start a thread that decodes batches; the pipeline deferred needs none")]
     Thread(#[source] io::Error),
-    /// The samples are on the host, and the pipeline takes them from the device's memory.
+    /// The samples are on the host, but the pipeline reads them from the device's memory.
     #[error("the pipeline {pipeline} cannot take samples from the host; upload them to the device first")]
     OnHost {
         /// The pipeline.
         pipeline: String,
     },
-    /// No kernels train with this precision.
+    /// There are no kernels for this precision.
     #[error("cannot train with the precision {precision}: {why}; {cure}")]
     Precision {
         /// The precision.
@@ -44,14 +44,14 @@ pub enum ModelError {
         /// Why not, and the fix.
         why: String,
     },
-    /// Two things that belong together do not fit.
+    /// Two sizes or values disagree.
     #[error("{what} is {got}, expected {expected}")]
     Mismatch {
-        /// What does not fit.
+        /// The size or value.
         what: &'static str,
-        /// Its size or value.
+        /// Its actual value.
         got: usize,
-        /// The size or value that it must have.
+        /// The value that it must have.
         expected: usize,
     },
     /// A size is zero, or larger than a kernel can count.
@@ -87,7 +87,7 @@ impl From<ModelError> for DeviceError {
     }
 }
 
-/// `value` as a kernel takes it.
+/// Converts `value` to a nonzero `u32` for a kernel.
 pub(super) fn to_u32(what: &'static str, value: usize) -> Result<u32, ModelError> {
     match u32::try_from(value) {
         Ok(small) if small > 0 => Ok(small),

@@ -1,7 +1,7 @@
-//! Batches that come from the host while the device trains on the one before.
+//! Copies batches from the host while the device trains on the previous one.
 //!
-//! A thread decodes batches into two pieces of page-locked memory in turns, a stream copies them to two pieces of the
-//! device's memory, and events order the copies with the kernels on the default stream.
+//! A thread decodes batches alternately into two page-locked buffers, a stream copies them to two device buffers, and events
+//! order the copies with the kernels on the default stream.
 
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
@@ -18,11 +18,11 @@ use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device, InFlight, PinnedBuffer};
 use ferrowarp_data::{DataError, Samples};
 
-/// The memory that batches come through, each the pixels of its samples and then their labels.
+/// The buffers for batches. A batch has the pixels of its samples and then their labels.
 #[derive(Debug)]
 pub(super) struct Feed {
     halves: [Buffer<u8>; 2],
-    /// Two pieces, but where an error has lost them.
+    /// Two buffers, unless an error has lost them.
     pinned: Vec<PinnedBuffer<u8>>,
 }
 
@@ -35,10 +35,10 @@ pub(super) struct HostEpoch<'a> {
     order: (u64, u32),
 }
 
-/// What is done with a batch: whether there is to be another.
+/// Trains on a batch. Returns whether to continue.
 pub(super) type Learn<'a> = dyn FnMut(&Buffer<u8>, Rows) -> Result<ControlFlow<()>, ModelError> + 'a;
 
-/// Samples of an epoch: the number of the first, and how many.
+/// Samples of an epoch: the first one and their number.
 pub(super) type Rows = (u32, u32);
 
 impl<'a> HostEpoch<'a> {
@@ -52,14 +52,14 @@ impl<'a> HostEpoch<'a> {
         self.batch_size * (self.samples.features() + 1)
     }
 
-    /// The batches from the sample `first` on; the last one begins before the sample `until`.
+    /// The batches that begin at samples from `first` to below `until`.
     fn batches(self, first: usize, until: usize) -> impl Iterator<Item = Rows> + Send + use<> {
         let (len, batch_size) = (self.len as usize, self.batch_size);
         let rows = move |first: usize| (first as u32, batch_size.min(len - first) as u32);
         (first..until.min(len)).step_by(batch_size).map(rows)
     }
 
-    /// Decodes samples into memory of a batch's length.
+    /// Decodes samples into memory of the size of a batch.
     pub fn decode(&self, (first, rows): Rows, memory: &mut [u8]) -> Result<(), DataError> {
         let features = self.samples.features();
         let (pixels, labels) = memory.split_at_mut(self.batch_size * features);
@@ -72,7 +72,7 @@ impl<'a> HostEpoch<'a> {
 }
 
 impl Feed {
-    /// For batches of `bytes` bytes.
+    /// Allocates buffers for batches of `bytes` bytes.
     pub fn new(device: &Device, bytes: usize) -> Result<Self, ModelError> {
         let halves = [device.alloc_zeroed(bytes)?, device.alloc_zeroed(bytes)?];
         Ok(Self { halves, pinned: Vec::new() })
@@ -83,7 +83,7 @@ impl Feed {
         self.halves[0].len() == bytes
     }
 
-    /// One batch, which is decoded and copied now.
+    /// Decodes and copies one batch now.
     pub fn fetch(&mut self, epoch: HostEpoch<'_>, rows: Rows) -> Result<&Buffer<u8>, ModelError> {
         let mut memory = vec![0; epoch.bytes()];
         epoch.decode(rows, &mut memory)?;
@@ -92,8 +92,8 @@ impl Feed {
         Ok(half)
     }
 
-    /// Calls `learn` with each batch of the epoch from the sample `first` on whose first sample lies before `until`, until
-    /// it breaks off. It queues its kernels on the default stream, and what it is given holds its batch for them alone.
+    /// Calls `learn` with each batch that begins at samples from `first` to below `until`, until it returns `Break`. `learn`
+    /// must queue its kernels on the default stream; the buffer holds the batch only for them.
     pub fn run(
         &mut self,
         device: &Device,
@@ -128,7 +128,7 @@ impl Feed {
             let mut in_flight: Option<InFlight<PinnedBuffer<u8>>> = None;
             let mut feed = || -> Result<(), ModelError> {
                 for half in [0, 1].into_iter().cycle() {
-                    // Without another batch the thread has ended.
+                    // The thread has ended if there is no other batch.
                     let Ok(batch) = full.recv() else { break };
                     let (rows, memory, loaded) = batch?;
                     recorder.loaded(loaded);

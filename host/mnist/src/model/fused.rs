@@ -1,9 +1,9 @@
-//! The pipeline with few launches: tiled matrix multiplications fused with the operations around them, while other blocks
-//! gather the next batch.
+//! The pipeline with few launches: tiled matrix multiplications are fused with the operations around them, while other
+//! blocks gather the next batch.
 //!
-//! A step of a network of three layers is five launches: the first layer, the second, the third with the loss and the
-//! gradient at its input, the gradient at the second's input while the third moves, the steps of second and first. A GPU
-//! takes three launches instead where batch and layers are small enough ([`Short`](super::ops::short::Short)).
+//! A step of a network with three layers takes five launches: the first layer; the second; the third with the loss and its
+//! input gradient; the second's input gradient with the third's update; and the updates of the second and the first. On a
+//! GPU, small batches and layers take three launches instead ([`Short`](super::ops::short::Short)).
 
 use gpu_kernels::mlp::operand::Operands;
 use gpu_kernels::mlp::state::StepState;
@@ -21,21 +21,21 @@ use super::results::Scores;
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
 
-/// What only this pipeline has.
+/// State that only this pipeline has.
 #[derive(Debug)]
 pub(super) struct Ahead {
     pub state: State,
     /// The next batch.
     pub inputs: Buffer<f32>,
     pub labels: Buffer<u32>,
-    /// Whether the state is that of the sample 0.
+    /// Whether the state is at sample 0.
     is_at_start: bool,
-    /// Whether the two buffers of each kind stand in each other's place.
+    /// Whether the two buffers of each kind are swapped.
     pub is_swapped: bool,
 }
 
 impl Ahead {
-    /// For batches of `batch_size` samples; 0 for a network that does not train.
+    /// Allocates buffers for batches of `batch_size` samples; 0 for a network that does not train.
     pub fn new(device: &Device, batch_size: usize, features: usize) -> Result<Self, ModelError> {
         Ok(Self {
             state: State::new(device, StepState::default())?,
@@ -46,7 +46,7 @@ impl Ahead {
         })
     }
 
-    /// The place of the next step's rate in the state: they take turns as the buffers do.
+    /// The index of the next step's rate in the state: it alternates like the buffers.
     pub fn turn(&self) -> u32 {
         self.is_swapped.into()
     }
@@ -56,7 +56,7 @@ impl Ahead {
         self.state.set(state)
     }
 
-    /// Goes to the sample 0.
+    /// Resets the state to sample 0.
     fn rewind(&mut self) -> Result<(), ModelError> {
         if !self.is_at_start {
             self.set(StepState::default())?;
@@ -66,7 +66,7 @@ impl Ahead {
     }
 }
 
-/// Logits of the batch in `state.inputs`, of `rows` samples.
+/// Computes the logits of the batch in `state.inputs`, of `rows` samples.
 pub(super) fn forward(
     on: Queue<'_>,
     layers: &[Layer],
@@ -77,12 +77,12 @@ pub(super) fn forward(
     let Some((layer, below)) = layers.split_last() else { return Ok(()) };
     let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
     let (inputs, logits) = state.outputs.split_at_mut(below.len());
-    // As the last layer's kernels compute them.
+    // The same precision as in the last layer's kernels.
     let on = Queue { operands: Operands::F32, ..on };
     fused::linear(on, &mut logits[0], inputs.last().unwrap_or(&state.inputs), layer, shape, false)
 }
 
-/// The outputs of all layers but the last.
+/// Computes the outputs of all layers except the last.
 fn hidden(on: Queue<'_>, layers: &[Layer], state: &mut Activations, rows: u32) -> Result<(), ModelError> {
     let hidden = layers.split_last().map_or(&[][..], |(_, hidden)| hidden);
     for (l, layer) in hidden.iter().enumerate() {
@@ -93,8 +93,8 @@ fn hidden(on: Queue<'_>, layers: &[Layer], state: &mut Activations, rows: u32) -
     Ok(())
 }
 
-/// Losses and hits of the batch in `state.inputs`; with `gradients` also those at the logits and at the last layer's
-/// input. `next` comes with the launch.
+/// Computes losses and hits of the batch in `state.inputs`; with `gradients` also the gradients at the logits and at the
+/// last layer's input. The launch also gathers `next`.
 fn judge(
     on: Queue<'_>,
     layers: &[Layer],
@@ -126,7 +126,7 @@ fn judge(
     fused::head(on, head, layer, shape, &ahead.state, next)
 }
 
-/// Losses and hits of the batch in `state.inputs`.
+/// Computes losses and hits of the batch in `state.inputs`.
 pub(super) fn loss(
     on: Queue<'_>,
     layers: &[Layer],
@@ -134,12 +134,12 @@ pub(super) fn loss(
     rows: u32,
     scores: Scores<'_>,
 ) -> Result<(), ModelError> {
-    // The scores begin with those of this batch.
+    // The scores of this batch are the first ones.
     state.ahead.rewind()?;
     judge(on, layers, state, rows, scores, false, None)
 }
 
-/// Gathers the batch that begins with the sample `first` of the epoch, in batches of `batch_size`: steps go on from there.
+/// Gathers the batch that begins with sample `first` of the epoch, in batches of `batch_size`. Steps continue from there.
 pub(super) fn begin(
     on: &Device,
     state: &mut Activations,
@@ -157,7 +157,7 @@ pub(super) fn begin(
     batch::shuffled_batch(on, (&mut state.inputs, &mut state.labels), data, range, (seed, epoch))
 }
 
-/// A step with the batch of `rows` samples that was gathered last.
+/// Trains on the last gathered batch, of `rows` samples.
 pub(super) fn step(
     on: Queue<'_>,
     core: &mut Core,
@@ -166,7 +166,7 @@ pub(super) fn step(
     rows: u32,
 ) -> Result<(), ModelError> {
     let Core { layers, training, results, rates, short } = core;
-    // The next batch is gathered as a whole one.
+    // The next batch is gathered as a full batch.
     let next = (data, super::error::to_u32("batch size", batch_size.get())?);
     if let Some(short) = short {
         short.step(on, layers, training, next, (results.all()?, rates.all(), momentum), rows)?;
@@ -179,7 +179,7 @@ pub(super) fn step(
     Ok(())
 }
 
-/// From the layer below the last one down: a layer moves when the gradient at its input has been taken.
+/// Updates the layers from the last to the first. A layer is updated after the gradient at its input has been computed.
 fn backward(
     on: Queue<'_>,
     layers: &mut [Layer],

@@ -1,4 +1,4 @@
-//! Steps of the fused pipeline that are recorded once and queued many times by one call.
+//! Steps of the fused pipeline, recorded once and queued many times with one call each.
 
 use super::core::Shared;
 use super::dataset::DeviceDataset;
@@ -9,30 +9,29 @@ use super::precision::Precision;
 use crate::BatchSize;
 use ferrowarp::device::{Device, DeviceError, Graph};
 
-/// The most steps of a graph: the host queues up to 320 launches of three layers by one call, and what it wants to do
-/// between two steps waits for no more.
+/// The most steps in a graph: with three layers, one call queues up to 320 launches. What the host does between steps waits
+/// at most this long.
 const MOST_STEPS: usize = 64;
 
-/// Recorded steps. They begin with the batch that was gathered last and gather the one after theirs; which these are stands
-/// in the device's memory, so that one graph serves every epoch.
+/// Recorded steps. They begin with the last gathered batch and gather the one after their last. Which batches these are is
+/// in device memory, so one graph serves every epoch.
 #[derive(Debug)]
 pub(super) struct Recorded {
     graph: Graph<Shared>,
-    /// An even number: the two buffers of batches change places at each step, and must stand as they did.
+    /// Even, because each step swaps the two batch buffers, and they must end as they began.
     steps: usize,
     data: DeviceDataset,
     has_momentum: bool,
 }
 
 impl Recorded {
-    /// How many of the next `steps` steps are recorded, where some are: as few rounds as can be, of one length, with little
-    /// left over.
+    /// How many of the next `steps` steps to record, if any: few launches of equal length, with few steps left over.
     pub fn steps_of(steps: usize) -> Option<usize> {
         let rounds = steps.div_ceil(MOST_STEPS).max(1);
         Some(steps / (2 * rounds) * 2).filter(|&steps| steps > 0)
     }
 
-    /// Records steps on `data` that have all been launched before.
+    /// Records steps on `data`. All their kernels must have been launched before.
     pub fn new(
         device: &Device,
         core: &Shared,
@@ -49,25 +48,25 @@ impl Recorded {
                 let rows = to_u32("batch size", batch_size.get())?;
                 (0..steps).try_for_each(|_| fused::step(queue, core, (&of, batch_size), momentum, rows))
             });
-            // Half of a recording has left them as they are not.
+            // A failed recording may have left them swapped.
             let training = &mut core.lock().training;
             if training.ahead.is_swapped != is_swapped {
                 training.swap();
             }
             graph
         };
-        // Drivers before CUDA 12.3 record no launch that begins before the one ahead of it has ended.
+        // Drivers before CUDA 12.3 cannot record launches that begin before the previous one has ended.
         let graph = record(true).or_else(|_| record(false))?;
         Ok(Self { graph, steps, data: data.clone(), has_momentum: momentum != 0.0 })
     }
 
-    /// Whether it is made for this, and not too short for `steps` steps.
+    /// Whether it was recorded for this data and momentum, and is not too short for `steps` steps.
     pub fn suits(&self, data: &DeviceDataset, momentum: f32, steps: usize) -> bool {
         let is_long = Self::steps_of(steps).is_none_or(|wanted| wanted <= 2 * self.steps);
         self.data.is(data) && self.has_momentum == (momentum != 0.0) && is_long
     }
 
-    /// How many steps it is.
+    /// The number of steps.
     pub fn steps(&self) -> usize {
         self.steps
     }

@@ -1,4 +1,4 @@
-//! What a network makes of samples, without learning from them.
+//! Evaluates a network on samples without training.
 
 use super::activations::Activations;
 use super::core::Core;
@@ -16,11 +16,11 @@ use ferrowarp::device::Device;
 use ferrowarp_data::Samples;
 
 impl Network {
-    /// The first loss of the epoch's batch that begins with the sample `first` that is infinite or no number, with the
-    /// weights as they are. Nothing is learnt.
+    /// Finds the first infinite or NaN loss in the epoch's batch that begins with sample `first`, with the current weights.
+    /// It does not train.
     ///
     /// # Errors
-    /// The data set does not fit the network, there is no such batch, or the device failed.
+    /// The data set does not match the network, there is no such batch, or the device failed.
     pub fn divergence_ahead(
         &mut self,
         data: &TrainingSet<'_>,
@@ -36,8 +36,8 @@ impl Network {
         Ok(first_divergence(&losses, first))
     }
 
-    /// Gathers the batch that begins with the sample `first` of an epoch, and leaves its losses and its hits on the
-    /// device; pipelines of one kernel per operation also the gradient at its logits. Returns its number of samples.
+    /// Gathers the batch that begins with sample `first` of an epoch, and leaves its losses and hits on the device.
+    /// Pipelines with one kernel per operation also leave the gradient at the logits. Returns the number of samples.
     pub(super) fn judge_batch(
         &mut self,
         data: &DeviceDataset,
@@ -49,7 +49,7 @@ impl Network {
         Ok(rows)
     }
 
-    /// As [`Self::judge_batch`], of the samples `first..first + rows` of an epoch, at most a batch.
+    /// Same as [`Self::judge_batch`], for samples `first..first + rows` of an epoch, at most a batch.
     pub(super) fn judge_samples(
         &mut self,
         data: &DeviceDataset,
@@ -63,7 +63,7 @@ impl Network {
         loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)
     }
 
-    /// As [`Self::judge_batch`], of samples on the host.
+    /// Same as [`Self::judge_batch`], for samples on the host.
     fn judge_decoded(
         &mut self,
         samples: &Samples,
@@ -80,10 +80,10 @@ impl Network {
         Ok(rows)
     }
 
-    /// Mean loss and hits over `data`.
+    /// Computes the mean loss and the hits over `data`.
     ///
     /// # Errors
-    /// The data set does not fit the network, or the device failed.
+    /// The data set does not match the network, or the device failed.
     pub fn evaluate(&mut self, data: &DeviceDataset) -> Result<Evaluation, ModelError> {
         self.check(data.extents())?;
         let Network { device, pipeline, precision, core, evaluation, .. } = self;
@@ -101,10 +101,10 @@ impl Network {
         Ok(Evaluation { loss: stats.loss(), correct, samples, is_constant })
     }
 
-    /// Probabilities of the classes for `images` (`[n, features]`, a pixel a byte): `[n, classes]`.
+    /// Computes the class probabilities of `images` (`[n, features]`, one byte per pixel): `[n, classes]`.
     ///
     /// # Errors
-    /// The images do not fit the network, or the device failed.
+    /// The images do not match the network, or the device failed.
     pub fn predict(&mut self, images: &[u8]) -> Result<Vec<f32>, ModelError> {
         let (features, classes) = self.core.lock().extents();
         let labels = vec![0; images.len() / features];
@@ -128,7 +128,7 @@ impl Network {
     }
 }
 
-/// The buffers of an evaluation, made at the first one.
+/// The buffers of an evaluation, allocated at the first one.
 fn evaluation_state<'a>(
     slot: &'a mut Option<Activations>,
     device: &Device,
@@ -155,7 +155,7 @@ fn forward(
     }
 }
 
-/// Losses and hits of the batch in `state.inputs`.
+/// Computes losses and hits of the batch in `state.inputs`.
 fn loss(
     on: &Device,
     (pipeline, precision): (Pipeline, Precision),

@@ -1,4 +1,4 @@
-//! The kernels of the textbook: one per operation, one thread per output, nothing fused.
+//! Textbook kernels: one per operation, one thread per output, nothing fused.
 
 use super::activations::Activations;
 use super::error::ModelError;
@@ -10,7 +10,7 @@ use super::results::Scores;
 use super::work::{self, All, Step, Work, gather};
 use ferrowarp::device::Device;
 
-/// Logits of the batch in `state.inputs`, of `rows` samples.
+/// Computes the logits of the batch in `state.inputs`, of `rows` samples.
 pub(super) fn forward(
     on: &Device,
     layers: &[Layer],
@@ -26,14 +26,14 @@ pub(super) fn forward(
             linear::linear_forward(on, &mut here[0], inp, layer, shape)?;
         } else {
             linear::linear_forward(on, &mut state.gradients[l], inp, layer, shape)?;
-            // The gradient's buffer is free during the forward pass, and holds the sums before the ReLU.
+            // The gradient's buffer is unused in the forward pass, so it holds the values before the ReLU.
             activation::relu_forward(on, &mut here[0], &state.gradients[l], shape.rows, shape.outputs)?;
         }
     }
     Ok(())
 }
 
-/// Losses, hits and the gradient at the logits, summed over the batch.
+/// Computes losses, hits and the gradient at the logits, summed over the batch.
 pub(super) fn loss(
     on: &Device,
     state: &mut Activations,
@@ -52,7 +52,7 @@ pub(super) fn loss(
     loss::cross_entropy_backward(on, d_logits, probs, one_hot, rows, classes)
 }
 
-/// Gradients of all layers, then all updates.
+/// Computes the gradients of all layers, then all updates.
 pub(super) fn backward(
     on: &Device,
     layers: &mut [Layer],
@@ -69,7 +69,7 @@ pub(super) fn backward(
     Ok(())
 }
 
-/// The gradient at the inputs of the layer `l`, which is that at the outputs of the layer below. The first layer needs none.
+/// Computes the gradient at the inputs of layer `l`, that is, at the outputs of the layer below. The first layer needs none.
 pub(super) fn input_gradient(
     on: &Device,
     layers: &[Layer],
@@ -85,7 +85,7 @@ pub(super) fn input_gradient(
     activation::relu_backward(on, to, scratch, activations, shape.rows, shape.inputs)
 }
 
-/// Moves the parameters of the layer `l`, or others of their shapes.
+/// Updates the parameters of layer `l`, or others of the same shapes.
 pub(super) fn update(
     on: &Device,
     layer: &mut Layer,
@@ -100,7 +100,7 @@ pub(super) fn update(
 }
 
 impl Step {
-    /// The work of the kernels of a step; the first gathers its samples.
+    /// Lists the work of a step's kernels; the first one gathers the samples.
     pub fn naive(&self, layers: &[work::Layer], batch: &'static str, all: &mut All) {
         let Some((last, hidden)) = layers.split_last() else { return };
         let (rows, classes) = (self.rows, last.outputs);
@@ -113,10 +113,10 @@ impl Step {
             }
         }
         let logits = rows * classes;
-        // Of a logit: the comparison for the maximum, a difference, an exponential, an addition and a division.
+        // Per logit: the comparison for the maximum, a subtraction, an exponential, an addition and a division.
         all.push(("softmax_naive", Work::of(2 * logits, 5 * logits)));
         all.push(("one_hot", Work::of(rows + logits, 0)));
-        // The comparison with the least probability, a logarithm, a product and its subtraction.
+        // The comparison with the least probability, a logarithm, a multiplication and a subtraction.
         all.push(("cross_entropy_loss", Work::of(2 * logits + rows, 4 * logits)));
         all.push(("count_correct", Work::of(logits + 2 * rows, logits)));
         all.push(("cross_entropy_backward", Work::of(3 * logits, logits)));

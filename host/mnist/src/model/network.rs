@@ -1,4 +1,4 @@
-//! A network on a device: its layers, and one epoch of training.
+//! A network on a device: its layers, and its training epochs.
 
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
@@ -34,37 +34,37 @@ pub struct Network {
     pub(super) pipeline: Pipeline,
     pub(super) precision: Precision,
     pub(super) batch_size: BatchSize,
-    /// Goes before what it works on.
+    /// Dropped before the data it works on.
     recorded: Option<Recorded>,
     pub(super) core: Shared,
-    /// Made when first needed.
+    /// Created when first needed.
     pub(super) evaluation: Option<Activations>,
-    /// Whether a step of a whole batch has been launched, and so all that a graph holds.
+    /// Whether a step with a full batch has been launched, so that a graph can be recorded.
     has_stepped: bool,
     notice: Option<String>,
-    /// Made when first needed.
+    /// Created when first needed.
     feed: Option<Feed>,
     recorder: Recorder,
     /// Created by the first steps of its pipeline.
     pub(super) resident: Option<Resident>,
-    /// Where other ranks train the same network.
+    /// Set if other ranks train the same network.
     pub(super) parallel: Option<Parallel>,
 }
 
 /// How far an epoch has been launched.
 struct Launched {
-    /// Those of the samples whose results have been fetched.
+    /// The statistics of the samples with fetched results.
     stats: EpochStats,
     samples: usize,
 }
 
 impl Network {
-    /// Copies `parameters` to `device`, for training in batches of `batch_size`. Where `pipeline` does not take such a
-    /// network, one that does runs instead: see [`Self::take_notice`].
+    /// Copies `parameters` to `device`, for training in batches of `batch_size`. If `pipeline` cannot train such a network,
+    /// another pipeline runs instead: see [`Self::take_notice`].
     ///
     /// # Errors
-    /// A width of 0, parameters whose sizes disagree, or no memory; [`ModelError::Precision`]: neither `pipeline` nor the one
-    /// instead has kernels of this precision.
+    /// A width is 0, the parameters' sizes disagree, or memory is lacking; [`ModelError::Precision`]: neither `pipeline` nor
+    /// its replacement has kernels of this precision.
     pub fn new(
         device: &Device,
         parameters: &Parameters,
@@ -94,7 +94,7 @@ impl Network {
             training: Activations::new(device, &layers, batch_size, runs)?,
             results: Results::new(device, 0)?,
             rates: DeviceRates::new(device, 0)?,
-            // The CPU's own kernels do not wait for each other, and would lose by it.
+            // The CPU's kernels do not wait for each other, so this would make them slower.
             short: match device.is_cuda() && runs.is_fused() {
                 true => Short::new(device, &layers, (precision, batch_size))?,
                 false => None,
@@ -118,10 +118,10 @@ impl Network {
         })
     }
 
-    /// The same network with label smoothing: the share `smoothing` of each target, at least 0 and below 1, is spread
-    /// evenly over all classes. It affects losses of training, not of evaluation.
+    /// Sets label smoothing: the share `smoothing` of each target, at least 0 and below 1, is spread evenly over all
+    /// classes. It affects training losses, not evaluation losses.
     pub fn with_label_smoothing(mut self, smoothing: f32) -> Self {
-        // A graph would go on with the share that it was recorded with.
+        // A graph would keep the share that it was recorded with.
         self.recorded = None;
         {
             let Activations { targets, classes, .. } = &mut self.core.lock().training;
@@ -135,25 +135,24 @@ impl Network {
         self.pipeline
     }
 
-    /// Whether a step of [`Pipeline::Fused`] or [`Pipeline::Graph`] is three launches: on a GPU, with two small hidden layers
-    /// and a small batch, in `f32`.
+    /// Whether a step of [`Pipeline::Fused`] or [`Pipeline::Graph`] takes three launches: on a GPU, with two small hidden
+    /// layers and a small batch, in `f32`.
     pub fn is_short(&self) -> bool {
         self.core.lock().short.is_some()
     }
 
-    /// If another pipeline runs than the requested one: which one, and why, in a sentence. Returned once.
+    /// Returns, once, a sentence on which pipeline runs instead of the requested one, and why.
     pub fn take_notice(&mut self) -> Option<String> {
         self.notice.take()
     }
 
-    /// Records when what happens in the next `steps` steps, or those of the launch with which there are as many; see
-    /// [`Self::take_timeline`].
+    /// Records a timeline of the next `steps` steps, rounded up to whole launches; see [`Self::take_timeline`].
     pub fn watch(&mut self, steps: usize) {
         self.recorder = Recorder::new(steps);
     }
 
-    /// What was recorded since [`Self::watch`]; `None` if it was not requested, or no step was taken. Waits for
-    /// the device.
+    /// Returns the timeline since [`Self::watch`]; `None` if it was not requested or there was no step. Waits for the
+    /// device.
     ///
     /// # Errors
     /// The device failed.
@@ -161,13 +160,13 @@ impl Network {
         std::mem::take(&mut self.recorder).finish()
     }
 
-    /// Trains on every sample of `data` once, in an order that `spec` names, the last batch as short as it is. Goes on
-    /// after the samples of `done`, which are whole batches; the default is an epoch from its beginning. Ends after the
-    /// batch with which there are at least `until` samples, or that of the last sample. Calls `progress` with the number of
-    /// samples whose steps have been launched, and stops where it answers so.
+    /// Trains on every sample of `data` once, in the order of `spec`; the last batch may be short. Continues after the
+    /// samples of `done`, which are whole batches; by default it starts a new epoch. Ends after the batch that reaches
+    /// `until` samples, or the last batch. Calls `progress` with the number of samples launched so far, and stops if it
+    /// returns `Break`.
     ///
     /// # Errors
-    /// The data set does not fit the network, `done` does not fit both, or the device failed.
+    /// The data set does not match the network, `done` does not match both, or the device failed.
     pub fn train_epoch(
         &mut self,
         data: &TrainingSet<'_>,
@@ -252,7 +251,7 @@ impl Network {
         Ok(Launched { stats: done, samples: end })
     }
 
-    /// An epoch of samples on the host, and what its batches come through, which is for the caller to put back.
+    /// Returns an epoch of samples on the host, and the buffers for its batches. The caller must put the buffers back.
     pub(super) fn feed<'a>(
         &mut self,
         samples: &'a Samples,
@@ -268,8 +267,8 @@ impl Network {
         }
     }
 
-    /// The step with the batch that begins with the sample `range.start` of the epoch, or several that begin within
-    /// `range`. `is_first` after anything but the step before it. Returns their number of samples.
+    /// Runs the step with the batch that begins with sample `range.start` of the epoch, or several steps that begin within
+    /// `range`. `is_first` is false only right after the previous step. Returns the number of samples.
     fn steps(
         &mut self,
         data: &DeviceDataset,
@@ -318,7 +317,7 @@ impl Network {
         Ok(rows as usize)
     }
 
-    /// The graph to take for some of the next `whole` steps, if there is one for as few.
+    /// Returns a graph for some of the next `whole` steps, if one is short enough.
     fn graph(
         &mut self,
         data: &DeviceDataset,
@@ -341,7 +340,7 @@ impl Network {
         Ok(self.recorded.as_mut().filter(|recorded| recorded.steps() <= whole))
     }
 
-    /// The next lower rung runs from here on; on the CPU `fused`, since a graph saves nothing there.
+    /// Switches to the next lower rung; on the CPU to `fused`, since a graph saves nothing there.
     fn give_way(&mut self, why: &dyn std::fmt::Display) -> Result<(), ModelError> {
         let next = match self.pipeline {
             Pipeline::Resident if self.device.is_cuda() => Pipeline::Graph,
@@ -351,7 +350,7 @@ impl Network {
         Ok(())
     }
 
-    /// Checks `data` against the network, and makes room for its results.
+    /// Checks the data set's extents against the network, and makes room for its results.
     pub(super) fn check(&mut self, [samples, of_sample, of_data]: [usize; 3]) -> Result<(), ModelError> {
         let core = &mut *self.core.lock();
         let (features, classes) = core.extents();
@@ -375,10 +374,10 @@ impl Network {
     }
 }
 
-/// What runs where `asked` cannot, and what is to be said.
+/// Returns the pipeline that runs instead of `asked`, and the notice about it.
 ///
 /// # Errors
-/// It has no kernels of the precision.
+/// The replacement has no kernels of the precision.
 fn fallback(
     (asked, precision): (Pipeline, Precision),
     runs: Pipeline,

@@ -1,13 +1,13 @@
-//! Training on several devices: each rank computes the gradients of its part of every batch, and all take the same step with
+//! Trains on several devices: each rank computes the gradients of its part of every batch, and all take the same step with
 //! their sum.
 //!
-//! Only the pipelines of one kernel per operation can, since the others take their steps where they compute the gradients.
-//! The kernel of the update serves for both halves: from zeros, with the learning rate -1, it leaves the gradient; and the
-//! step of biases, given a gradient, is the step of any parameters.
+//! Only pipelines with one kernel per operation can do this, since the others update the parameters where they compute the
+//! gradients. The update kernel serves both halves: from zeros with a learning rate of -1, it computes the gradient; and its
+//! step of the biases, given a gradient, works for any parameters.
 //!
-//! The sums are computed on a stream of their own. The gradients of the last layers are added up there while those of the
-//! layers below are computed. Neighbouring layers share an operation until they have [`BUCKET_BYTES`], because a small sum
-//! takes as long as its latency.
+//! The sums run on a separate stream: it adds up the gradients of the last layers while the gradients of the layers below
+//! are computed. Neighbouring layers share an operation until they have [`BUCKET_BYTES`], because latency dominates small
+//! sums.
 
 use std::sync::Arc;
 
@@ -26,19 +26,19 @@ use super::pipeline::Pipeline;
 use ferrowarp::collective::{CollectiveError, Communicator, Group, Reduction};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
 
-/// Neighbouring layers share an operation until their gradients have this number of bytes. Between two H200s an operation on
-/// 1 MiB takes less than twice as long as one on 1 KiB.
+/// Neighbouring layers share an operation until their gradients have this many bytes. Between two H200s, an operation on 1
+/// MiB takes less than twice as long as one on 1 KiB.
 const BUCKET_BYTES: usize = 1 << 20;
 
-/// This rank's part in the training, and the memory that it takes.
+/// This rank's part in the training, and its memory.
 #[derive(Debug)]
 pub(super) struct Parallel {
     communicator: Arc<Communicator>,
     /// The stream of the sums.
     exchange: Stream,
-    /// Layers whose parameters are the gradients.
+    /// Layers with the gradients as their parameters.
     gradients: Vec<Layer>,
-    /// As long as the longest parameters: zeros, and what the step of biases writes without need.
+    /// Zeros, and below, unneeded outputs of the step of biases; all as long as the longest parameters.
     zeros: Buffer<f32>,
     unused: [Buffer<f32>; 2],
 }
@@ -50,12 +50,12 @@ impl From<CollectiveError> for ModelError {
 }
 
 impl Network {
-    /// The same network as one rank of several, which train together: a batch is divided among them, and their gradients are
-    /// added up. All ranks have the same weights, to the bit, and the same results.
+    /// Makes the network one rank of several that train together: a batch is divided among them, and their gradients are
+    /// added up. All ranks have the same weights, bit for bit, and the same results.
     ///
     /// # Errors
-    /// [`ModelError::Parallel`]: the pipeline is not one of one kernel per operation, or the ranks start from different
-    /// weights; no memory; the ranks cannot be reached.
+    /// [`ModelError::Parallel`]: the pipeline does not have one kernel per operation, or the ranks start from different
+    /// weights; memory is lacking; the ranks cannot be reached.
     pub fn with_communicator(mut self, communicator: Arc<Communicator>) -> Result<Self, ModelError> {
         if !self.pipeline.is_parallel() {
             let why = format!(
@@ -70,10 +70,10 @@ impl Network {
         Ok(self)
     }
 
-    /// Checks that all ranks have the same parameters, to the bit. Does nothing without other ranks.
+    /// Checks that all ranks have the same parameters, bit for bit. Does nothing without other ranks.
     ///
     /// # Errors
-    /// [`ModelError::Parallel`] names the first rank whose parameters are not those of rank 0.
+    /// [`ModelError::Parallel`] names the first rank with parameters that differ from rank 0's.
     pub fn check_ranks(&self) -> Result<(), ModelError> {
         match &self.parallel {
             Some(parallel) => parallel.check_equal(&self.device, &self.core.lock().layers),
@@ -81,7 +81,7 @@ impl Network {
         }
     }
 
-    /// A step with the batch that begins with the sample `first` of the epoch. Returns its number of samples, of all ranks.
+    /// Runs a step with the batch that begins with sample `first` of the epoch. Returns the number of samples on all ranks.
     pub(super) fn parallel_step(
         &mut self,
         data: &DeviceDataset,
@@ -105,7 +105,7 @@ impl Network {
 }
 
 impl Pipeline {
-    /// Whether it can train on several devices.
+    /// Whether this pipeline can train on several devices.
     pub fn is_parallel(self) -> bool {
         matches!(self, Pipeline::Naive | Pipeline::Deferred)
     }
@@ -130,7 +130,7 @@ impl Parallel {
         Ok(Self { communicator, exchange: device.stream()?, gradients, zeros, unused })
     }
 
-    /// This rank's samples of a batch: the first one and their number, which may be 0.
+    /// This rank's samples of a batch: the first one, and their number, which may be 0.
     fn part_of(&self, (first, rows): (u32, u32)) -> (u32, u32) {
         let (rank, size) = (u64::from(self.communicator.rank()), u64::from(self.communicator.size()));
         // At most `rows`, which is a `u32`.
@@ -138,7 +138,7 @@ impl Parallel {
         (first + before(rank), before(rank + 1) - before(rank))
     }
 
-    /// A step with the gradients of all ranks. This one has `rows` of the batch's `all` samples, in `training`.
+    /// Runs a step with the gradients of all ranks. This rank has `rows` of the batch's `all` samples, in `training`.
     fn step(
         &mut self,
         on: &Device,
@@ -155,7 +155,7 @@ impl Parallel {
                 own.all_gather(&stream, self.zeros.view(..gradient.len())?, gradient)?;
             }
         }
-        // The mean of this rank's samples becomes its share of the batch's.
+        // This turns the mean over this rank's samples into its share of the batch's mean.
         let share = Sgd { lr: -(rows as f32 / all as f32), momentum: 0.0 };
         let mut end = layers.len();
         for l in (0..layers.len()).rev() {
@@ -210,20 +210,20 @@ impl Parallel {
     }
 }
 
-/// The bytes of the gradients of some layers.
+/// The bytes of the gradients of these layers.
 fn bytes_of(layers: &[Layer]) -> usize {
     layers.iter().map(|layer| (layer.weights.len() + layer.biases.len()) * size_of::<f32>()).sum()
 }
 
-/// One operation that adds up the gradients of some layers.
+/// Makes one operation that adds up the gradients of these layers.
 fn sum_of<'c, 'a>(communicator: &'c Communicator, gradients: &'a mut [Layer]) -> Group<'c, 'a> {
     gradients.iter_mut().fold(communicator.group(), |sum, layer| {
         sum.all_reduce(&mut layer.weights, Reduction::Sum).all_reduce(&mut layer.biases, Reduction::Sum)
     })
 }
 
-/// Moves parameters against their gradient: the step of the biases of a layer with one sample, as whose gradient at the
-/// outputs this one stands, and one input, which is 0.
+/// Moves parameters against their gradient. It runs the bias step of a layer with one sample, with `gradient` as its output
+/// gradient, and one input, which is 0.
 fn move_by(
     on: &Device,
     parameters: &mut Buffer<f32>,
@@ -233,8 +233,8 @@ fn move_by(
     (zeros, [weights, weight_velocity]): (&Buffer<f32>, &mut [Buffer<f32>; 2]),
 ) -> Result<(), ModelError> {
     let len = to_u32("number of parameters", parameters.len())?;
-    // SAFETY: gradient and parameters have `len` elements, and so has the velocity if there is momentum; the layer's weights
-    // have one row of that length, for which the other buffers have room.
+    // SAFETY: gradient and parameters have `len` elements, as has the velocity if there is momentum. The layer's weights are
+    // one row of this length, for which the other buffers have room.
     unsafe {
         update_layer::launch(
             on,

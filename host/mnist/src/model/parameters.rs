@@ -13,9 +13,9 @@ pub struct Parameters {
 /// The parameters of one linear layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerParameters {
-    /// Features in.
+    /// The number of inputs.
     pub inputs: usize,
-    /// Features out.
+    /// The number of outputs.
     pub outputs: usize,
     /// `[inputs, outputs]`, row-major.
     pub weights: Vec<f32>,
@@ -24,8 +24,8 @@ pub struct LayerParameters {
 }
 
 impl Parameters {
-    /// Random parameters of a network with these widths, input first, uniform in ±1/sqrt(inputs) for weights and
-    /// biases of each layer, as PyTorch's `Linear` starts. The same seed gives the same parameters.
+    /// Makes random parameters for a network with these widths, input first. Weights and biases of each layer are uniform in
+    /// ±1/sqrt(inputs), like PyTorch's `Linear`. The same seed gives the same parameters.
     pub fn init(sizes: &[usize], seed: u64) -> Parameters {
         let mut rng = StdRng::seed_from_u64(seed);
         let layers = sizes.windows(2).map(|pair| {

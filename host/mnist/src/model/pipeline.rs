@@ -26,24 +26,24 @@ pub enum Pipeline {
 }
 
 impl Pipeline {
-    /// What the command line calls it.
+    /// Its name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Whether it, or the rung that trains where it cannot, has kernels of this precision: one kernel per operation is of
-    /// `f32` only.
+    /// Whether it, or the rung that replaces it, has kernels of this precision. Pipelines with one kernel per operation have
+    /// only `f32`.
     pub fn has(self, precision: Precision) -> bool {
         precision == Precision::F32 || self.is_fused()
     }
 
-    /// The pipelines that have kernels of this precision, as the command line lists them.
+    /// Lists the pipelines with kernels of this precision, as on the command line.
     pub fn with(precision: Precision) -> String {
         let all = Pipeline::value_variants().iter().filter(|pipeline| pipeline.has(precision));
         all.map(|pipeline| pipeline.name()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether the fused kernels evaluate the network, and train it where nothing else does.
+    /// Whether it evaluates the network with the fused kernels, and falls back to them in training.
     pub(super) fn is_fused(self) -> bool {
         match self {
             Pipeline::Naive | Pipeline::Deferred | Pipeline::Overlapped => false,

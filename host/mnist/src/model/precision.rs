@@ -1,4 +1,4 @@
-//! What the numbers are rounded to that a matrix product multiplies.
+//! The type to which matrix multiplication operands are rounded.
 
 use std::fmt;
 
@@ -21,12 +21,12 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// What the command line calls it.
+    /// Its name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What the kernels call it.
+    /// The kernels' name for it.
     pub(super) fn operands(self) -> Operands {
         match self {
             Precision::F32 => Operands::F32,

@@ -1,4 +1,4 @@
-//! The pipeline of one launch for many steps, during which the weights stay on the multiprocessors.
+//! The pipeline with one launch for many steps. The weights stay on the multiprocessors during a launch.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,34 +18,34 @@ use super::results::Results;
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
 
-/// Steps of a launch on a GPU at most: an epoch of MNIST in batches of 64, after which a run can stop.
+/// The most steps per launch on a GPU: an epoch of MNIST in batches of 64. A run can stop after a launch.
 const STEPS: usize = 1024;
 
-/// As above, on the CPU.
+/// The same on the CPU.
 const STEPS_ON_CPU: usize = 8;
 
-/// What only this pipeline has.
+/// State that only this pipeline has.
 pub(super) struct Resident {
     plan: Plan,
-    /// What the blocks send each other.
+    /// The memory through which the blocks exchange values.
     mail: Buffer<u32>,
     /// A launch's batches.
     batches: Buffer<u8>,
     /// Their inner products.
     gram: Buffer<f32>,
-    /// Steps that it has seen.
+    /// The number of steps that have used it.
     round: u32,
-    /// What a launch in the midst of an epoch leaves to the next one.
+    /// The values that a launch within an epoch leaves for the next one.
     ahead: Buffer<f32>,
-    /// The step that it is for, if any.
+    /// The step that they are for, if any.
     begun: Option<Begun>,
 }
 
-/// A step that is partly computed.
+/// A partly computed step.
 struct Begun {
-    /// Seed, number of the epoch, and first sample.
+    /// The seed, the epoch's number, and the first sample.
     step: (u64, u32, usize),
-    /// Unknown where a checkpoint brought it.
+    /// `None` if it came from a checkpoint.
     data: Option<DeviceDataset>,
 }
 
@@ -59,10 +59,10 @@ impl fmt::Debug for Resident {
 }
 
 impl Resident {
-    /// For this network on this device.
+    /// Prepares the pipeline for this network on this device.
     ///
     /// # Errors
-    /// The device failed, or has no memory. Inside: why the network does not train so.
+    /// The device failed or is out of memory. The inner error is why the network cannot train with this pipeline.
     pub fn new(
         on: &Device,
         layers: &[Layer],
@@ -86,7 +86,7 @@ impl Resident {
         }
     }
 
-    /// Trains several steps of an epoch, from the sample `first` on.
+    /// Trains for several steps of an epoch, starting at sample `first`.
     fn train(
         &mut self,
         on: &Device,
@@ -114,8 +114,8 @@ impl Resident {
 }
 
 impl Network {
-    /// What is computed already of the step of an epoch that begins with sample `first`, and differs by rounding from what the
-    /// weights give: some of [`Pipeline::Resident`], copied from the device.
+    /// Copies from the device the part of the step at sample `first` that [`Pipeline::Resident`] has already computed. It
+    /// differs by rounding from what the weights give. Other pipelines have none.
     ///
     /// # Errors
     /// The device failed.
@@ -126,11 +126,10 @@ impl Network {
         Ok(resident.map(|resident| resident.ahead.to_vec()).transpose()?)
     }
 
-    /// Takes what [`Self::ahead`] has given, of a network with the same weights. Where another pipeline trains, it does
-    /// without.
+    /// Restores the values from [`Self::ahead`] of a network with the same weights. Other pipelines ignore them.
     ///
     /// # Errors
-    /// The length is another one, or the device failed.
+    /// The length is wrong, or the device failed.
     pub fn set_ahead(&mut self, spec: &EpochSpec, first: usize, ahead: &[f32]) -> Result<(), ModelError> {
         if self.pipeline != Pipeline::Resident {
             return Ok(());
@@ -147,16 +146,16 @@ impl Network {
     }
 }
 
-/// Steps of a launch at most.
+/// The most steps per launch.
 fn most_steps(on: &Device) -> usize {
     if on.is_cuda() { STEPS } else { STEPS_ON_CPU }
 }
 
-/// The steps with the batches that begin in `range`, or those of one launch, of samples in the order of an epoch. `slot` is
-/// filled by the first ones. Gives their number of samples.
+/// Runs the steps with batches that begin in `range`, or at most one launch of them, in the epoch's order. The first call
+/// fills `slot`. Returns the number of samples.
 ///
 /// # Errors
-/// The device failed. Inside: why the network does not train so; nothing was done.
+/// The device failed. The inner error is why the network cannot train with this pipeline; nothing was done.
 pub(super) fn steps(
     slot: &mut Option<Resident>,
     on: &Device,

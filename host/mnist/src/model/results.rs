@@ -1,49 +1,49 @@
-//! What a pass over a data set comes to: loss and hit of every sample on the device, sums on the host.
+//! The results of a pass over a data set: loss and hit of every sample on the device, sums on the host.
 
 use super::error::ModelError;
 use ferrowarp::collective::{Communicator, Reduction};
 use ferrowarp::device::{Buffer, BufferViewMut, Device};
 
-/// What came of an epoch so far.
+/// The results of an epoch so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EpochStats {
-    /// Sum of the samples' losses in nats, each taken just before the step it was part of, added in their order.
+    /// Sum of the samples' losses in nats, each computed just before its step, added in order.
     pub loss_sum: f64,
-    /// Samples classified right, at the same moments.
+    /// Samples classified correctly just before their step.
     pub correct: usize,
     /// Samples trained on.
     pub samples: usize,
-    /// The first loss that is infinite or no number.
+    /// The first loss that is infinite or NaN.
     pub diverged: Option<Divergence>,
 }
 
-/// A loss that is infinite or no number.
+/// A loss that is infinite or NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Divergence {
-    /// Whose loss it is: which sample of the epoch, in its order and counted from 0.
+    /// The sample, counted from 0 in the epoch's order.
     pub sample: usize,
     /// The loss.
     pub loss: f32,
 }
 
 impl EpochStats {
-    /// Mean loss over the samples in nats.
+    /// Mean loss of the samples in nats.
     pub fn loss(&self) -> f64 {
         self.loss_sum / self.samples.max(1) as f64
     }
 }
 
-/// What came of one evaluation.
+/// The results of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evaluation {
-    /// Mean loss over the samples in nats.
+    /// Mean loss of the samples in nats.
     pub loss: f64,
-    /// Samples classified right.
+    /// Samples classified correctly.
     pub correct: usize,
-    /// Samples in all.
+    /// The number of samples.
     pub samples: usize,
-    /// Whether all samples get the same answer, right for less than half of them: what is left of a network whose units
-    /// are all 0 whatever the input.
+    /// Whether all samples get the same answer, correct for less than half of them, as in a network with units that are
+    /// always 0.
     pub is_constant: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Results {
     correct: Buffer<u32>,
 }
 
-/// Where the loss kernels write: one entry a row.
+/// Where the loss kernels write: one entry per row.
 pub(super) struct Scores<'a> {
     pub loss: BufferViewMut<'a, f32>,
     pub correct: BufferViewMut<'a, u32>,
@@ -84,7 +84,7 @@ impl Results {
         Ok(samples > classes && losses.len() <= classes)
     }
 
-    /// Gives each rank the results of a whole batch. It has those of the samples `own`.
+    /// Gives each rank the results of a whole batch. This rank has the results of the samples `own`.
     pub fn exchange(
         &mut self,
         communicator: &Communicator,
@@ -94,7 +94,7 @@ impl Results {
         let batch = first as usize..first as usize + rows as usize;
         let own = own_first as usize..own_first as usize + own_rows as usize;
         let (device, stream) = (communicator.device(), communicator.device().default_stream());
-        // What is another rank's is 0 here.
+        // Other ranks' results are 0 here.
         let is_own = |sample: usize| own.contains(&sample);
         let mut losses = self.loss.view(batch.clone())?.to_vec()?;
         let mut hits = self.correct.view(batch.clone())?.to_vec()?;
@@ -111,8 +111,8 @@ impl Results {
         Ok(self.correct.view_mut(batch)?.copy_from(&counts.to_vec()?)?)
     }
 
-    /// Adds what lies after the samples of `stats` up to the sample `end`. Added piece by piece, the sum is the same
-    /// bit for bit as in one go.
+    /// Adds the results after the samples of `stats` up to sample `end`. Adding in parts gives the same sum, bit for bit, as
+    /// adding at once.
     pub fn add_to(&self, stats: &mut EpochStats, end: usize) -> Result<(), ModelError> {
         let first = stats.samples;
         let losses = self.loss.view(first..end)?.to_vec()?;
@@ -125,7 +125,7 @@ impl Results {
     }
 }
 
-/// The first of these losses that is infinite or no number; they are those of the samples from `first` on.
+/// Finds the first infinite or NaN loss in `losses`, which begin at sample `first`.
 pub(super) fn first_divergence(losses: &[f32], first: usize) -> Option<Divergence> {
     let at = losses.iter().position(|loss| !loss.is_finite())?;
     Some(Divergence { sample: first + at, loss: losses[at] })

@@ -1,4 +1,4 @@
-//! Compares steps of three launches with steps of five, on the CPU, where five are the default.
+//! Compares steps with three launches and with five, on the CPU, where five are the default.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use ferrowarp::device::Device;
 
 const SIZES: [usize; 4] = [20, 24, 16, 10];
 
-/// Parameters and losses after two epochs of 5 steps and a short one.
+/// Returns parameters and losses after two epochs of 5 steps and a short one.
 fn trained(pipeline: Pipeline, is_short: bool, momentum: f32) -> (Parameters, Vec<EpochStats>) {
     const SAMPLES: usize = 33;
     let device = Device::cpu();
@@ -51,7 +51,7 @@ fn short_steps_learn_what_others_do() {
             assert_eq!((a.samples, a.correct), (b.samples, b.correct));
             assert!((a.loss_sum - b.loss_sum).abs() < 1e-5 * b.loss_sum, "{a:?} and {b:?}");
         }
-        // Bit for bit, on each run and in a graph.
+        // The bits are the same in each run and in a graph.
         for pipeline in [Pipeline::Fused, Pipeline::Graph] {
             assert_eq!(trained(pipeline, true, momentum), (short.clone(), epochs.clone()), "{pipeline:?}");
         }

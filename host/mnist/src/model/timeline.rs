@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use super::error::ModelError;
 use ferrowarp::device::{Device, Event, Stream};
 
-/// When what of some steps happened, from just before the first of them on.
+/// The time spans of some steps' activities, from just before the first step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// How many steps these are.
+    /// The number of steps.
     pub steps: usize,
     /// The host decodes a batch.
     pub load: Vec<Range<Duration>>,
@@ -17,19 +17,19 @@ pub struct Timeline {
     pub copies: Vec<Range<Duration>>,
     /// The host waits for the results of a step and copies them.
     pub fetches: Vec<Range<Duration>>,
-    /// The device runs the kernels of a step, or of those that are queued by one call.
+    /// The device runs the kernels of a step, or of several steps queued with one call.
     pub kernels: Vec<Range<Duration>>,
-    /// The host queues a step, or several by one call.
+    /// The host queues a step, or several with one call.
     pub host: Vec<Range<Duration>>,
 }
 
-/// The data of a [`Timeline`]. It records nothing until it is started.
+/// Collects a [`Timeline`]. It records nothing until it is started.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
-    /// The most steps.
+    /// The most steps to record.
     limit: usize,
     steps: usize,
-    /// The same moment by both clocks.
+    /// The same moment on both clocks.
     origin: Option<(Instant, Event)>,
     load: Vec<Range<Instant>>,
     fetches: Vec<Range<Instant>>,
@@ -45,12 +45,12 @@ pub(super) struct Begun {
 }
 
 impl Recorder {
-    /// Records the next steps.
+    /// Makes a recorder for the next `steps` steps.
     pub fn new(steps: usize) -> Self {
         Self { limit: steps, ..Self::default() }
     }
 
-    /// Sets the clocks, unless they are set.
+    /// Sets the origin of both clocks, unless it is set.
     pub fn start(&mut self, device: &Device) -> Result<(), ModelError> {
         if self.limit > 0 && self.origin.is_none() {
             device.synchronize()?;
@@ -61,7 +61,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Whether there are steps to come.
+    /// Whether more steps are to be recorded.
     pub fn is_on(&self) -> bool {
         self.steps < self.limit
     }
@@ -74,7 +74,7 @@ impl Recorder {
         Ok(Some(Begun { host: Instant::now(), kernels }))
     }
 
-    /// `steps` steps have been queued.
+    /// Notes that `steps` steps have been queued.
     pub fn end(&mut self, begun: Option<Begun>, kernels: &Stream, steps: usize) -> Result<(), ModelError> {
         if let Some(begun) = begun {
             self.host.push(begun.host..Instant::now());
@@ -95,21 +95,21 @@ impl Recorder {
         Ok(())
     }
 
-    /// The host has fetched the results of the last step.
+    /// Notes that the host has fetched the results of the last step.
     pub fn fetched(&mut self, began: Instant) {
         if self.fetches.len() < self.host.len() {
             self.fetches.push(began..Instant::now());
         }
     }
 
-    /// A batch has been decoded.
+    /// Notes that a batch has been decoded.
     pub fn loaded(&mut self, span: Range<Instant>) {
         if self.is_on() {
             self.load.push(span);
         }
     }
 
-    /// What was recorded, if anything was. Waits for the device.
+    /// Returns the timeline, if anything was recorded. Waits for the device.
     pub fn finish(self) -> Result<Option<Timeline>, ModelError> {
         let Some((began, origin)) = &self.origin else { return Ok(None) };
         let of_host = |spans: &[Range<Instant>]| -> Vec<Range<Duration>> {

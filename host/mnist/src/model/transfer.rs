@@ -1,4 +1,4 @@
-//! Parameters and velocities on their way to the device and back.
+//! Copies parameters and velocities to the device and back.
 
 use super::error::{ModelError, expect, to_u32};
 use super::network::Network;
@@ -7,7 +7,7 @@ use super::parameters::{LayerParameters, Parameters};
 use ferrowarp::device::{Buffer, Device};
 
 impl Network {
-    /// The parameters as they are now, copied from the device.
+    /// Copies the current parameters from the device.
     ///
     /// # Errors
     /// The device failed.
@@ -15,7 +15,7 @@ impl Network {
         download(&self.core.lock().layers, |layer| (&layer.weights, &layer.biases))
     }
 
-    /// The velocities as they are now, copied from the device; none when there was no momentum yet.
+    /// Copies the current velocities from the device; `None` if there was no momentum yet.
     ///
     /// # Errors
     /// The device failed.
@@ -27,7 +27,7 @@ impl Network {
         download(&core.layers, |layer| (&layer.weight_velocity, &layer.bias_velocity)).map(Some)
     }
 
-    /// Copies `velocities`, which have the shapes of the parameters, to the device. Without this they start from rest.
+    /// Copies `velocities`, which have the shapes of the parameters, to the device. By default they start at 0.
     ///
     /// # Errors
     /// The shapes differ, or the device failed.
@@ -43,7 +43,7 @@ impl Network {
     }
 }
 
-/// Of each layer what `pick` names: one buffer as the weights and one as the biases.
+/// Copies the two buffers that `pick` selects from each layer, as weights and biases.
 fn download(
     layers: &[Layer],
     pick: impl Fn(&Layer) -> (&Buffer<f32>, &Buffer<f32>),
@@ -60,7 +60,7 @@ fn download(
     Ok(Parameters { layers: layers.collect::<Result<_, ModelError>>()? })
 }
 
-/// Copies the parameters of a layer to `device`; there are no velocities yet.
+/// Copies a layer's parameters to `device`, without velocities.
 pub(super) fn upload_layer(device: &Device, layer: &LayerParameters) -> Result<Layer, ModelError> {
     let LayerParameters { inputs, outputs, weights, biases } = layer;
     to_u32("number of a layer's inputs", *inputs)?;

@@ -1,16 +1,15 @@
-//! What the kernels of a training step must do, from the shapes alone.
+//! The work of a training step's kernels, computed from the shapes.
 
 use gpu_kernels::mlp::resident::{COUNTER, Extents};
 use gpu_kernels::mlp::short;
 
 use super::pipeline::Pipeline;
 
-/// What a kernel must do in one step or in several.
+/// The work of a kernel in one or several steps.
 ///
-/// Bytes are those of each array that a launch reads and of each that it writes, once: what goes between the
-/// multiprocessors and the memory below, if all else is served by registers, shared memory and L1. An addition, a
-/// multiplication, a division, a comparison, an exponential and a logarithm are an operation each, and so a product with
-/// its addition two.
+/// Bytes count each array that a launch reads and each that it writes once. This is the traffic between the multiprocessors
+/// and L2 or memory, if registers, shared memory and L1 serve all other accesses. An addition, a multiplication, a division,
+/// a comparison, an exponential and a logarithm each count as one operation, so a multiply-add counts as two.
 ///
 /// ```
 /// use ferrowarp_mnist::model::{KernelWork, Pipeline};
@@ -20,9 +19,9 @@ use super::pipeline::Pipeline;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelWork {
-    /// The kernel's name, of one with instances that of all.
+    /// The kernel's name; instances of one kernel share it.
     pub kernel: &'static str,
-    /// How often it is launched. A launch of [`Pipeline::Resident`] covers many steps; each counts as one launch here.
+    /// The number of launches. A launch of [`Pipeline::Resident`] covers many steps; each step counts as one launch here.
     pub launches: u64,
     /// Bytes read and written.
     pub bytes: u64,
@@ -50,9 +49,9 @@ impl Layer {
 /// Bytes and operations of a launch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Work {
-    /// Elements of 4 bytes.
+    /// 4-byte elements.
     words: u64,
-    /// Elements of one byte.
+    /// 1-byte elements.
     bytes: u64,
     flop: u64,
 }
@@ -71,7 +70,7 @@ impl Work {
     }
 }
 
-/// The samples of a batch, and whether there is momentum.
+/// The number of samples of a batch, and whether there is momentum.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub rows: u64,
@@ -79,11 +78,11 @@ pub(super) struct Step {
 }
 
 impl KernelWork {
-    /// The kernels of a step of a network of these widths, input first, with a batch of `rows` samples; those that gather
-    /// the samples of the step after it gather `next`. A kernel that is launched more than once is there once.
+    /// Lists the kernels of a step of a network with these widths, input first, and a batch of `rows` samples. Kernels that
+    /// gather the next step's samples gather `next`. A kernel that is launched more than once appears once.
     ///
-    /// The bytes of [`Pipeline::Resident`] are those of every step; the parameters, which a launch reads and writes once,
-    /// are not among them. The inner products of a batch with the one before are, though a launch's first batch has none.
+    /// The bytes of [`Pipeline::Resident`] are per step. They exclude the parameters, which a launch reads and writes once.
+    /// They include the inner products of a batch with the previous one, though a launch's first batch has none.
     pub fn of_step(
         pipeline: Pipeline,
         sizes: &[usize],
@@ -102,7 +101,7 @@ impl KernelWork {
         Self::merged(all)
     }
 
-    /// As [`Self::of_step`], of [`Pipeline::Fused`] or [`Pipeline::Graph`] with a network whose steps are short: see
+    /// Same as [`Self::of_step`], for [`Pipeline::Fused`] or [`Pipeline::Graph`] with short steps: see
     /// [`Network::is_short`](super::Network::is_short).
     pub fn of_short_step(sizes: &[usize], [rows, next]: [usize; 2], has_momentum: bool) -> Vec<KernelWork> {
         let mut all = Vec::new();
@@ -110,7 +109,7 @@ impl KernelWork {
         Self::merged(all)
     }
 
-    /// Those of one name together.
+    /// Merges kernels of the same name.
     fn merged(all: All) -> Vec<KernelWork> {
         let mut kernels: Vec<KernelWork> = Vec::new();
         for (kernel, Work { words, bytes, flop }) in all {
@@ -123,7 +122,7 @@ impl KernelWork {
         kernels
     }
 
-    /// Adds further work of the same kernel.
+    /// Adds more work of the same kernel.
     pub fn add(&mut self, work: &KernelWork) {
         self.launches += work.launches;
         self.bytes += work.bytes;
@@ -135,7 +134,7 @@ impl KernelWork {
 pub(super) type All = Vec<(&'static str, Work)>;
 
 impl Step {
-    /// Few kernels.
+    /// Adds the kernels of the fused pipeline.
     fn fused(&self, layers: &[Layer], next: u64, all: &mut All) {
         let Some((last, hidden)) = layers.split_last() else { return };
         for layer in hidden {
@@ -157,14 +156,14 @@ impl Step {
         all.push(("linear_updates", updates.fold(Work::default(), Work::and)));
     }
 
-    /// Three kernels: the shares of the first layer's sums, what is a row's own, all updates.
+    /// Adds the three kernels of a short step: the first layer's partial sums, the work per row, and all updates.
     fn short(&self, layers: &[Layer], next: u64, all: &mut All) {
         let &[first, second, last] = layers else { return };
         let (rows, shares) = (self.rows, short::shares(first.inputs as usize) as u64);
         let flop = |work: Work| Work { words: 0, bytes: 0, ..work };
         let sums = shares * rows * first.outputs;
         let product = 2 * rows * first.weights();
-        // The additions of the shares and the biases come later.
+        // The additions of the partial sums and the biases come later.
         all.push(("short_first", Work::of(rows * first.inputs + first.weights() + sums, product - sums)));
         let units = rows * (first.outputs + second.outputs);
         let parameters = first.outputs + second.parameters() + last.parameters();
@@ -179,7 +178,7 @@ impl Step {
         all.push(("short_updates", updates.fold(Work::default(), Work::and)));
     }
 
-    /// Weights that stay where they are; blocks that send each other sums.
+    /// Adds the resident kernel: the weights stay in place, and the blocks exchange sums.
     fn resident(&self, layers: &[Layer], all: &mut All) {
         let &[first, second, last] = layers else { return };
         let rows = self.rows;
@@ -190,7 +189,7 @@ impl Step {
             classes: last.outputs as usize,
             batch: rows as usize,
         };
-        // Of the two buffers of words one, written and read.
+        // One of the two word buffers, written and read.
         let sent = Work::of((extents.mail_words() - COUNTER) as u64, 0);
         let flop = |work: Work| Work { words: 0, bytes: 0, ..work };
         let mut work = Work { words: 2 * rows, bytes: rows * (first.inputs + 1), flop: 0 }.and(sent);
@@ -205,7 +204,7 @@ impl Step {
         all.push(("resident_epoch", work.and(Work::of(0, rows * first.inputs))));
     }
 
-    /// The product with its biases.
+    /// The matrix multiplication and the biases.
     pub fn forward(&self, layer: Layer) -> Work {
         let (rows, Layer { inputs, outputs }) = (self.rows, layer);
         Work::of(rows * inputs + layer.parameters() + rows * outputs, 2 * rows * layer.weights())
@@ -217,23 +216,23 @@ impl Step {
         Work::of(rows * outputs + layer.weights() + rows * inputs, 2 * rows * layer.weights())
     }
 
-    /// The gradient of a layer's parameters, and their step.
+    /// The gradient of a layer's parameters, and their update.
     pub fn update(&self, layer: Layer) -> Work {
         let (rows, Layer { inputs, outputs }, parameters) = (self.rows, layer, layer.parameters());
         let arrays = if self.has_momentum { 2 } else { 1 };
         let gradient = 2 * rows * layer.weights() + rows * outputs;
-        // Read and written; a product and an addition for each of the arrays.
+        // Read and written; a multiplication and an addition per array.
         Work::of(rows * (inputs + outputs) + 2 * arrays * parameters, gradient + 2 * arrays * parameters)
     }
 
-    /// The last layer, loss and hits, and the gradients at the logits and, where there is a layer below, at its input.
+    /// The last layer, loss and hits, and the gradients at the logits and, if there is a layer below, at its input.
     fn head(&self, layer: Layer, has_below: bool) -> Work {
         let rows = self.rows;
         let logits = rows * layer.outputs;
         let forward = self.forward(layer);
-        // Labels, losses and hits; the logits of `forward` count as their gradient. Of a logit: the comparisons for the
-        // maximum and for the hit, a difference, an exponential, an addition, a product and its subtraction. Of a row: a
-        // logarithm, two subtractions and a division.
+        // Labels, losses and hits; the logits of `forward` count as their gradient. Per logit: the comparisons for the
+        // maximum and for the hit, a subtraction, an exponential, an addition, a multiplication and a subtraction. Per row:
+        // a logarithm, two subtractions and a division.
         let work = forward.and(Work::of(3 * rows, 7 * logits + 4 * rows));
         if !has_below {
             return work;
@@ -243,22 +242,22 @@ impl Step {
     }
 }
 
-/// The layers of a network of these widths.
+/// The layers of a network with these widths.
 fn layers_of(sizes: &[usize]) -> Vec<Layer> {
     sizes.windows(2).map(|pair| Layer { inputs: pair[0] as u64, outputs: pair[1] as u64 }).collect()
 }
 
-/// The inner products of a batch with the one before, and what a step changes of the next one's sums by them.
+/// The inner products of a batch with the previous one, and the corrections to the next step's sums computed from them.
 fn inner_products(rows: u64, layer: Layer) -> Work {
     let Layer { inputs, outputs } = layer;
-    // Of both batches the pixels, and those of one written; the numbers, of as many samples as a batch may have, written and
-    // read.
+    // The pixels of both batches are read, and the pixels of one written; the products, for the largest batch, are written
+    // and read.
     let moved = Work { words: 2 * Extents::gram_len(1) as u64, bytes: 3 * rows * inputs, flop: 0 };
-    // The bias is a feature that is always 1. Of a sum's change: its products with the rate and the difference.
+    // The bias is a feature that is always 1. A sum's change takes multiplications with the rate and the difference.
     moved.and(Work::of(0, rows * rows * 2 * inputs + rows * outputs * (2 * rows + 1)))
 }
 
-/// Samples of bytes as batches of `f32`.
+/// The work to convert samples of bytes to a batch of `f32`.
 pub(super) fn gather(rows: u64, features: u64) -> Work {
     let (pixels, labels) = (rows * features, rows);
     Work { words: pixels + labels, bytes: pixels + labels, flop: pixels }

@@ -1,4 +1,4 @@
-//! The settings of a training run, and which of them make sense.
+//! The settings of a training run, and their checks.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::{BatchSize, LrSchedule, StepOfRun};
 use ferrowarp_data::CLASSES;
 use ferrowarp_report::output_file;
 
-/// Widths of the hidden layers when none are named: the classic network.
+/// The default widths of the hidden layers: the classic network.
 pub const DEFAULT_HIDDEN: [usize; 2] = [300, 100];
 /// The default seed.
 pub const DEFAULT_SEED: u64 = 0;
@@ -28,8 +28,8 @@ const MAX_WEIGHTS: u64 = 1 << 28;
 /// The settings of a training run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Widths of the hidden layers, from the input on; empty for a network without any. Nothing means those of the loaded weights, or else
-    /// [`DEFAULT_HIDDEN`].
+    /// Widths of the hidden layers, input side first; empty for a network without hidden layers. `None` means the widths of
+    /// the loaded weights, or [`DEFAULT_HIDDEN`].
     pub hidden: Option<Vec<usize>>,
     /// Images in a batch; the data set must have at least one batch.
     pub batch_size: BatchSize,
@@ -37,28 +37,27 @@ pub struct Config {
     pub drop_last: bool,
     /// Epochs to train; 0, which needs `load`, only tests.
     pub epochs: u32,
-    /// Learning rate that the schedule begins with, finite and above 0.
+    /// Initial learning rate of the schedule, finite and above 0.
     pub lr: f32,
-    /// Factor on the learning rate after each epoch, above 0 and at most 1; 1 for every schedule but
+    /// Factor on the learning rate after each epoch, above 0 and at most 1; 1 for every schedule except
     /// [`LrSchedule::Exponential`].
     pub lr_decay: f32,
-    /// How the learning rate goes.
+    /// How the learning rate changes.
     pub lr_schedule: LrSchedule,
-    /// Part of the run over which the learning rate climbs to where the schedule begins, at least 0 and below 1.
+    /// Fraction of the run in which the learning rate rises to the initial rate, at least 0 and below 1.
     pub lr_warmup: f32,
     /// Momentum, at least 0 and below 1.
     pub momentum: f32,
     /// Share of the targets that is spread evenly over all classes, at least 0 and below 1.
     pub label_smoothing: f32,
-    /// The run ends with the epoch after which as many percent of the test images are right, above 0 and at most 100;
-    /// nothing means after `epochs` in any case.
+    /// Test accuracy in percent, above 0 and at most 100: the run ends with the epoch that reaches it. `None` means after
+    /// `epochs`.
     pub target_accuracy: Option<f64>,
-    /// Seed of the first weights and of the shuffling. Nothing means that of the loaded weights, or else
-    /// [`DEFAULT_SEED`].
+    /// Seed of the initial weights and of the shuffling. `None` means the loaded weights' seed, or [`DEFAULT_SEED`].
     pub seed: Option<u64>,
-    /// Which kernels.
+    /// The pipeline.
     pub pipeline: Pipeline,
-    /// To what the operands of the matrix products are rounded; the pipeline must have kernels for it.
+    /// The type to which matrix multiplication operands are rounded; the pipeline must have kernels for it.
     pub precision: Precision,
     /// Where to write a JSON object per epoch.
     pub metrics: Option<PathBuf>,
@@ -68,30 +67,29 @@ pub struct Config {
     pub load: Option<PathBuf>,
     /// Where to draw the curves of loss and accuracy.
     pub plot: Option<PathBuf>,
-    /// Where to draw when what happens in the first steps of an epoch: of the run's second, or of its only one.
+    /// Where to draw a timeline of the first steps of the run's second epoch, or of its only one.
     pub timeline: Option<PathBuf>,
     /// Whether each launch of the training is timed separately, which makes the run slower.
     pub profile: bool,
-    /// Where and when to write what a killed run can be resumed from.
+    /// Where and when to write checkpoints, from which a killed run can resume.
     pub checkpoints: Option<Checkpoints>,
 }
 
 /// Where and when a run writes its checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoints {
-    /// The folder, which is made where it is not there.
+    /// The folder, which is created if it is missing.
     pub dir: PathBuf,
-    /// Steps from one to the next; nothing means one at the end of each epoch. There is one at the end of the run in
-    /// any case.
+    /// Steps from one to the next; `None` means one at the end of each epoch. The end of the run always has one.
     pub every: Option<u64>,
-    /// How many are kept, at least 1.
+    /// The number to keep, at least 1.
     pub keep: usize,
 }
 
 impl Config {
-    /// The settings that reach 97.3 % of MNIST's test images within five epochs, whatever the seed: batches of 64,
-    /// no momentum, and a learning rate that falls, since at a constant one the last steps of an epoch move the
-    /// accuracy up and down by half a percent.
+    /// The settings that reach 97.3 % on MNIST's test images within five epochs, with any seed: batches of 64, no momentum,
+    /// and a decreasing learning rate, since with a constant one the last steps of an epoch move the accuracy up and down by
+    /// half a percent.
     pub fn new(pipeline: Pipeline) -> Config {
         Config {
             hidden: None,
@@ -118,19 +116,19 @@ impl Config {
         }
     }
 
-    /// The learning rate of three digits that suits this momentum where `lr` suits none. A gradient moves the weights by
-    /// `lr / (1 - momentum)` times itself in the long run, which stays what it is without momentum.
+    /// The learning rate, rounded to three digits, for this momentum if `lr` is right without momentum. In the long run a
+    /// gradient moves the weights by `lr / (1 - momentum)` times itself. This rate keeps that product the same.
     pub fn lr_for(lr: f32, momentum: f32) -> f32 {
         let lr = lr * (1.0 - momentum);
-        // Digits that only the rounding of the momentum has brought in are left away.
+        // Rounding omits digits that come only from the rounding of the momentum.
         format!("{lr:.2e}").parse().unwrap_or(lr)
     }
 
-    /// The settings of the run that left a snapshot, going on in the same folder. The files to write at the end are
-    /// not part of a snapshot.
+    /// The settings of the run that wrote a snapshot, continuing in the same folder. A snapshot does not contain the files
+    /// to write at the end.
     ///
     /// # Errors
-    /// [`TrainError::Setting`]: it names a pipeline or a precision that this program does not know.
+    /// [`TrainError::Setting`]: the snapshot names an unknown pipeline or precision.
     pub fn of_run(found: &Found) -> Result<Config, TrainError> {
         let Snapshot { training, progress, .. } = &found.snapshot;
         let Ok(pipeline) = Pipeline::from_str(&training.pipeline, false) else {
@@ -163,7 +161,7 @@ impl Config {
         })
     }
 
-    /// Widths of the network from the input to the output, when no weights are loaded.
+    /// Widths of the network from the input to the output, if no weights are loaded.
     pub(super) fn sizes(&self, features: usize) -> Result<Vec<usize>, TrainError> {
         let hidden = self.hidden.as_deref().unwrap_or(&DEFAULT_HIDDEN);
         let sizes = [&[features], hidden, &[CLASSES]].concat();
@@ -182,7 +180,7 @@ impl Config {
         self.lr_schedule.rate_of_step(self.lr, self.lr_decay, self.lr_warmup, step)
     }
 
-    /// How many epochs the weights will have had, after the `before` that they have had.
+    /// The total number of epochs after this run, given `before` earlier ones.
     pub(super) fn last_epoch(&self, before: u32) -> Result<u32, TrainError> {
         let last = before.checked_add(self.epochs).filter(|&last| last < u32::MAX);
         last.ok_or_else(|| {
@@ -205,7 +203,7 @@ impl Config {
             let problem = "there is nothing to plot or to measure; leave --plot, --metrics, --timeline and --profile away";
             return Err(TrainError::setting("epochs", 0, problem));
         }
-        // First, since the default of the learning rate follows from it.
+        // This comes first, since the default learning rate depends on it.
         if !(0.0..1.0).contains(&self.momentum) {
             let problem = format!("it must be at least 0 and below 1, at most {}", 1.0_f32.next_down());
             return Err(TrainError::setting("momentum", self.momentum, problem));
@@ -302,7 +300,7 @@ impl Config {
         self.check_spared(self.load.as_deref())
     }
 
-    /// Checks that the run writes over none of these files, which it reads.
+    /// Checks that the run overwrites none of these input files.
     ///
     /// # Errors
     /// [`TrainError::Setting`].
@@ -334,13 +332,12 @@ impl Config {
     }
 }
 
-/// Whether writing `output` would replace `file`; what is not a regular file is written to directly, possibly by several
-/// writers.
+/// Whether writing `output` would replace `file`. Pipes and devices are written to directly, possibly by several writers.
 fn is_overwritten(file: &Path, output: &Path) -> bool {
     !output_file::is_stream(output).unwrap_or(false) && output_file::is_same(file, output)
 }
 
-/// Widths as the command line has them.
+/// Formats widths as on the command line.
 pub(super) fn comma_separated(widths: &[usize]) -> String {
     if widths.is_empty() {
         return "\"\"".to_owned();

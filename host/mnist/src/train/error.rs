@@ -12,24 +12,24 @@ use ferrowarp_report::ReportError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// A setting has a value that makes no sense.
+    /// A setting has an invalid value.
     #[error("--{flag} {value} cannot be used: {problem}")]
     Setting {
         /// The flag, without its dashes.
         flag: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it, and what would be right.
+        /// What is wrong with it, and the fix.
         problem: String,
     },
-    /// A file that is to be written at the end could not be.
+    /// A file to write at the end is not writable.
     #[error("--{flag} {} cannot be used: no file can be written there", path.display())]
     Destination {
         /// The flag, without its dashes.
         flag: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The loaded weights belong to another network.
@@ -43,10 +43,10 @@ pub enum TrainError {
         path: PathBuf,
         /// Its widths, from the input to the output.
         found: Vec<usize>,
-        /// The widths that the data and the settings ask for.
+        /// The widths that the data and the settings require.
         expected: Vec<usize>,
     },
-    /// A setting is not the one that the run to resume has.
+    /// A setting differs from the run to resume.
     #[error(
         "--{flag} {asked} cannot be used to resume from {}, whose run has {found}; omit --{flag} to continue with \
          {found}, or start a new run from its weights: --load {0} instead of --resume",
@@ -62,7 +62,7 @@ pub enum TrainError {
         /// The snapshot.
         path: PathBuf,
     },
-    /// The data set is not the one that the run to resume has.
+    /// The data set differs from the run to resume.
     #[error(
         "the data set is not the one that the run of {} was trained on: it has {asked}, expected {found}; pass the \
          folder of that data set with --data",
@@ -71,12 +71,12 @@ pub enum TrainError {
     OtherData {
         /// The snapshot.
         path: PathBuf,
-        /// The data set there is, in words.
+        /// The present data set, in words.
         asked: String,
-        /// The data set that the snapshot names, in words.
+        /// The snapshot's data set, in words.
         found: String,
     },
-    /// The loss or a weight is infinite or no number any more.
+    /// The loss or a weight became infinite or NaN.
     #[error(
         "training diverged in epoch {epoch} at step {step}: {symptom}; choose a learning rate below {lr}; {}{}",
         last_good(checkpoint.as_deref()), start_from(checkpoint.as_deref())
@@ -90,10 +90,10 @@ pub enum TrainError {
         symptom: Symptom,
         /// The largest learning rate of the epoch.
         lr: f32,
-        /// The last checkpoint, which was written while all was well.
+        /// The last good checkpoint.
         checkpoint: Option<PathBuf>,
     },
-    /// Loaded weights are finite, but what is computed with them is not.
+    /// Loaded weights are finite, but results computed from them are not.
     #[error(
         "the weights in {} are so large that the loss of the test images is {loss}; train again with a smaller \
          learning rate",
@@ -105,7 +105,7 @@ pub enum TrainError {
         /// The mean loss over the test images.
         loss: f64,
     },
-    /// The observer wanted the run to stop.
+    /// The observer stopped the run.
     #[error(
         "stopped after step {step}, in epoch {epoch}; {}{}",
         match (checkpoint, saved) {
@@ -120,13 +120,13 @@ pub enum TrainError {
     Stopped {
         /// The epoch, counted from 1.
         epoch: u32,
-        /// Steps done, over the epochs of the run.
+        /// Completed steps of the run.
         step: u64,
-        /// The checkpoint that was written; nothing when the settings name no folder for them.
+        /// The checkpoint that was written; `None` if the settings name no folder.
         checkpoint: Option<PathBuf>,
-        /// The file of weights that was written; nothing when the settings name none.
+        /// The weight file that was written; `None` if the settings name none.
         saved: Option<PathBuf>,
-        /// The flags of the files that are written later in a run, without their dashes.
+        /// The flags, without dashes, of files that would have been written later in the run.
         missing: Vec<&'static str>,
     },
     /// The observer could not write its output.
@@ -143,7 +143,7 @@ pub enum TrainError {
     Report(#[from] ReportError),
 }
 
-/// How it shows that a training has diverged.
+/// What shows that training has diverged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Symptom {
@@ -166,7 +166,7 @@ impl Display for Symptom {
 }
 
 impl TrainError {
-    /// Whether the command line is at fault: a setting or the file for a result cannot be used.
+    /// Whether the command line is at fault: a setting or an output file cannot be used.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -183,7 +183,7 @@ fn dashed(sizes: &[usize]) -> String {
     sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("-")
 }
 
-/// How to begin again from the last good weights.
+/// The part of a message on how to start again from the last good weights.
 fn start_from(checkpoint: Option<&Path>) -> String {
     checkpoint.map_or_else(String::new, |path| {
         format!("; a new run with other settings can start from it: --load {}", path.display())

@@ -1,4 +1,4 @@
-//! Training: a [`Config`] and a data set in, trained weights and a record per epoch out.
+//! Training: takes a [`Config`] and a data set, and returns trained weights and a record per epoch.
 
 mod config;
 mod error;
@@ -28,7 +28,7 @@ pub use error::{Symptom, TrainError};
 pub use preset::Preset;
 pub use start::Start;
 
-/// What a run is going to do.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Widths of the network from the input to the output.
@@ -37,9 +37,9 @@ pub struct Run {
     pub train_images: usize,
     /// Images in a test.
     pub test_images: usize,
-    /// The first epoch of this run, counted from 1 over all the training the weights have had.
+    /// The first epoch of this run, counted from 1 over all training.
     pub first_epoch: u32,
-    /// The last epoch of this run, counted likewise; before the first when there is none.
+    /// The last epoch of this run, counted the same way; `first_epoch - 1` if the run has no epochs.
     pub last_epoch: u32,
 }
 
@@ -55,78 +55,78 @@ impl Run {
     }
 }
 
-/// Looks on while a network is trained.
+/// Observes a training run.
 pub trait Observer {
-    /// An epoch begins.
+    /// Called when an epoch begins.
     fn epoch_started(&mut self, run: &Run, epoch: u32) {
         let _ = (run, epoch);
     }
 
-    /// `images` images of the current epoch have been trained on.
+    /// Called when `images` images of the current epoch have been trained on.
     fn progress(&mut self, images: usize) {
         let _ = images;
     }
 
-    /// Whether the run is to stop. It is asked after every step, of [`Pipeline::Graph`](crate::model::Pipeline::Graph) after
-    /// those of every launch; the run then writes a checkpoint and the weights, if the
-    /// settings name a folder and a file for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
+    /// Whether to stop the run. Called after every step or, such as in [`Pipeline::Graph`](crate::model::Pipeline::Graph),
+    /// launch of steps, except the last. A stopped run writes a checkpoint and the weights, if the settings name a folder
+    /// and a file for them, and ends with [`TrainError::Stopped`].
     fn stop(&mut self) -> bool {
         false
     }
 
-    /// Something is wrong that does not end the run: a sentence with the cure.
+    /// Called with a sentence about a problem that does not end the run, and its fix.
     fn warning(&mut self, warning: &str) {
         let _ = warning;
     }
 
-    /// An epoch has ended and the network has been tested.
+    /// Called when an epoch has ended and the network has been tested.
     ///
     /// # Errors
-    /// Whatever keeps the observer from telling; it ends the run.
+    /// The observer could not write its output. This ends the run.
     fn epoch_ended(&mut self, run: &Run, record: &EpochRecord) -> io::Result<()> {
         let _ = (run, record);
         Ok(())
     }
 }
 
-/// An observer that does not look.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
 impl Observer for Silent {}
 
-/// What came out of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was run.
+    /// The plan of the run.
     pub run: Run,
     /// The weights at the end.
     pub parameters: Parameters,
-    /// One record per epoch of this run, those before it was resumed among them.
+    /// One record per epoch of this run, including epochs before it was resumed.
     pub records: Vec<EpochRecord>,
-    /// The test after the last epoch, or of the loaded weights when there was no epoch.
+    /// The test after the last epoch, or of the loaded weights if there was no epoch.
     pub test: TestResult,
-    /// How long it took to [`Config::target_accuracy`], if it was reached.
+    /// The time until [`Config::target_accuracy`] was reached, if it was.
     pub reached: Option<TimeToAccuracy>,
-    /// What the kernels of the training took, with [`Config::profile`].
+    /// The times of the training kernels, with [`Config::profile`].
     pub profile: Option<Profile>,
     /// Where the time went; [`Times::fetch`] and [`Times::load`] are for the caller to fill in.
     pub times: Times,
 }
 
-/// How long a network was trained until enough of the test images were right.
+/// The training time until the target accuracy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeToAccuracy {
     /// The epochs of the run.
     pub epochs: usize,
-    /// Training, with the copies that belong to it.
+    /// Training, including its copies.
     pub training: Duration,
     /// The tests after the epochs; only the last one is needed for the result.
     pub tests: Duration,
 }
 
 impl TimeToAccuracy {
-    /// Of a run with these records whose last test has reached `target` percent.
+    /// The time of a run with these records, if its last test reached `target` percent.
     fn of(records: &[EpochRecord], target: Option<f64>) -> Option<Self> {
         let (target, last) = (target?, records.last()?);
         let sum = |seconds: fn(&EpochRecord) -> f64| {
@@ -140,36 +140,36 @@ impl TimeToAccuracy {
     }
 }
 
-/// How a network did on the test images.
+/// The results of a network on the test images.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TestResult {
     /// Mean cross-entropy in nats.
     pub loss: f64,
-    /// Images classified right.
+    /// Images classified correctly.
     pub correct: usize,
-    /// Images in all.
+    /// The number of images.
     pub images: usize,
     /// Whether the network gives every image the same answer.
     pub is_constant: bool,
 }
 
 impl TestResult {
-    /// Share of the images that were classified right, 0 to 1.
+    /// Share of the images that were classified correctly, 0 to 1.
     pub fn accuracy(&self) -> f64 {
         self.correct as f64 / self.images.max(1) as f64
     }
 }
 
-/// Trains a network on `device` and judges it after every epoch; writes the files that `config` names.
+/// Trains a network on `device`, tests it after every epoch, and writes the files that `config` names.
 ///
-/// Every epoch visits all training images once, in an order that the seed and the epoch's number give, so two
-/// runs with one seed give the same weights on one device. The momentum starts from rest, also after
-/// `config.load`. A resumed run gives the weights and, except for times, the records of a run that never stopped.
+/// Every epoch visits all training images once, in an order that depends on the seed and the epoch's number, so runs with
+/// the same seed give the same weights on the same device. Velocities start at 0, even after `config.load`. A resumed run
+/// gives the same weights and, except for times, the same records as a run that never stopped.
 ///
 /// # Errors
-/// [`TrainError`]: the device failed, the loss is no longer finite, a file could not be written, or the observer
-/// stopped the run. If the metrics or the timeline cannot be written, the run goes on and ends with that error. If a
-/// checkpoint cannot be written, or the observer cannot tell of an epoch, the run writes the weights and ends at once.
+/// [`TrainError`]: the device failed, the loss is no longer finite, a file could not be written, or the observer stopped the
+/// run. If the metrics or the timeline cannot be written, the run continues and ends with that error. If a checkpoint or the
+/// observer's output cannot be written, the run writes the weights and ends at once.
 pub fn run(
     device: &Device,
     mnist: &LazyMnist,
@@ -180,12 +180,12 @@ pub fn run(
     run_as_rank(device, mnist, config, start, observer, None)
 }
 
-/// [`run`] as one rank of those of `communicator`, which train together: the batches are those of a single device, divided
-/// among the ranks. All ranks have the same settings, except that only one may write files, and observers that stop the run
+/// Same as [`run`], as one of the ranks of `communicator`, which train together: they divide the batches of a single-device
+/// run. All ranks must have the same settings, except that only one may write files, and their observers must stop the run
 /// after the same step.
 ///
 /// # Errors
-/// As [`run`]; a rank is lost; the pipeline cannot train on several devices.
+/// Same as for [`run`]; a rank is lost; the pipeline cannot train on several devices.
 pub fn run_as_rank(
     device: &Device,
     mnist: &LazyMnist,
@@ -235,7 +235,7 @@ pub fn run_as_rank(
     Ok(outcome)
 }
 
-/// One epoch with the test after it, and what is to be written after it.
+/// Runs an epoch and its test, and writes the files that are due after it.
 fn epoch(
     trainer: &mut Trainer<'_>,
     metrics: Option<&mut Metrics>,
@@ -257,7 +257,7 @@ fn epoch(
     Ok((test, reached))
 }
 
-/// What differs between the run of a snapshot and this one that resumes it, but need not agree: a sentence each.
+/// Lists, a sentence each, the permitted differences between a snapshot's run and this run that resumes it.
 pub fn differences(device: &Device, config: &Config, found: &Found) -> Vec<String> {
     let progress = &found.snapshot.progress;
     let mut differences = Vec::new();

@@ -17,7 +17,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// These settings, overridden by those of the preset.
+    /// Overrides these settings with the preset's.
     pub fn applied_to(self, config: Config) -> Config {
         let Preset::Record = self;
         Config {

@@ -7,12 +7,12 @@ use crate::model::{KernelWork, Pipeline};
 use ferrowarp::device::{Device, DeviceError, LaunchTimes, Launched};
 use ferrowarp_report::{KernelRecord, Profile};
 
-/// Times of launches and the steps that they were for.
+/// The times of launches, and the work of their steps.
 #[derive(Debug, Default)]
 pub(super) struct Profiler {
     times: Vec<LaunchTimes>,
     work: Vec<KernelWork>,
-    /// The work of a whole step, and of the kernel that gathers a batch alone.
+    /// The work of a whole step; below, of the kernel that only gathers a batch.
     step: Vec<KernelWork>,
     gather: Vec<KernelWork>,
     /// Bytes of the parameters.
@@ -20,21 +20,21 @@ pub(super) struct Profiler {
     pipeline: Option<Pipeline>,
 }
 
-/// What is trained.
+/// The network and the data that are trained.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trained<'a> {
     /// Widths of the network from the input to the output.
     pub sizes: &'a [usize],
     pub batch_size: BatchSize,
     pub has_momentum: bool,
-    /// Whether its fused steps are [short](crate::model::Network::is_short).
+    /// Whether fused steps are [short](crate::model::Network::is_short).
     pub is_short: bool,
-    /// Samples of an epoch.
+    /// Samples per epoch.
     pub samples: usize,
 }
 
 impl Profiler {
-    /// Adds what `device` has timed while it learnt from these samples of an epoch.
+    /// Adds the times that `device` measured while it trained on these samples of an epoch.
     pub fn add(&mut self, device: &Device, pipeline: Pipeline, trained: Trained<'_>, done: Range<usize>) {
         let Trained { sizes, batch_size, has_momentum, is_short, samples } = trained;
         let of_step = |rows| match pipeline {
@@ -69,10 +69,10 @@ impl Profiler {
         self.pipeline = Some(pipeline);
     }
 
-    /// The launches of the run.
+    /// Returns the profile of the run.
     ///
     /// # Errors
-    /// The device does not say what it could do at most.
+    /// The device does not report its peak rates.
     pub fn finish(self, device: &Device) -> Result<Profile, DeviceError> {
         let peaks = device.peaks()?;
         let mut kernels = self.records();
@@ -84,7 +84,7 @@ impl Profiler {
         Ok(Profile { kernels, peaks: peaks.map(|peaks| [peaks.flops, peaks.bytes_per_second]) })
     }
 
-    /// A record for each kernel, whose instances count as one, and for each graph.
+    /// Makes a record for each kernel (instances count as one) and for each graph.
     fn records(mut self) -> Vec<KernelRecord> {
         let mut records: Vec<(&'static str, KernelRecord)> = Vec::new();
         for LaunchTimes { what, launches, time } in &self.times {
@@ -129,7 +129,7 @@ impl Profiler {
         }
         for (family, record) in records.iter_mut().filter(|(family, _)| !family.is_empty()) {
             if let Some(work) = self.work.iter().find(|work| work.kernel == *family) {
-                // Read and written by every launch of many steps.
+                // Every launch of many steps reads and writes the parameters.
                 let moved = if self.pipeline == Some(Pipeline::Resident) { 2 * self.parameters } else { 0 };
                 (record.bytes, record.flop) = (Some(work.bytes + moved * record.launches), Some(work.flop));
             } else if let Some(work) = self.gather.iter().find(|work| work.kernel == *family) {

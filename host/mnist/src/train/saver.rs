@@ -1,4 +1,4 @@
-//! When a run writes its checkpoints, and to which data set they belong.
+//! Decides when a run writes its checkpoints, and identifies their data set.
 
 use sha2::{Digest, Sha256};
 
@@ -12,13 +12,12 @@ pub(super) struct Saver {
     pub folder: Folder,
     pub data: DataId,
     every: Option<u64>,
-    /// Steps at the last checkpoint.
+    /// The number of steps at the last checkpoint.
     saved_at: Option<u64>,
 }
 
 impl Saver {
-    /// Opens the folder that the settings name, if they name one. Checks first that a run that is resumed gets its own
-    /// data set.
+    /// Opens the folder that the settings name, if any. First checks that a resumed run has the same data set.
     pub fn open(config: &Config, mnist: &LazyMnist, start: &Start) -> Result<Option<Saver>, TrainError> {
         let resumed = start.resumed();
         if config.checkpoints.is_none() && resumed.is_none() {
@@ -30,17 +29,17 @@ impl Saver {
         }
         let Some(checkpoints) = &config.checkpoints else { return Ok(None) };
         let folder = Folder::open(&checkpoints.dir, checkpoints.keep, resumed)?;
-        // A run that goes on in another folder has nothing there yet.
+        // A run that continues in another folder has no checkpoint there yet.
         let saved_at = resumed.map(|found| found.snapshot.steps()).filter(|_| folder.newest().is_some());
         Ok(Some(Saver { folder, data, every: checkpoints.every, saved_at }))
     }
 
-    /// How many steps after `steps` steps of the run the next checkpoint belongs, where steps are counted for it.
+    /// The number of steps from step `steps` of the run to the next checkpoint; `None` if checkpoints are per epoch.
     pub fn due_in(&self, steps: u64) -> Option<u64> {
         self.every.map(|every| every - steps % every)
     }
 
-    /// Whether a checkpoint belongs after `steps` steps of the run, which are an epoch's last.
+    /// Whether a checkpoint is due after step `steps` of the run, the last one of an epoch.
     pub fn is_due_after_epoch(&self, steps: u64) -> bool {
         self.every.is_none_or(|every| steps.is_multiple_of(every))
     }
@@ -50,7 +49,7 @@ impl Saver {
         self.saved_at == Some(steps)
     }
 
-    /// Notes that there is a checkpoint of the state after `steps` steps.
+    /// Notes that a checkpoint of the state after `steps` steps exists.
     pub fn note(&mut self, steps: u64) {
         self.saved_at = Some(steps);
     }
@@ -68,7 +67,7 @@ fn check_data(data: &DataId, found: &Found) -> Result<(), TrainError> {
     Err(TrainError::OtherData { path: found.path.clone(), asked: in_words(data), found: in_words(expected) })
 }
 
-/// Decodes the whole data set for it.
+/// Identifies the data set. This decodes all of it.
 fn data_id(mnist: &LazyMnist) -> Result<DataId, ModelError> {
     let (mut hash, train) = (Sha256::new(), mnist.train.to_dataset()?);
     for Dataset { images, labels, rows, cols, .. } in [&*train, &mnist.test] {

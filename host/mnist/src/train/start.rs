@@ -6,16 +6,16 @@ use crate::checkpoint::{self, Checkpoint, Found};
 use crate::model::Parameters;
 use ferrowarp_data::CLASSES;
 
-/// Settings that passed their checks, and what they start from.
+/// The starting point of a run, with checked settings.
 #[derive(Clone, Debug)]
 pub struct Start {
     pub(super) origin: Origin,
-    /// Epochs the weights had had when the run began.
+    /// Epochs of training before the run.
     pub(super) epochs_before: u32,
     pub(super) seed: u64,
 }
 
-/// Where the first weights come from.
+/// Where the initial weights come from.
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
     Random,
@@ -24,12 +24,11 @@ pub(super) enum Origin {
 }
 
 impl Start {
-    /// Checks the settings and the places where files are to be written, and loads the weights to start from
-    /// when the settings name some. It needs no data set, so errors are reported before a data set is fetched.
+    /// Checks the settings and the output files, and loads the initial weights if the settings name some. It needs no data
+    /// set, so errors are reported before a data set is fetched.
     ///
     /// # Errors
-    /// [`TrainError`]: a setting is out of its range, a file could not be written later, or the weights cannot
-    /// be loaded.
+    /// [`TrainError`]: a setting is out of range, an output file is not writable, or the weights cannot be loaded.
     pub fn prepare(config: &Config) -> Result<Start, TrainError> {
         config.check(None)?;
         let Some(path) = &config.load else {
@@ -44,12 +43,11 @@ impl Start {
         Ok(Start { origin: Origin::Loaded(parameters), epochs_before, seed })
     }
 
-    /// Goes on with the run of a snapshot, as if it had never stopped. The settings must be those of that run, as
-    /// [`Config::of_run`] gives them. The number of epochs may differ, and so may the files to write and where and when
-    /// checkpoints are written.
+    /// Continues the run of a snapshot as if it had never stopped. The settings must be those of that run, which
+    /// [`Config::of_run`] returns. The number of epochs, the output files and the settings of checkpoints may differ.
     ///
     /// # Errors
-    /// [`TrainError`]: as [`Self::prepare`], or a setting is not that of the run.
+    /// [`TrainError`]: same as for [`Self::prepare`], or a setting differs from the run's.
     pub fn resume(config: &Config, found: Found) -> Result<Start, TrainError> {
         config.check(Some(&found))?;
         check_agreement(config, &found)?;
@@ -74,7 +72,7 @@ impl Start {
         Ok(Start { origin: Origin::Resumed(Box::new(found)), epochs_before, seed })
     }
 
-    /// The snapshot that the run goes on from, if it does.
+    /// The snapshot that the run resumes from, if any.
     pub fn resumed(&self) -> Option<&Found> {
         match &self.origin {
             Origin::Resumed(found) => Some(found),
@@ -82,7 +80,7 @@ impl Start {
         }
     }
 
-    /// The weights to start from, for images of `features` pixels.
+    /// The initial weights, for images of `features` pixels.
     pub(super) fn parameters(&self, config: &Config, features: usize) -> Result<Parameters, TrainError> {
         let (parameters, path) = match &self.origin {
             Origin::Random => return Ok(Parameters::init(&config.sizes(features)?, self.seed)),
@@ -102,7 +100,7 @@ impl Start {
     }
 }
 
-/// Checks that every setting that the weights depend on is the one of the run to resume.
+/// Checks that every setting that affects the weights agrees with the run to resume.
 fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
     let training = &found.snapshot.training;
     let hidden = comma_separated(training.hidden());

@@ -1,4 +1,4 @@
-//! One run on one device: its epochs, and the state between two steps.
+//! A run on one device: its epochs, and the state between two steps.
 
 mod ending;
 mod steps;
@@ -24,7 +24,7 @@ use ferrowarp::device::Device;
 use ferrowarp_data::LazyMnist;
 use ferrowarp_report::{EpochRecord, Lane, ReportError, Times, in_one_line, save_timeline};
 
-/// How many steps a timeline shows, where an epoch has as many.
+/// The most steps that a timeline shows.
 const WATCHED_STEPS: usize = 64;
 
 /// A network that is being trained.
@@ -38,24 +38,24 @@ pub(super) struct Trainer<'a> {
     train: TrainingSet<'a>,
     test: DeviceDataset,
     saver: Option<Saver>,
-    /// The snapshot that this run goes on from.
+    /// The snapshot that this run resumes from.
     resumed_from: Option<PathBuf>,
     pub times: Times,
-    /// The epoch in progress, counted from 1 over all the training the weights have had.
+    /// The current epoch, counted from 1 over all training.
     pub epoch: u32,
     /// Its results so far.
     stats: EpochStats,
-    /// How long that took.
+    /// The time they took.
     elapsed: Duration,
     /// The complete epochs of the run.
     pub records: Vec<EpochRecord>,
-    /// The epoch whose first steps are drawn, if any are.
+    /// The epoch with the timeline, if there is one.
     watched: u32,
-    /// Whether it has been said that the network no longer learns.
+    /// Whether the observer was warned that the network no longer learns.
     has_warned: bool,
-    /// Times of launches, where they are asked for.
+    /// Times of launches, if requested.
     pub profiler: Option<Profiler>,
-    /// Why a file could not be written while the run went on.
+    /// The first error of a file that could not be written; the run continues.
     pub unwritten: Option<ReportError>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Trainer<'a> {
         Ok(trainer)
     }
 
-    /// Takes over the state of a snapshot, except its weights.
+    /// Restores the state of a snapshot, except its weights.
     fn go_on_from(&mut self, Found { path, snapshot, .. }: Found) -> Result<(), TrainError> {
         self.resumed_from = Some(path);
         if let Some(velocities) = &snapshot.velocities {
@@ -123,8 +123,7 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// The rest of the epoch in progress and the test after it, with a checkpoint wherever one is due before its last
-    /// step.
+    /// Runs the rest of the current epoch and its test, and writes checkpoints that are due before its last step.
     pub fn finish_epoch(&mut self, observer: &mut dyn Observer) -> Result<TestResult, TrainError> {
         let is_watched = self.config.timeline.is_some() && self.epoch == self.watched;
         if is_watched {
@@ -163,7 +162,8 @@ impl<'a> Trainer<'a> {
         Ok(test)
     }
 
-    /// Warns of a file that could not be written. The run goes on, so that its weights are not lost, and ends with the error.
+    /// Warns about a file that could not be written. The run continues, so that its weights are not lost, and ends with the
+    /// error.
     pub fn note_unwritten(&mut self, error: ReportError, observer: &mut dyn Observer) {
         observer.warning(&format!("{}; the training goes on without it", in_one_line(&error)));
         self.unwritten.get_or_insert(error);
@@ -224,7 +224,7 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Takes down the times of the launches since the sample `before`, if they are kept.
+    /// Adds the times of the launches since sample `before` to the profile, if there is one.
     fn note_launches(&mut self, before: usize) {
         let Some(profiler) = &mut self.profiler else { return };
         let Config { batch_size, momentum, .. } = *self.config;
@@ -234,13 +234,13 @@ impl<'a> Trainer<'a> {
         profiler.add(self.device, self.network.pipeline(), trained, before..self.stats.samples);
     }
 
-    /// What there is to do between two steps of an epoch: write a checkpoint, stop.
+    /// Handles a pause between two steps of an epoch: writes a checkpoint, and stops if the observer wants it.
     fn pause(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         self.save()?;
         if observer.stop() { Err(self.stopped()?) } else { Ok(()) }
     }
 
-    /// What there is to do between two epochs: write a checkpoint if one is due, stop if the observer wants it.
+    /// Handles the time between two epochs: writes a checkpoint if one is due, and stops if the observer wants it.
     pub fn between_epochs(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         let steps = self.steps();
         let stop = observer.stop();
@@ -250,9 +250,8 @@ impl<'a> Trainer<'a> {
         if stop { Err(self.stopped()?) } else { Ok(()) }
     }
 
-    /// Writes a checkpoint of the state as it is, if the settings name a folder for them and there is none of it yet.
-    /// It must be one that training can go on from: the losses and weights so far are finite, and so are the losses
-    /// that the next step begins with.
+    /// Writes a checkpoint of the current state, if the settings name a folder and it has none of this state yet. Training
+    /// must be able to continue from it: the losses and weights so far, and the losses of the next step, must be finite.
     pub fn save(&mut self) -> Result<(), TrainError> {
         let steps = self.steps();
         let Some(saver) = self.saver.as_ref().filter(|saver| !saver.has(steps)) else { return Ok(()) };
@@ -301,7 +300,7 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// How the weights came about, when they have had `epochs` epochs in all.
+    /// Describes how the weights were trained, after `epochs` epochs in total.
     pub fn training(&self, epochs: u32) -> Training {
         Training {
             sizes: self.run.sizes.clone(),
@@ -329,7 +328,7 @@ impl<'a> Trainer<'a> {
         Ok((TestResult { loss, correct, images: self.run.test_images, is_constant }, elapsed))
     }
 
-    /// The test of weights that this run does not train.
+    /// Tests weights that this run does not train.
     pub fn test_loaded(&mut self) -> Result<TestResult, TrainError> {
         let (test, _) = self.test()?;
         let path = self.config.load.as_ref().or(self.resumed_from.as_ref());
@@ -339,7 +338,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// How long it took to the accuracy that the settings ask for, once it is reached.
+    /// The time until the target accuracy, once it is reached.
     pub fn reached(&self) -> Option<TimeToAccuracy> {
         TimeToAccuracy::of(&self.records, self.config.target_accuracy)
     }
@@ -368,7 +367,7 @@ impl<'a> Trainer<'a> {
     }
 }
 
-/// The device as a snapshot names it: with another number of processors, sums may be added in another order.
+/// Describes the device for a snapshot. With another number of processors, sums may be added in another order.
 pub(super) fn describe(device: &Device) -> String {
     let (name, processors) = (device.name(), device.multiprocessors());
     let what = if device.is_cuda() { "multiprocessors" } else { "threads" };

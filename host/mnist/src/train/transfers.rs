@@ -1,10 +1,10 @@
-//! Time that a device spends on copies.
+//! The time that a device spends on copies.
 
 use std::time::Duration;
 
 use ferrowarp::device::Device;
 
-/// What the device had spent on copies at some moment.
+/// The time that the device had spent on copies at some moment.
 pub(super) struct Transfers {
     to_device: Duration,
     to_host: Duration,
@@ -16,13 +16,13 @@ impl Transfers {
         Transfers { to_device: times.host_to_device.time, to_host: times.device_to_host.time }
     }
 
-    /// What it has spent since then, to the device and from it.
+    /// The time spent since then, to the device and from it.
     pub fn since(&self, device: &Device) -> (Duration, Duration) {
         let now = Self::now(device);
         (now.to_device.saturating_sub(self.to_device), now.to_host.saturating_sub(self.to_host))
     }
 
-    /// `elapsed` without what it has spent since then.
+    /// `elapsed` without the time spent since then.
     pub fn without(&self, device: &Device, elapsed: Duration) -> Duration {
         let (to_device, to_host) = self.since(device);
         elapsed.saturating_sub(to_device + to_host)

@@ -1,11 +1,11 @@
-//! Data sets where the network takes them from.
+//! Puts data sets where the network reads them.
 
 use super::TrainError;
 use crate::model::{DeviceDataset, ModelError, Pipeline, TrainingSet};
 use ferrowarp::device::Device;
 use ferrowarp_data::{CLASSES, Dataset, Samples};
 
-/// The samples where the pipeline takes them from.
+/// Returns the samples where the pipeline reads them: on the device or on the host.
 pub(super) fn training_set<'a>(
     device: &Device,
     samples: &'a Samples,

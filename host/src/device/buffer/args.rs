@@ -1,11 +1,11 @@
-//! Buffers and views as arguments of launches.
+//! Buffers and views as launch arguments.
 
 use bytemuck::Pod;
 use cuda_std::launch::{PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
 use super::{Buffer, BufferView, BufferViewMut};
 
-/// Implements the arguments of launches for shared and exclusive borrows of device memory.
+/// Implements launch arguments for shared and exclusive borrows of device memory.
 macro_rules! device_memory_args {
     (read: $($shared:ty),*; write: $($exclusive:ty),*) => {
         $(

@@ -1,4 +1,4 @@
-//! A device's stream, and the memory in which its kernels tell of their panics.
+//! A device's stream, and the memory in which its kernels record panics.
 
 use std::ffi::c_uint;
 use std::path::Path;
@@ -15,27 +15,27 @@ use super::super::DeviceError;
 use super::super::panic::{self, DevicePanic};
 use super::driver;
 
-/// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream. cust's own constructor of streams
-/// drops this flag, as its copies need that order.
+/// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream. cust's stream constructor drops this flag,
+/// because its copies need that order.
 const NON_BLOCKING: c_uint = 1;
 
-/// The module global that holds the address of the panic record, where a module can panic.
+/// The global variable with the panic record's address, in modules that can panic.
 const PANIC_SLOT: &std::ffi::CStr = c"__ferrowarp_panic_slot";
 
-/// A stream of the current context.
+/// Creates a stream in the current context.
 pub(super) fn stream() -> Result<Stream, DeviceError> {
     let mut raw = ptr::null_mut();
     // SAFETY: the out parameter is valid.
     let status = unsafe { sys::cuStreamCreate(&mut raw, NON_BLOCKING) };
     driver(status.ok(), || "creating a stream".to_owned())?;
-    // SAFETY: the stream was just made, and is nobody else's.
+    // SAFETY: the stream was just created and has no other owner.
     Ok(unsafe { Stream::from_raw(raw) })
 }
 
-/// Page-locked memory in which a panicking kernel writes what happened. Modules that can panic know its address.
+/// Page-locked memory in which a panicking kernel records the panic. Modules that can panic know its address.
 pub(super) struct PanicSlot {
     record: *mut PanicRecord,
-    /// Where the device finds it.
+    /// Its device address.
     address: Box<u64>,
 }
 
@@ -45,7 +45,7 @@ unsafe impl Send for PanicSlot {}
 unsafe impl Sync for PanicSlot {}
 
 impl PanicSlot {
-    /// Makes the memory.
+    /// Allocates the memory.
     pub fn new() -> Result<Self, DeviceError> {
         /// `CU_MEMHOSTALLOC_DEVICEMAP`.
         const DEVICEMAP: c_uint = 2;
@@ -74,19 +74,18 @@ impl PanicSlot {
         }
         driver(status.ok(), action)?;
         let address = (&raw const *self.address).cast();
-        // SAFETY: the global is a pointer of the module, so 8 bytes; the address outlives the copy, by the
-        // synchronisation.
+        // SAFETY: the global is a pointer, so it has 8 bytes; the synchronisation ends the copy while the address lives.
         let status =
             unsafe { sys::cuMemcpyHtoDAsync_v2(global, address, size_of::<u64>(), stream.as_inner()) };
         driver(status.ok(), action)?;
         driver(stream.synchronize(), action)
     }
 
-    /// The panic that was written down, if any. Called after the driver has reported a fault.
+    /// The recorded panic, if any. Called after the driver has reported a fault.
     pub fn read(&self) -> Option<DevicePanic> {
         // The driver may report the fault a moment before the last writes through the bus have arrived.
         for _ in 0..20 {
-            // SAFETY: the record is this object's memory, and the faulted device runs nothing any more.
+            // SAFETY: this object owns the record, and the faulted device runs no work any more.
             if let Some(panic) = unsafe { panic::read(self.record) } {
                 return Some(panic);
             }
@@ -98,7 +97,7 @@ impl PanicSlot {
 
 impl Drop for PanicSlot {
     fn drop(&mut self) {
-        // SAFETY: the memory is this object's. A failure leaves it to the end of the context.
+        // SAFETY: this object owns the memory. If this fails, it stays until the context ends.
         let _ = unsafe { sys::cuMemFreeHost(self.record.cast()) };
     }
 }

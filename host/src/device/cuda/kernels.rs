@@ -1,4 +1,4 @@
-//! The loaded modules, the kernels looked up in them, and the driver's calls that launch them.
+//! The loaded modules, their kernels, and the driver calls that launch them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,20 +20,20 @@ use super::driver;
 use super::handles::PanicSlot;
 use super::stack::Stack;
 
-/// Bytes for the log of the driver's compiler.
+/// Bytes for the driver compiler's log.
 const LOG_BYTES: usize = 16 * 1024;
 
-/// Shared memory, static and dynamic together, that every kernel gets without asking (CUDA programming guide,
-/// "shared memory", of each compute capability).
+/// Shared memory, static plus dynamic, that a kernel may use without a request (CUDA programming guide, "shared memory" of
+/// each compute capability).
 const UNASKED_SHARED: u32 = 48 * 1024;
 
-/// Blocks of a cluster that every kernel gets without asking (CUDA programming guide, "thread block clusters").
+/// Blocks of a cluster that a kernel may use without a request (CUDA programming guide, "thread block clusters").
 const PORTABLE_CLUSTER: u32 = 8;
 
-/// The modules of a device, each loaded when the first of its kernels is asked for.
+/// The modules of a device. Each is loaded when one of its kernels is first needed.
 pub(super) struct Kernels {
     modules: Vec<Loadable>,
-    /// By kernel, the module that has it.
+    /// Kernel name to module index.
     index: HashMap<String, usize>,
     capability: (u32, u32),
     pub stack: Stack,
@@ -46,15 +46,15 @@ struct Loadable {
     loaded: OnceLock<Module>,
 }
 
-/// A kernel as the driver knows it, and what it allows in one launch.
+/// A kernel's driver handle and launch limits.
 #[derive(Clone, Copy)]
 struct Function {
     raw: CUfunction,
     max_threads: u32,
     static_shared: u32,
-    /// Dynamic shared memory that the driver has granted so far.
+    /// The dynamic shared memory granted by the driver so far.
     granted_shared: u32,
-    /// Blocks of a cluster that the driver has granted so far.
+    /// The blocks of a cluster granted by the driver so far.
     granted_cluster: u32,
 }
 
@@ -62,7 +62,7 @@ struct Function {
 unsafe impl Send for Function {}
 
 impl Kernels {
-    /// The modules for a device of the compute capability `major`.`minor`; all are not yet loaded.
+    /// Takes the modules for a device of compute capability `major`.`minor`, without loading them.
     pub fn new(modules: &[&PtxModule], (major, minor): (u32, u32)) -> Result<Self, DeviceError> {
         let (index, mut stack) = (modules::index(modules)?, Stack::default());
         for module in modules {
@@ -73,7 +73,7 @@ impl Kernels {
         Ok(Self { modules, index, capability: (major, minor), stack, functions: Mutex::default() })
     }
 
-    /// Loads one module, so that a driver that takes none of them is found at once. The context is current.
+    /// Loads one module, to detect at once a driver that refuses them. The context is current.
     pub fn load_one(&self, slot: &PanicSlot, stream: &Stream) -> Result<(), DeviceError> {
         let _functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         if self.modules.is_empty() { Ok(()) } else { self.loaded(0, slot, stream).map(drop) }
@@ -86,14 +86,14 @@ impl Kernels {
 
     /// Loads every module that is not loaded yet, and gives it the address of `slot`. The context is current.
     pub fn load_all(&self, slot: &PanicSlot, stream: &Stream) -> Result<(), DeviceError> {
-        // With the lock held, since two threads must not load a module twice.
+        // The lock prevents two threads from loading a module twice.
         let _functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         (0..self.modules.len()).try_for_each(|at| self.loaded(at, slot, stream).map(drop))
     }
 
-    /// The function of `kernel`. Checks `config` against the function's own limits, and grants it the dynamic shared
-    /// memory and the cluster size. The first call for a module loads it and gives it the address of `slot`. The
-    /// context is current.
+    /// Returns the function of `kernel`, after checking `config` against its limits and requesting the dynamic shared memory
+    /// and the cluster size. The first call for a module loads it and gives it the address of `slot`. The context is
+    /// current.
     pub fn prepare(
         &self,
         kernel: &'static str,
@@ -116,7 +116,7 @@ impl Kernels {
         Ok(function.raw)
     }
 
-    /// As [`Self::prepare`], for a cooperative kernel: all blocks must fit on the device at once.
+    /// Same as [`Self::prepare`], for a cooperative kernel: all blocks must fit on the device at once.
     pub fn prepare_cooperative(
         &self,
         kernel: &'static str,
@@ -145,7 +145,7 @@ impl Kernels {
         Function::new(kernel, driver(module.get_function(kernel), action)?.to_raw())
     }
 
-    /// The module of that number, loaded into the current context.
+    /// Returns the module with this index, after loading it into the current context if necessary.
     fn loaded(&self, at: usize, slot: &PanicSlot, stream: &Stream) -> Result<&Module, DeviceError> {
         let Loadable { module, loaded } = &self.modules[at];
         if let Some(module) = loaded.get() {
@@ -158,7 +158,7 @@ impl Kernels {
     }
 }
 
-/// An attribute of a kernel.
+/// Reads an attribute of a kernel.
 fn attribute(raw: CUfunction, attribute: Attribute) -> CudaResult<u32> {
     let mut value = 0;
     // SAFETY: the out parameter is valid, the function belongs to a loaded module.
@@ -166,12 +166,12 @@ fn attribute(raw: CUfunction, attribute: Attribute) -> CudaResult<u32> {
     Ok(u32::try_from(value).unwrap_or(0))
 }
 
-/// The compute capability that the kernel's PTX was compiled for, as 10 * major + minor; 0 if the driver does not say.
+/// The compute capability that the kernel's PTX was compiled for, as 10 * major + minor; 0 if the driver does not report it.
 pub(super) fn ptx_version(function: CUfunction) -> u32 {
     attribute(function, Attribute::PtxVersion).unwrap_or(0)
 }
 
-/// What the kernel asks of a multiprocessor, if the driver says.
+/// The resources that the kernel needs, if the driver reports them.
 pub(super) fn needs(function: CUfunction) -> Option<KernelNeeds> {
     let get = |which| attribute(function, which).ok();
     Some(KernelNeeds {
@@ -182,8 +182,8 @@ pub(super) fn needs(function: CUfunction) -> Option<KernelNeeds> {
     })
 }
 
-/// Blocks of this block size, shared memory and cluster that fit at once on a device of as many multiprocessors. The
-/// function belongs to a loaded module, and the context is current.
+/// The number of blocks with this block size, shared memory and cluster that fit at once on a device with `multiprocessors`
+/// multiprocessors. The function belongs to a loaded module, and the context is current.
 pub(super) fn resident_blocks(
     kernel: &str,
     function: CUfunction,
@@ -209,7 +209,7 @@ pub(super) fn resident_blocks(
     Ok(u64::try_from(count).unwrap_or(0) * each)
 }
 
-/// The launch as the driver has it; it points to the attributes.
+/// The launch configuration for the driver, with a pointer to the attributes.
 fn driver_config(
     config: &LaunchConfig,
     stream: CUstream,
@@ -244,7 +244,7 @@ impl Function {
         })
     }
 
-    /// Checks what the kernel's registers and static shared memory leave room for.
+    /// Checks the block against the kernel's registers and static shared memory.
     fn check(&self, kernel: &'static str, config: &LaunchConfig, limits: &Limits) -> Result<(), DeviceError> {
         let threads = config.block.volume();
         if threads > u64::from(self.max_threads) {
@@ -260,7 +260,7 @@ impl Function {
         Ok(())
     }
 
-    /// Asks the driver for more dynamic shared memory than it gives unasked.
+    /// Requests more dynamic shared memory than the driver allows by default.
     fn grant(&mut self, kernel: &str, bytes: u32) -> Result<(), DeviceError> {
         let attribute = Attribute::MaxDynamicSharedSizeBytes;
         // SAFETY: the function belongs to a loaded module.
@@ -270,13 +270,13 @@ impl Function {
         Ok(())
     }
 
-    /// Asks the driver for clusters of more blocks than every device has.
+    /// Requests clusters with more blocks than the portable size.
     fn grant_cluster(&mut self, kernel: &str, blocks: u32) -> Result<(), DeviceError> {
         let attribute = Attribute::NonPortableClusterSizeAllowed as c_int;
         // SAFETY: the function belongs to a loaded module.
         let status = unsafe { sys::cuFuncSetAttribute(self.raw, attribute, 1) };
         driver(status.ok(), || format!("allowing clusters of {blocks} blocks for {kernel}"))?;
-        // The attribute is a yes, and the device's limit was checked before.
+        // The attribute is a flag without a size, and the device's limit was checked before.
         self.granted_cluster = u32::MAX;
         Ok(())
     }
@@ -285,7 +285,7 @@ impl Function {
 /// Queues a launch of `function` on `stream`.
 ///
 /// # Safety
-/// - The function belongs to a module of the current context, and the stream to that context.
+/// - The function and the stream belong to the current context.
 /// - `args` has one pointer per parameter, each to a value of the parameter's type.
 pub(super) unsafe fn launch(
     function: CUfunction,
@@ -330,8 +330,8 @@ pub(super) unsafe fn launch(
     unsafe { sys::cuLaunchKernelEx(&config, function, args, extra) }.ok()
 }
 
-/// Loads a module into the current context: its machine code or, where there is none that the driver takes, what the
-/// driver's compiler makes of its PTX.
+/// Loads a module into the current context: its machine code or, if the driver accepts none, its PTX, which the driver
+/// compiles.
 fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Module, DeviceError> {
     if let Some(code) = module.machine_code(major, minor)
         && let Ok(loaded) = load_image(&code).0
@@ -353,15 +353,15 @@ fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Module, Device
     })
 }
 
-/// Loads machine code, or PTX with a NUL at its end, into the current context; and the log of the driver's compiler.
+/// Loads machine code, or PTX with a NUL at its end, into the current context. Also returns the driver compiler's log.
 pub(super) fn load_image(image: &[u8]) -> (CudaResult<Module>, String) {
     let mut log = vec![0u8; LOG_BYTES];
     let mut options = [sys::CU_JIT_ERROR_LOG_BUFFER, sys::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // The values travel in the pointers' place: the buffer's address, and the size as a number.
+    // The option values are passed as pointers: the buffer's address, and the size as an integer.
     let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG_BYTES)];
     let mut raw = ptr::null_mut();
-    // SAFETY: the image is whole, by its trailer or with its NUL; options and values are as many as named, and the log
-    // has the size named.
+    // SAFETY: the image is complete, with a checked trailer or a NUL; there are as many options and values as passed, and
+    // the log has the passed size.
     let status = unsafe {
         sys::cuModuleLoadDataEx(
             &mut raw,
@@ -371,12 +371,12 @@ pub(super) fn load_image(image: &[u8]) -> (CudaResult<Module>, String) {
             values.as_mut_ptr(),
         )
     };
-    // SAFETY: the driver has just loaded it into the current context.
+    // SAFETY: the driver just loaded it into the current context.
     let loaded = status.ok().map(|()| unsafe { Module::from_raw(raw) });
     (loaded, log_text(&log))
 }
 
-/// The compiler's log up to its NUL, after a separator; nothing if it is empty.
+/// The compiler's log up to its NUL, after a separator; empty if the log is empty.
 fn log_text(log: &[u8]) -> String {
     let text: Vec<u8> = log.iter().copied().take_while(|&byte| byte != 0).collect();
     let text = String::from_utf8_lossy(&text);
@@ -384,7 +384,7 @@ fn log_text(log: &[u8]) -> String {
     if text.is_empty() { String::new() } else { format!("; {text}") }
 }
 
-/// The newest CUDA version the driver supports, as people write it.
+/// The newest CUDA version the driver supports, as `major.minor`.
 fn driver_version() -> String {
     match CudaApiVersion::get() {
         Ok(version) => format!("{}.{}", version.major(), version.minor()),

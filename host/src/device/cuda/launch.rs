@@ -1,4 +1,4 @@
-//! Launches of kernels, and what fits on the device at once.
+//! Kernel launches, and the blocks that fit on the device at once.
 
 use cuda_std::launch::{KernelCall, KernelMeta, LaunchConfig, LaunchError};
 use cust::error::CudaError;
@@ -8,7 +8,7 @@ use crate::device::DeviceError;
 use crate::device::launches::Launch;
 
 impl CudaDevice {
-    /// Blocks of this kernel, of the block size, shared memory and cluster of `config`, that fit on the device at once.
+    /// The number of blocks of this kernel, with the block size, shared memory and cluster of `config`, that fit at once.
     pub fn resident_blocks(
         &self,
         meta: &'static KernelMeta,
@@ -24,10 +24,10 @@ impl CudaDevice {
         self.recheck(kernels::resident_blocks(meta.name, function, config, self.multiprocessors))
     }
 
-    /// Queues a launch, which goes into a recording where the stream is part of one.
+    /// Queues a launch, or records it if the stream is part of a recording.
     ///
     /// # Safety
-    /// As [`cuda_std::launch::Launcher::submit`] says.
+    /// Same as for [`cuda_std::launch::Launcher::submit`].
     pub unsafe fn submit(
         &self,
         call: &KernelCall<'_>,
@@ -43,7 +43,7 @@ impl CudaDevice {
     }
 
     /// # Safety
-    /// As [`Self::submit`].
+    /// Same as for [`Self::submit`].
     unsafe fn queue_launch(
         &self,
         call: &KernelCall<'_>,
@@ -55,7 +55,7 @@ impl CudaDevice {
         let Handles { kernels, panic_slot, stream: own, .. } = &*self.handles;
         let stream = self.stream_of(lane);
         if !kernels.is_ready(launch.kernel) {
-            // To load a module is to wait for what is queued.
+            // Loading a module waits for queued work.
             self.drain_if_limited()?;
         }
         let (config, at) = (&launch.config, (panic_slot, own));
@@ -66,16 +66,16 @@ impl CudaDevice {
         };
         let function = self.recheck(prepared)?;
         let mut config = call.config;
-        // A kernel that was compiled for an earlier capability does not wait, whatever the device can do.
+        // A kernel compiled for an earlier capability does not wait, even on a newer device.
         config.programmatic_stream_serialization &= self.limits.capability >= PROGRAMMATIC_LAUNCH
             && kernels::ptx_version(function) >= PROGRAMMATIC_LAUNCH;
         if let Some(soil) = self.handles.soil.get() {
             self.recheck(soil.spread(function, stream))?;
-            // The kernel must find the soil.
+            // The kernel must start after the soil is written.
             config.programmatic_stream_serialization = false;
         }
-        // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
-        // parameter, each to a value of the parameter's type, by the caller's contract.
+        // SAFETY: the function and the stream belong to this context. By the caller's contract there is one pointer per
+        // parameter, each to a value of the parameter's type.
         let launched =
             unsafe { kernels::launch(function, (&config, call.meta.cooperative), stream, call.args) };
         if let Err(status @ (CudaError::LaunchOutOfResources | CudaError::OutOfMemory)) = launched {

@@ -1,5 +1,5 @@
-//! Memory that holds what a kernel may not count on: soiled before each launch, so that a kernel that reads what it
-//! has not written is wrong every time, and not only where others have left something behind.
+//! Fills local and shared memory with garbage ("soils" it) before each launch, so that a kernel that reads what it has not
+//! written fails every time, not only after other kernels have left data behind.
 
 use std::ffi::{c_int, c_void};
 
@@ -16,16 +16,16 @@ use super::{driver, kernels};
 /// The kernels, as PTX with a NUL at its end.
 const PTX: &str = concat!(include_str!("soil.ptx"), "\0");
 
-/// The byte that fills the memory. As f32 four of them are -1.2e-12, as an index they are out of every range.
+/// The byte that fills the memory. Four of them are -1.2e-12 as f32, and out of range as an index.
 pub(in super::super) const BYTE: u8 = 0xab;
 
-/// Four of them.
+/// A word of these bytes.
 pub(in super::super) const WORD: u32 = u32::from_ne_bytes([BYTE; 4]);
 
-/// Threads of a block; two of the kernels' blocks fill a multiprocessor of up to 2048 threads.
+/// Threads per block; two blocks fill a multiprocessor of up to 2048 threads.
 const THREADS: u32 = 1024;
 
-/// Blocks for each multiprocessor: twice the number that it runs at once, because they need not spread evenly.
+/// Blocks per multiprocessor: twice the number that it runs at once, because they may not spread evenly.
 const BLOCKS: u32 = 4;
 
 /// The kernels that soil a device's memory.
@@ -76,7 +76,7 @@ impl Soil {
         self.queue(self.shared, &config, stream, &mut [&mut { WORD }, &mut { self.shared_bytes }])
     }
 
-    /// How many words [`Self::unwritten`] writes.
+    /// The number of words that [`Self::unwritten`] writes.
     pub fn unwritten_len(&self) -> usize {
         2 * (self.blocks * THREADS) as usize
     }
@@ -84,12 +84,12 @@ impl Soil {
     /// Soils the memory and queues a kernel that copies unwritten words of its local and shared memory.
     ///
     /// # Safety
-    /// `out` is the address of [`Self::unwritten_len`] words, which no other code uses.
+    /// `out` is the address of [`Self::unwritten_len`] words. No other code uses them.
     pub unsafe fn unwritten(&self, mut out: u64, stream: &Stream) -> Result<(), DeviceError> {
         self.spread(self.unwritten, stream)?;
         let config = LaunchConfig::new(self.blocks, THREADS).with_shared_bytes(4 * THREADS);
         let args: [*mut c_void; 1] = [(&raw mut out).cast()];
-        // SAFETY: the function is of this context, and the one parameter an address that the caller vouches for.
+        // SAFETY: the function belongs to this context, and the caller's contract covers its one parameter, the address.
         launched(unsafe { kernels::launch(self.unwritten, (&config, false), stream, &args) })
     }
 
@@ -101,13 +101,13 @@ impl Soil {
         words: &mut [&mut u32],
     ) -> Result<(), DeviceError> {
         let args: Vec<*mut c_void> = words.iter_mut().map(|word| (&raw mut **word).cast()).collect();
-        // SAFETY: the function is of this context; each of its parameters is a word.
+        // SAFETY: the function belongs to this context; each of its parameters is a word.
         launched(unsafe { kernels::launch(function, (config, false), stream, &args) })
     }
 }
 
-/// Asks for all of a multiprocessor's shared memory. Else a kernel that needs less gets another part of the storage that
-/// the L1 cache uses too, and what the cache has left there in place of the soil.
+/// Requests all of a multiprocessor's shared memory. Otherwise a kernel that needs less may get storage that L1 has used,
+/// with the cache's data instead of the soil.
 fn carve_out(function: CUfunction) -> Result<(), DeviceError> {
     const PERCENT: c_int = 100;
     let attribute = Attribute::PreferredSharedMemoryCarveout as c_int;

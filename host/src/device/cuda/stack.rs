@@ -1,4 +1,4 @@
-//! How large the stack of a thread is.
+//! The stack size of a device's threads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,30 +10,30 @@ use super::super::stack::UnboundedStack;
 use super::super::{DeviceError, KernelFault, stack};
 use super::CudaDevice;
 
-/// The environment variable that names the bytes of stack of each thread.
+/// The environment variable with the stack bytes of each thread.
 const VARIABLE: &str = "FERROWARP_STACK_BYTES";
-/// What threads have once a module with an unbounded stack is loaded, unless a size was asked for.
+/// The stack bytes once a module with an unbounded stack is loaded, unless a size was requested.
 const FOR_UNBOUNDED: usize = 8192;
 
 /// The stack of a device's threads, and the kernels for which it may be too small.
 #[derive(Default)]
 pub(super) struct Stack {
-    /// By kernel, why its stack has no size known in advance.
+    /// By kernel, why its stack size is unknown.
     unbounded: HashMap<String, String>,
-    /// Bytes that each thread has, as far as is known; 0 before the driver was asked.
+    /// The last known stack bytes of each thread; 0 before the driver was asked.
     bytes: AtomicUsize,
-    /// Whether that many were asked for.
+    /// Whether the caller or the environment requested them.
     is_asked: AtomicBool,
 }
 
 impl Stack {
-    /// Notes the kernels with an unbounded stack of a module.
+    /// Notes a module's kernels with an unbounded stack.
     pub fn note(&mut self, ptx: &str) {
         let notes = stack::unbounded(ptx).map(|(kernel, cause)| (kernel.to_owned(), cause.to_owned()));
         self.unbounded.extend(notes);
     }
 
-    /// Sets what the environment asks for. The context is current.
+    /// Sets the size from the environment. The context is current.
     pub fn set_from_environment(&self) -> Result<(), DeviceError> {
         let Some(value) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else { return Ok(()) };
         let text = value.to_string_lossy();
@@ -46,14 +46,13 @@ impl Stack {
         }
     }
 
-    /// Gives each thread that many bytes, and no others later. The context is current.
+    /// Sets the stack of each thread to `bytes`, which later modules do not change. The context is current.
     pub fn set(&self, bytes: usize) -> Result<(), DeviceError> {
         self.is_asked.store(true, Ordering::Relaxed);
         self.grant(bytes)
     }
 
-    /// Sees that threads have a stack for the kernels of the module `ptx`, which has just been loaded. The context is
-    /// current.
+    /// Ensures that threads have a stack for the kernels of the module `ptx`, which was just loaded. The context is current.
     pub fn prepare(&self, ptx: &str) -> Result<(), DeviceError> {
         if stack::unbounded(ptx).next().is_none() || self.is_asked.load(Ordering::Relaxed) {
             return Ok(());
@@ -84,7 +83,7 @@ impl Stack {
         }
     }
 
-    /// The kernel among the fault's launches whose stack may have overflowed.
+    /// The kernel among the fault's launches that may have overflowed its stack.
     pub fn suspect(&self, fault: &KernelFault) -> Option<UnboundedStack> {
         if !fault.kind.may_be_stack() {
             return None;
@@ -99,7 +98,7 @@ impl Stack {
 }
 
 impl CudaDevice {
-    /// Gives each thread that many bytes of stack from now on.
+    /// Sets the stack of each thread to `bytes`.
     pub fn set_stack_bytes(&self, bytes: usize) -> Result<(), DeviceError> {
         self.enter()?;
         self.drain_if_limited()?;

@@ -1,4 +1,4 @@
-//! A GPU's additional streams, their events, and copies that the host does not wait for.
+//! A GPU's additional streams, their events, and asynchronous copies.
 //!
 //! The source is the CUDA driver API's reference, sections "Stream Management", "Event Management" and "Memory
 //! Management".
@@ -21,7 +21,7 @@ use super::{CudaDevice, address_of, handles};
 /// An additional stream of the device.
 pub(in super::super) type Queue = Arc<Stream>;
 
-/// Which stream: its number, and the driver's handle, which is absent for the device's own stream.
+/// A stream's number, and the driver's handle, which is absent for the device's default stream.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Lane {
     pub number: u32,
@@ -34,7 +34,7 @@ impl CudaDevice {
         lane.queue.as_deref().unwrap_or(&self.handles.stream)
     }
 
-    /// A stream that begins after what is queued on the device's own.
+    /// Opens a stream. Its work begins after the queued work of the default stream.
     pub fn open_stream(&self, number: u32) -> Result<Lane, DeviceError> {
         self.enter()?;
         let queue = Arc::new(self.recheck(handles::stream())?);
@@ -47,7 +47,7 @@ impl CudaDevice {
         Ok(lane)
     }
 
-    /// Waits for the stream's work and destroys it. Where the driver would wait for ever it is left behind.
+    /// Waits for the stream's work and destroys it, or leaks it if the driver would block forever.
     pub fn close_stream(&self, lane: Lane) {
         // The next call reports an error from here.
         let ended = self.synchronize_stream(&lane);
@@ -60,7 +60,7 @@ impl CudaDevice {
             std::mem::forget((lane, listed));
             return;
         }
-        // The stream's own drop wants the context to be the thread's.
+        // The stream's drop needs the context to be current.
         let _ = CurrentContext::set_current(&self.handles.context);
         drop((lane, listed));
     }
@@ -73,7 +73,7 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// A new event at the end of what is queued on the stream.
+    /// Records an event at the end of the stream's queued work.
     pub fn record_event(&self, lane: &Lane) -> Result<ManuallyDrop<Event>, DeviceError> {
         self.enter()?;
         let event = self.check(Event::new(EventFlags::DEFAULT), || "creating an event".to_owned())?;
@@ -81,7 +81,7 @@ impl CudaDevice {
         Ok(ManuallyDrop::new(event))
     }
 
-    /// Lets the stream's later work wait for the event.
+    /// Makes the stream's later work wait for the event.
     pub fn wait_for_event(&self, lane: &Lane, event: &Event) -> Result<(), DeviceError> {
         self.enter()?;
         let waits = self.stream_of(lane).wait_event(event, StreamWaitEventFlags::DEFAULT);
@@ -112,20 +112,20 @@ impl CudaDevice {
         self.check(end.elapsed(start), || "asking for the time between two events".to_owned())
     }
 
-    /// Destroys an event, which waits for nothing. Where no call of the driver is safe it is left behind.
+    /// Destroys an event without waiting, or leaks it if no driver call is safe.
     pub fn drop_event(&self, event: ManuallyDrop<Event>) {
         if !self.is_hung() {
-            // The event's own drop wants the context to be the thread's.
+            // The event's drop needs the context to be current.
             let _ = CurrentContext::set_current(&self.handles.context);
             drop(ManuallyDrop::into_inner(event));
         }
     }
 
-    /// Queues a copy to the device.
+    /// Queues a copy from page-locked memory to the device.
     ///
     /// # Safety
-    /// `to` is valid on the device for `bytes` bytes and `from` is page-locked memory of the same size, both until the
-    /// copy has ended. Until then no other code uses `to` or writes `from`.
+    /// `to` is valid on the device for `bytes` bytes and `from` is page-locked memory of the same size, both until the copy
+    /// has ended. Until then, no other code uses `to` or writes `from`.
     pub unsafe fn upload(
         &self,
         lane: &Lane,
@@ -140,11 +140,11 @@ impl CudaDevice {
         self.check(status.ok(), || format!("copying {bytes} bytes to {}", self.name))
     }
 
-    /// Queues a copy from the device.
+    /// Queues a copy from the device to page-locked memory.
     ///
     /// # Safety
-    /// `from` is valid on the device for `bytes` bytes and `to` is page-locked memory of the same size, both until the
-    /// copy has ended. Until then no other code uses `to` or writes `from`.
+    /// `from` is valid on the device for `bytes` bytes and `to` is page-locked memory of the same size, both until the copy
+    /// has ended. Until then, no other code uses `to` or writes `from`.
     pub unsafe fn download(
         &self,
         lane: &Lane,
@@ -160,7 +160,7 @@ impl CudaDevice {
         self.check(status.ok(), || format!("copying {bytes} bytes from {}", self.name))
     }
 
-    /// The driver's handle of the stream, in a context that is current.
+    /// Makes the context current and returns the driver's handle of the stream.
     #[cfg(feature = "collective")]
     pub fn raw_stream(&self, lane: &Lane) -> Result<sys::CUstream, DeviceError> {
         self.enter()?;
@@ -170,8 +170,8 @@ impl CudaDevice {
     /// Queues a copy between two parts of the device's memory.
     ///
     /// # Safety
-    /// Both are valid on the device for `bytes` bytes and do not overlap, until the copy has ended. Until then no other
-    /// code writes them, or reads `to`.
+    /// Both are valid on the device for `bytes` bytes until the copy has ended, and do not overlap. Until then no other code
+    /// writes them or reads `to`.
     #[cfg(feature = "collective")]
     pub unsafe fn copy_within(
         &self,
@@ -186,7 +186,7 @@ impl CudaDevice {
         self.check(status.ok(), || format!("copying {bytes} bytes within the memory of {}", self.name))
     }
 
-    /// Page-locked memory of `bytes` zero bytes, at least one.
+    /// Allocates page-locked memory of `bytes` zero bytes, at least one.
     pub fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
         /// `CU_MEMHOSTALLOC_DEVICEMAP`.
         const DEVICEMAP: c_uint = 2;
@@ -208,14 +208,14 @@ impl CudaDevice {
         Ok(memory)
     }
 
-    /// Frees memory of [`Self::alloc_pinned`]. After a fault it is kept until the process ends, because the GPU may still
+    /// Frees memory from [`Self::alloc_pinned`]. After a fault it is kept until the process ends, because the GPU may still
     /// write to it.
     pub fn free_pinned(&self, memory: NonNull<u8>) {
         if self.has_failed() || self.drain_if_limited().is_err() {
             return;
         }
         let _ = CurrentContext::set_current(&self.handles.context);
-        // SAFETY: the address came from the driver's allocator, and the owner goes.
+        // SAFETY: the address came from the driver's allocator, and its owner is being dropped.
         let status = unsafe { sys::cuMemFreeHost(memory.as_ptr().cast()) };
         let _ = self.check(status.ok(), || "freeing page-locked memory".to_owned());
     }

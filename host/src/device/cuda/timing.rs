@@ -18,17 +18,17 @@ use super::super::launches::Launches;
 use super::super::{FreeMemory, Peaks};
 use super::{CudaDevice, Handles, Lane, attribute, driver, find};
 
-/// A graph made ready to run. It is destroyed by [`CudaDevice::destroy`].
+/// A graph that is ready to run. [`CudaDevice::destroy`] destroys it.
 pub(in super::super) struct Recording {
     raw: CUgraphExec,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Recording {}
-// SAFETY: as above; that two threads launch one graph at once is excluded by the contract of `replay`.
+// SAFETY: as above; the contract of `replay` excludes that two threads launch a graph at once.
 unsafe impl Sync for Recording {}
 
-/// A capture that is under way. However it ends, the stream runs its work again afterwards.
+/// A capture in progress. However it ends, the stream runs its work normally afterwards.
 struct Capture<'a> {
     device: &'a CudaDevice,
     is_open: bool,
@@ -36,7 +36,7 @@ struct Capture<'a> {
 
 impl<'a> Capture<'a> {
     fn begin(device: &'a CudaDevice) -> Result<Self, DeviceError> {
-        // Other threads may do what they like; in this one, calls that a graph cannot hold fail.
+        // In this thread, calls that a graph cannot contain fail; other threads are not restricted.
         let mode = sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives as long as the device.
         let status = unsafe { sys::cuStreamBeginCapture_v2(device.handles.stream.as_inner(), mode) };
@@ -62,14 +62,14 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            // The work failed or panicked; its own error says more than the capture's.
+            // The work failed or panicked; its error says more than the capture's.
             let _ = CurrentContext::set_current(&self.device.handles.context);
             let _ = self.close();
         }
     }
 }
 
-/// A graph as it was captured; null after a capture that failed.
+/// A captured graph; null if the capture failed.
 struct CapturedGraph {
     raw: CUgraph,
 }
@@ -77,14 +77,14 @@ struct CapturedGraph {
 impl Drop for CapturedGraph {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: the graph is this object's. A failure leaves it to the end of the context.
+            // SAFETY: the graph is this object's. If this fails, it stays until the context ends.
             let _ = unsafe { sys::cuGraphDestroy(self.raw) };
         }
     }
 }
 
-/// Additions or multiplications of `f32` that a multiprocessor begins in a cycle, by compute capability (CUDA programming
-/// guide, "throughput of native arithmetic instructions").
+/// `f32` additions or multiplications that a multiprocessor begins per cycle, by compute capability (CUDA programming guide,
+/// "throughput of native arithmetic instructions").
 fn lanes(capability: u32) -> u32 {
     match capability {
         ..86 => 64,
@@ -93,7 +93,7 @@ fn lanes(capability: u32) -> u32 {
 }
 
 impl CudaDevice {
-    /// The device's time for `work`, from the end of what was queued before it to its own end.
+    /// Runs `work` and measures the device's time, from the end of earlier queued work to the end of `work`.
     pub fn time<R>(
         &self,
         work: impl FnOnce() -> Result<R, DeviceError>,
@@ -110,7 +110,7 @@ impl CudaDevice {
         Ok((result, time))
     }
 
-    /// The time of what `launch` queues on a stream. Waits for its end.
+    /// Measures the time of what `launch` queues on a stream, and waits for its end.
     pub fn time_on<E>(
         &self,
         lane: &Lane,
@@ -128,7 +128,7 @@ impl CudaDevice {
         time
     }
 
-    /// What the device could do at most, from its clocks.
+    /// The device's peak rates, computed from its clocks.
     pub fn peaks(&self) -> Result<Peaks, DeviceError> {
         let found = find(self.ordinal)?;
         let get = |which| attribute(found.device, which).map(f64::from);
@@ -138,7 +138,7 @@ impl CudaDevice {
         let lanes = lanes(10 * found.major + found.minor);
         Ok(Peaks {
             flops: 2.0 * f64::from(lanes) * multiprocessors * 1e3 * clock,
-            // Twice a cycle.
+            // Two transfers per cycle.
             bytes_per_second: 2.0 * 1e3 * memory * get(DeviceAttribute::GlobalMemoryBusWidth)? / 8.0,
         })
     }
@@ -147,10 +147,10 @@ impl CudaDevice {
         self.check(event.record(&self.handles.stream), || format!("queueing an event on {}", self.name))
     }
 
-    /// What `work` queues, as a graph; nothing of it runs now.
+    /// Records what `work` queues as a graph, without running it.
     pub fn record(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<Recording, DeviceError> {
         self.enter()?;
-        // A module cannot be loaded while the stream records.
+        // Modules cannot be loaded while the stream is recording.
         let Handles { kernels, panic_slot, stream, .. } = &*self.handles;
         self.recheck(kernels.load_all(panic_slot, stream))?;
         let capture = self.recheck(Capture::begin(self))?;
@@ -164,11 +164,11 @@ impl CudaDevice {
         Ok(Recording { raw })
     }
 
-    /// Queues all work of the graph, with these launches in it.
+    /// Queues the graph, which contains these launches.
     ///
     /// # Safety
-    /// The recording is this device's; the contracts of the launches in it hold again; no other thread launches it
-    /// at the same time.
+    /// The recording is this device's; the contracts of its launches hold again; no other thread launches it at the same
+    /// time.
     pub unsafe fn replay(
         &self,
         recording: &Recording,
@@ -176,29 +176,29 @@ impl CudaDevice {
         lane: &Lane,
     ) -> Result<(), DeviceError> {
         self.enter()?;
-        // SAFETY: the graph is of this context; the rest is the caller's contract.
+        // SAFETY: the graph belongs to this context; the rest is the caller's contract.
         let status = unsafe { sys::cuGraphLaunch(recording.raw, self.stream_of(lane).as_inner()) };
         self.check(status.ok(), || format!("queueing a graph of {} launches", launches.count()))?;
         self.replayed(launches, lane)
     }
 
-    /// Destroys a graph; the driver lets a run of it that is under way end first.
+    /// Destroys a graph. The driver lets a run in progress end first.
     pub fn destroy(&self, recording: &Recording) {
         if self.drain_if_limited().is_err() && self.is_hung() {
             return;
         }
         let _ = CurrentContext::set_current(&self.handles.context);
-        // SAFETY: the owner calls this once, when it goes. A failure leaves the graph to the end of the context.
+        // SAFETY: the owner calls this once, when it is dropped. If this fails, the graph stays until the context ends.
         let _ = unsafe { sys::cuGraphExecDestroy(recording.raw) };
     }
 
-    /// Bytes of the level-2 cache.
+    /// Bytes of the L2 cache.
     pub fn l2_bytes(&self) -> Result<usize, DeviceError> {
         let found = find(self.ordinal)?;
         Ok(attribute(found.device, DeviceAttribute::L2CacheSize)? as usize)
     }
 
-    /// The memory that is free now, and all there is.
+    /// The free and the total memory.
     pub fn memory(&self) -> Result<FreeMemory, DeviceError> {
         self.enter()?;
         let (free, total) =

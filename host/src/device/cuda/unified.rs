@@ -14,14 +14,14 @@ use super::super::{DeviceError, FreeMemory, RawAllocError};
 use super::{CudaDevice, Lane, address_of, driver};
 
 impl CudaDevice {
-    /// Unwritten memory of `bytes` bytes, at least one, that host and device share.
+    /// Allocates `bytes` uninitialised bytes, at least one, that host and device share.
     pub fn alloc_unified(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
         /// `CU_MEM_ATTACH_GLOBAL`: for all streams.
         const GLOBAL: c_uint = 1;
         const ACTION: &str = "allocating unified memory";
         self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
         self.check_sharing(ACTION).map_err(RawAllocError::Device)?;
-        // More than there is the driver would move to and fro for ever.
+        // The driver would keep moving pages back and forth if there were more than fits.
         let memory @ FreeMemory { free, .. } = self.memory().map_err(RawAllocError::Device)?;
         if bytes > free {
             let reason = "all of it must have room on the device".to_owned();
@@ -39,7 +39,7 @@ impl CudaDevice {
         })
     }
 
-    /// An error where the host must not touch such memory while any kernel runs.
+    /// Fails if the host must not touch such memory while a kernel runs.
     fn check_sharing(&self, action: &'static str) -> Result<(), DeviceError> {
         let ordinal = self.ordinal;
         let device = driver(Device::get_device(ordinal), || format!("getting CUDA device {ordinal}"))?;
@@ -63,7 +63,7 @@ impl CudaDevice {
     /// Queues a move of the bytes to a place.
     ///
     /// # Safety
-    /// They are part of memory of [`Self::alloc_unified`].
+    /// The bytes are part of an allocation of [`Self::alloc_unified`].
     pub unsafe fn prefetch(
         &self,
         lane: &Lane,
@@ -81,11 +81,11 @@ impl CudaDevice {
     /// Tells the driver how the bytes will be used.
     ///
     /// # Safety
-    /// They are part of memory of [`Self::alloc_unified`].
+    /// The bytes are part of an allocation of [`Self::alloc_unified`].
     pub unsafe fn advise(&self, at: *mut u8, bytes: usize, advice: Advice) -> Result<(), DeviceError> {
         self.enter()?;
         let (number, place) = match advice {
-            // The driver does not look at the place.
+            // The driver ignores the place.
             Advice::ReadMostly => (1, Place::Device),
             Advice::PreferredPlace(place) => (3, place),
             Advice::AccessedBy(place) => (5, place),
@@ -102,7 +102,7 @@ impl CudaDevice {
         }
     }
 
-    /// The driver's answer. A missing function or an unsupported operation is not a fault of the device.
+    /// Converts the driver's result. A missing function or an unsupported operation is not a fault of the device.
     fn check_shared(&self, result: CudaResult<()>, action: &'static str) -> Result<(), DeviceError> {
         match result {
             Err(status @ (CudaError::StubLibrary | CudaError::NotSupported)) => {

@@ -1,4 +1,4 @@
-//! Waiting for the GPU, with or without a limit, and keeping the first fault.
+//! Waits for the GPU, with or without a limit, and keeps the first fault.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -15,18 +15,18 @@ use super::super::{DeviceError, hung};
 use super::streams::{Lane, Queue};
 use super::{CudaDevice, State, driver};
 
-/// Launches that may be queued unwaited for under a time limit. The driver blocks a launch when its own queue is full,
-/// at about a thousand, and a blocked call has no limit.
+/// The most launches that may be queued without a wait under a time limit. The driver blocks a launch when its queue is
+/// full, at about a thousand, and a blocked call has no limit.
 const MOST_QUEUED: u64 = 256;
 
-/// How long a limited wait asks the driver without a pause: a pause costs more than short work takes.
+/// How long a limited wait polls the driver without a pause: a pause costs more than short work takes.
 const EAGER: Duration = Duration::from_micros(200);
 
-/// The longest pause between two questions.
+/// The longest pause between two polls.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 impl CudaDevice {
-    /// Waits until all queued work of all streams has ended.
+    /// Waits until all queued work on all streams has ended.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         self.enter()?;
         let start = Instant::now();
@@ -39,16 +39,16 @@ impl CudaDevice {
 
     /// Waits until the stream's work has ended. The context is current.
     pub(super) fn wait_for_stream(&self, stream: &Stream, start: Instant) -> Result<(), DeviceError> {
-        // SAFETY: the stream lives.
+        // SAFETY: the stream is alive.
         let query = || unsafe { sys::cuStreamQuery(stream.as_inner()) }.ok();
         let ended = self.wait(|| stream.synchronize(), query, start)?;
         self.check(ended, || format!("synchronising with {}", self.name))
     }
 
-    /// The driver's answer to a call that waits; where there is a limit, to questions in its place that do not.
+    /// Waits with a blocking call, or with a limit by polling.
     ///
     /// # Errors
-    /// The limit is over since `start`, which leaves the device as one with a fault.
+    /// The limit since `start` is over. The device then counts as failed.
     pub(super) fn wait(
         &self,
         block: impl FnOnce() -> CudaResult<()>,
@@ -69,30 +69,29 @@ impl CudaDevice {
         }
     }
 
-    /// The longest that a wait for queued work may last.
+    /// The limit of a wait for queued work.
     pub fn time_limit(&self) -> Option<Duration> {
         Some(self.limit_nanos.load(Ordering::Relaxed)).filter(|&nanos| nanos > 0).map(Duration::from_nanos)
     }
 
-    /// Limits all waits from now on.
+    /// Limits all later waits.
     pub fn set_time_limit(&self, limit: Duration) {
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        // 0 means no limit, and a limit of nothing would let no work end.
+        // 0 means no limit, so a limit of zero becomes 1 ns.
         self.limit_nanos.store(nanos.max(1), Ordering::Relaxed);
     }
 
-    /// Where a time limit holds, waits before a call that the driver may block until queued work has ended.
+    /// With a time limit, waits for queued work before a driver call that may block on it.
     pub(super) fn drain_if_limited(&self) -> Result<(), DeviceError> {
         if self.time_limit().is_some() { self.synchronize() } else { Ok(()) }
     }
 
-    /// Notes a launch among those that a later fault may come from; waits where that is asked for. The launch has been
-    /// queued.
+    /// Notes a queued launch among those that a later fault may come from, and waits if every launch must be waited for.
     pub(super) fn launched(&self, launch: Launch, lane: &Lane) -> Result<(), DeviceError> {
         self.queued(lane, |launches| launches.note(launch))
     }
 
-    /// Notes the launches of a graph that has been queued; waits where that is asked for.
+    /// Notes the launches of a queued graph, and waits if every launch must be waited for.
     pub(super) fn replayed(&self, launches: &Launches, lane: &Lane) -> Result<(), DeviceError> {
         self.queued(lane, |queued| queued.note_all(launches))
     }
@@ -118,7 +117,7 @@ impl CudaDevice {
         self.check(current, || format!("using the context of {}", self.name))
     }
 
-    /// The driver's answer. A fault is reported with everything known about it, and remembered.
+    /// Converts the driver's result. A fault is reported with everything known about it, and remembered.
     pub(super) fn check<T>(
         &self,
         result: CudaResult<T>,
@@ -127,7 +126,7 @@ impl CudaDevice {
         self.recheck(driver(result, action))
     }
 
-    /// [`Self::check`] after the fact, for a part of the device that knows nothing of the rest.
+    /// Applies [`Self::check`] later, to an error from a part of the device that does not know the rest.
     pub(super) fn recheck<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
         result.map_err(|error| match &error {
             DeviceError::Driver { status, .. } => match FaultKind::of(*status) {
@@ -138,7 +137,7 @@ impl CudaDevice {
         })
     }
 
-    /// [`Self::check`] of the driver's answer to a launch: with nothing else queued, a fault is this launch's.
+    /// Applies [`Self::check`] to a launch's result: if nothing else is queued, a fault belongs to this launch.
     pub(super) fn check_launch(&self, launched: CudaResult<()>, launch: Launch) -> Result<(), DeviceError> {
         if launched.is_err_and(|error| FaultKind::of(error).is_some()) {
             let mut state = self.state();
@@ -149,13 +148,13 @@ impl CudaDevice {
         self.check(launched, || format!("launch of {launch}"))
     }
 
-    /// Remembers a fault, unless there is one already.
+    /// Remembers a fault, unless there already is one.
     fn fail(&self, kind: FaultKind, status: CudaError) -> DeviceError {
         let mut state = self.state();
         if let Some(first) = &state.fault {
             return self.faulted(first);
         }
-        // While kernels run, and when the GPU is gone, the record says nothing.
+        // The record means nothing while kernels run or when the GPU is lost.
         let panic = if kind.hangs() { None } else { self.handles.panic_slot.read() };
         let mut fault = KernelFault::new(&self.name, kind, &state.queued.all(), status, panic);
         fault.stack = self.handles.kernels.stack.suspect(&fault);
@@ -172,12 +171,12 @@ impl CudaDevice {
         DeviceError::Faulted { device: self.name.clone(), first: Arc::clone(first) }
     }
 
-    /// Whether the device has failed: its memory goes with its context.
+    /// Whether the device has failed. Its memory is then freed with its context.
     pub(super) fn has_failed(&self) -> bool {
         self.state().fault.is_some()
     }
 
-    /// Whether a call of the driver may wait for ever.
+    /// Whether a driver call may block forever.
     pub(super) fn is_hung(&self) -> bool {
         self.state().fault.as_ref().is_some_and(|fault| fault.kind.hangs())
     }

@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 use super::{DeviceError, PtxTarget};
 use crate::device::ptx_header::{Header, parse, parse_head};
 
-/// The most bytes that a PTX file or its machine code may have.
+/// The largest size of a PTX file or its machine code.
 const MOST_BYTES: u64 = 256 << 20;
-/// The bytes at the head of a file in which its directives stand.
+/// The bytes at the head of a file that contain its directives.
 const HEAD_BYTES: u64 = 64 << 10;
-/// What `cargo xtask build-ptx` writes after machine code, before the SHA-256 of the PTX that it was made from.
+/// `cargo xtask build-ptx` writes this after machine code, followed by the SHA-256 of the PTX that it was built from.
 pub(super) const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";
 
 /// One PTX file.
@@ -36,7 +36,7 @@ pub struct PtxModule {
     pub(super) name: String,
     header: Header,
     text: OnceLock<Cow<'static, str>>,
-    /// Its set among those that [`PtxModules::and`] joined.
+    /// The index of its set among those joined with [`PtxModules::and`].
     pub(super) set: usize,
     machine_code: MachineCode,
 }
@@ -50,7 +50,7 @@ pub(super) enum MachineCode {
 }
 
 impl PtxModule {
-    /// The same module in the set of that number.
+    /// Moves the module into the set with this index.
     pub(super) fn in_set(self, set: usize) -> PtxModule {
         PtxModule { set, ..self }
     }
@@ -61,7 +61,7 @@ impl PtxModule {
         if is_all {
             return Self::from_bytes(head, path);
         }
-        // A character may be cut in two at the end.
+        // The last character may be incomplete.
         let text = String::from_utf8_lossy(&head);
         let header = parse_head(&text).map_err(|reason| damaged(path, reason))?;
         let (path, name) = (path.to_owned(), crate_name(path));
@@ -69,7 +69,7 @@ impl PtxModule {
         Ok(PtxModule { path, name, header, text: OnceLock::new(), set: 0, machine_code })
     }
 
-    /// The module that `bytes` hold, the contents of the file `path`.
+    /// Makes a module from `bytes`, the contents of the file `path`.
     ///
     /// # Errors
     /// [`DeviceError::PtxDamaged`] if the text is not valid PTX.
@@ -87,7 +87,7 @@ impl PtxModule {
         Ok(PtxModule { path, name, header, text, set: 0, machine_code })
     }
 
-    /// The file; of an embedded module its name after `embedded/`.
+    /// The file's path; for an embedded module, its name after `embedded/`.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -102,12 +102,12 @@ impl PtxModule {
         self.header.version
     }
 
-    /// The architecture it is built for.
+    /// The target architecture.
     pub fn target(&self) -> PtxTarget {
         self.header.target
     }
 
-    /// The PTX.
+    /// Returns the PTX, and reads the file if necessary.
     ///
     /// # Errors
     /// The file cannot be read, or is not valid PTX.
@@ -124,7 +124,7 @@ impl PtxModule {
         Ok(self.text.get_or_init(|| Cow::Owned(text)))
     }
 
-    /// The machine code that was made from this very PTX, if it is there and is for a device of this compute capability.
+    /// The machine code that was built from exactly this PTX, if it exists and runs on a device of this compute capability.
     pub(in crate::device) fn machine_code(&self, major: u32, minor: u32) -> Option<Vec<u8>> {
         let target = self.target();
         let (built_major, built_minor) = (target.architecture / 10, target.architecture % 10);
@@ -149,7 +149,7 @@ impl PtxModule {
     /// The names of its kernels.
     ///
     /// # Errors
-    /// As [`Self::text`].
+    /// Same as for [`Self::text`].
     pub(in crate::device) fn kernels(&self) -> Result<Vec<String>, DeviceError> {
         let after = self.text()?.split(".entry").skip(1);
         let name = |rest: &str| -> String {
@@ -172,11 +172,11 @@ pub(super) fn not_text(path: &Path, error: std::str::Utf8Error) -> DeviceError {
     damaged(path, format!("byte {} is not UTF-8 text", error.valid_up_to()))
 }
 
-/// The first `most` bytes of an ordinary file, and whether these are all.
+/// Reads the first `most` bytes of a regular file. Also returns whether they are all.
 fn read_at_most(path: &Path, most: u64) -> Result<(Vec<u8>, bool), DeviceError> {
     let unreadable = |source| DeviceError::PtxUnreadable { path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(unreadable)?;
-    // A device or a pipe may never end.
+    // Reading a device or a pipe may never end.
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(damaged(path, "it is not a regular file".to_owned()));
     }
@@ -192,7 +192,7 @@ impl fmt::Debug for PtxModule {
     }
 }
 
-/// `gpu_kernels` for `gpu_kernels.compute_90.ptx`.
+/// The crate's name in a path: `gpu_kernels` for `gpu_kernels.compute_90.ptx`.
 fn crate_name(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     match stem.rsplit_once('.') {

@@ -113,7 +113,7 @@ fn the_places_to_look_in_are_in_order() {
     );
 }
 
-/// Machine code as a build leaves it beside the PTX of `path`.
+/// Writes machine code next to the PTX of `path`, like a build.
 fn write_machine_code(path: &Path, code: &[u8]) {
     let hash = Sha256::digest(std::fs::read(path).unwrap());
     std::fs::write(path.with_extension("cubin"), [code, TRAILER, &hash].concat()).unwrap();
@@ -136,7 +136,7 @@ fn machine_code_is_taken_where_it_runs_and_is_of_this_ptx() {
     assert_eq!(module(&one).machine_code(9, 0).as_deref(), Some(&b"other"[..]));
     assert_eq!(module(&one).machine_code(9, 1), None, "sm_90a runs on 9.0 alone");
 
-    // Of other PTX, cut short, or not ours.
+    // Machine code for other PTX, truncated, or not ours.
     let cubin = plain.with_extension("cubin");
     let whole = std::fs::read(&cubin).unwrap();
     for broken in [
@@ -159,7 +159,7 @@ fn what_never_ends_is_refused_and_what_is_large_is_not_read_whole() {
     assert!(error.contains("/dev/zero") && error.contains("not a regular file"), "{error}");
     assert!(error.contains("cargo xtask build-ptx"), "{error}");
 
-    // A file of a terabyte without a block on the disk, with a sound head.
+    // A sparse file of a terabyte with a valid head.
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), "k.compute_80.ptx", "sm_80");
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -169,7 +169,7 @@ fn what_never_ends_is_refused_and_what_is_large_is_not_read_whole() {
     assert!(error.contains("more than 256 MiB") && error.contains("k.compute_80.ptx"), "{error}");
 }
 
-/// A set of one embedded module for `target`, which has the kernels `names`.
+/// A set of one embedded module for `target` with the kernels `names`.
 fn embedded(file: &str, target: &str, names: &[&str]) -> PtxModules {
     let kernels = names.iter().map(|name| format!(".visible .entry {name}()\n{{\n\tret;\n}}\n"));
     let text = format!(".version 8.6\n.target {target}\n.address_size 64\n{}", kernels.collect::<String>());
@@ -191,7 +191,7 @@ fn joined_sets_hide_nothing_of_each_other() {
         assert_eq!(at, [75, 75, 80, 75]);
     }
 
-    // A set that has nothing for the device is an error, though the other has.
+    // A set without a module for the device is an error, even if the other set has one.
     let error = mine.clone().and(yours).best_for("Old GPU", 7, 5).unwrap_err();
     assert!(matches!(error, DeviceError::NoModuleFor { .. }), "{error}");
     let error = error.to_string();

@@ -109,7 +109,7 @@ fn order_is_transitive_and_has_a_direction() {
 #[test]
 fn what_covers_older_work_stands_for_it() {
     let order = order();
-    // 2 reads after 1 has written, then 1 writes after that: who is after the last write is after all.
+    // 2 reads after 1 has written, then 1 writes after that: work after the last write is after all of them.
     assert!(is_free(&order, 1, write(0..8)));
     order.wait(2, &order.stamp(1)).unwrap();
     assert!(is_free(&order, 2, read(2..4)));
@@ -118,7 +118,7 @@ fn what_covers_older_work_stands_for_it() {
     assert!(!is_free(&order, 3, read(3..4)));
     order.wait(3, &order.stamp(1)).unwrap();
     assert!(is_free(&order, 3, write(0..8)));
-    // A read stands for no write: 2 may not read what 3 has written.
+    // A read does not cover a write: 2 may not read what 3 has written.
     assert!(is_free(&order, 3, read(0..8)));
     assert!(!is_free(&order, 2, read(0..8)));
 }
@@ -140,7 +140,7 @@ fn what_the_host_has_seen_is_forgotten() {
     order.ended(&order.stamp_all());
     assert_eq!(order.remembered(), 0);
     assert!(is_free(&order, 1, write(0..128)));
-    // Without the host: all streams have waited.
+    // Without the host: all streams have waited for each other's work.
     [0, 2, 3].iter().for_each(|&stream| order.wait(stream, &order.stamp(1)).unwrap());
     assert_eq!(order.remembered(), 0);
 }
@@ -178,7 +178,7 @@ fn a_recording_has_an_order_of_its_own() {
     let inside = order.stamp(0);
     let recorded = order.end_recording().unwrap();
     assert!(matches!(order.wait(2, &inside), Err(Outside::EventRecorded)));
-    // As one piece of work the graph races with 1's.
+    // As one piece of work, the graph races with the work of 1.
     assert!(order.admit(0, None, &recorded.touches).is_err());
     order.wait(0, &outside).unwrap();
     assert!(order.admit(0, None, &recorded.touches).is_ok());

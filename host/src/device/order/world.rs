@@ -1,10 +1,10 @@
-//! Which work is ordered before which: a vector clock for each stream, and the accesses that later work may race with.
+//! The order of work: a vector clock per stream, and the accesses that later work may race with.
 
 use std::ops::Range;
 
 use super::super::race::{DataRace, StreamAccess, StreamWork};
 
-/// By stream, how much of its work is known to come before.
+/// A vector clock: by stream, how much of its work comes before.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock(Vec<u64>);
 
@@ -21,7 +21,7 @@ impl Clock {
         self.0[at] = time;
     }
 
-    /// What either knows.
+    /// Takes the maximum of both clocks.
     pub fn join(&mut self, other: &Clock) {
         for (stream, &time) in (0..).zip(&other.0) {
             if time > self.at(stream) {
@@ -31,12 +31,12 @@ impl Clock {
     }
 }
 
-/// Bytes that work touches.
+/// An access of work to bytes.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Touch {
     /// The name of the parameter or field; empty for a copy.
     pub argument: &'static str,
-    /// Addresses, at least one.
+    /// The addresses, at least one.
     pub bytes: Range<usize>,
     pub is_write: bool,
     pub work: StreamWork,
@@ -46,16 +46,16 @@ pub(in super::super) struct Touch {
 struct Access {
     touch: Touch,
     stream: u32,
-    /// The stream's own time at which it was queued.
+    /// The stream's time at which it was queued.
     time: u64,
 }
 
-/// Streams whose work may run at the same time, and what they have touched.
+/// The clocks of all streams, and the accesses of their work.
 #[derive(Debug, Default)]
 pub(super) struct World {
-    /// By stream; of one that is closed its last.
+    /// By stream; a closed stream keeps its last clock.
     clocks: Vec<Clock>,
-    /// What the host knows to have ended, after which all comes that is queued from now on.
+    /// The work that the host knows to have ended. All later work comes after it.
     ended: Clock,
     accesses: Vec<Access>,
 }
@@ -69,7 +69,7 @@ impl World {
         &mut self.clocks[at]
     }
 
-    /// The stream's next work, not yet known to others. Gives its time.
+    /// Advances the stream's clock for its next work, and returns the work's time.
     pub fn advance(&mut self, stream: u32) -> u64 {
         let clock = self.clock(stream);
         let time = clock.at(stream) + 1;
@@ -77,7 +77,7 @@ impl World {
         time
     }
 
-    /// Notes work of the stream that touches this, unless it may run at the same time as work that is in its way.
+    /// Notes work on the stream with these touches, unless it races with other work.
     pub fn admit(&mut self, stream: u32, touches: &[Touch]) -> Result<u64, Box<DataRace>> {
         self.clock(stream);
         if let Some(race) = touches.iter().find_map(|touch| self.race(stream, touch)) {
@@ -85,8 +85,8 @@ impl World {
         }
         let time = self.advance(stream);
         for touch in touches {
-            // Work that is ordered after this one is also ordered after what it covers. Work that is not
-            // ordered after it races with this one, so the race is found without them. The covered accesses can go.
+            // Work that is ordered after this access is also ordered after the accesses it covers. Work that is not ordered
+            // after this access races with it, so the covered accesses are not needed to find the race. They can be removed.
             let covers = |old: &Touch| {
                 touch.bytes.start <= old.bytes.start
                     && old.bytes.end <= touch.bytes.end
@@ -99,7 +99,7 @@ impl World {
         Ok(time)
     }
 
-    /// Takes back what was admitted at that time and did not happen.
+    /// Removes work that was admitted at this time but not queued.
     pub fn cancel(&mut self, stream: u32, time: u64) {
         self.accesses.retain(|access| (access.stream, access.time) != (stream, time));
     }
@@ -124,29 +124,29 @@ impl World {
         Some(DataRace { first: side(&old.touch, old.stream), second: side(touch, stream) })
     }
 
-    /// What comes before an event that is recorded on the stream now.
+    /// The work before an event that is recorded on the stream now.
     pub fn now(&mut self, stream: u32) -> Clock {
         self.clock(stream).clone()
     }
 
-    /// What is queued on the stream from now on comes after what `clock` holds.
+    /// Orders later work on the stream after the work in `clock`.
     pub fn wait(&mut self, stream: u32, clock: &Clock) {
         self.clock(stream).join(clock);
     }
 
-    /// The host has seen the end of what `clock` holds.
+    /// Notes that the host has seen the end of the work in `clock`.
     pub fn end(&mut self, clock: &Clock) {
         self.ended.join(clock);
     }
 
-    /// What all streams are to do now.
+    /// All work that is queued now on all streams.
     pub fn now_all(&self) -> Clock {
         let mut all = Clock::default();
         self.clocks.iter().for_each(|clock| all.join(clock));
         all
     }
 
-    /// Forgets accesses that all work of these streams comes after.
+    /// Forgets accesses that come before all later work of these streams.
     pub fn forget_ordered(&mut self, streams: &[u32]) {
         let Self { clocks, ended, accesses } = self;
         let nobody = Clock::default();
@@ -156,13 +156,13 @@ impl World {
         });
     }
 
-    /// Whether all of the stream's work comes before what is queued on the default stream from now on.
+    /// Whether all of the stream's work comes before later work on the default stream.
     pub fn has_joined(&mut self, stream: u32) -> bool {
         let time = self.clock(stream).at(stream);
         self.clock(0).at(stream) >= time
     }
 
-    /// All that was touched and not covered since.
+    /// All accesses that no later access covers.
     pub fn into_touches(self) -> Vec<Touch> {
         self.accesses.into_iter().map(|access| access.touch).collect()
     }

@@ -6,23 +6,23 @@ use super::super::order::{Admission, Touch};
 use super::super::race::StreamWork;
 use super::super::{Backend, Device, DeviceError, Stream};
 
-/// Memory of a device that such work reads or writes.
+/// Device memory that such work reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
-    /// What messages call it.
+    /// Its name in messages.
     pub argument: &'static str,
     /// The first byte.
     pub first: *mut u8,
-    /// How many bytes there are.
+    /// The number of bytes.
     pub bytes: usize,
-    /// Whether they are written.
+    /// Whether the bytes are written.
     pub is_write: bool,
 }
 
 /// What happened to the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
-    /// It is queued, or on the CPU has ended.
+    /// It is queued, or has ended on the CPU.
     Now,
     /// It is part of a recording.
     Recorded,
@@ -30,19 +30,19 @@ pub(crate) enum Queued {
 
 /// Where foreign work goes.
 pub(crate) enum Queue {
-    /// A GPU's stream, in a context that is current.
+    /// A GPU's stream, in the current context.
     Cuda(CUstream),
     /// The calling thread, at once.
     Host,
 }
 
 impl Device {
-    /// Whether both are handles to one device.
+    /// Whether both are handles to the same device.
     pub(crate) fn is_same_as(&self, other: &Device) -> bool {
         std::sync::Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Makes the GPU's context the calling thread's, for a library that looks for it there.
+    /// Makes the GPU's context current in the calling thread, for libraries that need it there.
     pub(crate) fn make_current(&self) -> Result<(), DeviceError> {
         match &self.inner.backend {
             Backend::Cpu(_) => Ok(()),
@@ -52,11 +52,11 @@ impl Device {
 }
 
 impl Stream {
-    /// Lets `queue` queue work that touches this memory, where it does not race with another stream's work. On a CPU the
-    /// work runs in `queue`, which is not called in a recording.
+    /// Lets `queue` queue work that touches this memory, unless it races with another stream's work. On a CPU the work runs
+    /// in `queue`, which is not called in a recording.
     ///
     /// # Errors
-    /// [`DeviceError::Unordered`], [`DeviceError::NotRecordable`], what `queue` answers, or the device failed.
+    /// [`DeviceError::Unordered`], [`DeviceError::NotRecordable`], an error of `queue`, or the device failed.
     pub(crate) fn queue_foreign<E: From<DeviceError>>(
         &self,
         operation: &'static str,
@@ -98,11 +98,11 @@ impl Stream {
         queued.map(|()| if is_recorded { Queued::Recorded } else { Queued::Now })
     }
 
-    /// Copies between two parts of the device's memory, on the queue that [`Self::queue_foreign`] gave.
+    /// Copies between two parts of the device's memory, on the queue from [`Self::queue_foreign`].
     ///
     /// # Safety
-    /// Both are valid for that many bytes of the device's memory and do not overlap, until the copy has ended. Until then
-    /// no other code writes them, or reads `to`.
+    /// Both are valid for this many bytes of the device's memory until the copy has ended, and do not overlap. Until then no
+    /// other code writes them or reads `to`.
     pub(crate) unsafe fn copy_foreign(
         &self,
         queue: &Queue,
@@ -114,7 +114,7 @@ impl Stream {
             // SAFETY: the caller's memory.
             (Backend::Cuda(cuda), Queue::Cuda(raw)) => unsafe { cuda.copy_within(*raw, to, from, bytes) },
             _ => {
-                // SAFETY: as above; on the CPU it is the host's.
+                // SAFETY: as above; on the CPU it is host memory.
                 unsafe { to.copy_from_nonoverlapping(from, bytes) };
                 Ok(())
             }

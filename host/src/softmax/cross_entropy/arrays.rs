@@ -1,4 +1,4 @@
-//! Cross entropy of arrays of the crate `ndarray`, of any dimension and layout.
+//! Cross entropy of arrays of the crate `ndarray` of any dimension and layout.
 
 use bytemuck::Pod;
 use ndarray::{Array1, ArrayBase, Data, Dimension, Ix1};
@@ -8,8 +8,8 @@ use crate::device::{Buffer, Device};
 use crate::softmax::arrays::{elements, shape};
 use crate::softmax::{Real, SoftmaxError};
 
-/// The cross entropy of each row along the last axis of an array of logits. `targets` has one target per row, in the same
-/// order: see [`CrossEntropy::new`](super::CrossEntropy::new).
+/// Computes the cross entropy of each row along the last axis of an array of logits. `targets` has one target per row, in
+/// the same order: see [`CrossEntropy::new`](super::CrossEntropy::new).
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -23,8 +23,7 @@ use crate::softmax::{Real, SoftmaxError};
 /// ```
 ///
 /// # Errors
-/// There is not one target for each row, a row has 2^32 elements or more, there is no memory on the device, or the device
-/// failed.
+/// There is not one target per row, a row has 2^32 elements or more, the device is out of memory, or the device failed.
 pub fn cross_entropy_of_array<T: Real, C: Pod, D: Dimension>(
     device: &Device,
     logits: &ArrayBase<impl Data<Elem = T>, D>,

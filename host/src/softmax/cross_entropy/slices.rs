@@ -1,4 +1,4 @@
-//! Cross entropy of slices of the host's memory: copied to the device, computed, copied back.
+//! Cross entropy of slices in host memory: copies to the device, computes, and copies back.
 
 use bytemuck::Pod;
 
@@ -7,8 +7,7 @@ use crate::device::{Buffer, Device};
 use crate::softmax::slices::check_len;
 use crate::softmax::{Matrix, Real, SoftmaxError};
 
-/// The cross entropy of each row of logits in the host's memory, `[rows, cols]`, row-major, and its target: see
-/// [`CrossEntropy::new`].
+/// Computes the cross entropy of each row of row-major logits, `[rows, cols]`, in host memory: see [`CrossEntropy::new`].
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -20,8 +19,8 @@ use crate::softmax::{Matrix, Real, SoftmaxError};
 /// ```
 ///
 /// # Errors
-/// The slice has not `rows * cols` elements, there is not one target for each row, a row has 2^32 elements or more, there
-/// is no memory on the device, or the device failed.
+/// The slice does not have `rows * cols` elements, there is not one target per row, a row has 2^32 elements or more, the
+/// device is out of memory, or the device failed.
 pub fn cross_entropy_of_slice<T: Real, C: Pod>(
     device: &Device,
     logits: &[T],

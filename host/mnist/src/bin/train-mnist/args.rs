@@ -1,4 +1,4 @@
-//! The command line, and the settings that follow from it and from a run to resume.
+//! The command line, and the settings derived from it and from a run to resume.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -170,11 +170,11 @@ pub struct Args {
     given: Vec<String>,
 }
 
-/// Seeds from the first to the last.
+/// A range of seeds, including the last one.
 #[derive(Clone)]
 struct Seeds(RangeInclusive<u64>);
 
-/// Two numbers with two dots between them.
+/// Parses two numbers with two dots between them.
 fn parse_seeds(text: &str) -> Result<Seeds, String> {
     let numbers =
         text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
@@ -185,11 +185,11 @@ fn parse_seeds(text: &str) -> Result<Seeds, String> {
     }
 }
 
-/// Widths of layers.
+/// The widths of layers.
 #[derive(Clone)]
 struct Widths(Vec<usize>);
 
-/// Numbers with commas between them, or none.
+/// Parses numbers separated by commas, or an empty text.
 fn parse_widths(text: &str) -> Result<Widths, String> {
     let words = text.split(',').filter(|_| !text.is_empty());
     let width = |word: &str| {
@@ -207,8 +207,8 @@ impl Args {
         Ok(Args { given, ..Args::from_arg_matches(&matches)? })
     }
 
-    /// The settings: what the command line names, then the preset, then what the run to resume has, then the defaults. What
-    /// [`Self::pipeline_for`] a device is chosen later.
+    /// The settings, from the command line, then the preset, then the run to resume, then the defaults. The pipeline for the
+    /// device is chosen later, by [`Self::pipeline_for`].
     pub fn config(&self, resumed: Option<&Found>) -> Result<Config, TrainError> {
         let mut config = match resumed {
             Some(found) => Config::of_run(found)?,
@@ -255,8 +255,8 @@ impl Args {
         Ok(Config { metrics, save, load, plot, timeline, profile, target_accuracy, ..config })
     }
 
-    /// The pipeline of a new run that names none: the fastest that trains on the device, which gives way where it cannot, or
-    /// that of a run on several devices.
+    /// Chooses the pipeline of a new run that names none: `of_several` for several devices, otherwise the fastest on the
+    /// device. If that one cannot train the network, another runs instead.
     pub fn pipeline_for(&self, device: &Device, config: &Config, of_several: Option<Pipeline>) -> Pipeline {
         let is_open = self.pipeline.is_none() && self.resume.is_none();
         match of_several {
@@ -271,7 +271,7 @@ impl Args {
         self.seeds.as_ref().map(|Seeds(seeds)| seeds.clone())
     }
 
-    /// What is to be said of a setting that follows from another one.
+    /// A note to print about a setting that was derived from another one.
     pub fn note(&self, config: &Config) -> Option<String> {
         let (lr, momentum) = (config.lr, config.momentum);
         let is_derived = self.lr.is_none() && self.resume.is_none() && momentum != 0.0;

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let is_usage = error.downcast_ref().is_some_and(TrainError::is_usage);
             let code = ferrowarp_report::exit_code(Err(error), device::exit_if_hung);
-            // As for arguments that clap refuses.
+            // The same code as for arguments that clap refuses.
             if is_usage { ExitCode::from(2) } else { code }
         }
     }
@@ -72,7 +72,7 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         console.line(format_args!("one of {} processes that train together", ranks.world.size()))?;
     }
     args.note(&config).map_or(Ok(()), |note| console.line(note))?;
-    // Rank 0 fetches the data, and the others go on once it has.
+    // Rank 0 fetches the data, and the others wait for it.
     let mut communicator = if ranks.is_first() { None } else { ranks.connect(&device)? };
     let (dir, fetch) = data_dir(args.data.as_deref())?;
     if ranks.is_first() {
@@ -152,7 +152,7 @@ fn how_to_go_on(config: &Config) -> String {
     }
 }
 
-/// Says how to go on after an error that is not the training's own fault, where there is a checkpoint to go on from.
+/// Adds how to resume to an error that the training did not cause, if there is a checkpoint.
 fn tell_how_to_go_on(error: TrainError, config: &Config) -> TrainError {
     let is_from_outside = matches!(
         error,
@@ -170,8 +170,8 @@ fn tell_how_to_go_on(error: TrainError, config: &Config) -> TrainError {
     error
 }
 
-/// The folder with the data, and the time it took to fetch them. The default folder is filled if it has no complete data
-/// set.
+/// Returns the folder with the data, and the time it took to fetch them. Fetches the data if the default folder has no
+/// complete data set.
 fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
     if let Some(dir) = named {
         return Ok((dir.to_owned(), Duration::ZERO));
@@ -202,7 +202,7 @@ fn introduce(
     Ok(())
 }
 
-/// Says what a resumed run goes on from, and what is not as it was.
+/// Prints what a resumed run continues from, and what differs from the original run.
 fn introduce_resumed(
     console: &mut Console<Box<dyn Write>>,
     found: &Found,

@@ -1,4 +1,4 @@
-//! The processes of a run on several devices: this one's rank, the others that it starts, and their common stop.
+//! The processes of a run on several devices: this process's rank, the processes it starts, and their common stop.
 
 use std::io;
 use std::net::TcpListener;
@@ -14,13 +14,13 @@ use ferrowarp_mnist::model::Pipeline;
 use ferrowarp_mnist::train::{Config, Observer, Run, TrainError};
 use ferrowarp_report::EpochRecord;
 
-/// Present in the environment of a process that rank 0 has started.
+/// Set in the environment of processes that rank 0 starts.
 const STARTED: &str = "FERROWARP_STARTED_BY_RANK_0";
 
-/// Where the processes that rank 0 starts find it.
+/// The address at which processes started by rank 0 find it.
 const HERE: &str = "127.0.0.1";
 
-/// How often a process is looked after, and how much longer than the ranks' own limit it may take to end.
+/// How often a process is polled; below, how much longer than the ranks' limit it may take to end.
 const GLANCE: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -33,7 +33,7 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// The ranks that a launcher has started, or rank 0 of `gpus` ranks, whose other processes [`Self::start`] starts.
+    /// Takes the ranks that a launcher has started, or becomes rank 0 of `gpus` ranks; [`Self::start`] starts the others.
     pub fn new(gpus: Option<u32>) -> anyhow::Result<Ranks> {
         let world = World::from_environment()?;
         let gpus = gpus.unwrap_or(world.size());
@@ -53,8 +53,8 @@ impl Ranks {
         Ok(Ranks { world, is_started_here, children: Vec::new() })
     }
 
-    /// Starts the other processes, unless a launcher has: they run this program with the same arguments, and print errors
-    /// only.
+    /// Starts the other processes, unless a launcher has. They run this program with the same arguments and print only
+    /// errors.
     pub fn start(&mut self) -> anyhow::Result<()> {
         let (size, (_, port)) = (self.world.size(), self.world.address());
         if !(self.is_started_here && self.is_first()) {
@@ -94,7 +94,7 @@ impl Ranks {
                 let line = format!("running on {} (CUDA device {ordinal})", device.name());
                 Ok((device, line))
             }
-            // A launcher may show each process its own GPU alone.
+            // A launcher may show each process only its own GPU.
             Err(DeviceError::NoDevice { count: 1, .. }) if !self.is_started_here => device::open(choice),
             Err(DeviceError::NoDriver(_) | DeviceError::PtxMissing { .. })
                 if choice == DeviceChoice::Auto =>
@@ -129,12 +129,12 @@ impl Ranks {
         Ok(())
     }
 
-    /// The pipeline of a run on several devices that names none.
+    /// The default pipeline of a run on several devices.
     pub fn default_pipeline(&self) -> Option<Pipeline> {
         (self.world.size() > 1).then_some(Pipeline::Deferred)
     }
 
-    /// Connects the ranks; none where there is one.
+    /// Connects the ranks; returns `None` if there is only one.
     pub fn connect(&self, device: &Device) -> Result<Option<Arc<Communicator>>, CollectiveError> {
         match self.world.size() {
             1 => Ok(None),
@@ -142,7 +142,7 @@ impl Ranks {
         }
     }
 
-    /// Waits for the processes that this one has started. An error names the first that failed.
+    /// Waits for the processes that this one has started. An error names the first one that failed.
     pub fn wait(mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + self.world.time_limit() + GRACE;
         for (child, rank) in self.children.iter_mut().zip(1..) {
@@ -163,7 +163,7 @@ impl Ranks {
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        // After an error of this rank the others end with their own, which names it.
+        // After an error on this rank, the others end with an error that names this rank.
         let deadline = Instant::now() + Duration::from_secs(1);
         while Instant::now() < deadline
             && self.children.iter_mut().any(|child| matches!(child.try_wait(), Ok(None)))
@@ -172,7 +172,7 @@ impl Drop for Ranks {
         }
         for child in &mut self.children {
             if let Ok(None) = child.try_wait() {
-                // One that has just ended needs no more.
+                // Errors are ignored: the process may have just ended.
                 let _ = child.kill();
                 let _ = child.wait();
             }
@@ -192,7 +192,7 @@ fn setting(flag: &'static str, value: impl ToString, problem: impl Into<String>)
     TrainError::Setting { flag, value: value.to_string(), problem: problem.into() }
 }
 
-/// An observer that stops the run after the same step as those of all other ranks: one that is to stop tells the others.
+/// An observer that stops the run after the same step on all ranks: a rank that must stop tells the others.
 pub struct Together<'a> {
     communicator: &'a Communicator,
     observer: &'a mut dyn Observer,
@@ -204,7 +204,7 @@ impl<'a> Together<'a> {
         Self { communicator, observer, is_stopping: false }
     }
 
-    /// Whether any rank is to stop.
+    /// Asks all ranks whether any of them must stop.
     fn agree(&mut self) -> Result<bool, CollectiveError> {
         let communicator = self.communicator;
         let (device, stream) = (communicator.device(), communicator.device().default_stream());
@@ -223,7 +223,7 @@ impl Observer for Together<'_> {
 
     fn progress(&mut self, images: usize) {
         self.observer.progress(images);
-        // An error is reported by the next step.
+        // The next step reports the error.
         if self.agree().unwrap_or(false) {
             self.is_stopping = true;
         }

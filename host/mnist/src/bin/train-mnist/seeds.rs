@@ -1,4 +1,4 @@
-//! Networks from several seeds, and what they come to together.
+//! Trains networks from several seeds, and summarises their results.
 
 use std::fmt;
 use std::io::Write;
@@ -11,18 +11,18 @@ use ferrowarp_mnist::train::{self, Config, Outcome, Start, TrainError};
 
 use crate::stop::Signals;
 
-/// Mean, least and most of some numbers.
+/// The mean, the minimum and the maximum of some numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spread {
     mean: f64,
     min: f64,
     max: f64,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     digits: usize,
 }
 
 impl Spread {
-    /// There is one number at least.
+    /// Summarises at least one number.
     fn of(numbers: &[f64], digits: usize) -> Self {
         let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
         let min = numbers.iter().copied().fold(f64::INFINITY, f64::min);
@@ -41,7 +41,7 @@ impl fmt::Display for Spread {
 /// Trains a network from each seed.
 ///
 /// # Errors
-/// The first run that fails or is stopped, after the summary of those before it.
+/// The error of the first run that fails or is stopped, after the summary of earlier runs.
 pub fn train(
     device: &Device,
     mnist: &LazyMnist,
@@ -68,7 +68,7 @@ pub fn train(
     summarize(&outcomes, config, console)
 }
 
-/// Writes what the networks that were trained come to.
+/// Writes a summary of the trained networks.
 fn summarize(
     outcomes: &[Outcome],
     config: &Config,
@@ -78,7 +78,7 @@ fn summarize(
     Ok(())
 }
 
-/// Whether it says that a run was stopped.
+/// Returns the error if it is that a run was stopped.
 pub fn as_stopped(error: &anyhow::Error) -> Option<&TrainError> {
     error.downcast_ref().filter(|error| matches!(error, TrainError::Stopped { .. }))
 }

@@ -1,4 +1,4 @@
-//! Stopping between two steps when somebody asks for it, and how to go on.
+//! Stops a run between two steps at a signal, and says how to resume it.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,28 +15,27 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// What a shell adds to a signal's number for the exit code.
+/// Shells add this to a signal's number for the exit code.
 const EXIT_CODE_OF_SIGNALS: u8 = 128;
 
-/// How often a thread looks whether a signal has arrived.
+/// How often a thread checks for a signal.
 const GLANCE: Duration = Duration::from_millis(200);
 
-/// How long a program may take to end after a signal before it says that it has seen it.
+/// How long after a signal a running program waits before it acknowledges the signal.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The signal that asked for a stop, once there was one. The second signal ends the process at once.
+/// The signal that requested a stop, once one has arrived. A second signal ends the process at once.
 pub struct Signals {
     arrived: Arc<AtomicUsize>,
 }
 
 impl Signals {
-    /// From now on a signal asks for a stop: Ctrl-C, the one by which a system ends its processes, or the one of a closed
-    /// terminal.
+    /// Starts to listen for signals that request a stop: Ctrl-C, termination by the system, or a closed terminal.
     pub fn listen() -> io::Result<Signals> {
         let arrived = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
         for signal in signals() {
-            // In this order, so that the first signal does not end the process itself.
+            // This order ensures that the first signal does not end the process.
             flag::register_conditional_shutdown(
                 signal,
                 i32::from(EXIT_CODE_OF_SIGNALS) + signal,
@@ -46,24 +45,24 @@ impl Signals {
             flag::register_usize(signal, arrived.clone(), usize::try_from(signal).unwrap_or_default())?;
         }
         let seen = arrived.clone();
-        // Without this thread the signals do the same, and say less.
+        // Without this thread the signals still work, but are not acknowledged.
         let _ = thread::Builder::new().name("signals".to_owned()).spawn(move || acknowledge(&seen));
         Ok(Signals { arrived })
     }
 
-    /// The exit code of a process that a signal stopped.
+    /// The exit code after a stop by a signal.
     pub fn exit_code(&self) -> u8 {
         let signal = u8::try_from(self.arrived.load(Ordering::SeqCst)).unwrap_or_default();
         EXIT_CODE_OF_SIGNALS.saturating_add(signal)
     }
 
-    /// `observer`, which now also stops the run when a signal has arrived.
+    /// Wraps `observer` so that it also stops the run once a signal has arrived.
     pub fn observe<'a>(&'a self, observer: &'a mut dyn Observer) -> impl Observer + 'a {
         Stoppable { signals: self, observer }
     }
 }
 
-/// Says that a signal has arrived if the program still runs a while later.
+/// Acknowledges a signal if the program is still running a while later.
 fn acknowledge(arrived: &AtomicUsize) {
     while arrived.load(Ordering::SeqCst) == 0 {
         thread::sleep(GLANCE);
@@ -72,7 +71,7 @@ fn acknowledge(arrived: &AtomicUsize) {
     print_note("ending after the current step or file; a second signal ends the program at once");
 }
 
-/// The signals that ask for a stop. One that `nohup` has the process ignore stays ignored.
+/// The signals that request a stop. A hangup that `nohup` ignores stays ignored.
 fn signals() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
     #[cfg(unix)]
@@ -82,7 +81,7 @@ fn signals() -> Vec<i32> {
     signals
 }
 
-/// Whether the status of a process says that it ignores a signal (proc(5)): one bit per signal, the lowest for the first.
+/// Whether a process ignores a signal, according to its status (proc(5)): one bit per signal, the lowest for the first.
 #[cfg(unix)]
 fn is_ignored(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -117,14 +116,14 @@ impl Observer for Stoppable<'_> {
     }
 }
 
-/// The command that goes on with the run that `command` began, from the checkpoints in `dir`.
+/// The command that resumes the run of `command` from the checkpoints in `dir`.
 pub fn resume_command(command: impl IntoIterator<Item = OsString>, dir: &Path) -> String {
     let mut words = Vec::new();
     let mut command = command.into_iter();
     while let Some(word) = command.next() {
         let word = word.to_string_lossy().into_owned();
         match word.split_once('=').map_or(&*word, |(flag, _)| flag) {
-            // The value of such a flag is the next word, unless it follows after a `=`.
+            // The value of such a flag is the next word, unless it follows a `=`.
             "--load" | "--resume" if !word.contains('=') => drop(command.next()),
             "--load" | "--resume" => {}
             _ => words.push(quoted(&word)),
@@ -134,7 +133,7 @@ pub fn resume_command(command: impl IntoIterator<Item = OsString>, dir: &Path) -
     words.join(" ")
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./,=:+@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {

@@ -7,7 +7,7 @@ use super::{area, need};
 use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, Device};
 
-/// `out = max(inp, 0)`.
+/// Computes `out = max(inp, 0)`.
 pub(in crate::model) fn relu_forward(
     on: &Device,
     out: &mut Buffer<f32>,
@@ -17,12 +17,12 @@ pub(in crate::model) fn relu_forward(
 ) -> Result<(), ModelError> {
     let len = area(rows, cols);
     need(&[("length of the outputs", out.len(), len), ("length of the inputs", inp.len(), len)])?;
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers them.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers them.
     unsafe { activation::relu_forward::launch(on, per_element(rows, cols), out, inp, rows, cols)? };
     Ok(())
 }
 
-/// `d_inp = d_out` where the activation is positive.
+/// Computes `d_inp = d_out` where the activation is positive.
 pub(in crate::model) fn relu_backward(
     on: &Device,
     d_inp: &mut Buffer<f32>,
@@ -38,7 +38,7 @@ pub(in crate::model) fn relu_backward(
         ("length of the activations", activations.len(), len),
     ])?;
     let config = per_element(rows, cols);
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers them.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers them.
     unsafe { activation::relu_backward::launch(on, config, d_inp, d_out, activations, rows, cols)? };
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Gathering the samples of a step.
+//! Gathers the samples of a step.
 
 use gpu_kernels::mlp::batch;
 use gpu_kernels::mlp::grid::per_sample;
@@ -8,7 +8,7 @@ use crate::model::dataset::DeviceDataset;
 use crate::model::error::{ModelError, to_u32};
 use ferrowarp::device::{Buffer, BufferView, Device};
 
-/// The samples `first..first + rows` of an epoch, as pixels in 0..=1 and labels.
+/// Gathers samples `first..first + rows` of an epoch, as pixels in 0..=1 and labels.
 pub(in crate::model) fn shuffled_batch(
     on: &Device,
     (out, labels_out): (&mut Buffer<f32>, &mut Buffer<u32>),
@@ -17,7 +17,7 @@ pub(in crate::model) fn shuffled_batch(
     (seed, epoch): (u64, u32),
 ) -> Result<(), ModelError> {
     let (samples, features) = check_batch(out, labels_out, data, first, rows)?;
-    // SAFETY: the rows lie in the data set, and the buffers hold them, as was just checked.
+    // SAFETY: the rows are within the data set, and the buffers hold them, as just checked.
     unsafe {
         batch::shuffled_batch::launch(
             on,
@@ -37,7 +37,7 @@ pub(in crate::model) fn shuffled_batch(
     Ok(())
 }
 
-/// The samples `first..first + rows` of the data set, as pixels in 0..=1 and labels.
+/// Gathers samples `first..first + rows` of the data set, as pixels in 0..=1 and labels.
 pub(in crate::model) fn ordered_batch(
     on: &Device,
     (out, labels_out): (&mut Buffer<f32>, &mut Buffer<u32>),
@@ -45,7 +45,7 @@ pub(in crate::model) fn ordered_batch(
     (first, rows): (u32, u32),
 ) -> Result<(), ModelError> {
     let (_, features) = check_batch(out, labels_out, data, first, rows)?;
-    // SAFETY: the rows lie in the data set, and the buffers hold them, as was just checked.
+    // SAFETY: the rows are within the data set, and the buffers hold them, as just checked.
     unsafe {
         ordered(
             on,
@@ -57,7 +57,7 @@ pub(in crate::model) fn ordered_batch(
     }
 }
 
-/// The first `rows` samples of a batch of `batch` that lie in `from`, the pixels of all and then their labels.
+/// Converts the first `rows` samples of the batch in `from`, which has the pixels of `batch` samples and then their labels.
 pub(in crate::model) fn decoded_batch(
     on: &Device,
     (out, labels_out): (&mut Buffer<f32>, &mut Buffer<u32>),
@@ -72,14 +72,14 @@ pub(in crate::model) fn decoded_batch(
         ("number of samples of a batch", batch, rows.into()),
         ("length of the decoded batch", from.len(), (pixels + batch) as u64),
     ])?;
-    // SAFETY: the rows lie in the batch, and the buffers hold them, as was just checked.
+    // SAFETY: the rows are within the batch, and the buffers hold them, as just checked.
     unsafe {
         ordered(on, (out, labels_out), (from.view(..pixels)?, from.view(pixels..)?), features, (0, rows))
     }
 }
 
 /// # Safety
-/// The rows lie in the images and labels, and the outputs have room for them.
+/// The rows are within the images and labels, and the outputs have room for them.
 unsafe fn ordered(
     on: &Device,
     (out, labels_out): (&mut Buffer<f32>, &mut Buffer<u32>),

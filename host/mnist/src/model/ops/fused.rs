@@ -24,7 +24,7 @@ use ferrowarp::device::{Buffer, Device};
 pub(in crate::model) struct State(Buffer<u32>);
 
 impl State {
-    /// Before the sample `first` of an epoch.
+    /// Uploads a state.
     pub fn new(on: &Device, state: StepState) -> Result<Self, ModelError> {
         Ok(Self(on.upload(&state.to_words())?))
     }
@@ -33,30 +33,30 @@ impl State {
         Ok(self.0.copy_from(&state.to_words())?)
     }
 
-    /// For a kernel that reads it.
+    /// The argument for a kernel that reads it.
     pub(super) fn read(&self) -> RawBuffer<StepState> {
         RawBuffer::read(&self.0).cast()
     }
 
-    /// For a kernel that moves it on.
+    /// The argument for a kernel that advances it.
     pub(super) fn written(&mut self) -> RawBuffer<StepState> {
         RawBuffer::written(&mut self.0).cast()
     }
 }
 
-/// What a step's updates find on the device.
+/// The device data for a step's updates.
 pub(in crate::model) struct Pace<'a> {
-    /// Where training is.
+    /// The state of training.
     pub state: &'a mut State,
     /// The learning rates of all steps of the epoch, and one more.
     pub rates: &'a Buffer<f32>,
-    /// The place of the step's rate in the state, 0 or 1.
+    /// The index of the step's rate in the state, 0 or 1.
     pub turn: u32,
-    /// The momentum, which the state has too.
+    /// The momentum, which is in the state too.
     pub momentum: f32,
 }
 
-/// `out = act(inp * weights + biases)`, where the activation is a ReLU or none.
+/// Computes `out = act(inp * weights + biases)`, where the activation is a ReLU or the identity.
 pub(in crate::model) fn linear(
     on: Queue<'_>,
     out: &mut Buffer<f32>,
@@ -87,15 +87,15 @@ pub(in crate::model) fn linear(
         relu: has_relu.into(),
         tile_rows: tiles.rows,
     };
-    // SAFETY: the buffers hold their shapes, as was just checked; there is a block or a cluster for each tile.
+    // SAFETY: the buffers hold their shapes, as just checked; there is a block or a cluster for each tile.
     unsafe { choice.kernel.launch(&on, choice.config(tiles.count), args)? };
     Ok(())
 }
 
-/// What the last layer reads and writes.
+/// The operands of the last layer.
 pub(in crate::model) struct Head<'a> {
     pub scores: Scores<'a>,
-    /// The gradients at the logits and at the layer's input, where they are wanted.
+    /// The gradients at the logits and at the layer's input, if they are wanted.
     pub d_logits: Option<&'a mut Buffer<f32>>,
     pub d_inp: Option<&'a mut Buffer<f32>>,
     pub inp: &'a Buffer<f32>,
@@ -103,16 +103,16 @@ pub(in crate::model) struct Head<'a> {
     pub targets: Targets,
 }
 
-/// Where the next batch comes from and goes.
+/// The source and the destination of the next batch.
 pub(in crate::model) struct NextBatch<'a> {
     pub out: &'a mut Buffer<f32>,
     pub labels_out: &'a mut Buffer<u32>,
     pub data: &'a DeviceDataset,
-    /// Samples; the last batch of an epoch may have fewer.
+    /// The number of samples; the last batch of an epoch may have fewer.
     pub rows: u32,
 }
 
-/// Losses, hits and gradients of the last layer, with the next batch.
+/// Computes losses, hits and gradients of the last layer, and gathers the next batch.
 pub(in crate::model) fn head(
     on: Queue<'_>,
     head: Head<'_>,
@@ -159,13 +159,13 @@ pub(in crate::model) fn head(
     };
     let config = kernel.config(rows.rows, batch);
     let next = next.map_or(Ok(NextBatchLaunch::none()), next_batch)?;
-    // SAFETY: the buffers hold their shapes, as was just checked, and are borrowed for the call; later uses of them are
-    // queued after this or wait for the device. The grid covers rows and next batch.
+    // SAFETY: the buffers hold their shapes, as just checked, and are borrowed for the call. Later uses of them are queued
+    // after this or wait for the device. The grid covers the rows and the next batch.
     unsafe { (kernel.launch)(&on, config, HeadLaunch { rows, next })? };
     Ok(())
 }
 
-/// Checks that the kernels of the last layer take `classes` classes.
+/// Checks that the last layer's kernels support `classes` classes.
 pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> {
     match classes {
         1..=MAX_CLASSES => Ok(()),
@@ -177,7 +177,7 @@ pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> 
     }
 }
 
-/// Checks that the device runs the kernels of this precision.
+/// Checks that the device can run the kernels of this precision.
 pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Result<(), ModelError> {
     let limits = on.limits();
     let suits = |kernel: &&Instance<_, Product>| {
@@ -221,7 +221,7 @@ pub(super) fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelEr
     })
 }
 
-/// A layer whose parameters move.
+/// The update of a layer's parameters.
 pub(in crate::model) struct Move<'a> {
     pub layer: &'a mut Layer,
     pub activations: &'a Buffer<f32>,
@@ -231,7 +231,7 @@ pub(in crate::model) struct Move<'a> {
 impl Move<'_> {
     fn extents(&self, rows: u32) -> Result<Extents, ModelError> {
         let Shape { inputs, outputs, .. } = Shape::new(rows, self.layer.inputs, self.layer.outputs)?;
-        // The biases are one more row.
+        // The biases are an additional row.
         Ok(Extents { rows: inputs.saturating_add(1), cols: outputs, depth: rows, is_update: true })
     }
 
@@ -266,7 +266,7 @@ impl Move<'_> {
     }
 }
 
-/// The gradient at the input of `below`, through the ReLU that made it, while the parameters of the layer above move.
+/// Computes the gradient at the input of `below`, through its ReLU, and updates the parameters of the layer above.
 pub(in crate::model) fn backward(
     on: Queue<'_>,
     d_inp: &mut Buffer<f32>,
@@ -300,13 +300,13 @@ pub(in crate::model) fn backward(
     };
     let config = choice.config(tiles.count + update.blocks);
     let args = BackwardLaunch { gradient, update, state: pace.state.read(), turn: pace.turn, rows };
-    // SAFETY: the buffers hold their shapes, as was just checked, and are borrowed for the call, what is written
-    // exclusively; later uses of them are queued after this or wait for the device. There is a block for each tile.
+    // SAFETY: the buffers hold their shapes, as just checked, and are borrowed for the call, outputs exclusively. Later uses
+    // of them are queued after this or wait for the device. There is a block for each tile.
     unsafe { (choice.kernel.launch)(&on, config, args)? };
     Ok(())
 }
 
-/// The parameters of one or two layers move, and the state goes on by `rows` samples.
+/// Updates the parameters of one or two layers, and advances the state by `rows` samples.
 pub(in crate::model) fn updates(
     on: Queue<'_>,
     above: Option<Move<'_>>,

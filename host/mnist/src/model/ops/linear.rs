@@ -17,7 +17,7 @@ fn check_forward(out: usize, inp: usize, layer: &Layer, shape: Shape) -> Result<
     ])
 }
 
-/// `out = inp * weights + biases`, one thread per output.
+/// Computes `out = inp * weights + biases`, one thread per output.
 pub(in crate::model) fn linear_forward(
     on: &Device,
     out: &mut Buffer<f32>,
@@ -29,12 +29,12 @@ pub(in crate::model) fn linear_forward(
     let Shape { rows, inputs, outputs } = shape;
     let config = per_element(rows, outputs);
     let (weights, biases) = (&layer.weights, &layer.biases);
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the outputs.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers the outputs.
     unsafe { linear::linear_forward::launch(on, config, out, inp, weights, biases, rows, inputs, outputs)? };
     Ok(())
 }
 
-/// `d_inp = d_out * weights^T`, one thread per output.
+/// Computes `d_inp = d_out * weights^T`, one thread per output.
 pub(in crate::model) fn linear_backward_input(
     on: &Device,
     d_inp: &mut Buffer<f32>,
@@ -50,7 +50,7 @@ pub(in crate::model) fn linear_backward_input(
     ])?;
     let config = per_element(rows, inputs);
     let weights = &layer.weights;
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the inputs.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers the inputs.
     unsafe {
         linear::linear_backward_input::launch(on, config, d_inp, d_out, weights, rows, inputs, outputs)?
     };

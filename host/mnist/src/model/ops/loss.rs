@@ -7,7 +7,7 @@ use super::{area, need};
 use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, BufferViewMut, Device};
 
-/// `out = softmax(inp)` along rows, one thread per output.
+/// Computes `out = softmax(inp)` along rows, one thread per output.
 pub(in crate::model) fn softmax(
     on: &Device,
     out: &mut Buffer<f32>,
@@ -17,12 +17,12 @@ pub(in crate::model) fn softmax(
 ) -> Result<(), ModelError> {
     let len = area(rows, cols);
     need(&[("length of the probabilities", out.len(), len), ("length of the logits", inp.len(), len)])?;
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers them.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers them.
     unsafe { loss::softmax_naive::launch(on, per_element(rows, cols), out, inp, rows, cols)? };
     Ok(())
 }
 
-/// `targets = one_hot(labels)`, except for the share that `of` spreads over all classes.
+/// Computes `targets = one_hot(labels)`, except for the share that `of` spreads over all classes.
 pub(in crate::model) fn one_hot(
     on: &Device,
     targets: &mut Buffer<f32>,
@@ -35,12 +35,12 @@ pub(in crate::model) fn one_hot(
         ("length of the targets", targets.len(), area(rows, cols)),
         ("length of the labels", labels.len(), rows.into()),
     ])?;
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers them.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers them.
     unsafe { loss::one_hot::launch(on, per_element(rows, cols), targets, labels, rows, cols, of)? };
     Ok(())
 }
 
-/// Loss of each row.
+/// Computes the loss of each row.
 pub(in crate::model) fn cross_entropy_loss(
     on: &Device,
     out: BufferViewMut<'_, f32>,
@@ -55,12 +55,12 @@ pub(in crate::model) fn cross_entropy_loss(
         ("length of the probabilities", probs.len(), len),
         ("length of the targets", targets.len(), len),
     ])?;
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the rows.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers the rows.
     unsafe { loss::cross_entropy_loss::launch(on, per_row(rows), out, probs, targets, rows, cols)? };
     Ok(())
 }
 
-/// `d_logits = probs - targets`.
+/// Computes `d_logits = probs - targets`.
 pub(in crate::model) fn cross_entropy_backward(
     on: &Device,
     d_logits: &mut Buffer<f32>,
@@ -76,12 +76,12 @@ pub(in crate::model) fn cross_entropy_backward(
         ("length of the targets", targets.len(), len),
     ])?;
     let config = per_element(rows, cols);
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers them.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers them.
     unsafe { loss::cross_entropy_backward::launch(on, config, d_logits, probs, targets, rows, cols)? };
     Ok(())
 }
 
-/// 1 for each row whose largest score is its label's.
+/// Writes 1 for each row if its largest score belongs to its label, otherwise 0.
 pub(in crate::model) fn count_correct(
     on: &Device,
     out: BufferViewMut<'_, u32>,
@@ -95,7 +95,7 @@ pub(in crate::model) fn count_correct(
         ("length of the scores", scores.len(), area(rows, cols)),
         ("length of the labels", labels.len(), rows.into()),
     ])?;
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the rows.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers the rows.
     unsafe { loss::count_correct::launch(on, per_row(rows), out, scores, labels, rows, cols)? };
     Ok(())
 }

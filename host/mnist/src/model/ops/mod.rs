@@ -1,5 +1,5 @@
 //! Every kernel of a training step as a safe function: it checks the shapes against the buffers, chooses the grid and
-//! launches the kernel. A file here launches kernels; the file of the same name one folder up says in which order.
+//! launches the kernel. The file of the same name one folder up has their order.
 
 pub(super) mod activation;
 pub(super) mod batch;
@@ -21,18 +21,18 @@ use super::error::{ModelError, to_u32};
 use super::precision::Precision;
 use ferrowarp::device::{Buffer, Device};
 
-/// Where the launches of the fused kernels go, and which of them go there.
+/// The launcher for the fused kernels, and the kernels' operand type.
 #[derive(Clone, Copy)]
 pub(in crate::model) struct Queue<'a> {
     pub device: &'a Device,
-    /// Whether a launch may begin before the one ahead of it has ended, which each of these kernels waits for.
+    /// Whether a launch may begin before the previous one has ended; each of these kernels waits for its end.
     pub is_programmatic: bool,
-    /// To what products round their operands.
+    /// The type to which matrix multiplication operands are rounded.
     pub operands: Operands,
 }
 
 impl<'a> Queue<'a> {
-    /// Of launches one after the other.
+    /// Makes a launcher that runs launches one after the other.
     pub fn new(device: &'a Device, precision: Precision) -> Self {
         Self { device, is_programmatic: false, operands: precision.operands() }
     }
@@ -56,7 +56,7 @@ impl Launcher for Queue<'_> {
     }
 }
 
-/// The shape of a linear layer applied to the samples of a batch, a row each.
+/// The shape of a linear layer applied to a batch with one sample per row.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::model) struct Shape {
     pub rows: u32,
@@ -74,7 +74,7 @@ impl Shape {
     }
 }
 
-/// A layer's parameters on the device; the velocities are empty unless there is momentum.
+/// A layer's parameters on the device. The velocities are empty without momentum.
 #[derive(Debug)]
 pub(in crate::model) struct Layer {
     pub inputs: usize,

@@ -1,4 +1,4 @@
-//! The launch that trains many steps.
+//! The launch that trains for many steps.
 
 use std::fmt;
 
@@ -19,27 +19,27 @@ use ferrowarp::device::{Buffer, Device};
 
 type Kernel = Instance<ResidentLaunch, ResidentShape>;
 
-/// The kernel that trains a network of these sizes on a device, and how it is launched.
+/// The kernel that trains a network of given sizes on a device, with its launch configuration.
 #[derive(Clone, Copy)]
 pub(in crate::model) struct Plan {
     kernel: &'static Kernel,
     extents: Extents,
 }
 
-/// Why a network does not train so on a device.
+/// Why a network cannot train with this kernel on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::model) enum Unfit {
-    /// The number of hidden layers.
+    /// The number of hidden layers is not supported.
     Layers(usize),
-    /// A size is over the kernel's.
+    /// A size exceeds the kernel's limit.
     Size(Misfit),
     /// There are no kernels of this precision.
     Precision(Precision),
-    /// Momentum.
+    /// Momentum is not supported.
     Momentum(f32),
-    /// The device's compute capability is below the kernel's.
+    /// The device's compute capability is below the kernel's minimum.
     Capability { got: u32, least: u32 },
-    /// A block's shared memory is over the device's.
+    /// A block needs more shared memory than the device has.
     SharedMemory { got: usize, max: usize },
     /// The blocks do not fit on the device at once.
     Blocks { got: u64, fit: u64 },
@@ -69,20 +69,20 @@ impl fmt::Display for Unfit {
     }
 }
 
-/// What the steps of a launch are.
+/// The steps of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::model) struct Steps {
     /// The first sample.
     pub first: usize,
-    /// How many.
+    /// The number of steps.
     pub count: usize,
 }
 
 impl Plan {
-    /// The plan for this network on this device.
+    /// Makes the plan for this network on this device.
     ///
     /// # Errors
-    /// The device failed. Inside: why there is none.
+    /// The device failed. The inner error is why there is no plan.
     pub fn of(
         on: &Device,
         layers: &[Layer],
@@ -130,45 +130,45 @@ impl Plan {
         Ok(if got > fit { Err(Unfit::Blocks { got, fit }) } else { Ok(plan) })
     }
 
-    /// Samples of a batch.
+    /// Samples per batch.
     pub fn batch(&self) -> usize {
         self.extents.batch
     }
 
-    /// Words that the blocks send each other through: zeros before the first step.
+    /// Words of the memory through which the blocks exchange values: zeros before the first step.
     pub fn mail_words(&self) -> usize {
         self.extents.mail_words()
     }
 
-    /// Numbers that it needs for `steps` steps of a launch, and one more.
+    /// The inner products of `steps` steps of a launch, and one more.
     pub fn gram_len(&self, steps: usize) -> usize {
         Extents::gram_len(steps + 1)
     }
 
-    /// Bytes of the batches of `steps` steps, and one more.
+    /// The bytes of the batches of `steps` steps, and one more.
     pub fn batches_len(&self, steps: usize) -> usize {
         self.extents.batches_len(steps + 1)
     }
 
-    /// Numbers that a launch leaves to the next one.
+    /// The number of values that a launch leaves for the next one.
     pub fn ahead_len(&self) -> usize {
         self.extents.ahead_len()
     }
 }
 
-/// What launches use in addition to the network.
+/// The memory that launches use in addition to the network.
 pub(in crate::model) struct Between<'a> {
-    /// What the blocks send each other.
+    /// The memory through which the blocks exchange values.
     pub mail: &'a mut Buffer<u32>,
-    /// Steps that it has seen.
+    /// The number of steps that have used it.
     pub round: u32,
     /// Scratch space for the batches.
     pub batches: &'a mut Buffer<u8>,
     /// Scratch space for their inner products.
     pub gram: &'a mut Buffer<f32>,
-    /// What a launch leaves to the next one.
+    /// The values that a launch leaves for the next one.
     pub ahead: &'a mut Buffer<f32>,
-    /// Whether it is of the step before.
+    /// Whether the previous step's launch wrote it.
     pub is_begun: bool,
 }
 
@@ -239,8 +239,8 @@ pub(in crate::model) fn steps(
         targets,
     };
     let config = plan.kernel.config(&plan.extents);
-    // SAFETY: the buffers hold their shapes and the steps lie in the epoch, as was just checked; they are borrowed for the
-    // call, and later uses of them are queued after this or wait for the device. The plan has checked the sizes.
+    // SAFETY: the buffers hold their shapes and the steps are within the epoch, as just checked. The buffers are borrowed
+    // for the call, and later uses of them are queued after this or wait for the device. The plan has checked the sizes.
     unsafe { (plan.kernel.launch)(on, config, ResidentLaunch { network, steps })? };
     Ok(())
 }

@@ -16,16 +16,16 @@ use crate::model::precision::Precision;
 use crate::model::results::Scores;
 use ferrowarp::device::{Buffer, Device};
 
-/// That a network takes such steps, and what they need.
+/// The extents and the memory of such steps, for networks that can take them.
 #[derive(Debug)]
 pub(in crate::model) struct Short {
     extents: gpu_kernels::mlp::short::Extents,
-    /// Shares of the first layer's sums.
+    /// Partial sums of the first layer.
     sums: Buffer<f32>,
 }
 
 impl Short {
-    /// For these layers in batches of this size, unless the kernels do not take them.
+    /// Prepares steps for these layers and this batch size; `None` if the kernels do not support them.
     pub fn new(
         on: &Device,
         layers: &[Layer],
@@ -45,7 +45,7 @@ impl Short {
         Ok(Some(Self { extents, sums: on.alloc_zeroed(extents.sums())? }))
     }
 
-    /// A step with the batch of `rows` samples in `state.inputs`, while that of the next `next` samples is gathered.
+    /// Trains on the batch of `rows` samples in `state.inputs`, and gathers the next `next` samples.
     pub fn step(
         &mut self,
         on: Queue<'_>,
@@ -96,7 +96,7 @@ impl Short {
             inputs: features,
             outputs: hidden1,
         };
-        // SAFETY: the buffers hold their shapes, as was just checked; the grid is the kernel's own.
+        // SAFETY: the buffers hold their shapes, as just checked; the kernel defines the grid.
         unsafe { short_first::launch(&on, first::config(features, hidden1), args)? };
         let of_rows = RowsLaunch {
             loss: RawBuffer::written(scores.loss),
@@ -127,8 +127,8 @@ impl Short {
             data,
             rows: next,
         })?;
-        // SAFETY: the buffers hold their shapes, and are borrowed for the call; later uses of them are queued after this or wait
-        // for the device. The extents fit, and the grid is the kernel's own.
+        // SAFETY: the buffers hold their shapes and are borrowed for the call. Later uses of them are queued after this or
+        // wait for the device. The extents fit, and the kernel defines the grid.
         unsafe { short_rows::launch(&on, rows::config(rows, next), of_rows, after)? };
         let moves = [
             Move { layer: one, activations: inputs, d_out: d_hidden1 },

@@ -1,4 +1,4 @@
-//! Which of its kernels a fused product runs on.
+//! Chooses the kernel for a fused matrix multiplication.
 
 use core::ops::Deref;
 
@@ -8,14 +8,14 @@ use gpu_kernels::mlp::product::Shape;
 
 use super::Queue;
 
-/// The extents of a product.
+/// The extents of a matrix multiplication.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extents {
     pub rows: u32,
     pub cols: u32,
-    /// Terms of a sum.
+    /// The terms of each sum.
     pub depth: u32,
-    /// Whether it is the gradients of parameters.
+    /// Whether it computes gradients of parameters.
     pub is_update: bool,
 }
 
@@ -28,25 +28,25 @@ impl Extents {
     }
 }
 
-/// The kernel of a launch, and how it is cut into blocks.
+/// The kernel of a launch, and its division into blocks.
 pub(super) struct Choice<'a, K> {
     pub kernel: &'a K,
     workers: u32,
-    /// Blocks of a cluster that share a tile.
+    /// The blocks of a cluster that share a tile.
     splits: u32,
 }
 
-/// The most blocks that share a tile: the largest cluster that every device of capability 9.0 has.
+/// The most blocks that share a tile: the portable cluster size of capability 9.0.
 const MOST_SPLITS: u32 = 8;
 
-/// Cycles of a block from its start to its first product and from its last one to its end.
+/// Cycles of a block before its first multiply-add and after its last.
 const CYCLES_PER_BLOCK: u64 = 1000;
 /// The additional cost of sharing a tile within a cluster.
 const CYCLES_PER_CLUSTER: u64 = 800;
-/// Products that a multiprocessor computes in a cycle.
+/// Multiply-adds per multiprocessor and cycle.
 const PRODUCTS_PER_CYCLE: u64 = 128;
 
-/// The kernel with which a launch that computes `products` takes the least time, of those that round as said.
+/// Chooses the fastest kernel for a launch that computes `products`, among those with the launcher's operand type.
 pub(super) fn choose<'a, K: Deref<Target = Shape>>(
     kernels: &'a [K],
     on: Queue<'_>,
@@ -73,13 +73,13 @@ impl<K: Deref<Target = Shape>> Choice<'_, K> {
         product.tiles(self.kernel, self.workers)
     }
 
-    /// Grid and block for `tiles` tiles.
+    /// The launch configuration for `tiles` tiles.
     pub fn config(&self, tiles: u32) -> LaunchConfig {
         let config = LaunchConfig::new(tiles * self.splits, self.kernel.threads);
         if self.splits > 1 { config.with_cluster(self.splits) } else { config }
     }
 
-    /// About how long it takes, if each multiprocessor works on one block at a time.
+    /// Estimates the time, if each multiprocessor works on one block at a time.
     fn cycles(&self, products: &[Extents]) -> u64 {
         let Shape { rows, cols, is_cluster, .. } = **self.kernel;
         let area = u64::from(rows) * u64::from(cols);

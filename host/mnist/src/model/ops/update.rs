@@ -17,7 +17,7 @@ pub(in crate::model) struct Sgd {
 }
 
 impl Sgd {
-    /// Those of the epoch's batch that begins with the sample `first`.
+    /// The values for the epoch's batch that begins with sample `first`.
     pub fn of(spec: &EpochSpec, batch_size: BatchSize, first: u32) -> Self {
         let step = batch_size.steps(first as usize) as usize;
         Self { lr: spec.rates.at(step), momentum: spec.momentum }
@@ -47,7 +47,7 @@ fn check_update(
     ])
 }
 
-/// One SGD step of a layer, one thread per weight; `d_out` is summed over the batch, and averaged here.
+/// Runs an SGD step of a layer, one thread per weight. It averages `d_out`, which is summed over the batch.
 pub(in crate::model) fn update_layer(
     on: &Device,
     layer: &mut Layer,
@@ -60,7 +60,7 @@ pub(in crate::model) fn update_layer(
     let Shape { rows, inputs, outputs } = shape;
     let config = per_element(inputs, outputs);
     let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
-    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the weights.
+    // SAFETY: the buffers hold their shapes, as just checked, and the grid covers the weights.
     unsafe {
         sgd::update_layer::launch(
             on,

@@ -1,4 +1,4 @@
-//! What a run that ends before its last step leaves, and what it says.
+//! What a run that ends early writes and reports.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ impl Trainer<'_> {
         )
     }
 
-    /// Writes the weights as they are, if the settings name a file for them, which it returns.
+    /// Writes the current weights if the settings name a file, and returns the file.
     fn save_weights(&self) -> Result<Option<&Path>, TrainError> {
         let Some(path) = &self.config.save else { return Ok(None) };
         let parameters = self.parameters()?;
@@ -27,8 +27,8 @@ impl Trainer<'_> {
         Ok(Some(path))
     }
 
-    /// Keeps what a run has learnt that an error of the output or of a checkpoint ends: writes the weights, and in the
-    /// first case a checkpoint.
+    /// Saves the progress of a run that ends with an error of the output or of a checkpoint: writes the weights and, for an
+    /// output error, a checkpoint.
     pub fn keep(&mut self, error: &TrainError, observer: &mut dyn Observer) {
         match error {
             TrainError::Output(_) => {
@@ -54,7 +54,7 @@ impl Trainer<'_> {
         }
     }
 
-    /// Writes the weights as they are. The epoch named is the one that the last step done belongs to.
+    /// Writes the current weights, and returns the error of a stopped run. It names the epoch of the last completed step.
     pub(super) fn stopped(&self) -> Result<TrainError, TrainError> {
         let saved = self.save_weights()?.map(Path::to_owned);
         let checkpoint = self.newest_checkpoint();

@@ -13,32 +13,32 @@ impl Trainer<'_> {
         of_epoch.map(|step| self.config.lr_at(StepOfRun { epoch, step, steps })).collect()
     }
 
-    /// The largest learning rate of the epoch in progress, or at the end of the run of its last one.
+    /// The largest learning rate of the current epoch or, at the end of the run, of the last one.
     pub(super) fn largest_lr(&self) -> f32 {
         self.rates(self.epoch.min(self.run.last_epoch)).largest()
     }
 
-    /// Samples of an epoch.
+    /// Samples per epoch.
     pub(super) fn samples(&self) -> usize {
         self.config.batch_size.images_of_epoch(self.train.len(), self.config.drop_last)
     }
 
-    /// Steps of an epoch.
+    /// Steps per epoch.
     pub(super) fn steps_of_epoch(&self) -> u64 {
         self.config.batch_size.steps(self.samples())
     }
 
-    /// Steps of the run before an epoch of it.
+    /// Steps of the run before an epoch.
     pub(super) fn first_step(&self, epoch: u32) -> u64 {
         u64::from(epoch - 1 - self.epochs_before) * self.steps_of_epoch()
     }
 
-    /// Steps of the run that are done.
+    /// Completed steps of the run.
     pub(super) fn steps(&self) -> u64 {
         self.first_step(self.epoch) + self.config.batch_size.steps(self.stats.samples)
     }
 
-    /// The step of the run, counted from 1, that learns from a sample of the epoch in progress.
+    /// The step of the run, counted from 1, that trains on a sample of the current epoch.
     pub(super) fn step_with(&self, sample: usize) -> u64 {
         self.first_step(self.epoch) + self.config.batch_size.steps(sample + 1)
     }
