@@ -77,7 +77,7 @@ pub unsafe fn looks_at_phases(out: *mut u32) {
     *out = seen | look(1) << 9 | look(0) << 10;
 }
 
-/// The same for a barrier of one arrival and of bytes, some of which arrive before they are expected.
+/// The same for a barrier of one arrival and of bytes; some bytes arrive before they are expected.
 #[kernel(min_arch = 90)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn looks_at_bytes(out: *mut u32) {

@@ -32,10 +32,10 @@ pub struct CudaBuilder {
     pub opt_level: u8,
     /// The compiler from LLVM IR to PTX. Default: libNVVM.
     pub backend: Backend,
-    /// The architectures, with a module for each. Default: `compute_75`. Kernels for one architecture alone, `#[kernel(arch
-    /// = "90a")]`, are in a second module next to that for `compute_90`, with `only_90a` in its name, or in the module for
-    /// `compute_90a` if that is requested. A static that they share with other kernels is then a separate variable in each
-    /// module.
+    /// The architectures, with a module for each. Default: `compute_75`. Kernels for one architecture alone,
+    /// `#[kernel(arch = "90a")]`, are in a second module next to that for `compute_90`, with `only_90a` in its name, or in
+    /// the module for `compute_90a` if that is requested. A static that they share with other kernels is then a separate
+    /// variable in each module.
     pub archs: Vec<NvvmArch>,
     /// Whether denormal numbers are flushed to zero, also in libdevice. Default: false.
     pub ftz: bool,

@@ -92,7 +92,7 @@ struct Wheel {
     bytes: u64,
 }
 
-/// Maximum bytes that pip may write in addition to the wheel, of which it briefly keeps two copies: logs and scripts.
+/// Maximum bytes that pip may write in addition to two temporary copies of the wheel: logs and scripts.
 const PIP_EXTRA: u64 = 16 << 20;
 /// Maximum unpacked size of a wheel's file, in bytes.
 const LONGEST_FILE: u64 = 512 << 20;

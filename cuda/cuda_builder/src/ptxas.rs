@@ -135,9 +135,10 @@ pub fn read_report(log: &str, module: &Ptx) -> Vec<KernelResources> {
     resources.collect()
 }
 
-/// The functions with serialized `wgmma` instructions, and the reasons: `(C7511) Potential Performance Loss: wgmma.mma_async
-/// instructions are serialized due to REASON in the function 'NAME'`, or `(C7517) warpgroup.wait is injected in around line
-/// 8 by compiler to allow use of registers defined by GMMA in function 'NAME'`.
+/// The functions with serialized `wgmma` instructions, and the reasons:
+/// `(C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to REASON in the function 'NAME'`,
+/// or
+/// `(C7517) warpgroup.wait is injected in around line 8 by compiler to allow use of registers defined by GMMA in function 'NAME'`.
 fn serialized_wgmma(log: &str) -> Vec<(&str, String)> {
     log.lines().filter_map(|line| serialized(line).or_else(|| waits(line))).collect()
 }

@@ -2,18 +2,19 @@
 //!
 //! In Rust and in LLVM the negation of -32768 in 16 bits is -32768, and so is its absolute value. For `abs.s16` and
 //! `neg.s16`, ptxas 13.0.88 emits a 32-bit operation with the result 32768, and later instructions do not extend the sign
-//! again: `(-32768_i16).wrapping_abs() >> 4` gave 2048 on a GPU, and `i64::from((-32768_i16).wrapping_neg())` 32768. Both
-//! back ends emit `neg.s16`; LLVM's emits `abs.s16`, as does libNVVM when it does not optimise. No kernel of `gpu-kernels`
-//! has such a value.
+//! again: `(-32768_i16).wrapping_abs() >> 4` gave 2048 on a GPU, `i64::from((-32768_i16).wrapping_neg())` 32768. Both back
+//! ends emit `neg.s16`; LLVM's emits `abs.s16`, as does libNVVM without optimisation. No kernel of `gpu-kernels` has such a
+//! value.
 //!
 //! For a multiplication by -1, ptxas emits the same negation and then extends the sign. The absolute value becomes the
 //! maximum of the number and its negation, as in libNVVM's optimised output. 8-bit values are computed in 16 bits, which
 //! hold all of them.
 //!
-//! From compute capability 9.0, one instruction computes the minima of two halves, with a predicate for each. For `min.u16
-//! %rs2, %rs1, 255` and a later comparison of `%rs2` with 255, ptxas 13.0.88 emits `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both
-//! halves write the same predicate, and one of them is unused. So `a.saturating_add(b) == 255` can be true for any sum.
-//! ptxas 13.5 emits a separate comparison. A 32-bit minimum has one predicate.
+//! From compute capability 9.0, one instruction computes the minima of two halves, with a predicate for each. For
+//! `min.u16 %rs2, %rs1, 255` and a later comparison of `%rs2` with 255, ptxas 13.0.88 emits
+//! `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both halves write the same predicate, and one of them is unused. So
+//! `a.saturating_add(b) == 255` can be true for any sum. ptxas 13.5 emits a separate comparison. A 32-bit minimum has one
+//! predicate.
 
 /// Replaces `neg.s16` by multiplications, `abs.s16` by maxima, and 16-bit minima and maxima by 32-bit ones. The back ends
 /// write each result to a register of its own.

@@ -3,8 +3,8 @@
 //! A GPU does not trap on a division by zero, and libNVVM 13.5.37 moves divisions ahead of the check for zero. It then
 //! simplifies `if n == 0 { 0 } else { x % n }` to `x % n`. That would be right if the moved division were undefined for 0
 //! (LLVM Language Reference, "urem Instruction"), but the result is the GPU's value of `x % 0`. This holds for `-opt=1` to
-//! `-opt=3`, and for quotients too. So the divisor becomes a copy of the compared value, made by an instruction that libNVVM
-//! does not understand, but ptxas does.
+//! `-opt=3`, and for quotients too. So the divisor becomes a copy of the compared value. The copying instruction is opaque
+//! to libNVVM, but not to ptxas.
 
 use std::collections::HashMap;
 
@@ -112,7 +112,7 @@ impl<'a> Division<'a> {
     }
 }
 
-/// Writes a copy of a value of 16, 32 or 64 bits, made by an instruction that no compiler pass understands.
+/// Writes a copy of a value of 16, 32 or 64 bits, with an instruction that no compiler pass understands.
 pub(super) fn copy(edited: &mut String, name: &str, value: &str, bits: u32) {
     let register = match bits {
         16 => 'h',

@@ -1,9 +1,9 @@
 //! Keeps ptxas from computing addresses of a thread's local memory in uniform registers.
 //!
 //! If libNVVM can prove that a pointer is to local memory, it writes `cvta.to.local.u64 %rd2, %rd1` and `ld.local [%rd2]`.
-//! These addresses are the same in every thread of a warp, so ptxas 13.0.88 converts them in uniform registers, of which a
-//! warp has one set: `UIADD3 UR4, -UR4, UR6`, with the base of local memory in `UR4`. It overwrites `UR4` in both arms of a
-//! branch. If the warp diverges, the second arm subtracts the value that the first has left there:
+//! These addresses are the same in every thread of a warp, so ptxas 13.0.88 converts them in uniform registers, which a warp
+//! shares: `UIADD3 UR4, -UR4, UR6`, with the base of local memory in `UR4`. It overwrites `UR4` in both arms of a branch. If
+//! the warp diverges, the second arm subtracts the value that the first has left there:
 //!
 //! ```text
 //! @%p1 bra L;

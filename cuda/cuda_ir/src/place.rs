@@ -36,7 +36,7 @@ impl Space {
 /// Bytes of constant memory for a module's variables (CUDA programming guide, "technical specifications").
 const CONSTANT_BYTES: u64 = 64 * 1024;
 
-/// Marks immutable statics for constant memory, in order, as many as fit next to those that the source places there.
+/// Marks immutable statics for constant memory, in order, each that still fits next to those that the source places there.
 pub(super) fn mark_constants(module: &mut Module) {
     let is_placed = |text: &str| text.contains("\".ferrowarp.constant\"");
     let variables = || module.items.iter().filter(|item| matches!(item.kind, ItemKind::Variable(_)));

@@ -1,9 +1,9 @@
 //! Makes the threads of a warp wait for each other after calls from which they may return one after another.
 //!
 //! ptxas assumes that threads that call a function together also return together. After the call it changes uniform
-//! registers in place, of which a warp has one set: `UIADD3 UR40, UR40, 0x60`. If the threads return in groups, each group
-//! executes this. (ptxas 13.0.88 and 13.5.37, at every level.) A recursive function splits the threads into groups, because
-//! each frame reuses the convergence barrier at which threads of other frames wait:
+//! registers in place, which a warp shares: `UIADD3 UR40, UR40, 0x60`. If the threads return in groups, each group executes
+//! this. (ptxas 13.0.88 and 13.5.37, at every level.) A recursive function splits the threads into groups, because each
+//! frame reuses the convergence barrier at which threads of other frames wait:
 //!
 //! ```text
 //! depth: BMOV.32.CLEAR R19, B6;  BSSY B6, ...;  @!P0 BRA L;  ...  CALL depth;  L: BSYNC B6;  BMOV.32 B6, R19;  RET

@@ -267,7 +267,7 @@ impl<'a> Block<'a> {
         tensor::execute(tensor, &mut with).map_err(|cause| (last, cause))
     }
 
-    /// Counts lanes that ask for the active mask at the same instruction as active together: as many as possible.
+    /// Counts lanes that ask for the active mask at the same instruction as active together, in the largest possible groups.
     fn release_active_masks(&mut self) -> bool {
         let mut groups: Vec<(usize, (usize, usize), Vec<usize>)> = Vec::new();
         for at in 0..self.threads.len() {

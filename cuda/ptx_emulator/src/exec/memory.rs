@@ -26,7 +26,7 @@ const NARROW_RANK: u32 = 24;
 const CODE_WINDOW: u64 = 0xef00_0000_0000_0000;
 const CODE_STRIDE: u64 = 16;
 
-/// The lowest offset in shared and local memory, so that zero is no valid address.
+/// The lowest offset in shared and local memory, so that zero is not a valid address.
 pub(crate) const FIRST_OFFSET: u64 = 1024;
 
 /// Bytes of the host that a kernel may access.

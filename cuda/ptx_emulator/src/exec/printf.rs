@@ -153,7 +153,7 @@ fn sign(spec: &Spec, is_negative: bool) -> &'static str {
     }
 }
 
-/// The digits of an integer, at least as many as the precision.
+/// The digits of an integer, padded with zeros to the precision.
 fn digits(spec: &Spec, prefix: &str, digits: String) -> Vec<u8> {
     let least = spec.precision.unwrap_or(1);
     let digits = if least == 0 && digits == "0" { String::new() } else { format!("{digits:0>least$}") };
