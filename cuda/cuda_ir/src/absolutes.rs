@@ -7,12 +7,11 @@
 //! value.
 //!
 //! For a multiplication by -1, ptxas emits the same negation and then extends the sign. The absolute value becomes the
-//! maximum of the number and its negation, as in libNVVM's optimised output. 8-bit values are computed in 16 bits, which
-//! hold all of them.
+//! maximum of the number and its negation, as in libNVVM's optimised output. 8-bit values are computed in 16 bits.
 //!
 //! From compute capability 9.0, one instruction computes the minima of two halves, with a predicate for each. For
 //! `min.u16 %rs2, %rs1, 255` and a later comparison of `%rs2` with 255, ptxas 13.0.88 emits
-//! `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both halves write the same predicate, and one of them is unused. So
+//! `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both halves write the same predicate, and one is unused. So
 //! `a.saturating_add(b) == 255` can be true for any sum. ptxas 13.5 emits a separate comparison. A 32-bit minimum has one
 //! predicate.
 
