@@ -2,8 +2,8 @@
 
 use crate::gallery::peaks::{Map, start};
 
-/// Interleaved chains of a core. A result is available after four or five cycles and two operations begin per cycle, so ten
-/// chains suffice; with factor and summand, these fill the 16 registers that a vector instruction can name.
+/// Interleaved chains of a core. A result is available after four or five cycles and two operations begin per cycle, so at
+/// least ten chains are needed; 12, factor and summand fit the 16 registers that a vector instruction can name.
 pub(super) const CHAINS: usize = 12;
 
 /// Maximum numbers per vector.
