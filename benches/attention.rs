@@ -1,17 +1,17 @@
 //! Times attention: `cargo bench attention`.
 //!
-//! Every shape of `benches/src/attention.rs` in `bf16` and `f16`, of random normal numbers. The result is checked before it is
-//! timed. On a GPU the time is the device's own, by events around CUDA graphs whose launches take cold sets of tensors in
-//! turns, and the medians go into `attention.json` in criterion's folder. Without a GPU it times small shapes on the CPU.
+//! Measures every shape of `benches/src/attention.rs` in `bf16` and `f16`, with random normal numbers. The result is checked
+//! first. On a GPU the time is the device's: events around CUDA graphs whose launches rotate through cold sets of tensors.
+//! The medians go into `attention.json` in criterion's folder. Without a GPU, small shapes are timed on the CPU.
 //!
-//! A GPU's clock depends on what ran before, so contenders are to be timed in turns. `--serve` lets another program do that,
-//! `benches/peers/attention.py`: it reads requests such as `prepare NAME TYPE SHAPE` and `time NAME` from standard input, and
-//! answers each with a line: error and kernel, seconds, or `error` and what went wrong. NAME is `attention` or a rung of the ladder.
+//! A GPU's clock depends on what ran before, so contenders should be timed in turns. `--serve` lets
+//! `benches/peers/attention.py` do that: the bench reads `prepare NAME TYPE SHAPE` and `time NAME` from standard input, and
+//! answers with a line: error and kernel, seconds, or `error` and the reason. NAME is `attention` or a rung of the ladder.
 //!
-//! On a GPU the rungs of the ladder are timed, too, at the shape [`RUNG_SHAPE`].
+//! On a GPU, the rungs of the ladder are timed, too, at the shape [`RUNG_SHAPE`].
 //!
-//! `cargo bench attention -- bf16` takes the types and shapes that have the word in their id, such as
-//! `bf16/4x4096x16x16x128-causal`: batch, length, heads, key heads, head size.
+//! `cargo bench attention -- bf16` selects ids that contain the word, such as `bf16/4x4096x16x16x128-causal`: type, batch,
+//! length, heads, key heads, head size.
 
 use std::process::ExitCode;
 
@@ -51,7 +51,7 @@ fn contenders(device: &Device) -> Vec<Contender<Shape>> {
     TYPES.into_iter().flat_map(of_type).chain(rungs).collect()
 }
 
-/// What a request asks to be prepared: a type and a shape.
+/// Prepares a request's type and shape.
 fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepared> {
     let [ty, shape] = words else { bail!("send `prepare NAME TYPE SHAPE`") };
     let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16 or f16"))?;

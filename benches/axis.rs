@@ -1,13 +1,13 @@
 //! Times sums, means, maxima, cumulative sums and transposes: `cargo bench axis`.
 //!
-//! Every shape of `benches/src/axis.rs` in `bf16` and `f32`, of random normal numbers. The result is checked before it is timed. On a
-//! GPU the time is the device's own, by events around CUDA graphs whose launches take cold sets of matrices in turns, and the
-//! medians go into `axis.json` in criterion's folder. Without a GPU it times small shapes on the CPU.
+//! Measures every shape of `benches/src/axis.rs` in `bf16` and `f32`, with random normal numbers. The result is checked
+//! first. On a GPU the time is the device's: events around CUDA graphs whose launches rotate through cold sets of matrices.
+//! The medians go into `axis.json` in criterion's folder. Without a GPU, small shapes are timed on the CPU.
 //!
-//! `--serve` lets `benches/peers/axis.py` time them in turns with others: it sends `prepare NAME TYPE ROWSxCOLS`, where NAME is for
-//! example `sum-rows`, `max-columns`, `cumsum` or `transpose`.
+//! `--serve` lets `benches/peers/axis.py` time them in turns with others: it sends `prepare NAME TYPE ROWSxCOLS`, where NAME
+//! is for example `sum-rows`, `max-columns`, `cumsum` or `transpose`.
 //!
-//! `cargo bench axis -- bf16` takes those that have the word in their id, such as `sum-rows/bf16/32768x1024`.
+//! `cargo bench axis -- bf16` selects ids that contain the word, such as `sum-rows/bf16/32768x1024`.
 
 use std::process::ExitCode;
 
@@ -41,7 +41,7 @@ fn contenders(device: &Device) -> Vec<Contender<RowsAndCols>> {
     all
 }
 
-/// What a request asks to be prepared: a type, and rows and columns.
+/// Prepares a request's type, rows and columns.
 fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepared> {
     let [ty, shape] = words else { bail!("send `prepare NAME TYPE ROWSxCOLS`") };
     let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16 or f32"))?;

@@ -1,18 +1,18 @@
 //! Times work on several GPUs: `cargo bench collective`.
 //!
 //! - `all_reduce` and `all_reduce_graph`: `f32` in place, 1 KiB to 1 GiB, queued one by one and as a CUDA graph. The
-//!   bandwidth is that of the bus by nccl-tests' definition.
+//!   bandwidth is the bus bandwidth as nccl-tests defines it.
 //! - `cross_entropy_losses` and `cross_entropy`: 4096 rows of 262144 classes in `bf16`, without and with the gradient. The
 //!   classes are divided among the GPUs.
-//! - `wide_mlp`: a step of layers of 8192 in `bf16`, data-parallel with the same batch on each GPU.
+//! - `wide_mlp`: a training step with layers of 8192 in `bf16`, data-parallel with the same batch on each GPU.
 //!
-//! Results are checked before they are timed. A time is the device's own, by events, on the slowest rank. It is measured on
-//! one GPU and on all GPUs; `--ranks 1,2` names other numbers. For each number the bench starts the ranks as processes of its
-//! own. Under torchrun, Slurm or Open MPI it is one rank of the launcher's world. The medians go into `collective.json` in
-//! criterion's folder. Without a GPU small problems run on one CPU.
+//! Results are checked before they are timed. A time is the device's own, from events, on the slowest rank. It is measured
+//! on one GPU and on all GPUs; `--ranks 1,2` selects other numbers. For each number the bench starts one process per rank.
+//! Under torchrun, Slurm or Open MPI it is one rank of the launcher's world. The medians go into `collective.json` in
+//! criterion's folder. Without a GPU, small problems run on one CPU.
 //!
-//! `FERROWARP_NCCL` names NCCL's library. `cargo bench collective -- cross_entropy` takes what has the word in its id, such as
-//! `all_reduce/f32/1024 on 2`. `benches/peers/collective.py` times PyTorch's all-reduce.
+//! `FERROWARP_NCCL` names NCCL's library. `cargo bench collective -- cross_entropy` selects the measurements that have the
+//! word in their id, such as `all_reduce/f32/1024 on 2`. `benches/peers/collective.py` times PyTorch's all-reduce.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -27,13 +27,13 @@ use ferrowarp_benches::collective::{CollectiveEntry, Scale, measure};
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::results::Results;
 
-/// Present in the environment of a process that this program has started.
+/// Set in the environment of processes that this program starts.
 const STARTED: &str = "FERROWARP_BENCH_RANK";
 
-/// What begins a line of output that is an entry in JSON.
+/// Prefix of an output line that is an entry in JSON.
 const ENTRY: &str = "entry ";
 
-/// The longest that a rank computes between two operations: a gigabyte of logits takes the host seconds.
+/// The longest that a rank computes between two operations: the host needs seconds for a gigabyte of logits.
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
@@ -51,16 +51,16 @@ fn value<'a>(arguments: &'a [String], flag: &str) -> Option<&'a str> {
     Some(arguments.get(at + 1).map_or("", String::as_str))
 }
 
-/// The part of ids that the command line selects.
+/// The part of ids to select, from the command line.
 fn filter(arguments: &[String]) -> &str {
     let ranks = value(arguments, "--ranks");
     let mut words = arguments.iter().map(String::as_str).filter(|word| !word.starts_with("--"));
     let word = words.find(|word| ranks != Some(*word)).unwrap_or_default();
-    // The name of the bench is what `cargo bench` itself selects by.
+    // `cargo bench` itself passes the bench's name to select it.
     if word == "collective" { "" } else { word }
 }
 
-/// One rank. Rank 0 prints its entries for the process that has started it, or writes the file if a launcher has.
+/// Runs one rank. Rank 0 prints its entries for the process that started it, or writes the file under a launcher.
 fn rank(world: &World, arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let device = device(world.local_rank())?;
     let scale = if device.is_cuda() { Scale::GPU } else { Scale::CPU };
@@ -72,7 +72,7 @@ fn rank(world: &World, arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let mut entries = Vec::new();
     measure(&communicator, scale, filter(arguments), |entry| {
         if is_first && is_child {
-            // A line of JSON: an entry has no maps whose keys could fail.
+            // A line of JSON: an entry has no maps with keys that could fail.
             println!("{ENTRY}{}", serde_json::to_string(&entry).unwrap_or_default());
         } else if is_first {
             print(&entry);
@@ -94,7 +94,7 @@ fn device(local_rank: u32) -> Result<Device, DeviceError> {
         return Ok(open(DeviceChoice::Auto)?.0);
     }
     match PtxModules::find().and_then(|modules| Device::cuda(local_rank, &modules)) {
-        // A launcher may show each process its own GPU alone.
+        // A launcher may show each process only its own GPU.
         Err(
             DeviceError::NoDriver(_)
             | DeviceError::PtxMissing { .. }
@@ -104,7 +104,7 @@ fn device(local_rank: u32) -> Result<Device, DeviceError> {
     }
 }
 
-/// Worlds of one rank and of all, or of the numbers that the command line has; what failed.
+/// Runs worlds of one rank and of all, or of the sizes on the command line. Returns the failures.
 fn all(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let (device, why) = open(DeviceChoice::Auto)?;
     eprintln!("{why}");
@@ -140,21 +140,21 @@ fn sizes(gpus: u32) -> Vec<u32> {
     if gpus > 1 { vec![1, gpus] } else { vec![1] }
 }
 
-/// The GPUs of this machine, one at least.
+/// The number of GPUs in this machine, at least one.
 fn gpus() -> u32 {
     let output = Command::new("nvidia-smi").args(["--query-gpu=index", "--format=csv,noheader"]).output();
     let count = output.map_or(1, |output| String::from_utf8_lossy(&output.stdout).lines().count());
     u32::try_from(count).unwrap_or(1).max(1)
 }
 
-/// Processes that are killed if they still run at the end.
+/// Processes that are killed on drop if they still run.
 struct Ranks(Vec<Child>);
 
 impl Drop for Ranks {
     fn drop(&mut self) {
         for child in &mut self.0 {
             if let Ok(None) = child.try_wait() {
-                // One that has just ended needs no more.
+                // The errors of a process that has just ended do not matter.
                 let _ = child.kill();
                 let _ = child.wait();
             }
@@ -162,7 +162,7 @@ impl Drop for Ranks {
     }
 }
 
-/// Runs a world of `size` ranks; the entries of rank 0.
+/// Runs a world of `size` ranks, and returns the entries of rank 0.
 fn world(size: u32, arguments: &[String]) -> anyhow::Result<Vec<CollectiveEntry>> {
     let program = std::env::current_exe().context("finding this program's file")?;
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -192,7 +192,7 @@ fn world(size: u32, arguments: &[String]) -> anyhow::Result<Vec<CollectiveEntry>
     let entries: Vec<CollectiveEntry> =
         lines.map(serde_json::from_str).collect::<Result<_, _>>().context("reading the entries of rank 0")?;
     entries.iter().for_each(print);
-    // A rank that failed has said why, and an entry of rank 0 has it too, if there is one.
+    // A failed rank has printed its error, and rank 0's entry contains it, too, if there is one.
     let is_known = entries.iter().any(|entry| entry.error.is_some());
     for (rank, child) in ranks.0.iter_mut().enumerate() {
         let status = child.wait().with_context(|| format!("waiting for rank {rank}"))?;
@@ -217,7 +217,7 @@ fn print(entry: &CollectiveEntry) {
     println!("{id:56} {time:12.2} us {}", bandwidth.or(images).unwrap_or_default());
 }
 
-/// What more ranks change, where one rank computes the same.
+/// Compares problems on several ranks with the same problems on one.
 fn print_scaling(entries: &[CollectiveEntry]) {
     for alone in entries.iter().filter(|entry| entry.ranks == 1 && !entry.name.starts_with("all_reduce")) {
         let others = entries.iter().filter(|entry| {

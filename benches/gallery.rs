@@ -1,8 +1,8 @@
 //! Times the lessons of the gallery: `cargo bench gallery`.
 //!
-//! Ids are `gallery/<lesson>/<rung>/<problem>`; `cargo bench gallery/reduce` takes one lesson. Each trial is checked before
-//! it is timed, as `cargo bench softmax` times: on a GPU by events around a graph whose launches take cold buffers in turns,
-//! on a CPU by wall time at small sizes. Only `cargo xtask gallery` measures what a host does in addition, such as copies.
+//! Ids are `gallery/<lesson>/<rung>/<problem>`; `cargo bench gallery/reduce` selects one lesson. Each trial is checked
+//! before it is timed, like `cargo bench softmax`: on a GPU by events around a graph whose launches rotate through cold
+//! buffers, on a CPU by wall time at small sizes. Only `cargo xtask gallery` measures the host's work, such as copies.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     exit_code(pool::install(run))
 }
 
-/// Times what the command line asks for; what failed.
+/// Times what the command line selects. Returns the failures.
 fn run() -> anyhow::Result<Vec<String>> {
     let (device, why) = open(DeviceChoice::Auto)?;
     eprintln!("{why}");
@@ -43,7 +43,7 @@ fn run() -> anyhow::Result<Vec<String>> {
             let mut rotation = None;
             let mut error = None;
             group.bench_function(&id, |bencher| {
-                // Criterion asks only for what the command line names.
+                // Criterion calls this only for what the command line selects.
                 bencher.iter_custom(|launches| {
                     let timed = match &mut rotation {
                         None => prepared(&device, &trial).map(|made| rotation.insert(made)),
@@ -52,7 +52,7 @@ fn run() -> anyhow::Result<Vec<String>> {
                     let timed = timed.and_then(|rotation| Ok(rotation.time(&device, launches)?));
                     timed.unwrap_or_else(|cause| {
                         error.get_or_insert(format!("{}/{id}: {cause:#}", lesson.name));
-                        // Criterion takes no error, and divides by the time.
+                        // Criterion cannot take an error, and divides by the time.
                         Duration::from_nanos(launches)
                     })
                 });

@@ -1,18 +1,17 @@
 //! Times matrix multiplications: `cargo bench matmul`.
 //!
-//! Every shape of `benches/src/matmul.rs` in every type, `[m, k]` by the transpose of `[n, k]`, of random normal numbers. The
-//! result is checked before it is timed. On a GPU the time is the device's own, by events around CUDA graphs whose launches
-//! take cold sets of matrices in turns, and the medians go into `matmul.json` in criterion's folder with clocks and power.
-//! Without a GPU it times small shapes on the CPU, in `f32` against the crate `matrixmultiply`.
+//! Measures every shape of `benches/src/matmul.rs` in every type: `[m, k]` times the transpose of `[n, k]`, with random
+//! normal numbers. The result is checked first. On a GPU the time is the device's: events around CUDA graphs whose launches
+//! rotate through cold sets of matrices. The medians go into `matmul.json` in criterion's folder, with clocks and power.
+//! Without a GPU, small shapes are timed on the CPU, in `f32` against the crate `matrixmultiply`.
 //!
-//! A GPU's clock depends on what ran before, so contenders are to be timed in turns. `--serve` lets another program do that,
-//! `benches/peers/matmul.py`: it reads requests such as `prepare NAME TYPE M N K` and `time NAME` from standard input, and
-//! answers each with a line: error and kernels, seconds, or `error` and what went wrong. NAME is `matmul` or a rung of the ladder.
+//! A GPU's clock depends on what ran before, so contenders should be timed in turns. `--serve` lets
+//! `benches/peers/matmul.py` do that: the bench reads `prepare NAME TYPE M N K` and `time NAME` from standard input, and
+//! answers with a line: error and kernels, seconds, or `error` and the reason. NAME is `matmul` or a rung of the ladder.
 //!
-//! `--sweep N` times the N kernels that the model of [`KernelChoice`] ranks first at each shape, for `matmul-sweep.json`: to
-//! see where the model errs.
+//! `--sweep N` times the N kernels that the model of [`KernelChoice`] ranks first at each shape, for `matmul-sweep.json`.
 //!
-//! `cargo bench matmul -- bf16` takes the types and shapes that have the word in their id, such as `bf16/4096x4096x4096`.
+//! `cargo bench matmul -- bf16` selects ids that contain the word, such as `bf16/4096x4096x4096`.
 
 use std::process::ExitCode;
 
@@ -67,7 +66,7 @@ fn contenders(device: &Device) -> Vec<Contender<Shape>> {
     ours.chain(peers).collect()
 }
 
-/// Times the first `most` kernels at each shape; what failed.
+/// Times the `most` first-ranked kernels at each shape. Returns the failures.
 fn sweep_all(device: &Device, filter: &str, most: usize) -> anyhow::Result<Vec<String>> {
     let mut results = Results::new(device)?;
     let mut failed = Vec::new();
@@ -108,7 +107,7 @@ fn kernels(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<String> {
     }
 }
 
-/// What a request asks to be prepared: a type, and the rows, columns and terms.
+/// Prepares a request's type, rows, columns and terms.
 fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepared> {
     let [ty, m, n, k] = words else { bail!("send `prepare NAME TYPE M N K`") };
     let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16, tf32 or f32"))?;
@@ -120,7 +119,7 @@ fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepa
     })
 }
 
-/// A multiplication by the crate `matrixmultiply`, on all cores.
+/// A multiplication with the crate `matrixmultiply`, on all cores.
 struct MatrixMultiply(Shape);
 
 impl Timed for MatrixMultiply {

@@ -1,19 +1,19 @@
 //! Times the training of the network of `train-mnist`, rung by rung: `cargo bench mlp`.
 //!
-//! Ids are `mlp/<rung>/<batch>/<step or epoch>`, for every [`Pipeline`] and the batches of [`mlp::BATCHES`]. Times are
-//! those of the host's clock, from the first launch until the losses are on the host, and so with what launches cost and
-//! with the last synchronisation. A step is one of the first hundred of an epoch. Epochs belong to runs of [`mlp::RUN`]
-//! that begin with the same weights and the rates of `train-mnist`; the accuracy is that at the end of a run.
+//! Ids are `mlp/<rung>/<batch>/<step or epoch>`, for every [`Pipeline`] and the batches of [`mlp::BATCHES`]. Times are wall
+//! times from the first launch until the losses are on the host. They include launch costs and the last synchronisation. A
+//! step is one of the first hundred of an epoch. Epochs belong to runs of [`mlp::RUN`] that begin with the same weights and
+//! the rates of `train-mnist`; the accuracy is measured at the end of a run.
 //!
-//! Before anything is timed, a few steps are compared with the same in f64, and the first epoch's loss with the lowest
-//! rung's; in every run the loss must fall. A wrong result is reported and not timed, and the bench then ends with an error.
+//! Before anything is timed, a few steps are compared with the same steps in f64, and the first epoch's loss with the lowest
+//! rung's; in every run the loss must fall. A wrong result is reported instead of timed, and the bench ends with an error.
 //!
-//! On a GPU the images are MNIST, in `data/mnist` or in the folder that `FERROWARP_BENCH_DATA` names; where they are not
-//! there, or the variable is `synthetic`, made-up images of the same shape and number. Without a GPU all runs on the CPU
-//! executor, on a few made-up images: that says what a change did to the executor. Peers are in `benches/peers`.
+//! On a GPU the images are MNIST, from `data/mnist` or the folder in `FERROWARP_BENCH_DATA`. If they are missing, or the
+//! variable is `synthetic`, generated images of the same shape and number replace them. Without a GPU all runs use the CPU
+//! executor and a few generated images: that shows the effect of a change on the executor. Peers are in `benches/peers`.
 //!
-//! `cargo bench mlp/fused` times what has that in its id; `-- --test` checks and times nothing. The medians go into
-//! `mlp.json` in criterion's folder.
+//! `cargo bench mlp/fused` selects ids that contain it; `-- --test` checks and times nothing. The medians go into `mlp.json`
+//! in criterion's folder.
 
 use std::cell::{OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,13 +33,13 @@ use ferrowarp_benches::results::{MlpEntry, Results, median};
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::Pipeline;
 
-/// Samples that are kept of each time: two runs of epochs.
+/// Samples kept of each time: two runs of epochs.
 const SAMPLES: usize = 2 * mlp::RUN as usize;
 
 /// Resamples of the bootstrap; criterion warns at 1000.
 const RESAMPLES: usize = 1001;
 
-/// What products of f32 are worth in every rung.
+/// The precision of `f32` multiplications in every rung.
 const PRECISION: &str = "f32";
 
 fn main() -> ExitCode {
@@ -56,10 +56,10 @@ fn main() -> ExitCode {
     exit_code(run(&device))
 }
 
-/// Times everything that the command line asks for; what failed.
+/// Times everything that the command line selects. Returns the failures.
 fn run(device: &Device) -> anyhow::Result<Vec<String>> {
     let criterion = Criterion::default().without_plots().sample_size(SAMPLES).nresamples(RESAMPLES);
-    // One epoch to warm up. Below, a sample is one epoch as well, of however many criterion would like to fill this time with.
+    // Warms up for one epoch. Below, a sample is one epoch as well, whatever number criterion asks for to fill this time.
     let criterion =
         criterion.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(10));
     let mut criterion = criterion.configure_from_args();
@@ -85,22 +85,22 @@ fn run(device: &Device) -> anyhow::Result<Vec<String>> {
     Ok(failed.collect())
 }
 
-/// What is timed so far, and what it is timed with. The data are loaded for the first bench that is asked for.
+/// The results so far, and what the timing needs. The data are loaded for the first selected bench.
 struct Bench<'a> {
     device: &'a Device,
     data: OnceCell<Data>,
     results: Results<MlpEntry>,
 }
 
-/// What the rungs have in common at one batch size, each part made when first needed.
+/// What the rungs share at one batch size, each part computed when first needed.
 struct Batch {
     size: BatchSize,
     expected: OnceCell<Expected>,
-    /// The first epoch's mean loss of the lowest rung.
+    /// The lowest rung's mean loss in the first epoch.
     loss: OnceCell<f64>,
 }
 
-/// What came of one rung at one batch size.
+/// The results of one rung at one batch size.
 #[derive(Default)]
 struct Timed {
     is_checked: bool,
@@ -110,7 +110,7 @@ struct Timed {
     error: Option<String>,
 }
 
-/// What is timed of a rung.
+/// The timed part of a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Step,
@@ -130,7 +130,7 @@ impl Bench<'_> {
         for (what, images) in [(What::Step, at.size.get()), (What::Epoch, images(self.device))] {
             let mut session = None;
             let id = BenchmarkId::new(format!("{name}/{}", at.size), format!("{what:?}").to_lowercase());
-            // Criterion takes no error from a bench, and calls it only if the command line asks for it.
+            // Criterion takes no error from a bench, and calls it only if the command line selects it.
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 group.throughput(Throughput::Elements(images as u64));
                 group.bench_function(id, |bencher| {
@@ -211,7 +211,7 @@ impl Bench<'_> {
         Ok(*at.loss.get_or_init(|| loss))
     }
 
-    /// The entry of a rung, if the command line asked for it.
+    /// The entry of a rung, if the command line selected it.
     fn entry(&self, name: String, batch: BatchSize, timed: Timed) -> Option<MlpEntry> {
         let (steps, epochs) = (timed.steps.last(SAMPLES), timed.epochs.last(SAMPLES));
         let is_right = timed.error.is_none();

@@ -1,13 +1,13 @@
 //! Times RMSNorm and LayerNorm, forward and backward: `cargo bench norm`.
 //!
-//! Every shape of `benches/src/norm.rs` in `bf16` and `f32`, of random normal numbers. The result is checked before it is timed. On a
-//! GPU the time is the device's own, by events around CUDA graphs whose launches take cold sets of matrices in turns, and the
-//! medians go into `norm.json` in criterion's folder. Without a GPU it times small shapes on the CPU.
+//! Measures every shape of `benches/src/norm.rs` in `bf16` and `f32`, with random normal numbers. The result is checked
+//! first. On a GPU the time is the device's: events around CUDA graphs that rotate through cold sets of matrices. The
+//! medians go into `norm.json` in criterion's folder. Without a GPU, small shapes are timed on the CPU.
 //!
-//! `--serve` lets `benches/peers/norm.py` time them in turns with others: it sends `prepare NAME TYPE ROWSxCOLS`, where NAME is `rms`,
-//! `rms-backward`, `layer` or `layer-backward`.
+//! `--serve` lets `benches/peers/norm.py` time them in turns with others: it sends `prepare NAME TYPE ROWSxCOLS`. NAME is
+//! `rms`, `rms-backward`, `layer` or `layer-backward`.
 //!
-//! `cargo bench norm -- bf16` takes those that have the word in their id, such as `rms/bf16/32768x4096`.
+//! `cargo bench norm -- bf16` selects ids that contain the word, such as `rms/bf16/32768x4096`.
 
 use std::process::ExitCode;
 
@@ -42,7 +42,7 @@ fn contenders(device: &Device) -> Vec<Contender<RowsAndCols>> {
     all
 }
 
-/// What a request asks to be prepared: a type, and rows and columns.
+/// Prepares a request's type, rows and columns.
 fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepared> {
     let [ty, shape] = words else { bail!("send `prepare NAME TYPE ROWSxCOLS`") };
     let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16 or f32"))?;

@@ -1,31 +1,31 @@
 //! Times the softmax ladder and the operations that users call: `cargo bench softmax`.
 //!
-//! Ids are `softmax/<rung or operation>/<dtype>/<rows>x<cols>`. The operations are those of [`Op`], in all three types;
-//! a softmax is timed at every shape, the others at a few and at those of one token's logits. Two kernels that copy the
-//! same number of bytes are timed too. The throughput counts one read and one write of every
-//! element (of the gradient too, for a backward pass), however often a kernel reads it.
+//! Ids are `softmax/<rung or operation>/<dtype>/<rows>x<cols>`. The operations are those of [`Op`], in all three types. A
+//! softmax is timed at every shape, the others at a few shapes and at those of one token's logits. Two kernels that copy the
+//! same number of bytes are timed too. The throughput counts one read and one write of every element (of the gradient too,
+//! for a backward pass), however often a kernel reads it.
 //!
-//! Before anything is timed its output is checked: 64 rows from the first to the last, or all if there are no more,
-//! are filled with NaN, computed, and compared with f64. A wrong result is reported and not timed, and the run then ends
-//! with an error.
+//! Before anything is timed its output is checked: 64 rows from the first to the last, or all rows if there are fewer, are
+//! filled with NaN, computed, and compared with f64. A wrong result is reported instead of timed, and the run ends with an
+//! error.
 //!
 //! On a GPU:
-//! - The time is the device's own, by two events around a batch with one synchronisation. The launches of a batch are
-//!   those of a CUDA graph that is replayed, so the host's cost of a launch is not in it; one more replay goes before
-//!   the first event and keeps the device busy while the batch is queued.
-//! - The level-2 cache is cold. The launches of a graph take sets of buffers in turns; all sets together are at least
-//!   four times the cache, and at least two. A graph holds about 2 ms of work and each set at least once.
-//! - A launch of over 10 ms is a graph of its own. [`NAIVE_LIMIT`] says where the naive rung is left out.
-//! - The operations come first, and the ladder after them: the naive rung computes for seconds on end, which takes the
-//!   GPU to its limit of power, and what runs next runs at lower clocks.
+//! - The time is the device's own, from two events around a batch with one synchronisation. A batch replays a CUDA graph of
+//!   launches, so the time excludes the host's launch cost. One more replay runs before the first event and keeps the device
+//!   busy while the batch is queued.
+//! - The L2 cache is cold. The launches of a graph rotate through sets of buffers. There are at least two sets, and together
+//!   they are at least four times the cache. A graph holds about 2 ms of work and each set at least once.
+//! - A launch of over 10 ms is a graph of its own. [`NAIVE_LIMIT`] sets where the naive rung is omitted.
+//! - The operations run before the ladder. The naive rung computes for seconds, which takes the GPU to its power limit, so
+//!   what runs next has lower clocks.
 //!
-//! Without a GPU all runs on the CPU executor, at small shapes and at 4096x1024: wall time, one set, warm caches. That
-//! says what a change did to the executor, and what the operations are worth on a CPU; `benches/peers/softmax_numpy.py`
+//! Without a GPU all runs use the CPU executor, at small shapes and at 4096x1024: wall time, one set, warm caches. That
+//! shows the effect of a change on the executor, and the speed of the operations on a CPU; `benches/peers/softmax_numpy.py`
 //! times NumPy at 4096x1024.
 //!
-//! `cargo bench softmax -- --quick`, or `FERROWARP_BENCH_SHAPES=few` in the environment, takes a few shapes, `some` all but half of the widths;
-//! `cargo bench softmax/k8` what has that in its id; `-- --test` checks and times nothing. The medians go into
-//! `softmax.json` in criterion's folder.
+//! `cargo bench softmax -- --quick`, or `FERROWARP_BENCH_SHAPES=few` in the environment, selects a few shapes, `some` all
+//! but half of the widths; `cargo bench softmax/k8` selects ids that contain it; `-- --test` checks and times nothing. The
+//! medians go into `softmax.json` in criterion's folder.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,18 +49,18 @@ use ferrowarp_benches::shapes::{self, Extent, Shape};
 use gpu_kernels::copy::{self, copy_x1, copy_x4};
 use gpu_kernels::softmax::LADDER;
 
-/// Batches whose median is taken.
+/// Batches per median.
 const SAMPLES: usize = 10;
 
 /// Resamples of the bootstrap; criterion warns at 1000.
 const RESAMPLES: usize = 1001;
 
-/// The most `rows * cols * cols` for the naive rung, in which every thread walks its whole row: about a tenth of a
-/// second a launch, as on a CPU the smaller number is.
+/// The largest `rows * cols * cols` for the naive rung, where every thread reads its whole row. A launch then takes about a
+/// tenth of a second, as it does on a CPU with the smaller number.
 const NAIVE_LIMIT: f64 = 1e11;
 const NAIVE_LIMIT_CPU: f64 = 1e8;
 
-/// What is timed: a name, what it computes, and for a shape that it can do the launch.
+/// What is timed: a name, the operation, and the launch for a shape, if it supports the shape.
 struct Subject<T> {
     name: &'static str,
     op: Op,
@@ -80,7 +80,7 @@ fn rungs() -> Vec<Subject<f32>> {
             let limit = if device.is_cuda() { NAIVE_LIMIT } else { NAIVE_LIMIT_CPU };
             let kernel = kernel.filter(|_| place > 0 || work <= limit)?;
             let device = device.clone();
-            // Allocated by the first launch, which checks the output. All recorded launches use it too.
+            // Allocated by the first launch, which checks the output. All recorded launches share it.
             let workspace = Mutex::new(None);
             Some(Arc::new(move |set| {
                 let mut workspace = workspace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +88,7 @@ fn rungs() -> Vec<Subject<f32>> {
                     Some(workspace) => workspace,
                     none => none.insert(device.alloc_zeroed::<f32>(kernel.workspace_len())?),
                 };
-                // SAFETY: the buffers are three, and of the lengths that the kernel was prepared for.
+                // SAFETY: there are three buffers, with the lengths that the kernel was prepared for.
                 Ok(unsafe { kernel.launch(&device, &mut set.out, &set.inp, workspace) }?)
             }))
         }),
@@ -101,7 +101,7 @@ fn operations<T: Number + Real>(ops: &[Op]) -> Vec<Subject<T>> {
     let operation = |&op: &Op| Subject {
         name: op.name(),
         op,
-        // Without memory for its plan there is nothing to time; the sets ask for far more and say so.
+        // Without memory for its plan there is nothing to time. Allocating the sets fails, too, and reports the error.
         launch: Box::new(move |device: &Device, shape| operations::launch(device, op, shape).ok()?),
     };
     ops.iter().map(operation).collect()
@@ -141,7 +141,7 @@ fn main() -> ExitCode {
     exit_code(run(&device, &shapes))
 }
 
-/// The device and its shapes; says on standard error which it is and why.
+/// The device and its shapes. Prints which device it is, and why, to standard error.
 fn device_and_shapes() -> anyhow::Result<(Device, Vec<Shape>)> {
     let (device, why) = open(DeviceChoice::Auto)?;
     eprintln!("{why}");
@@ -165,7 +165,7 @@ fn has_flag(flag: &str) -> bool {
     std::env::args().any(|argument| argument == flag)
 }
 
-/// Times everything that the command line asks for; what failed.
+/// Times everything that the command line selects. Returns the failures.
 fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
     let ms = Duration::from_millis;
     let (warm_up, measurement) = if device.is_cuda() { (ms(10), ms(100)) } else { (ms(100), ms(500)) };
@@ -191,7 +191,7 @@ fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
             bench_shape::<f16>(device, &mut group, shape, &operations(&others), &mut results)?;
             bench_shape::<bf16>(device, &mut group, shape, &operations(&others), &mut results)?;
         }
-        // Of the bytes of f32, and of the types of 16 bits.
+        // As many bytes as f32, and as the 16-bit types.
         for shape in [shape, shape.halved()] {
             if !copied.contains(&shape.len()) {
                 copied.push(shape.len());
@@ -213,8 +213,8 @@ fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
     Ok(failed.collect())
 }
 
-/// Times the subjects at one shape. The sets are made for the first subject that the command line asks for, and serve
-/// all that compute the same.
+/// Times the subjects at one shape. The sets are created for the first selected subject, and reused for all subjects with
+/// the same operation.
 fn bench_shape<T: Number>(
     device: &Device,
     group: &mut BenchmarkGroup<'_, WallTime>,
@@ -230,7 +230,7 @@ fn bench_shape<T: Number>(
         let mut entry = entry::<T>(subject, shape);
         let mut rotation = None;
         let error = RefCell::new(None);
-        // Criterion takes no error from a bench, and calls it only if the command line asks for it.
+        // Criterion takes no error from a bench, and calls it only if the command line selects it.
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             group.bench_function(id, |bencher| {
                 bencher.iter_custom(|launches| {
@@ -268,10 +268,10 @@ fn bench_shape<T: Number>(
     Ok(())
 }
 
-/// What the sets of a shape were made for, and the sets, unless a rotation has them.
+/// The operation that a shape's sets were created for, and the sets, unless a rotation owns them.
 type Shared<T> = Option<(Op, Sets<T>)>;
 
-/// The time of `launches` launches; the first call checks the output and prepares.
+/// The time of `launches` launches. The first call checks the output and prepares the rotation.
 fn time<T: Number>(
     device: &Device,
     op: Op,
@@ -283,7 +283,7 @@ fn time<T: Number>(
     if let Some(rotation) = rotation {
         return Ok(rotation.time(device, launches)?);
     }
-    // Sets of another operation go first, to make room.
+    // Frees the sets of another operation first, to make room.
     let old = shared.take().filter(|(of, _)| *of == op);
     let mut sets = match old {
         Some((_, sets)) => sets,

@@ -1,4 +1,4 @@
-//! Attention that is timed: shapes, and our launches.
+//! Timed attention: shapes, and our launches.
 //!
 //! `benches/peers/attention.py` holds the same table of shapes.
 
@@ -33,10 +33,10 @@ struct Set<T> {
     workspace: Workspace,
 }
 
-/// The attention at a shape, checked, and ready to be timed, and its kernel.
+/// Prepares and checks attention at a shape: ready to be timed, and its kernel.
 ///
 /// # Errors
-/// There is no memory, a launch failed, or a result is wrong.
+/// There is not enough memory, a launch failed, or a result is wrong.
 pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
     match ty {
         Type::Bf16 => prepare_as::<bf16>(device, shape),
@@ -63,10 +63,10 @@ fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result
     Ok((timed, kernel))
 }
 
-/// A rung of the ladder at a shape, checked, and ready to be timed, and its kernels.
+/// Prepares and checks a rung of the ladder at a shape: ready to be timed, and its kernels.
 ///
 /// # Errors
-/// Same as for [`prepare`], and the rung cannot do the shape.
+/// Same as for [`prepare`], or the rung does not support the shape.
 pub fn prepare_rung(
     device: &Device,
     rung: &'static Rung,
@@ -121,7 +121,7 @@ fn queries_and_keys<T: Number>(shape: Shape) -> (Vec<T>, Vec<T>) {
     (q, k)
 }
 
-/// A launch on sets of tensors, checked, and ready to be timed.
+/// Prepares and checks a launch on sets of tensors. Returns it ready to be timed.
 fn prepare_launch<T: Number>(
     device: &Device,
     shape: Shape,
@@ -137,7 +137,7 @@ fn prepare_launch<T: Number>(
         Ok(Set { q: device.upload(&q)?, k: device.upload(&k)?, v: device.upload(&v)?, out, workspace })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
-    // Each set gets its workspace before a launch is recorded.
+    // Creates the workspace of each set before a launch is recorded.
     for set in &mut sets {
         launch(set)?;
     }
@@ -146,12 +146,12 @@ fn prepare_launch<T: Number>(
     Ok(timed(device, sets, launch, relative_error)?)
 }
 
-/// Rows from all over the result that are checked.
+/// Checked rows, spread over the result.
 const CHECKED: usize = 32;
-/// The last queries of the last head, whose error is reported, as that of the peers is.
+/// The last queries of the last head; their error is reported, like the peers'.
 const LAST: usize = 16;
 
-/// Compares rows from all over the result with f64; the error of the last queries, as [`Timed::relative_error`] says.
+/// Compares rows spread over the result with f64. Returns the last queries' [`Timed::relative_error`].
 fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Result<f64> {
     let Shape { batch, queries, length, heads, key_heads, head_size: size, .. } = shape;
     let value = |x: T| f64::from(x.value());

@@ -1,4 +1,4 @@
-//! Sums, cumulative sums and transposes that are timed: shapes, and our launches.
+//! Timed sums, cumulative sums and transposes: shapes, and our launches.
 //!
 //! `benches/peers/axis.py` holds the same table of shapes.
 
@@ -19,7 +19,7 @@ use crate::timed::{count_of_sets, normal, timed};
 /// Rows and columns of reductions on a GPU.
 const REDUCTIONS: [[usize; 2]; 6] =
     [[131_072, 256], [32_768, 1024], [4096, 4096], [16_384, 8192], [1024, 131_072], [1, 1 << 28]];
-/// The same for results of columns. The last matrix is narrow.
+/// The same for column results. The last matrix is narrow.
 const OF_COLUMNS: [[usize; 2]; 6] =
     [[131_072, 256], [32_768, 1024], [4096, 4096], [16_384, 8192], [1024, 131_072], [1 << 24, 16]];
 /// Rows and columns of cumulative sums on a GPU.
@@ -32,7 +32,7 @@ const ON_CPU: [[usize; 2]; 2] = [[64, 768], [8, 4097]];
 /// The types of the matrices.
 pub const TYPES: [Type; 2] = [Type::Bf16, Type::F32];
 
-/// What is computed.
+/// The timed operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A result for each row.
@@ -46,7 +46,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 8] = [
         Kind::Rows(Operation::Sum),
         Kind::Rows(Operation::Mean),
@@ -69,12 +69,12 @@ impl Kind {
         }
     }
 
-    /// The one of that name.
+    /// The kind of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The shapes at which it is timed.
+    /// The shapes to time it at.
     pub fn shapes(self, is_gpu: bool) -> &'static [[usize; 2]] {
         match self {
             _ if !is_gpu => &ON_CPU,
@@ -94,7 +94,7 @@ impl Kind {
         }
     }
 
-    /// The bytes that it must read and write.
+    /// The bytes that it must read and write at least.
     pub fn bytes(self, ty: Type, [rows, cols]: [usize; 2]) -> f64 {
         ((rows * cols + self.outputs([rows, cols])) * ty.bytes()) as f64
     }
@@ -107,10 +107,10 @@ struct Set<T> {
     workspace: Workspace,
 }
 
-/// The operation at a shape, checked, and ready to be timed, and its kernel.
+/// Prepares and checks the operation at a shape: ready to be timed, and its kernel.
 ///
 /// # Errors
-/// There is no memory, a launch failed, or a result is wrong.
+/// There is not enough memory, a launch failed, or a result is wrong.
 pub fn prepare(device: &Device, kind: Kind, ty: Type, shape: [usize; 2]) -> anyhow::Result<Prepared> {
     match ty {
         Type::Bf16 => prepare_as::<bf16>(device, kind, shape),
@@ -128,7 +128,7 @@ fn prepare_as<T: Number + Real + Output<T>>(
     let [rows, cols] = shape;
     let (len, outputs) = (rows * cols, kind.outputs(shape));
     let count = count_of_sets(device, (len + outputs) * size_of::<T>())?;
-    // Of as many normal numbers, again and again.
+    // At most 2^22 different normal numbers, repeated.
     let inp: Vec<T> = normal::<T>(len.min(1 << 22), 1).into_iter().cycle().take(len).collect();
     let set = || -> Result<Set<T>, DeviceError> {
         let (inp, out) = (device.upload(&inp)?, device.alloc_zeroed(outputs)?);
@@ -169,7 +169,7 @@ fn run<T: Number + Real + Output<T>>(
     }
 }
 
-/// The largest error of a sum, in parts of the sum of the absolute values. A result that is rounded may be off by 2^-8 of itself, too.
+/// The maximum error of a sum, relative to the sum of the absolute values. A rounded result may be off by another 2^-8.
 const ALLOWED: f64 = 1e-4;
 
 /// Compares the last row or column with f64.

@@ -1,4 +1,4 @@
-//! A bench whose contenders are timed one by one, or by another program in turns with others.
+//! A bench with contenders that are timed one by one, or by another program in turns with others.
 
 use std::process::{Command, ExitCode};
 
@@ -10,15 +10,15 @@ use crate::matmul::Type;
 use crate::results::{Results, median};
 use crate::serve::{Prepared, serve};
 
-/// Batches whose median is taken.
+/// Batches per median.
 const SAMPLES: usize = 10;
 
 /// Makes a contender ready to be timed.
 pub type Prepare = Box<dyn Fn(&Device) -> anyhow::Result<Prepared>>;
 
-/// What is timed, at one shape.
+/// A contender at one shape.
 pub struct Contender<S> {
-    /// What the command line selects by.
+    /// The command line selects by this id.
     pub id: String,
     /// An operation, a rung of a ladder, or a peer.
     pub name: String,
@@ -26,7 +26,7 @@ pub struct Contender<S> {
     pub dtype: Type,
     /// The shape.
     pub shape: S,
-    /// Operations or bytes of one launch.
+    /// Operations or bytes per launch.
     pub work: f64,
     /// Prepares it on a device, and checks its result.
     pub prepare: Prepare,
@@ -39,17 +39,17 @@ struct Entry<S> {
     dtype: Type,
     #[serde(flatten)]
     shape: S,
-    /// The kernels that were chosen.
+    /// The kernels of the launch.
     #[serde(skip_serializing_if = "Option::is_none")]
     kernels: Option<String>,
     /// Device time of one launch, the median of the samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     microseconds: Option<f64>,
-    /// Batches that were timed.
+    /// Timed batches.
     samples: usize,
-    /// Sets of operands that the launches took in turns.
+    /// Sets of operands that the launches rotate through.
     sets: usize,
-    /// As [`Timed::relative_error`](crate::timed::Timed::relative_error).
+    /// See [`Timed::relative_error`](crate::timed::Timed::relative_error).
     #[serde(skip_serializing_if = "Option::is_none")]
     relative_error: Option<f64>,
     /// The clock in MHz and the power in watts, right after the last batch, as `nvidia-smi` reports them.
@@ -59,7 +59,7 @@ struct Entry<S> {
     error: Option<String>,
 }
 
-/// The unit of a rate, and how many operations or bytes per second it is.
+/// The unit of a rate, with its operations or bytes per second.
 pub type Unit = (&'static str, f64);
 
 /// 10^12 operations per second.
@@ -73,16 +73,16 @@ pub struct Bench<S> {
     pub name: &'static str,
     /// The unit of its rates.
     pub unit: Unit,
-    /// All that it times on a device.
+    /// All its contenders on a device.
     pub contenders: fn(&Device) -> Vec<Contender<S>>,
-    /// Prepares what the words of a request name.
+    /// Prepares a request's problem.
     pub prepare: fn(&Device, &str, &[&str]) -> anyhow::Result<Prepared>,
     /// The names of the rungs, if it has a ladder.
     pub rungs: fn() -> Vec<&'static str>,
 }
 
 impl<S: Serialize> Bench<S> {
-    /// The program: with `--serve` it answers requests, with `--test` it times each contender once, otherwise it writes
+    /// Runs the program. With `--serve` it answers requests, with `--test` it times each contender once, otherwise it writes
     /// `NAME.json`. The first other word selects by id.
     pub fn main(&self) -> ExitCode {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -109,7 +109,7 @@ impl<S: Serialize> Bench<S> {
         })
     }
 
-    /// The word that selects contenders. The name of the bench is what `cargo bench` itself selects by.
+    /// The word that selects contenders. `cargo bench` itself passes the bench's name, which is ignored.
     pub fn filter<'a>(&self, mut arguments: impl Iterator<Item = &'a str>) -> &'a str {
         arguments.find(|word| !word.starts_with("--") && *word != self.name).unwrap_or_default()
     }
@@ -176,7 +176,7 @@ impl<S: Serialize> Bench<S> {
     }
 }
 
-/// What `nvidia-smi` reports of the first GPU.
+/// The first GPU's clock and power, from `nvidia-smi`.
 fn clock_and_power_now() -> Option<[f64; 2]> {
     let query = ["--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0"];
     let output = Command::new("nvidia-smi").args(query).output().ok()?;
@@ -194,10 +194,10 @@ pub struct RowsAndCols {
     pub cols: usize,
 }
 
-/// The shape that words such as `4096x768` name.
+/// Parses a shape such as `4096x768`.
 ///
 /// # Errors
-/// The words name none.
+/// The words do not name a shape.
 pub fn shape_from_words(words: &str) -> anyhow::Result<[usize; 2]> {
     let extents: Vec<usize> = words.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
     extents.try_into().map_err(|_| anyhow::anyhow!("{words} is not a shape; pass ROWSxCOLS"))
@@ -212,7 +212,7 @@ pub(crate) mod tests {
         assert!(shape_from_words("4096").is_err() && shape_from_words("4x5").unwrap() == [4, 5]);
     }
 
-    /// The shapes that the peers' script prints must be ours.
+    /// Compares the shapes that the peers' script prints with ours.
     pub(crate) fn assert_shapes_of_peers(script: &str, ours: &str) {
         let script = format!("{}/peers/{script}", env!("CARGO_MANIFEST_DIR"));
         let Ok(output) = Command::new("python3").args([&script, "--list-shapes"]).output() else {

@@ -1,4 +1,4 @@
-//! The trials of the gallery, timed.
+//! The timed trials of the gallery.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use crate::matrices;
 use crate::results::median;
 use crate::rotation::Rotation;
 
-/// Batches whose median is taken, if they do not take too long.
+/// Batches per median, if they do not take too long.
 const SAMPLES: usize = 10;
 
-/// How long the samples of a trial may take together; there are two at least.
+/// Maximum time of a trial's samples together; there are at least two.
 const BUDGET: Duration = Duration::from_millis(500);
 
-/// The seconds that a load waits for a GPU's memory at most, where nothing else is under way.
+/// The maximum latency of a load from a GPU's memory in seconds, without other traffic.
 const WAIT: f64 = 1e-6;
 
 /// One rung on one problem: a time, or why there is none.
@@ -27,38 +27,38 @@ const WAIT: f64 = 1e-6;
 pub struct Entry {
     /// The rung's name.
     pub name: &'static str,
-    /// The lesson's.
+    /// The lesson's name.
     pub lesson: &'static str,
-    /// What the lesson's page is called.
+    /// The title of the lesson's page.
     pub title: &'static str,
-    /// What the rung does.
+    /// The rung's idea.
     pub idea: &'static str,
-    /// What the lesson varies.
+    /// The variable of the lesson.
     pub axis: &'static str,
-    /// Whether a chart has it in powers.
+    /// Whether a chart shows it on a logarithmic axis.
     pub is_log: bool,
-    /// What the rung is judged by: `bytes`, `flops` or `time`.
+    /// The measure of the rung: `bytes`, `flops` or `time`.
     pub measure: &'static str,
-    /// The problem's place on the axis.
+    /// The problem's value on the axis.
     pub at: f64,
     /// The problem in words.
     pub problem: String,
     /// The kernels that ran.
     pub kernels: Vec<&'static str>,
-    /// Useful bytes of one run.
+    /// Useful bytes per run.
     pub bytes: f64,
-    /// Bytes that global memory must move in one run, where that is another number.
+    /// Bytes that global memory must move per run, if they differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<f64>,
-    /// Operations on floats of one run.
+    /// Floating-point operations per run.
     pub flop: f64,
-    /// Bytes or operations that the clocks of the device allow in a second, where they are known.
+    /// Maximum bytes or operations per second at the device's clocks, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<f64>,
-    /// Predicted sectors that loads touch.
+    /// Predicted sectors touched by loads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sectors_loaded: Option<f64>,
-    /// Predicted sectors that stores touch.
+    /// Predicted sectors touched by stores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sectors_stored: Option<f64>,
     /// Predicted passes over shared memory beyond the minimum.
@@ -67,45 +67,45 @@ pub struct Entry {
     /// Predicted divergent branches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub divergent_branches: Option<f64>,
-    /// Blocks of the launch, of a rung with one whose grid the lesson is about.
+    /// Blocks of the launch, if the lesson is about its grid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
-    /// As many of them as the device runs at once.
+    /// The number of these blocks that the device runs at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_blocks: Option<u64>,
-    /// What the emulator counted of one run, where it did.
+    /// The emulator's counts of one run, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<WarpCounts>,
     /// Device time of one run, the median of the samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microseconds: Option<f64>,
-    /// Batches that were timed.
+    /// Timed batches.
     pub samples: usize,
-    /// What the device lacks for it, where that was found.
+    /// What the device lacks to run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lacking: Option<String>,
-    /// When and where its blocks or warps ran, where that was watched.
+    /// When and where its blocks or warps ran, if recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Columns>,
-    /// What went wrong.
+    /// The error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A [`Timeline`], whose columns are numbers in a line with blanks between them.
+/// A [`Timeline`] with columns as lines of numbers, separated by spaces.
 #[derive(Debug, Serialize)]
 pub struct Columns {
-    /// Who noted: `block` or `warp`.
+    /// The recording unit: `block` or `warp`.
     pub unit: &'static str,
-    /// How many of them a block has.
+    /// Units per block.
     pub of_block: usize,
     /// The multiprocessor of each.
     pub multiprocessors: String,
-    /// The place of each in the order in which they began.
+    /// The position of each in the order of their starts.
     pub tickets: String,
-    /// When each began, in nanoseconds since the first.
+    /// The start of each, in nanoseconds after the first.
     pub starts: String,
-    /// When each ended.
+    /// The end of each.
     pub ends: String,
 }
 
@@ -125,7 +125,7 @@ impl From<Timeline> for Columns {
     }
 }
 
-/// What warps did in some launches, added up.
+/// The total counts of some launches.
 fn counted(launches: &[LaunchCounts]) -> WarpCounts {
     let counts = launches.iter().map(|launch| launch.total).sum::<Counts>();
     WarpCounts {
@@ -145,7 +145,7 @@ fn counted(launches: &[LaunchCounts]) -> WarpCounts {
 }
 
 impl Entry {
-    /// The trial's entry, without a time.
+    /// Creates the trial's entry, without a time.
     pub fn new(lesson: &Lesson, trial: &Trial) -> Self {
         let rungs = (lesson.rungs)();
         let idea = rungs.iter().find(|(name, _)| *name == trial.rung).map_or("", |&(_, idea)| idea);
@@ -185,7 +185,7 @@ impl Entry {
         }
     }
 
-    /// The trial's entry, timed on the device. What the device lacks has neither a time nor an error.
+    /// Creates the trial's entry, timed on the device. If the device lacks something, it has neither a time nor an error.
     pub fn measured(lesson: &Lesson, trial: &Trial, device: &Device) -> Self {
         let mut entry = Self { peak: trial.peak(device), ..Self::new(lesson, trial) };
         match samples(device, trial) {
@@ -197,7 +197,7 @@ impl Entry {
             Ok(Timed::Lacking(what)) => entry.lacking = Some(what),
             Err(error) => entry.error = Some(format!("{error:#}")),
         }
-        // How many run at once on a CPU says nothing of waves.
+        // On a CPU the number of concurrent blocks says nothing about waves.
         let grid = trial.grid.filter(|_| device.is_cuda());
         entry.resident_blocks = grid.and_then(|(meta, config)| device.resident_blocks(meta, &config).ok());
         if let Some(take) = trial.timeline().filter(|_| entry.error.is_none() && entry.lacking.is_none()) {
@@ -210,8 +210,8 @@ impl Entry {
     }
 }
 
-/// Runs a trial on a device that leaves what its warps do with `counter`, and compares it with its oracle; none for a trial
-/// of the host alone.
+/// Runs a trial on a device that adds what its warps do to `counter`, and compares it with its oracle. `None` for a trial
+/// without launches.
 ///
 /// # Errors
 /// A result is wrong, or a launch failed.
@@ -249,10 +249,10 @@ fn samples(device: &Device, trial: &Trial) -> anyhow::Result<Timed> {
     Ok(Timed::Samples(seconds.iter().map(|&seconds| Duration::from_secs_f64(seconds)).collect()))
 }
 
-/// The trial's launches, checked and ready to be timed.
+/// Prepares and checks the trial's launches.
 ///
 /// # Errors
-/// A result is wrong, there is no memory for the problem, or a launch failed.
+/// A result is wrong, there is not enough memory for the problem, or a launch failed.
 pub fn prepared(device: &Device, trial: &Trial) -> anyhow::Result<Rotation<Vec<Session>>> {
     let problem = trial.problem().ok_or_else(|| anyhow::anyhow!("{} launches nothing", trial.rung))?;
     let count = matrices::count(device, problem.bytes())?;
@@ -265,8 +265,8 @@ pub fn prepared(device: &Device, trial: &Trial) -> anyhow::Result<Rotation<Vec<S
     Ok(Rotation::new(device, sessions, Session::launch)?)
 }
 
-/// Whether a warm cache could make a launch at most a hundredth faster, by its time and the bytes of its arrays. Then one
-/// set of arrays is enough.
+/// Whether a warm cache could make a launch at most 1 % faster, from its time and the bytes of its arrays. Then one set of
+/// arrays is enough.
 fn is_cold_anyway(device: &Device, bytes: usize, once: Duration) -> anyhow::Result<bool> {
     let (Some(l2), Some(peaks)) = (device.l2_bytes()?, device.peaks()?) else { return Ok(true) };
     Ok(100.0 * (bytes.min(l2) as f64 / peaks.bytes_per_second + WAIT) < once.as_secs_f64())

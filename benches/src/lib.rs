@@ -1,5 +1,4 @@
-//! What the benches have in common: shapes, buffers that rotate, timing by graphs, training that is timed, and the file of
-//! medians.
+//! Shared parts of the benches: shapes, rotating buffers, timing by graphs, timed training, and the file of medians.
 
 pub mod attention;
 pub mod axis;
@@ -22,7 +21,7 @@ pub mod timed;
 
 use std::process::ExitCode;
 
-/// What a bench ends with, from what failed of it, which it says.
+/// The exit code of a bench. Prints its failures.
 pub fn exit_code(result: anyhow::Result<Vec<String>>) -> ExitCode {
     match result {
         Ok(failed) if failed.is_empty() => return ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Matrix multiplications that are timed: shapes, contenders, and the launches of both.
+//! Timed matrix multiplications: shapes, contenders, and the launches of both.
 //!
 //! `benches/peers/matmul.py` holds the same table of shapes.
 
@@ -22,7 +22,7 @@ mod sweep;
 
 pub use sweep::{SweepEntry, sweep};
 
-/// A multiplication: `[m, k]` by the transpose of `[n, k]`, as a linear layer computes it.
+/// A multiplication: `[m, k]` by the transpose of `[n, k]`, as in a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
     /// Rows of the result.
@@ -77,7 +77,7 @@ pub const SHAPES: [Shape; 40] = [
     shape(16384, 8192, 4096),
     shape(128, 4096, 4096),
     shape(256, 8192, 8192),
-    // One token to 64 of a decoder.
+    // 1 to 64 tokens of a decoder.
     shape(1, 4096, 4096),
     shape(1, 28672, 8192),
     shape(8, 4096, 4096),
@@ -88,7 +88,7 @@ pub const SHAPES: [Shape; 40] = [
     shape(32, 28672, 8192),
     shape(64, 4096, 4096),
     shape(64, 8192, 28672),
-    // Nothing divides them, or little.
+    // Not divisible by any tile, or only by small ones.
     shape(1000, 1000, 1000),
     shape(1023, 1025, 1027),
     shape(4095, 4097, 4096),
@@ -110,11 +110,11 @@ pub const CPU_SHAPES: [Shape; 5] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Type {
-    /// 16 bits, 8 of them exponent.
+    /// 16 bits with an 8-bit exponent.
     Bf16,
-    /// 16 bits, 5 of them exponent.
+    /// 16 bits with a 5-bit exponent.
     F16,
-    /// `f32`, operands rounded to TF32.
+    /// `f32`, with operands rounded to TF32.
     Tf32,
     /// `f32`, as three products of TF32 on a GPU.
     F32,
@@ -156,10 +156,10 @@ pub struct Set<T> {
     workspace: Workspace,
 }
 
-/// Results that are checked.
+/// Checked results.
 const CHECKED: usize = 256;
 
-/// What the kernel of a shape is chosen for.
+/// The problem that a shape's kernel is chosen for.
 pub fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
     let precision = if ty == Type::Tf32 { Precision::Tf32 } else { Precision::F32 };
     let [is_aligned, has_whole_lines] = [16, 128].map(|bytes| (k * ty.bytes()).is_multiple_of(bytes));
@@ -172,10 +172,10 @@ pub fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
     }
 }
 
-/// The operation at a shape, checked, and ready to be timed.
+/// Prepares and checks the operation at a shape.
 ///
 /// # Errors
-/// There is no memory, a launch failed, or a result is wrong.
+/// There is not enough memory, a launch failed, or a result is wrong.
 pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
     match ty {
         Type::Bf16 => prepare_as::<bf16>(device, ty, shape),
@@ -197,10 +197,10 @@ fn prepare_as<T: Number + MatmulAs<T>>(
     prepare_launch(device, ty, shape, launch)
 }
 
-/// Prepares the operation with the kernels `name`: what a [`KernelChoice`] displays, without spaces. Their results are checked.
+/// Prepares and checks the operation with the kernels `name`, a displayed [`KernelChoice`] without spaces.
 ///
 /// # Errors
-/// Same as for [`prepare`], and the kernels cannot do the shape.
+/// Same as for [`prepare`], or the kernels do not support the shape.
 pub fn prepare_kernels(
     device: &Device,
     ty: Type,
@@ -236,7 +236,7 @@ fn prepare_kernels_as<T: Number + MatmulAs<T>>(
 /// Checks a rung of the ladder at a shape, and returns it ready to be timed.
 ///
 /// # Errors
-/// Those of [`prepare`], or the rung does not support the shape.
+/// Same as for [`prepare`], or the rung does not support the shape.
 pub fn prepare_rung(
     device: &Device,
     rung: &'static Rung,
@@ -250,7 +250,7 @@ pub fn prepare_rung(
     prepare_launch(device, Type::Bf16, shape, launch)
 }
 
-/// The operation on a set.
+/// Runs the operation on a set.
 fn call<T: MatmulAs<T>>(
     set: &mut Set<T>,
     Shape { m, n, k }: Shape,
@@ -260,7 +260,7 @@ fn call<T: MatmulAs<T>>(
     Ok((Matmul::new(MatrixMut::new(&mut set.out, m, n)?, a, b).precision(precision), &mut set.workspace))
 }
 
-/// The operands on the host, and the sets that leave the cache cold.
+/// The operands on the host, and enough sets to leave the cache cold.
 type Operands<T> = (Vec<T>, Vec<T>, Vec<Set<T>>);
 
 fn sets<T: Number>(device: &Device, Shape { m, n, k }: Shape) -> anyhow::Result<Operands<T>> {
@@ -274,7 +274,7 @@ fn sets<T: Number>(device: &Device, Shape { m, n, k }: Shape) -> anyhow::Result<
     Ok((a, b, sets))
 }
 
-/// A launch on sets of matrices, checked, and ready to be timed.
+/// Prepares and checks a launch on sets of matrices.
 ///
 /// # Errors
 /// Same as for [`prepare`].
@@ -292,7 +292,7 @@ pub fn prepare_launch<T: Number>(
     Ok(timed(device, sets, launch, relative_error)?)
 }
 
-/// Compares results from all over the matrix with f64; their error, as [`Timed::relative_error`] says.
+/// Compares results spread over the matrix with f64. Returns their error, as [`Timed::relative_error`] defines it.
 fn check<T: Number>(
     ty: Type,
     Shape { m, n, k }: Shape,
@@ -300,7 +300,7 @@ fn check<T: Number>(
     out: &[T],
 ) -> anyhow::Result<f64> {
     let operand_error = match ty {
-        // Operands may be cut instead of rounded.
+        // Operands may be truncated instead of rounded.
         Type::Tf32 => 2f64.powi(-9),
         Type::F32 => 3.0 * 2f64.powi(-22),
         Type::Bf16 | Type::F16 => 0.0,

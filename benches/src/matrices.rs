@@ -1,4 +1,4 @@
-//! Sets of buffers that launches take in turns, so that no launch finds its data in the cache of the one before.
+//! Sets of buffers that launches rotate through, so that no launch finds its data in the cache.
 
 use anyhow::{Context, ensure};
 use ferrowarp::device::{Buffer, Device, DeviceError};
@@ -6,43 +6,43 @@ use ferrowarp::device::{Buffer, Device, DeviceError};
 use crate::op::{Number, Op, Wanted, complaint, complaint_of_largest};
 use crate::shapes::Shape;
 
-/// Rows of a matrix that are checked; all rows of a smaller matrix.
+/// Checked rows of a matrix; smaller matrices are checked entirely.
 const CHECKED_ROWS: usize = 64;
 
-/// Numbers of the block that matrices repeat: a prime, so that no two rows are alike.
+/// Size of the block of numbers that matrices repeat: a prime, so that rows differ.
 const NOISE: usize = 1_048_583;
 
 /// All sets together are at least this many times as large as the cache.
 const CACHES: usize = 4;
 
-/// The largest number of sets. Launches so small that these do not fill the cache show no difference between cold and warm.
+/// Maximum number of sets. If they do not fill the cache, launches are so small that cold and warm make no difference.
 const MOST_SETS: usize = 1000;
 
-/// The buffers of one launch, all `[rows, cols]` unless said otherwise.
+/// The buffers of one launch, all `[rows, cols]` unless stated otherwise.
 pub struct Set<T> {
-    /// What is written, if it is a matrix; else empty.
+    /// The output if it is a matrix; else empty.
     pub out: Buffer<T>,
-    /// What is read.
+    /// The input.
     pub inp: Buffer<T>,
     /// The gradient at the result, for [`Op::Backward`]; else empty.
     pub gradient: Buffer<T>,
-    /// A class a row, for [`Op::CrossEntropy`]; else empty.
+    /// A class per row, for [`Op::CrossEntropy`]; else empty.
     pub targets: Buffer<u32>,
-    /// A loss a row, for [`Op::CrossEntropy`]; else empty.
+    /// A loss per row, for [`Op::CrossEntropy`]; else empty.
     pub losses: Buffer<f32>,
     /// `[rows, k]`, the largest probabilities for [`Op::TopK`]; else empty.
     pub probabilities: Buffer<f32>,
-    /// `[rows, k]`, their columns, or a token a row, for [`Op::Sample`] and its like; else empty.
+    /// `[rows, k]`, their columns, or a token per row, for [`Op::Sample`] and [`Op::SampleTopP`]; else empty.
     pub indices: Buffer<u32>,
 }
 
-/// The sets of a shape, and what must come out.
+/// The sets of a shape, and the expected results.
 pub struct Sets<T> {
     /// At least one.
     pub sets: Vec<Set<T>>,
     op: Op,
     shape: Shape,
-    /// The checked rows and their results.
+    /// The checked rows and their expected results.
     oracle: Vec<(usize, Wanted)>,
 }
 
@@ -53,10 +53,10 @@ impl<T> AsMut<[Set<T>]> for Sets<T> {
 }
 
 impl<T: Number> Sets<T> {
-    /// As many sets as it takes to leave the cache cold; on the CPU one.
+    /// Creates enough sets to leave the cache cold; on the CPU one.
     ///
     /// # Errors
-    /// The sets take over a third of the free memory; the device failed.
+    /// The sets take over a third of the free memory, or the device failed.
     pub fn new(device: &Device, op: Op, shape: Shape) -> anyhow::Result<Self> {
         let count = count(device, op.matrices() * shape.len() * size_of::<T>())?;
         let Numbers { block, gradients, targets } = Numbers::new(op, shape);
@@ -69,7 +69,7 @@ impl<T: Number> Sets<T> {
             let of_row = (row, &values(&block)[..]);
             (row, op.wanted(of_row, &values(&gradients), target(row, shape), shape.rows))
         };
-        // Wide rows take their time to sort.
+        // Sorting wide rows takes time.
         let rows: Vec<usize> = checked_rows(shape.rows).collect();
         let of_rows = |rows: &[usize]| rows.iter().map(|&row| of_row(row)).collect::<Vec<_>>();
         let oracle = std::thread::scope(|scope| {
@@ -79,7 +79,7 @@ impl<T: Number> Sets<T> {
         Ok(Self { sets: sets.collect::<Result<_, _>>()?, op, shape, oracle })
     }
 
-    /// Runs `launch` on the first set, whose output is unwritten, and compares the result with the oracle.
+    /// Runs `launch` on the first set with its output unwritten, and compares the result with the oracle.
     ///
     /// # Errors
     /// The launch failed, or a row is wrong.
@@ -122,11 +122,11 @@ impl<T: Number> Sets<T> {
     }
 }
 
-/// What stands in every set.
+/// The contents of every set.
 struct Numbers<T> {
-    /// Elements that the input repeats.
+    /// The block that the input repeats.
     block: Vec<T>,
-    /// And the gradient.
+    /// The block that the gradient repeats.
     gradients: Vec<T>,
     targets: Vec<u32>,
 }
@@ -144,10 +144,10 @@ impl<T: Number> Numbers<T> {
 }
 
 impl<T: Number> Set<T> {
-    /// A single set whose results are not used.
+    /// Creates a single set; its results are not used.
     ///
     /// # Errors
-    /// There is no memory for it, or the device failed.
+    /// There is not enough memory, or the device failed.
     pub fn alone(device: &Device, op: Op, shape: Shape) -> Result<Self, DeviceError> {
         let Numbers { block, gradients, targets } = Numbers::new(op, shape);
         Self::new(device, op, shape, [&block, &gradients], &targets)
@@ -186,7 +186,7 @@ pub fn count(device: &Device, bytes: usize) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// A buffer of `len` elements, `block` again and again.
+/// Creates a buffer of `len` elements that repeats `block`.
 fn repeated<T: Number>(device: &Device, block: &[T], len: usize) -> Result<Buffer<T>, DeviceError> {
     let mut buffer = device.alloc_zeroed(len)?;
     for start in (0..len).step_by(block.len()) {
@@ -213,7 +213,7 @@ fn target(row: usize, shape: Shape) -> usize {
     row * 7919 % shape.cols
 }
 
-/// Rows from the first to the last, evenly spread.
+/// At most [`CHECKED_ROWS`] rows, evenly spread from the first to the last.
 fn checked_rows(rows: usize) -> impl Iterator<Item = usize> {
     let count = rows.min(CHECKED_ROWS);
     (0..count).map(move |i| if count == 1 { 0 } else { i * (rows - 1) / (count - 1) })

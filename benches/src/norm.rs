@@ -1,4 +1,4 @@
-//! Norms that are timed: shapes, and our launches.
+//! Timed norms: shapes, and our launches.
 //!
 //! `benches/peers/norm.py` holds the same table of shapes.
 
@@ -12,7 +12,7 @@ use crate::matmul::Type;
 use crate::serve::Prepared;
 use crate::timed::{count_of_sets, normal, timed};
 
-/// Rows and columns for a GPU: the widths of language models, and some that no vector divides.
+/// Rows and columns for a GPU: the widths of language models, and some that are not a multiple of a vector.
 pub const SHAPES: [[usize; 2]; 20] = [
     [32768, 256],
     [32768, 512],
@@ -42,7 +42,7 @@ pub const CPU_SHAPES: [[usize; 2]; 2] = [[64, 768], [8, 4097]];
 /// The types of the matrices.
 pub const TYPES: [Type; 2] = [Type::Bf16, Type::F32];
 
-/// What is computed: with a weight, and LayerNorm with a bias.
+/// The operation: with a weight, and for LayerNorm a bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     is_centred: bool,
@@ -50,7 +50,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 4] = [
         Kind { is_centred: false, is_backward: false },
         Kind { is_centred: true, is_backward: false },
@@ -68,12 +68,12 @@ impl Kind {
         }
     }
 
-    /// The one of that name.
+    /// The kind of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The bytes of the matrices that it must read and write.
+    /// The bytes of the matrices that it must read and write at least.
     pub fn bytes(self, ty: Type, [rows, cols]: [usize; 2]) -> f64 {
         (self.matrices() * rows * cols * ty.bytes()) as f64
     }
@@ -83,7 +83,7 @@ impl Kind {
     }
 }
 
-/// The operands of one launch. Forward, `d_inp` is the output.
+/// The operands of one launch. In the forward pass, `d_inp` is the output.
 struct Set<T> {
     inp: Buffer<T>,
     d_out: Buffer<T>,
@@ -97,10 +97,10 @@ struct Set<T> {
     workspace: Workspace,
 }
 
-/// The norm at a shape, checked, and ready to be timed, and its kernel.
+/// Prepares and checks the norm at a shape. Returns it ready to be timed, and its kernel.
 ///
 /// # Errors
-/// There is no memory, a launch failed, or a result is wrong.
+/// There is not enough memory, a launch failed, or a result is wrong.
 pub fn prepare(device: &Device, kind: Kind, ty: Type, shape: [usize; 2]) -> anyhow::Result<Prepared> {
     match ty {
         Type::Bf16 => prepare_as::<bf16>(device, kind, shape),
@@ -131,7 +131,7 @@ fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) 
         })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
-    // The backward pass reads what the forward one has written.
+    // The backward pass reads the forward pass's output.
     for set in &mut sets {
         forward(device, kind, set, shape)?;
     }
@@ -184,7 +184,7 @@ fn backward<T: Real>(
     norm.weight(&set.weight).d_weight(&mut set.d_weight).run_with(device, &mut set.workspace)
 }
 
-/// The largest difference of a result to its value in f64.
+/// The maximum difference between a result and its f64 value.
 const ALLOWED: f64 = 0.05;
 
 /// Compares the last row of a forward pass with f64. The gradients have tests of their own.

@@ -1,4 +1,4 @@
-//! What is computed, on which type of number, and how near a result must be to the oracle.
+//! Operations, number types, and how close a result must be to the oracle.
 
 use cuda_std::testing::Element as _;
 use ferrowarp::softmax::{Options, Sampling};
@@ -12,7 +12,7 @@ const SEED: u64 = 42;
 /// The number of the draw, the same for all launches.
 pub const DRAW: u64 = 7;
 
-/// What is computed for each row of a matrix `inp`.
+/// The operation on each row of a matrix `inp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// `out = exp(inp) / sum(exp(inp))`.
@@ -21,32 +21,32 @@ pub enum Op {
     LogSoftmax,
     /// With a softmax in `inp` and the gradient at it in `gradient`: `out = inp * (gradient - sum(inp * gradient))`.
     Backward,
-    /// With a class a row in `targets`: the loss of each row, and in `out` the gradient of their mean at the logits
-    /// `inp`: `(exp(inp) / sum(exp(inp)) - [col == target]) / rows`.
+    /// With a class per row in `targets`: the loss of each row, and in `out` the gradient of their mean at the logits `inp`:
+    /// `(exp(inp) / sum(exp(inp)) - [col == target]) / rows`.
     CrossEntropy,
     /// The `k` largest probabilities of the softmax of `inp`, and their columns: one of [`SELECTED`].
     TopK(usize),
-    /// A token of `inp` at [`TEMPERATURE`].
+    /// Draws a token from `inp` at [`TEMPERATURE`].
     Sample,
-    /// As `Sample`, of the most probable tokens that sum up to [`TOP_P`].
+    /// Same as `Sample`, from the most probable tokens that sum up to [`TOP_P`].
     SampleTopP,
     /// `out = inp`: the baseline of the other operations.
     Copy,
 }
 
-/// Elements that [`Op::TopK`] selects: the first is the one that is called plainly `top_k`.
+/// Elements that [`Op::TopK`] selects; the first has the plain name `top_k`.
 pub const SELECTED: [usize; 2] = [64, 8];
 
 /// The temperature of [`Op::Sample`].
 pub const TEMPERATURE: f32 = 0.8;
 
-/// What [`Op::SampleTopP`] leaves.
+/// The probability that [`Op::SampleTopP`] keeps.
 pub const TOP_P: f32 = 0.9;
 
-/// What comes out of a row.
+/// The expected result of a row.
 #[derive(Clone, Debug)]
 pub enum Wanted {
-    /// A row of the output, and for each element what its error is measured against.
+    /// A row of the output, and for each element the magnitude that its error is relative to.
     Elements(Vec<(f64, f64)>),
     /// Columns and probabilities.
     Largest(Vec<(u32, f64)>),
@@ -84,13 +84,13 @@ impl Op {
         !matches!(self, Op::TopK(_) | Op::Sample | Op::SampleTopP)
     }
 
-    /// How tokens are drawn.
+    /// The sampling parameters.
     pub fn sampling(self) -> Sampling {
         let sampling = Sampling::new(SEED).temperature(TEMPERATURE);
         if self == Op::SampleTopP { sampling.top_p(TOP_P) } else { sampling }
     }
 
-    /// Probabilities and columns, or tokens, of a row.
+    /// Probabilities and columns, or tokens, per row.
     pub fn results_a_row(self) -> usize {
         match self {
             Op::TopK(k) => k,
@@ -99,7 +99,7 @@ impl Op {
         }
     }
 
-    /// What comes out of row number `index`.
+    /// The expected result of row `index`.
     pub fn wanted(
         self,
         (index, row): (usize, &[f32]),
@@ -121,7 +121,7 @@ impl Op {
         }
     }
 
-    /// An element of the input from a number between -1 and 1.
+    /// An element of the input, from a number between -1 and 1.
     pub fn element(self, noise: f32, cols: usize) -> f32 {
         match self {
             // Like probabilities: positive, with a sum near 1.
@@ -130,12 +130,12 @@ impl Op {
         }
     }
 
-    /// The elements of a row of the output, and for each what its error is measured against.
+    /// The elements of a row of the output, and for each the magnitude that its error is relative to.
     fn oracle(self, row: &[f32], gradient: &[f32], target: usize, rows: usize) -> Vec<(f64, f64)> {
         match self {
             Op::Softmax => reference::softmax(row, row.len()).into_iter().map(|y| (y, y)).collect(),
             Op::LogSoftmax => {
-                // The logarithm of the sum is at most that of the columns.
+                // The logarithm of the sum is at most the logarithm of the number of columns.
                 let (most, log) = ((row.len() as f64).ln(), Options::new().log());
                 reference::softmax_with(row, row.len(), &log)
                     .into_iter()
@@ -160,9 +160,9 @@ impl Op {
     }
 }
 
-/// What is wrong with a row, if anything; NaN is.
+/// The first error in a row, if any; a NaN is an error.
 pub fn complaint<T: Number>(got: &[T], want: &[(f64, f64)]) -> Option<String> {
-    // Computed in f32 by at most one thread a row, so that the sum's error grows with the row, and rounded once.
+    // Computed in f32 by at most one thread per row, so the sum's error grows with the row, and rounded once.
     let relative = T::ROUNDING * 1.01 + (1e-5f64).max(want.len() as f64 * f32::ROUNDING).min(1e-3);
     got.iter().zip(want).enumerate().find_map(|(col, (&got, &(want, magnitude)))| {
         let got = f64::from(got.value());
@@ -171,7 +171,7 @@ pub fn complaint<T: Number>(got: &[T], want: &[(f64, f64)]) -> Option<String> {
     })
 }
 
-/// What is wrong with the largest probabilities of a row, if anything.
+/// The first error in a row's largest probabilities, if any.
 pub fn complaint_of_largest(columns: &[u32], probabilities: &[f32], want: &[(u32, f64)]) -> Option<String> {
     let is_right = |((&col, &p), &(want, probability)): ((&u32, &f32), &(u32, f64))| {
         col == want && (f64::from(p) - probability).abs() <= 1e-5 * probability

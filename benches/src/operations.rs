@@ -1,4 +1,4 @@
-//! What users of the library call, as launches on a [`Set`]: planned before they are timed.
+//! The operations that users call, as launches on a [`Set`]; planned before they are timed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,13 +11,13 @@ use crate::matrices::Set;
 use crate::op::{DRAW, Number, Op};
 use crate::shapes::Shape;
 
-/// A launch that is ready.
+/// A planned launch.
 pub type Launch<T> = Arc<dyn Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync>;
 
-/// The launch of `op` on matrices of this shape; none of a copy, which users do not call.
+/// The launch of `op` on matrices of this shape; `None` for a copy, which users do not call.
 ///
 /// # Errors
-/// There is no memory for the plan's workspace.
+/// There is not enough memory for the plan's workspace.
 pub fn launch<T: Number + Real>(
     device: &Device,
     op: Op,

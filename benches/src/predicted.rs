@@ -1,42 +1,42 @@
-//! The predictions of the gallery, before anything runs.
+//! The predictions of the gallery, without running anything.
 
 use ferrowarp_cases::gallery::{Lesson, Prediction, Quantity};
 use serde::Serialize;
 
 use crate::gallery::Entry;
 
-/// All of it, as JSON.
+/// All predictions, as JSON.
 #[derive(Debug, Serialize)]
 pub struct Theory {
     /// Each rung on each problem of a GPU, without a time.
     pub entries: Vec<Entry>,
-    /// What is predicted of them.
+    /// The predictions for them.
     pub predictions: Vec<Predicted>,
 }
 
-/// A [`Prediction`], whose quantity is spread over its fields.
+/// A [`Prediction`] with its quantity as separate fields.
 #[derive(Debug, Serialize)]
 pub struct Predicted {
     /// The lesson.
     pub lesson: &'static str,
     /// The rung.
     pub rung: &'static str,
-    /// The problem's place on the axis; none for the largest.
+    /// The problem's value on the axis; `None` for the largest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
-    /// What is predicted: `time_over`, `rate_over`, `share_of_copy`, `share_of_peak`, `rate`, `microseconds` or `cycles`.
+    /// The quantity: `time_over`, `rate_over`, `share_of_copy`, `share_of_peak`, `rate`, `microseconds` or `cycles`.
     pub quantity: &'static str,
-    /// The rung that it is compared with.
+    /// The rung to compare with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<&'static str>,
-    /// The problem of that rung; none for the same.
+    /// The problem of that rung; `None` for the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_at: Option<f64>,
     /// The predicted value.
     pub value: f64,
     /// How it follows from the problem.
     pub formula: &'static str,
-    /// The figure of another text, and whose it is.
+    /// The figure in another text, and its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<(&'static str, &'static str)>,
     /// Why measurement and prediction differ, or why they agree.
@@ -44,7 +44,7 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// A prediction of the lesson.
+    /// Converts a prediction of the lesson.
     pub fn new(lesson: &Lesson, prediction: Prediction) -> Self {
         let Prediction { rung, at, quantity, value, formula, elsewhere, why } = prediction;
         let (quantity, other, other_at) = match quantity {

@@ -1,4 +1,4 @@
-//! The file of medians that a run leaves, which `cargo xtask report` reads.
+//! The file of a run's medians, which `cargo xtask report` reads.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +8,12 @@ use ferrowarp::device::{Device, Peaks};
 use ferrowarp_report::output_file;
 use serde::Serialize;
 
-/// Everything of one run, whose entries are of the type `E`.
+/// The results of one run, with entries of type `E`.
 #[derive(Debug, Serialize)]
 pub struct Results<E> {
     /// The device's name.
     pub machine: String,
-    /// The processor of the machine that a GPU is in.
+    /// The processor of the GPU's machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
     /// The driver's version.
@@ -22,21 +22,21 @@ pub struct Results<E> {
     pub date: String,
     /// The commit of the sources.
     pub commit: String,
-    /// Bytes of the device's level-2 cache, on a GPU.
+    /// Bytes of the GPU's L2 cache.
     pub l2_bytes: Option<usize>,
-    /// What the device could do at most by its clocks, on a GPU.
+    /// The peaks of a GPU at its clocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peaks: Option<PeaksEntry>,
-    /// What was timed, in order.
+    /// The measurements, in order.
     pub entries: Vec<E>,
 }
 
-/// What a GPU could do at most: [`ferrowarp::device::Peaks`].
+/// A GPU's peaks: [`ferrowarp::device::Peaks`].
 #[derive(Debug, Serialize)]
 pub struct PeaksEntry {
-    /// Additions and multiplications of `f32` in a second, without tensor cores.
+    /// Additions and multiplications of `f32` per second, without tensor cores.
     pub flops: f64,
-    /// Bytes that its memory reads or writes in a second.
+    /// Bytes that its memory reads or writes per second.
     pub bytes_per_second: f64,
 }
 
@@ -45,7 +45,7 @@ pub struct PeaksEntry {
 pub struct SoftmaxEntry {
     /// Rung, operation or peer.
     pub name: String,
-    /// What is computed.
+    /// The operation.
     pub op: &'static str,
     /// Type of the elements.
     pub dtype: &'static str,
@@ -56,13 +56,13 @@ pub struct SoftmaxEntry {
     /// Device time of one launch, the median of the samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microseconds: Option<f64>,
-    /// Batches that were timed.
+    /// Timed batches.
     pub samples: usize,
-    /// Launches of a batch's graph.
+    /// Launches in a batch's graph.
     pub launches_per_sample: usize,
-    /// Sets of buffers that the launches took in turns.
+    /// Sets of buffers that the launches rotate through.
     pub sets: usize,
-    /// What went wrong.
+    /// The error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -72,32 +72,32 @@ pub struct SoftmaxEntry {
 pub struct MlpEntry {
     /// Rung or peer.
     pub name: String,
-    /// What the products are worth: `f32`, or `tf32` where factors are rounded to it.
+    /// The precision of multiplications: `f32`, or `tf32` if factors are rounded to it.
     pub precision: &'static str,
-    /// Images of a batch.
+    /// Images per batch.
     pub batch: usize,
     /// Which images: `mnist` or `synthetic`.
     pub data: &'static str,
-    /// Images of an epoch.
+    /// Images per epoch.
     pub images: usize,
     /// Seconds of each timed epoch, from its first launch until its losses are on the host.
     pub epoch_seconds: Vec<f64>,
-    /// Microseconds a step of a few, until the last one's loss is on the host: the median of the samples.
+    /// Microseconds per step, over a few steps until the last one's loss is on the host: the median of the samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_microseconds: Option<f64>,
-    /// The share of the test images that was right after [`RUN`](crate::mlp::RUN) of the timed epochs.
+    /// The share of test images classified correctly after [`RUN`](crate::mlp::RUN) of the timed epochs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// What went wrong.
+    /// The error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl<E: Serialize> Results<E> {
-    /// Those of this machine, with no entry yet.
+    /// Creates the results of this machine, without entries.
     ///
     /// # Errors
-    /// The driver does not tell about its device.
+    /// A query of the device failed.
     pub fn new(device: &Device) -> anyhow::Result<Self> {
         let commit = std::env::var("FERROWARP_COMMIT").ok().or_else(|| {
             let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -155,13 +155,13 @@ fn folder() -> PathBuf {
     target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target")).join("criterion")
 }
 
-/// What a command prints, if it runs and succeeds.
+/// The output of a command, if it runs and succeeds.
 fn printed(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The middle of the values; 0 of none.
+/// The median of the values; 0 if there are none.
 pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

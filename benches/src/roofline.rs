@@ -1,4 +1,4 @@
-//! Where each kernel of the workspace is under a roofline: what the emulator counts of it, and how long it takes on a GPU.
+//! The position of each kernel of the workspace under a roofline: the emulator's counts, and the time on a GPU.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::op::{Number, Op, SELECTED};
 use crate::operations;
 use crate::shapes::Shape;
 
-/// The layer that the network's kernels are counted on: `[batch, inputs, outputs]`, tiles whole.
+/// The layer for counting the network's kernels: `[batch, inputs, outputs]`, with whole tiles.
 const COUNTED_LAYER: [usize; 3] = [64, 128, 64];
-/// The one with few classes for the kernels of the last layer.
+/// A layer with few classes, for the kernels of the last layer.
 const COUNTED_LAST: [usize; 3] = [64, 64, 10];
-/// Rows and columns of the matrix that the ladder's kernels are counted on.
+/// Rows and columns of the matrix for counting the ladder's kernels.
 const COUNTED_ROWS: [usize; 2] = [16, 1024];
 
-/// The layers that they are timed on; the second for kernels of a whole network, which has to fit a GPU's shared memory.
+/// The layers for timing. The second is for kernels of a whole network, which must fit a GPU's shared memory.
 const TIMED_LAYER: [usize; 3] = [1024, 784, 512];
 const TIMED_NETWORK: [usize; 3] = [64, 784, 300];
 const TIMED_LAST: [usize; 3] = [4096, 512, 10];
 const TIMED_ROWS: [usize; 2] = [8192, 1024];
 
-/// The matrices that the operations on rows are timed on, 2^25 elements each: for every kernel that is chosen by width.
+/// The matrices for timing the operations on rows, 2^25 elements each, so that every kernel that is chosen by width runs.
 const TIMED_SHAPES: [Shape; 6] = [
     Shape { rows: 1 << 21, cols: 16 },
     Shape { rows: 1 << 18, cols: 128 },
@@ -43,7 +43,7 @@ const TIMED_SHAPES: [Shape; 6] = [
     Shape { rows: 1 << 7, cols: 1 << 18 },
 ];
 
-/// Those that they are counted on.
+/// The matrices for counting them.
 const COUNTED_SHAPES: [Shape; 6] = [
     Shape { rows: 1 << 10, cols: 16 },
     Shape { rows: 1 << 7, cols: 128 },
@@ -58,20 +58,20 @@ const COUNTED_SHAPES: [Shape; 6] = [
 pub struct Entry {
     /// The kernel.
     pub name: String,
-    /// The source file it is written in.
+    /// Its source file.
     pub file: &'static str,
     /// The problem in words.
     pub problem: String,
-    /// Bytes that the problem must move, where that is known and the launch does all of it.
+    /// Bytes that the problem must move, if known and if the launch does all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<f64>,
-    /// Operations on floats of the problem, by formula, where the launch does all of it.
+    /// Floating-point operations of the problem, by formula, if the launch does all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flop: Option<f64>,
-    /// What the emulator counted.
+    /// The emulator's counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
-    /// How long it took, by events around it.
+    /// Its time, from events around it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microseconds: Option<f64>,
     /// Why it was not run.
@@ -79,18 +79,18 @@ pub struct Entry {
     pub error: Option<String>,
 }
 
-/// What the emulator counted of a launch: see [`cuda_std::testing::counts::Counts`].
+/// The emulator's counts of a launch: see [`cuda_std::testing::counts::Counts`].
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Counted {
-    /// Bytes of the distinct sectors of global memory that are read, and of those that are written.
+    /// Bytes of the distinct sectors of global memory that are read, plus those that are written.
     pub bytes: u64,
-    /// Bytes of all sectors that requests touch, each time.
+    /// Bytes of the sectors of all requests, counted each time.
     pub requested_bytes: u64,
-    /// Operations on `f32` and `f64`.
+    /// Floating-point operations on `f32` and `f64`.
     pub flop: u64,
-    /// Of tensor cores.
+    /// Floating-point operations of tensor cores.
     pub tensor_flop: u64,
-    /// Divisions, roots, exponentials and the like.
+    /// Divisions, roots, exponentials and similar functions.
     pub functions: u64,
 }
 
@@ -109,7 +109,7 @@ impl Counted {
     }
 }
 
-/// Something that launches kernels.
+/// Work that launches kernels.
 struct Job {
     words: String,
     bytes: Option<f64>,
@@ -119,7 +119,7 @@ struct Job {
 
 type Prepare = dyn Fn(&Device) -> Result<Box<dyn FnMut() -> Result<()>>>;
 
-/// Every kernel that a GPU runs on the largest of its counted problems, from the emulator of its PTX.
+/// Counts every kernel that a GPU runs, on the largest of its problems for counting, by emulating its PTX.
 ///
 /// # Errors
 /// A kernel failed.
@@ -143,8 +143,8 @@ pub fn counted(tell: impl Fn(&str)) -> Result<Vec<Entry>> {
     Ok(largest.into_values().collect())
 }
 
-/// The kernels that a GPU runs on problems that keep it busy, each on the one that takes it longest. `is_once` leaves out the launch
-/// before the timed one, for Nsight Compute. What failed is an entry without a kernel, and says so.
+/// Times the kernels that a GPU runs on problems that keep it busy, each on the one where it takes longest. `is_once` omits
+/// the launch before the timed one, for Nsight Compute. A failure becomes an entry without a kernel.
 pub fn timed(device: &Device, is_once: bool, tell: impl Fn(&str)) -> Vec<Entry> {
     let mut longest = BTreeMap::<String, Entry>::new();
     let mut failed = Vec::new();
@@ -170,7 +170,7 @@ pub fn timed(device: &Device, is_once: bool, tell: impl Fn(&str)) -> Vec<Entry> 
                 failed.push(Entry { error: Some(format!("{error:#}")), ..entry });
             }
         }
-        // What was timed before a device is lost is kept.
+        // Keeps what was timed before the device was lost.
         if let Err(error) = device.synchronize() {
             tell(&format!("the device is lost: {error}"));
             break;
@@ -191,7 +191,7 @@ fn times(device: &Device, job: &Job, is_once: bool) -> Result<Vec<LaunchTimes>> 
 }
 
 impl Entry {
-    /// A kernel on a job's problem, without a time.
+    /// Creates the entry of a kernel on a job's problem, without a time.
     fn new(name: String, Job { words, flop, .. }: &Job) -> Self {
         let meta = gpu_kernels::KERNELS.iter().find(|kernel| kernel.name == name);
         let (file, problem, flop) = (meta.map_or("", |kernel| kernel.file), words.clone(), *flop);
@@ -222,7 +222,7 @@ fn timed_jobs(limits: &Limits) -> Vec<Job> {
     jobs
 }
 
-/// The network's kernels on a layer, those of a whole network on another one, and those of the last layer.
+/// The network's kernels on a layer, the kernels of a whole network on another one, and those of the last layer.
 fn of_network(layer: [usize; 3], network: [usize; 3], last: [usize; 3], limits: &Limits) -> Vec<Job> {
     let problem_of = |shape| Arc::new(Problem::new(shape, 0, 0));
     let is_of_network =
@@ -253,11 +253,11 @@ fn of_case(case: Case) -> Job {
     }
 }
 
-/// The trial, whose arrays have guards around them; none of a host's.
+/// The job of the trial, with guards around its arrays; `None` for a trial without launches.
 fn of_trial_once(trial: Trial) -> Option<Job> {
     trial.problem()?;
     let (words, trial) = (format!("{}, {}", trial.rung, trial.words), Arc::new(trial));
-    // What several kernels do together says nothing of one of them.
+    // The work of several kernels together does not apply to one of them.
     let is_one = trial.kernels.len() == 1;
     let flop = Some(trial.work.flop).filter(|flop| is_one && *flop > 0.0);
     let prepare = Box::new(move |device: &Device| {
@@ -268,7 +268,7 @@ fn of_trial_once(trial: Trial) -> Option<Job> {
     Some(Job { words, bytes: None, flop, prepare })
 }
 
-/// Operations on floats for each element, as texts count them: comparisons and exponentials one each.
+/// Floating-point operations per element, as usually counted: comparisons and exponentials one each.
 fn flop(op: Op) -> f64 {
     match op {
         Op::Copy => 0.0,
@@ -276,7 +276,7 @@ fn flop(op: Op) -> f64 {
         Op::Softmax | Op::LogSoftmax | Op::TopK(_) => 5.0,
         // A multiplication and an addition for the sum, a subtraction, a multiplication.
         Op::Backward => 4.0,
-        // Those of softmax, and the factor of the gradient.
+        // Softmax, and the factor of the gradient.
         Op::CrossEntropy => 6.0,
         // Two logarithms of noise, a factor, a sum, a comparison.
         Op::Sample | Op::SampleTopP => 5.0,
@@ -290,7 +290,7 @@ fn of_all_operations(shapes: &'static [Shape]) -> Vec<Job> {
     jobs
 }
 
-/// What users call, on each of the shapes.
+/// The operations that users call, on each of the shapes.
 fn of_operations<T: Number + Real + Send>(dtype: &'static str, shapes: &'static [Shape]) -> Vec<Job> {
     use Op::{Backward, CrossEntropy, LogSoftmax, Sample, SampleTopP, Softmax, TopK};
     let ops = [Softmax, LogSoftmax, Backward, CrossEntropy, TopK(SELECTED[0]), Sample, SampleTopP];

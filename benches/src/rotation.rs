@@ -1,31 +1,31 @@
-//! Device time of one launch, over launches that take sets of buffers in turns.
+//! Device time of one launch, over launches that rotate through sets of buffers.
 
 use std::time::Duration;
 
 use ferrowarp::device::{Device, DeviceError, Graph};
 
-/// Work of a graph, so that what replaying costs is lost in it.
+/// Work per graph, so that the cost of replaying is negligible.
 const GRAPH: Duration = Duration::from_millis(2);
 
-/// The most launches a graph holds.
+/// Maximum launches per graph.
 const MOST_LAUNCHES: usize = 1000;
 
-/// A launch longer than this streams far more than a cache holds: no rotation, and nothing before it to hide.
+/// A longer launch streams far more than a cache holds. It needs no rotation, and no replay before it to hide queueing.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// Launches that are ready to be timed, and their sets, at least one.
+/// Launches that are ready to be timed, and at least one set.
 pub struct Rotation<S> {
     graph: Graph<S>,
     launches: usize,
-    /// Whether a launch takes much longer than queueing it, so that nothing needs to hide that; true on the CPU.
+    /// Whether a launch takes much longer than queueing it, which then need not be hidden; true on the CPU.
     is_slow: bool,
-    /// Seconds a launch, of each batch.
+    /// Seconds per launch, of each batch.
     samples: Vec<f64>,
 }
 
 impl<S: Send + 'static> Rotation<S> {
-    /// Runs `launch` on each set, then records as many launches as make up about 2 ms, each set at least once. On the CPU
-    /// it is one launch.
+    /// Runs `launch` on each set, then records launches for about 2 ms, each set at least once. On the CPU it records one
+    /// launch.
     ///
     /// # Errors
     /// A launch failed.
@@ -56,8 +56,8 @@ impl<S: Send + 'static> Rotation<S> {
         Ok(Rotation { graph, launches, is_slow, samples: Vec::new() })
     }
 
-    /// The time of `launches` launches: as many whole graphs as hold them, in one batch with one synchronisation,
-    /// scaled. A graph that is not timed goes first, after which the timed ones are queued.
+    /// The time of `launches` launches, scaled from the whole graphs that hold them, in one batch with one synchronisation.
+    /// One replay that is not timed runs first, while the timed ones are queued.
     ///
     /// # Errors
     /// A launch failed.
@@ -82,7 +82,7 @@ impl<S: Send + 'static> Rotation<S> {
         self.launches
     }
 
-    /// Seconds a launch in the last `most` batches; those before them were to warm up.
+    /// Seconds per launch in the last `most` batches; the earlier ones were the warm-up.
     pub fn last_samples(&self, most: usize) -> &[f64] {
         &self.samples[self.samples.len().saturating_sub(most)..]
     }

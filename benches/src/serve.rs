@@ -1,4 +1,4 @@
-//! What lets another program time launches in turns with those of others.
+//! Lets another program time launches in turns with others.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, Write as _};
@@ -10,8 +10,8 @@ use crate::timed::Timed;
 /// A launch that is ready to be timed, and its kernels.
 pub type Prepared = (Box<dyn Timed>, String);
 
-/// Answers the requests on standard input, each with a line, until it ends: `prepare NAME WORDS..` by error and kernels, `time NAME` by
-/// seconds, `free NAME` by `free`, and what fails by `error` and the reason. `tell` answers questions of one word.
+/// Answers each request on standard input with a line: `prepare NAME WORDS..` with error and kernels, `time NAME` with
+/// seconds, `free NAME` with `free`, and a failure with `error` and the reason. `tell` answers questions of one word.
 ///
 /// # Errors
 /// Standard input or output failed.
@@ -41,7 +41,7 @@ fn answer(
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
         ["prepare", name, ref words @ ..] => {
-            // Its memory is free before the next one's is allocated.
+            // Frees its memory before the next one's is allocated.
             prepared.remove(name);
             let (timed, kernels) = prepare(name, words)?;
             let answer = format!("{:e} {kernels}", timed.relative_error());

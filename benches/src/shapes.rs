@@ -1,4 +1,4 @@
-//! The matrices that are timed. `benches/peers/softmax.py` holds the same table.
+//! The timed matrices. `benches/peers/softmax.py` holds the same table.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl Shape {
         Self { rows, cols }
     }
 
-    /// A matrix of elements of 4 bytes that takes as many bytes as this one of elements of 2.
+    /// The matrix of 4-byte elements with as many bytes as this one with 2-byte elements.
     pub fn halved(self) -> Self {
         let Self { rows, cols } = self;
         match (cols % 2, rows % 2) {
@@ -68,7 +68,7 @@ const OTHERS: [Shape; 16] = [
     Shape::new(1_048_576, 16),
 ];
 
-/// The next token's logits, of one sequence to 64, by the vocabularies of Llama 2, GPT-2, Llama 3 and Gemma.
+/// The next token's logits, for 1 to 64 sequences, with the vocabularies of Llama 2, GPT-2, Llama 3 and Gemma.
 const DECODE: [Shape; 12] = {
     let (widths, rows) = ([32_000, 50_257, 128_256, 262_144], [1, 8, 64]);
     let mut shapes = [Shape::new(0, 0); 12];
@@ -92,22 +92,22 @@ const FEW: [Shape; 8] = [
     Shape::new(2048, 131_072),
 ];
 
-/// Shapes for the CPU, whose figures say nothing about a GPU: the last is one of a user's, which NumPy is timed at too.
+/// Shapes for the CPU, whose figures do not apply to a GPU. The last is a typical user's; NumPy is timed at it, too.
 const CPU: [Shape; 4] =
     [Shape::new(64, 10), Shape::new(64, 100), Shape::new(16, 333), Shape::new(4096, 1024)];
 
-/// Those of the widths that still show every bend of the curves.
+/// The widths that still show every bend of the curves.
 const SOME_WIDTHS: [usize; 14] =
     [256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144, 8192, 10_240, 12_672];
 
-/// How many of the shapes a run takes.
+/// The selection of shapes for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// One of each kind.
     Few,
-    /// All of them but half of the widths, in two thirds of the time.
+    /// All shapes except half of the widths, in two thirds of the time.
     Some,
-    /// All of them.
+    /// All shapes.
     All,
 }
 
@@ -124,12 +124,12 @@ fn with_widths(widths: &[usize]) -> Vec<Shape> {
     widths.iter().map(|&cols| Shape::new(4096, cols)).chain(OTHERS).chain(DECODE).collect()
 }
 
-/// Whether it is of the next token's logits, at which the ladder is not timed: its lower rungs are for many rows.
+/// Whether it holds the next token's logits. The ladder is not timed there: its lower rungs are for many rows.
 pub fn is_decode(shape: Shape) -> bool {
     DECODE.contains(&shape)
 }
 
-/// Those shapes for a GPU at which other operations than a softmax are timed.
+/// The shapes for a GPU at which operations other than softmax are timed.
 pub fn of_operations() -> Vec<Shape> {
     FEW.into_iter().chain(DECODE).collect()
 }
@@ -143,7 +143,7 @@ pub fn cpu() -> Vec<Shape> {
 mod tests {
     use super::*;
 
-    /// The shapes that the peers' script prints, which must be ours.
+    /// Compares the shapes that the peers' script prints with ours.
     #[test]
     fn the_peers_have_the_same_shapes() {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/softmax.py");

@@ -1,15 +1,15 @@
-//! Launches that are timed, on sets of operands that leave the cache cold, and random operands.
+//! Timed launches, on sets of operands that leave the cache cold, and random operands.
 
 use ferrowarp::device::{Device, DeviceError};
 use ferrowarp_cases::reference::Number;
 
 use crate::rotation::Rotation;
 
-/// The size of all sets together, at least, in units of the L2 cache.
+/// Minimum size of all sets together, in units of the L2 cache.
 const CACHES: usize = 4;
-/// The most sets.
+/// Maximum number of sets.
 const MOST_SETS: usize = 256;
-/// Seconds of a batch.
+/// Seconds per batch.
 pub(crate) const BATCH: f64 = 10e-3;
 
 /// Launches that are ready to be timed.
@@ -19,9 +19,9 @@ pub trait Timed {
     /// # Errors
     /// A launch failed.
     fn time(&mut self) -> Result<f64, DeviceError>;
-    /// Sets of matrices that the launches take in turns.
+    /// Sets of matrices that the launches rotate through.
     fn sets(&self) -> usize;
-    /// The error of the results that were checked: the root of the mean square of the differences over that of the results.
+    /// The error of the checked results: the root mean square of the differences over that of the results.
     fn relative_error(&self) -> f64;
 }
 
@@ -48,7 +48,7 @@ impl<S: Send + 'static> Timed for Batches<S> {
     }
 }
 
-/// Numbers of a normal distribution, from a seed: the same for all contenders, since data changes a GPU's power.
+/// Normally distributed numbers from a seed: the same for all contenders, since data changes a GPU's power.
 pub(crate) fn normal<T: Number>(len: usize, seed: u64) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut uniform = || {
@@ -57,19 +57,19 @@ pub(crate) fn normal<T: Number>(len: usize, seed: u64) -> Vec<T> {
         state ^= state << 17;
         ((state >> 40) as f32 + 0.5) / (1u64 << 24) as f32
     };
-    // A block of numbers is repeated: to compute all of a large matrix would take longer than to time it.
+    // Repeats a block of numbers: computing all of a large matrix would take longer than timing it.
     let block: Vec<T> = (0..len.min(1 << 20))
         .map(|_| T::nearest((-2.0 * uniform().ln()).sqrt() * (std::f32::consts::TAU * uniform()).cos()))
         .collect();
     (0..len).map(|i| block[(i + i / block.len() * 7919) % block.len()]).collect()
 }
 
-/// The number of sets of `bytes` bytes that leave the L2 cache cold when launches take them in turns.
+/// The number of sets of `bytes` bytes that leave the L2 cache cold when launches rotate through them.
 pub(crate) fn count_of_sets(device: &Device, bytes: usize) -> Result<usize, DeviceError> {
     Ok(device.l2_bytes()?.map_or(1, |cache| (CACHES * cache).div_ceil(bytes).clamp(2, MOST_SETS)))
 }
 
-/// A launch that takes the sets in turns, ready to be timed. Its results have been checked, and have this error.
+/// A launch that rotates through the sets, ready to be timed. Its results have been checked, with this error.
 pub(crate) fn timed<S: Send + 'static>(
     device: &Device,
     sets: Vec<S>,

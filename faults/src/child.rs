@@ -10,20 +10,20 @@ use ferrowarp_mnist::{BatchSize, LrSchedule};
 
 use crate::faults::{self, Fault};
 
-/// How an error begins that is not the fault's own.
+/// Prefix of an error other than the fault's own.
 pub const AFTERWARDS: &str = "afterwards ";
 
-/// Writes a checkpoint of what is in the device's memory, provokes the fault, and gives its error.
+/// Writes a checkpoint of values from device memory, provokes the fault, and returns its error.
 ///
 /// # Errors
-/// Always: the fault's own error, or one that begins with [`AFTERWARDS`] if the device then does not behave.
+/// Always: the fault's own error, or one that begins with [`AFTERWARDS`] if the device then misbehaves.
 pub fn provoke(fault: &Fault, device: Device, checkpoint: &Path) -> Result<()> {
     let device = device.with_time_limit(faults::TIME_LIMIT);
     faults::is_in_order(&device)?;
     let (parameters, training) = trained();
     checkpoint::save(checkpoint, &through(&device, &parameters)?, &training)?;
 
-    // What a program holds when its device fails.
+    // Memory that a program holds when its device fails.
     let _held = device.upload(&[1.0f32; 1000])?;
     let Err(first) = (fault.provoke)(&device) else { bail!("{AFTERWARDS}nothing had happened") };
     let stays = match (&fault.cpu, device.is_cuda()) {
@@ -46,7 +46,7 @@ pub fn provoke(fault: &Fault, device: Device, checkpoint: &Path) -> Result<()> {
 fn is_told_again(first: &DeviceError, later: Result<(), DeviceError>) -> Result<()> {
     let Err(later) = later else { bail!("{AFTERWARDS}the device went on; the fault was: {first}") };
     let is_faulted = matches!(later, DeviceError::Faulted { .. });
-    // A fault that a drop encounters is first reported by the call after it.
+    // A fault that a drop encounters is reported by the next call.
     let (told, first) = (later.to_string(), first.fault().map(ToString::to_string).unwrap_or_default());
     ensure!(
         is_faulted && told.contains(&first),
@@ -55,7 +55,7 @@ fn is_told_again(first: &DeviceError, later: Result<(), DeviceError>) -> Result<
     Ok(())
 }
 
-/// Weights that look trained, and their description in a checkpoint.
+/// Weights that look trained, and their description for a checkpoint.
 pub fn trained() -> (Parameters, Training) {
     let sizes = [12, 7, 3];
     let training = Training {
@@ -76,7 +76,7 @@ pub fn trained() -> (Parameters, Training) {
     (Parameters::init(&sizes, training.seed), training)
 }
 
-/// The weights, once to the device and back.
+/// Copies the weights to the device and back.
 fn through(device: &Device, parameters: &Parameters) -> Result<Parameters, DeviceError> {
     let travel = |values: &[f32]| device.upload(values)?.to_vec();
     let layer = |layer: &LayerParameters| {

@@ -1,4 +1,4 @@
-//! The table of faults: how each is provoked, and what must come of it.
+//! The table of faults: how each is provoked, and the expected result.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use fault_kernels::{
 };
 use ferrowarp::device::{Device, DeviceError};
 
-/// How long a child's wait for the GPU may last.
+/// Time limit of a child's wait for the GPU.
 pub const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// Ticks after which the kernel that never ends does end, should nothing end it: half a minute at 2 GHz.
+/// Maximum ticks of the kernel that never ends, if nothing stops it: half a minute at 2 GHz.
 const MOST_TICKS: u64 = 60_000_000_000;
 
-/// An address that no program has: the first page is never mapped.
+/// An unmapped address: the first page is never mapped.
 const NOWHERE: usize = 0x10;
 
 const BLOCKS: u32 = 3;
@@ -25,23 +25,23 @@ const THREADS: u32 = 64;
 pub struct Fault {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What happens, in words.
+    /// A description.
     pub what: &'static str,
-    /// Makes the device fail, and gives what it says.
+    /// Makes the device fail, and returns its error.
     pub provoke: fn(&Device) -> Result<(), DeviceError>,
     /// The expected result on a GPU.
     pub gpu: Expected,
     /// The expected result on the CPU executor, or why the fault has no counterpart there.
     pub cpu: Result<Expected, &'static str>,
-    /// Variables of the process's environment.
+    /// Environment variables of the process.
     pub variables: &'static [(&'static str, &'static str)],
 }
 
 /// The expected result of a fault.
 pub struct Expected {
-    /// Texts that the error contains.
+    /// Texts that the error must contain.
     pub says: &'static [&'static str],
-    /// Whether the device is unusable afterwards, and gives the same error again.
+    /// Whether the device is unusable afterwards, and returns the same error again.
     pub stays: bool,
 }
 
@@ -53,7 +53,7 @@ const fn passes(says: &'static [&'static str]) -> Expected {
     Expected { says, stays: false }
 }
 
-/// A launch as errors tell it; the kernel's name stands before.
+/// A launch as errors describe it, after the kernel's name.
 macro_rules! launched {
     ($kernel:literal) => {
         concat!(
@@ -66,7 +66,7 @@ macro_rules! launched {
 
 const NO_WILD_ADDRESS: &str = "the executor's memory is the process's own, which the system would end";
 
-/// All of them.
+/// All faults.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "illegal-address",
@@ -82,7 +82,7 @@ pub const FAULTS: &[Fault] = &[
         provoke: |device| {
             let inp = device.upload(&[1.0f32; 8])?;
             let mut out = device.alloc_zeroed::<f32>(1)?;
-            // SAFETY: the buffers are long enough; that the load is misaligned is the point.
+            // SAFETY: the buffers are long enough; the load is misaligned on purpose.
             unsafe { reads_askew::launch(device, config(), &mut out, &inp) }?;
             out.to_vec().map(drop)
         },
@@ -103,7 +103,7 @@ pub const FAULTS: &[Fault] = &[
                 .map_err(DeviceError::from)
                 .and_then(|()| device.synchronize())
         },
-        // Drivers differ in the code they give a trap.
+        // Drivers differ in their code for a trap.
         gpu: stays(&[launched!("traps"), "trapped", "the driver says CUDA_ERROR_", "compute-sanitizer"]),
         cpu: Ok(passes(&["kernel traps failed in block", "thread (63, 0, 0)", "lib.rs:", "trap"])),
         variables: &[],
@@ -115,7 +115,7 @@ pub const FAULTS: &[Fault] = &[
             let threads = (BLOCKS * THREADS) as usize;
             let inp = device.upload(&vec![1.0f32; threads - 1])?;
             let mut out = device.alloc_zeroed::<f32>(threads)?;
-            // SAFETY: `out` has as many elements as there are threads; the kernel checks the index into `inp`.
+            // SAFETY: `out` has one element per thread; the kernel checks the index into `inp`.
             unsafe { indexes_past_the_end::launch(device, config(), &mut out, &inp) }?;
             out.to_vec().map(drop)
         },
@@ -157,7 +157,7 @@ pub const FAULTS: &[Fault] = &[
         what: "a kernel does not end within the time limit",
         provoke: |device| {
             let flag = device.alloc_zeroed::<u32>(1)?;
-            // SAFETY: the flag is one element, and lives until the kernel has ended or the process has.
+            // SAFETY: the flag is one element, and lives until the kernel or the process has ended.
             unsafe { never_ends::launch(device, config(), &flag, MOST_TICKS) }?;
             flag.to_vec().map(drop)
         },
@@ -176,7 +176,7 @@ pub const FAULTS: &[Fault] = &[
         provoke: |device| {
             let next = device.upload(&[0u32, 2, 1])?;
             let mut out = device.alloc_zeroed::<u32>(1)?;
-            // SAFETY: one element, and indices into three; that the recursion does not end is the point.
+            // SAFETY: `out` has one element, and `next` has indices into its three; the recursion is endless on purpose.
             unsafe { descends::launch(device, config(), &mut out, &next) }?;
             device.synchronize()
         },
@@ -260,23 +260,23 @@ fn config() -> LaunchConfig {
 
 fn read_nowhere(device: &Device) -> Result<(), DeviceError> {
     let mut out = device.alloc_zeroed::<u32>(1)?;
-    // SAFETY: one element; that the address is nobody's is the point.
+    // SAFETY: `out` has one element; the address is invalid on purpose.
     unsafe { reads_nowhere::launch(device, config(), &mut out, NOWHERE) }?;
-    // The buffer's drop would wait for the kernel and hear of the fault first.
+    // The buffer's drop would wait for the kernel and receive the fault first.
     device.synchronize()
 }
 
-/// Fills a buffer and looks whether it is full.
+/// Fills a buffer and checks it.
 pub fn fill_with(device: &Device, config: LaunchConfig) -> Result<(), DeviceError> {
     let mut out = device.alloc_zeroed::<f32>(100)?;
-    // SAFETY: as many elements as the buffer has.
+    // SAFETY: the buffer has that many elements.
     unsafe { fill::launch(device, config, &mut out, 100, 2.5) }?;
     let values = out.to_vec()?;
     assert!(values.iter().all(|&value| value == 2.5), "the device computes something else: {values:?}");
     Ok(())
 }
 
-/// Whether a device computes.
+/// Checks that a device still computes correctly.
 pub fn is_in_order(device: &Device) -> Result<(), DeviceError> {
     fill_with(device, config())
 }

@@ -1,8 +1,7 @@
-//! Makes a device fail in every way it can, each in a process of its own, and checks what the process then does: that it
-//! ends, soon and with exit code 1, that it says what failed and what to do, and that a checkpoint written before is
-//! whole.
+//! Makes a device fail in every way, each in its own process, and checks that the process ends soon with exit code 1,
+//! reports the failure and the fix, and leaves an earlier checkpoint intact.
 //!
-//! Prints a line per fault and ends with a line `N passed, N failed, N not run`; the exit code is 1 if any failed.
+//! Prints one line per fault and at the end a line `N passed, N failed, N not run`; the exit code is 1 if any failed.
 
 mod child;
 mod faults;
@@ -20,7 +19,7 @@ use ferrowarp_report::{output_file, print_line};
 /// The folder of the fault kernels' PTX, in Cargo's target directory and in a bundle.
 const PTX_FOLDER: &str = "fault-ptx";
 
-/// What to do where there is no PTX.
+/// The fix if there is no PTX.
 const BUILD: &str = "opening the device for the fault kernels, whose PTX is built with `cargo xtask build-ptx --crate \
                      faults/kernels --out target/fault-ptx`";
 
@@ -49,7 +48,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// The device, and a line that says which.
+    /// Opens the device. Returns a line that describes it, too.
     fn open(&self) -> anyhow::Result<(Device, String)> {
         Ok(open_with(self.device, || match &self.ptx {
             Some(folder) => PtxModules::read(folder),
@@ -58,7 +57,7 @@ impl Arguments {
     }
 }
 
-/// The default place of the PTX: next to the program, else in its target directory.
+/// The default place of the PTX: next to the program, or in its target directory.
 fn default_ptx() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let folders = program.ancestors().skip(1).map(|folder| folder.join(PTX_FOLDER));
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every fault that could be provoked had its expected result.
+/// Checks whether every fault that could be provoked had its expected result.
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(name) = &arguments.provoke {
         let fault = faults::FAULTS.iter().find(|fault| fault.name == *name);

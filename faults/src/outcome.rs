@@ -1,4 +1,4 @@
-//! What came of a fault, in a line and as JSON.
+//! The result of a fault, as a line and as JSON.
 
 use std::fmt;
 use std::path::Path;
@@ -17,19 +17,19 @@ pub struct Outcome {
     ended: Option<Ended>,
 }
 
-/// Whether it was met well.
+/// Whether the result was as expected.
 pub enum Verdict {
-    /// Yes.
+    /// It was.
     Passed,
-    /// No, and why.
+    /// It was not, and the reason.
     Failed(String),
-    /// It could not be provoked here, and why.
+    /// It could not be provoked here, and the reason.
     NotRun(String),
 }
 
 /// How a child ended.
 pub struct Ended {
-    /// Its exit code; nothing after a signal.
+    /// Its exit code; `None` after a signal.
     pub code: Option<i32>,
     /// Whether it ended without being killed.
     pub in_time: bool,
@@ -48,7 +48,7 @@ impl Outcome {
         matches!(self.verdict, Verdict::Failed(_))
     }
 
-    /// The verdict in a word, and why where it is not the good one.
+    /// The verdict as a word, and the reason unless it passed.
     fn verdict(&self) -> (&'static str, Option<&str>) {
         match &self.verdict {
             Verdict::Passed => ("ok", None),
@@ -80,13 +80,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How many ended how, in a line.
+/// The number of outcomes per verdict, as a line.
 pub fn summary(outcomes: &[Outcome]) -> String {
     let count = |wanted: &str| outcomes.iter().filter(|outcome| outcome.verdict().0 == wanted).count();
     format!("{} passed, {} failed, {} not run", count("ok"), count("FAIL"), count("not run"))
 }
 
-/// Writes all of them to `path`, whole or not at all.
+/// Writes all outcomes to `path`, atomically.
 ///
 /// # Errors
 /// The file cannot be written.

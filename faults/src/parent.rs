@@ -1,4 +1,4 @@
-//! The process that looks on: starts a child per fault and judges how it ended.
+//! The parent process: starts one child per fault and checks how it ended.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::child::{self, AFTERWARDS};
 use crate::faults::{Expected, FAULTS, Fault};
 use crate::outcome::{Ended, Outcome, Verdict};
 
-/// After which a child is said to hang. Opening a device may take seconds, since the driver compiles the PTX.
+/// The time after which a child counts as hanging. Opening a device may take seconds, because the driver compiles the PTX.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often a child is looked after.
+/// The interval between checks of a child.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// The results of all chosen faults; prints a line as each one ends.
+/// Runs all selected faults; prints a line as each one ends.
 pub fn check_all(arguments: &Arguments, is_gpu: bool, chosen: impl Fn(&str) -> bool) -> Result<Vec<Outcome>> {
     let folder = tempfile::tempdir().context("making a folder for the checkpoints")?;
     let mut outcomes = Vec::new();
@@ -62,12 +62,12 @@ fn check(arguments: &Arguments, fault: &Fault, expected: &Expected, checkpoint: 
     Ok(Outcome::of(fault, verdict, Some(ended)))
 }
 
-/// Waits for the child's end; a child that outlasts the patience is killed.
+/// Waits for the child to end; kills it if it exceeds [`PATIENCE`].
 fn wait(mut child: Child, start: Instant) -> Result<Ended> {
     let mut errors = child.stderr.take().context("the child has no standard error")?;
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
-        // What came until then is judged.
+        // The output so far is checked.
         let _ = errors.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
@@ -87,7 +87,7 @@ fn wait(mut child: Child, start: Instant) -> Result<Ended> {
     Ok(Ended { code: status.and_then(|status| status.code()), in_time: status.is_some(), seconds, text })
 }
 
-/// Why the child did not end as it should have.
+/// Checks that the child ended as expected. The error is the reason.
 fn judge(ended: &Ended, expected: &Expected) -> Result<(), String> {
     if !ended.in_time {
         return Err(format!("it did not end within {PATIENCE:?}"));
@@ -111,7 +111,7 @@ fn judge(ended: &Ended, expected: &Expected) -> Result<(), String> {
     }
 }
 
-/// Whether the checkpoint holds what was written before the fault.
+/// Checks that the checkpoint holds the values written before the fault.
 fn is_whole(path: &Path) -> Result<(), String> {
     let found = checkpoint::load(path).map_err(|error| format!("the checkpoint is lost: {error}"))?;
     let (parameters, training) = child::trained();

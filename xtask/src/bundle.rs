@@ -1,4 +1,4 @@
-//! `cargo xtask bundle`: everything a run on a GPU machine needs, in one folder that needs no Rust there.
+//! `cargo xtask bundle`: puts everything that a run on a GPU machine needs into one folder; the machine needs no Rust.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,19 +16,19 @@ const PROGRAMS: [&str; 6] = ["train-mnist", "predict", "self-check", "fault-chec
 const PACKAGES: [&str; 5] =
     ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ", "ferrowarp-benches"];
 
-/// Packages and programs of the steps that measure.
+/// Packages and programs for measuring.
 const MEASURING: ([&str; 3], [&str; 3]) = (
     ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-benches"],
     ["train-mnist", "self-check", "gallery"],
 );
 
-/// Examples of `cust`, and what they are called in the bundle.
+/// Examples of `cust`, and their names in the bundle.
 const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];
 
-/// What `differ-gpu` packs into which folder: all crates at the highest level, and SHA-2 at every level.
+/// The folders of `differ-gpu`'s packs, and its arguments: all crates at the highest level, and SHA-2 at every level.
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
-/// The benches, and the scripts of their peers, under their names in `run.sh`.
+/// The benches and the scripts of their peers, under their names in `run.sh`.
 const BENCHES: [(&str, &str); 7] = [
     ("softmax", "bench-softmax"),
     ("mlp", "bench-mlp"),
@@ -49,7 +49,7 @@ const PEERS: [(&str, &str); 8] = [
     ("benches/peers/collective.py", "peers_collective.py"),
 ];
 
-/// What those scripts import, under its own name.
+/// Modules that those scripts import, under their own names.
 const PEER_MODULES: [(&str, &str); 4] = [
     ("benches/peers/softmax_kernels.py", "softmax_kernels.py"),
     ("benches/peers/matmul_kernels.py", "matmul_kernels.py"),
@@ -57,7 +57,7 @@ const PEER_MODULES: [(&str, &str); 4] = [
     ("benches/peers/turns.py", "turns.py"),
 ];
 
-/// What the bundle's `run.sh` does on the GPU machine.
+/// The bundle's `run.sh`, which runs on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");
 
 /// Pack programs, PTX, MNIST and a script that checks and measures everything on a GPU machine
@@ -76,7 +76,7 @@ impl Bundle {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         let mnist = mnist_files(&workspace::root().join("data/mnist"))?;
-        // Built here, so that the PTX is that of the commit that the bundle names.
+        // Built here, so that the PTX is from the commit that the bundle names.
         let (build_ptx, ptx) = BuildPtx::for_kernels();
         if self.measure_only { build_ptx.natively() } else { build_ptx }.run()?;
         let mut others = Vec::new();
@@ -131,7 +131,7 @@ impl Bundle {
             copy(&workspace::root().join(script), &out.join(name))?;
         }
         copy_modules(&ptx, &out)?;
-        // In folders of their own: fault-check looks in the one, and run.sh has self-check look in the other.
+        // In separate folders: fault-check searches one, and run.sh makes self-check search the other.
         for folder in &others {
             copy_modules(folder, &out.join(folder.file_name().context("the PTX has no folder")?))?;
         }
@@ -149,7 +149,7 @@ impl Bundle {
 /// The four files of MNIST in `folder`.
 ///
 /// # Errors
-/// Some are missing. Nothing is compiled before this is known.
+/// Some are missing. This is checked before anything is compiled.
 fn mnist_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let is_idx = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("idx"));
     let files = if folder.is_dir() { workspace::files(folder, &is_idx)? } else { Vec::new() };
@@ -168,7 +168,7 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Builds a bench; where cargo put it.
+/// Builds a bench. Returns cargo's path of it.
 fn build_bench(bench: &str) -> anyhow::Result<PathBuf> {
     let arguments = ["bench", "--no-run", "--package", "ferrowarp-benches", "--bench", bench];
     let mut build = cargo(&arguments);
@@ -179,7 +179,7 @@ fn build_bench(bench: &str) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("cargo built no bench named {bench}"))
 }
 
-/// The executable of a bench among cargo's messages, which are JSON, one a line.
+/// The executable of a bench among cargo's messages, which are JSON, one per line.
 fn executable(bench: &str, messages: &str) -> Option<PathBuf> {
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut benches = artifacts
@@ -197,7 +197,7 @@ fn copy_modules(from: &Path, to: &Path) -> anyhow::Result<()> {
     files.iter().try_for_each(|file| copy_into(file, to))
 }
 
-/// Compresses the data, which then are a fifth; train-mnist reads them so.
+/// Compresses the data to a fifth of its size; train-mnist reads it compressed.
 fn compress(folder: &Path) -> anyhow::Result<()> {
     let files = workspace::files(folder, &|path| path.extension().is_none_or(|extension| extension != "gz"))?;
     let status = Command::new("gzip").arg("--best").args(&files).status().context("starting gzip")?;

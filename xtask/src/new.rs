@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::workspace;
 
-/// The files, as they are before the names are filled in. Manifests end in `.in`, so that cargo ignores them here.
+/// The files, before the names are filled in. Manifests end in `.in`, so that cargo ignores them here.
 const FILES: [(&str, &str); 7] = [
     ("Cargo.toml", include_str!("../template/Cargo.toml.in")),
     ("build.rs", include_str!("../template/build.rs")),
@@ -18,7 +18,7 @@ const FILES: [(&str, &str); 7] = [
     ("kernels/tests/row_sums.rs", include_str!("../template/kernels/tests/row_sums.rs")),
 ];
 
-/// What a crate outside of a workspace adds to its manifest.
+/// Added to the manifest of a crate outside any workspace.
 const WORKSPACE: &str = include_str!("../template/workspace.in");
 
 /// The packages that the new crate depends on, and their folders here.
@@ -80,7 +80,7 @@ fn files(name: &str, git: Option<&str>, root: &Path, is_workspace: bool) -> Vec<
     files
 }
 
-/// An error unless cargo takes the name for a package, and rustc that of its kernels for a crate.
+/// Checks that cargo accepts the name for a package, and rustc accepts the kernels' name for a crate.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let is_valid = name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'));
@@ -92,7 +92,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The manifest of the workspace that `path` would lie in.
+/// The manifest of the workspace that would contain `path`.
 fn enclosing_workspace(path: &Path) -> Option<PathBuf> {
     let manifests = path.ancestors().skip(1).map(|folder| folder.join("Cargo.toml"));
     let is_workspace = |manifest: &PathBuf| {

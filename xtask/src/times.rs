@@ -1,4 +1,4 @@
-//! `cargo xtask times`: how long a build takes, and a first start on a GPU, into `docs/results/times.json` and a page.
+//! `cargo xtask times`: measures builds and a first start on a GPU, into `docs/results/times.json` and a page.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::measure::{self, commit, date, machine, output};
 use crate::workspace;
 
-/// The file that is edited, one of a kernel of its own.
+/// The edited file, which has one kernel.
 const EDITED: &str = "gpu-kernels/src/softmax/k4_warp_shuffle.rs";
-/// What is edited there: a number, another one for each run.
+/// The edited text: a number, different for each run.
 const NUMBER: &str = "1.0 / ";
 
 /// Measure builds of a clean checkout, from an empty target directory and after an edit, and write the times
@@ -27,7 +27,7 @@ pub struct Times {
     start: Option<PathBuf>,
 }
 
-/// What is kept.
+/// The stored results.
 #[derive(Default, Serialize, Deserialize)]
 struct Results {
     builds: Option<Builds>,
@@ -49,11 +49,11 @@ struct Builds {
 struct Build {
     what: String,
     command: String,
-    /// Of the whole command, a figure a run.
+    /// Of the whole command, one figure per run.
     seconds: Vec<f64>,
 }
 
-/// What `run.sh` writes: seconds from the start of train-mnist to the end of one epoch.
+/// The output of `run.sh`: seconds from the start of train-mnist to the end of one epoch.
 #[derive(Serialize, Deserialize)]
 struct Starts {
     machine: String,
@@ -66,7 +66,7 @@ struct Starts {
 #[derive(Serialize, Deserialize)]
 struct Start {
     what: String,
-    /// With nothing in the driver's cache.
+    /// With an empty driver cache.
     first: Vec<f64>,
     /// The same again.
     second: Vec<f64>,
@@ -100,7 +100,7 @@ impl Times {
 
     fn builds(&self) -> anyhow::Result<Builds> {
         ensure!(self.runs > 0, "nothing to measure; give at least one run");
-        // Where cargo looks for the settings of the checkout, and on the disk that builds are on.
+        // A place where cargo finds the settings of the checkout, on the disk of other builds.
         let folder = workspace::target().join("times");
         std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let mut rows: Vec<Build> = Vec::new();
@@ -137,7 +137,7 @@ impl Times {
     }
 }
 
-/// A checkout of the last commit with a target directory of its own, removed in the end.
+/// A checkout of the last commit with a target directory of its own, removed at the end.
 struct Checkout {
     folder: tempfile::TempDir,
 }
@@ -155,10 +155,10 @@ impl Checkout {
         Ok(Checkout { folder })
     }
 
-    /// Runs `cargo xtask` with these arguments and returns how many seconds it took.
+    /// Runs `cargo xtask` with these arguments. Returns its time in seconds.
     fn build(&self, arguments: &[&str]) -> anyhow::Result<f64> {
         let mut command = workspace::cargo();
-        // Nothing is downloaded here: libNVVM and ptxas are already in the tools' folder, and the crates in cargo's.
+        // Nothing is downloaded here: libNVVM and ptxas are in the tools' folder, and the crates in cargo's.
         let tools = cuda_builder::CudaBuilder::tools_dir_in(&workspace::target());
         command.arg("xtask").args(arguments).current_dir(self.folder.path().join("code"));
         command.env("CARGO_TARGET_DIR", self.folder.path().join("target")).env("FERROWARP_TOOLS", tools);
@@ -167,7 +167,7 @@ impl Checkout {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Edits one kernel, so that its PTX is another for each `number`.
+    /// Edits one kernel, so that its PTX differs for each `number`.
     fn edit(&self, number: usize) -> anyhow::Result<()> {
         let committed = std::fs::read_to_string(workspace::root().join(EDITED))
             .with_context(|| format!("reading {EDITED}"))?;
@@ -211,7 +211,7 @@ impl Results {
     }
 }
 
-/// The median and the least.
+/// The median and the minimum.
 fn figures(seconds: &[f64]) -> anyhow::Result<(f64, f64)> {
     let least = seconds.iter().copied().min_by(f64::total_cmp).context("a row has no figures")?;
     Ok((measure::median(seconds.to_vec())?, least))

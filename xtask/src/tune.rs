@@ -1,4 +1,4 @@
-//! `cargo xtask tune`: what the settings of `train-mnist --preset record` were chosen by, into `docs/results/record.md`.
+//! `cargo xtask tune`: chooses the settings of `train-mnist --preset record`, into `docs/results/record.md`.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -11,26 +11,26 @@ use crate::measure::{build_trainer, commit, date, machine, output};
 use crate::report::row;
 use crate::workspace;
 
-/// Training images of MNIST, and how many of them are held out.
+/// Training images of MNIST, and the number that is held out.
 const IMAGES: u32 = 60_000;
 const HELD_OUT: u32 = 10_000;
 
-/// Images in a batch: the most that the pipeline `resident` takes, whose steps are the shortest.
+/// Images per batch: the maximum of the pipeline `resident`, which has the shortest steps.
 const BATCH: u32 = 64;
 
-/// The mean accuracy to reach, in percent: a tenth over what the preset stops at.
+/// The mean accuracy to reach, in percent: a tenth above the preset's limit.
 const TARGET: f64 = 98.1;
 
-/// Each with each.
+/// All combinations of these.
 const RATES: [&str; 4] = ["0.5", "0.8", "1", "1.2"];
 const SCHEDULES: [&str; 3] = ["linear", "trapezoid", "sqrt"];
 const WARM_UPS: [&str; 3] = ["0", "0.1", "0.2"];
 const SMOOTHINGS: [&str; 2] = ["0", "0.1"];
 
-/// The most epochs, and the fewest.
+/// The range of epochs.
 const EPOCHS: RangeInclusive<u32> = 2..=5;
 
-/// Seeds that had no part in the choice, from which the chosen one is trained once more.
+/// Seeds that had no part in the choice; the chosen candidate is trained from them again.
 const OTHER_SEEDS: u32 = 5;
 
 /// Train with each candidate for the preset `record`, validate on held-out training images, and write a table
@@ -55,7 +55,7 @@ struct Candidate {
     smoothing: &'static str,
 }
 
-/// Held-out images that were right, in percent.
+/// Held-out images classified correctly, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Accuracy {
     mean: f64,
@@ -64,7 +64,7 @@ struct Accuracy {
 }
 
 impl Accuracy {
-    /// Where the training of a seed diverged.
+    /// The training of a seed diverged.
     const NONE: Accuracy =
         Accuracy { mean: f64::NEG_INFINITY, least: f64::NEG_INFINITY, most: f64::NEG_INFINITY };
 }
@@ -130,7 +130,7 @@ fn candidates(epochs: u32) -> Vec<Candidate> {
     all
 }
 
-/// Of the fewest epochs with which a mean reaches the target the best.
+/// The best candidate with the fewest epochs with which a mean reaches the target.
 fn chosen(all: &[Trained]) -> Option<Trained> {
     let reach = || all.iter().filter(|(_, accuracy)| accuracy.mean >= TARGET);
     let fewest = reach().map(|(candidate, _)| candidate.epochs).min()?;
@@ -248,7 +248,7 @@ mod tests {
         assert!(text.contains(line), "{text}");
         assert!(text.contains("5 other seeds give 98.05, 97.90 to 98.20.\n"), "{text}");
         let of_column = |column| text.lines().skip(6).filter_map(move |line| line.split(" | ").nth(column));
-        // On 50000 images.
+        // With 50000 images.
         assert_eq!(
             of_column(1).collect::<Vec<_>>()[2..],
             ["1564", "1564", "2346", "2346", "2346", "3128"],

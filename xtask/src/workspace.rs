@@ -1,4 +1,4 @@
-//! Where things are, and how files are written.
+//! Locations of files, and writing them.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use ferrowarp_report::output_file;
 
 pub use xtask_ptx::workspace::*;
 
-/// Writes the file `path`, whole or not at all.
+/// Writes the file `path` atomically.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     output_file::write(path, text.as_bytes()).with_context(|| format!("could not write {}", path.display()))
 }

@@ -29,7 +29,7 @@ struct Set<T> {
     workspace: Workspace,
 }
 
-/// The gradients at a shape, checked, and ready to be timed, and their kernels.
+/// Prepares and checks the gradients at a shape. Returns them ready to be timed, and their kernels.
 pub fn prepare<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
     let profile = DeviceProfile::from(device);
     let by = BackwardBy::every::<T>(&profile, shape.head_size as u32, shape.head_size.is_multiple_of(8));
@@ -101,8 +101,8 @@ fn backward<T: Real>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<
     call.run_with(device, &mut set.workspace)
 }
 
-/// Compares the gradients of the last queries, and of some keys, of the last head with f64; the error of the former, as
-/// [`Timed::relative_error`] says.
+/// Compares the gradients of the last head's last queries and of some of its keys with f64. Returns the error of the former,
+/// as [`Timed::relative_error`] defines it.
 fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Result<f64> {
     let Shape { batch, queries, length, heads, key_heads, head_size: size, causal, .. } = shape;
     let wide = |all: &[T]| all.iter().map(|x| f64::from(x.value())).collect::<Vec<f64>>();
@@ -114,7 +114,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
     let at_query = |query: usize, head: usize| ((entry * queries + query) * heads + head) * size;
     let at_key = |key: usize| ((entry * length + key) * key_heads + key_head) * size;
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    // P and dS of a query and a key, from the logarithms of the forward attention.
+    // P and dS of a query and a key, from the logarithms of the forward pass.
     let weights = |query: usize, head: usize, key: usize| {
         let (i, j) = (at_query(query, head), at_key(key));
         let log = f64::from(logs[(entry * heads + head) * queries + query]);
@@ -125,7 +125,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
     let compare = |what: &str, got: &[f64], want: &[f64]| {
         let largest = want.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
         let off = got.iter().zip(want).map(|(got, want)| (got - want).abs());
-        // A NaN stays.
+        // Keeps a NaN.
         let off = off.fold(0.0, |most: f64, off| if off <= most { most } else { off });
         ensure!(
             off <= shape.allowed() * largest.max(f64::MIN_POSITIVE),
@@ -135,7 +135,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
     };
     let mut squares = [0.0; 2];
     for query in queries - LAST.min(queries)..queries {
-        // All of it in f64, as the peers' errors have it.
+        // Computes everything in f64, like the peers' errors.
         let i = at_query(query, heads - 1);
         let with_keys = |row: &[f64], of: &[f64]| -> Vec<f64> {
             shape.seen(query).map(|key| dot(row, &of[at_key(key)..][..size])).collect()
@@ -167,7 +167,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
                 }
             }
         }
-        // The last key of a causal mask has one query, whose dS is the difference of two equal numbers.
+        // With a causal mask the last key has one query. Its dS is the difference of two equal numbers.
         if key + LAST < length || !causal {
             compare(&format!("key {key}"), &dk[at_key(key)..][..size], &of_k)?;
         }

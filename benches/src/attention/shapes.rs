@@ -1,4 +1,4 @@
-//! The attentions that are timed.
+//! The shapes of timed attention.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::ops::Range;
 use anyhow::{bail, ensure};
 use serde::Serialize;
 
-/// The largest error of a row, relative to its largest result, unless its inputs are hard.
+/// The maximum error of a row, relative to its largest result, unless its inputs are hard.
 const ALLOWED: f64 = 0.02;
 
-/// An attention.
+/// An attention problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
     /// Entries of the batch.
@@ -26,16 +26,16 @@ pub struct Shape {
     pub head_size: usize,
     /// Whether a query sees only the keys up to its own position.
     pub causal: bool,
-    /// The most keys that it sees then, with a sliding window.
+    /// With a sliding window, the maximum number of keys that it then sees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<usize>,
-    /// Whether the gradients are computed, from the result of the forward attention.
+    /// Whether the gradients are computed, from the result of the forward pass.
     pub backward: bool,
-    /// What the tensors hold.
+    /// The contents of the tensors.
     pub inputs: Inputs,
 }
 
-/// What the tensors hold.
+/// The contents of the tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Inputs {
@@ -43,8 +43,8 @@ pub enum Inputs {
     Normal,
     /// The same, Q times 16, so that the logits have a standard deviation of 16.
     Large,
-    /// The same, but the first elements of all queries and of one key of each head are 30, so that this key has nearly all the weight of the
-    /// queries that see it.
+    /// The same, but the first elements of all queries and of one key per head are 30, so this key gets nearly all the
+    /// weight.
     Dominant,
 }
 
@@ -57,8 +57,8 @@ impl Inputs {
 }
 
 impl Shape {
-    /// Operations of the two multiplications, or of five for the gradients. Half of them count with a causal mask, and with a
-    /// sliding window those with its keys.
+    /// Operations of the two multiplications, or of five for the gradients; half of them with a causal mask, those in the
+    /// window with a sliding window.
     pub fn operations(&self) -> f64 {
         let (length, products) = (self.length as f64, if self.backward { 5.0 } else { 2.0 });
         let window = self.window.map_or(length, |window| window as f64);
@@ -79,8 +79,8 @@ impl Shape {
         self.batch * self.queries * self.heads * self.head_size
     }
 
-    /// The largest error of a row, relative to its largest result. Gradients of hard inputs are differences of nearly equal numbers, so
-    /// their errors are reported only.
+    /// The maximum error of a row, relative to its largest result. Gradients of hard inputs subtract nearly equal numbers;
+    /// their errors are only reported.
     pub(super) fn allowed(&self) -> f64 {
         if self.backward && self.inputs != Inputs::Normal { f64::INFINITY } else { ALLOWED }
     }
@@ -89,11 +89,12 @@ impl Shape {
         self.batch * self.length * self.key_heads * self.head_size
     }
 
-    /// The shape that its words name, such as `8x4096x16x16x128`, `8x4096x16x4x128-causal`, with one query
-    /// `8x4096x16x4x128-1q`, with a sliding window of 1024 keys `1x16384x16x16x128-window1024`, for gradients `8x4096x16x4x128-causal-backward`, or with other inputs `8x4096x16x16x128-large`.
+    /// Parses a shape such as `8x4096x16x16x128`, `8x4096x16x4x128-causal`, with one query `8x4096x16x4x128-1q`, with a
+    /// window of 1024 keys `1x16384x16x16x128-window1024`, for gradients `8x4096x16x4x128-causal-backward`, with other
+    /// inputs `8x4096x16x16x128-large`.
     ///
     /// # Errors
-    /// The words name none.
+    /// The words do not name a shape.
     pub fn from_words(words: &str) -> anyhow::Result<Self> {
         let hard =
             Inputs::HARD.iter().find_map(|(inputs, suffix)| Some((words.strip_suffix(suffix)?, *inputs)));
@@ -151,8 +152,7 @@ const fn decode(batch: usize, length: usize, heads: [usize; 2], head_size: usize
     Shape { queries, ..shape(batch, length, heads, head_size, false) }
 }
 
-/// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, as the papers on attention have them, odd lengths, and few
-/// queries with many keys.
+/// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, odd lengths, and few queries with many keys.
 pub const SHAPES: [Shape; 60] = [
     shape(32, 512, [16, 16], 128, false),
     shape(16, 1024, [16, 16], 128, false),
@@ -177,7 +177,7 @@ pub const SHAPES: [Shape; 60] = [
     shape(1, 8192, [64, 8], 128, false),
     shape(1, 8192, [64, 8], 128, true),
     shape(1, 32768, [64, 8], 128, true),
-    // No tile divides them.
+    // Not divisible by any tile.
     shape(4, 1000, [16, 16], 128, false),
     shape(3, 4097, [16, 16], 128, true),
     shape(1, 77, [12, 12], 64, true),
@@ -208,14 +208,14 @@ pub const SHAPES: [Shape; 60] = [
     backward(4, 4096, [32, 32], 64, false),
     backward(16, 1024, [32, 32], 64, true),
     backward(4, 4096, [32, 32], 64, true),
-    // No N x N matrix has room: 16 heads of 131072 x 131072 numbers are 512 GiB.
+    // No N x N matrix fits: 16 heads of 131072 x 131072 numbers are 512 GiB.
     shape(1, 131_072, [16, 16], 128, true),
     backward(1, 131_072, [16, 16], 128, true),
     // Sliding windows.
     Shape { window: Some(1024), ..shape(1, 16384, [16, 16], 128, true) },
     Shape { window: Some(4096), ..shape(1, 32768, [32, 8], 128, true) },
     Shape { window: Some(128), ..shape(1, 16384, [64, 8], 64, true) },
-    // Hard inputs, for the errors.
+    // Hard inputs, to measure errors.
     Shape { inputs: Inputs::Large, ..shape(4, 4096, [16, 16], 128, false) },
     Shape { inputs: Inputs::Large, ..backward(4, 4096, [16, 16], 128, false) },
     Shape { inputs: Inputs::Dominant, ..shape(4, 4096, [16, 16], 128, true) },
@@ -223,7 +223,7 @@ pub const SHAPES: [Shape; 60] = [
     Shape { inputs: Inputs::Large, ..shape(16, 1024, [32, 32], 64, true) },
 ];
 
-/// The shape at which the rungs of the ladder are timed.
+/// The shape of the ladder's rungs.
 pub const RUNG_SHAPE: Shape = shape(4, 4096, [16, 16], 128, false);
 
 /// The shapes for the CPU.

@@ -1,4 +1,4 @@
-//! Runs the lessons of the gallery on what there is, and writes what it measured as JSON.
+//! Runs the lessons of the gallery on the available device, and writes the measurements as JSON.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The trials and predictions of the lessons, written as JSON.
+/// Writes the trials and predictions of the lessons as JSON.
 fn theory(lessons: &[&Lesson], out: &Path) -> anyhow::Result<()> {
     let trials = |lesson: &&Lesson| {
         let entry = |trial: &Trial| Entry::new(lesson, trial);
@@ -122,7 +122,7 @@ fn theory(lessons: &[&Lesson], out: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("could not write the theory to {}", out.display()))
 }
 
-/// Every kernel under a roofline.
+/// Places every kernel under a roofline.
 fn place_all(arguments: &Arguments) -> anyhow::Result<()> {
     let tell = |words: &str| print_note(format_args!("  {words}"));
     let (device, entries) = if arguments.count {
@@ -140,7 +140,7 @@ fn place_all(arguments: &Arguments) -> anyhow::Result<()> {
     results.write_to(&arguments.out)
 }
 
-/// The trial's entry, counted.
+/// Counts the trial. Returns its entry.
 fn counted(lesson: &Lesson, trial: &Trial, device: &Device, counter: &Counter) -> Entry {
     let mut entry = Entry::new(lesson, trial);
     match count_of(trial, device, counter) {
@@ -150,7 +150,7 @@ fn counted(lesson: &Lesson, trial: &Trial, device: &Device, counter: &Counter) -
     entry
 }
 
-/// The trial's entry, launched once where it launches anything.
+/// Launches the trial once, if it launches anything. Returns its entry.
 fn launched(lesson: &Lesson, trial: &Trial, device: &Device) -> Entry {
     let mut entry = Entry::new(lesson, trial);
     let launch = || -> anyhow::Result<()> {
@@ -162,7 +162,7 @@ fn launched(lesson: &Lesson, trial: &Trial, device: &Device) -> Entry {
     entry
 }
 
-/// Says what came of an entry, while the others are not there yet.
+/// Prints an entry's result while others are still running.
 fn tell(entry: &Entry) {
     let Entry { name, problem, error, microseconds, counted, lacking, .. } = entry;
     match (error, microseconds, counted) {
@@ -176,13 +176,13 @@ fn tell(entry: &Entry) {
     }
 }
 
-/// Whether the entry at `i` is the first of its name, or the last.
+/// Whether the entry at `i` is the first or the last of its name.
 fn is_at_an_end(names: &[&str], i: usize) -> bool {
     let is_same = |name: &&str| *name == names[i];
     names.iter().position(is_same) == Some(i) || names.iter().rposition(is_same) == Some(i)
 }
 
-/// The lessons of these names, all if there are none.
+/// The lessons of these names; all if there are none.
 fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Lesson>> {
     if names.is_empty() {
         return Ok(LESSONS.to_vec());

@@ -1,6 +1,6 @@
 //! All-reduce of `f32` in place.
 //!
-//! `benches/peers/collective.py` holds the same table of sizes and of runs.
+//! `benches/peers/collective.py` holds the same table of sizes and runs.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use ferrowarp::device::{Buffer, DeviceError};
 
 use super::{CollectiveEntry, Scale, median_time};
 
-/// Bytes of each rank: 1 KiB to 1 GiB.
+/// Bytes per rank: 1 KiB to 1 GiB.
 pub const BYTES: [usize; 11] =
     [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
 
-/// Runs of a batch.
+/// Runs per batch.
 pub fn runs(bytes: usize) -> usize {
     match bytes {
         0..=0x10_0000 => 100,
@@ -23,16 +23,16 @@ pub fn runs(bytes: usize) -> usize {
     }
 }
 
-/// The bytes that each rank sends and receives at least, so that the bandwidth of different numbers of ranks can be compared with
-/// that of a link: `bytes * 2 (ranks - 1) / ranks`, as nccl-tests computes `busbw`.
+/// The minimum bytes that each rank sends and receives: `bytes * 2 (ranks - 1) / ranks`, as nccl-tests computes `busbw`.
+/// With it, the bandwidth of any number of ranks can be compared with a link's.
 pub fn bus_bytes(bytes: usize, ranks: u32) -> f64 {
     bytes as f64 * 2.0 * f64::from(ranks - 1) / f64::from(ranks)
 }
 
-/// Checks the sum of ones, and times sums of zeros: queued one by one, or as a graph.
+/// Checks a sum of ones, and times sums of zeros: queued one by one, or as a graph.
 ///
 /// # Errors
-/// There is no memory, an operation failed, or a sum is wrong.
+/// There is not enough memory, an operation failed, or a sum is wrong.
 pub fn time(
     communicator: &Arc<Communicator>,
     scale: Scale,
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!([1, 2, 4, 8].map(|ranks| bus_bytes(1000, ranks)), [0.0, 1000.0, 1500.0, 1750.0]);
     }
 
-    /// What the peers' script prints must be ours.
+    /// Compares the output of the peers' script with ours.
     #[test]
     fn the_peers_have_the_same_sizes_and_runs() {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/collective.py");

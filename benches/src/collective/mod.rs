@@ -1,6 +1,6 @@
-//! Collective operations that are timed, and what is computed on several devices with them.
+//! Timed collective operations, and computations on several devices that use them.
 //!
-//! All ranks run the same functions at the same time. A time is that of the slowest rank.
+//! All ranks run the same functions at the same time. The time of the slowest rank counts.
 
 pub mod all_reduce;
 pub mod shards;
@@ -19,26 +19,26 @@ use wide::Shape;
 /// One problem on a number of devices: a time, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveEntry {
-    /// What is timed.
+    /// The timed operation.
     pub name: String,
     /// Type of the elements.
     pub dtype: String,
-    /// Devices, each with a process.
+    /// Devices, each with its own process.
     pub ranks: u32,
     /// The size in words.
     pub problem: String,
-    /// Time of one, the median of the samples.
+    /// Time of one run, the median of the samples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub microseconds: Option<f64>,
-    /// Bytes in a second over the slowest link, as nccl-tests defines them: see [`all_reduce::bus_bytes`].
+    /// Bytes per second over the slowest link, as nccl-tests defines them: see [`all_reduce::bus_bytes`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bus_bytes_per_second: Option<f64>,
-    /// Images in a second, of all devices.
+    /// Images per second, of all devices.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub images_per_second: Option<f64>,
-    /// Batches that were timed.
+    /// Timed batches.
     pub samples: usize,
-    /// What went wrong.
+    /// The error.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
 }
@@ -65,7 +65,7 @@ impl CollectiveEntry {
     }
 }
 
-/// How large the problems are and how often they are timed.
+/// The sizes of the problems, and the number of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// Sizes of an all-reduce in bytes.
@@ -74,9 +74,9 @@ pub struct Scale {
     pub rows_and_classes: [usize; 2],
     /// The network.
     pub wide: Shape,
-    /// Batches whose median is taken.
+    /// Batches per median.
     pub samples: usize,
-    /// Runs of a batch, at most.
+    /// Maximum runs per batch.
     pub runs: usize,
 }
 
@@ -98,14 +98,14 @@ impl Scale {
         runs: 2,
     };
 
-    /// A run of each.
+    /// The same with one run of each.
     pub fn once(self) -> Self {
         Self { samples: 1, runs: 1, ..self }
     }
 }
 
-/// Checks and times all that has `filter` in its id. Gives the entries as they come; the first that fails is the last, because the
-/// ranks are then apart.
+/// Checks and times everything with `filter` in its id. Passes on the entries as they come, up to the first failure: after
+/// that the ranks are out of step.
 pub fn measure(
     communicator: &Arc<Communicator>,
     scale: Scale,
@@ -145,7 +145,7 @@ pub fn measure(
     }
 }
 
-/// The median time in seconds of one of `runs` runs, over some batches of them. All ranks begin a batch together.
+/// The median time in seconds of one run, over some batches of `runs` runs. All ranks begin a batch together.
 fn median_time(
     communicator: &Communicator,
     samples: usize,
@@ -162,10 +162,10 @@ fn median_time(
     Ok(median(&times))
 }
 
-/// The largest of the ranks' times. Returns when all ranks have come here.
+/// The largest of the ranks' times. Returns when all ranks have called it.
 fn slowest(communicator: &Communicator, seconds: f64) -> anyhow::Result<f64> {
     let (device, stream) = (communicator.device(), communicator.device().default_stream());
-    // Bits of positive floats are in the order of the floats.
+    // The bits of positive floats sort like the floats.
     let mut largest = device.upload(&[seconds.to_bits()])?;
     communicator.all_reduce(&stream, &mut largest, Reduction::Max)?;
     communicator.synchronize(&stream)?;

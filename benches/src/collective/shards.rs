@@ -1,4 +1,4 @@
-//! Cross entropy of `bf16` logits whose classes are divided among the ranks. In a world of one it is that of one device.
+//! Cross entropy of `bf16` logits with the classes divided among the ranks. In a world of one it runs on one device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
 use super::{CollectiveEntry, Scale, median_time};
 use crate::timed::normal;
 
-/// Runs of a batch.
+/// Runs per batch.
 const RUNS: usize = 10;
 
-/// How far a loss may be from that in f64. A sum of exponentials, each by one instruction, is within 1e-5.
+/// The maximum distance of a loss from its f64 value. A sum of exponentials, each by one instruction, is within 1e-5.
 const LOSS_TOLERANCE: f64 = 1e-3;
 
-/// Logits that all ranks know: each row repeats the same numbers from another place on.
+/// Logits that all ranks know: each row repeats the same numbers from another offset.
 struct Logits {
     numbers: Vec<bf16>,
 }
@@ -36,7 +36,7 @@ impl Logits {
         f64::from(self.numbers[self.place(row, class)].to_f32())
     }
 
-    /// The columns of some classes, of all rows.
+    /// The columns of some classes, for all rows.
     fn of(&self, rows: usize, classes: &Range<usize>) -> Vec<bf16> {
         let mut all = Vec::with_capacity(rows * classes.len());
         for row in 0..rows {
@@ -78,10 +78,10 @@ impl Call {
     }
 }
 
-/// Checks and times the losses, and with `has_gradient` the gradient too.
+/// Checks and times the losses, with the gradient if `has_gradient`.
 ///
 /// # Errors
-/// There is no memory, an operation failed, or a result is wrong.
+/// There is not enough memory, an operation failed, or a result is wrong.
 pub fn time(
     communicator: &Arc<Communicator>,
     scale: Scale,

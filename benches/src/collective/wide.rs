@@ -1,9 +1,9 @@
-//! Training of a network with wide layers in `bf16`, data-parallel: each rank has a batch of its own.
+//! Data-parallel training of a network with wide layers in `bf16`: each rank has a batch of its own.
 //!
-//! A layer is a matrix multiplication. RMSNorm stands between the layers, and cross entropy after the last one, whose outputs are
-//! the classes. Each rank moves its weights by the gradient of its batch, `W - lr * G`, as one multiplication with an
-//! epilogue. The ranks then average the moved weights, which is the step with the mean gradient. So an all-reduce has the
-//! bytes that the gradients have. It runs on a stream of its own while the gradients of the layers before are computed.
+//! A layer is a matrix multiplication. Between layers there is RMSNorm; after the last one, whose outputs are the classes,
+//! cross entropy. Each rank updates its weights by the gradient of its batch, `W - lr * G`, in one multiplication with an
+//! epilogue. The ranks then average the updated weights, which is the step with the mean gradient. So an all-reduce moves
+//! the bytes of the gradients. It runs on a stream of its own while the gradients of earlier layers are computed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
 use super::{CollectiveEntry, Scale, is_same_on_all, median_time};
 use crate::timed::normal;
 
-/// Steps of a batch.
+/// Steps per batch.
 const RUNS: usize = 5;
 
 /// The learning rate.
@@ -28,7 +28,7 @@ const RATE: f32 = 0.5;
 /// The network, and the images of a rank's batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Images of a rank in each step.
+    /// Images per rank and step.
     pub batch: usize,
     /// Inputs and outputs of each layer.
     pub width: usize,
@@ -43,14 +43,14 @@ impl fmt::Display for Shape {
     }
 }
 
-/// One layer with what a step leaves of it.
+/// One layer, with the values that a step stores.
 struct Layer {
     /// `[width, width]`: before and after the step.
     weights: Buffer<bf16>,
     moved: Buffer<bf16>,
     /// `[batch, width]`.
     outputs: Buffer<bf16>,
-    /// `[batch, width]`: what the next layer reads.
+    /// `[batch, width]`: the input of the next layer.
     normed: Buffer<bf16>,
     rstd: Buffer<f32>,
 }
@@ -118,7 +118,7 @@ impl Network {
         Ok(())
     }
 
-    /// The outputs of all layers, and in place of the last one's the gradient there.
+    /// Computes the outputs of all layers, and the gradient in place of the last layer's outputs.
     fn forward(&mut self, device: &Device) -> Result<(), DeviceError> {
         let Shape { batch, width, .. } = self.shape;
         let mut inputs = &self.inputs;
@@ -141,7 +141,7 @@ impl Network {
         Ok(())
     }
 
-    /// The moved weights of all layers, the last layer's first.
+    /// Updates the weights of all layers, last layer first.
     fn backward(&mut self, device: &Device) -> Result<(), DeviceError> {
         let Shape { batch, width, .. } = self.shape;
         let last = self.layers.len() - 1;
@@ -151,7 +151,7 @@ impl Network {
             let d_outputs = if number == last { &*outputs } else { &self.d_outputs };
             let d_outputs = matmul::Matrix::new(d_outputs, batch, width)?;
             let inputs = before.last().map_or(&self.inputs, |layer| &layer.normed);
-            // Nothing is left to compute during the last all-reduce, so the first layer has two, of half as many rows.
+            // No computation is left during the last all-reduce, so the first layer has two, each with half the rows.
             let parts = if number == 0 { 2 } else { 1 };
             for part in 0..parts {
                 let rows = width * part / parts..width * (part + 1) / parts;
@@ -182,13 +182,13 @@ impl Network {
         Ok(())
     }
 
-    /// The mean of the losses before the last step, of this rank.
+    /// This rank's mean loss before the last step.
     fn loss(&self) -> Result<f64, DeviceError> {
         let losses = self.losses.to_vec()?;
         Ok(losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / losses.len() as f64)
     }
 
-    /// A number that depends on all weights: FNV-1a over their words.
+    /// A hash of all weights: FNV-1a over their words.
     fn hash(&self) -> Result<u64, DeviceError> {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for layer in &self.layers {
@@ -200,10 +200,10 @@ impl Network {
     }
 }
 
-/// Times steps, after which all ranks must have the same weights.
+/// Times steps. Afterwards all ranks must have the same weights.
 ///
 /// # Errors
-/// There is no memory, an operation failed, the loss is not a number, or the ranks have different weights.
+/// There is not enough memory, an operation failed, the loss is NaN, or the ranks have different weights.
 pub fn time(
     communicator: &Arc<Communicator>,
     scale: Scale,

@@ -1,4 +1,4 @@
-//! Times kernels that the operation could choose, to see where its model errs.
+//! Times kernels that the operation could choose, to find errors of its model.
 
 use anyhow::Context as _;
 use cuda_std::half::{bf16, f16};
@@ -12,7 +12,7 @@ use super::{Set, Shape, Type, call, check, problem, sets};
 use crate::rotation::Rotation;
 use crate::timed::BATCH;
 
-/// A kernel with a number of splits that could do a shape.
+/// A kernel with a number of splits that supports a shape.
 #[derive(Debug, Serialize)]
 pub struct SweepEntry {
     /// The operands' type.
@@ -21,20 +21,20 @@ pub struct SweepEntry {
     pub shape: [usize; 3],
     /// The kernels.
     pub kernels: String,
-    /// Blocks that share the sums of a tile.
+    /// Blocks that share the accumulators of a tile.
     pub splits: u32,
-    /// Cycles by the model that chooses.
+    /// Cycles, by the model that chooses.
     pub estimate: f64,
     /// Device time of one launch.
     pub microseconds: f64,
 }
 
-/// Ways to launch one kernel that are timed, with more splits or after copies: those that the model ranks first.
+/// Timed launch variants per kernel, with more splits or after copies: the first in the model's order.
 const MOST_SPLITS: usize = 4;
 /// Batches of a kernel in a sweep.
 const SWEEP_SAMPLES: usize = 3;
 
-/// Times the `most` choices that the model ranks first at a shape, and checks each.
+/// Times and checks the `most` choices that the model ranks first at a shape.
 ///
 /// # Errors
 /// Same as for [`prepare`](super::prepare).

@@ -1,4 +1,4 @@
-//! The images that are trained on: MNIST where it is there, else images of its shape.
+//! The images to train on: MNIST if available, else images of its shape.
 
 use std::path::PathBuf;
 
@@ -9,15 +9,15 @@ use ferrowarp_mnist::model::{DeviceDataset, Pipeline, TrainingSet};
 
 use super::{BATCHES, SIZES};
 
-/// Images of MNIST's two halves.
+/// Images of MNIST's two parts.
 const TRAIN: usize = 60_000;
 const TEST: usize = 10_000;
 
-/// Images of the two halves on the CPU executor, where times only say what a change did to it.
+/// Images of the two parts on the CPU executor, where times only show the effect of a change on it.
 const TRAIN_CPU: usize = 512;
 const TEST_CPU: usize = 100;
 
-/// Of five pixels one is not 0, as in MNIST.
+/// One of this many pixels is not 0, as in MNIST.
 const INKED: u64 = 5;
 
 /// A data set on a device.
@@ -25,20 +25,20 @@ const INKED: u64 = 5;
 pub struct Data {
     /// `mnist` or `synthetic`.
     pub name: &'static str,
-    /// What is trained on, in the host's memory.
+    /// The training images in host memory.
     samples: Samples,
     /// The same on the device.
     on_device: TrainingSet<'static>,
-    /// What the accuracy is measured on.
+    /// The test images, for the accuracy.
     pub test: DeviceDataset,
 }
 
 impl Data {
-    /// On a GPU the data set in the folder that `FERROWARP_BENCH_DATA` names, or else in `data/mnist`; where that is not
-    /// there, or the variable is `synthetic`, and on the CPU, images that [`synthetic`] makes.
+    /// Loads the data set. On a GPU it is in the folder in `FERROWARP_BENCH_DATA`, or in `data/mnist`. On the CPU, or if it
+    /// is missing, or if the variable is `synthetic`, the images come from [`synthetic`].
     ///
     /// # Errors
-    /// The folder that was named has no data set, or one that does not pass its checks; no memory.
+    /// The named folder has no data set, or an invalid one; there is not enough memory.
     pub fn load(device: &Device) -> anyhow::Result<Data> {
         let named = std::env::var_os("FERROWARP_BENCH_DATA").map(PathBuf::from);
         let is_synthetic = !device.is_cuda() || named.as_ref().is_some_and(|name| name == "synthetic");
@@ -83,12 +83,12 @@ impl Data {
         Ok(Data { name, samples: train.clone().into(), on_device, test: upload(test)? })
     }
 
-    /// Images of an epoch.
+    /// Images per epoch.
     pub fn images(&self) -> usize {
         self.on_device.len()
     }
 
-    /// Trains on the images where a pipeline takes them from.
+    /// Trains on the images, from where the pipeline reads them.
     pub fn train<R>(&self, pipeline: Pipeline, train: impl FnOnce(&TrainingSet<'_>) -> R) -> R {
         match pipeline {
             Pipeline::Overlapped => train(&TrainingSet::OnHost(&self.samples)),
@@ -97,18 +97,18 @@ impl Data {
     }
 }
 
-/// Images of an epoch on a device, if they are MNIST or made up.
+/// Images per epoch on a device, of MNIST or generated.
 pub fn images(device: &Device) -> usize {
     if device.is_cuda() { TRAIN } else { TRAIN_CPU }
 }
 
-/// The batches of [`BATCHES`] that a device trains on: on the CPU no larger ones than its images.
+/// The batches of [`BATCHES`] for a device; on the CPU no larger than its images.
 pub fn batches(device: &Device) -> impl Iterator<Item = u64> {
     let images = images(device);
     BATCHES.into_iter().filter(move |&batch| batch <= images as u64)
 }
 
-/// Images of 28 x 28 pixels that can be learnt: each is the picture of its class with some pixels changed.
+/// Generates learnable images of 28 x 28 pixels: each is the picture of its class with some pixels changed.
 pub fn synthetic(images: usize) -> Dataset {
     let mut random = Random(7);
     let pixel = |random: &mut Random| match random.next() {

@@ -1,4 +1,4 @@
-//! What `cargo bench mlp` trains: the network, the data sets, a run that is timed, and an oracle in f64.
+//! The training of `cargo bench mlp`: the network, the data sets, a timed run, an oracle in f64.
 
 pub mod data;
 pub mod oracle;
@@ -6,21 +6,21 @@ pub mod session;
 
 use std::time::Duration;
 
-/// Widths of the network, input first: the classic one. `benches/peers/mnist.py` and `benches/peers/rust` have the same.
+/// Widths of the classic network, input first. `benches/peers/mnist.py` and `benches/peers/rust` have them, too.
 pub const SIZES: [usize; 4] = [784, 300, 100, 10];
 
-/// Images of a batch. The peers have the same table.
+/// Images per batch. The peers have the same table.
 pub const BATCHES: [u64; 4] = [16, 64, 256, 1024];
 
-/// Epochs of a run, after which the weights are the first ones again.
+/// Epochs per run; each run starts again with the initial weights.
 pub const RUN: u32 = 5;
 
-/// The learning rate of a run's first epoch, and the factor on it after each epoch, as `train-mnist` has them.
+/// The learning rate of a run's first epoch, as in `train-mnist`; [`LR_DECAY`] multiplies it after each epoch.
 pub const LR: f32 = 0.3;
 /// See [`LR`].
 pub const LR_DECAY: f32 = 0.7;
 
-/// Seed of the first weights and of the order of the images.
+/// Seed of the initial weights and of the image order.
 pub const SEED: u64 = 42;
 
 /// The learning rate of an epoch, counted from 1.
@@ -28,17 +28,17 @@ pub fn lr_in(epoch: u32) -> f32 {
     LR * LR_DECAY.powf(epoch.saturating_sub(1) as f32)
 }
 
-/// Seconds an epoch or a step, as they are measured.
+/// Measured seconds of an epoch or a step.
 #[derive(Debug, Default)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Adds one.
+    /// Adds a time.
     pub fn push(&mut self, time: Duration) {
         self.0.push(time.as_secs_f64());
     }
 
-    /// The last `most` of them; those before them were to warm up. The first one is never among them, unless it is alone.
+    /// The last `most` samples; the earlier ones were the warm-up. The first is never among them, unless it is the only one.
     pub fn last(&self, most: usize) -> &[f64] {
         let first = self.0.len().saturating_sub(most).max(1);
         self.0.get(first..).filter(|rest| !rest.is_empty()).unwrap_or(&self.0)
@@ -67,7 +67,7 @@ mod tests {
         assert!((lr_in(3) - 0.147).abs() < 1e-6);
     }
 
-    /// The table that the peers' script prints, which must be ours.
+    /// Compares the table that the peers' script prints with ours.
     #[test]
     fn the_peers_train_the_same() {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/mnist.py");

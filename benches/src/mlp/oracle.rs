@@ -1,4 +1,4 @@
-//! The same training in f64 on the host: what a rung's weights must come to.
+//! The same training in f64 on the host: the expected weights of a rung.
 
 use ferrowarp_data::Dataset;
 use ferrowarp_mnist::model::{EpochSpec, LayerParameters, Parameters};
@@ -13,8 +13,8 @@ struct Layer {
     biases: Vec<f64>,
 }
 
-/// Weights and biases, layer by layer, after an epoch of plain SGD over `data` in batches of `batch`, the last one as
-/// short as it is; and the mean of the losses, each as it was before its step.
+/// Trains for an epoch of plain SGD over `data` in batches of `batch`; the last one may be short. Returns weights and
+/// biases, layer by layer, and the mean of the losses, each before its step.
 pub fn train(
     parameters: &Parameters,
     data: &Dataset,
@@ -40,7 +40,7 @@ pub fn train(
     (weights, loss / data.len() as f64)
 }
 
-/// One step on these samples; the sum of their losses.
+/// Makes one step on these samples. Returns the sum of their losses.
 fn step(layers: &mut [Layer], data: &Dataset, samples: &[usize], lr: f64) -> f64 {
     let mut steps: Vec<(Vec<f64>, Vec<f64>)> =
         layers.iter().map(|layer| (vec![0.0; layer.weights.len()], vec![0.0; layer.biases.len()])).collect();
@@ -71,7 +71,7 @@ fn step(layers: &mut [Layer], data: &Dataset, samples: &[usize], lr: f64) -> f64
             let mut below = vec![0.0; layer.inputs];
             for (i, value) in values[l].iter().enumerate() {
                 let row = i * layer.outputs..(i + 1) * layer.outputs;
-                // A unit that gave 0 gets no gradient, and its weights none from it.
+                // A unit with output 0 gets no gradient, and neither do its weights.
                 if *value != 0.0 {
                     step[row.clone()].iter_mut().zip(&gradient).for_each(|(step, g)| *step += value * g);
                     below[i] = layer.weights[row].iter().zip(&gradient).map(|(weight, g)| weight * g).sum();
@@ -89,7 +89,7 @@ fn step(layers: &mut [Layer], data: &Dataset, samples: &[usize], lr: f64) -> f64
 }
 
 /// The largest distance between `parameters` and the weights of [`train`], relative to the largest weight of the layer.
-/// It is infinite if a value is NaN.
+/// Infinite if a value is NaN.
 pub fn distance(parameters: &Parameters, expected: &[Vec<f64>]) -> f64 {
     let values = parameters.layers.iter().flat_map(|layer| [&layer.weights, &layer.biases]);
     let of_tensor = |(got, expected): (&Vec<f32>, &Vec<f64>)| {
@@ -104,13 +104,13 @@ pub fn distance(parameters: &Parameters, expected: &[Vec<f64>]) -> f64 {
 mod tests {
     use super::*;
 
-    /// The loss of a network of 2-3-2 on two images in one batch, as a function of its parameters.
+    /// The loss of a 2-3-2 network on two images in one batch, as a function of its parameters.
     fn loss(parameters: &Parameters, data: &Dataset) -> f64 {
         let spec = EpochSpec { seed: 1, epoch: 1, rates: 0.0.into(), momentum: 0.0 };
         train(parameters, data, &spec, 2).1
     }
 
-    /// The gradient by differences of losses is the step that the oracle makes.
+    /// The oracle's step follows the gradient from differences of losses.
     #[test]
     fn a_step_goes_down_the_gradient() {
         let parameters = Parameters::init(&[2, 3, 2], 5);

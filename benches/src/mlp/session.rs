@@ -1,4 +1,4 @@
-//! A network that is trained against the clock.
+//! Timed training of a network.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -12,18 +12,18 @@ use ferrowarp_mnist::model::{EpochSpec, EpochStats, Network, Parameters, Pipelin
 use super::data::{Data, synthetic};
 use super::{RUN, SEED, SIZES, oracle};
 
-/// Steps of the check: whole ones, and a short one after them.
+/// Steps of the check; a short one follows.
 const CHECKED_STEPS: usize = 3;
 
-/// How far a weight may be from that in f64 after [`CHECKED_STEPS`] steps and a short one, relative to the largest weight
-/// of its tensor. Sums of 784 products in f32 come to about 1e-6.
+/// The maximum distance of a weight from its f64 value after [`CHECKED_STEPS`] steps and a short one, relative to the
+/// largest weight of its tensor. Sums of 784 products in f32 are off by about 1e-6.
 const TOLERANCE: f64 = 2e-5;
 
-/// How far the mean loss of the first epoch may be from that of the lowest rung, relatively. Rounding takes each rung
-/// through other weights.
+/// The maximum relative distance of the first epoch's mean loss from the lowest rung's. Rounding takes each rung through
+/// other weights.
 const LOSS_TOLERANCE: f64 = 0.02;
 
-/// Steps that are timed together.
+/// Steps timed together.
 const STEPS: usize = 100;
 
 /// Runs of [`RUN`] epochs, one after the other.
@@ -33,7 +33,7 @@ pub struct Session<'a> {
     pipeline: Pipeline,
     batch: BatchSize,
     network: Network,
-    /// Epochs of this run.
+    /// Epochs of this run so far.
     epoch: u32,
     /// The mean loss of each epoch of this run.
     losses: Vec<f64>,
@@ -42,10 +42,10 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A run that has not begun.
+    /// Creates a run at its beginning.
     ///
     /// # Errors
-    /// No memory, or the device failed.
+    /// There is not enough memory, or the device failed.
     pub fn new(
         device: &'a Device,
         data: &'a Data,
@@ -57,8 +57,8 @@ impl<'a> Session<'a> {
         Ok(Self { device, data, pipeline, batch, network, epoch, losses, accuracies })
     }
 
-    /// Trains an epoch; the time from its first launch until its losses are on the host. Before it, and not in the time,
-    /// a finished run starts again; after it, the accuracy of a run that ends is measured.
+    /// Trains an epoch. Returns the time from its first launch until its losses are on the host. Outside that time, it
+    /// restarts a finished run before, and measures the accuracy of a run that ends after.
     ///
     /// # Errors
     /// The losses of a run do not fall, or the device failed.
@@ -88,8 +88,8 @@ impl<'a> Session<'a> {
         Ok(time)
     }
 
-    /// Trains the first 100 steps of an epoch, or all where they are fewer; the time of one, with the last synchronisation.
-    /// It moves the weights of the run.
+    /// Trains the first 100 steps of an epoch, or all if there are fewer. Returns the time of one, with the last
+    /// synchronisation. Changes the weights of the run.
     ///
     /// # Errors
     /// The device failed.
@@ -111,24 +111,24 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What the weights of a few steps must come to.
+/// The expected weights after a few steps.
 pub struct Expected {
     set: Dataset,
     weights: Vec<Vec<f64>>,
 }
 
 impl Expected {
-    /// For batches of this size.
+    /// Computes them for batches of this size.
     pub fn new(batch: BatchSize) -> Expected {
         let set = synthetic(CHECKED_STEPS * batch.get() + batch.get().div_ceil(3));
         let (weights, _) = oracle::train(&Parameters::init(&SIZES, SEED), &set, &spec(1), batch.get());
         Expected { set, weights }
     }
 
-    /// Trains the same on `device`.
+    /// Trains the same steps on `device` and compares the weights.
     ///
     /// # Errors
-    /// The weights are too far from those in f64, or the device failed.
+    /// The weights are too far from the f64 weights, or the device failed.
     pub fn check(&self, device: &Device, pipeline: Pipeline, batch: BatchSize) -> anyhow::Result<()> {
         let data = Data::upload(device, "synthetic", &self.set, &self.set)?;
         let mut network = network(device, pipeline, batch)?;
@@ -149,9 +149,9 @@ impl Expected {
 /// Compares the first epoch's loss of two rungs.
 ///
 /// # Errors
-/// They are too far from each other.
+/// The losses differ too much.
 pub fn check_loss(got: f64, lowest: f64) -> anyhow::Result<()> {
-    // Written so that a loss that is no number fails.
+    // Written so that a NaN fails.
     let is_near = (got - lowest).abs() <= LOSS_TOLERANCE * lowest;
     ensure!(is_near, "the first epoch's loss is {got}, that of the lowest rung {lowest}");
     Ok(())
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Every rung agrees with f64; with another rate none does.
+    /// Every rung agrees with f64; with another learning rate none does.
     #[test]
     fn the_check_passes_right_weights_and_no_others() {
         let batch = BatchSize::new(5).unwrap();

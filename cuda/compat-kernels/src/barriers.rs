@@ -3,7 +3,7 @@
 use cuda_std::barrier::Barrier;
 use cuda_std::prelude::*;
 
-/// `out[64 * round + i]` = round * i, which warps 2 and 3 write to a ring of two buffers that warps 0 and 1 read.
+/// `out[64 * round + i]` = round * i: warps 2 and 3 write to a ring of two buffers that warps 0 and 1 read.
 #[kernel(min_arch = 80)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn products_in_a_ring(out: *mut u32, rounds: u32) {
@@ -17,13 +17,13 @@ pub unsafe fn products_in_a_ring(out: *mut u32, rounds: u32) {
     for round in 0..rounds {
         let (buffer, parity) = ((round % 2) as usize, round / 2 % 2);
         if i >= 64 {
-            // The phase before the first is over.
+            // The phase before the first is complete.
             Barrier::wait_parity(empty.add(buffer), 1 - parity);
             *ring.add(64 * buffer + (i - 64) as usize) = round * (i - 64);
             Barrier::arrive(full.add(buffer));
         } else {
             Barrier::wait_parity(full.add(buffer), parity);
-            // Another thread's.
+            // Another thread's element.
             let other = (63 - i) as usize;
             *out.add(64 * round as usize + other) = *ring.add(64 * buffer + other);
             Barrier::arrive(empty.add(buffer));
@@ -36,7 +36,7 @@ pub unsafe fn products_in_a_ring(out: *mut u32, rounds: u32) {
     }
 }
 
-/// `out[i]` = `inp[i]` taken `steps` places further along a circle of as many threads, one place a step.
+/// `out[i]` = `inp[i]` moved `steps` places along a circle of all threads, one place per step.
 #[kernel(min_arch = 80)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn around_the_circle(inp: &[u32], out: *mut u32, steps: u32) {
@@ -56,7 +56,7 @@ pub unsafe fn around_the_circle(inp: &[u32], out: *mut u32, steps: u32) {
     *out.add(i) = value;
 }
 
-/// What one thread sees of a barrier for two arrivals, a bit for each look.
+/// One thread's view of a barrier for two arrivals, a bit for each look.
 #[kernel(min_arch = 80)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn looks_at_phases(out: *mut u32) {
@@ -77,7 +77,7 @@ pub unsafe fn looks_at_phases(out: *mut u32) {
     *out = seen | look(1) << 9 | look(0) << 10;
 }
 
-/// The same of a barrier for one arrival and for bytes, of which some come before they are expected.
+/// The same for a barrier of one arrival and of bytes; some bytes arrive before they are expected.
 #[kernel(min_arch = 90)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn looks_at_bytes(out: *mut u32) {
@@ -96,7 +96,7 @@ pub unsafe fn looks_at_bytes(out: *mut u32) {
     *out = seen | look(1) << 4;
 }
 
-/// As [`products_in_a_ring`](fn@products_in_a_ring), with numbered barriers: two for buffers that are full, two for empty ones.
+/// Same as [`products_in_a_ring`](fn@products_in_a_ring), with numbered barriers: two for full buffers, two for empty ones.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn products_by_numbered_barriers(out: *mut u32, rounds: u32) {
@@ -112,7 +112,7 @@ pub unsafe fn products_by_numbered_barriers(out: *mut u32, rounds: u32) {
             thread::arrive_named_aligned(full, 128);
         } else {
             thread::sync_named_aligned(full, 128);
-            // Another thread's.
+            // Another thread's element.
             let other = 63 - i;
             *out.add((64 * round + other) as usize) = *ring.add((64 * buffer + other) as usize);
             if round + 2 < rounds {

@@ -1,11 +1,11 @@
-//! Bulk copies: rings of tiles, and what goes wrong without a wait.
+//! Bulk copies: rings of tiles, and the effect of a missing wait.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::bulk;
 use cuda_std::mem::f32x4;
 use cuda_std::prelude::*;
 
-/// `out[thread]` = sum of `inp[thread + 64 * i]`; the last of 96 threads copies rows of 64 into a ring of two for the others.
+/// `out[thread]` = sum of `inp[thread + 64 * i]`; the last of 96 threads copies rows of 64 to a ring of two.
 #[kernel(min_arch = 90)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn sum_rows_in_bulk(inp: &[f32], out: *mut f32) {
@@ -22,7 +22,7 @@ pub unsafe fn sum_rows_in_bulk(inp: &[f32], out: *mut f32) {
     for step in 0..steps {
         let (half, parity) = (step % 2, (step / 2 % 2) as u32);
         if tid == 95 {
-            // The phase before the first is over.
+            // The phase before the first is complete.
             Barrier::wait_parity(empty.add(half), 1 - parity);
             Barrier::arrive_expect_tx(full.add(half), 256);
             let row = inp.as_ptr().add(64 * step).cast::<f32x4>();
@@ -38,8 +38,8 @@ pub unsafe fn sum_rows_in_bulk(inp: &[f32], out: *mut f32) {
     }
 }
 
-/// Three numbers: two that are read at the wrong time, before the wait and after a look in vain, and the first of them after
-/// a loop of looks.
+/// Three numbers: two that are read too early (before the wait, and after a look in vain), and the first of them after a
+/// loop of looks.
 #[kernel(min_arch = 90)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn read_a_bulk_copy_too_early(inp: &[f32x4], out: *mut f32) {
@@ -58,11 +58,11 @@ pub unsafe fn read_a_bulk_copy_too_early(inp: &[f32x4], out: *mut f32) {
     *out.add(3) = if looked { 1.0 } else { 0.0 };
 }
 
-/// `out` = the squares of its indices, a tile of 32 for each step, by way of a ring of two that a thread of 64 copies out.
+/// `out` = the squares of its indices, one tile of 32 per step, through a ring of two that a thread of 64 copies out.
 #[kernel(min_arch = 90)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn squares_in_bulk(out: *mut u32, steps: u32) {
-    // In units of 16 bytes, which a bulk copy is aligned to.
+    // In units of 16 bytes, the alignment of a bulk copy.
     let ring = shared_array![f32x4; 16].cast::<u32>();
     let tid = thread::thread_idx_x();
     for step in 0..steps {
@@ -84,7 +84,7 @@ pub unsafe fn squares_in_bulk(out: *mut u32, steps: u32) {
     bulk::wait_read::<0>();
 }
 
-/// Copies 16 numbers out and in again, one of them as it is before the wait.
+/// Copies 16 numbers out and in again; one of them is read before the wait.
 #[kernel(min_arch = 90)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn there_and_back_in_bulk(between: *mut f32x4, out: *mut f32) {

@@ -1,11 +1,11 @@
-//! Copies that go on while the threads compute, and what goes wrong without a wait.
+//! Copies that run while the threads compute, and the effect of a missing wait.
 
 use cuda_std::mem::{f32x2, f32x4};
 use cuda_std::pipeline;
 use cuda_std::prelude::*;
 
-/// `out[thread]` = sum of `inp[thread + 64 * i]`, the next rows of 64 on their way while one is added; `inp` has a
-/// multiple of 256 elements.
+/// `out[thread]` = sum of `inp[thread + 64 * i]`; the next rows of 64 are copied while one is added. `inp` has a multiple of
+/// 256 elements.
 #[kernel(min_arch = 80)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn sum_rows(inp: &[f32], out: *mut f32) {
@@ -30,7 +30,7 @@ pub unsafe fn sum_rows(inp: &[f32], out: *mut f32) {
     *out.add(tid) = sum;
 }
 
-/// out = 4, 8, 16 and 16 bytes of the four parts of `inp`, then of the same the first `bytes` of each with zeros.
+/// out = 4, 8, 16 and 16 bytes of the four parts of `inp`, then the first `bytes` of each of the same, filled with zeros.
 #[kernel(min_arch = 80)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn copy_sizes(inp: &[f32x4], bytes: u32, out: *mut f32x4) {
@@ -54,8 +54,8 @@ pub unsafe fn copy_sizes(inp: &[f32x4], bytes: u32, out: *mut f32x4) {
     }
 }
 
-/// Four numbers that are read at the wrong time: before the wait, from the group that was not waited for, from the one
-/// that was, and from a source that changed before the wait.
+/// Four numbers: read before the wait, from the group that was not waited for, from the group that was, and from a source
+/// that changed before the wait.
 #[kernel(min_arch = 80)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn read_at_wrong_times(inp: &[f32], changing: *mut f32, out: *mut f32) {

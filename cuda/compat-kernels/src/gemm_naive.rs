@@ -1,4 +1,4 @@
-//! The matrix product, a thread for each element.
+//! Matrix multiplication with a thread per element.
 
 use cuda_std::kernel;
 use cuda_std::thread;

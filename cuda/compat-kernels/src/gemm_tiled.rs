@@ -1,4 +1,4 @@
-//! The matrix product by tiles in shared memory.
+//! Matrix multiplication by tiles in shared memory.
 
 use core::mem::MaybeUninit;
 use cuda_std::address_space;
@@ -12,7 +12,7 @@ static mut TILE_A: [MaybeUninit<f32>; TILE * TILE] = [const { MaybeUninit::unini
 #[address_space(shared)]
 static mut TILE_B: [MaybeUninit<f32>; TILE * TILE] = [const { MaybeUninit::uninit() }; TILE * TILE];
 
-/// `c[m, n]` = alpha * `a[m, k]` * `b[k, n]` + beta * c, row-major, blocks of TILE x TILE threads.
+/// `c[m, n]` = alpha * `a[m, k]` * `b[k, n]` + beta * c, row-major, with blocks of TILE x TILE threads.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc, clippy::too_many_arguments)]
 pub unsafe fn gemm_tiled(

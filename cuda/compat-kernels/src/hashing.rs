@@ -1,10 +1,10 @@
-//! A registry crate that hashes, inside a kernel.
+//! A registry crate that hashes inside a kernel.
 
 use core::hash::Hasher;
 use cuda_std::prelude::*;
 use siphasher::sip::SipHasher13;
 
-/// hashes = SipHash-1-3 of each record of `width` bytes, with the number of the record as half of the key.
+/// hashes = SipHash-1-3 of each record of `width` bytes; the record's number is half of the key.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn hash_records(records: &[u8], width: usize, hashes: *mut u64) {

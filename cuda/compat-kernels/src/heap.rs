@@ -1,4 +1,4 @@
-//! The heap of the device: collections, text, output.
+//! The device heap: collections, text, output.
 
 use cuda_std::prelude::*;
 
@@ -7,7 +7,7 @@ extern crate alloc;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 
-/// out = the sum of the primes below each limit, by a sieve that grows on the heap; a thread a limit.
+/// out = the sum of the primes below each limit, from a sieve that grows on the heap; one thread per limit.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn count_primes(limits: &[u32], out: *mut u32) {
@@ -28,7 +28,7 @@ pub unsafe fn count_primes(limits: &[u32], out: *mut u32) {
     *out.add(i) = primes.iter().sum();
 }
 
-/// out = twice the sum of the digits of inp, by text, a tree and a shared pointer; a thread a number.
+/// out = twice the sum of the digits of inp, through text, a tree and a shared pointer; one thread per number.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn digit_sums(inp: &[u64], out: *mut u64) {
@@ -48,7 +48,7 @@ pub unsafe fn digit_sums(inp: &[u64], out: *mut u64) {
             * Rc::strong_count(&shared) as u64;
 }
 
-/// `out[i]` = a line about `values[i]`, `width` bytes each, padded with blanks.
+/// `out[i]` = a line about `values[i]`, `width` bytes each, padded with spaces.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn format_values(values: &[f32], width: usize, out: *mut u8) {
@@ -83,7 +83,7 @@ impl Shape for Circle {
     }
 }
 
-/// Blocks of several alignments: out = how many are misaligned, or lose what was written.
+/// Allocates boxes of several alignments: out = the number that are misaligned or lose their content.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn aligned_boxes(out: *mut u32, areas: *mut f32) {
@@ -103,7 +103,7 @@ pub unsafe fn aligned_boxes(out: *mut u32, areas: *mut f32) {
     *areas.add(i as usize) = shapes.iter().map(|shape| shape.area()).sum();
 }
 
-/// Says hello, a line a thread, with what breaks a format.
+/// Prints a greeting, one line per thread, with characters that break a format.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn hello(name: &[u8]) {
@@ -118,7 +118,7 @@ pub unsafe fn hello(name: &[u8]) {
     println!();
 }
 
-/// Asks for more than the heap has.
+/// Allocates more than the heap has.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn exhausts_the_heap(out: *mut u8) {
@@ -126,7 +126,7 @@ pub unsafe fn exhausts_the_heap(out: *mut u8) {
     *out = huge.capacity() as u8;
 }
 
-/// By C's names.
+/// Uses the heap through C's functions.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn by_malloc(n: usize, out: *mut u32) {

@@ -1,11 +1,11 @@
-//! Kernels as users of Rust-CUDA write them, which compile here unchanged: slices and raw pointers as
-//! parameters, shared memory by attribute, `thread::index_1d()`, `GpuFloat`, structs by value, closures and
-//! iterators, and crates from the registry that hash and parse.
+//! Kernels as users of Rust-CUDA write them. They compile here unchanged: slices and raw pointers as parameters, shared
+//! memory by attribute, `thread::index_1d()`, `GpuFloat`, structs by value, closures and iterators, and registry crates that
+//! hash and parse.
 
-// Rust-CUDA's users write edition 2021, where the body of an `unsafe fn` is an unsafe context; compiled as 2024
-// the same sources would warn.
+// Rust-CUDA's users write edition 2021, where the body of an `unsafe fn` is an unsafe context. As 2024, the same sources
+// would warn.
 #![allow(unsafe_op_in_unsafe_fn)]
-// On the host `x.sqrt()` is std's method, so that `use cuda_std::GpuFloat` is used on the device only.
+// On the host `x.sqrt()` is std's method, so `use cuda_std::GpuFloat` is only used on the device.
 #![allow(unused_imports)]
 
 mod asserts;
@@ -54,7 +54,7 @@ pub use wide::*;
 
 use cuda_std::prelude::*;
 
-/// out = factor * out: a kernel beside a module of its name.
+/// out = factor * out: a kernel next to a module of the same name.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn scale(out: *mut [f32], factor: f32) {

@@ -1,4 +1,4 @@
-//! Mathematics through `GpuFloat`, closures and iterators.
+//! Mathematics with `GpuFloat`, closures and iterators.
 //@ allow-local(damped_sine_f64): libdevice's f64 sine reduces large arguments in an array that it indexes at run time
 
 use cuda_std::kernel;
@@ -30,7 +30,7 @@ pub unsafe fn damped_sine_f64(inp: &[f64], out: *mut f64) {
     }
 }
 
-/// The Gaussian error linear unit, by the tanh formula.
+/// The Gaussian error linear unit, from the tanh formula.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn gelu(inp: &[f32], out: *mut f32) {
@@ -43,7 +43,7 @@ pub unsafe fn gelu(inp: &[f32], out: *mut f32) {
     *out.add(i) = 0.5 * x * (1.0 + inner.tanh());
 }
 
-/// Applies `f` to the window of `2 * radius + 1` elements around `i`, cut at the ends.
+/// Applies `f` to the window of `2 * radius + 1` elements around `i`, truncated at the ends.
 fn window<R>(inp: &[f32], i: usize, radius: usize, f: impl Fn(&[f32]) -> R) -> R {
     let first = i.saturating_sub(radius);
     let last = (i + radius + 1).min(inp.len());

@@ -1,8 +1,8 @@
-//! Parameters whose types the source names in other ways than by writing them down.
+//! Parameters with types that the source does not spell out.
 
 use cuda_std::prelude::*;
 
-/// A slice by another name.
+/// An alias of a slice.
 pub type Floats<'a> = &'a [f32];
 /// A row of a matrix, behind a reference.
 pub type Row = [f32];
@@ -17,14 +17,14 @@ pub struct Affine {
     pub steps: [u16; 3],
 }
 
-/// A view by value, which holds a slice in it.
+/// A view by value that contains a slice.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub start: u32,
     pub values: &'a [f32],
 }
 
-/// out = factor * (a + b), lifetimes left out in an alias.
+/// out = factor * (a + b), with elided lifetimes in an alias.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc, elided_lifetimes_in_paths)]
 pub unsafe fn add_aliased(a: Floats, b: &Row, factor: &Scale, out: Out) {
@@ -36,7 +36,7 @@ pub unsafe fn add_aliased(a: Floats, b: &Row, factor: &Scale, out: Out) {
 
 macro_rules! axpy {
     ($($name:ident: $ty:ty, $xs:ty, $ys:ty;)*) => {$(
-        /// y = a * x + y, types by macro.
+        /// y = a * x + y, with types from a macro.
         #[kernel]
         #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
         pub unsafe fn $name(a: $ty, x: $xs, y: $ys) {
@@ -55,7 +55,7 @@ axpy! {
     axpy_i64: i64, &[i64], *mut i64;
 }
 
-/// `out[i]` = `inp[len - 1 - i]`, by raw slices of which the shorter counts.
+/// `out[i]` = `inp[len - 1 - i]`, with raw slices; the shorter one limits the length.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn reverse(inp: *const [u32], out: *mut [u32], scale: u32) {
@@ -65,7 +65,7 @@ pub unsafe fn reverse(inp: *const [u32], out: *mut [u32], scale: u32) {
     }
 }
 
-/// out = the affine map, by a struct, an array and a tuple by value, with a type without size between.
+/// out = the affine map, from a struct, an array and a tuple by value, with a zero-sized type in between.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn by_value<'a>(
@@ -87,7 +87,7 @@ pub unsafe fn by_value<'a>(
     }
 }
 
-/// out = `values[start..]`, by a struct that holds a slice.
+/// out = `values[start..]`, from a struct that contains a slice.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn from_view(view: View<'_>, out: *mut f32) {
@@ -97,13 +97,13 @@ pub unsafe fn from_view(view: View<'_>, out: *mut f32) {
     }
 }
 
-/// What [`gather()`] takes, of every kind of field.
+/// The argument of [`gather()`], with every kind of field.
 #[derive(Clone, Copy, KernelArgs)]
 #[repr(C)]
 pub struct Gather<T: Copy, const N: usize> {
     pub first: u8,
     pub out: *mut [T],
-    /// One index for each element of the output.
+    /// One index per element of the output.
     pub index: *const u32,
     pub inp: *const [T],
     pub shift: [T; N],
@@ -111,7 +111,7 @@ pub struct Gather<T: Copy, const N: usize> {
     pub map: Affine,
 }
 
-/// `out[i]` = `inp[index[i]]` + the shifts, and `seen[i]` = the last step, from `first` on; all arguments in one struct.
+/// `out[i]` = `inp[index[i]]` + the shifts, and `seen[i]` = the last step, from `first`; all arguments in one struct.
 #[kernel(args, facts: usize = N, instances(gather_f32 = <f32, 2>; gather_i64 = <i64, 3>;))]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn gather<T: Copy + core::ops::Add<Output = T>, const N: usize>(args: Gather<T, N>) {

@@ -1,4 +1,4 @@
-//! A registry crate that parses, inside a kernel.
+//! A registry crate that parses inside a kernel.
 
 use cuda_std::prelude::*;
 use nom::branch::alt;
@@ -15,8 +15,7 @@ fn field(text: &[u8]) -> IResult<&[u8], Option<(u8, i32)>, ()> {
     alt((value(None, tag("none")), map(separated_pair(letter, colon, i32), Some))).parse(text)
 }
 
-/// Parses one line of `width` bytes a thread into names and values: the letter, 0 for `none`, 255 for a bad
-/// line; the value.
+/// Parses one line of `width` bytes per thread into a name (the letter, 0 for `none`, 255 for a bad line) and a value.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn parse_lines(text: &[u8], width: usize, names: *mut u8, values: *mut i32) {

@@ -4,9 +4,9 @@ use cuda_std::glam::{UVec2, Vec2, Vec3};
 use cuda_std::prelude::*;
 use cuda_std::GpuFloat;
 
-/// Where a path ends at the latest.
+/// Maximum bounces of a path.
 const MOST_BOUNCES: u32 = 16;
-/// How far from a surface the next ray starts, so that it does not hit the same point.
+/// Distance from a surface to the next ray's start, so that the ray does not hit the same point.
 const NEAREST: f32 = 1e-3;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +14,7 @@ const NEAREST: f32 = 1e-3;
 pub enum Material {
     /// Scatters in all directions, brighter ones more often.
     Diffuse { albedo: Vec3 },
-    /// Reflects, in a cone as wide as it is rough.
+    /// Reflects into a cone; the roughness is its width.
     Metal { albedo: Vec3, roughness: f32 },
     /// Refracts or reflects.
     Glass { index: f32 },
@@ -57,14 +57,14 @@ impl Ray {
 struct Random(u32);
 
 impl Random {
-    /// From 0 to below 1.
+    /// A number from 0 to below 1.
     fn next(&mut self) -> f32 {
         self.0 = self.0.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
         let word = ((self.0 >> ((self.0 >> 28) + 4)) ^ self.0).wrapping_mul(277_803_737);
         (((word >> 22) ^ word) >> 8) as f32 / (1 << 24) as f32
     }
 
-    /// On the unit sphere.
+    /// A point on the unit sphere.
     fn direction(&mut self) -> Vec3 {
         loop {
             let point = Vec3::new(self.next(), self.next(), self.next()) * 2.0 - Vec3::ONE;
@@ -79,7 +79,7 @@ impl Random {
 /// A point that a ray hits.
 struct Hit {
     point: Vec3,
-    /// Against the ray.
+    /// Points against the ray.
     normal: Vec3,
     is_outside: bool,
     material: Material,
@@ -109,7 +109,7 @@ fn nearest_hit(balls: &[Ball], ray: &Ray) -> Option<Hit> {
     Some(Hit { point, normal, is_outside, material: ball.material })
 }
 
-/// The direction that a path goes on in, and what it keeps of the light; none if it is absorbed.
+/// The direction in which a path continues, and the share of light that it keeps; `None` if it is absorbed.
 fn scatter(hit: &Hit, ray: &Ray, random: &mut Random) -> Option<(Vec3, Vec3)> {
     let mirrored = ray.direction - 2.0 * ray.direction.dot(hit.normal) * hit.normal;
     match hit.material {
@@ -126,7 +126,7 @@ fn scatter(hit: &Hit, ray: &Ray, random: &mut Random) -> Option<(Vec3, Vec3)> {
             let ratio = if hit.is_outside { 1.0 / index } else { index };
             let cos = (-ray.direction.dot(hit.normal)).min(1.0);
             let sin = (1.0 - cos * cos).sqrt();
-            // Schlick's approximation of how much is reflected.
+            // Schlick's approximation of the reflected share.
             let straight = ((1.0 - ratio) / (1.0 + ratio)).powi(2);
             let reflected = straight + (1.0 - straight) * (1.0 - cos).powi(5);
             if ratio * sin > 1.0 || random.next() < reflected {
@@ -168,7 +168,7 @@ pub fn pixel(view: &Scene, balls: &[Ball], at: UVec2) -> Vec3 {
     sum / view.samples as f32
 }
 
-/// `out[y * width + x]` = the light of each pixel, a thread a pixel.
+/// `out[y * width + x]` = the light of each pixel, one thread per pixel.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn render(view: &Scene, balls: &[Ball], out: *mut Vec3) {

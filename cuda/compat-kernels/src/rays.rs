@@ -39,7 +39,7 @@ impl Sphere {
     }
 }
 
-/// `out[height, width]` = distance to the nearest of the spheres, or infinity; one thread a pixel.
+/// `out[height, width]` = distance to the nearest sphere, or infinity; one thread per pixel.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn trace(camera: Camera, spheres: &[Sphere], out: *mut f32) {

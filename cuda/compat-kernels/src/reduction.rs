@@ -1,4 +1,4 @@
-//! Reductions by warp shuffles, votes and atomics.
+//! Reductions with warp shuffles, votes and atomics.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ unsafe fn warp_fold(mut value: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
     value
 }
 
-/// `out[rows, cols]` = softmax of each row of inp, one warp a row.
+/// `out[rows, cols]` = softmax of each row of inp, one warp per row.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn softmax_rows(inp: &[f32], cols: usize, out: *mut f32) {
@@ -62,7 +62,7 @@ pub unsafe fn sum(inp: &[f32], total: *mut f32) {
     }
 }
 
-/// A helper without an unsafe block: how many threads of the block say yes, if any does and not all.
+/// A helper without an unsafe block: the number of threads of the block where `yes` holds, or 0 if it holds in all.
 fn how_many(yes: bool) -> u32 {
     thread::sync_threads();
     let count = thread::sync_threads_count(yes as u32);
@@ -73,7 +73,7 @@ fn how_many(yes: bool) -> u32 {
     }
 }
 
-/// `counts[block]` = how many elements of the block are positive, 0 if all are.
+/// `counts[block]` = the number of positive elements in the block, 0 if all are.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn count_positives(inp: &[f32], counts: *mut u32) {
@@ -84,7 +84,7 @@ pub unsafe fn count_positives(inp: &[f32], counts: *mut u32) {
     }
 }
 
-/// out = inp reversed in blocks of 64, where the halves of the first warp come to barriers of their own.
+/// out = inp reversed in blocks of 64; the halves of the first warp wait at separate barriers.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn reverse_apart(inp: &[f32], out: *mut f32) {
@@ -103,7 +103,7 @@ pub unsafe fn reverse_apart(inp: &[f32], out: *mut f32) {
     *out.add(tid) = ROW[63 - tid].assume_init() + first;
 }
 
-/// Counts how often each byte occurs in `text` into `counts`, 256 bins, through dynamic shared memory.
+/// Adds the frequency of each byte in `text` to `counts`, 256 bins, through dynamic shared memory.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn histogram(text: &[u8], counts: *mut u32) {
@@ -126,7 +126,7 @@ pub unsafe fn histogram(text: &[u8], counts: *mut u32) {
     }
 }
 
-/// Writes the positive elements of inp to out in their order within each block; *len counts them all.
+/// Writes the positive elements of inp to out in their order within each block; *len counts all of them.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn compact(inp: &[i32], out: *mut i32, len: *mut u32) {

@@ -1,9 +1,9 @@
-//! The SHA-2 family, by RustCrypto's crate as it is.
+//! The SHA-2 family, from RustCrypto's unmodified crate.
 
 use cuda_std::prelude::*;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-/// The digest of the first `len` bytes by the algorithm `D`, all at once.
+/// The digest of the first `len` bytes with the algorithm `D`, all at once.
 unsafe fn digest<D: Digest>(bytes: &[u8], len: u32, out: *mut u8) {
     let hash = D::digest(&bytes[..len as usize]);
     core::ptr::copy_nonoverlapping(hash.as_ptr(), out, hash.len());
@@ -30,7 +30,7 @@ digests! {
     sha512_digests: Sha512, 64;
 }
 
-/// `digests[i]` = the SHA-512 of the first `lens[i]` bytes, fed in parts of `part` bytes and fewer.
+/// `digests[i]` = the SHA-512 of the first `lens[i]` bytes, fed in parts of at most `part` bytes.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn sha512_in_parts(bytes: &[u8], lens: &[u32], part: usize, digests: *mut [u8; 64]) {

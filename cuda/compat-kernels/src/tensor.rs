@@ -1,4 +1,4 @@
-//! Tensor cores: products of matrices, from global memory and by way of shared memory; matrices moved as they are.
+//! Tensor cores: matrix multiplications from global memory and through shared memory, and matrices moved unchanged.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mma::{self, tf32, FragmentA, FragmentB, FragmentC};
@@ -7,7 +7,7 @@ use cuda_std::warp;
 
 macro_rules! products {
     ($($name:ident, $tiles:ident, $ty:ident, $k:literal;)*) => {$(
-        /// `d[16, 8]` += `a[16, K]` * `b[K, 8]` for each warp, all by rows.
+        /// `d[16, 8]` += `a[16, K]` * `b[K, 8]` for each warp, all row-major.
         #[kernel(min_arch = 80)]
         #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
         pub unsafe fn $name(a: &[$ty], b: &[$ty], d: *mut f32) {
@@ -19,7 +19,7 @@ macro_rules! products {
             mma::mma_sync(left, right, sums).for_each(|row, column, value| *d.add(row * 8 + column) = value);
         }
 
-        /// `d[48, 16]` = `a[48, depth]` * `b[depth, 16]`, all by rows, by one warp; depth is a multiple of K.
+        /// `d[48, 16]` = `a[48, depth]` * `b[depth, 16]`, all row-major, with one warp; depth is a multiple of K.
         #[kernel(min_arch = 80)]
         #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
         pub unsafe fn $tiles(a: &[$ty], b: &[$ty], d: *mut f32, depth: usize) {
@@ -58,7 +58,7 @@ pub unsafe fn to_tf32(inp: &[f32], out: *mut u32) {
     }
 }
 
-/// `d[16, 16]` = `a[16, depth]` * `b[depth, 16]` by one warp, 16 columns of `a` at a time in shared memory.
+/// `d[16, 16]` = `a[16, depth]` * `b[depth, 16]` with one warp, 16 columns of `a` at a time in shared memory.
 #[kernel(min_arch = 80)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn product_of_shared(a: &[f16], b: &[f16], d: *mut f32, depth: usize) {
@@ -72,7 +72,7 @@ pub unsafe fn product_of_shared(a: &[f16], b: &[f16], d: *mut f32, depth: usize)
             *right.add(i) = b[at * 16 + i];
         }
         warp::sync_warp(u32::MAX);
-        // Four matrices of 8 x 8: down first in A and, transposed, in B.
+        // Four matrices of 8 x 8, ordered down first in A and, transposed, in B.
         let corner = (lane % 16) * 16 + lane / 16 * 8;
         let left = FragmentA::<f16>::from_registers(mma::ldmatrix(left.add(corner)));
         let [w, x, y, z] = mma::ldmatrix_trans(right.add(corner));
@@ -85,8 +85,8 @@ pub unsafe fn product_of_shared(a: &[f16], b: &[f16], d: *mut f32, depth: usize)
     }
 }
 
-/// `out[lane]` = the lane's registers of the matrices of 8 x 8 in `inp`: one, two and four as they are, the same
-/// transposed, and the first one transposed in registers.
+/// `out[lane]` = the lane's registers of the 8 x 8 matrices in `inp`: one, two and four unchanged, the same transposed, and
+/// the first transposed in registers.
 #[kernel(min_arch = 80)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn registers_of_matrices(inp: &[u16], out: *mut [u32; 15]) {
@@ -97,7 +97,7 @@ pub unsafe fn registers_of_matrices(inp: &[u16], out: *mut [u32; 15]) {
     }
     warp::sync_warp(u32::MAX);
     let row = tile.add(8 * lane);
-    // Only the lanes whose rows are read have any.
+    // Only the lanes with rows that are read have an address.
     let row_of = |rows: usize| if lane < rows { row } else { core::ptr::null_mut() };
     let [a] = mma::ldmatrix(row_of(8));
     let [b, c] = mma::ldmatrix(row_of(16));
@@ -108,7 +108,7 @@ pub unsafe fn registers_of_matrices(inp: &[u16], out: *mut [u32; 15]) {
     *out.add(lane) = [a, b, c, d, e, f, g, h, i, j, k, l, m, n, mma::movmatrix_trans(a)];
 }
 
-/// out = the four matrices in `inp`, stored from registers: the first `matrices` as they are, or transposed.
+/// out = the four matrices in `inp`, stored from registers: the first `matrices` unchanged or transposed.
 #[kernel(min_arch = 90)]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn stored_matrices(inp: &[[u32; 4]], out: *mut u16, matrices: u32, transposes: bool) {

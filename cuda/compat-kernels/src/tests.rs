@@ -1,5 +1,5 @@
-//! The kernels whose module has their name, which only this crate can launch by type: `pub use gemm_naive::gemm_naive`
-//! takes the function alone.
+//! Kernels in modules of the same name. Only this crate can launch them by type: `pub use gemm_naive::gemm_naive` re-exports
+//! only the function.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -15,7 +15,7 @@ on_all! {
     a_module_of_the_name_is_no_obstacle
 }
 
-/// A launch of a matrix product `c[m, n]` = alpha * `a[m, k]` * `b[k, n]` + beta * c.
+/// A launch of a matrix multiplication `c[m, n]` = alpha * `a[m, k]` * `b[k, n]` + beta * c.
 type Gemm<'a> = &'a dyn Fn(&[f32], &[f32], &mut [f32], [usize; 3], [f32; 2]) -> Result<(), LaunchError>;
 
 fn matrices_multiply(on: &dyn Launcher) {

@@ -7,7 +7,7 @@ use cuda_std::GpuFloat;
 
 macro_rules! layouts {
     ($($ty:ty),* $(,)?) => {
-        /// Names of the types whose layout `layouts` writes.
+        /// Names of the types with a layout that `layouts` writes.
         pub const TYPES: &[&str] = &[$(stringify!($ty)),*];
 
         /// Size and alignment of each type.
@@ -28,7 +28,7 @@ layouts! {
     BVec2, BVec3, BVec4, bf16, f16,
 }
 
-/// out = size and alignment of each type, as the device has them.
+/// out = size and alignment of each type on the device.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn layouts(out: *mut [u32; 2]) {
@@ -37,7 +37,7 @@ pub unsafe fn layouts(out: *mut [u32; 2]) {
     }
 }
 
-/// A struct of vectors, which the host makes.
+/// A struct of vectors, which the host creates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Body {
@@ -50,7 +50,7 @@ pub struct Body {
     pub mass: f16,
 }
 
-/// Moves every body by a turn and a step, and doubles its mass.
+/// Rotates and moves every body, and doubles its mass.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn move_bodies(bodies: *mut [Body], step: Vec3A, by: Mat4) {
@@ -66,7 +66,7 @@ pub unsafe fn move_bodies(bodies: *mut [Body], step: Vec3A, by: Mat4) {
     body.mass = f16::from_f32(body.mass.to_f32() * 2.0);
 }
 
-/// out = the bits of inp turned to 16 bits and back, by half's slices.
+/// out = the bits of inp converted to 16 bits and back, with half's slices.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn through_halves(inp: &[f32], out: *mut f32) {

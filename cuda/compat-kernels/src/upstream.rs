@@ -1,4 +1,4 @@
-//! Calls of all that upstream has and is the same here, with upstream's signatures. They are there to be compiled.
+//! Calls of all functions that upstream has with the same signature. They only have to compile.
 
 #![allow(dead_code, unused_imports, deprecated, clippy::all)]
 

@@ -1,11 +1,11 @@
-//! Integers of 128 bits: arithmetic, shifts, comparisons, and conversions from and to floats.
+//! 128-bit integers: arithmetic, shifts, comparisons, and conversions from and to floats.
 
 use cuda_std::prelude::*;
 
-/// Results of [`operations`].
+/// Number of results of [`operations`].
 pub const OPERATIONS: usize = 34;
 
-/// What each operator makes of `a` and `b`, as bits.
+/// The result of each operator on `a` and `b`, as bits.
 pub fn operations(a: u128, b: u128) -> [u128; OPERATIONS] {
     let (x, y) = (a as i128, b as i128);
     let shift = (b % 131) as u32;
@@ -49,12 +49,12 @@ pub fn operations(a: u128, b: u128) -> [u128; OPERATIONS] {
     ]
 }
 
-/// What each conversion makes of two floats.
+/// The result of each conversion of two floats.
 pub fn from_floats(x: f32, y: f64) -> [u128; 4] {
     [x as u128, x as i128 as u128, y as u128, y as i128 as u128]
 }
 
-/// `out[i]` = [`operations`] of `a[i]` and `b[i]`, a thread a pair.
+/// `out[i]` = [`operations`] of `a[i]` and `b[i]`, one thread per pair.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn wide_operations(a: &[u128], b: &[u128], out: *mut [u128; OPERATIONS]) {
@@ -64,7 +64,7 @@ pub unsafe fn wide_operations(a: &[u128], b: &[u128], out: *mut [u128; OPERATION
     }
 }
 
-/// `out[i]` = [`from_floats`] of `x[i]` and `y[i]`, a thread a pair.
+/// `out[i]` = [`from_floats`] of `x[i]` and `y[i]`, one thread per pair.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn wide_from_floats(x: &[f32], y: &[f64], out: *mut [u128; 4]) {

@@ -1,16 +1,16 @@
-//! The child process in which libNVVM compiles one module: its parent can stop it, and it may crash.
+//! The child process in which libNVVM compiles one module, so that its parent can stop it, and it may crash.
 //!
-//! `nvvm-child LIBRARY` loads the library and looks for its functions. `nvvm-child LIBRARY LIBDEVICE OPTION...` compiles
-//! the module on standard input and writes PTX to standard output; `-` for LIBDEVICE links none in.
-//! The exit status is 0, or [`REFUSED`] with libNVVM's name of the error on the first line of the output and its log on
-//! the others, or [`UNUSABLE`] with the reason as the output.
+//! `nvvm-child LIBRARY` loads the library and looks up its functions. `nvvm-child LIBRARY LIBDEVICE OPTION...` compiles the
+//! module on standard input to PTX on standard output; `-` for LIBDEVICE links none. The exit status is 0, [`REFUSED`] with
+//! libNVVM's name of the error on the first line of the output and its log on the others, or [`UNUSABLE`] with the reason as
+//! output.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-/// libNVVM refused the module.
+/// libNVVM rejected the module.
 const REFUSED: u8 = 70;
-/// The library could not be loaded, or the call makes no sense.
+/// The library could not be loaded, or the arguments are invalid.
 const UNUSABLE: u8 = 71;
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ enum Failure {
 fn run() -> Result<String, Failure> {
     let unusable = |reason: String| Failure::Unusable(reason);
     system::die_with_parent();
-    // Where memory runs out, the system ends this process before others.
+    // If memory runs out, the system kills this process before others.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let mut arguments = std::env::args_os().skip(1);
     let library = arguments.next().ok_or_else(|| unusable("no library is named".to_owned()))?;
@@ -56,7 +56,7 @@ mod system {
     use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
     use std::os::unix::ffi::OsStrExt;
 
-    // The standard library links to the C library, which has these.
+    // The standard library links the C library, which has these.
     unsafe extern "C" {
         fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
         fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -67,7 +67,7 @@ mod system {
 
     const RTLD_NOW: c_int = 2;
 
-    /// Has the system end this process when its parent ends, even if that is killed.
+    /// Makes the system kill this process when its parent ends, even if the parent is killed.
     pub fn die_with_parent() {
         #[cfg(target_os = "linux")]
         {
@@ -90,10 +90,10 @@ mod system {
         /// Loads the library at `path`.
         ///
         /// # Errors
-        /// The loader's message, or the name of a function that is missing.
+        /// The loader's message, or the name of a missing function.
         pub fn load(path: &OsStr) -> Result<Nvvm, String> {
             let name = CString::new(path.as_bytes()).map_err(|error| error.to_string())?;
-            // SAFETY: the name is terminated; libNVVM's initialisers touch nothing but the library's own state.
+            // SAFETY: the name is terminated; libNVVM's initialisers only touch the library's own state.
             let library = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
             if library.is_null() {
                 return Err(last_error());
@@ -107,7 +107,7 @@ mod system {
             Ok(nvvm)
         }
 
-        /// The PTX of the first module with what it calls of the others, or libNVVM's name of the error and its log.
+        /// Compiles the first module, with everything it calls in the others. The error is libNVVM's name of it and its log.
         pub fn compile(&self, modules: &[Vec<u8>], options: &[String]) -> Result<String, (String, String)> {
             let no_log = |reason: String| (reason, String::new());
             let program = self.create().map_err(no_log)?;
@@ -123,7 +123,7 @@ mod system {
 
         fn create(&self) -> Result<OwnedProgram<'_>, String> {
             let mut handle: Program = std::ptr::null_mut();
-            // SAFETY: the type is that of nvvmCreateProgram in nvvm.h; the pointer is to a live handle.
+            // SAFETY: nvvmCreateProgram has this type in nvvm.h; the pointer is to a live handle.
             let status = unsafe {
                 self.symbol::<unsafe extern "C" fn(*mut Program) -> Status>(c"nvvmCreateProgram")?(
                     &mut handle,
@@ -134,15 +134,15 @@ mod system {
         }
 
         fn address(&self, name: &CStr) -> Result<*mut c_void, String> {
-            // SAFETY: the library is loaded, and the name terminated.
+            // SAFETY: the library is loaded, and the name is terminated.
             let address = unsafe { dlsym(self.library, name.as_ptr()) };
             if address.is_null() { Err(last_error()) } else { Ok(address) }
         }
 
-        /// The function `name`, or the loader's message.
+        /// Looks up the function `name`. The error is the loader's message.
         ///
         /// # Safety
-        /// `F` must be the type that nvvm.h gives the function, a pointer to a function.
+        /// `F` must be a function pointer, with the function's type in nvvm.h.
         unsafe fn symbol<F: Copy>(&self, name: &CStr) -> Result<F, String> {
             const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
             let address = self.address(name)?;
@@ -155,28 +155,28 @@ mod system {
                 return Ok(());
             }
             let by_number = format!("error {status}");
-            // SAFETY: the type is that of nvvmGetErrorString in nvvm.h, which takes any value.
+            // SAFETY: nvvmGetErrorString has this type in nvvm.h, and takes any value.
             let name = unsafe {
                 match self.symbol::<unsafe extern "C" fn(Status) -> *const c_char>(c"nvvmGetErrorString") {
                     Ok(function) => function(status),
                     Err(_) => return Err(by_number),
                 }
             };
-            // SAFETY: nvvm.h promises a terminated string that lives as long as the library.
+            // SAFETY: nvvm.h guarantees a terminated string that lives as long as the library.
             Err(unsafe { text_of(name) }.unwrap_or(by_number))
         }
     }
 
     /// The loader's message for the last failure.
     fn last_error() -> String {
-        // SAFETY: the call has no precondition, and gives null or a terminated string that lives until the next call.
+        // SAFETY: the call has no precondition, and returns null or a terminated string that lives until the next call.
         unsafe { text_of(dlerror()) }.unwrap_or_else(|| "the loader gives no reason".to_owned())
     }
 
-    /// The text at `address`; nothing at null.
+    /// The text at `address`; `None` for null.
     ///
     /// # Safety
-    /// `address` is null, or that of a terminated string.
+    /// `address` is null or points to a terminated string.
     unsafe fn text_of(address: *const c_char) -> Option<String> {
         if address.is_null() {
             return None;
@@ -185,7 +185,7 @@ mod system {
         Some(unsafe { CStr::from_ptr(address) }.to_string_lossy().into_owned())
     }
 
-    /// A program of libNVVM, which the end of the process destroys.
+    /// A libNVVM program. It is destroyed when the process ends.
     struct OwnedProgram<'a> {
         nvvm: &'a Nvvm,
         handle: Program,
@@ -194,8 +194,8 @@ mod system {
     impl OwnedProgram<'_> {
         fn add(&self, function: &CStr, module: &[u8], name: &CStr) -> Result<(), String> {
             type Add = unsafe extern "C" fn(Program, *const c_char, usize, *const c_char) -> Status;
-            // SAFETY: the two functions this is called for have this type in nvvm.h; the program is alive, the buffer
-            // and the name live through the call, and libNVVM copies the buffer.
+            // SAFETY: both functions have this type in nvvm.h; the program is alive, the buffer and the name live through
+            // the call. libNVVM copies the buffer.
             let status = unsafe {
                 self.nvvm.symbol::<Add>(function)?(
                     self.handle,
@@ -213,8 +213,8 @@ mod system {
             let options = options.map_err(|e| format!("an option holds a zero byte: {e}"))?;
             let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
             let count = c_int::try_from(pointers.len()).map_err(|e| e.to_string())?;
-            // SAFETY: the type is that of nvvmCompileProgram in nvvm.h; `count` strings stand behind the pointer and
-            // live through the call.
+            // SAFETY: nvvmCompileProgram has this type in nvvm.h; the pointer is to `count` strings that live through the
+            // call.
             let status = unsafe {
                 self.nvvm.symbol::<Compile>(c"nvvmCompileProgram")?(self.handle, count, pointers.as_ptr())
             };
@@ -225,17 +225,17 @@ mod system {
             self.text(c"nvvmGetProgramLogSize", c"nvvmGetProgramLog").unwrap_or_default()
         }
 
-        /// A text of the program: `size` answers its length with the final zero, `get` fills a buffer of that length.
+        /// Reads a text of the program: `size` returns its length with the final zero, `get` fills a buffer of that length.
         fn text(&self, size: &CStr, get: &CStr) -> Result<String, String> {
             type Size = unsafe extern "C" fn(Program, *mut usize) -> Status;
             type Get = unsafe extern "C" fn(Program, *mut c_char) -> Status;
             let mut len = 0usize;
-            // SAFETY: both functions that `size` stands for have this type in nvvm.h; the pointer is to a live integer.
+            // SAFETY: both functions for `size` have this type in nvvm.h; the pointer is to a live integer.
             let status = unsafe { self.nvvm.symbol::<Size>(size)?(self.handle, &mut len) };
             self.nvvm.check(status)?;
             let mut buffer = vec![0u8; len];
-            // SAFETY: both functions that `get` stands for have this type in nvvm.h; the buffer has the length the
-            // library has just asked for.
+            // SAFETY: both functions for `get` have this type in nvvm.h; the buffer has the length that the library
+            // returned.
             let status = unsafe { self.nvvm.symbol::<Get>(get)?(self.handle, buffer.as_mut_ptr().cast()) };
             self.nvvm.check(status)?;
             buffer.truncate(buffer.iter().position(|&b| b == 0).unwrap_or(len));

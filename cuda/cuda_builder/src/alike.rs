@@ -1,8 +1,8 @@
-//! Which architectures the sources distinguish. All others share one compilation.
+//! Finds the architectures that the sources distinguish. All others share one compilation.
 //!
-//! A source asks for the architecture by a literal, `cfg(target_feature = "sm_80")`, or by the `min_arch` or `arch` of
-//! `#[kernel]`. So no source asks for an architecture that no file names, whether of the crate, of its dependencies,
-//! or of the crates that generate code for it.
+//! A source tests for an architecture by a literal, `cfg(target_feature = "sm_80")`, or by the `min_arch` or `arch` of
+//! `#[kernel]`. So every tested architecture is named in a file of the crate, of its dependencies, or of the crates that
+//! generate code for it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,17 +12,17 @@ use crate::error::CudaBuilderError;
 use crate::fingerprint;
 use crate::packages::{self, KernelCrate};
 
-/// The package that defines `#[kernel]`. Its sources are not searched: the code that it writes asks only for
-/// the architectures that `min_arch` and `arch` name.
+/// The package that defines `#[kernel]`. Its sources are not searched: the code that it generates only tests for the
+/// architectures in `min_arch` and `arch`.
 const MACROS: &str = "ferrowarp-cuda-std-macros";
 
-/// The architectures that sources ask for, such as `compute_80`. `None` if that is unknown.
+/// The architectures that sources test for, such as `compute_80`. `None` if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked(Option<BTreeSet<String>>);
 
 impl Asked {
-    /// The architectures that the sources of `kernel_crate` ask for, including its dependencies and the crates that run
-    /// while they are compiled.
+    /// Finds the architectures that the sources of `kernel_crate` test for, including its dependencies and the crates that
+    /// run while they are compiled.
     pub fn of(
         kernel_crate: &KernelCrate,
         rustc: &Path,
@@ -90,7 +90,7 @@ pub(crate) fn retarget(ptx: String, first: NvvmArch, arch: NvvmArch) -> Result<S
     Ok(format!("{}\n.target {}{rest}", &ptx[..at], arch.processor()))
 }
 
-/// Adds the architectures that `text` names. Returns false if `text` asks for an architecture without naming it.
+/// Adds the architectures that `text` names. Returns false if `text` tests for an architecture without naming it.
 fn read(text: &str, asked: &mut BTreeSet<String>) -> bool {
     for word in ["sm_", "compute_"] {
         for (at, _) in text.match_indices(word) {
@@ -121,7 +121,7 @@ fn read(text: &str, asked: &mut BTreeSet<String>) -> bool {
     true
 }
 
-/// The digits that `text` begins with.
+/// The digits at the start of `text`.
 fn digits(text: &str) -> &str {
     let len = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     &text[..len]

@@ -1,11 +1,11 @@
-//! The architectures libNVVM compiles for.
+//! The architectures that libNVVM compiles for.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::CudaBuilderError;
 
-/// What PTX may use beyond the base architecture.
+/// The features that PTX may use beyond the base architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Variant {
     Base,
@@ -17,8 +17,8 @@ macro_rules! architectures {
     ($($name:ident = $number:literal $variant:ident $suffix:literal $ptx:literal,)*) => {
         /// A virtual architecture, `compute_XX`.
         ///
-        /// A module for a base architecture (no letter) runs on every later GPU. `f` runs on later GPUs of the same
-        /// family, `a` on exactly this one.
+        /// A module for a base architecture (no letter) runs on all later GPUs, `f` on later GPUs of the same family, `a`
+        /// only on this GPU.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum NvvmArch {
@@ -29,7 +29,7 @@ macro_rules! architectures {
         }
 
         impl NvvmArch {
-            /// Every architecture, in ascending order.
+            /// All architectures, in ascending order.
             pub const ALL: &'static [NvvmArch] = &[$(NvvmArch::$name),*];
 
             fn row(self) -> (u32, Variant, &'static str, u32) {
@@ -41,8 +41,8 @@ macro_rules! architectures {
     };
 }
 
-// The last column is the least PTX version that has the architecture, not below 8.6, the least of libNVVM
-// (PTX ISA, release notes; `tests/archs.rs` compiles each).
+// The last column is the lowest PTX version that supports the architecture, and at least 8.6, libNVVM's lowest (PTX ISA,
+// release notes; `tests/archs.rs` compiles each).
 architectures! {
     Compute75 = 75 Base "" 86,
     Compute80 = 80 Base "" 86,
@@ -75,23 +75,23 @@ impl NvvmArch {
         self.row().0
     }
 
-    /// 9 for `compute_90`.
+    /// The major version: 9 for `compute_90`.
     pub fn major_version(self) -> u32 {
         self.capability_value() / 10
     }
 
-    /// 6 for `compute_86`.
+    /// The minor version: 6 for `compute_86`.
     pub fn minor_version(self) -> u32 {
         self.capability_value() % 10
     }
 
-    /// The name, as `-arch` of libNVVM takes it: `compute_90`.
+    /// The name for libNVVM's `-arch`: `compute_90`.
     pub fn target_feature(self) -> String {
         self.to_string()
     }
 
-    /// The names that hold in `cfg(target_feature = "..")` of a kernel compiled for it, with every base architecture up to
-    /// its capability, those that libNVVM no longer compiles for among them: `compute_50` to `compute_90`.
+    /// The names for which `cfg(target_feature = "..")` holds in a kernel compiled for it. They include all base
+    /// architectures up to its capability, even those that libNVVM no longer supports: `compute_50` to `compute_90`.
     pub fn all_target_features(self) -> Vec<String> {
         const OLDER: [u32; 9] = [50, 52, 53, 60, 61, 62, 70, 72, 73];
         let capability = self.capability_value();
@@ -108,28 +108,28 @@ impl NvvmArch {
         older.chain(NvvmArch::ALL.iter().filter(includes).map(NvvmArch::to_string)).collect()
     }
 
-    /// The real architecture, as `-arch` of ptxas and `-Ctarget-cpu` of rustc take it: `sm_90`.
+    /// The real architecture, for `-arch` of ptxas and `-Ctarget-cpu` of rustc: `sm_90`.
     pub fn processor(self) -> String {
         let (number, _, suffix, _) = self.row();
         format!("sm_{number}{suffix}")
     }
 
-    /// The last part of the path of kernels that are for this architecture alone: `only_90a`.
+    /// The last path segment of kernels that are only for this architecture: `only_90a`.
     pub(crate) fn only_segment(self) -> String {
         self.to_string().replace("compute_", "only_")
     }
 
-    /// Whether a module for it runs on every later GPU.
+    /// Whether a module for it runs on all later GPUs.
     pub fn is_base_variant(self) -> bool {
         self.row().1 == Variant::Base
     }
 
-    /// Whether a module for it runs on later GPUs of the family only.
+    /// Whether a module for it only runs on later GPUs of its family.
     pub fn is_family_variant(self) -> bool {
         self.row().1 == Variant::Family
     }
 
-    /// Whether a module for it runs on exactly this GPU.
+    /// Whether a module for it only runs on this GPU.
     pub fn is_architecture_variant(self) -> bool {
         self.row().1 == Variant::Architecture
     }
@@ -141,7 +141,7 @@ impl NvvmArch {
         NvvmArch::ALL.iter().find(same).copied().unwrap_or(self)
     }
 
-    /// The same capability with the letter `a`: `compute_90a` for `compute_90`; there is none of the oldest.
+    /// The same capability with the letter `a`: `compute_90a` for `compute_90`. `None` for the oldest ones.
     pub fn architecture_variant(self) -> Option<NvvmArch> {
         self.get_variants().into_iter().find(|arch| arch.is_architecture_variant())
     }
@@ -156,10 +156,10 @@ impl NvvmArch {
         NvvmArch::ALL.iter().copied().filter(|arch| arch.capability_value() == capability).collect()
     }
 
-    /// The newest architecture whose code runs on the first GPU of this machine, by what its driver says.
+    /// The newest architecture with code that runs on this machine's first GPU, as reported by its driver.
     ///
     /// # Errors
-    /// There is no driver, no GPU, or one that is older than every architecture.
+    /// There is no driver or no GPU, or the GPU is older than all architectures.
     pub fn native() -> Result<NvvmArch, CudaBuilderError> {
         let capability = crate::native::capability().map_err(|reason| CudaBuilderError::Native { reason })?;
         let runs = |arch: &&NvvmArch| arch.is_base_variant() && arch.capability_value() <= capability;
@@ -172,14 +172,14 @@ impl NvvmArch {
         })
     }
 
-    /// The least PTX version that libNVVM writes for it, 86 for 8.6: the oldest driver can then load it.
+    /// The lowest PTX version that libNVVM writes for it, 86 for 8.6, so that old drivers can load it.
     pub fn ptx_version(self) -> u32 {
         self.row().3
     }
 }
 
 impl Default for NvvmArch {
-    /// `compute_75`, the oldest: what is made for it runs on every GPU that anything is made for.
+    /// `compute_75`, the oldest: its code runs on every supported GPU.
     fn default() -> NvvmArch {
         NvvmArch::Compute75
     }
@@ -195,7 +195,7 @@ impl fmt::Display for NvvmArch {
 impl FromStr for NvvmArch {
     type Err = CudaBuilderError;
 
-    /// Takes `compute_90`, `sm_90` and `90`.
+    /// Accepts `compute_90`, `sm_90` and `90`.
     fn from_str(name: &str) -> Result<NvvmArch, CudaBuilderError> {
         let short = name.strip_prefix("compute_").or_else(|| name.strip_prefix("sm_")).unwrap_or(name);
         let named = |arch: &&NvvmArch| arch.to_string().strip_prefix("compute_") == Some(short);

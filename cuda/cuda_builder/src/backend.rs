@@ -1,4 +1,4 @@
-//! From an edited module to PTX, by one of two compilers.
+//! Compiles an edited module to PTX with one of two compilers.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use crate::libnvvm;
 use crate::llvm::Llvm;
 use crate::nvvm::{Nvvm, NvvmOptions};
 
-/// The compiler that makes PTX of LLVM IR.
+/// The compiler from LLVM IR to PTX.
 ///
-/// Both get the same text, after the same edits, so each can be held against the other.
+/// Both get the same text after the same edits, so they can be compared with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// NVIDIA's libNVVM, after a few passes of LLVM's `opt`. The faster code.
+    /// NVIDIA's libNVVM, after a few passes of LLVM's `opt`. Its code is faster.
     #[default]
     Nvvm,
-    /// LLVM's own NVPTX back end: `opt` and `llc` of the Rust toolchain. It needs nothing of NVIDIA's, unless the
-    /// kernels call libdevice.
+    /// LLVM's own NVPTX back end: `opt` and `llc` of the Rust toolchain. It needs no NVIDIA software, unless the kernels
+    /// call libdevice.
     Llvm,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Display for Backend {
 impl std::str::FromStr for Backend {
     type Err = CudaBuilderError;
 
-    /// Takes `nvvm` and `llvm`.
+    /// Accepts `nvvm` and `llvm`.
     fn from_str(name: &str) -> Result<Backend, CudaBuilderError> {
         match name {
             "nvvm" => Ok(Backend::Nvvm),
@@ -96,7 +96,7 @@ impl CodegenOptions {
     }
 }
 
-/// The passes and the flags: with a change of them or of the last edits, caches hold nothing that is of use.
+/// The sources of the passes, the flags and the last edits. When they change, cached output is invalid.
 const SOURCES: [&str; 4] = [
     include_str!("backend.rs"),
     include_str!("llvm.rs"),
@@ -113,15 +113,15 @@ pub(crate) struct Compiler {
     pub id: String,
 }
 
-/// Modules after LLVM's passes, by the hash of what they were before. Most parts are the same for several architectures.
+/// Modules after LLVM's passes, by the hash of their text before. Most parts are the same for several architectures.
 #[derive(Default)]
 struct Prepared(Mutex<HashMap<String, Slot>>);
 
-/// A module, once it is made; locked while it is.
+/// A module once it is computed; locked meanwhile.
 type Slot = Arc<Mutex<Option<Arc<str>>>>;
 
 impl Prepared {
-    /// What `prepare` makes of the module `text`, made once; who asks while it is being made waits for it.
+    /// The output of `prepare` for the module `text`, computed once. Other threads wait while it is computed.
     fn of(
         &self,
         text: &str,
@@ -140,16 +140,16 @@ impl Prepared {
 
 enum Target {
     Nvvm(Nvvm),
-    /// The libdevice to link in, if there is one.
+    /// The libdevice to link, if there is one.
     Llvm(Option<PathBuf>),
 }
 
 impl Compiler {
-    /// Fetches into `tools` what `backend` needs and does not find.
+    /// Fetches the missing tools of `backend` into `tools`.
     pub fn fetch(backend: Backend, tools: &Path, progress: &ProgressFn<'_>) -> Result<(), CudaBuilderError> {
         match backend {
             Backend::Nvvm if libnvvm::needs_package(tools) => fetch::fetch(&fetch::NVVM, tools, progress),
-            // Without it only kernels that call it fail, and that is said then.
+            // Without it only kernels that call it fail, with an error of their own.
             Backend::Llvm if libnvvm::libdevice(tools).is_none() => {
                 fetch::fetch(&fetch::NVVM, tools, progress).or(Ok(()))
             }
@@ -157,7 +157,7 @@ impl Compiler {
         }
     }
 
-    /// The compiler of `backend`, with packages from `tools`.
+    /// Opens the compiler of `backend`, with packages from `tools`.
     pub fn open(backend: Backend, llvm: Llvm, tools: &Path) -> Result<Compiler, CudaBuilderError> {
         let (target, path) = match backend {
             Backend::Nvvm => {
@@ -176,8 +176,8 @@ impl Compiler {
         Ok(Compiler { llvm, target, prepared: Prepared::default(), id })
     }
 
-    /// The PTX of the module `text`, without what ptxas gets wrong, and in which no thread reads a register before it
-    /// writes it.
+    /// Compiles the module `text` to PTX. The edits remove what ptxas compiles wrongly, and reads of registers that the
+    /// thread has not written.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         let ptx = self.compile_before_edits(text, options)?;
         let ptx = cuda_ir::absolutes::spell_out(&ptx);
@@ -188,7 +188,7 @@ impl Compiler {
         Ok(cuda_ir::unwritten::initialise(&ptx).into_owned())
     }
 
-    /// The PTX as the back end writes it, before [`Self::compile`] edits it.
+    /// Compiles the module to the back end's PTX, before [`Self::compile`] edits it.
     fn compile_before_edits(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
             Target::Nvvm(nvvm) if options.opt_level == 0 && !cuda_ir::needs_passes(text) => {

@@ -1,4 +1,4 @@
-//! What the edits of the PTX keep from ptxas, and what the flags reach.
+//! Tests which ptxas errors the edits of the PTX avoid, and the effect of the flags.
 
 use super::*;
 use crate::{ptxas, toolchain};
@@ -87,7 +87,7 @@ fn no_absolute_value_of_16_bits_is_left_to_ptxas() {
     }
 }
 
-/// What ptxas makes of PTX at a level of optimisation, if it takes it.
+/// The machine code that ptxas makes from PTX at an optimisation level, if it accepts it.
 fn machine_code(ptx: &str, level: u8) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
@@ -97,24 +97,24 @@ fn machine_code(ptx: &str, level: u8) -> Option<Vec<u8>> {
     command.status().unwrap().success().then(|| std::fs::read(&output).unwrap())
 }
 
-/// How many of its instructions are such; their low and their high 64 bits are given.
+/// Counts the instructions for which `is_such` holds; it gets their low and high 64 bits.
 fn count(machine_code: &[u8], is_such: impl Fn(u64, u64) -> bool) -> usize {
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
     machine_code.chunks_exact(16).filter(|code| is_such(word(&code[..8]), word(&code[8..]))).count()
 }
 
-/// How many convert numbers to integers: F2I of f32 and of f64, and F2IP.
+/// Counts conversions of numbers to integers: F2I of f32 and of f64, and F2IP.
 fn conversions(machine_code: &[u8]) -> usize {
     count(machine_code, |low, _| [0x305, 0x311, 0x243].contains(&(low & 0xfff)))
 }
 
-/// How many are minima or maxima of two halves: VIMNMX.U16x2 and VIMNMX.S16x2.
+/// Counts minima and maxima of two halves: VIMNMX.U16x2 and VIMNMX.S16x2.
 fn minima_of_halves(machine_code: &[u8]) -> usize {
     count(machine_code, |low, high| [0x248, 0x848].contains(&(low & 0xfff)) && high & 0x200 != 0)
 }
 
 /// Asserts that `counted` finds nothing in the machine code of a module. Without the edits of the PTX it finds something, if
-/// the back ends work at level `from` or above.
+/// the back ends optimise at level `from` or above.
 fn is_mended_by_edits(module: &str, from: u8, levels: [u8; 2], counted: impl Fn(&[u8]) -> usize) {
     for backend in [Backend::Nvvm, Backend::Llvm] {
         for opt_level in 0..=3 {

@@ -1,4 +1,4 @@
-//! [`CudaBuilder`]: the options; `pipeline.rs` has the way of a crate through them.
+//! [`CudaBuilder`]: the options; `pipeline.rs` runs a build with them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use crate::error::CudaBuilderError;
 use crate::files;
 use cuda_ir::{Cut, Edits};
 
-/// How much the PTX says about the source.
+/// The debug info in the PTX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DebugInfo {
     /// Nothing.
     #[default]
     None,
-    /// File and line of each instruction, for profilers and compute-sanitizer. Code is the same.
+    /// File and line of each instruction, for profilers and compute-sanitizer. The code is the same.
     LineTables,
 }
 
@@ -26,18 +26,18 @@ pub struct CudaBuilder {
     pub path: PathBuf,
     /// Whether to use the crate's release profile. Default: true.
     pub release: bool,
-    /// Whether the back end optimises; without, it is as if [`Self::opt_level`] were 0. Default: true.
+    /// Whether the back end optimises; if not, [`Self::opt_level`] counts as 0. Default: true.
     pub nvvm_opts: bool,
-    /// How much the back end optimises, 0 to 3. Default: 3.
+    /// The back end's optimisation level, 0 to 3. Default: 3.
     pub opt_level: u8,
-    /// What makes PTX of the LLVM IR. Default: libNVVM.
+    /// The compiler from LLVM IR to PTX. Default: libNVVM.
     pub backend: Backend,
-    /// The architectures, each a module of its own. Default: `compute_75`. Kernels that are for one architecture alone,
+    /// The architectures, with a module for each. Default: `compute_75`. Kernels for one architecture alone,
     /// `#[kernel(arch = "90a")]`, are in a second module next to that for `compute_90`, with `only_90a` in its name, or in
-    /// the module for `compute_90a` if that is given. A static that they share with other kernels is then a variable of
-    /// each module.
+    /// the module for `compute_90a` if that is requested. A static that they share with other kernels is then a separate
+    /// variable in each module.
     pub archs: Vec<NvvmArch>,
-    /// Whether denormal numbers are flushed to zero, in libdevice too. Default: false.
+    /// Whether denormal numbers are flushed to zero, also in libdevice. Default: false.
     pub ftz: bool,
     /// Whether square roots are approximated. Default: false.
     pub fast_sqrt: bool,
@@ -45,58 +45,58 @@ pub struct CudaBuilder {
     pub fast_div: bool,
     /// Whether `a * b + c` becomes one fused operation. Default: true.
     pub fma_contraction: bool,
-    /// What the PTX says about the source. Default: nothing.
+    /// The debug info in the PTX. Default: nothing.
     pub debug: DebugInfo,
-    /// Whether the module given to the back end is written beside the PTX, with the ending `ll`. Default: false.
+    /// Whether the back end's input is written next to the PTX, with the extension `ll`. Default: false.
     pub emit_llvm_ir: bool,
-    /// The same as bitcode, with the ending `bc`. Default: false.
+    /// The same as bitcode, with the extension `bc`. Default: false.
     pub emit_llvm_bitcode: bool,
-    /// Whether calls of the crate `libm`, which `no_std` crates use for the functions of floats, run libdevice's functions
-    /// instead, which are faster and differ in the last bits. Default: true.
+    /// Whether calls of the crate `libm`, which `no_std` crates use for float functions, run libdevice's functions instead.
+    /// They are faster and differ in the last bits. Default: true.
     pub override_libm: bool,
-    /// Whether statics that cannot change are placed in constant memory, as many as fit its 64 KiB. Default: false.
+    /// Whether immutable statics are placed in constant memory, as far as they fit its 64 KiB. Default: false.
     pub use_constant_memory_space: bool,
-    /// Whether the code is for OptiX, which is refused: there is no such form of it here. Default: false.
+    /// Whether the code is for OptiX, which is not supported: the build fails. Default: false.
     pub optix: bool,
     /// Whether each family of kernels (those of one Rust module) becomes a separate PTX module. The modules are compiled in
-    /// parallel, and only those that changed are compiled again. Only with [`Self::build_all`]. Default: false.
+    /// parallel, and only changed ones are compiled again. Requires [`Self::build_all`]. Default: false.
     pub split: bool,
-    /// Whether architectures between which the sources make no difference get the same PTX but for its `.target`: what is
-    /// made for the first of them, which all later ones run (PTX ISA, "PTX Module Directives: .target"). It saves their
-    /// compilation; what the compiler would make for a later one alone may be faster there. Default: false.
+    /// Whether architectures that the sources do not distinguish share one PTX, with a different `.target`: the PTX for the
+    /// first of them, which all later ones run (PTX ISA, "PTX Module Directives: .target"). This saves compilations; PTX
+    /// compiled for a later one may be faster there. Default: false.
     pub compile_once: bool,
-    /// Whether ptxas makes machine code of the PTX, in files with the ending `cubin` beside it, and says what each kernel
-    /// needs. Default: false.
+    /// Whether ptxas compiles the PTX to machine code, in files with the extension `cubin` next to it, and reports each
+    /// kernel's resources. Default: false.
     pub machine_code: bool,
-    /// Whether a part on which a tool does not end within its time limit is compiled at a lower level, 1 and then 0; the
-    /// module's [`fell_back`](crate::BuiltModule::fell_back) and a warning say so. Without, it is an error: a slow machine
-    /// then makes the same PTX as a fast one or none. The limit counts processor time: 120 seconds for each tool and
-    /// level, 600 at the last one, or what the environment's `FERROWARP_COMPILER_SECONDS` says. Default: true.
+    /// Whether a part for which a tool exceeds its time limit is compiled at a lower level, 1 and then 0. The module's
+    /// [`fell_back`](crate::BuiltModule::fell_back) and a warning report it. Otherwise it is an error, so a slow machine
+    /// builds the same PTX as a fast one, or none. The limit counts processor time: 120 seconds for each tool and level, 600
+    /// at the last level, or `FERROWARP_COMPILER_SECONDS` from the environment. Default: true.
     pub fall_back: bool,
-    /// Where the PTX is copied to.
+    /// The path to copy the PTX to.
     pub ptx_file_copy_path: Option<PathBuf>,
     /// Arguments for cargo, such as `--features` or `-Zbuild-std=core,alloc`.
     pub build_args: Vec<String>,
-    /// Where the module given to the back end is written, as text; only for one module.
+    /// The path for the back end's input, as text; only for a single module.
     pub final_module_path: Option<PathBuf>,
     /// The folder of the PTX files, named `CRATE.compute_XX.ptx` or `CRATE.FAMILY.compute_XX.ptx`. Default:
     /// `cuda-builder/ptx` in the target directory.
     pub out_dir: Option<PathBuf>,
-    /// The folder of intermediate files. Default: `cuda-builder` in the target directory, that of the build script's package
-    /// if there is one.
+    /// The folder of intermediate files. Default: `cuda-builder` in the target directory; in a build script, the target
+    /// directory of its package.
     pub target_dir: Option<PathBuf>,
-    /// The folder of the fetched packages. Default: as [`Self::tools_dir_in`] says.
+    /// The folder of the fetched packages. Default: see [`Self::tools_dir_in`].
     pub tools_dir: Option<PathBuf>,
     /// Whether a missing or damaged libNVVM or ptxas is fetched with pip. Default: true.
     pub download: bool,
-    /// The dependency whose folder and features replace [`Self::path`] and are added to [`Self::build_args`].
+    /// The dependency that sets [`Self::path`] and adds its features to [`Self::build_args`].
     pub(crate) dependency: Option<String>,
-    /// What is done to each module's text before the back end gets it: for tests that plant an error.
+    /// Edits each module's text before the back end gets it: for tests that plant an error.
     pub(crate) edit_ir: Option<fn(String) -> String>,
 }
 
 impl CudaBuilder {
-    /// A builder for the crate in the folder `path`.
+    /// Creates a builder for the crate in the folder `path`.
     pub fn new(path: impl AsRef<Path>) -> CudaBuilder {
         CudaBuilder {
             path: path.as_ref().to_owned(),
@@ -138,7 +138,7 @@ impl CudaBuilder {
         self
     }
 
-    /// Whether the PTX tells file and line of each instruction: [`DebugInfo::LineTables`] or none.
+    /// Whether the PTX has the file and line of each instruction: [`DebugInfo::LineTables`] or none.
     pub fn generate_line_info(self, generate: bool) -> Self {
         self.debug(if generate { DebugInfo::LineTables } else { DebugInfo::None })
     }
@@ -149,25 +149,25 @@ impl CudaBuilder {
         self
     }
 
-    /// How much the back end optimises, 0 to 3.
+    /// The back end's optimisation level, 0 to 3.
     pub fn opt_level(mut self, level: u8) -> Self {
         self.opt_level = level;
         self
     }
 
-    /// What makes PTX of the LLVM IR.
+    /// The compiler from LLVM IR to PTX.
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
     }
 
-    /// The one architecture to compile for.
+    /// The only architecture to compile for.
     pub fn arch(mut self, arch: NvvmArch) -> Self {
         self.archs = vec![arch];
         self
     }
 
-    /// Several architectures to compile for, a module each; see [`Self::build_all`].
+    /// The architectures to compile for, with a module for each; see [`Self::build_all`].
     pub fn archs(mut self, archs: &[NvvmArch]) -> Self {
         self.archs = archs.to_vec();
         self
@@ -197,73 +197,73 @@ impl CudaBuilder {
         self
     }
 
-    /// All approximations at once, as nvcc's `--use_fast_math`: denormal numbers flushed, square roots and divisions
+    /// All approximations at once, like nvcc's `--use_fast_math`: denormal numbers flushed, square roots and divisions
     /// approximated, multiplications and additions fused.
     pub fn fast_math(self) -> Self {
         self.ftz(true).fast_sqrt(true).fast_div(true).fma_contraction(true)
     }
 
-    /// What the PTX says about the source.
+    /// The debug info in the PTX.
     pub fn debug(mut self, debug: DebugInfo) -> Self {
         self.debug = debug;
         self
     }
 
-    /// Whether the module given to the back end is written beside the PTX, as text.
+    /// Whether the back end's input is written next to the PTX, as text.
     pub fn emit_llvm_ir(mut self, emit: bool) -> Self {
         self.emit_llvm_ir = emit;
         self
     }
 
-    /// Whether the module given to the back end is written beside the PTX, as bitcode.
+    /// Whether the back end's input is written next to the PTX, as bitcode.
     pub fn emit_llvm_bitcode(mut self, emit: bool) -> Self {
         self.emit_llvm_bitcode = emit;
         self
     }
 
-    /// Whether calls of the crate `libm` run libdevice's functions; see the field of this name.
+    /// Whether calls of the crate `libm` run libdevice's functions; see the field.
     pub fn override_libm(mut self, over: bool) -> Self {
         self.override_libm = over;
         self
     }
 
-    /// Whether statics that cannot change are placed in constant memory.
+    /// Whether immutable statics are placed in constant memory.
     pub fn use_constant_memory_space(mut self, place: bool) -> Self {
         self.use_constant_memory_space = place;
         self
     }
 
-    /// Whether the code is for OptiX: the build then fails and says that it cannot be.
+    /// Whether the code is for OptiX, which is not supported: the build fails.
     pub fn optix(mut self, optix: bool) -> Self {
         self.optix = optix;
         self
     }
 
-    /// Whether each family of kernels becomes a PTX module of its own; see the field of this name.
+    /// Whether each family of kernels becomes a separate PTX module; see the field.
     pub fn split(mut self, split: bool) -> Self {
         self.split = split;
         self
     }
 
-    /// Whether architectures that are alike to the sources share their PTX; see the field of this name.
+    /// Whether architectures that the sources do not distinguish share their PTX; see the field.
     pub fn compile_once(mut self, once: bool) -> Self {
         self.compile_once = once;
         self
     }
 
-    /// Whether ptxas makes machine code of the PTX.
+    /// Whether ptxas compiles the PTX to machine code.
     pub fn machine_code(mut self, make: bool) -> Self {
         self.machine_code = make;
         self
     }
 
-    /// Whether a part is compiled at a lower level where a tool does not end in time; see the field of this name.
+    /// Whether a part is compiled at a lower level if a tool exceeds its time limit; see the field.
     pub fn fall_back(mut self, fall_back: bool) -> Self {
         self.fall_back = fall_back;
         self
     }
 
-    /// Copies the PTX to `path` as well; [`Self::build`] then gives this path.
+    /// Also copies the PTX to `path`, which [`Self::build`] then returns.
     pub fn copy_to(mut self, path: impl AsRef<Path>) -> Self {
         self.ptx_file_copy_path = Some(path.as_ref().to_owned());
         self
@@ -275,19 +275,19 @@ impl CudaBuilder {
         self
     }
 
-    /// Writes the module given to the back end to `path`, as text.
+    /// Writes the back end's input to `path`, as text.
     pub fn final_module_path(mut self, path: impl AsRef<Path>) -> Self {
         self.final_module_path = Some(path.as_ref().to_owned());
         self
     }
 
-    /// The folder to write PTX files in.
+    /// The folder for PTX files.
     pub fn out_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.out_dir = Some(path.as_ref().to_owned());
         self
     }
 
-    /// The folder of intermediate files.
+    /// The folder for intermediate files.
     pub fn target_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.target_dir = Some(path.as_ref().to_owned());
         self
@@ -299,14 +299,14 @@ impl CudaBuilder {
         self
     }
 
-    /// Whether a missing libNVVM is fetched, and a missing compiler installed; see the field of this name.
+    /// Whether a missing libNVVM is fetched, and a missing compiler installed; see the field.
     pub fn download(mut self, download: bool) -> Self {
         self.download = download;
         self
     }
 
-    /// The folder of the fetched packages, for a crate whose target directory is `target`: what `FERROWARP_TOOLS` names,
-    /// else `ferrowarp` in the user's folder of caches, else, where that cannot be written, `ferrowarp-tools` in `target`.
+    /// The folder of the fetched packages for a crate with the target directory `target`: `FERROWARP_TOOLS`, or `ferrowarp`
+    /// in the user's cache folder, or `ferrowarp-tools` in `target` if that cannot be written.
     pub fn tools_dir_in(target: &Path) -> PathBuf {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(named) = variable("FERROWARP_TOOLS") {
@@ -318,14 +318,14 @@ impl CudaBuilder {
         ours.filter(|folder| files::is_writable(folder)).unwrap_or_else(|| target.join("ferrowarp-tools"))
     }
 
-    /// What is done to each module's text before the back end gets it.
+    /// Edits each module's text before the back end gets it.
     #[doc(hidden)]
     pub fn edit_ir(mut self, edit: fn(String) -> String) -> Self {
         self.edit_ir = Some(edit);
         self
     }
 
-    /// An error for options that are not to be had together.
+    /// Checks that the options do not contradict each other.
     pub(crate) fn check_options(&self) -> Result<(), CudaBuilderError> {
         let fail = |reason: &str| Err(CudaBuilderError::Options { reason: reason.to_owned() });
         let several = self.archs.len() > 1 || self.split;
@@ -350,7 +350,7 @@ impl CudaBuilder {
         Ok(())
     }
 
-    /// How much is optimised, all options considered.
+    /// The optimisation level, from all options.
     pub(crate) fn level(&self) -> u8 {
         if self.nvvm_opts { self.opt_level } else { 0 }
     }
@@ -362,7 +362,7 @@ impl CudaBuilder {
         std::iter::once(first).chain(lower).collect()
     }
 
-    /// The edits of a module of all kernels, or of those that are for `only`, such as `compute_90a`, and nothing else.
+    /// The edits for a module of all kernels, or of only those for the architecture `only`, such as `compute_90a`.
     pub(crate) fn edits(&self, only: Option<NvvmArch>) -> Edits {
         Edits {
             only: only.map(NvvmArch::only_segment),
@@ -372,7 +372,7 @@ impl CudaBuilder {
         }
     }
 
-    /// Whether the modules themselves are wanted or changed, so that they have to be made each time.
+    /// Whether the modules themselves are requested or edited, so they must be computed each time.
     pub(crate) fn wants_ir(&self) -> bool {
         self.emit_llvm_ir
             || self.emit_llvm_bitcode

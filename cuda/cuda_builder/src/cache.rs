@@ -11,7 +11,7 @@ use crate::error::{self, CudaBuilderError, IoContext};
 use crate::files;
 use crate::ptxas::KernelResources;
 
-/// The most entries that are kept. The least recently used ones are removed.
+/// Maximum number of entries. The least recently used ones are removed.
 const MOST_ENTRIES: usize = 2000;
 
 const PTX: &str = "module.ptx";
@@ -22,13 +22,13 @@ const RECORD: &str = "module.json";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
     pub ptx: String,
-    /// Machine code and what each kernel needs, where ptxas was asked.
+    /// Machine code and each kernel's resources, if ptxas ran.
     pub assembled: Option<(Vec<u8>, Vec<KernelResources>)>,
-    /// Where it was compiled at a lower level than asked for.
+    /// Set if it was compiled at a lower level than requested.
     pub fell_back: Option<FellBack>,
 }
 
-/// A part was compiled at a lower level of optimisation than asked for, since a tool did not end in time at a higher one.
+/// A part was compiled at a lower optimisation level than requested, because a tool exceeded its time limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FellBack {
@@ -36,11 +36,11 @@ pub struct FellBack {
     pub kernels: Vec<String>,
     /// The level it was compiled at.
     pub opt_level: u8,
-    /// How long that took.
+    /// The time of this compilation.
     pub took: Duration,
-    /// The tool that did not end.
+    /// The tool that exceeded its limit.
     pub tool: String,
-    /// The levels at which it did not end, from the one asked for on.
+    /// The levels at which it did, from the requested one.
     pub tried: Vec<u8>,
     /// The time limit at these levels.
     pub limit: Duration,
@@ -61,7 +61,7 @@ impl fmt::Display for FellBack {
     }
 }
 
-/// The hashes of an entry's files, which tell a damaged one.
+/// The hashes of an entry's files, to detect a damaged one.
 #[derive(Serialize, Deserialize)]
 struct Record {
     ptx: String,
@@ -83,7 +83,7 @@ impl Cache {
         Cache { folder: work.join("cache") }
     }
 
-    /// The entry of that key, if it is there and unharmed.
+    /// Returns the entry of `key`, if it exists and is undamaged.
     pub fn get(&self, key: &str) -> Option<Made> {
         let entry = self.folder.join(key);
         let record: Record = serde_json::from_slice(&std::fs::read(entry.join(RECORD)).ok()?).ok()?;
@@ -99,17 +99,17 @@ impl Cache {
             }
             None => None,
         };
-        // The newest entries are those that are used; one that cannot be marked goes sooner.
+        // Marks the entry as used; if that fails, it is only removed earlier.
         let _ = std::fs::File::open(entry.join(RECORD)).and_then(|file| file.set_modified(SystemTime::now()));
         Some(Made { ptx: String::from_utf8(ptx).ok()?, assembled, fell_back: record.fell_back })
     }
 
-    /// Whether [`Self::get`] would find an entry, its contents not looked at.
+    /// Whether [`Self::get`] would find an entry; does not check its contents.
     pub fn has(&self, key: &str) -> bool {
         self.folder.join(key).join(RECORD).is_file()
     }
 
-    /// Keeps `made` under `key`, whole or not at all.
+    /// Stores `made` under `key`, atomically.
     pub fn put(&self, key: &str, made: &Made) -> Result<(), CudaBuilderError> {
         files::create_dir(&self.folder)?;
         let temporary = tempfile::Builder::new().prefix(".new-").tempdir_in(&self.folder);
@@ -126,7 +126,7 @@ impl Cache {
         let record = serde_json::to_vec_pretty(&record).unwrap_or_default();
         files::write(&temporary.path().join(RECORD), &record)?;
         let entry = self.folder.join(key);
-        // Another process may have been first; what it left is the same, or damaged or worse and to be replaced.
+        // Another process may have been first. Its entry is the same, or damaged or worse and then replaced.
         if entry.exists() && self.get(key).is_none_or(|there| there.fell_back.is_some()) {
             std::fs::remove_dir_all(&entry).during("removing", &entry)?;
         }
@@ -137,7 +137,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes the entries that were not used for longest, if there are too many.
+    /// Removes the least recently used entries, if there are too many.
     pub fn prune(&self) {
         let entries = self.folder.read_dir().into_iter().flatten().flatten();
         let used = |path: &Path| path.join(RECORD).metadata().and_then(|metadata| metadata.modified());
@@ -150,7 +150,7 @@ impl Cache {
         }
         entries.sort();
         for (_, path) in &entries[..entries.len() - MOST_ENTRIES] {
-            // What cannot be removed takes room and does no harm.
+            // An entry that cannot be removed only takes space.
             let _ = std::fs::remove_dir_all(path);
         }
     }

@@ -1,8 +1,8 @@
-//! Runs cargo on the kernel crate, to one text module of LLVM IR.
+//! Runs cargo on the kernel crate. The output is one text module of LLVM IR.
 //!
-//! rustc runs no pass of LLVM: to it a static marked for shared memory is still an ordinary one, and a barrier a call like
-//! any other. Passes that look at the whole program kept a value stored in such a static in a register across a barrier,
-//! and removed the static. What optimises runs after the edits, and knows what they say.
+//! rustc runs no LLVM passes: for it a static marked as shared memory is ordinary, and a barrier is a normal call.
+//! Whole-program passes kept a value of such a static in a register across a barrier, and removed the static. Optimisation
+//! runs after the edits, and respects them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::output;
 use crate::packages::{DevicePackage, KernelCrate};
 use crate::toolchain::Toolchain;
 
-/// What a nested cargo must not inherit from an outer one, or from the user's own settings for host builds.
+/// Variables that a nested cargo must not inherit from an outer one, or from the user's settings for host builds.
 const HOSTILE_ENVIRONMENT: &[&str] = &[
     "CARGO_BUILD_RUSTC",
     "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
@@ -33,29 +33,27 @@ const HOSTILE_ENVIRONMENT: &[&str] = &[
     "RUSTUP_TOOLCHAIN",
 ];
 
-/// A linker for a program that is never linked: it only leaves the file it was asked for.
+/// A linker for a program that is never linked: it only creates the requested file.
 const NO_LINKER: &str = "#!/bin/sh\n\
     # rustc insists on linking; the module it has written by then is all that is wanted.\n\
     while [ $# -gt 0 ]; do\n  if [ \"$1\" = -o ]; then : > \"$2\"; fi\n  shift\ndone\n";
 
-/// The target feature of builds with the kernels of one architecture alone, as `cuda_std_macros` has it. No other
-/// build sets it.
+/// The target feature of builds with only one architecture's kernels, as in `cuda_std_macros`. No other build sets it.
 const ONLY_SPECIFIC: &str = "ptx87";
 
 /// How to compile it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CargoOptions {
-    /// Whether the kernels that are for the architecture alone are all that is wanted: `#[kernel]` then leaves the entries of
-    /// others out.
+    /// Whether only the kernels for the architecture alone are built: `#[kernel]` then omits the entries of others.
     pub only_specific: bool,
     pub release: bool,
     pub line_tables: bool,
     pub build_args: Vec<String>,
 }
 
-/// Compiles the crate for `arch` in the folder `work`, and gives the module's text.
+/// Compiles the crate for `arch` in the folder `work`. Returns the module's text.
 ///
-/// Crates that ask for the architecture are compiled so that `cfg(target_feature = "sm_80")` holds in them.
+/// In crates that test for the architecture, `cfg(target_feature = "sm_80")` then holds.
 pub(crate) fn emit_ir(
     kernel_crate: &KernelCrate,
     packages: &[DevicePackage],
@@ -64,8 +62,8 @@ pub(crate) fn emit_ir(
     options: &CargoOptions,
     work: &Path,
 ) -> Result<String, CudaBuilderError> {
-    // Cargo keeps one build of a crate, whatever the flags of its profile: without a folder for each architecture, the next one
-    // would replace it, and the one after that would compile it again.
+    // Cargo keeps one build of a crate, whatever the flags of its profile. Without a folder per architecture, each build
+    // would replace the last, which would then be compiled again.
     let specific = if options.only_specific { "-only" } else { "" };
     let work = &work.join(format!("{arch}{specific}"));
     let _lock = files::lock(&work.join("lock"))?;
@@ -79,7 +77,7 @@ pub(crate) fn emit_ir(
     let module = output_folder.join(format!("{}-{}.{arch}.ll", kernel_crate.library, &unique[..16]));
 
     let run = || -> Result<(), CudaBuilderError> {
-        // Offline first: with everything fetched it is faster, and it does not change what a lock file leaves open.
+        // Tries offline first: it is faster if everything is fetched, and keeps versions that a lock file leaves open.
         let mut output = command(kernel_crate, packages, toolchain, arch, options, work, &linker, &module)
             .arg_offline(true)
             .output()
@@ -98,14 +96,14 @@ pub(crate) fn emit_ir(
     };
     run()?;
     if !module.is_file() {
-        // Cargo counts the crate as fresh though its module is gone: forget that, and compile it again.
+        // Cargo counts the crate as fresh although its module is missing: forgets that, and compiles it again.
         forget(&output_folder.join(".fingerprint"), &kernel_crate.package)?;
         run()?;
     }
     std::fs::read_to_string(&module).during("reading", &module)
 }
 
-/// A cargo command whose `--offline` stands before the `--` of the arguments for rustc.
+/// A cargo command with `--offline` before the `--` of the arguments for rustc.
 struct CargoCommand {
     command: Command,
     for_rustc: Vec<String>,
@@ -155,8 +153,8 @@ fn command(
         "-Csymbol-mangling-version=v0".to_owned(),
         // Jump threading duplicated barriers (rust-lang/rust#137086).
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
-        // There is no std for the device, so no crate is asked to say that it does without; one that says so itself
-        // says it twice, which is a warning.
+        // The device has no std, so crates need not declare `no_std`. A crate that does declares it twice, which is a
+        // warning.
         "-Zcrate-attr=no_std".to_owned(),
         "-Aunused-attributes".to_owned(),
     ];
@@ -181,9 +179,9 @@ fn command(
     CargoCommand { command, for_rustc }
 }
 
-/// The flags that tell rustc about `arch`: `cfg(target_feature = "sm_80")` and, by Rust-CUDA's name, `"compute_80"` hold
-/// for `arch` and all earlier architectures. By cfg and not by `-Ctarget-cpu`, since cargo hands the flags of a package
-/// to its build script too, which the host's processor runs.
+/// The flags for `arch`: `cfg(target_feature = "sm_80")` and, with Rust-CUDA's name, `"compute_80"` hold for `arch` and all
+/// earlier architectures. They are cfgs instead of `-Ctarget-cpu`, because cargo passes a package's flags to its build
+/// script, too, which the host's processor runs.
 fn arch_flags(arch: NvvmArch, only_specific: bool) -> Vec<String> {
     let names = arch.all_target_features().into_iter();
     let flag = |name: &str| format!("--cfg=target_feature=\"{name}\"");
@@ -200,7 +198,7 @@ fn arch_flags(arch: NvvmArch, only_specific: bool) -> Vec<String> {
     lints.into_iter().chain(flags).collect()
 }
 
-/// The cargo that runs us, or the one of the environment.
+/// The cargo that runs this program, or the one in the environment.
 pub(crate) fn cargo() -> PathBuf {
     std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
 }

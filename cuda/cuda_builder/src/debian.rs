@@ -1,10 +1,10 @@
-//! Debian's own compiler, for machines where rustup can fetch nothing.
+//! Debian's own compiler, for machines where rustup cannot download.
 
-/// Where the package rustc-web puts its compiler; rust-web-src puts the source of `core` in its sysroot.
+/// The compiler of rustc-web; rust-web-src adds `core`'s source to its sysroot.
 pub(crate) const RUSTC: &str = "/usr/bin/rustc";
 
-/// Where the package llvm-22 puts its tools.
+/// The folder of llvm-22's tools.
 pub(crate) const LLVM: &str = "/usr/lib/llvm-22/bin";
 
-/// What installs all of it: the user's command, since a build installs nothing in the system. Without the update, an old list of packages may name an older compiler.
+/// Installs all of it; the user runs it, since a build installs nothing in the system. The update avoids an older compiler.
 pub(crate) const INSTALL: &str = "apt-get update && apt-get install -y rustc-web rust-web-src llvm-22";

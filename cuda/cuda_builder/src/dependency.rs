@@ -1,4 +1,4 @@
-//! Finds a kernel crate among the dependencies of the package whose build script runs, and the features that it has there.
+//! Finds a kernel crate among the dependencies of the build script's package, and its features there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::builder::CudaBuilder;
 use crate::cargo::{cargo, mentions_offline};
 use crate::error::CudaBuilderError;
 
-/// A dependency's folder, and the arguments that give it the features that the package asks for.
+/// A dependency's folder, and the arguments that select its features.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub path: PathBuf,
@@ -31,17 +31,17 @@ struct Package {
 }
 
 impl CudaBuilder {
-    /// A builder for the kernel crate `name` among the dependencies of the build script's package, also through others:
-    /// `gpu-kernels`, which `ferrowarp` depends on, has the kernels of `ferrowarp`'s operations.
+    /// Creates a builder for the kernel crate `name` among the direct and indirect dependencies of the build script's
+    /// package: `gpu-kernels`, a dependency of `ferrowarp`, has the kernels of `ferrowarp`'s operations.
     ///
-    /// The crate is built from the source that the dependency is compiled from, and with the features that it has there.
-    /// It is built for the first GPU of this machine, and for `compute_90` without one; [`Self::archs`] changes that.
+    /// The crate is built from the dependency's source with the dependency's features. It is built for the first GPU of this
+    /// machine, or for `compute_90` without one; [`Self::archs`] changes that.
     pub fn of_dependency(name: &str) -> CudaBuilder {
         let arch = NvvmArch::native().unwrap_or(NvvmArch::Compute90);
         CudaBuilder { dependency: Some(name.to_owned()), ..CudaBuilder::new("") }.arch(arch)
     }
 
-    /// The same builder with the folder and the features of its dependency.
+    /// The same builder with the folder and features of its dependency.
     pub(crate) fn resolve(mut self) -> Result<CudaBuilder, CudaBuilderError> {
         if let Some(name) = self.dependency.take() {
             let found = find(&name)?;
@@ -52,7 +52,7 @@ impl CudaBuilder {
     }
 }
 
-/// The package `name` among the normal dependencies of the package that the build script belongs to.
+/// Finds the package `name` among the normal dependencies of the build script's package.
 pub(crate) fn find(name: &str) -> Result<Dependency, CudaBuilderError> {
     let manifest =
         std::env::var_os("CARGO_MANIFEST_DIR").map(|folder| PathBuf::from(folder).join("Cargo.toml"));
@@ -68,7 +68,7 @@ pub(crate) fn find(name: &str) -> Result<Dependency, CudaBuilderError> {
     find_of(&manifest, name, has_feature, std::env::var("TARGET").ok().as_deref())
 }
 
-/// As [`find`], for the package of `manifest` with the features for which `has_feature` answers yes.
+/// Same as [`find`], for the package of `manifest` with the features for which `has_feature` returns true.
 fn find_of(
     manifest: &Path,
     name: &str,
@@ -104,7 +104,7 @@ fn find_of(
     Ok(Dependency { path, build_args })
 }
 
-/// Version and features of `1.2.3 (/a/folder)<TAB>one,two (*)`.
+/// Parses version and features of `1.2.3 (/a/folder)<TAB>one,two (*)`.
 fn read_line(line: &str) -> Option<(&str, &str)> {
     let (package, features) = line.split_once('\t')?;
     Some((package.split(' ').next()?, features.trim_end_matches(" (*)").trim()))
@@ -118,7 +118,7 @@ fn missing(name: &str, own: &str) -> CudaBuilderError {
     CudaBuilderError::Options { reason }
 }
 
-/// What cargo prints for the package of `manifest`; offline unless something has to be fetched.
+/// Cargo's output for the package of `manifest`; offline unless something has to be fetched.
 fn run(manifest: &Path, arguments: &[&str]) -> Result<String, String> {
     let run = |offline: bool| {
         let mut command = Command::new(cargo());

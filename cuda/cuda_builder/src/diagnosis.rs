@@ -1,4 +1,4 @@
-//! Whose fault it is that a back end fails: which kernels, and which lines of the source.
+//! Finds the kernels and source lines on which a back end fails.
 
 use crate::arch::NvvmArch;
 use crate::backend::{CodegenOptions, Compiler};
@@ -6,10 +6,10 @@ use crate::cargo::CargoOptions;
 use crate::error::{self, CudaBuilderError};
 use cuda_ir::{Edits, IrError, Lowered, places};
 
-/// Finds lines of the source in a module's text.
+/// Finds source lines in a module's text.
 type Look<'a> = dyn Fn(&str) -> Result<Vec<String>, IrError> + 'a;
 
-/// What it takes to compile the crate again.
+/// The inputs for compiling the crate again.
 pub(crate) struct Diagnosis<'a> {
     pub compiler: &'a Compiler,
     pub options: &'a CodegenOptions,
@@ -20,17 +20,17 @@ pub(crate) struct Diagnosis<'a> {
 }
 
 impl Diagnosis<'_> {
-    /// The error, which came of the part `lowered`, with the kernels and the lines that it is about.
+    /// Adds to the error of the part `lowered` the kernels and lines that cause it.
     pub fn find(&self, error: CudaBuilderError, lowered: &Lowered) -> CudaBuilderError {
         let kernels = self.kernels(lowered);
-        // A failure to find the lines is no reason to hide the error.
+        // If finding the lines fails, the error must still be reported.
         let timed_out = matches!(error, CudaBuilderError::CompilerTimedOut { .. });
         let look: &Look<'_> = if timed_out { &places::of_loops } else { &places::of_unsupported };
         let places = self.places(&kernels, look).unwrap_or_default();
         error.about(&kernels, &places)
     }
 
-    /// The error that the part's PTX calls `function`, which nobody defines.
+    /// The error for a part whose PTX calls the undefined `function`.
     pub fn undefined(&self, function: &str, lowered: &Lowered) -> CudaBuilderError {
         let is_of_source = lowered.text.contains(&format!("@{function}("));
         let of_calls = |text: &str| places::of_calls(text, function);
@@ -47,7 +47,7 @@ impl Diagnosis<'_> {
         CudaBuilderError::Proof { arch: self.options.arch, reason: reason + &error::at(&places) }
     }
 
-    /// The kernels that fail alone, or all.
+    /// The kernels that fail when compiled separately, or all.
     fn kernels(&self, lowered: &Lowered) -> Vec<String> {
         if lowered.kernels.len() < 2 {
             return lowered.kernels.clone();
@@ -58,7 +58,7 @@ impl Diagnosis<'_> {
         if kernels.is_empty() { lowered.kernels.clone() } else { kernels }
     }
 
-    /// The lines that `look` finds in these kernels, or those of the kernels, from a module with debug info.
+    /// The lines that `look` finds in these kernels, or the kernels' own lines, from a module with debug info.
     fn places(&self, kernels: &[String], look: &Look<'_>) -> Result<Vec<String>, CudaBuilderError> {
         let options = CargoOptions { line_tables: true, ..self.cargo_options.clone() };
         let module = (self.emit)(self.options.arch, &options)?;

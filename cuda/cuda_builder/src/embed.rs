@@ -1,4 +1,4 @@
-//! PTX in the program itself: a Rust file that holds the bytes of all modules.
+//! Embeds PTX in the program: a Rust file that holds the bytes of all modules.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::pipeline::Built;
 
 impl CudaBuilder {
     /// Builds, and writes `LIBRARY.embedded.rs` into the build script's `OUT_DIR`. `ferrowarp::embedded_ptx!("LIBRARY")`
-    /// puts the PTX and the machine code that it names into the program, which then needs no file of the build.
+    /// includes its PTX and machine code in the program, which then needs no file of the build.
     ///
-    /// `LIBRARY` is the name of the kernel crate's library, such as `gpu_kernels`. The file is an expression of the type
-    /// `&[(&str, &[u8])]`: the name and the bytes of each file. The crate is [split](Self::split), and all files are in
+    /// `LIBRARY` is the name of the kernel crate's library, such as `gpu_kernels`. The file is an expression of type
+    /// `&[(&str, &[u8])]`: the name and bytes of each file. The crate is [split](Self::split), and all files are in
     /// `OUT_DIR`.
     ///
     /// # Errors
-    /// The program is no build script; all errors of [`Self::build_all`].
+    /// The program is not a build script; all errors of [`Self::build_all`].
     pub fn embed(self) -> Result<Built, CudaBuilderError> {
         let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else {
             let reason = "embed() is called outside of a build script: OUT_DIR is not set; use build_all()";
@@ -31,18 +31,18 @@ impl CudaBuilder {
         Ok(built)
     }
 
-    /// As [`Self::embed`]; an error ends the build script, as [`CudaBuilderError::exit`] says.
+    /// Same as [`Self::embed`]; an error ends the build script with [`CudaBuilderError::exit`].
     pub fn embed_or_exit(self) -> Built {
         self.embed().unwrap_or_else(|error| error.exit())
     }
 
-    /// As [`Self::build_all`]; an error ends the build script, as [`CudaBuilderError::exit`] says.
+    /// Same as [`Self::build_all`]; an error ends the build script with [`CudaBuilderError::exit`].
     pub fn build_or_exit(self) -> Built {
         self.build_all().unwrap_or_else(|error| error.exit())
     }
 }
 
-/// The expression, which names each file relative to itself: the program must not hold the build's folder.
+/// The expression. It names each file relative to itself, so the program does not contain the build's folder.
 fn rust_file<'a>(files: impl Iterator<Item = &'a Path>) -> String {
     let mut text = "&[\n".to_owned();
     for name in files.filter_map(Path::file_name) {

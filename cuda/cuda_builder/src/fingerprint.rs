@@ -1,4 +1,4 @@
-//! What a build depends on, as hashes.
+//! Hashes of everything that a build depends on.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::error::{CudaBuilderError, IoContext};
 use crate::files::hex;
 use crate::packages::KernelCrate;
 
-/// Folders of a crate that no library is built from.
+/// Folders of a crate that do not contribute to a library.
 const NO_SOURCE: &[&str] = &["target", "tests", "benches", "examples", "src/bin"];
 
-/// A hash of texts, each with its length so that no two lists look alike.
+/// A hash of texts. Each is hashed with its length, so that different lists have different hashes.
 pub(crate) fn of_parts(parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -21,14 +21,14 @@ pub(crate) fn of_parts(parts: &[&str]) -> String {
     hex(&hasher.finalize())
 }
 
-/// What identifies a large file without reading it: its path, length and time.
+/// Identifies a large file without reading it: by its path, length and time.
 pub(crate) fn of_tool(path: &Path) -> String {
     let metadata = path.metadata();
     let modified = metadata.as_ref().ok().and_then(|m| m.modified().ok());
     format!("{} {} {modified:?}", path.display(), metadata.map_or(0, |m| m.len()))
 }
 
-/// A hash of every source file of the crate and of its path dependencies, and of what cargo reads for them.
+/// A hash of all source files of the crate and its path dependencies, and of what cargo reads for them.
 pub(crate) fn of_sources(kernel_crate: &KernelCrate) -> Result<String, CudaBuilderError> {
     let mut hasher = Sha256::new();
     let mut add = |path: &Path| -> Result<(), CudaBuilderError> {
@@ -51,7 +51,7 @@ pub(crate) fn of_sources(kernel_crate: &KernelCrate) -> Result<String, CudaBuild
     Ok(hex(&hasher.finalize()))
 }
 
-/// The files in a source folder that a library may be built from, in order.
+/// The files in a source folder that may contribute to a library, in order.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, CudaBuilderError> {
     let mut sources = Vec::new();
     collect(folder, folder, &mut sources)?;
@@ -59,8 +59,8 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, CudaBuilderError> {
     Ok(sources)
 }
 
-/// What a build script has to watch in one of the source folders: its entries, but for those that no library is built
-/// from. To watch the folder itself would be to watch the build's own output in `target`.
+/// The entries of a source folder that a build script has to watch: all that may contribute to a library. Watching the
+/// folder itself would include the build's own output in `target`.
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let mut entries: Vec<PathBuf> = entries.filter(|path| may_be_source(folder, path)).collect();

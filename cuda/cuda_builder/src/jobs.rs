@@ -1,21 +1,21 @@
-//! Work in two steps on all cores: a few first steps, one after the other, each of which gives many second ones.
+//! Two-step work on all cores: a few first steps run one after the other, and each adds many second steps.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What waits to be done, and what came of it.
+/// The open jobs and the results.
 struct State<J, R, E> {
     open: Vec<J>,
-    /// Whether first steps may still give more.
+    /// Whether first steps may still add jobs.
     is_filling: bool,
     done: Vec<R>,
     error: Option<E>,
 }
 
-/// Runs `first` for every number below `count`, one after the other, since they are all one program's turn (cargo's);
-/// and `second` for all that these give, as many at a time as there are cores. Gives all results, in no order.
+/// Runs `first` for every number below `count`, one after the other, because only one can run cargo at a time. Runs `second`
+/// for all the jobs that these return, on all cores. Returns all results, in no order.
 ///
 /// # Errors
-/// The first error; what is running then is waited for.
+/// The first error; jobs that are running then are waited for.
 pub(crate) fn run<J: Send, R: Send, E: Send>(
     count: usize,
     first: impl Fn(usize) -> Result<Vec<J>, E> + Sync,
@@ -45,7 +45,7 @@ pub(crate) fn run<J: Send, R: Send, E: Send>(
             let result = first(n);
             let mut state = lock(&state);
             match result {
-                // The last come first: so the first architecture is done first.
+                // Jobs are taken from the end, so the first architecture is done first.
                 Ok(jobs) => drop(state.open.splice(0..0, jobs.into_iter().rev())),
                 Err(error) => drop(state.error.get_or_insert(error)),
             }
@@ -62,7 +62,7 @@ pub(crate) fn run<J: Send, R: Send, E: Send>(
     }
 }
 
-/// Something to do, once there is any; none when all is done or failed.
+/// Waits for a job; `None` when all are done or one has failed.
 fn next<J, R, E>(state: &Mutex<State<J, R, E>>, changed: &Condvar) -> Option<J> {
     let mut state = lock(state);
     loop {

@@ -1,4 +1,4 @@
-//! A kernel crate in, PTX out: stable rustc, LLVM IR, libNVVM.
+//! Compiles a kernel crate to PTX: stable rustc, LLVM IR, libNVVM.
 //!
 //! ```no_run
 //! use cuda_builder::{CudaBuilder, NvvmArch};
@@ -8,12 +8,12 @@
 //! # Ok::<(), cuda_builder::CudaBuilderError>(())
 //! ```
 //!
-//! One module per stage: `toolchain` finds a rustc whose LLVM libNVVM understands. `cargo` runs it, which writes one module of
-//! unoptimised LLVM IR. [`cuda_ir`] edits that text, `llvm` runs `opt`, and `nvvm` runs libNVVM in a child process. `backend`
-//! edits the PTX, and `proof` checks it against what the source asked for. [`ptxas`] makes machine code of it, and reports
-//! what each kernel needs.
+//! One module per stage: `toolchain` finds a rustc with an LLVM that libNVVM understands. `cargo` runs it, which writes one
+//! module of unoptimised LLVM IR. [`cuda_ir`] edits that text, `llvm` runs `opt`, and `nvvm` runs libNVVM in a child
+//! process. `backend` edits the PTX, and `proof` checks it against the source. [`ptxas`] compiles it to machine code and
+//! reports each kernel's resources.
 //!
-//! From a `build.rs` the builder tells cargo which files and folders to watch.
+//! In a `build.rs`, the builder tells cargo which files and folders to watch.
 
 mod alike;
 mod arch;

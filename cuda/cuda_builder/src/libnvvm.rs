@@ -1,4 +1,4 @@
-//! Where libNVVM is looked for.
+//! Finds libNVVM.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use crate::error::CudaBuilderError;
 use crate::fetch;
 use crate::nvvm::Nvvm;
 
-/// Two files that belong together.
+/// A library and its libdevice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     library: PathBuf,
     libdevice: PathBuf,
 }
 
-/// Loads the first usable libNVVM: `LIBNVVM_PATH`, a CUDA toolkit new enough, the pinned package in `tools`.
+/// Loads the first usable libNVVM: `LIBNVVM_PATH`, a CUDA toolkit that is new enough, or the pinned package in `tools`.
 pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     let mut tried = Vec::new();
     if let Some(path) = env::var_os("LIBNVVM_PATH").filter(|path| !path.is_empty()) {
@@ -39,14 +39,14 @@ pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     }
 }
 
-/// Whether [`find`] would need the pinned package, and does not have it whole.
+/// Whether [`find`] would need the pinned package and it is missing or incomplete.
 pub(crate) fn needs_package(tools: &Path) -> bool {
     env::var_os("LIBNVVM_PATH").is_none_or(|path| path.is_empty())
         && fetch::NVVM.check(tools).is_err()
         && !toolkits().iter().any(|place| usable(place, tools).is_ok())
 }
 
-/// The libdevice that [`find`] would take with its library, whether that can be used or not.
+/// The libdevice that [`find`] would use with its library, whether the library is usable or not.
 pub(crate) fn libdevice(tools: &Path) -> Option<PathBuf> {
     let named = env::var_os("LIBNVVM_PATH").filter(|path| !path.is_empty());
     let beside_named = named.and_then(|path| libdevice_of(Path::new(&path)));
@@ -61,7 +61,7 @@ fn pinned(tools: &Path) -> Option<Place> {
     Some(Place { library: file(0)?, libdevice: file(1)? })
 }
 
-/// The library that the user named: what is wrong with it is an error, not a reason to look elsewhere.
+/// Loads the user's library. If it is unusable, that is an error, and no other is tried.
 fn named(path: &Path, tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     let path = path.to_owned();
     let missing = |what: &str| CudaBuilderError::NvvmMissing {
@@ -82,7 +82,7 @@ fn usable(place: &Place, tools: &Path) -> Result<Nvvm, CudaBuilderError> {
     Ok(nvvm)
 }
 
-/// The toolkits of the environment, then those in `/usr/local`, the newest first.
+/// The toolkits from the environment, then those in `/usr/local`, newest first.
 fn toolkits() -> Vec<Place> {
     let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     let entries = Path::new("/usr/local").read_dir().into_iter().flatten().flatten();
@@ -95,7 +95,7 @@ fn toolkits() -> Vec<Place> {
     named.chain(installed.into_iter().rev()).filter_map(|root| in_toolkit(&root)).collect()
 }
 
-/// The numbers in a folder's name: 13 and 5 of `cuda-13.5`.
+/// The numbers in a folder's name: 13 and 5 in `cuda-13.5`.
 fn version_in(path: &Path) -> Vec<u32> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
@@ -110,8 +110,8 @@ fn in_toolkit(root: &Path) -> Option<Place> {
     Some(Place { library, libdevice })
 }
 
-/// The libdevice that belongs to a library, in the layout of the toolkit or of the pip package, beside the path as it
-/// is written or as links lead to it.
+/// The libdevice of a library, in the layout of the toolkit or of the pip package, relative to the path as given or with
+/// links resolved.
 fn libdevice_of(library: &Path) -> Option<PathBuf> {
     let roots = [Some(library.to_owned()), library.canonicalize().ok()];
     let roots = roots.iter().flatten().filter_map(|path| path.parent()?.parent());

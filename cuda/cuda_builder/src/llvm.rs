@@ -1,4 +1,4 @@
-//! LLVM's own tools: the passes before libNVVM, and a back end of their own.
+//! LLVM's own tools: the passes before libNVVM, and LLVM's back end.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +9,11 @@ use crate::error::{CudaBuilderError, IoContext};
 use crate::process::{self, Ended, Stopped};
 use crate::unroll;
 
-/// The passes that a module goes through before libNVVM: inlining and simplification from the bottom of the call graph
-/// up. Without them, libNVVM leaves arrays that Rust iterates over in local memory.
+/// The passes before libNVVM: inlining and simplification from the bottom of the call graph up. Without them, libNVVM keeps
+/// arrays that Rust iterates over in local memory.
 ///
-/// `sccp` is not among them: after it, libNVVM 13.5.37 took all memory for one random program of 10,000, and it did no
-/// kernel here any good.
+/// `sccp` is not among them: after it, libNVVM 13.5.37 used all memory for one random program of 10,000, and no kernel here
+/// got faster.
 const PASSES: &str = "cgscc(inline,function(\
     sroa,early-cse<memssa>,correlated-propagation,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg,reassociate,\
     loop-mssa(loop-instsimplify,loop-simplifycfg,licm,loop-rotate,licm),simplifycfg,instcombine<no-verify-fixpoint>,\
@@ -21,33 +21,33 @@ const PASSES: &str = "cgscc(inline,function(\
     sroa,gvn<no-pre>,bdce,instcombine<no-verify-fixpoint>,correlated-propagation,adce,memcpyopt,dse,simplifycfg,\
     instcombine<no-verify-fixpoint>))";
 
-/// LLVM's own back end goes without the vectorizer of straight-line code: that of LLVM 22 enters a distance of addresses
-/// into a map that cannot hold it, and writes where it should not (llvm/llvm-project#193377).
+/// LLVM's back end runs without the SLP vectorizer: in LLVM 22 it writes out of bounds, because it enters a distance of
+/// addresses into a map that cannot hold it (llvm/llvm-project#193377).
 const NO_SLP: &str = "-vectorize-slp=false";
 
-/// How much code a loop may become in a module with `wgmma` instructions. Their accumulators are arrays of up to 128
-/// elements, which must be registers while an instruction is pending: each loop over them has to go.
+/// The maximum size of an unrolled loop in a module with `wgmma` instructions. Their accumulators are arrays of up to 128
+/// elements, which must be registers while an instruction is pending: each loop over them must be unrolled.
 const UNROLL_WGMMA: &str = "-unroll-threshold=4000";
 
-/// The tools that are needed.
+/// The required tools.
 pub(crate) const TOOLS: [&str; 3] = ["opt", "llc", "llvm-link"];
 
 /// A folder of LLVM's tools.
 #[derive(Clone, Debug)]
 pub(crate) struct Llvm {
     folder: PathBuf,
-    /// What `opt --version` says of itself.
+    /// The version from `opt --version`.
     pub version: String,
 }
 
 impl Llvm {
-    /// The tools in `folder`, of the version `version`.
+    /// Creates the tools in `folder`, of the version `version`.
     pub fn new(folder: PathBuf, version: &str) -> Llvm {
         Llvm { folder, version: version.to_owned() }
     }
 
-    /// The module's text after the passes that prepare it for libNVVM, with the order in which they left the uses of values.
-    /// They are told of no processor: what comes of a module is the same for all. `arch` is for the error.
+    /// The module's text after the passes that prepare it for libNVVM, with the resulting use-list order. The passes do not
+    /// know the processor, so the result is the same for all. `arch` is for the error.
     pub fn prepare(&self, module: Vec<u8>, arch: NvvmArch) -> Result<String, CudaBuilderError> {
         let passes = format!("-passes={PASSES},{}", unroll::PASSES);
         let arguments = [&passes, unroll::FLAG, "-S", "-preserve-ll-uselistorder"];
@@ -58,12 +58,12 @@ impl Llvm {
         Ok(unroll::without_long_chains(text, &ended.stderr))
     }
 
-    /// The module as bitcode, as it is.
+    /// The module as bitcode, without changes.
     pub fn bitcode(&self, module: Vec<u8>, arch: NvvmArch) -> Result<Vec<u8>, CudaBuilderError> {
         self.run("opt", &["-passes=verify"], module, arch)
     }
 
-    /// The module's PTX by LLVM's back end.
+    /// Compiles the module to PTX with LLVM's back end.
     pub fn compile(
         &self,
         module: Vec<u8>,
@@ -89,7 +89,7 @@ impl Llvm {
         self.text("llc", &flags, optimised, options.arch)
     }
 
-    /// The module with those functions of libdevice that it calls.
+    /// Links the functions of libdevice that the module calls.
     fn link(
         &self,
         module: Vec<u8>,
@@ -101,7 +101,7 @@ impl Llvm {
                           LIBNVVM_PATH to the libnvvm.so of a CUDA toolkit";
             return Err(self.failed("llvm-link", options.arch, reason.to_owned()));
         };
-        // Only the first input may come by a pipe, and it is not the first that is linked in part.
+        // Only the first input can be a pipe, and the first input is always linked completely.
         let folder = tempfile::tempdir().during("creating a folder in", &std::env::temp_dir())?;
         let file = folder.path().join("module.ll");
         std::fs::write(&file, &module).during("writing", &file)?;
@@ -114,7 +114,7 @@ impl Llvm {
         )
     }
 
-    /// What a tool writes, which is text.
+    /// Runs a tool and returns its output, which is text.
     fn text(
         &self,
         tool: &'static str,
@@ -173,25 +173,25 @@ fn mcpu(options: &CodegenOptions) -> String {
     format!("-mcpu={}", options.arch.processor())
 }
 
-/// The answers to what libdevice asks of its compiler (`__nvvm_reflect`), as options of `opt`, which knows the architecture. The
-/// answer to anything else is 0; with that, `__nv_sqrtf`, `__nv_hypotf`, `__nv_normf` and `__nv_jnf` take the approximate
-/// square root. libNVVM answers by its own options.
+/// The answers to libdevice's queries (`__nvvm_reflect`), as options of `opt`, which knows the architecture. Any other query
+/// is answered with 0; with that, `__nv_sqrtf`, `__nv_hypotf`, `__nv_normf` and `__nv_jnf` use the approximate square root.
+/// libNVVM answers from its own options.
 fn reflected(options: &CodegenOptions) -> [String; 2] {
     let answer = |name: &str, is_on: bool| format!("-nvvm-reflect-add={name}={}", u8::from(is_on));
     [answer("__CUDA_FTZ", options.ftz), answer("__CUDA_PREC_SQRT", !options.fast_sqrt)]
 }
 
-/// The floating-point rules that libNVVM takes as options, in LLVM's words (LLVM, "User Guide for NVPTX Back-end").
+/// The floating-point options of libNVVM, as LLVM's options (LLVM, "User Guide for NVPTX Back-end").
 fn llc_flags(options: &CodegenOptions) -> Vec<String> {
     let mut flags = vec![
         format!("-O{}", options.opt_level),
         mcpu(options),
         format!("-mattr=+ptx{}", options.arch.ptx_version()),
-        // What may be contracted says so.
+        // Operations that may be contracted carry a flag.
         "-fp-contract=off".to_owned(),
         format!("-nvptx-prec-divf32={}", if options.fast_div { 0 } else { 2 }),
         format!("-nvptx-prec-sqrtf32={}", i32::from(!options.fast_sqrt)),
-        // On by default, which makes `rsqrt.approx` of `1.0 / x.sqrt()`, whose roundings are neither's.
+        // On by default. It turns `1.0 / x.sqrt()` into `rsqrt.approx`, which rounds differently from both.
         format!("-nvptx-rsqrt-approx-opt={}", i32::from(options.fast_sqrt && options.fast_div)),
     ];
     if options.ftz {
@@ -200,10 +200,10 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
     flags
 }
 
-/// The module, whose sums and products of floats may become one instruction each.
+/// Marks the module's float additions and multiplications, so that they may be fused.
 ///
-/// This happens before libdevice is linked, whose own must stay apart: `__nv_powf` computes the rounding error of a product,
-/// and was wrong by 48 units in the last place with `-fp-contract=fast`. libNVVM leaves them apart, too.
+/// This happens before libdevice is linked, whose operations must stay separate: `__nv_powf` computes the rounding error of
+/// a product, and was off by 48 units in the last place with `-fp-contract=fast`. libNVVM keeps them separate, too.
 fn with_contraction(module: Vec<u8>) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(&module) else { return module };
     let mut edited = String::with_capacity(text.len() + text.len() / 64);
@@ -224,7 +224,7 @@ fn with_contraction(module: Vec<u8>) -> Vec<u8> {
     edited.into_bytes()
 }
 
-/// What the tool said, without the stack of addresses that it shows where it gives up.
+/// The tool's output without the stack of addresses that it prints when it crashes.
 fn without_stack(log: &str) -> String {
     let said = log.lines().take_while(|line| !line.starts_with("PLEASE submit a bug report"));
     said.collect::<Vec<_>>().join("\n")
@@ -262,7 +262,7 @@ define ptx_kernel void @mixed(ptr %bytes, i64 %len, ptr %out) {
 }
 "#;
 
-    /// A root, and one divided by it.
+    /// A root, and a division by it.
     const ROOTS: &str = r#"target triple = "nvptx64-nvidia-cuda"
 
 declare float @llvm.nvvm.sqrt.f(float)

@@ -4,9 +4,9 @@ use std::ffi::{c_int, c_uint};
 
 use libloading::Library;
 
-/// Where the driver's library is, in the order tried.
+/// The driver's library, in the order tried.
 const DRIVERS: [&str; 2] = ["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"];
-/// The environment variable that names another one.
+/// The environment variable that names another library.
 const VARIABLE: &str = "FERROWARP_LIBCUDA";
 
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`.
@@ -15,7 +15,7 @@ const CAPABILITY: [c_int; 2] = [75, 76];
 /// The compute capability of the first GPU, 90 for 9.0.
 ///
 /// # Errors
-/// There is no driver or no GPU; what the driver answered.
+/// There is no driver or no GPU, or a call of the driver failed.
 pub(crate) fn capability() -> Result<u32, String> {
     let library = driver()?;
     let ask = |name: &str, status: c_int| match status {
@@ -23,8 +23,8 @@ pub(crate) fn capability() -> Result<u32, String> {
         status => Err(format!("{name} answered {status}")),
     };
     let (mut device, mut parts) = (0, [0, 0]);
-    // SAFETY: the functions have these types in cuda.h, the pointers are to live integers, and the library lives until
-    // the end.
+    // SAFETY: the functions have these types in cuda.h, the pointers are to live integers, and the library stays loaded
+    // until the end.
     unsafe {
         let init = library.get::<unsafe extern "C" fn(c_uint) -> c_int>(b"cuInit\0").map_err(text)?;
         ask("cuInit", init(0))?;
@@ -45,7 +45,7 @@ fn driver() -> Result<Library, String> {
     let names = named.map_or_else(|| DRIVERS.map(Into::into).to_vec(), |name| vec![name]);
     let mut refused = Vec::new();
     for name in names {
-        // SAFETY: the initialisers of NVIDIA's driver touch nothing but its own state.
+        // SAFETY: the initialisers of NVIDIA's driver only touch its own state.
         match unsafe { Library::new(&name) } {
             Ok(library) => return Ok(library),
             Err(e) => refused.push(format!("loading {}: {e}", name.display())),

@@ -1,4 +1,4 @@
-//! libNVVM, which runs in a child process for each module: it can be stopped there, and may crash.
+//! libNVVM. It runs in a child process for each module, which can be stopped and may crash.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,21 +12,21 @@ use crate::error::{CudaBuilderError, IoContext};
 use crate::process::{self, Stopped};
 use crate::{files, whole};
 
-/// The LLVM version whose IR libNVVM must take.
+/// The LLVM version of the IR that libNVVM must accept.
 pub(crate) const LLVM_MAJOR: i32 = 22;
 
-/// What it is called in messages.
+/// Its name in messages.
 pub(crate) const NAME: &str = "libNVVM";
 
-/// How the name of the child's file begins.
+/// The start of the child's file name.
 pub(crate) const CHILD: &str = "nvvm-child";
-/// The child, a program of its own: see `child/nvvm.rs`, which also says what it answers.
+/// The child, a separate program: see `child/nvvm.rs`, which also documents its output.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nvvm-child"));
-/// The child's exit status when libNVVM refuses the module, and when the library cannot be used.
+/// The child's exit status if libNVVM rejects the module, and if the library cannot be used.
 const REFUSED: i32 = 70;
 const UNUSABLE: i32 = 71;
 
-/// How libNVVM compiles.
+/// The options of libNVVM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NvvmOptions(pub Vec<String>);
 
@@ -41,7 +41,7 @@ pub(crate) struct Nvvm {
 #[derive(Clone)]
 struct Child {
     path: PathBuf,
-    /// The folder that it is in, where that goes with it.
+    /// Its folder, if temporary.
     _folder: Option<Arc<TempDir>>,
 }
 
@@ -56,7 +56,7 @@ enum Refusal {
 }
 
 impl Nvvm {
-    /// The library at `path` with the libdevice at `libdevice`; the child's file goes to `tools`.
+    /// Loads the library at `path` with the libdevice at `libdevice`; the child's file goes to `tools`.
     ///
     /// # Errors
     /// The library cannot be loaded or is not libNVVM, or the libdevice is damaged.
@@ -79,10 +79,10 @@ impl Nvvm {
         }
     }
 
-    /// Whether the library takes the IR of LLVM 22 for `arch`, and its libdevice.
+    /// Checks that the library accepts the IR of LLVM 22 for `arch`, and its libdevice.
     ///
     /// # Errors
-    /// The library is too old, or its libdevice damaged.
+    /// The library is too old, or its libdevice is damaged.
     pub fn accepts(&self, arch: NvvmArch) -> Result<(), CudaBuilderError> {
         let probe = format!(
             "target datalayout = \"{}\"\n\
@@ -109,7 +109,7 @@ impl Nvvm {
         Err(CudaBuilderError::NvvmTooOld { path: self.library.clone(), reason })
     }
 
-    /// Compiles a module, LLVM's text or bitcode, to PTX for `arch`.
+    /// Compiles a module, as LLVM text or bitcode, to PTX for `arch`.
     pub fn compile(
         &self,
         module: &[u8],
@@ -137,7 +137,7 @@ impl Nvvm {
         self.run(&arguments, module.to_vec(), arch)
     }
 
-    /// What the child answers to `arguments`.
+    /// Runs the child with `arguments`, and returns its output.
     fn run(&self, arguments: &[&str], module: Vec<u8>, arch: NvvmArch) -> Result<String, Refusal> {
         let mut command = Command::new(&self.child.path);
         command.arg(&self.library).args(arguments);
@@ -168,7 +168,7 @@ impl Nvvm {
 }
 
 impl Child {
-    /// The child's file in `tools`, or in a folder for this build alone where that cannot be written.
+    /// Writes the child's file to `tools`, or to a folder for this build alone if `tools` is not writable.
     fn install(tools: &Path) -> Result<Child, CudaBuilderError> {
         static HASH: OnceLock<String> = OnceLock::new();
         let hash = HASH.get_or_init(|| files::hex(&Sha256::digest(PROGRAM)));

@@ -1,4 +1,4 @@
-//! The files that a build leaves, and what it says to cargo.
+//! The files of a build, and its messages to cargo.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -16,19 +16,19 @@ use crate::pipeline::BuiltModule;
 use crate::{files, fingerprint, stack};
 use cuda_ir::Lowered;
 
-/// What follows the machine code in its file, before the SHA-256 of the PTX that it was made from.
+/// Follows the machine code in its file, before the SHA-256 of the PTX that it was compiled from.
 const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";
 
-/// Where the files of a build go.
+/// The destinations of a build's files.
 pub(crate) struct Outputs<'b> {
     pub builder: &'b CudaBuilder,
-    /// The library's name, which names the files.
+    /// The library's name, which begins the file names.
     pub library: &'b str,
     pub folder: PathBuf,
 }
 
 impl Outputs<'_> {
-    /// Sees that the folder is there, and every named file can be written, before anything is compiled.
+    /// Checks before any compilation that the folder exists and every named file can be written.
     pub fn check(&self) -> Result<(), CudaBuilderError> {
         let refuse = |what: &str, path: &Path, why: &str| {
             let reason = format!("{what} is {}, {why}", path.display());
@@ -59,7 +59,7 @@ impl Outputs<'_> {
         self.folder.join(format!("{}{dot}{family}.{arch}.ptx", self.library))
     }
 
-    /// Writes a part's PTX to `path` and its machine code beside it, unless they are there already.
+    /// Writes a part's PTX to `path` and its machine code next to it, unless they are there already.
     pub fn write(&self, path: &Path, made: Made) -> Result<BuiltModule, CudaBuilderError> {
         let hash = Sha256::digest(made.ptx.as_bytes());
         let mut is_fresh = write_if_other(path, made.ptx.as_bytes())?;
@@ -73,7 +73,7 @@ impl Outputs<'_> {
                 is_fresh &= write_if_other(&cubin, &code)?;
                 (resources, machine_code) = (needs, Some(cubin));
             }
-            // Of another PTX, perhaps.
+            // It may be the machine code of other PTX.
             None => remove(&cubin)?,
         }
         if let Some(copy) = &self.builder.ptx_file_copy_path {
@@ -93,7 +93,7 @@ impl Outputs<'_> {
         })
     }
 
-    /// Writes the modules that the back end gets, where that is asked for.
+    /// Writes the modules that the back end gets, if requested.
     pub fn write_ir(&self, arch: NvvmArch, parts: &[Lowered], llvm: &Llvm) -> Result<(), CudaBuilderError> {
         for part in parts {
             let path = self.ptx(arch, &part.family);
@@ -113,8 +113,8 @@ impl Outputs<'_> {
         Ok(())
     }
 
-    /// Removes the files that an earlier build for these architectures left and this one did not make: a program would
-    /// find old kernels in them.
+    /// Removes files of an earlier build for these architectures that this one did not write: a program would find old
+    /// kernels in them.
     pub fn remove_stale(&self, modules: &[BuiltModule]) -> Result<(), CudaBuilderError> {
         for entry in self.folder.read_dir().into_iter().flatten().flatten() {
             let path = entry.path();
@@ -142,7 +142,7 @@ impl Outputs<'_> {
     }
 }
 
-/// Writes the file unless it holds these bytes already; whether it does.
+/// Writes the file, unless it holds these bytes already; returns whether it did hold them.
 fn write_if_other(path: &Path, bytes: &[u8]) -> Result<bool, CudaBuilderError> {
     let is_same =
         path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == bytes.len() as u64)
@@ -167,8 +167,8 @@ pub(crate) fn in_build_script() -> bool {
     ["OUT_DIR", "HOST", "TARGET"].iter().all(|name| std::env::var_os(name).is_some())
 }
 
-/// The folder of intermediate files for a build script: beside the other outputs of the package that it belongs to, so
-/// that it may have cargo watch the kernel crate's whole folder.
+/// A build script's folder for intermediate files. It is next to the other outputs of its package, so that cargo may watch
+/// the kernel crate's whole folder.
 pub(crate) fn work_of_build_script() -> Option<PathBuf> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").filter(|_| in_build_script())?);
     // TARGET/PROFILE/build/PACKAGE/out
@@ -176,7 +176,7 @@ pub(crate) fn work_of_build_script() -> Option<PathBuf> {
     Some(build.parent()?.parent()?.join("cuda-builder"))
 }
 
-/// Inside a build script: tells cargo what the PTX depends on.
+/// In a build script, lists the PTX's dependencies for cargo.
 pub(crate) fn watch(kernel_crate: &KernelCrate) {
     if !in_build_script() {
         return;
@@ -190,8 +190,8 @@ pub(crate) fn watch(kernel_crate: &KernelCrate) {
     }
 }
 
-/// Says what takes long and what is to be known, each line once. From a build script it is a warning, which is all that
-/// cargo shows its user, and that when the script has ended.
+/// Prints long steps and warnings, each line once. In a build script they are cargo warnings, the only output that cargo
+/// shows, and only when the script has ended.
 pub(crate) fn say_once(event: &Progress, said: &Mutex<Vec<String>>) {
     if matches!(event, Progress::Unpacking { .. } | Progress::Ready { .. }) {
         return;

@@ -1,4 +1,4 @@
-//! Asks cargo which packages the kernel crate consists of.
+//! Asks cargo for the packages of the kernel crate.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::cargo::{cargo, mentions_offline};
 use crate::error::CudaBuilderError;
 
-/// The kernel crate as cargo knows it.
+/// The kernel crate, from cargo's metadata.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelCrate {
     /// The folder of its manifest.
@@ -19,7 +19,7 @@ pub(crate) struct KernelCrate {
     pub package: String,
     /// The root of the library's source.
     pub root_file: PathBuf,
-    /// The library's name, which names the output.
+    /// The library's name, which is also the output's.
     pub library: String,
     /// Cargo's target directory for it.
     pub target_directory: PathBuf,
@@ -32,9 +32,9 @@ pub(crate) struct KernelCrate {
 /// A package that is compiled for the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DevicePackage {
-    /// `name@1.2.3`, which tells it from other versions.
+    /// `name@1.2.3`, which distinguishes versions.
     pub spec: String,
-    /// Whether its code may ask which architecture it is compiled for.
+    /// Whether its code may test for the architecture it is compiled for.
     pub asks_for_arch: bool,
 }
 
@@ -110,8 +110,8 @@ fn metadata(path: &Path) -> Result<Metadata, String> {
     serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo's answer: {e}"))
 }
 
-/// The folders of the crate and of all it depends on by path, in or out of its workspace, and those of library sources
-/// that lie elsewhere.
+/// The folders of the crate and of its path dependencies, in or out of its workspace, and the folders of library sources
+/// outside of them.
 fn local_sources(path: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>, String> {
     let mut folders = vec![path.to_owned()];
     let mut roots = Vec::new();
@@ -129,7 +129,7 @@ fn local_sources(path: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>, Strin
                 found.ok_or_else(|| format!("no package in {}", folder.display()))?
             }
         };
-        // `path = "../shared/lib.rs"` puts the source of a library outside of its package.
+        // `path = "../shared/lib.rs"` puts a library's source outside its package.
         let libraries = package.targets.iter().filter(|target| target.is_library());
         roots.extend(
             libraries.filter_map(|target| target.src_path.canonicalize().ok()?.parent().map(Path::to_owned)),
@@ -149,8 +149,8 @@ fn local_sources(path: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>, Strin
     Ok(folders)
 }
 
-/// What cargo compiles for the device of the crate in `path` with the features that `build_args` turn on, the crate itself
-/// first.
+/// The packages that cargo compiles for the device, for the crate in `path` with the features in `build_args`; the crate
+/// itself is first.
 pub(crate) fn of_device(
     path: &Path,
     rustc: &Path,
@@ -168,8 +168,8 @@ pub(crate) fn of_device(
     Ok(packages)
 }
 
-/// The folders of the packages that `kernel_crate` is compiled from or by, except its [`KernelCrate::sources`] and the
-/// package `known`. The entry is `None` for a package with an unknown folder.
+/// The folders of the packages that `kernel_crate` is compiled from, and of those that run to compile it, except its
+/// [`KernelCrate::sources`] and the package `known`. An entry is `None` if the package's folder is unknown.
 pub(crate) fn fetched(
     kernel_crate: &KernelCrate,
     rustc: &Path,
@@ -198,7 +198,7 @@ fn folder_of(line: &str, registry: &[PathBuf], known: &str) -> Option<Option<Pat
     Some(folder.filter(|folder| folder.is_dir()))
 }
 
-/// The output of `cargo tree` for the crate in `path`: one line for each package at the end of such edges.
+/// Runs `cargo tree` for the crate in `path`. The output has one line per package at the end of such edges.
 fn tree(path: &Path, rustc: &Path, build_args: &[String], edges: &str) -> Result<String, CudaBuilderError> {
     let fail = |reason: String| CudaBuilderError::Manifest { path: path.to_owned(), reason };
     let run = |offline: bool| -> Result<Output, CudaBuilderError> {
@@ -227,7 +227,7 @@ fn tree(path: &Path, rustc: &Path, build_args: &[String], edges: &str) -> Result
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The arguments among `build_args` that choose features.
+/// The arguments in `build_args` that select features.
 fn features(build_args: &[String]) -> Vec<&str> {
     let mut chosen = Vec::new();
     let mut arguments = build_args.iter().map(String::as_str);
@@ -242,15 +242,15 @@ fn features(build_args: &[String]) -> Vec<&str> {
     chosen
 }
 
-/// The package on a line of `cargo tree`: `name v1.2.3`, then its folder or address in brackets unless it is a
-/// registry's, then perhaps a star.
+/// Parses a line of `cargo tree`: `name v1.2.3`, then its folder or address in parentheses unless it is from a registry,
+/// then optionally a star.
 fn device_package(line: &str, registry: &[PathBuf]) -> Option<DevicePackage> {
     let mut words = line.split(' ');
     let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
     let is_of_registry = !words.next().is_some_and(|word| word.starts_with('(') && word != "(*)");
     let asks_for_arch = !is_of_registry || {
         let folders = registry.iter().map(|folder| folder.join(format!("{name}-{version}")));
-        // Where its source is not found, it may be anything.
+        // If its source is not found, it may contain anything.
         folders
             .into_iter()
             .find(|folder| folder.is_dir())
@@ -259,7 +259,7 @@ fn device_package(line: &str, registry: &[PathBuf]) -> Option<DevicePackage> {
     Some(DevicePackage { spec: format!("{name}@{version}"), asks_for_arch })
 }
 
-/// The folders that cargo unpacks the packages of registries in.
+/// The folders where cargo unpacks registry packages.
 fn registry_sources() -> Vec<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
@@ -267,12 +267,12 @@ fn registry_sources() -> Vec<PathBuf> {
     sources.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// What a question for the architecture cannot be without: the beginning of a value that `cfg` compares
-/// `target_feature` with, a literal in any case, or the word in `#[kernel]`. Many crates ask for features of host
-/// processors, which is no reason to compile them for each architecture.
+/// One of these is part of every test for the architecture: the beginning of a value that `cfg` compares `target_feature`
+/// with, a literal in any case, or the word in `#[kernel]`. Many crates test for features of host processors, which need no
+/// compilation per architecture.
 const ARCH_WORDS: [&str; 3] = ["\"sm_", "\"compute_", "min_arch"];
 
-/// The Rust files in `folder` that name what `cfg` or `#[kernel]` ask for the architecture with.
+/// The Rust files in `folder` that contain a test for the architecture by `cfg` or `#[kernel]`.
 pub(crate) fn asking_files(folder: &Path) -> Vec<Vec<u8>> {
     let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let mut asking = Vec::new();

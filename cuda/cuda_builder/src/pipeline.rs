@@ -1,5 +1,5 @@
-//! The way of a crate to PTX: rustc, the edits, a back end, the proof, ptxas, the files; for several architectures and
-//! parts at a time.
+//! The stages of a build: rustc, the edits, a back end, the proof, ptxas, the files; for several architectures and parts in
+//! parallel.
 
 mod compile;
 mod parts;
@@ -27,17 +27,17 @@ use crate::stack::UnboundedStack;
 use crate::toolchain::{self, Toolchain};
 use crate::watch::{self, Watch};
 
-/// What [`CudaBuilder::build_all`] made.
+/// The result of [`CudaBuilder::build_all`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Built {
-    /// The modules of each architecture, in the order in which the architectures were given.
+    /// The modules of each architecture, in the requested order.
     pub modules: Vec<BuiltModule>,
-    /// The name of the kernel crate's library, which the files' names start with.
+    /// The name of the kernel crate's library, which begins the file names.
     pub library: String,
-    /// The folder of the kernel crate's source: `src`, unless its manifest says otherwise.
+    /// The folder of the kernel crate's source: `src`, unless its manifest sets another.
     pub source_folder: PathBuf,
-    /// Where the time went.
+    /// The time of each stage.
     pub times: Times,
 }
 
@@ -45,29 +45,29 @@ pub struct Built {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BuiltModule {
-    /// What it was compiled for.
+    /// Its architecture.
     pub arch: NvvmArch,
-    /// The name of the part, such as `softmax.k1_naive`; empty where the crate is one module.
+    /// The name of the part, such as `softmax.k1_naive`; empty if the crate is one module.
     pub family: String,
     /// The PTX file.
     pub path: PathBuf,
     /// The sha256 of the PTX, in hexadecimal.
     pub sha256: String,
-    /// What its kernels need, if ptxas was asked.
+    /// The resources of its kernels, if ptxas ran.
     pub resources: Vec<KernelResources>,
-    /// Its machine code, if ptxas was asked.
+    /// Its machine code, if ptxas ran.
     pub machine_code: Option<PathBuf>,
-    /// Whether nothing had changed since an earlier build, so that its file was kept.
+    /// Whether nothing had changed since an earlier build, so its file was kept.
     pub is_fresh: bool,
-    /// The kernels whose stack has no size known when they are compiled. [`KernelResources::stack`] has that of the others.
+    /// The kernels with a stack of unknown size at compile time. [`KernelResources::stack`] has the size of the others.
     pub unbounded_stacks: Vec<UnboundedStack>,
-    /// The level of optimisation that it was compiled at: the one asked for, unless it fell back.
+    /// The optimisation level it was compiled at: the requested one, unless it fell back.
     pub opt_level: u8,
-    /// Why it was compiled at a lower level than asked for, if it was.
+    /// Why it was compiled at a lower level than requested, if it was.
     pub fell_back: Option<FellBack>,
 }
 
-/// The time that the stages of a build took, each the sum over architectures and parts, which run side by side.
+/// The times of the stages of a build. Each is the sum over architectures and parts, which run in parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Times {
@@ -79,9 +79,9 @@ pub struct Times {
     pub backend: Duration,
     /// ptxas.
     pub ptxas: Duration,
-    /// From the beginning to the end.
+    /// The whole build.
     pub total: Duration,
-    /// Parts that had to be compiled.
+    /// Parts that were compiled.
     pub compiled: usize,
 }
 
@@ -103,15 +103,14 @@ struct Session<'b> {
 /// A part of an architecture's module, and the key of its output in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
-    /// Whether its kernels are for the architecture with the letter `a` alone, next to one without a letter.
+    /// Whether its kernels are only for the architecture with the letter `a`, next to a part for the one without a letter.
     is_specific: bool,
     family: String,
     key: String,
 }
 
 impl CudaBuilder {
-    /// Builds for the one architecture given, and gives the path of the PTX: that of the copy, if [`Self::copy_to`] asked
-    /// for one.
+    /// Builds for the single requested architecture. Returns the path of the PTX, or of the copy with [`Self::copy_to`].
     pub fn build(self) -> Result<PathBuf, CudaBuilderError> {
         let refuse = |reason: String| Err(CudaBuilderError::Options { reason });
         if self.archs.len() != 1 {
@@ -138,15 +137,15 @@ impl CudaBuilder {
         Ok(copy.unwrap_or(path))
     }
 
-    /// Builds for every architecture given, several at a time. What takes long is said in a line: a download, an
-    /// installation, and every 20 seconds the kernels and the tool that take longest. A build script's lines are warnings,
-    /// which cargo shows when the script ends, and they come at growing intervals; others go to stderr.
+    /// Builds for all requested architectures, in parallel. Long steps print a line: a download, an installation, and every
+    /// 20 seconds the kernels and the tool that have been running longest. In a build script the lines are warnings, which
+    /// cargo shows when the script ends, and they come at growing intervals; otherwise they go to stderr.
     pub fn build_all(self) -> Result<Built, CudaBuilderError> {
         let said = Mutex::new(Vec::new());
         self.build_all_with(&|event| output::say_once(&event, &said))
     }
 
-    /// As [`Self::build_all`], and tells `progress` what would be said.
+    /// Same as [`Self::build_all`], but passes the messages to `progress`.
     pub fn build_all_with(self, progress: &ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
         self.check_options()?;
         process::check_variable()?;
@@ -177,7 +176,7 @@ impl CudaBuilder {
         }
         outputs.remove_stale(&modules)?;
         session.cache.prune();
-        // Only now: cargo runs a script that failed again in any case, and shows these lines before its error.
+        // Only here: cargo runs a failed script again in any case, and shows these lines before its error.
         output::watch(&session.kernel_crate);
         let root_file = &session.kernel_crate.root_file;
         let source_folder = root_file.parent().unwrap_or(&session.kernel_crate.path).to_owned();
@@ -188,7 +187,7 @@ impl CudaBuilder {
 }
 
 impl<'b> Session<'b> {
-    /// Finds everything the build needs, and fetches what may be fetched.
+    /// Finds everything that the build needs, and fetches missing packages.
     fn open(
         builder: &'b CudaBuilder,
         progress: &(dyn Fn(Progress) + Sync),
@@ -229,7 +228,7 @@ impl<'b> Session<'b> {
         Outputs { builder: self.builder, library: &self.kernel_crate.library, folder }
     }
 
-    /// The files of a part, from the cache.
+    /// Writes the files of a part, from the cache.
     fn publish(
         &self,
         outputs: &Outputs<'_>,
@@ -266,9 +265,9 @@ impl<'b> Session<'b> {
         )
     }
 
-    /// All that the parts depend on, in one hash.
+    /// A hash of everything that the parts depend on.
     fn fingerprint(&self, arch: NvvmArch) -> String {
-        // Not the program: the tests, benches and tools of a workspace share what one of them made.
+        // Not the program: the tests, benches and tools of a workspace share the outputs of one another.
         let ours = format!("{} {}", env!("SOURCES"), cuda_ir::SOURCES);
         let ptxas = self.ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
         let rustc = format!("{} {}", self.toolchain.rustc.display(), self.toolchain.version);

@@ -1,4 +1,4 @@
-//! Runs a compiler that may fail, hang or write much.
+//! Runs a compiler that may fail, hang or print a lot.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use crate::error::CudaBuilderError;
 use crate::{nvvm, watch};
 
-/// The longest a compiler may take for one module, unless [`VARIABLE`] says otherwise.
+/// The time limit of a compiler for one module, unless [`VARIABLE`] sets another.
 const LONGEST: Duration = Duration::from_secs(600);
-/// The same where a lower level of optimisation comes after it.
+/// The same if a lower optimisation level follows.
 const LONGEST_AT_HIGHER_LEVELS: Duration = Duration::from_secs(120);
-/// The environment variable that names that time in seconds.
+/// The environment variable with this limit in seconds.
 pub(crate) const VARIABLE: &str = "FERROWARP_COMPILER_SECONDS";
-/// A tool that uses no processor time, because others use it all or because it waits, has this many times the limit.
+/// The limit on wall time is this many times that on processor time: a tool may wait, or others may use the processors.
 const WAITING: u32 = 5;
 
 /// The output of a program that ended on its own.
@@ -27,13 +27,13 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What it said, for an error message.
+    /// Its output, for an error message.
     pub fn log(&self) -> String {
         let log = format!("{}{}", String::from_utf8_lossy(&self.stdout), self.stderr).trim().to_owned();
         if log.is_empty() { format!("it said nothing and ended with {}", self.status) } else { log }
     }
 
-    /// How it ended, if a signal ended it.
+    /// The signal that ended it, if one did.
     #[cfg(unix)]
     pub fn killed(&self) -> Option<String> {
         use std::os::unix::process::ExitStatusExt;
@@ -47,7 +47,7 @@ impl Ended {
         Some(name.to_owned())
     }
 
-    /// How it ended, if a signal ended it.
+    /// The signal that ended it, if one did.
     #[cfg(not(unix))]
     pub fn killed(&self) -> Option<String> {
         None
@@ -76,18 +76,18 @@ impl fmt::Display for Stopped {
     }
 }
 
-/// The time limit for one run of a compiler: that of this thread's work, if it has one.
+/// The time limit for one run of a compiler: the limit of this thread's work, if it has one.
 pub(crate) fn limit() -> Duration {
     watch::limit().unwrap_or_else(|| limit_at_level(true))
 }
 
-/// The time limit for one run of a compiler, which is the last try or not.
+/// The time limit for one run of a compiler, depending on whether it is the last try.
 pub(crate) fn limit_at_level(is_last: bool) -> Duration {
     let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
     seconds.map_or(if is_last { LONGEST } else { LONGEST_AT_HIGHER_LEVELS }, Duration::from_secs)
 }
 
-/// Checks that the environment variable, if it is set and not empty, is a time that [`limit_at_level`] can read.
+/// Checks that the environment variable, if set and not empty, is a time that [`limit_at_level`] can read.
 ///
 /// # Errors
 /// [`CudaBuilderError::Options`].
@@ -101,8 +101,8 @@ pub(crate) fn check_variable() -> Result<(), CudaBuilderError> {
     Err(CudaBuilderError::Options { reason })
 }
 
-/// Runs `command` with `input` on its standard input to its end, at most as long as `limit`. That is time of the
-/// processor where the system counts it, so that a busy machine stops no tool that an idle one would not.
+/// Runs `command` to its end with `input` on its standard input, for at most `limit`. The limit is on processor time if the
+/// system reports it, so a busy machine stops no tool that an idle one would not.
 ///
 /// # Errors
 /// It could not be started, or had to be stopped.
@@ -112,26 +112,26 @@ pub(crate) fn run(mut command: Command, input: Vec<u8>, limit: Duration) -> Resu
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = spawn(&mut command).map_err(|e| failed("starting it", e))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // Who reads none of its input says so by its own error.
+        // A tool that does not read its input reports its own error.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
     }
     let stdout = read_all(child.stdout.take());
     let stderr = read_all(child.stderr.take());
     let status = wait(&mut child, limit).map_err(|e| failed("waiting for it", e))?;
     let Some(status) = status else {
-        // It is stopped already if it cannot be stopped.
+        // A process that cannot be stopped has ended already.
         let _ = child.kill();
         let _ = child.wait();
         return Err(Stopped::TimedOut(limit));
     };
-    // A child of its own may hold the pipes open: what was written until now is all that counts.
+    // A grandchild may hold the pipes open: only the output so far counts.
     let grace = Duration::from_secs(5);
     let collect = |pipe: Receiver<Vec<u8>>| pipe.recv_timeout(grace).unwrap_or_default();
     let (stdout, stderr) = (collect(stdout), collect(stderr));
     Ok(Ended { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
 }
 
-/// What the tool is called: its file's name.
+/// The tool's name: its file name.
 fn tool(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with(nvvm::CHILD) { nvvm::NAME.to_owned() } else { name.into_owned() }
@@ -141,7 +141,7 @@ fn spawn(command: &mut Command) -> std::io::Result<Child> {
     let mut tries = 0;
     loop {
         match command.spawn() {
-            // A process that another thread has just started may still hold the file open that we have just written.
+            // A process that another thread has just started may still hold the new file open.
             Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy && tries < 100 => {
                 tries += 1;
                 std::thread::sleep(Duration::from_millis(10));
@@ -169,27 +169,27 @@ fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus
     }
 }
 
-/// The time that the processor has worked for the child, if the system says.
+/// The processor time of the child, if the system reports it.
 fn processor_time(child: &Child) -> Option<Duration> {
-    /// `USER_HZ`, in which Linux counts for programs on every processor that NVIDIA has libNVVM for.
+    /// `USER_HZ`: Linux's unit for programs, on all processors that libNVVM supports.
     const TICKS_A_SECOND: u64 = 100;
     let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
-    // The program's name, in brackets, may hold anything; `utime` and `stime` are the 12th and 13th after it.
+    // The program's name, in parentheses, may contain anything; `utime` and `stime` are the 12th and 13th field after it.
     let fields = text.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
     let ticks: u64 = fields.map(|field| field.parse::<u64>()).sum::<Result<u64, _>>().ok()?;
     Some(Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
 }
 
-/// Reads a pipe to its end on a thread of its own.
+/// Reads a pipe to its end on its own thread.
 fn read_all(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What could be read is all there is to show.
+            // Whatever could be read is shown.
             let _ = pipe.read_to_end(&mut bytes);
         }
-        // Nobody waits for it any more after a time limit.
+        // After a time limit the receiver is gone.
         let _ = sender.send(bytes);
     });
     receiver

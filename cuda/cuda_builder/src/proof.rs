@@ -1,4 +1,4 @@
-//! Checks the PTX against what the source asked for.
+//! Checks the PTX against the source.
 
 use crate::arch::NvvmArch;
 use crate::error::CudaBuilderError;
@@ -9,10 +9,10 @@ use cuda_ir::{Lowered, Space};
 /// "Dynamic global memory allocation").
 const SYSTEM_CALLS: &[&str] = &["vprintf", "malloc", "free", "__assertfail"];
 
-/// An error if a kernel is missing, or a marked static is not where it was placed.
+/// Checks that no kernel is missing, and that every marked static is in its memory.
 ///
-/// A static that the PTX does not mention at all is no error: libNVVM, which knows what its memory is, removed it, as
-/// when a constant's value was folded into the code.
+/// A static that the PTX does not mention is not an error: libNVVM knows its memory and removed it, for example because it
+/// folded a constant's value into the code.
 pub(crate) fn check(lowered: &Lowered, ptx: &str, arch: NvvmArch) -> Result<(), CudaBuilderError> {
     let fail = |reason: String| Err(CudaBuilderError::Proof { arch, reason });
     let ptx = Ptx::parse(ptx);
@@ -34,14 +34,14 @@ pub(crate) fn check(lowered: &Lowered, ptx: &str, arch: NvvmArch) -> Result<(), 
     Ok(())
 }
 
-/// A function that the PTX calls and nobody defines.
+/// A function that the PTX calls and does not define, if any.
 pub(crate) fn undefined(ptx: &str) -> Option<String> {
     let functions = Ptx::parse(ptx).functions;
     let undefined = |name: &str| !SYSTEM_CALLS.contains(&name);
     functions.into_iter().find(|f| f.is_extern && undefined(&f.name)).map(|f| f.name)
 }
 
-/// libNVVM splits an array that is used by elements into `NAME_$_0`, `NAME_$_1` and so on.
+/// libNVVM splits an array with constant indices into `NAME_$_0`, `NAME_$_1` and so on.
 fn is_part_of(name: &str, symbol: &str) -> bool {
     name.strip_prefix(symbol).is_some_and(|rest| rest.is_empty() || rest.starts_with("_$_"))
 }

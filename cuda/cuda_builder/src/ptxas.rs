@@ -1,4 +1,4 @@
-//! Machine code from PTX, and what each kernel needs on a GPU, as ptxas reports it.
+//! Compiles PTX to machine code, and reads each kernel's resources from ptxas's report.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,43 +13,43 @@ use crate::process;
 use crate::stack;
 use cuda_ir::ptx::Ptx;
 
-/// What reads ptxas's report: with a change of it, caches hold nothing that is of use.
+/// The reader of ptxas's report: when it changes, cached output is invalid.
 pub(crate) const SOURCE: &str = include_str!("ptxas.rs");
 
-/// What one kernel needs; sizes in bytes.
+/// The resources of one kernel; sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelResources {
     /// The kernel's symbol.
     pub kernel: String,
     /// Registers per thread.
     pub registers: u32,
-    /// Stores of registers that did not fit, per thread; those of panics are not counted.
+    /// Spill stores per thread, except in panics.
     pub spill_stores: u32,
-    /// Loads of registers that did not fit, per thread; those of panics are not counted.
+    /// Spill loads per thread, except in panics.
     pub spill_loads: u32,
-    /// Local memory for variables that are no registers, per thread; that of panics is not counted.
+    /// Local memory per thread for variables that are not in registers, except in panics.
     pub stack: u32,
-    /// The deepest the stack gets by the calls that ptxas knows, panics included; 0 where it does not say, as with
+    /// Maximum stack depth over the calls that ptxas knows, including panics; 0 if ptxas does not report it, as with
     /// recursion.
     #[serde(default)]
     pub cumulative_stack: u32,
-    /// Whether the stack has no size known in advance: a function calls itself, or what a pointer leads to.
+    /// Whether the stack has no size known in advance: a function calls itself or a function pointer.
     #[serde(default)]
     pub has_unbounded_stack: bool,
-    /// Why its `wgmma` instructions wait for each other, in the words of ptxas; none if they run side by side.
+    /// Why its `wgmma` instructions are serialized, in ptxas's words; `None` if they run in parallel.
     #[serde(default)]
     pub serialized_wgmma: Option<String>,
     /// Static shared memory per block.
     pub shared: u32,
     /// Constant memory of the `.const` variables that the kernel reads.
     pub constant: u32,
-    /// Constant memory for the kernel's parameters, with what the driver adds to it.
+    /// Constant memory for the kernel's parameters and the driver's additions.
     pub parameters: u32,
-    /// Barriers of the block.
+    /// Barriers per block.
     pub barriers: u32,
 }
 
-/// The ptxas to use: `PTXAS_PATH`, else the pinned package, fetched into `tools` if it is not there.
+/// Finds the ptxas to use: `PTXAS_PATH`, or the pinned package, which is fetched into `tools` if it is missing.
 pub fn find(tools: &Path, progress: &ProgressFn<'_>) -> Result<PathBuf, CudaBuilderError> {
     if let Some(path) = std::env::var_os("PTXAS_PATH").filter(|path| !path.is_empty()).map(PathBuf::from) {
         if path.is_file() {
@@ -63,14 +63,14 @@ pub fn find(tools: &Path, progress: &ProgressFn<'_>) -> Result<PathBuf, CudaBuil
     fetch::PTXAS.file(tools, 0).ok_or_else(missing)
 }
 
-/// Assembles the PTX file `ptx` for `arch` and gives what each kernel needs, in the order of the file.
+/// Assembles the PTX file `ptx` for `arch`. Returns each kernel's resources, in the order of the file.
 pub fn resources(ptxas: &Path, ptx: &Path, arch: NvvmArch) -> Result<Vec<KernelResources>, CudaBuilderError> {
     let text = std::fs::read_to_string(ptx).during("reading", ptx)?;
     Ok(assemble(ptxas, &text, ptx, arch)?.1)
 }
 
-/// Assembles `text`, known as the file `name`, for `arch`: the machine code, an ELF file, and what each kernel needs, in
-/// the order of the module.
+/// Assembles `text`, called `name` in messages, for `arch`. Returns the machine code, an ELF file, and each kernel's
+/// resources, in the order of the module.
 pub(crate) fn assemble(
     ptxas: &Path,
     text: &str,
@@ -108,8 +108,8 @@ fn is_machine_code(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20) == Some(&[190, 0])
 }
 
-/// Reads `log`, the messages of `ptxas -v` about `module`: what each kernel needs, in the order of the module. A kernel
-/// without messages is left out; what is no message is passed over.
+/// Reads `log`, the messages of `ptxas -v` about `module`. Returns each kernel's resources, in the order of the module. A
+/// kernel without messages is omitted, and other lines are skipped.
 pub fn read_report(log: &str, module: &Ptx) -> Vec<KernelResources> {
     let run_by: HashMap<&str, HashSet<&str>> = module
         .entries()
@@ -135,9 +135,10 @@ pub fn read_report(log: &str, module: &Ptx) -> Vec<KernelResources> {
     resources.collect()
 }
 
-/// The functions whose `wgmma` instructions wait for each other, and why: `(C7511) Potential Performance Loss:
-/// wgmma.mma_async instructions are serialized due to REASON in the function 'NAME'`, or `(C7517) warpgroup.wait is injected
-/// in around line 8 by compiler to allow use of registers defined by GMMA in function 'NAME'`.
+/// The functions with serialized `wgmma` instructions, and the reasons:
+/// `(C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to REASON in the function 'NAME'`,
+/// or
+/// `(C7517) warpgroup.wait is injected in around line 8 by compiler to allow use of registers defined by GMMA in function 'NAME'`.
 fn serialized_wgmma(log: &str) -> Vec<(&str, String)> {
     log.lines().filter_map(|line| serialized(line).or_else(|| waits(line))).collect()
 }
@@ -155,8 +156,7 @@ fn waits(line: &str) -> Option<(&str, String)> {
     Some((name.split('\'').next()?, format!("a use of pending accumulators around line {place} of the PTX")))
 }
 
-/// Reads the messages of `ptxas -v`; of a kernel's functions those are counted for which `counts(kernel, function)`
-/// holds.
+/// Reads the messages of `ptxas -v`; counts a function for a kernel if `counts(kernel, function)` holds.
 fn parse(log: &str, counts: impl Fn(&str, &str) -> bool) -> BTreeMap<String, KernelResources> {
     let mut kernels: BTreeMap<String, KernelResources> = BTreeMap::new();
     let (mut kernel, mut function) = (String::new(), String::new());

@@ -1,20 +1,20 @@
-//! Which kernels have a stack whose size is unknown when they are compiled.
+//! Finds kernels with a stack of unknown size at compile time.
 //!
-//! The PTX of such a kernel ends in a comment for each, which the host reads: the driver then has to be told how large a
-//! thread's stack is to be.
+//! The PTX ends in a comment for each such kernel, which the host reads: it must then set the stack size per thread in the
+//! driver.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use cuda_ir::ptx::Ptx;
 
-/// How a comment begins, before `KERNEL: CAUSE`.
+/// The start of such a comment, before `KERNEL: CAUSE`.
 const NOTE: &str = "// ferrowarp: unbounded stack: ";
 
-/// How the cause of a kernel that recurses begins.
+/// The start of the cause if a kernel recurses.
 const RECURSION: &str = "recursion through ";
 
-/// A kernel whose stack has no size known when it is compiled, and why.
+/// A kernel with a stack of unknown size at compile time, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnboundedStack {
@@ -30,11 +30,11 @@ impl fmt::Display for UnboundedStack {
     }
 }
 
-/// The PTX with a comment for each kernel whose stack is unbounded. If one of them recurses, every function is visible
-/// to other modules.
+/// Appends a comment for each kernel with an unbounded stack. If one of them recurses, every function becomes visible to
+/// other modules.
 ///
-/// ptxas 13.0.88 propagates constants into and out of functions that no other module sees. At levels 1 to 3 it crashes
-/// if that removes the only call of a recursive function. It leaves visible functions alone; 13.5.37 has no such bug.
+/// ptxas 13.0.88 propagates constants into and out of functions that no other module sees. At levels 1 to 3 it crashes if
+/// that removes the only call of a recursive function. It does not change visible functions; 13.5.37 does not have this bug.
 pub(crate) fn note(mut ptx: String) -> String {
     let unbounded = find(&Ptx::parse(&ptx));
     if unbounded.iter().any(|stack| stack.cause.starts_with(RECURSION)) {
@@ -49,13 +49,13 @@ pub(crate) fn note(mut ptx: String) -> String {
     ptx
 }
 
-/// The PTX with `.visible` before each declaration and definition of a function that begins a line.
+/// Adds `.visible` to each declaration and definition of a function at the start of a line.
 fn with_visible_functions(ptx: &str) -> String {
     let visible = |line| if str::starts_with(line, ".func") { [".visible ", line] } else { ["", line] };
     ptx.split_inclusive('\n').flat_map(visible).collect()
 }
 
-/// What the comments of [`note`] say.
+/// Reads the comments of [`note`].
 pub(crate) fn read(ptx: &str) -> Vec<UnboundedStack> {
     let notes = ptx.lines().rev().map_while(|line| line.strip_prefix(NOTE)?.split_once(": "));
     let stack = |(kernel, cause): (&str, &str)| UnboundedStack { kernel: kernel.into(), cause: cause.into() };
@@ -64,8 +64,8 @@ pub(crate) fn read(ptx: &str) -> Vec<UnboundedStack> {
     found
 }
 
-/// The kernels that run a function which calls itself, by way of others or not, or which calls what a pointer leads to.
-/// Panics do not count, since they end in a trap.
+/// The kernels that run a function that calls itself, directly or not, or that calls a function pointer. Panics do not
+/// count, since they end in a trap.
 pub(crate) fn find(ptx: &Ptx) -> Vec<UnboundedStack> {
     let calls: HashMap<&str, Vec<&str>> = ptx
         .functions
@@ -90,7 +90,7 @@ pub(crate) fn find(ptx: &Ptx) -> Vec<UnboundedStack> {
     ptx.entries().filter_map(|entry| of_kernel(&entry.name)).collect()
 }
 
-/// Whether `from` calls `to`, by way of others or not, all of them among `run`.
+/// Whether `from` calls `to`, directly or through functions in `run`.
 fn reaches(from: &str, to: &str, calls: &HashMap<&str, Vec<&str>>, run: &HashSet<&str>) -> bool {
     let (mut seen, mut open) = (HashSet::new(), vec![from]);
     while let Some(name) = open.pop() {

@@ -1,4 +1,4 @@
-//! Finds a rustc whose LLVM libNVVM understands, with the source of `core` and the tools of that LLVM.
+//! Finds a rustc with an LLVM that libNVVM understands, with the source of `core` and that LLVM's tools.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,25 +11,25 @@ use crate::nvvm::LLVM_MAJOR;
 /// A compiler that can build the kernel crate.
 #[derive(Clone, Debug)]
 pub(crate) struct Toolchain {
-    /// The compiler, by absolute path: no rustup proxy stands in between.
+    /// The absolute path of the compiler, without a rustup proxy.
     pub rustc: PathBuf,
-    /// What `rustc -vV` says, which identifies it.
+    /// The output of `rustc -vV`, which identifies it.
     pub version: String,
-    /// The tools of LLVM: its own, or others of the same major version.
+    /// LLVM's tools: the compiler's own, or others of the same major version.
     pub llvm: Llvm,
 }
 
-/// The components that rustup adds to a toolchain that lacks them.
+/// The components that rustup adds to a toolchain without them.
 const COMPONENTS: [&str; 2] = ["rust-src", "llvm-tools"];
 /// The environment variable that names another folder of LLVM's tools.
 const LLVM_VARIABLE: &str = "FERROWARP_LLVM";
 
-/// Takes the first usable compiler: the one of the environment, the one of the crate's folder, Debian's.
+/// Takes the first usable compiler: the environment's, the crate folder's, Debian's.
 pub(crate) fn find(crate_path: &Path) -> Result<Toolchain, CudaBuilderError> {
     let named = std::env::var_os("RUSTC").map_or_else(|| PathBuf::from("rustc"), PathBuf::from);
     let mut in_environment = Command::new(&named);
     in_environment.current_dir(crate_path);
-    // An outer cargo sets RUSTUP_TOOLCHAIN to its own; without it, the crate's rust-toolchain.toml counts.
+    // An outer cargo sets RUSTUP_TOOLCHAIN to its own; without it, the crate's rust-toolchain.toml applies.
     let mut of_folder = Command::new("rustc");
     of_folder.current_dir(crate_path).env_remove("RUSTUP_TOOLCHAIN");
     let candidates = [in_environment, of_folder, Command::new(debian::RUSTC)];
@@ -45,7 +45,7 @@ pub(crate) fn find(crate_path: &Path) -> Result<Toolchain, CudaBuilderError> {
     Err(CudaBuilderError::ToolchainMissing { tried: refused.join("; ") })
 }
 
-/// The toolchain of a compiler, or why it cannot be used.
+/// The toolchain of a compiler. The error is why it cannot be used.
 fn examine(compiler: &Command) -> Result<Toolchain, String> {
     let name = compiler.get_program().to_string_lossy().into_owned();
     let version = answer_of(compiler, &["-vV"])?;
@@ -83,7 +83,7 @@ fn examine(compiler: &Command) -> Result<Toolchain, String> {
     Ok(Toolchain { rustc, version, llvm: Llvm::new(folder.clone(), said.trim()) })
 }
 
-/// What the compiler prints when it is run with `args`, in the folder and environment of `compiler`.
+/// The output of the compiler with `args`, in the folder and environment of `compiler`.
 fn answer_of(compiler: &Command, args: &[&str]) -> Result<String, String> {
     let name = compiler.get_program().to_string_lossy();
     let mut command = Command::new(compiler.get_program());
@@ -105,7 +105,7 @@ fn answer_of(compiler: &Command, args: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Refuses compilers with another LLVM than the one whose IR libNVVM takes.
+/// Rejects compilers with an LLVM other than the one whose IR libNVVM accepts.
 fn check_llvm(name: &str, answer: &str) -> Result<(), String> {
     let field = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     let release = field("release:").unwrap_or("of unknown version");
@@ -118,7 +118,7 @@ fn check_llvm(name: &str, answer: &str) -> Result<(), String> {
     Err(format!("`{name}` {release} has LLVM {llvm}, not {LLVM_MAJOR}"))
 }
 
-/// Refuses tools of another LLVM.
+/// Rejects tools of another LLVM.
 fn check_tools(folder: &Path, answer: &str) -> Result<(), String> {
     let version = answer.split("LLVM version ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let major = version.and_then(|version| version.split('.').next()?.parse::<i32>().ok());
@@ -129,7 +129,7 @@ fn check_tools(folder: &Path, answer: &str) -> Result<(), String> {
     Err(format!("the tools in {} are of LLVM {version}, not {LLVM_MAJOR}", folder.display()))
 }
 
-/// Has rustup add what a toolchain of its own lacks; the reason if it did not, for the end of a message.
+/// Makes rustup add the missing components of one of its toolchains. The error is the reason, for the end of a message.
 fn add_components(sysroot: &Path) -> Result<(), String> {
     let toolchains = sysroot.parent().and_then(Path::file_name).is_some_and(|folder| folder == "toolchains");
     let toolchain = sysroot.file_name().filter(|_| toolchains).ok_or_else(String::new)?.to_string_lossy();

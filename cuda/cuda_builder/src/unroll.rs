@@ -1,18 +1,18 @@
-//! Keeps libNVVM from unrolling a loop to a long chain of loops.
+//! Keeps libNVVM from unrolling a loop into a long chain of loops.
 //!
-//! libNVVM 13.5.37 unrolls a loop of 25 iterations around one that ends early, by data or by a failed bounds check, to 25
-//! loops one after the other. The number of iterations of each depends on where the one before ended, and its analysis
-//! of that takes twice as long for each loop more: with 16 it takes 2 seconds, with 25 it does not end
-//! (`tests/modules/chain.ll`). LLVM's analyses say which loops these are, and libNVVM obeys `llvm.loop.unroll.disable`.
+//! libNVVM 13.5.37 unrolls a loop of 25 iterations around one that ends early, by data or by a failed bounds check, into a
+//! chain of 25 loops. The number of iterations of each depends on where the one before ended, and the time to analyse that
+//! doubles with each loop: 2 seconds for 16 loops, and no end for 25 (`tests/modules/chain.ll`). LLVM's analyses identify
+//! these loops, and libNVVM obeys `llvm.loop.unroll.disable`.
 
 use std::collections::{HashMap, HashSet};
 
 /// The analyses that [`without_long_chains`] reads, after the passes.
 pub(crate) const PASSES: &str = "function(print<loops>,print<scalar-evolution>)";
-/// Has them say what is said of loops alone.
+/// Restricts their output to loops.
 pub(crate) const FLAG: &str = "-scalar-evolution-classify-expressions=0";
 
-/// The most loops one after the other that libNVVM may make of a nest. Up to 12 cost it no time.
+/// The longest chain of loops that libNVVM may create from a nest. Up to 12 cost no time.
 const LONGEST_CHAIN: u64 = 12;
 
 /// A loop as LLVM describes it.
@@ -23,17 +23,17 @@ struct Loop {
     inner: Vec<Loop>,
 }
 
-/// What is known of the exits of a loop.
+/// The known exits of a loop.
 #[derive(Default)]
 struct Exits {
-    /// The least number of times that an exit is passed which is known to be constant.
+    /// The smallest known constant count of an exit.
     constant: Option<u64>,
-    /// Whether there are several, and their numbers depend on data.
+    /// Whether there are several exits with data-dependent counts.
     is_unpredictable: bool,
 }
 
-/// The module `text`, in which the outer loops of long chains are not to be unrolled; `analyses` is what the passes
-/// [`PASSES`] printed of it.
+/// Marks the outer loops of long chains in the module `text` as not to be unrolled; `analyses` is the output of [`PASSES`]
+/// for it.
 pub(crate) fn without_long_chains(text: String, analyses: &str) -> String {
     let mut latches: HashMap<&str, HashSet<String>> = HashMap::new();
     let exits = exits(analyses);
@@ -50,8 +50,8 @@ pub(crate) fn without_long_chains(text: String, analyses: &str) -> String {
     if latches.is_empty() { text } else { marked(&text, &latches) }
 }
 
-/// How many loops of unknown length one after the other the loop becomes. Those whose iterations would be too many are
-/// kept as loops, and their latches go to `found`.
+/// The number of loops of unknown length in the chain that the loop becomes. A loop with too many iterations is kept, and
+/// its latches go to `found`.
 fn chain<'a>(nest: &Loop, known: &impl Fn(&str) -> Option<&'a Exits>, found: &mut HashSet<String>) -> u64 {
     let inner: u64 = nest.inner.iter().map(|inner| chain(inner, known, found)).sum();
     let Some(exits) = known(&nest.header) else { return inner };
@@ -84,7 +84,7 @@ fn loops(analyses: &str) -> Vec<(&str, Vec<Loop>)> {
     functions
 }
 
-/// A loop stands after the one that it is in.
+/// Inserts a loop after the loop that contains it.
 fn insert(siblings: &mut Vec<Loop>, depth: usize, new: Loop) {
     match siblings.last_mut() {
         Some(outer) if depth > 1 => insert(&mut outer.inner, depth - 1, new),
@@ -137,7 +137,7 @@ fn of_function<'a>(line: &'a str, info: &str) -> Option<&'a str> {
     line.strip_prefix(info)?.strip_prefix(" for function '")?.strip_suffix("':")
 }
 
-/// The module with `llvm.loop.unroll.disable` at the branches that end these blocks of these functions.
+/// Adds `llvm.loop.unroll.disable` to the branches that end these blocks of these functions.
 fn marked(text: &str, latches: &HashMap<&str, HashSet<String>>) -> String {
     let number = |line: &str| line.strip_prefix('!')?.split_once(" = ")?.0.parse::<u64>().ok();
     let first = text.lines().filter_map(number).max().map_or(0, |last| last + 1);
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(without_long_chains(TEXT.to_owned(), "no analyses"), TEXT);
     }
 
-    /// libNVVM and LLVM's tools as a build finds them.
+    /// libNVVM and LLVM's tools, found as in a build.
     fn tools() -> (Nvvm, Llvm) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let tools = CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"));

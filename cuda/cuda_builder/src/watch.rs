@@ -1,4 +1,4 @@
-//! What a build is doing, so that no step is silent for long and each tool knows how long it may take.
+//! The current work of a build, so that no step is silent for long and each tool knows its time limit.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use crate::fetch::{Progress, ProgressFn};
 use crate::jobs::lock;
 
-/// The longest that a build says nothing.
+/// The longest silence of a build.
 pub(crate) const QUIET: Duration = Duration::from_secs(20);
 
 thread_local! {
-    /// What this thread works on.
+    /// The work of this thread.
     static CURRENT: RefCell<Option<Arc<Task>>> = const { RefCell::new(None) };
 }
 
@@ -21,11 +21,11 @@ thread_local! {
 struct Task {
     /// Such as `the kernel sum`.
     what: String,
-    /// The level of optimisation, where there is one.
+    /// The optimisation level, if there is one.
     opt_level: Option<u8>,
-    /// The time limit of each tool, if it is not the usual one.
+    /// The time limit of each tool, if it is not the default.
     limit: Option<Duration>,
-    /// The tool that runs, and since when.
+    /// The running tool, and its start.
     stage: Mutex<(String, Instant)>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Watch {
     done: AtomicUsize,
 }
 
-/// Says which tool this thread runs from now on.
+/// Records the tool that this thread runs from now on.
 pub(crate) fn stage(tool: &str) {
     CURRENT.with_borrow(|current| {
         if let Some(task) = current {
@@ -46,13 +46,13 @@ pub(crate) fn stage(tool: &str) {
     });
 }
 
-/// The time limit of a tool that this thread runs, if it is not the usual one.
+/// The time limit of this thread's tools, if it is not the default.
 pub(crate) fn limit() -> Option<Duration> {
     CURRENT.with_borrow(|current| current.as_ref()?.limit)
 }
 
 impl Watch {
-    /// Does `work` on `what`, whose first stage is `stage`.
+    /// Runs `work` on `what`; the first stage is `stage`.
     pub fn during<T>(&self, what: String, stage: &str, work: impl FnOnce() -> T) -> T {
         self.task(Task { what, opt_level: None, limit: None, stage: begun(stage) }, work)
     }
@@ -78,8 +78,8 @@ impl Watch {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Does `work`. Each time that `quiet` has passed since the last report, it reports to `progress` what is running.
-    /// With `is_growing` that time doubles after each report.
+    /// Runs `work`. Whenever nothing was reported for `quiet`, it reports the running work to `progress`. With `is_growing`,
+    /// that time doubles after each report.
     pub fn speaking<T>(
         &self,
         progress: &ProgressFn<'_>,
@@ -95,13 +95,13 @@ impl Watch {
                     quiet = if is_growing { quiet * 2 } else { quiet };
                 }
             });
-            // Ends the thread, also where `work` panics.
+            // Ends the thread, even if `work` panics.
             let _ended = ended;
             work()
         })
     }
 
-    /// What has taken longest of all that is being done.
+    /// The work that has been running longest.
     fn now(&self) -> Progress {
         let done = self.done.load(Ordering::Relaxed);
         let tasks = lock(&self.tasks);
@@ -127,7 +127,7 @@ fn begun(stage: &str) -> Mutex<(String, Instant)> {
 mod tests {
     use super::*;
 
-    /// What is said during `work`.
+    /// The reports during `work`.
     fn said(is_growing: bool, work: impl FnOnce(&Watch)) -> Vec<String> {
         let said = Mutex::new(Vec::new());
         let watch = Watch::default();

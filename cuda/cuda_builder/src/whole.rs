@@ -1,8 +1,8 @@
-//! Whether unpacked files still are what was unpacked.
+//! Checks that unpacked files are unchanged.
 //!
-//! A library that was cut short or altered ends the program that loads it, without a word. So a package's folder holds a
-//! manifest, the hash of each file when it was unpacked, and the files are hashed again whenever their metadata is not
-//! what it was when they last were.
+//! Loading a truncated or altered library kills the program without a message. So a package's folder holds a manifest with
+//! the hash of each file when it was unpacked, and a file is hashed again whenever its metadata has changed since the last
+//! check.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::files;
 
 /// The manifest's name in the folder.
 const MANIFEST: &str = "manifest.json";
-/// The name of the record of the files' metadata when they were last found whole.
+/// The name of the file with the metadata at the last successful check.
 const CHECKED: &str = "checked.json";
 
 /// A file and the hash it must have.
@@ -23,12 +23,12 @@ struct Entry {
     sha256: String,
 }
 
-/// A file as it was when it was last found whole.
+/// A file's metadata at the last successful check.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     name: String,
     len: u64,
-    /// Nanoseconds since 1970, of the contents and, where the system tells, of the file itself.
+    /// Nanoseconds since 1970: of the contents and, if the system reports it, of the file itself.
     times: [i128; 2],
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn record(folder: &Path, names: &[&str]) -> Result<(), CudaBuilderErr
     files::write(&folder.join(MANIFEST), json(&entries).as_bytes())
 }
 
-/// An error for the first of the files `names` in `folder` that is not what it was when it was unpacked.
+/// Checks the files `names` in `folder`. The error is about the first one that has changed since it was unpacked.
 pub(crate) fn check(folder: &Path, names: &[&str]) -> Result<(), CudaBuilderError> {
     let seen: Option<Vec<Seen>> = names.iter().map(|name| see(folder, name)).collect();
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
@@ -66,14 +66,14 @@ pub(crate) fn check(folder: &Path, names: &[&str]) -> Result<(), CudaBuilderErro
         }
     }
     if let Some(seen) = seen {
-        // In a folder that cannot be written they are hashed every time.
+        // In a folder that is not writable, they are hashed every time.
         let _ = files::write(&folder.join(CHECKED), json(&seen).as_bytes());
     }
     Ok(())
 }
 
 fn json(value: &impl Serialize) -> String {
-    // These types have no map with keys that are no texts, which is all that could fail.
+    // These types have no map with keys other than strings, the only possible error.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
@@ -96,11 +96,11 @@ fn changed(_metadata: &std::fs::Metadata) -> i128 {
     0
 }
 
-/// Whether the file is a whole ELF file of this machine's word size: its section headers, which stand last, lie within
-/// it. A library that was cut short is not.
+/// Whether the file is a complete ELF file of this machine's word size: its section headers, which are last, lie within it.
+/// A truncated library is not.
 pub(crate) fn is_whole_elf(path: &Path) -> bool {
     use std::io::{Read, Seek, SeekFrom};
-    // To open a pipe would wait for its writer.
+    // Opening a pipe would wait for its writer.
     if !path.is_file() {
         return false;
     }
@@ -116,14 +116,14 @@ pub(crate) fn is_whole_elf(path: &Path) -> bool {
     sections_at > 0 && sections_at.checked_add(each * count).is_some_and(|end| end <= len)
 }
 
-/// Whether `bytes` are a whole file of LLVM's bitcode: its outermost blocks, each of which names its length in words, fill
-/// it to the end (LLVM Bitcode File Format, "ENTER_SUBBLOCK Encoding"). libNVVM aborts on one that was cut short.
+/// Whether `bytes` are a complete LLVM bitcode file: its outermost blocks, which each state their length in words, fill it
+/// to the end (LLVM Bitcode File Format, "ENTER_SUBBLOCK Encoding"). libNVVM aborts on a truncated one.
 pub(crate) fn is_whole_bitcode(bytes: &[u8]) -> bool {
     let Some(mut rest) = bytes.strip_prefix(b"BC\xc0\xde") else { return false };
     while let Some((head, tail)) = rest.split_first_chunk::<8>() {
         let [first, .., a, b, c, d] = *head;
         let len = u32::from_le_bytes([a, b, c, d]) as usize * 4;
-        // The two lowest bits say that a block begins.
+        // The two lowest bits mark the start of a block.
         if first & 3 != 1 || tail.len() < len {
             return false;
         }
@@ -136,7 +136,7 @@ pub(crate) fn is_whole_bitcode(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// To open it would wait for its writer.
+    /// Opening it would wait for its writer.
     #[cfg(unix)]
     #[test]
     fn a_pipe_in_place_of_a_library_is_not_opened() {
@@ -158,7 +158,7 @@ mod tests {
         record(folder.path(), &names).unwrap();
         check(folder.path(), &names).unwrap();
         check(folder.path(), &names).unwrap();
-        // As long as before.
+        // The same length as before.
         std::fs::write(folder.path().join("two"), "owt").unwrap();
         let error = check(folder.path(), &names).unwrap_err().to_string();
         assert!(error.contains("two") && error.contains("sha256"), "{error}");

@@ -1,22 +1,22 @@
-//! Absolute values, negations, minima and maxima of integers of 16 bits, which ptxas must not see.
+//! Replaces 16-bit absolute values, negations, minima and maxima that ptxas compiles wrongly.
 //!
 //! In Rust and in LLVM the negation of -32768 in 16 bits is -32768, and so is its absolute value. For `abs.s16` and
-//! `neg.s16`, ptxas 13.0.88 emits an operation of 32 bits, whose result is 32768, and what follows does not extend the sign
-//! again: `(-32768_i16).wrapping_abs() >> 4` gave 2048 on a GPU, and `i64::from((-32768_i16).wrapping_neg())` 32768. Both
-//! back ends emit `neg.s16`; LLVM's emits `abs.s16`, as does libNVVM when it does not optimise. No kernel of
-//! `gpu-kernels` takes such a value.
+//! `neg.s16`, ptxas 13.0.88 emits a 32-bit operation with the result 32768, and later instructions do not extend the sign
+//! again: `(-32768_i16).wrapping_abs() >> 4` gave 2048 on a GPU, `i64::from((-32768_i16).wrapping_neg())` 32768. Both back
+//! ends emit `neg.s16`; LLVM's emits `abs.s16`, as does libNVVM without optimisation. No kernel of `gpu-kernels` has such a
+//! value.
 //!
-//! For a product with -1 ptxas emits the same negation and then extends the sign. The absolute value is the larger of the
-//! number and its negation, as libNVVM's optimiser has it. Values of 8 bits are computed in 16, which hold all of them.
+//! For a multiplication by -1, ptxas emits the same negation and then extends the sign. The absolute value becomes the
+//! maximum of the number and its negation, as in libNVVM's optimised output. 8-bit values are computed in 16 bits.
 //!
-//! From compute capability 9.0 on, one instruction computes the minima of two halves, with a predicate for each. For
+//! From compute capability 9.0, one instruction computes the minima of two halves, with a predicate for each. For
 //! `min.u16 %rs2, %rs1, 255` and a later comparison of `%rs2` with 255, ptxas 13.0.88 emits
-//! `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both halves write the same predicate, and one of them is not in use. So
-//! `a.saturating_add(b) == 255` can be true for any sum. ptxas 13.5 emits a comparison of its own. A minimum in 32 bits
-//! has one predicate.
+//! `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both halves write the same predicate, and one is unused. So
+//! `a.saturating_add(b) == 255` can be true for any sum. ptxas 13.5 emits a separate comparison. A 32-bit minimum has one
+//! predicate.
 
-/// The PTX with products instead of `neg.s16`, with maxima instead of `abs.s16`, and with minima and maxima in 32 bits. The
-/// back ends write each result to a register of its own.
+/// Replaces `neg.s16` by multiplications, `abs.s16` by maxima, and 16-bit minima and maxima by 32-bit ones. The back ends
+/// write each result to a register of its own.
 pub fn spell_out(ptx: &str) -> String {
     let mut edited = String::with_capacity(ptx.len() + 64);
     for line in ptx.split_inclusive('\n') {
@@ -38,7 +38,7 @@ pub fn spell_out(ptx: &str) -> String {
     edited
 }
 
-/// The minimum or maximum of two registers or numbers of 16 bits.
+/// The minimum or maximum of two 16-bit registers or numbers.
 fn wide(opcode: &str, is_signed: bool, result: &str, operands: [&str; 2]) -> String {
     let kind = if is_signed { 's' } else { 'u' };
     let extended = |(i, operand): (usize, &str)| match operand.parse::<i32>() {

@@ -1,5 +1,5 @@
-//! The text of a function in PTX, line by line. The back ends write instructions on lines of their own, and the braces of a
-//! function at the start of a line.
+//! Edits the text of PTX functions, line by line. The back ends write instructions on lines of their own, and the braces of
+//! a function at the start of a line.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,7 @@ pub(crate) fn edit_bodies(ptx: &str, edit: impl Fn(&str, &str) -> Option<String>
     Cow::Owned(edited)
 }
 
-/// The opcode of the line's instruction and its operands.
+/// The opcode and operands of the line's instruction.
 pub(crate) fn instruction(line: &str) -> Option<(&str, &str)> {
     let code = line.trim_start();
     let code =

@@ -1,4 +1,4 @@
-//! Launch bounds: the section that `#[kernel(max_threads = .., min_blocks = ..)]` puts a kernel in becomes attributes.
+//! Launch bounds: turns the section in which `#[kernel(max_threads = .., min_blocks = ..)]` puts a kernel into attributes.
 
 use super::IrError;
 use super::lex::Kind;
@@ -7,7 +7,7 @@ use super::module::{FunctionHeader, ItemKind, Module};
 const EDIT: &str = "bounds";
 const SECTION_PREFIX: &str = "\".ferrowarp.bounds.";
 
-/// Replaces the sections of all functions that have one of ours.
+/// Replaces all sections of functions that encode launch bounds.
 pub(super) fn set(module: &mut Module) -> Result<(), IrError> {
     for item in module.items.iter_mut().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
         if !item.header().contains(SECTION_PREFIX) {

@@ -1,12 +1,12 @@
 //! Structs that kernels take by value.
 //!
-//! rustc passes them as arrays of integers as wide as the struct's alignment, `[8 x i64]`. LLVM's passes then cut the
-//! integers up: two `f32` of one `i64` cost a shift and the registers of both. As `byval`, which clang writes for CUDA C++,
-//! each field is loaded by itself.
+//! rustc passes them as arrays of integers as wide as the struct's alignment, `[8 x i64]`. LLVM's passes then split the
+//! integers: two `f32` in one `i64` cost a shift and the registers of both. With `byval`, which clang writes for CUDA C++,
+//! each field is loaded separately.
 //!
-//! rustc refuses structs of more than 16 bytes of alignment. For these `#[kernel]` declares a pointer and leaves a static with
-//! their layout, and the pointer becomes `byval` too. The kernel only reads it, so it is a `grid_constant`: its address may be
-//! taken without a copy in local memory.
+//! rustc rejects structs with an alignment of more than 16 bytes. For these `#[kernel]` declares a pointer and emits a
+//! static with their layout, and the pointer becomes `byval` too. The kernel only reads it, so it is a `grid_constant`: its
+//! address can be used without a copy in local memory.
 
 use core::ops::Range;
 
@@ -15,10 +15,10 @@ use super::lex::{Kind, Token, lex, split_at_commas};
 use super::module::{FunctionHeader, ItemKind, Module};
 use super::{IrError, plain};
 
-/// The start of the name of those statics.
+/// The prefix of those statics' names.
 const LAYOUT: &str = "__ferrowarp_layout_";
 
-/// A parameter that rustc knows as a pointer.
+/// A parameter that is a pointer for rustc.
 pub(super) struct OverAligned {
     /// The kernel, with its `@`.
     kernel: String,
@@ -28,7 +28,7 @@ pub(super) struct OverAligned {
     align: u64,
 }
 
-/// Takes those statics out of the module.
+/// Removes those statics from the module and returns their parameters.
 pub(super) fn take(module: &mut Module) -> Vec<OverAligned> {
     let mut found = Vec::new();
     module.items.retain(|item| {
@@ -40,7 +40,7 @@ pub(super) fn take(module: &mut Module) -> Vec<OverAligned> {
     found
 }
 
-/// The parameter that `0_of_KERNEL` and the text of the static describe; none if rustc passes it by value.
+/// The parameter described by `0_of_KERNEL` and the static's text; `None` if rustc passes it by value.
 fn over_aligned(symbol: &str, text: &str) -> Option<OverAligned> {
     let (_, kernel) = symbol.split_once("_of_")?;
     let row = text_in(text)?;
@@ -50,10 +50,10 @@ fn over_aligned(symbol: &str, text: &str) -> Option<OverAligned> {
     (bytes > 0).then(|| OverAligned { kernel: format!("@{kernel}"), name, bytes, align })
 }
 
-/// Makes each of `parameters` the memory that its pointer leads to.
+/// Turns each of `parameters` from a pointer into the memory behind it.
 pub(super) fn place(module: &mut Module, parameters: &[OverAligned]) -> Result<(), IrError> {
     for OverAligned { kernel, name, bytes, align } in parameters {
-        // A kernel may have gone.
+        // The kernel may have been removed.
         let Some(item) = module.function_mut(kernel) else { continue };
         let parsed = FunctionHeader::parse(item.header())?;
         let inner = &parsed.tokens[parsed.name + 2..parsed.close];
@@ -71,12 +71,12 @@ pub(super) fn place(module: &mut Module, parameters: &[OverAligned]) -> Result<(
     Ok(())
 }
 
-/// Makes each parameter that is an array a pointer to memory of its own, where the kernel does nothing but store it.
+/// Turns each array parameter that the kernel only stores into a pointer to memory of its own.
 pub(super) fn point_to(module: &mut Module) -> Result<(), IrError> {
     const COPY: &str = "@llvm.memcpy.p0.p0.i64";
     let mut is_copied = false;
     for item in module.items.iter_mut().filter(|item| item.is_kernel()) {
-        // The last first, so that the places of the others stay what they are.
+        // Last first, so that the positions of the others stay valid.
         for array in arrays(item.header())?.into_iter().rev() {
             let Array { name, ty, place: parameter, bytes, align } = &array;
             let uses = item.text.lines().skip(1).filter(|line| lex(line).iter().any(|t| t.text == name));
@@ -104,7 +104,7 @@ pub(super) fn point_to(module: &mut Module) -> Result<(), IrError> {
 struct Array {
     name: String,
     ty: String,
-    /// Where it stands in the header.
+    /// Its range in the header.
     place: Range<usize>,
     bytes: u64,
     align: u64,

@@ -1,10 +1,9 @@
-//! Marks everything that may execute a barrier or a shuffle as convergent.
+//! Marks every function and call that may execute a barrier or a shuffle as convergent.
 //!
-//! rustc marks no function convergent. A helper that holds a barrier could then be duplicated or moved into a branch
-//! as a whole. As for CUDA C++, every function is marked, and LLVM takes the mark from those that reach no convergent
-//! operation. For an indirect call and for inline assembly there is no callee to ask, so the call itself is marked.
-//! Assembly that the source calls `pure` comes without `sideeffect`: it is no barrier and no shuffle, and LLVM may move
-//! it out of loops and branches.
+//! rustc marks no function convergent, so a helper with a barrier could be duplicated or moved into a branch as a whole. As
+//! for CUDA C++, every function is marked, and LLVM removes the mark from functions that reach no convergent operation. An
+//! indirect call or inline assembly has no callee to check, so the call itself is marked. Assembly that the source calls
+//! `pure` has no `sideeffect`: it is not a barrier or shuffle, and LLVM may move it out of loops and branches.
 
 use super::IrError;
 use super::lex::Kind;

@@ -1,13 +1,13 @@
-//! Has what writes and reads floats as decimal digits compiled for size.
+//! Compiles the functions that format and parse decimal floats for size.
 //!
-//! `core` computes them with integers of 1280 bits, 40 words in an array. Loops over these are unrolled at every use
-//! otherwise, which libNVVM and ptxas need minutes for.
+//! `core` computes them with 1280-bit integers, 40 words in an array. Otherwise loops over these are unrolled at every use,
+//! which takes libNVVM and ptxas minutes.
 
 use super::IrError;
 use super::module::{FunctionHeader, ItemKind, Module};
 use super::path_of;
 
-/// The modules, and how a mangled symbol names them, which is looked for first.
+/// The modules, and their mangled names, which are searched first.
 const MODULES: [(&str, &str); 4] = [
     ("core::num::bignum::", "3num6bignum"),
     ("core::num::flt2dec::", "3num7flt2dec"),
@@ -15,12 +15,12 @@ const MODULES: [(&str, &str); 4] = [
     ("core::fmt::float::", "3fmt5float"),
 ];
 
-/// What is also not inlined, since libNVVM unrolls for size too: the long arithmetic, and what is built of it. Inlined into each
-/// other they were 280,000 lines of PTX for one `f32`; called, 12,000 for all of formatting.
+/// These are not inlined either, because libNVVM also unrolls for size: the long arithmetic and its users. Inlined into each
+/// other they were 280,000 lines of PTX for one `f32`; as calls, 12,000 for all of formatting.
 const CALLED: [&str; 3] =
     ["<core::num::bignum::Big32x40", "core::num::flt2dec::strategy::", "<core::num::dec2flt::decimal_seq::"];
 
-/// Marks the functions of these modules, and the generic ones that were made for them.
+/// Marks the functions of these modules, and generic functions instantiated for them.
 pub(super) fn shrink(module: &mut Module) -> Result<(), IrError> {
     for item in &mut module.items {
         let ItemKind::Function(symbol) = &item.kind else { continue };

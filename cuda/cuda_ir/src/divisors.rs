@@ -1,10 +1,10 @@
-//! Divisors, which libNVVM must not see to be what was compared with zero.
+//! Hides from libNVVM that a divisor was compared with zero.
 //!
-//! A GPU does not trap on a division by zero, and libNVVM 13.5.37 divides before it is known whether it may. It then takes
-//! `if n == 0 { 0 } else { x % n }` for `x % n`, which it would be if that were undefined for 0 where it now stands (LLVM
-//! Language Reference, "urem Instruction"), and gives what the GPU makes of `x % 0`. This holds for `-opt=1` to `-opt=3`,
-//! and for quotients too. So what is divided by is a copy of what was compared, made by an instruction that libNVVM knows
-//! nothing about, and ptxas does.
+//! A GPU does not trap on a division by zero, and libNVVM 13.5.37 moves divisions ahead of the check for zero. It then
+//! simplifies `if n == 0 { 0 } else { x % n }` to `x % n`. That would be right if the moved division were undefined for 0
+//! (LLVM Language Reference, "urem Instruction"), but the result is the GPU's value of `x % 0`. This holds for `-opt=1` to
+//! `-opt=3`, and for quotients too. So the divisor becomes a copy of the compared value. The copying instruction is opaque
+//! to libNVVM, but not to ptxas.
 
 use std::collections::HashMap;
 
@@ -12,17 +12,17 @@ use super::lex::{Kind, Token, tokens};
 
 const DIVISIONS: [&str; 4] = ["udiv", "sdiv", "urem", "srem"];
 
-/// The text with a copy of the divisor before each division of integers by what is no constant.
+/// Copies the divisor before each division of integers by a value that is not a constant.
 pub fn hide(text: &str) -> String {
     let mut edited = String::with_capacity(text.len() + text.len() / 64);
     let mut copies = 0;
-    // Values that were extended, with the bits that they had before.
+    // Values that were extended, with their bits before.
     let mut extended: HashMap<&str, u32> = HashMap::new();
     for line in text.split_inclusive('\n') {
         if line.starts_with("define ") {
             extended.clear();
         }
-        // Looked for before the line is taken apart, which takes time.
+        // A quick search before the line is split into tokens, which is slow.
         if line.contains(" = zext ") {
             extended.extend(extension(line));
         } else if DIVISIONS.iter().any(|name| line.contains(name))
@@ -41,7 +41,7 @@ pub fn hide(text: &str) -> String {
     edited
 }
 
-/// `%wide = zext i32 %narrow to i64`: the value, and the bits of what it was made of.
+/// `%wide = zext i32 %narrow to i64`: the value, and the bits of its operand.
 fn extension(line: &str) -> Option<(&str, u32)> {
     let mut words = tokens(line);
     let name = words.next().filter(is_value)?.text;
@@ -54,12 +54,12 @@ fn extension(line: &str) -> Option<(&str, u32)> {
 struct Division<'a> {
     bits: u32,
     divisor: &'a str,
-    /// Where the divisor stands in the line.
+    /// The offset of the divisor in the line.
     at: usize,
 }
 
 impl<'a> Division<'a> {
-    /// The division that the line is, if its divisor is a value of a type that a register holds, or two.
+    /// The division on the line, if its divisor is a value of a type that fits one or two registers.
     fn read(line: &'a str) -> Option<Division<'a>> {
         let mut words = tokens(line);
         words.next().filter(is_value)?;
@@ -72,10 +72,10 @@ impl<'a> Division<'a> {
         Some(Division { bits, divisor: divisor.text, at: divisor.start })
     }
 
-    /// Writes the copy, of which the bits from `known` on are zero, and gives its name. It uses the divisor once, as the
-    /// division did: the order of the uses of a value, which the text may give, names each of them.
+    /// Writes the copy, whose bits from `known` upwards are zero, and returns its name. It uses the divisor once, like the
+    /// division: the text may list each use in a use-list order.
     fn write_copy(&self, edited: &mut String, number: usize, known: Option<u32>) -> String {
-        // No name of the source has a space.
+        // No name in the source has a space.
         let name = |what: &str| format!("%\"{what} {number}\"");
         let (bits, divisor, result) = (self.bits, self.divisor, name("divisor"));
         match (bits, known) {
@@ -112,7 +112,7 @@ impl<'a> Division<'a> {
     }
 }
 
-/// A copy of a value of 16, 32 or 64 bits, made by an instruction that no pass of a compiler knows.
+/// Writes a copy of a value of 16, 32 or 64 bits, with an instruction that no compiler pass understands.
 pub(super) fn copy(edited: &mut String, name: &str, value: &str, bits: u32) {
     let register = match bits {
         16 => 'h',

@@ -1,7 +1,7 @@
-//! Which family each kernel belongs to: the Rust module that it stands in.
+//! Finds the family of each kernel: its Rust module.
 //!
-//! `#[kernel]` leaves a static named after the kernel that holds the module's path. For a kernel of one architecture alone,
-//! the path ends in `only_90a`; a module for another architecture has a static in its place that asks for one of that.
+//! `#[kernel]` emits a static named after the kernel that holds the module's path. For a kernel of one architecture alone,
+//! the path ends in `only_90a`; a module for another architecture has a static in its place that requests one for that.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,10 +11,10 @@ use super::plain;
 
 const PREFIX: &str = "__ferrowarp_family_of_";
 
-/// Before the compute capability of the architecture that a kernel is for.
+/// The prefix before the compute capability of the architecture that a kernel is for.
 const WANTS: &str = "__ferrowarp_wants_";
 
-/// The compute capabilities, such as 90, of which `text` lacks kernels that are for `compute_90a` alone.
+/// The compute capabilities, such as 90, for which `text` lacks kernels that are only for `compute_90a`.
 pub(super) fn wanted_archs(text: &str) -> BTreeSet<u32> {
     let capability = |(at, _): (usize, &str)| {
         let rest = &text[at + WANTS.len()..];
@@ -24,7 +24,7 @@ pub(super) fn wanted_archs(text: &str) -> BTreeSet<u32> {
     text.match_indices(WANTS).filter_map(capability).collect()
 }
 
-/// Leaves the kernels whose path ends in `segment`, and none of the others.
+/// Keeps only the kernels with a path that ends in `segment`.
 pub(super) fn keep_only(module: &mut Module, families: &HashMap<String, String>, segment: &str) {
     let is_wanted = |symbol: &str| {
         let path = families.get(plain(symbol));
@@ -33,7 +33,7 @@ pub(super) fn keep_only(module: &mut Module, families: &HashMap<String, String>,
     module.items.retain(|item| !item.is_kernel() || item.symbol().is_some_and(is_wanted));
 }
 
-/// Takes those statics out of the module, and gives the path by kernel.
+/// Removes those statics from the module, and returns the paths by kernel.
 pub(super) fn take(module: &mut Module) -> HashMap<String, String> {
     let mut families = HashMap::new();
     module.items.retain(|item| {

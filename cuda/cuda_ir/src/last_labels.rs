@@ -1,16 +1,16 @@
 //! Labels at the end of a function, with no instruction after them.
 //!
-//! LLVM's back end emits such a label for an unreachable block that a table of `brx.idx` names: the gaps between the values
-//! of a `match` without other values. ptxas 13.0.88 at `-O0` then dies with a segmentation fault, if the function is not a
-//! kernel. A `trap` after the label makes it a block like others, and stops a thread that gets there.
+//! LLVM's back end emits such a label for an unreachable block in a table of `brx.idx`: the gaps between the values of a
+//! `match` without other values. ptxas 13.0.88 at `-O0` then crashes with a segmentation fault, if the function is not a
+//! kernel. A `trap` after the label makes it a normal block, and stops a thread that gets there.
 
 use std::borrow::Cow;
 
-/// The PTX with a `trap` after each label at the end of a function. The back ends write labels on lines of their own, and the
-/// brace that ends a function at the start of one.
+/// Adds a `trap` after each label at the end of a function. The back ends write labels on lines of their own, and the
+/// closing brace of a function at the start of a line.
 pub fn trap_after(ptx: &str) -> Cow<'_, str> {
     let (mut edited, mut copied) = (String::new(), 0);
-    // The end of the last label, as long as no instruction follows.
+    // The end of the last label, until an instruction follows.
     let (mut label, mut at) = (None, 0);
     for line in ptx.split_inclusive('\n') {
         at += line.len();
@@ -33,10 +33,10 @@ pub fn trap_after(ptx: &str) -> Cow<'_, str> {
     Cow::Owned(edited)
 }
 
-/// `$L__BB0_6:`, and nothing else: a label that a branch may name.
+/// `$L__BB0_6:`, and nothing else: a label that can be a branch's target.
 fn is_label(code: &str) -> bool {
     let name = code.strip_suffix(':').unwrap_or_default();
-    // No branch leads to a label of debug information.
+    // No branch goes to a label of debug information.
     let is_debug = name.starts_with("$L__tmp") || name.starts_with("$L__func");
     !name.is_empty()
         && !is_debug

@@ -1,8 +1,8 @@
-//! Tokens of LLVM's text form: as much of its grammar as the edits need, and nothing guessed from line ends.
+//! Tokens of LLVM's text form: the part of its grammar that the edits need, independent of line ends.
 
 use std::ops::Range;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `@name` or `@"any name"`.
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Punct,
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'a> {
     pub kind: Kind,
@@ -62,7 +62,7 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
             }
         }
         let (kind, end) = token_at(bytes, at);
-        // A character that is no ASCII only occurs in comments and strings; whole, it is one token here.
+        // A non-ASCII character only occurs in comments and strings; here it is one token.
         let end = (end..=text.len()).find(|&end| text.is_char_boundary(end)).unwrap_or(text.len());
         let token = Token { kind, text: &text[at..end], start: at };
         at = end;
@@ -75,7 +75,7 @@ pub(super) fn lex(text: &str) -> Vec<Token<'_>> {
     tokens(text).collect()
 }
 
-/// Index of the bracket that closes the one at `open`, if there is one.
+/// The index of the bracket that closes the one at `open`, if any.
 pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     let mut depth = 0;
     tokens[open..]
@@ -87,7 +87,7 @@ pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
         .map(|offset| open + offset)
 }
 
-/// The ranges of tokens between the commas that no bracket encloses.
+/// The ranges of tokens between commas outside of brackets.
 pub(super) fn split_at_commas(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);

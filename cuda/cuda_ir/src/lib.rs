@@ -1,8 +1,8 @@
-//! Edits that turn the module rustc writes into one that libNVVM takes, and a reader of the PTX that comes of it.
+//! Edits the module that rustc writes so that libNVVM accepts it, and reads the resulting PTX.
 //!
-//! rustc runs only LLVM passes that leave signatures, statics and barriers as the source has them (see `cuda_builder`), so
-//! the edits find these whole; everything else is optimised afterwards, in libNVVM, which knows what shared memory and a
-//! barrier are. Each edit is a function of a module alone; `tests/edits` holds input and expected output of each.
+//! rustc runs only LLVM passes that keep signatures, statics and barriers as in the source (see `cuda_builder`), so the
+//! edits find them intact. Everything else is optimised later, in libNVVM, which knows shared memory and barriers. Each edit
+//! is a function of a module alone; `tests/edits` holds an input and the expected output for each.
 
 pub mod absolutes;
 mod bodies;
@@ -43,11 +43,11 @@ use module::Module;
 pub use parts::Cut;
 pub use target::{DATA_LAYOUT, IR_VERSION};
 
-/// A hash of this crate's sources, which tells what another version of them made.
+/// A hash of this crate's sources, which distinguishes the output of different versions.
 #[doc(hidden)]
 pub const SOURCES: &str = env!("SOURCES");
 
-/// An edit that could not be made, because the module is not what the edit was written for.
+/// An edit that failed because the module does not have the form it expects.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("edit `{edit}` of the LLVM IR failed at `{item}`: {reason}")]
 pub struct IrError {
@@ -55,7 +55,7 @@ pub struct IrError {
     pub edit: &'static str,
     /// The symbol or the start of the line it failed at.
     pub item: String,
-    /// What was wrong, and the cure if there is one.
+    /// The error, and the fix if there is one.
     pub reason: String,
 }
 
@@ -65,7 +65,7 @@ impl IrError {
     }
 }
 
-/// A memory of the device that statics can be placed in.
+/// A device memory for statics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// One copy per block: `.shared`.
@@ -74,16 +74,16 @@ pub enum Space {
     Constant,
 }
 
-/// A static that an edit placed in a memory of its own.
+/// A static that an edit moved to another memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedStatic {
     /// The symbol, without the `@`.
     pub symbol: String,
-    /// Where it now is.
+    /// Its memory.
     pub space: Space,
 }
 
-/// A module ready for a back end, and what must be found again in the PTX.
+/// A module ready for a back end, and what must be in the PTX.
 #[derive(Clone, Debug)]
 pub struct Lowered {
     /// The name of the part, such as `softmax.k1_naive`; empty for a module that was not cut.
@@ -96,21 +96,21 @@ pub struct Lowered {
     pub statics: Vec<PlacedStatic>,
 }
 
-/// The edits that are optional. Others are always made.
+/// The optional edits. All others are always made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edits {
     /// How the module is cut.
     pub cut: Cut,
     /// Whether calls of the crate `libm` become calls of libdevice.
     pub override_libm: bool,
-    /// Whether statics that cannot change are placed in constant memory, as many as it holds.
+    /// Whether immutable statics are placed in constant memory, as far as they fit.
     pub constant_memory: bool,
-    /// The last part of the path of the kernels that stay, such as `only_90a`; if `None`, all stay. A module that is not
-    /// cut then has this name.
+    /// The last path segment of the kernels to keep, such as `only_90a`; `None` keeps all. A module that is not cut then has
+    /// this name.
     pub only: Option<String>,
 }
 
-/// Runs every edit on the module rustc wrote, and cuts it into parts.
+/// Runs every edit on rustc's module, and cuts it into parts.
 pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     let mut module = Module::parse(text)?;
     let families = families::take(&mut module);
@@ -143,14 +143,14 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts)
 }
 
-/// The compute capabilities, such as 90, for which rustc's module `text` has kernels that are for `compute_90a` alone, and
-/// lacks them because it is for another architecture.
+/// The compute capabilities, such as 90, of kernels that are only for `compute_90a` and therefore missing in rustc's module
+/// `text`, which is for another architecture.
 pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
     families::wanted_archs(text)
 }
 
-/// The source of [`for_optimisation`], [`for_no_optimisation`] and of the edits of the back ends' texts. A cached output
-/// of these is valid as long as the source is the same.
+/// The source of [`for_optimisation`], [`for_no_optimisation`] and the edits of the back ends' output. Their cached output
+/// is valid while it stays the same.
 pub const LAST_EDITS: [&str; 17] = [
     include_str!("bodies.rs"),
     include_str!("last_labels.rs"),
@@ -171,24 +171,24 @@ pub const LAST_EDITS: [&str; 17] = [
     include_str!("unwritten/tokens.rs"),
 ];
 
-/// Whether LLVM's passes must run on the module even at level 0: a kernel takes a struct in place, whose copies they remove.
+/// Whether LLVM's passes must run on the module even at level 0: they remove the copies of a kernel's struct parameters.
 pub fn needs_passes(text: &str) -> bool {
     text.contains("\"nvvm.grid_constant\"")
 }
 
-/// The module's text as libNVVM takes it when it does not optimise.
+/// Prepares the module's text for libNVVM without optimisation.
 pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
     let mut module = Module::parse(text)?;
     overflow::widen(&mut module)?;
     Ok(module.to_string())
 }
 
-/// The module's text as libNVVM takes it when it optimises, after LLVM's passes.
+/// Prepares the module's text for libNVVM with optimisation, after LLVM's passes.
 pub fn for_optimisation(text: &str) -> String {
     sign_extensions::hide(&divisors::hide(&noalias::remove(text)))
 }
 
-/// The part once more, a part for each kernel where these share nothing.
+/// Splits the part into one part per kernel, if the kernels share nothing.
 pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
     let module = Module::parse(&part.text)?;
     let families = part.kernels.iter().map(|kernel| (kernel.clone(), format!("part::{kernel}"))).collect();
@@ -198,7 +198,7 @@ pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
 /// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `tensor_maps`, `constants`, `place`,
 /// `convergent`, `target`, `overflow`, `wide`, `remainders` or `decimal`.
 ///
-/// This is what the files in `tests/edits` are checked with.
+/// The files in `tests/edits` are checked with it.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
     let mut module = Module::parse(text)?;
     match edit {
@@ -230,11 +230,11 @@ fn plain(symbol: &str) -> &str {
     symbol.trim_start_matches('@').trim_matches('"')
 }
 
-/// The path that a v0-mangled symbol stands for, without crate hashes: `core::option::expect_failed`.
+/// The path of a v0-mangled symbol, without crate hashes: `core::option::expect_failed`.
 ///
-/// Where several internal symbols had one name LLVM has numbered them, for a GPU without a dot; the number is left out. A
-/// symbol can refer back to its own parts, so a short one may stand for a path of any length; one that is beyond all
-/// reason is no path.
+/// If several internal symbols have one name, LLVM numbers them, without a dot for a GPU; the number is omitted. A symbol
+/// can refer back to its own parts, so a short one may stand for a path of any length; an unreasonably long path gives
+/// `None`.
 fn path_of(symbol: &str) -> Option<String> {
     let symbol = plain(symbol);
     let digits = symbol.len() - symbol.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -245,7 +245,7 @@ fn path_of(symbol: &str) -> Option<String> {
     Some(path.0)
 }
 
-/// A text that refuses to grow beyond 64 KiB.
+/// A text that cannot grow beyond 64 KiB.
 struct ShortText(String);
 
 impl fmt::Write for ShortText {
@@ -276,7 +276,7 @@ mod tests {
         let mut symbol = "@_RINvC1a1f".to_owned();
         let mut before = "u".to_owned();
         for _ in 0..40 {
-            // The mangling counts places from after `_R`, in base 62.
+            // The mangling counts positions after `_R`, in base 62.
             let at = symbol.len() - "@_R".len();
             symbol += &format!("T{before}{before}E");
             before = format!("B{}", base_62(at));

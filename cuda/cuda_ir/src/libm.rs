@@ -1,15 +1,15 @@
-//! Lets calls of the crate `libm` run libdevice's functions of the same name: instructions and short polynomials where
-//! libm computes as a processor without a floating-point unit would.
+//! Redirects calls of the crate `libm` to libdevice's functions of the same name. They use instructions and short
+//! polynomials, while libm computes as for a processor without a floating-point unit.
 //!
-//! The results are libdevice's, which for most functions are not libm's to the last bit (CUDA math API, "accuracy").
+//! The results are libdevice's, which differ from libm's in the last bits for most functions (CUDA math API, "accuracy").
 
 use super::lex::{Kind, Token, split_at_commas};
 use super::module::{FunctionHeader, ItemKind, Module};
 use super::panics::without_debug_info;
 use super::path_of;
 
-/// The functions that both have under one name for `f64`, and with an `f` after it for `f32`; all take and give floats of
-/// one width.
+/// The functions that both have under one name for `f64`, and with an `f` appended for `f32`; all parameters and results are
+/// floats of one width.
 const SAME: &[&str] = &[
     "acos",
     "acosh",
@@ -84,7 +84,7 @@ pub(super) fn override_calls(module: &mut Module) {
     for (name, declaration) in declared {
         let symbol = format!("@__nv_{name}");
         if !module.items.iter().any(|item| item.symbol() == Some(&symbol)) {
-            // What was just written is a declaration.
+            // The text is a declaration, so it parses.
             let _ = module.push(declaration);
         }
     }
@@ -97,7 +97,7 @@ fn function_of_libm(path: &str) -> Option<String> {
     SAME.contains(&of_f64).then(|| name.to_owned())
 }
 
-/// The one type of all parameters and the result, `float` or `double`, and the parameters' names.
+/// The common type of all parameters and the result, `float` or `double`, and the parameters' names.
 fn signature(header: &str) -> Option<(&'static str, Vec<&str>)> {
     let parsed = FunctionHeader::parse(header).ok()?;
     let is_float = |token: &&Token<'_>| token.is("float") || token.is("double");

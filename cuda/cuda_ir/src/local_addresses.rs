@@ -1,9 +1,9 @@
-//! Addresses of a thread's own memory, which ptxas must not compute in uniform registers.
+//! Keeps ptxas from computing addresses of a thread's local memory in uniform registers.
 //!
-//! Where libNVVM can prove that a pointer is to local memory, it writes `cvta.to.local.u64 %rd2, %rd1` and `ld.local [%rd2]`.
-//! Every thread of a warp has the same such addresses, so ptxas 13.0.88 converts in uniform registers, of which a warp has one
-//! set: `UIADD3 UR4, -UR4, UR6`, with the base of local memory in `UR4`. In both arms of a branch it overwrites `UR4`. If some
-//! threads of the warp take one arm and some the other, the second arm subtracts what the first has left there:
+//! If libNVVM can prove that a pointer is to local memory, it writes `cvta.to.local.u64 %rd2, %rd1` and `ld.local [%rd2]`.
+//! These addresses are the same in every thread of a warp, so ptxas 13.0.88 converts them in uniform registers, which a warp
+//! shares: `UIADD3 UR4, -UR4, UR6`, with the base of local memory in `UR4`. It overwrites `UR4` in both arms of a branch. If
+//! the warp diverges, the second arm subtracts the value that the first has left there:
 //!
 //! ```text
 //! @%p1 bra L;
@@ -12,19 +12,19 @@
 //! cvta.to.local.u64 %rd6, %rd2;  ld.local.b16 ...   // L:  UIADD3 UR4, -UR4, UR7;  LDL.U16 R5, [UR4]
 //! ```
 //!
-//! A function that some threads of a warp call after others goes wrong in the same way, at every level of ptxas. So in a function
+//! A function that some threads of a warp call after others fails in the same way, at every level of ptxas. So in a function
 //! with such a conversion all accesses use generic addresses, which need none.
 
 use std::borrow::Cow;
 
 use crate::bodies::{edit_bodies, instruction};
 
-/// The PTX in which functions access local memory by generic addresses, if they would convert addresses to local ones.
+/// Replaces local addresses by generic ones in functions that convert addresses to local ones.
 pub fn keep_generic(ptx: &str) -> Cow<'_, str> {
     edit_bodies(ptx, |_, body| edit(body))
 }
 
-/// The function's body, if it has to be another.
+/// The edited body, if it changes.
 fn edit(body: &str) -> Option<String> {
     let converts = |line: &str| opcode(line).is_some_and(|opcode| opcode.starts_with("cvta.to.local."));
     if !body.lines().any(converts) {
@@ -49,12 +49,12 @@ fn edit(body: &str) -> Option<String> {
     Some(edited)
 }
 
-/// Whether the line makes the generic address of the function's memory.
+/// Whether the line computes the generic address of the function's memory.
 fn is_base_of_generic(line: &str) -> bool {
     line.contains("cvta.local.u64") && line.contains("%SP, %SPL;")
 }
 
-/// The line with generic addresses in place of local ones.
+/// The line with generic instead of local addresses.
 fn generic(line: &str) -> Cow<'_, str> {
     match opcode(line) {
         Some(opcode) if opcode.starts_with("cvta.to.local.") || opcode.starts_with("cvta.local.") => {

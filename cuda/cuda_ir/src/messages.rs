@@ -1,8 +1,8 @@
-//! Writes messages with arguments out as far as they are known: `panic!("no {x} in {y}")` says `no {} in {}`.
+//! Expands messages with arguments as far as they are known: `panic!("no {x} in {y}")` prints `no {} in {}`.
 //!
-//! `core` has two forms of a message, told apart by the lowest bit of the second word: a text, with twice its length and
-//! one, or a template with the address of the arguments (`core::fmt::Arguments`, "Internal representation"). Where the
-//! template is a constant, the second form is replaced by the first.
+//! `core` has two forms of a message, distinguished by the lowest bit of the second word: a text, with twice its length plus
+//! one, or a template with the address of the arguments (`core::fmt::Arguments`, "Internal representation"). If the template
+//! is a constant, the second form is replaced by the first.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use super::lex::{Kind, Token, closing, lex, split_at_commas};
 use super::module::{ItemKind, Module, call_on};
 
-/// In each call of one of `callees`, given with the number of the argument that is the template, replaces the template
-/// and the arguments after it by a text. What is no template this function can read stays as it is.
+/// Replaces the template and the arguments after it by a text, in each call of one of `callees`, given with the index of the
+/// template argument. A template that this function cannot read stays unchanged.
 pub(super) fn write_out(module: &mut Module, callees: &HashMap<String, usize>) -> Vec<String> {
     let constants: HashMap<String, Vec<u8>> = module
         .items
@@ -41,7 +41,7 @@ pub(super) fn write_out(module: &mut Module, callees: &HashMap<String, usize>) -
     texts.iter().enumerate().map(item).collect()
 }
 
-/// The line with a text for its template, if it is such a call.
+/// The line with a text instead of its template, if it is such a call.
 fn with_text(
     line: &str,
     callees: &HashMap<String, usize>,
@@ -69,7 +69,7 @@ fn with_text(
         texts.len() - 1
     });
     let tagged_len = 2 * text.len() + 1;
-    // The attributes were about the old values.
+    // The attributes belonged to the old values.
     Some(format!(
         "{}ptr @__ferrowarp_message_{n}{}ptr inttoptr (i64 {tagged_len} to ptr){}",
         &line[..template_type.start],
@@ -78,7 +78,7 @@ fn with_text(
     ))
 }
 
-/// The bytes of `@x = private constant [3 x i8] c"..."`, if the variable is a constant and one string.
+/// The bytes of `@x = private constant [3 x i8] c"..."`, if the variable is a constant with a single string.
 fn constant_bytes(variable: &str) -> Option<Vec<u8>> {
     let tokens = lex(variable);
     let mut strings = tokens.iter().filter(|token| token.kind == Kind::Text);
@@ -117,7 +117,7 @@ fn text_of(template: &[u8]) -> Option<String> {
             }
             0x81..=0xbf => return None,
             0xc0.. => {
-                // Flags, width, precision, index of the argument: each there if its bit is set.
+                // Flags, width, precision, index of the argument: each present if its bit is set.
                 let options: usize = [4, 2, 2, 2]
                     .iter()
                     .enumerate()
@@ -131,7 +131,7 @@ fn text_of(template: &[u8]) -> Option<String> {
     }
 }
 
-/// The text as it stands between the quotes of a constant.
+/// Escapes the text for the quotes of a constant.
 fn escaped(text: &str) -> String {
     let plain = |byte: u8| (byte == b' ' || byte.is_ascii_graphic()) && byte != b'"' && byte != b'\\';
     let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("\\{byte:02X}") };

@@ -3,7 +3,7 @@
 use super::IrError;
 use super::lex::{Kind, Token, closing, lex, split_at_commas, tokens};
 
-/// What stands at the top level of a module.
+/// The kinds of top-level items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemKind {
     /// `define ... @name(...) { ... }`
@@ -24,7 +24,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// The symbol this item defines or declares, with its `@`.
+    /// The symbol that this item defines or declares, with its `@`.
     pub fn symbol(&self) -> Option<&str> {
         match &self.kind {
             ItemKind::Function(name) | ItemKind::Declaration(name) | ItemKind::Variable(name) => Some(name),
@@ -43,7 +43,7 @@ impl Item {
             && tokens(self.header()).take_while(|t| t.kind != Kind::Global).any(|t| t.is("ptx_kernel"))
     }
 
-    /// Whether this is a function that others may call by its name, and no kernel.
+    /// Whether this is a function that other modules may call by its name, and not a kernel.
     pub fn is_visible(&self) -> bool {
         matches!(self.kind, ItemKind::Function(_))
             && !self.is_kernel()
@@ -107,7 +107,7 @@ impl std::fmt::Display for Module {
     }
 }
 
-/// Where the parts of a `define` line stand, as indices into its tokens.
+/// The positions of the parts of a `define` line, as indices into its tokens.
 pub(super) struct FunctionHeader<'a> {
     pub tokens: Vec<Token<'a>>,
     pub name: usize,
@@ -124,14 +124,14 @@ impl<'a> FunctionHeader<'a> {
         Ok(FunctionHeader { tokens, name, close })
     }
 
-    /// The names of the parameters, `%x` each.
+    /// The names of the parameters, each as `%x`.
     pub fn parameters(&self) -> Vec<&'a str> {
         let inner = &self.tokens[self.name + 2..self.close];
         let last_local = |part: &[Token<'a>]| part.iter().rfind(|t| t.kind == Kind::Local).map(|t| t.text);
         split_at_commas(inner).into_iter().filter_map(|part| last_local(&inner[part])).collect()
     }
 
-    /// Where function attributes may be written: after the parameters and the address markers.
+    /// The position for function attributes: after the parameters and the address markers.
     pub fn attributes_at(&self) -> usize {
         let marker = self.tokens.get(self.close + 1);
         let marked = marker.is_some_and(|t| t.is("unnamed_addr") || t.is("local_unnamed_addr"));
@@ -142,15 +142,15 @@ impl<'a> FunctionHeader<'a> {
 /// A call instruction on one line.
 pub(super) struct Call<'a> {
     pub callee: Token<'a>,
-    /// Offset just after the arguments, where call attributes stand.
+    /// Offset just after the arguments, the position for call attributes.
     pub attributes_at: usize,
-    /// The group that follows, if any.
+    /// The attribute group after it, if any.
     pub group: Option<Token<'a>>,
     /// Whether it is inline assembly without side effects: `asm`, not `asm sideeffect`.
     pub is_pure_assembly: bool,
 }
 
-/// The call on `line`, if it is one. LLVM prints an instruction with its operands on one line.
+/// The call on `line`, if any. LLVM prints an instruction with its operands on one line.
 pub(super) fn call_on(line: &str) -> Option<Call<'_>> {
     if !line.contains("call ") && !line.contains("invoke ") {
         return None;
@@ -163,7 +163,7 @@ pub(super) fn call_on(line: &str) -> Option<Call<'_>> {
         let followed_by_arguments = tokens.get(at + 1).is_some_and(|t| t.is("("));
         let callee = match tokens[at].kind {
             Kind::Global | Kind::Local => followed_by_arguments,
-            // `asm sideeffect "code", "constraints"(arguments)`: the last string stands before the bracket.
+            // `asm sideeffect "code", "constraints"(arguments)`: the last string is before the bracket.
             Kind::Text => followed_by_arguments,
             _ => false,
         };

@@ -1,7 +1,7 @@
-//! Names for PTX that say what they mean and do not depend on where the crate lies.
+//! Readable names for PTX that do not depend on the crate's folder.
 //!
-//! A mangled symbol holds hashes of the crates' identities, which differ with the folder, the flags and the architecture;
-//! nothing outside the module can know them. Symbols that the source named itself stay as they are.
+//! A mangled symbol contains hashes of the crates' identities, which differ with the folder, the flags and the architecture;
+//! nothing outside the module can know them. Symbols that the source named itself stay unchanged.
 
 use std::collections::HashMap;
 
@@ -9,23 +9,23 @@ use sha2::{Digest, Sha256};
 
 use super::{path_of, plain};
 
-/// Letters of a name at most.
+/// Maximum length of a name.
 const LONGEST: usize = 96;
 
-/// New names for symbols of one module, each given once.
+/// New names for the symbols of one module, each used once.
 pub(super) struct Names {
     taken: HashMap<String, usize>,
     constants: usize,
 }
 
 impl Names {
-    /// Names that are not among `kept`, the symbols that stay as they are.
+    /// Creates names that differ from `kept`, the symbols that stay unchanged.
     pub fn other_than<'a>(kept: impl Iterator<Item = &'a str>) -> Names {
         let taken = kept.map(|symbol| (plain(symbol).to_owned(), 1)).collect();
         Names { taken, constants: 0 }
     }
 
-    /// What the symbol, with its `@`, is to be called; none if it stays as it is.
+    /// The new name of the symbol, which has its `@`; `None` if it stays unchanged.
     pub fn for_symbol(&mut self, symbol: &str) -> Option<String> {
         let name = plain(symbol);
         if is_anonymous(name) {
@@ -37,7 +37,7 @@ impl Names {
         }
         let readable = readable(&path_of(symbol)?);
         let mut name = readable.clone();
-        // A numbered name may itself be that of another path.
+        // A numbered name may itself be another path's name.
         while self.taken.contains_key(&name) {
             let count = self.taken.entry(readable.clone()).or_insert(1);
             *count += 1;
@@ -53,8 +53,8 @@ fn is_anonymous(name: &str) -> bool {
     ["alloc_", "anon.", "vtable.", "switch.table.", "str."].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// `core::panicking::panic_fmt` as `core__panicking__panic_fmt`, and what is not of a name as one underscore. Two
-/// underscores lead no path of the source's own that has none.
+/// `core::panicking::panic_fmt` as `core__panicking__panic_fmt`; other characters become one underscore. A name begins with
+/// two underscores only if its path does.
 fn readable(path: &str) -> String {
     let mut name = String::with_capacity(path.len());
     for part in path.split("::") {
@@ -94,7 +94,7 @@ mod tests {
         let symbol = |hash: &str| format!("@_RNvNtCs{hash}_4core6option13expect_failed");
         assert_eq!(name(&symbol("abc")).unwrap(), "core__option__expect_failed");
         assert_eq!(name(&symbol("abd")).unwrap(), "core__option__expect_failed_3");
-        // What LLVM numbered is numbered anew.
+        // Names numbered by LLVM are numbered again.
         assert_eq!(name(&(symbol("abc") + "91")).unwrap(), "core__option__expect_failed_4");
         assert_eq!(name("@alloc_0123456789abcdef").unwrap(), "__constant_0");
         assert_eq!(name("@anon.0123.7").unwrap(), "__constant_1");

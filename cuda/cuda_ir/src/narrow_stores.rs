@@ -1,24 +1,24 @@
-//! Stores of a part of a number, whose conversion ptxas must not add.
+//! Keeps ptxas from converting floats in stores of a part of them.
 //!
 //! LLVM keeps numbers in registers without a type, so the store of the lowest byte of an `f32` is `st.b8 [%rd1], %r3` with
-//! the register that `add.rn.f32 %r3, ...` wrote. PTX defines that such a store cuts the register off. ptxas 13.0.88 takes
+//! the register that `add.rn.f32 %r3, ...` wrote. PTX defines that such a store truncates the register. ptxas 13.0.88 takes
 //! the type from the instruction that wrote the register, and emits `F2I`, at every level: the byte of 1.5 is 1 instead of
-//! 0. The same holds of every store that is narrower than a register with an `f16`, `f32` or `f64`, and of arguments.
-//! ptxas 13.5 stores the byte. The driver of a GPU contains one or the other.
+//! 0. The same holds for every store that is narrower than a register with an `f16`, `f32` or `f64`, and for arguments.
+//! ptxas 13.5 stores the byte. A GPU's driver contains one of the two.
 //!
-//! What `mov` copies has no type, and nothing remains of the copy in the machine code.
+//! The result of `mov` has no type, and the machine code contains no copy.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::bodies::{edit_bodies, instruction};
 
-/// The PTX in which narrow stores read copies of numbers.
+/// Makes narrow stores read copies of floats.
 pub fn copy_floats(ptx: &str) -> Cow<'_, str> {
     edit_bodies(ptx, |_, body| edit(body))
 }
 
-/// The function's body, if it has to be another.
+/// The edited body, if it changes.
 fn edit(body: &str) -> Option<String> {
     let numbers: HashSet<&str> = body.lines().flat_map(written_numbers).collect();
     if numbers.is_empty() {
@@ -58,7 +58,7 @@ fn edit(body: &str) -> Option<String> {
     has_copies.then_some(edited)
 }
 
-/// The registers to which the instruction of this line writes numbers.
+/// The registers to which the line's instruction writes floats.
 fn written_numbers(line: &str) -> Vec<&str> {
     let Some((opcode, operands)) = instruction(line) else { return Vec::new() };
     let types = ["f16", "bf16", "f32", "f64"];
@@ -72,7 +72,7 @@ fn written_numbers(line: &str) -> Vec<&str> {
     registers(&operands[..end.unwrap_or_default()])
 }
 
-/// The width of a store in bits, and the registers that it stores; none if the line is something else.
+/// The width of a store in bits, and the registers that it stores; no registers if the line is something else.
 fn stored(line: &str) -> (u32, Vec<&str>) {
     let store = || {
         let (opcode, operands) = instruction(line)?;
@@ -160,7 +160,7 @@ mod tests {
             let right = function(&format!("\t{writes}\n{}", store(width, from, copied)));
             assert_eq!(copy_floats(&ptx), right);
             assert_eq!(copy_floats(&right), right);
-            // In a loop the store may stand before what writes the register.
+            // In a loop the store may come before the instruction that writes the register.
             let ptx = function(&format!("\t{stores}\n\t{writes}\n"));
             assert!(copy_floats(&ptx).contains(copied), "{ptx}");
         }

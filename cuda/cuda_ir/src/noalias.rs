@@ -1,18 +1,18 @@
-//! The attribute `noalias`, which libNVVM must not see.
+//! Removes the attribute `noalias`, which libNVVM over-interprets.
 //!
-//! libNVVM 13.5.37 takes it for more than it says (LLVM Language Reference, "Parameter Attributes"): where a function
-//! stores such a parameter, a store through a pointer that it cannot trace back, such as a `phi` of null and an array, no
-//! longer counts as one into that array, once the array's address is stored too. Loads then give what was there before,
-//! and fills lose their ends. This holds for `-opt=1` to `-opt=3`. After inlining by LLVM, which turns the promise into
-//! metadata that libNVVM reads as it is meant, nothing is lost without the attribute.
+//! libNVVM 13.5.37 reads more into it than it promises (LLVM Language Reference, "Parameter Attributes"). If a function
+//! stores such a parameter and the address of an array, a store through a pointer that libNVVM cannot trace back, such as a
+//! `phi` of null and the array, no longer counts as a store to the array. Loads then return old values, and fills lose their
+//! ends. This holds for `-opt=1` to `-opt=3`. LLVM's inlining turns the promise into metadata that libNVVM reads correctly,
+//! so nothing is lost without the attribute.
 
-/// The text without the attribute; metadata of that name stays. Of the orders of uses, which passes go by, those of inline
-/// assembly go too: LLVM writes them in a form that it does not read.
+/// Removes the attribute; metadata of that name stays. Use-list orders of inline assembly are removed, too: LLVM writes them
+/// in a form that it cannot read. The other orders stay, because passes depend on them.
 pub fn remove(text: &str) -> String {
     let mut edited = String::with_capacity(text.len());
     let is_unread = |line: &&str| line.trim_start().starts_with("uselistorder ") && line.contains(" asm ");
     for line in text.split_inclusive('\n').filter(|line| !is_unread(line)) {
-        // Names and strings stand between quotation marks, every second piece.
+        // Names and strings are between quotation marks: every second piece.
         for (n, piece) in line.split('"').enumerate() {
             if n > 0 {
                 edited.push('"');

@@ -1,12 +1,12 @@
-//! Multiplications that say whether they overflowed, for libNVVM when it does not optimise: it then refuses those of 8, 16
-//! and 32 bits ("unsupported operation").
+//! Multiplications with overflow flags, for libNVVM without optimisation: it then rejects those of 8, 16 and 32 bits
+//! ("unsupported operation").
 
 use super::IrError;
 use super::module::{ItemKind, Module};
 
 const WIDTHS: [u32; 3] = [8, 16, 32];
 
-/// Has these operations done by functions of ours, in twice the width.
+/// Replaces these operations by functions of our own that compute in twice the width.
 pub(super) fn widen(module: &mut Module) -> Result<(), IrError> {
     for (sign, extend) in [("u", "zext"), ("s", "sext")] {
         for width in WIDTHS {

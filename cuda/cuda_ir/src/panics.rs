@@ -1,15 +1,15 @@
-//! Leads panics to the panic handler without `core::fmt`.
+//! Routes panics to the panic handler without `core::fmt`.
 //!
-//! `core` formats the messages of failed index checks, `expect` and `assert_eq!`. Formatting code on the device costs
-//! registers and local memory in every kernel that can panic, and its text could not reach the host anyway. So the
-//! bodies of those functions are replaced:
+//! `core` formats the messages of failed index checks, `expect` and `assert_eq!`. Formatting code costs registers and local
+//! memory in every kernel that can panic, and its text could not reach the host anyway. So the bodies of those functions are
+//! replaced:
 //!
-//! - `panic_bounds_check(index, len, location)` calls `__ferrowarp_panic_bounds_check`, where the crate has one;
-//! - the others call `core::panicking::panic` with a text that is known here or handed over as an argument;
+//! - `panic_bounds_check(index, len, location)` calls `__ferrowarp_panic_bounds_check`, if the crate has it;
+//! - the others call `core::panicking::panic` with a text that is known here or passed as an argument;
 //! - a message with arguments becomes the text between them (`messages.rs`).
 //!
-//! `panic_fmt` and the panic handler are inlined where they are called, so that a message without arguments is known
-//! to be one when the handler asks, and the arguments of any other are dead and take no local memory.
+//! `panic_fmt` and the panic handler are inlined into their callers. The handler then knows at compile time whether a
+//! message has no arguments; the arguments of any other are dead and take no local memory.
 
 use std::collections::HashSet;
 
@@ -22,24 +22,24 @@ const PANIC: &str = "core::panicking::panic";
 const PANIC_FMT: &str = "core::panicking::panic_fmt";
 const HANDLER: &str = "__rustc::rust_begin_unwind";
 const BOUNDS_CHECK_HOOK: &str = "@__ferrowarp_panic_bounds_check";
-/// Attributes for functions that must disappear into their callers.
+/// Attributes for functions that must be inlined into their callers.
 const INLINED: &str = "alwaysinline noreturn nounwind";
 
-/// What the new body of a function of `core` does.
+/// The new body of a function of `core`.
 #[derive(Clone, Copy)]
 enum Route {
-    /// Index, length and location go to the hook.
+    /// Passes index, length and location to the hook.
     BoundsCheck,
     /// The message is the first two parameters.
     Forward,
     /// The message is this text.
     Literal(&'static str),
-    /// The message depends on the kind of assertion, the first parameter, unless the caller gave one.
+    /// The message depends on the kind of assertion, the first parameter, unless the caller passed one.
     Assertion,
 }
 
-/// The functions of `core` whose bodies are replaced. A path that this compiler's `core` has not is no error: the
-/// function then keeps its body, and the message arrives as one with arguments.
+/// The functions of `core` with replaced bodies. If this compiler's `core` does not have a path, that is not an error: its
+/// function keeps its body, and the message arrives with arguments.
 const ROUTES: &[(&str, Route)] = &[
     ("core::panicking::panic_bounds_check", Route::BoundsCheck),
     ("core::option::expect_failed", Route::Forward),
@@ -65,7 +65,7 @@ const ASSERTIONS: [&str; 3] = [
     "assertion `left matches right` failed",
 ];
 
-/// Replaces the bodies of the functions in [`ROUTES`], and has `panic_fmt` and the panic handler inlined.
+/// Replaces the bodies of the functions in [`ROUTES`], and marks `panic_fmt` and the panic handler for inlining.
 pub(super) fn route(module: &mut Module) -> Result<(), IrError> {
     let functions = functions(module);
     let symbol_at = |path: &str| functions.iter().find(|f| f.path == path).map(|f| f.symbol.clone());
@@ -107,7 +107,7 @@ pub(super) fn route(module: &mut Module) -> Result<(), IrError> {
     inline_everywhere(module, &inlined)
 }
 
-/// The header without `!dbg !7`: a function with a place in the source must have one at each of its calls.
+/// The header without `!dbg !7`: a function with a source location must have one at each of its calls.
 pub(super) fn without_debug_info(header: &str) -> String {
     let tokens = lex(header);
     match tokens.iter().position(|token| token.text == "!dbg").filter(|at| at + 1 < tokens.len()) {
@@ -120,13 +120,13 @@ fn without_generics(path: &str) -> &str {
     path.split_once("::<").map_or(path, |(before, _)| before)
 }
 
-/// Whether the function of that path has a part in how panics are led.
+/// Whether the function of that path takes part in panics.
 fn has_part(path: &str) -> bool {
     let path = without_generics(path);
     [PANIC, PANIC_FMT, HANDLER].contains(&path) || ROUTES.iter().any(|(name, _)| *name == path)
 }
 
-/// A function of the module that has a part in how panics are led.
+/// A function of the module that takes part in panics.
 struct Function {
     item: usize,
     symbol: String,
@@ -149,7 +149,7 @@ fn bounds_check(parameters: &[&str]) -> Option<String> {
     Some(format!("  call void {BOUNDS_CHECK_HOOK}(i64 {index}, i64 {len}, ptr {location})\n"))
 }
 
-/// The location of the caller is the last parameter of every `#[track_caller]` function.
+/// The caller's location is the last parameter of every `#[track_caller]` function.
 fn forward(parameters: &[&str], panic: &str) -> Option<String> {
     let [text, len, .., location] = parameters else {
         return None;
@@ -216,7 +216,7 @@ impl Texts {
     }
 }
 
-/// Marks `symbols` for inlining, and takes `noinline` from the calls of them.
+/// Marks `symbols` for inlining, and removes `noinline` from their calls.
 fn inline_everywhere(module: &mut Module, symbols: &[String]) -> Result<(), IrError> {
     for symbol in symbols {
         let Some(item) = module.function_mut(symbol) else {

@@ -1,8 +1,8 @@
 //! Cuts a module into parts that are compiled separately.
 //!
-//! A part holds some kernels and what these reach. Its text depends on nothing else: names, attribute groups and
-//! metadata are renumbered in the order in which they occur. So an edit of one kernel does not change the text of the
-//! other parts, and their cached output stays valid.
+//! A part holds some kernels and everything that these reach. Its text depends on nothing else: names, attribute groups and
+//! metadata are renumbered in order of occurrence. So editing one kernel does not change the text of the other parts, and
+//! their cached output stays valid.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,10 +11,11 @@ use super::module::{Item, ItemKind, Module};
 use super::names::Names;
 use super::{Lowered, PlacedStatic, plain};
 
-/// Kernels of a family that are compiled together, at most: a long family is cut, to be compiled side by side.
+/// Maximum kernels of a family that are compiled together: a larger family is cut, so that its parts are compiled in
+/// parallel.
 const MOST_KERNELS: usize = 16;
 
-/// The variable that every module has a copy of.
+/// The variable that is copied into every module.
 const PANIC_SLOT: &str = "__ferrowarp_panic_slot";
 
 /// How a module is cut.
@@ -22,12 +23,11 @@ const PANIC_SLOT: &str = "__ferrowarp_panic_slot";
 pub enum Cut {
     /// Not at all.
     Whole,
-    /// By the Rust module of the kernel; long ones are cut once more. Kernels that share a mutable variable stay
-    /// together.
+    /// By the kernels' Rust modules; long ones are cut again. Kernels that share a mutable variable stay together.
     Families,
 }
 
-/// A place in an item's text that is rewritten.
+/// A position in an item's text that is rewritten.
 struct Mention {
     start: usize,
     end: usize,
@@ -44,7 +44,7 @@ enum What {
     Group(u64),
 }
 
-/// A module whose items' mentions of each other are known.
+/// A module with the mentions between its items.
 struct Linked<'a> {
     items: &'a [Item],
     mentions: Vec<Vec<Mention>>,
@@ -52,11 +52,11 @@ struct Linked<'a> {
     nodes: HashMap<u64, usize>,
     /// The item that defines a group of attributes.
     groups: HashMap<u64, usize>,
-    /// What is only written when it is mentioned, nodes and groups, and the name of the source, which never is.
+    /// The items that are only written when mentioned: nodes and groups, and the name of the source, which never is.
     on_demand: HashSet<usize>,
 }
 
-/// Cuts `module`; gives the parts with their names, of which a module that is not cut has none.
+/// Cuts `module`. Returns the parts with their names; a module that is not cut has an empty name.
 pub(super) fn cut(
     module: &Module,
     families: &HashMap<String, String>,
@@ -106,7 +106,7 @@ impl<'a> Linked<'a> {
         Linked { items, mentions, nodes, groups, on_demand }
     }
 
-    /// The symbols' items that `from` reach, themselves included, in the order in which they are first mentioned.
+    /// The symbols' items that `from` reach, including themselves, in order of first mention.
     fn reached(&self, from: &[usize]) -> Vec<usize> {
         let (mut reached, mut known) = (Vec::new(), HashSet::new());
         let mut open: Vec<usize> = from.iter().rev().copied().collect();
@@ -122,11 +122,11 @@ impl<'a> Linked<'a> {
         reached
     }
 
-    /// The kernels by family, each in the order of the module; long families in several.
+    /// The kernels by family, in the order of the module; long families are split.
     fn families(&self, kernels: &[usize], families: &HashMap<String, String>) -> Vec<(String, Vec<usize>)> {
         let name_of = |kernel: usize| plain(self.items[kernel].symbol().unwrap_or_default());
         let family_of = |kernel: usize| families.get(name_of(kernel)).map_or("", String::as_str);
-        // Families that share a variable are one, by the name that comes first.
+        // Families that share a variable are joined under the first name.
         let mut owner: HashMap<usize, &str> = HashMap::new();
         let mut joined: BTreeMap<&str, &str> = BTreeMap::new();
         fn first<'n>(joined: &BTreeMap<&'n str, &'n str>, mut name: &'n str) -> &'n str {
@@ -164,7 +164,7 @@ impl<'a> Linked<'a> {
         parts
     }
 
-    /// The module of `kernels` and what they reach, in the order of mention: rustc's order goes by hashes.
+    /// The module of `kernels` and everything they reach, in order of mention, because rustc orders by hashes.
     fn part(&self, family: String, kernels: &[usize], statics: &[PlacedStatic]) -> Lowered {
         let mut visible: Vec<usize> = (0..self.items.len()).filter(|&n| self.items[n].is_visible()).collect();
         visible.sort_by_key(|&n| self.items[n].symbol());
@@ -196,7 +196,7 @@ impl<'a> Linked<'a> {
     }
 }
 
-/// Whether kernels that reach the variable must be in one module: what one writes the other reads, or the host sets.
+/// Whether kernels that reach the variable must be in one module: one writes what the other reads, or the host sets it.
 fn is_shared_state(item: &Item) -> bool {
     let ItemKind::Variable(symbol) = &item.kind else { return false };
     if plain(symbol) == PANIC_SLOT {
@@ -206,9 +206,9 @@ fn is_shared_state(item: &Item) -> bool {
     let has = |word: &str| words.iter().any(|token| token.is(word));
     let space = words.windows(3).find(|at| at[0].is("addrspace")).map(|at| at[2].text);
     match space {
-        // Shared memory is a block's own.
+        // Each block has its own shared memory.
         Some("3") => false,
-        // Constant memory that has a name outside is the host's to write.
+        // The host can write constant memory with an external name.
         Some("4") => !has("private") && !plain(symbol).starts_with("_R"),
         _ => has("global"),
     }
@@ -262,7 +262,7 @@ impl<'l, 'a> Writer<'l, 'a> {
         self.out.push('\n');
     }
 
-    /// The groups and nodes that were mentioned, and those that these mention in turn.
+    /// Writes the mentioned groups and nodes, and those that these mention in turn.
     fn write_groups_and_nodes(&mut self) {
         for at in 0..self.group_order.len() {
             if let Some(&n) = self.linked.groups.get(&self.group_order[at]) {
@@ -279,7 +279,7 @@ impl<'l, 'a> Writer<'l, 'a> {
     }
 }
 
-/// The new number of `old`, in the order in which they are asked for.
+/// The new number of `old`, in order of request.
 fn number(numbers: &mut HashMap<u64, usize>, order: &mut Vec<u64>, old: u64) -> usize {
     *numbers.entry(old).or_insert_with(|| {
         order.push(old);
@@ -338,7 +338,7 @@ attributes #4 = { noinline }
         let parts = parts(MODULE, Cut::Families, &FAMILIES[..3]);
         let kernels: Vec<_> =
             parts.iter().map(|part| (part.family.as_str(), part.kernels.join(" "))).collect();
-        // The kernel without a family shares COUNT with `three`; the name that comes first is the part's.
+        // The kernel without a family shares COUNT with `three`; the first name becomes the part's.
         assert_eq!(
             kernels,
             [("", "three four".to_owned()), ("a", "one".to_owned()), ("b.c", "two".to_owned())]
@@ -394,7 +394,7 @@ attributes #1 = { noinline }
         assert_eq!(sizes, [("long.1", 14), ("long.2", 14), ("long.3", 12)]);
         let whole = parts(&text, Cut::Whole, &families);
         assert_eq!((whole.len(), whole[0].kernels.len(), whole[0].family.as_str()), (1, 40, ""));
-        // A module with assembly of its own cannot be cut.
+        // A module with module-level assembly cannot be cut.
         assert_eq!(parts(&format!("module asm \"x\"\n{text}"), Cut::Families, &families).len(), 1);
     }
 }

@@ -1,8 +1,8 @@
 //! Places marked statics in shared and constant memory.
 //!
-//! Rust has no word for a static's address space, so `#[address_space(shared)]` puts it in a section. Here the section
-//! becomes the address space, and every mention of the symbol becomes a cast of its address to a generic pointer, which
-//! libNVVM folds away again: loads and stores come out as `ld.shared` and `st.shared`.
+//! Rust has no syntax for a static's address space, so `#[address_space(shared)]` puts it in a section. Here the section
+//! becomes the address space, and every mention of the symbol becomes a cast of its address to a generic pointer. libNVVM
+//! folds the casts, so loads and stores become `ld.shared` and `st.shared`.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::{IrError, PlacedStatic, Space, path_of, plain};
 
 const EDIT: &str = "place";
 const SECTION_PREFIX: &str = "\".ferrowarp.";
-/// How deep arrays and structs of a static may be nested. rustc writes a level for each of the source's types.
+/// Maximum nesting of arrays and structs in a static. rustc writes one level per level of the source's types.
 const MOST_LEVELS: usize = 100;
 const DYNAMIC_SHARED: &str = "@__ferrowarp_dynamic_shared";
 
@@ -33,11 +33,10 @@ impl Space {
     }
 }
 
-/// Bytes of constant memory that a module's variables may take (CUDA programming guide, "technical specifications").
+/// Bytes of constant memory for a module's variables (CUDA programming guide, "technical specifications").
 const CONSTANT_BYTES: u64 = 64 * 1024;
 
-/// Marks the source's statics that cannot change for constant memory, in order, as many as it holds beside those that the
-/// source places there.
+/// Marks immutable statics for constant memory, in order, each that still fits next to those that the source places there.
 pub(super) fn mark_constants(module: &mut Module) {
     let is_placed = |text: &str| text.contains("\".ferrowarp.constant\"");
     let variables = || module.items.iter().filter(|item| matches!(item.kind, ItemKind::Variable(_)));
@@ -56,8 +55,8 @@ pub(super) fn mark_constants(module: &mut Module) {
     }
 }
 
-/// The size of a variable whose type is an array of bytes or a struct of them and of pointers, as rustc writes statics;
-/// none for any other.
+/// The size of a variable with an array of bytes or a struct of them and of pointers as its type, as rustc writes statics;
+/// `None` for other types.
 fn bytes_of(text: &str) -> Option<u64> {
     let tokens = lex(text);
     let keyword = tokens.iter().position(|t| t.is("global") || t.is("constant"))?;
@@ -160,7 +159,7 @@ fn placed_variable(symbol: &str, text: &str) -> Result<Option<(String, Space)>, 
     Ok(Some((format!("{prefix} addrspace({}) {value}{attributes}", space.number()), space)))
 }
 
-/// Whether `tokens`, a type and a value of at most that many `levels`, leave every byte undefined.
+/// Whether `tokens`, a type and a value of at most `levels` levels, leave every byte undefined.
 fn is_uninitialised(tokens: &[Token<'_>], levels: usize) -> bool {
     let Some(value_at) = end_of_type(tokens).filter(|_| levels > 0) else {
         return false;
@@ -180,7 +179,7 @@ fn is_uninitialised(tokens: &[Token<'_>], levels: usize) -> bool {
     }
 }
 
-/// Index of the first token after the type that `tokens` start with.
+/// The index of the first token after the type at the start of `tokens`.
 fn end_of_type(tokens: &[Token<'_>]) -> Option<usize> {
     let first = tokens.first()?;
     if first.nesting() > 0 {
@@ -192,7 +191,7 @@ fn end_of_type(tokens: &[Token<'_>]) -> Option<usize> {
     }
 }
 
-/// `text` with every mention of a placed symbol, other than its own definition, cast to a generic pointer.
+/// Casts every mention of a placed symbol in `text`, except its own definition, to a generic pointer.
 fn with_casts(own: Option<&str>, text: &str, space_of: impl Fn(&str) -> Option<Space>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;

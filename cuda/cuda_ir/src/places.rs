@@ -1,22 +1,22 @@
-//! Finds the operations that a back end may have no code for, and where the source has them.
+//! Finds operations that a back end may have no code for, and their source lines.
 
 use std::collections::{HashMap, HashSet};
 
 use super::IrError;
 use super::module::{ItemKind, Module};
 
-/// Functions of the C library that LLVM has an intrinsic for, and a GPU no instruction, or none of `f64`.
+/// C library functions with an LLVM intrinsic, but without a GPU instruction, at least for `f64`.
 const OF_C: &[&str] = &[
     "acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "exp10", "exp2", "frexp", "ldexp", "log", "log10",
     "log2", "modf", "pow", "powi", "sin", "sincos", "sinh", "tan", "tanh",
 ];
 
-/// Each such operation of a module with debug info, as `FILE:LINE: OPERATION`.
+/// The unsupported operations of a module with debug info, as `FILE:LINE: OPERATION`.
 pub fn of_unsupported(text: &str) -> Result<Vec<String>, IrError> {
     of(text, &suspicious)
 }
 
-/// Each call of `function`, in the same way.
+/// The calls of `function`, in the same form.
 pub fn of_calls(text: &str, function: &str) -> Result<Vec<String>, IrError> {
     let call = format!("@{function}(");
     of(text, &|line| {
@@ -37,7 +37,7 @@ fn of(text: &str, what: &dyn Fn(&str) -> Option<String>) -> Result<Vec<String>, 
     Ok(found)
 }
 
-/// Each loop in code of the crate itself, as `FILE:LINE: a loop`.
+/// The loops in the crate's own code, as `FILE:LINE: a loop`.
 pub fn of_loops(text: &str) -> Result<Vec<String>, IrError> {
     let module = Module::parse(text)?;
     let nodes = nodes(&module);
@@ -50,7 +50,7 @@ pub fn of_loops(text: &str) -> Result<Vec<String>, IrError> {
             } else if line.trim_start().starts_with("br ") {
                 let targets = line.split("label %").skip(1);
                 let targets = targets.filter_map(|rest| rest.split([',', ' ']).next());
-                // A branch back, in the order in which rustc writes blocks.
+                // A branch to an earlier block, in the order in which rustc writes blocks.
                 if targets.into_iter().any(|target| labels.contains(target)) {
                     let place = reference(line, "!dbg ").and_then(|node| location(&nodes, node));
                     // Files of the standard library have absolute names.
@@ -63,7 +63,7 @@ pub fn of_loops(text: &str) -> Result<Vec<String>, IrError> {
     Ok(found)
 }
 
-/// Where the kernels are.
+/// The source lines of the kernels.
 pub fn of_kernels(text: &str) -> Result<Vec<String>, IrError> {
     let module = Module::parse(text)?;
     let nodes = nodes(&module);
@@ -75,12 +75,12 @@ pub fn of_kernels(text: &str) -> Result<Vec<String>, IrError> {
     Ok(kernels.filter_map(|kernel| place(kernel.header())).collect())
 }
 
-/// The nodes of metadata, by their numbers.
+/// The metadata nodes by number.
 fn nodes(module: &Module) -> HashMap<&str, &str> {
     module.items.iter().filter_map(|item| item.text.strip_prefix('!')?.split_once(" = ")).collect()
 }
 
-/// What the instruction does, if it may be a call of a library on a GPU.
+/// The operation of the instruction, if it may be a library call on a GPU.
 fn suspicious(line: &str) -> Option<String> {
     let instruction = line.trim_start();
     let right = instruction.split_once(" = ").map_or(instruction, |(_, right)| right);
@@ -101,21 +101,21 @@ fn reference<'a>(text: &'a str, keyword: &str) -> Option<&'a str> {
     (end > 0).then(|| &rest[..end])
 }
 
-/// Where a location is in the source: for inlined code, in the function that it came to last.
+/// The source line of a location; for inlined code, in the function it was finally inlined into.
 fn location(nodes: &HashMap<&str, &str>, number: &str) -> Option<String> {
     let mut node = nodes.get(number)?;
     while let Some(outer) = reference(node, "inlinedAt: ").and_then(|outer| nodes.get(outer)) {
         node = outer;
     }
     let mut scope = nodes.get(reference(node, "scope: ")?)?;
-    // A block names its file too, but not every one does.
+    // A block may name its file, too, but not every block does.
     while !scope.contains("file: ") {
         scope = nodes.get(reference(scope, "scope: ")?)?;
     }
     line_of(nodes, node, scope)
 }
 
-/// `FILE:LINE`, of the line of one node and the file of another.
+/// `FILE:LINE`, with the line of one node and the file of another.
 fn line_of(nodes: &HashMap<&str, &str>, at: &str, of: &str) -> Option<String> {
     let line = at.split_once("line: ")?.1;
     let line = &line[..line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len())];

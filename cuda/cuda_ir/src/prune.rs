@@ -1,9 +1,9 @@
-//! Drops what no kernel reaches, and makes everything internal but the kernels and what is marked as visible.
+//! Removes everything that no kernel reaches, and makes everything internal except kernels and functions marked as visible.
 //!
-//! The module holds all of `core`, unoptimised. What kernels reach is followed through every mention of a symbol, with
-//! one exception. A function that takes a `core::fmt::Formatter` can only run when a Formatter exists, and the only
-//! maker of one is `core::fmt::write`. So where `core::fmt::write` is reached by nothing but such functions, a mention
-//! of one of them that is no call (in the arguments of a message, in a vtable) can never be called, and becomes null.
+//! The module holds all of `core`, unoptimised. Reachability follows every mention of a symbol, with one exception. A
+//! function that takes a `core::fmt::Formatter` can only run if a Formatter exists, and only `core::fmt::write` creates one.
+//! So if `core::fmt::write` is only reached by such functions, a mention of one of them outside a call (in the arguments of
+//! a message, in a vtable) can never be called, and becomes null.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,14 +18,14 @@ const FORMATTING_TRAITS: &[&str] =
 /// The section that `#[externally_visible]` puts a function in.
 const VISIBLE: &str = " section \".ferrowarp.visible\"";
 
-/// Whether mentions of formatting functions that are no calls count.
+/// Whether mentions of formatting functions outside calls count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Formatters {
     Follow,
     Ignore,
 }
 
-/// Keeps the kernels, the statics listed in `llvm.used`, what these reach, and what names no symbol.
+/// Keeps the kernels, the statics in `llvm.used`, everything that these reach, and items without a symbol.
 pub(super) fn keep_reachable(module: &mut Module) -> Result<(), IrError> {
     let formatters: HashSet<String> =
         symbols(module).filter(|s| is_formatter(s)).map(str::to_owned).collect();
@@ -66,7 +66,7 @@ fn is_formatter(symbol: &str) -> bool {
     FORMATTING_TRAITS.contains(&formatting_trait)
 }
 
-/// Kernels, and what the source asked to keep (`#[used]`), except the panic machinery, which counts when it is reached.
+/// Kernels, visible functions, and `#[used]` items except the panic machinery, which only counts when it is reached.
 fn roots(module: &Module) -> Result<Vec<String>, IrError> {
     let mut roots: Vec<String> = module
         .items
@@ -126,7 +126,7 @@ fn reach(
     reached
 }
 
-/// `text` with every mention of a formatting function that is no call replaced by null.
+/// Replaces every mention of a formatting function outside a call by null.
 fn without_formatters(text: &str, formatters: &HashSet<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;
@@ -143,7 +143,7 @@ fn without_formatters(text: &str, formatters: &HashSet<String>) -> String {
     out
 }
 
-/// Attribute groups that nothing refers to any more would only make the module harder to read.
+/// Removes unreferenced attribute groups, which only make the module harder to read.
 fn drop_unused_groups(module: &mut Module) {
     let groups_in = |text: &str| -> Vec<String> {
         tokens(text).filter(|t| t.kind == Kind::Group).map(|t| t.text.to_owned()).collect()
@@ -156,7 +156,7 @@ fn drop_unused_groups(module: &mut Module) {
         .retain(|item| !is_group(&item.text) || groups_in(&item.text).iter().any(|g| used.contains(g)));
 }
 
-/// A function's text with the linkage it should have: visible for kernels, internal for all others.
+/// A function's text with its linkage: visible for kernels, internal for all others.
 fn with_linkage(text: &str, kernel: bool) -> String {
     const LINKAGE: &[&str] = &[
         "private",

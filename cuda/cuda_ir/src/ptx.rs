@@ -1,11 +1,11 @@
-//! Reads PTX: which functions and variables a module has, and which instructions a function.
+//! Reads the functions, variables and instructions of PTX.
 
 use std::collections::{HashMap, HashSet};
 
 /// A module's functions and variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ptx {
-    /// Functions, kernels included, in order.
+    /// Functions, including kernels, in order.
     pub functions: Vec<PtxFunction>,
     /// Variables of the module and of its functions.
     pub variables: Vec<PtxVariable>,
@@ -33,14 +33,14 @@ pub struct PtxVariable {
     pub name: String,
     /// `.shared`, `.const`, `.global` or `.local`.
     pub space: String,
-    /// Whether its size is given at launch or elsewhere.
+    /// Whether its size is set at launch or elsewhere.
     pub is_extern: bool,
-    /// Its size; 0 when that is given at launch.
+    /// Its size; 0 if that is set at launch.
     pub bytes: u64,
 }
 
 impl Ptx {
-    /// Reads a module. What is no PTX gives a module with fewer functions, never a panic.
+    /// Reads a module. Invalid PTX gives a module with fewer functions, never a panic.
     pub fn parse(text: &str) -> Ptx {
         let text = without_notes(text);
         let mut ptx = Ptx::default();
@@ -71,14 +71,14 @@ impl Ptx {
         self.functions.iter().filter(|function| function.is_entry)
     }
 
-    /// The function named `name` with its body, if there is one.
+    /// The function named `name` with its body, if any.
     pub fn function(&self, name: &str) -> Option<&PtxFunction> {
         let named = || self.functions.iter().filter(|function| function.name == name);
         named().find(|function| !function.statements.is_empty()).or_else(|| named().next())
     }
 
-    /// The kernel itself, and the functions that it can run without panicking: those that return, and that the kernel
-    /// or another of these functions names.
+    /// The kernel itself, and the functions that it can run without panicking: functions that return and that the kernel or
+    /// another of these names.
     pub fn run_by<'a>(&'a self, kernel: &'a str) -> Vec<&'a str> {
         let mut by_name: HashMap<&str, Vec<&PtxFunction>> = HashMap::new();
         for function in &self.functions {
@@ -99,7 +99,7 @@ impl Ptx {
         run
     }
 
-    /// The bytes of `.const` variables that the kernel names, itself or in a function that it runs.
+    /// The bytes of `.const` variables that the kernel names, directly or in a function that it runs.
     pub fn constant_bytes(&self, kernel: &str) -> u64 {
         let run: HashSet<&str> = self.run_by(kernel).into_iter().collect();
         let bodies = self.functions.iter().filter(|f| run.contains(&*f.name));
@@ -139,20 +139,20 @@ impl Ptx {
 }
 
 impl PtxFunction {
-    /// How many of its statements have an opcode or directive that `pattern` matches.
+    /// The number of its statements with an opcode or directive that `pattern` matches.
     ///
-    /// `shfl.sync` matches `shfl.sync.bfly.b32`: whole parts, from the first on. `.local` matches `ld.local.b32` and
-    /// the directive `.local`: whole parts, anywhere.
+    /// `shfl.sync` matches `shfl.sync.bfly.b32`: whole parts, from the first. `.local` matches `ld.local.b32` and the
+    /// directive `.local`: whole parts, anywhere.
     pub fn count(&self, pattern: &str) -> usize {
         self.statements.iter().filter(|statement| matches(statement, pattern)).count()
     }
 
-    /// What its calls call: symbols, and registers with a function's address.
+    /// The callees of its calls: symbols, and registers with a function's address.
     pub fn callees(&self) -> impl Iterator<Item = &str> {
         self.statements.iter().filter_map(|statement| callee(statement))
     }
 
-    /// The words of the body that can be symbols.
+    /// The words of the body that may be symbols.
     fn names(&self) -> impl Iterator<Item = &str> {
         let is_symbol = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
         let words = self.statements.iter().flat_map(move |s| s.split(move |c: char| !is_symbol(c)));
@@ -173,7 +173,7 @@ fn matches(statement: &str, pattern: &str) -> bool {
     !opcode.starts_with('.') && parts.starts_with(&wanted)
 }
 
-/// What the statement calls: a symbol, or a register. The result, in brackets, stands before it.
+/// The statement's callee: a symbol or a register. The result, in parentheses, is before it.
 pub(crate) fn callee(statement: &str) -> Option<&str> {
     let rest = statement.strip_prefix("call")?;
     let rest = rest[rest.find(char::is_whitespace)?..].trim_start();
@@ -207,7 +207,7 @@ fn has_word(head: &str, word: &str) -> bool {
     head.split(|c: char| c.is_whitespace() || c == '(' || c == ')').any(|w| w == word)
 }
 
-/// The name after `.entry` or `.func`; a function's result stands in brackets before it.
+/// The name after `.entry` or `.func`; a function's result is in parentheses before it.
 pub(crate) fn function_name(head: &str) -> Option<&str> {
     let at = head
         .find(".entry")
@@ -249,7 +249,7 @@ fn closing_brace(text: &str) -> Option<usize> {
     })
 }
 
-/// The text without comments, and without the lines that name places of the source, which no semicolon ends.
+/// The text without comments and without lines that name source locations, which have no semicolon.
 fn without_notes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,19 +1,19 @@
-//! Calls from which the threads of a warp return one after another.
+//! Makes the threads of a warp wait for each other after calls from which they may return one after another.
 //!
-//! ptxas assumes that threads which call a function together also return together. After the call it changes uniform registers in place,
-//! of which a warp has one set: `UIADD3 UR40, UR40, 0x60`. If the threads return in groups, each group executes this. (ptxas 13.0.88 and
-//! 13.5.37, at every level.) A recursive function splits the threads into groups, because each frame reuses the convergence barrier
-//! at which threads of other frames wait:
+//! ptxas assumes that threads that call a function together also return together. After the call it changes uniform
+//! registers in place, which a warp shares: `UIADD3 UR40, UR40, 0x60`. If the threads return in groups, each group executes
+//! this. (ptxas 13.0.88 and 13.5.37, at every level.) A recursive function splits the threads into groups, because each
+//! frame reuses the convergence barrier at which threads of other frames wait:
 //!
 //! ```text
 //! depth: BMOV.32.CLEAR R19, B6;  BSSY B6, ...;  @!P0 BRA L;  ...  CALL depth;  L: BSYNC B6;  BMOV.32 B6, R19;  RET
 //! ```
 //!
-//! A `bar.warp.sync` after the call would bring the groups together, but ptxas removes it as redundant. It keeps it in code that only
-//! some threads may reach. So the call and the `bar.warp.sync` are placed under a condition that always holds.
+//! A `bar.warp.sync` after the call would reunite the groups, but ptxas removes it as redundant, unless only some threads
+//! may reach it. So the call and the `bar.warp.sync` are placed under a condition that always holds.
 //!
-//! No such wait is added to recursive functions themselves: on an H100 it deadlocks, as threads of an outer frame wait at the same
-//! instruction as threads of an inner one.
+//! No such wait is added to recursive functions themselves: on an H100 it deadlocks, because threads of an outer frame wait
+//! at the same instruction as threads of an inner one.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use crate::bodies::{edit_bodies, instruction};
 use crate::ptx::{Ptx, callee};
 
-/// The PTX in which the threads of a warp wait for each other after a call from which they might return one after another.
+/// Adds a wait after each call from which the threads of a warp may return one after another.
 pub fn after_calls(ptx: &str) -> Cow<'_, str> {
     let parsed = Ptx::parse(ptx);
     let calls = calls(&parsed, ptx);
@@ -36,13 +36,13 @@ pub fn after_calls(ptx: &str) -> Cow<'_, str> {
     })
 }
 
-/// What each function that returns calls: symbols and registers, and with a register all functions that it may lead to.
+/// The callees of each function that returns: symbols and registers, and for a register all functions that it may hold.
 fn calls<'a>(parsed: &'a Ptx, text: &'a str) -> HashMap<&'a str, Vec<&'a str>> {
     let functions = parsed.functions.iter().filter(|f| !f.statements.is_empty() && !f.is_noreturn);
     let mut calls: HashMap<&str, Vec<&str>> = functions.map(|f| (&*f.name, f.callees().collect())).collect();
     let is_symbol = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
     let words = |statement: &'a str| statement.split(move |c: char| !is_symbol(c));
-    // An address is taken where a function's name stands neither in a call nor at its head.
+    // A function's address is taken where its name is neither in a call nor in its own header.
     let others = text
         .split([';', '{', '}'])
         .filter(|statement| words(statement).all(|word| !matches!(word, "call" | "func" | "entry")));
@@ -53,7 +53,7 @@ fn calls<'a>(parsed: &'a Ptx, text: &'a str) -> HashMap<&'a str, Vec<&'a str>> {
     calls
 }
 
-/// Whether the function calls itself, by way of others or not.
+/// Whether the function calls itself, directly or not.
 fn calls_itself(name: &str, calls: &HashMap<&str, Vec<&str>>) -> bool {
     let (mut seen, mut open) = (HashSet::new(), vec![name]);
     while let Some(caller) = open.pop() {
@@ -69,8 +69,8 @@ fn calls_itself(name: &str, calls: &HashMap<&str, Vec<&str>>) -> bool {
     false
 }
 
-/// The functions from which the threads of a warp might return one after another: those that call themselves or what a register
-/// leads to, and their callers.
+/// The functions from which the threads of a warp may return one after another: those that call themselves or a register,
+/// and their callers.
 fn scattering<'a>(recursive: &HashSet<&'a str>, calls: &HashMap<&'a str, Vec<&'a str>>) -> HashSet<&'a str> {
     let mut found = recursive.clone();
     loop {
@@ -89,7 +89,7 @@ fn is_register(callee: &str) -> bool {
     callee.starts_with('%')
 }
 
-/// The function's body, if it has such a call. A call stands in braces, with the parameters that it passes.
+/// The edited body, if it has such a call. A call is in braces, with the parameters that it passes.
 fn edit(body: &str, scatters: impl Fn(&str) -> bool) -> Option<String> {
     let mut edited = String::with_capacity(body.len());
     let (mut start, mut depth, mut has_such, mut count) = (0, 0isize, false, 0);
@@ -127,7 +127,7 @@ fn edit(body: &str, scatters: impl Fn(&str) -> bool) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Which functions have which numbers of meetings.
+    /// The number of waits in each function that has any.
     fn meetings(ptx: &str) -> Vec<(String, usize)> {
         let edited = after_calls(ptx);
         assert_eq!(edited.matches("bar.warp.sync").count(), edited.matches("activemask").count());

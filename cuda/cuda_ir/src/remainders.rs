@@ -1,24 +1,24 @@
 //! Remainders of floats, `frem`: `%` in Rust.
 //!
 //! LLVM defines `frem` as C's `fmod`, which is exact. Both back ends compute `x - trunc(x / y) * y` instead, which is wrong
-//! as soon as the quotient is rounded: `5e8 % 3.0` in `f32` is -16. No kernel of `gpu-kernels` takes a remainder of floats;
-//! `GpuFloat::rem_euclid` and `GpuFloat::div_euclid` do.
+//! as soon as the quotient is rounded: `5e8 % 3.0` in `f32` is -16. No kernel of `gpu-kernels` computes a remainder of
+//! floats; `GpuFloat::rem_euclid` and `GpuFloat::div_euclid` do.
 //!
-//! Each `frem` becomes a call of a function of ours that computes in integers, so no option for floats changes the result:
-//! subnormal numbers are kept with `ftz`, too.
+//! Each `frem` becomes a call of a function of our own that computes in integers, so no float option changes the result:
+//! subnormal numbers are kept even with `ftz`.
 
 use super::IrError;
 use super::lex::{Kind, Token, closing, lex, split_at_commas};
 use super::module::{ItemKind, Module};
 
-/// A float type: how its bits are laid out (IEEE 754).
+/// The bit layout of a float type (IEEE 754).
 struct Float {
     /// LLVM's name.
     name: &'static str,
     /// The suffix of our function.
     suffix: &'static str,
     bits: u32,
-    /// Bits of the fraction, without the leading one that is not stored.
+    /// Bits of the fraction, without the implicit leading one.
     fraction: u32,
 }
 
@@ -28,10 +28,10 @@ const FLOATS: [Float; 2] = [
     Float { name: "double", suffix: "f64", bits: 64, fraction: 52 },
 ];
 
-/// The types whose remainders are those of `float`, which are exact in these types: LLVM's name and our suffix.
+/// The types with remainders computed in `float`, which are exact in these types: LLVM's name and our suffix.
 const NARROW: [(&str, &str); 2] = [("half", "f16"), ("bfloat", "bf16")];
 
-/// Has every remainder of floats computed by a function of ours.
+/// Replaces every remainder of floats by a call.
 pub(super) fn call(module: &mut Module) -> Result<(), IrError> {
     let mut used: Vec<&str> = Vec::new();
     let mut count = 0;
@@ -79,17 +79,17 @@ fn function(suffix: &str) -> String {
     format!("@__ferrowarp_frem_{suffix}")
 }
 
-/// `%r = frem TYPE X, Y`, perhaps with flags and metadata.
+/// `%r = frem TYPE X, Y`, optionally with flags and metadata.
 struct Remainder<'a> {
     /// The result's name.
     result: &'a str,
-    /// The type of one number, and our suffix for it.
+    /// The type of one element, and our suffix for it.
     element: &'a str,
     suffix: &'static str,
-    /// The whole type and the number of its elements, where it is a vector.
+    /// The whole type and the number of its elements, for a vector.
     vector: Option<(&'a str, usize)>,
     operands: [&'a str; 2],
-    /// What follows the second operand: metadata and the end of the line.
+    /// The text after the second operand: metadata and the end of the line.
     rest: &'a str,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Remainder<'a> {
         if result.kind != Kind::Local || !equals.is("=") || !frem.is("frem") {
             return None;
         }
-        // Between the instruction and its type there are fast-math flags, which only allow to be less exact.
+        // Fast-math flags are between the instruction and its type. They only permit less exact results.
         let at = 3 + tokens[3..].iter().position(|token| suffix(token.text).is_some() || token.is("<"))?;
         let (element, vector, operands_at) = if tokens[at].is("<") {
             let close = closing(&tokens, at)?;
@@ -129,7 +129,7 @@ impl<'a> Remainder<'a> {
         })
     }
 
-    /// Writes a call, or one for each element of a vector, into which they are put one after the other.
+    /// Writes a call, or one for each element of a vector, which is then assembled from them.
     fn write_calls(&self, text: &mut String, number: usize) {
         let Remainder { result, element, suffix, vector, operands: [x, y], rest } = self;
         let function = function(suffix);
@@ -137,7 +137,7 @@ impl<'a> Remainder<'a> {
             *text += &format!("  {result} = call {element} {function}({element} {x}, {element} {y}){rest}");
             return;
         };
-        // No name of the source has a space.
+        // No name in the source has a space.
         let name = |what: &str, lane: usize| format!("%\"{what} {lane} of remainder {number}\"");
         let end = rest.trim_end_matches('\n');
         let mut made = "poison".to_owned();
@@ -155,13 +155,13 @@ impl<'a> Remainder<'a> {
     }
 }
 
-/// Our suffix for the type, if it is a float's that there is a function for.
+/// Our suffix for a float type, if there is a function for it.
 fn suffix(name: &str) -> Option<&'static str> {
     let wide = FLOATS.iter().map(|float| (float.name, float.suffix));
     wide.chain(NARROW).find(|(known, _)| *known == name).map(|(_, suffix)| suffix)
 }
 
-/// In `float`, which holds both numbers and the remainder exactly.
+/// Computes in `float`, which holds both numbers and the remainder exactly.
 fn define_narrow(name: &str, suffix: &str) -> String {
     format!(
         "define internal {name} {function}({name} %x, {name} %y) {{\n  \
@@ -174,8 +174,8 @@ fn define_narrow(name: &str, suffix: &str) -> String {
     )
 }
 
-/// Long division of the significands: bits of zero are appended to the rest and the divisor is taken out of it, as many
-/// bits at a time as 64 hold, until the exponents are the same.
+/// Long division of the significands: appends zero bits to the rest and subtracts multiples of the divisor, with as many
+/// bits at a time as fit into 64, until the exponents are equal.
 fn define(float: &Float) -> String {
     let Float { name, suffix, bits, fraction } = float;
     let function = function(suffix);
@@ -183,7 +183,7 @@ fn define(float: &Float) -> String {
     let magnitude = sign - 1;
     let (leading, fraction_mask) = (1_u64 << fraction, (1_u64 << fraction) - 1);
     let infinity = magnitude & !fraction_mask;
-    // A rest has as many bits as a significand.
+    // The rest has as many bits as a significand.
     let at_once = 64 - (fraction + 1);
     let above = bits - 1 - fraction;
     let wide = |result: &str, value: &str| match bits {

@@ -1,19 +1,19 @@
-//! Indices that are sign-extended, of which a back end must not see what they were extended from.
+//! Hides sign-extended indices from a pass of the back ends that computes with their sources.
 //!
-//! LLVM's pass "straight-line strength reduction" (`slsr`), of LLVM 22.1.2 and of libNVVM 13.5.37 at `-opt=1` to 3, takes
-//! `gep p, (sext a)` and `gep p, (sext b)` for a multiple of `a - b` apart, whose value it computes in the type of `a`
-//! and `b`. That holds only if `a - b` does not wrap there, which nothing promises (llvm/llvm-project#204278, "Fix slsr
-//! gep stride delta miscompile"). Two booleans of which one is the other's negation are always 1 apart in `i1`, so
-//! `sext(!lt)` became `sext(lt) - 1`, which is wrong where `lt` is false: every sort of more than 20 elements panicked. The
-//! same goes for `i8`, `i16` and `i32` where an index wraps.
+//! LLVM's pass "straight-line strength reduction" (`slsr`), in LLVM 22.1.2 and libNVVM 13.5.37 at `-opt=1` to 3, assumes
+//! that `gep p, (sext a)` and `gep p, (sext b)` are a multiple of `a - b` apart, and computes that in the type of `a` and
+//! `b`. This only holds if `a - b` does not wrap there, which nothing guarantees (llvm/llvm-project#204278, "Fix slsr gep
+//! stride delta miscompile"). A boolean and its negation are always 1 apart in `i1`, so `sext(!lt)` became `sext(lt) - 1`,
+//! which is wrong where `lt` is false: every sort of more than 20 elements panicked. The same applies to `i8`, `i16` and
+//! `i32` if an index wraps.
 //!
-//! So the extended value is a copy, made by an instruction that the pass knows nothing about. The pass compares no other
-//! extensions, and `instcombine`, which runs before this edit, has turned all other forms of an extension into this one.
+//! So the extended value is copied, by an instruction that the pass does not understand. The pass compares no other
+//! extensions, and `instcombine`, which runs before this edit, has converted all other forms of an extension to this one.
 
 use super::divisors;
 use super::lex::{Kind, Token, tokens};
 
-/// The text with a copy after each sign extension to the width of an address.
+/// Adds a copy after each sign extension to the width of an address.
 pub fn hide(text: &str) -> String {
     let mut edited = String::with_capacity(text.len() + text.len() / 64);
     let mut copies = 0;
@@ -21,7 +21,7 @@ pub fn hide(text: &str) -> String {
         let result = if line.contains(" = sext ") { extended(line) } else { None };
         if let Some(result) = result {
             copies += 1;
-            // No name of the source has a space.
+            // No name in the source has a space.
             let name = format!("%\"extended {copies}\"");
             edited.push_str(&line[..result.start]);
             edited.push_str(&name);

@@ -1,4 +1,4 @@
-//! What libNVVM wants of a module as a whole: its data layout, the version of NVVM IR, no processor of rustc's.
+//! Adapts a module to libNVVM: its data layout, the version of NVVM IR, no processor from rustc.
 
 use std::collections::HashSet;
 
@@ -6,17 +6,17 @@ use super::IrError;
 use super::lex::{Kind, lex, tokens};
 use super::module::Module;
 
-/// The data layout of NVVM IR; rustc's is refused as incompatible.
+/// The data layout of NVVM IR; rustc's is rejected as incompatible.
 pub const DATA_LAYOUT: &str = "e-p:64:64:64-p6:32:32:32-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-\
                            f32:32:32-f64:64:64-f128:128:128-v16:16:16-v32:32:32-v64:64:64-v128:128:128-\
                            n16:32:64-a:8:8";
 /// NVVM IR 2.0 with debug metadata 3.2.
 pub const IR_VERSION: &str = "{i32 2, i32 0, i32 3, i32 2}";
 
-/// Replaces the data layout, names the IR version, and takes the processor from the attribute groups: it is libNVVM's
-/// `-arch` that decides, and functions with another processor than libdevice's would not be inlined into each other. A
-/// group that is left without an attribute goes, with every mention of it: libNVVM does not parse an empty one. So do
-/// the places of inline assembly in the source, which change with every edit before them.
+/// Replaces the data layout, adds the IR version, and removes the processor from the attribute groups: libNVVM's `-arch`
+/// sets it, and functions with another processor than libdevice's would not be inlined into each other. An empty group is
+/// removed with every mention of it, because libNVVM does not parse one. The source locations of inline assembly are
+/// removed, too, because they change with every earlier edit.
 pub(super) fn adapt(module: &mut Module) -> Result<(), IrError> {
     let layout = module.items.iter_mut().find(|item| item.text.starts_with("target datalayout"));
     let layout = layout.ok_or_else(|| IrError::new("target", "module", "the module has no data layout"))?;
@@ -94,7 +94,7 @@ fn without_processor(text: &str) -> String {
     let mut copied = 0;
     for (i, token) in group.iter().enumerate() {
         let valued = group.get(i + 1).is_some_and(|t| t.is("="));
-        // A value may read as a name itself; it went with its own name.
+        // A removed attribute's value may look like a name itself.
         if valued && token.start >= copied && matches!(token.text, "\"target-cpu\"" | "\"target-features\"") {
             out.push_str(text[copied..token.start].trim_end());
             copied = group.get(i + 2).map_or(text.len(), |value| value.end());

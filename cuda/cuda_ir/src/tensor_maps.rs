@@ -1,7 +1,7 @@
-//! Tensor maps, which the hardware reads in param, constant or global memory, never in local memory.
+//! Keeps tensor maps out of local memory: the hardware reads them from param, constant or global memory.
 //!
-//! Rust code names a tensor map that came by value as any other variable, whose copy LLVM would leave in local memory:
-//! inline assembly that gets its address might change it. This edit promises for each instruction on tensors that it only
+//! Rust code uses a tensor map that was passed by value like any other variable. LLVM would leave its copy in local memory,
+//! because inline assembly that gets its address might change it. This edit states for each tensor instruction that it only
 //! reads the map. Then LLVM replaces the copy by the parameter itself.
 
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use super::IrError;
 use super::lex::{Kind, Token, closing, lex, split_at_commas, tokens};
 use super::module::{ItemKind, Module, call_on};
 
-/// Marks the operand that is the address of a tensor map in all inline assembly.
+/// Marks the operand that is a tensor map's address in all inline assembly.
 pub(super) fn mark(module: &mut Module) {
     for item in module.items.iter_mut().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
         if names_one(&item.text) {
@@ -20,12 +20,12 @@ pub(super) fn mark(module: &mut Module) {
     }
 }
 
-/// Whether the text may name an instruction that reads a tensor map.
+/// Whether the text may contain an instruction that reads a tensor map.
 fn names_one(text: &str) -> bool {
     text.contains(".tensor") || text.contains("tensormap")
 }
 
-/// The line with the promise, if it is inline assembly that reads a tensor map through a pointer.
+/// The marked line, if it is inline assembly that reads a tensor map through a pointer.
 fn marked(line: &str) -> String {
     let Some(ty) = map_argument(line).and_then(|argument| argument.first().copied()) else {
         return line.to_owned();
@@ -49,7 +49,7 @@ fn map_argument(line: &str) -> Option<Vec<Token<'_>>> {
     Some(arguments[argument].to_vec()).filter(|argument| argument.first().is_some_and(|ty| ty.is("ptr")))
 }
 
-/// Refuses a module, after LLVM's passes, in which a tensor map is still a copy in local memory.
+/// Rejects a module, after LLVM's passes, with a tensor map that is still a copy in local memory.
 ///
 /// # Errors
 /// An instruction reads such a copy; the error names the function.
@@ -83,14 +83,14 @@ pub fn check(text: &str) -> Result<(), IrError> {
     Ok(())
 }
 
-/// Where an address comes from.
+/// The origin of an address.
 enum Source<'a> {
     Alloca,
-    /// It is computed from one of these.
+    /// Computed from one of these.
     Values(Vec<&'a str>),
 }
 
-/// `%x = getelementptr i8, ptr %y, i64 64`: the name, and what it comes from.
+/// `%x = getelementptr i8, ptr %y, i64 64`: the name, and its origin.
 fn source_of(line: &str) -> Option<(&str, Source<'_>)> {
     let (name, rest) = line.trim_start().split_once(" = ").filter(|(name, _)| name.starts_with('%'))?;
     let word = rest.split(' ').next()?;
@@ -112,7 +112,7 @@ fn is_local<'a>(name: &'a str, sources: &HashMap<&'a str, Source<'a>>, seen: &mu
         }
 }
 
-/// The number of the operand that is the map's address: the first one in brackets before coordinates, `[$1, {$2, $3}]`, or
+/// The index of the operand that is the map's address: the first one in brackets before coordinates, `[$1, {$2, $3}]`, or
 /// the only one of a prefetch, `[$0]`.
 fn map_operand(template: &str) -> Option<usize> {
     let operand = if let Some(at) = template.find("prefetch.tensormap") {

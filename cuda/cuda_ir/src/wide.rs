@@ -1,20 +1,20 @@
-//! Conversions between integers of 128 bits and floats. On a CPU they are functions of the compiler's runtime library
-//! (`__fixunssfti` and its like), which a GPU does not have: back ends refuse them ("unsupported library call").
+//! Conversions between 128-bit integers and floats. On a CPU they are functions of the compiler's runtime library
+//! (`__fixunssfti` and similar), which a GPU does not have: back ends reject them ("unsupported library call").
 //!
-//! Each becomes a call of a function of ours, by shifts of the float's bits. To a float it rounds to the nearest, ties to
-//! even; to an integer it cuts off, ends at the integer's limits, and makes 0 of NaN, as Rust's `as` does.
+//! Each becomes a call of a function of our own that shifts the float's bits. To a float it rounds to nearest, ties to even;
+//! to an integer it truncates, saturates, and converts NaN to 0, like Rust's `as`.
 
 use super::IrError;
 use super::module::{Item, ItemKind, Module};
 
-/// A float type: how its bits are laid out (IEEE 754).
+/// The bit layout of a float type (IEEE 754).
 struct Float {
     /// LLVM's name.
     name: &'static str,
     /// The suffix of the intrinsics.
     suffix: &'static str,
     bits: u32,
-    /// Bits of the fraction, without the leading one that is not stored.
+    /// Bits of the fraction, without the implicit leading one.
     fraction: u32,
 }
 
@@ -24,7 +24,7 @@ const FLOATS: [Float; 3] = [
     Float { name: "double", suffix: "f64", bits: 64, fraction: 52 },
 ];
 
-/// Has every such conversion done by a function of ours.
+/// Replaces every such conversion by a call.
 pub(super) fn convert(module: &mut Module) -> Result<(), IrError> {
     let mut definitions = Vec::new();
     for float in &FLOATS {
@@ -53,7 +53,7 @@ pub(super) fn convert(module: &mut Module) -> Result<(), IrError> {
     Ok(())
 }
 
-/// Whether there is a conversion to `float`; each is a call now.
+/// Replaces conversions to `float` by calls. Returns whether there were any.
 fn call_to_float(module: &mut Module, sign: &str, float: &Float) -> bool {
     let function = to_float(sign, float);
     let mut has_one = false;
@@ -66,7 +66,7 @@ fn call_to_float(module: &mut Module, sign: &str, float: &Float) -> bool {
     has_one
 }
 
-/// Whether there is a conversion from `float`, which ends at the limits or need not; each is a call now.
+/// Replaces saturating and other conversions from `float` by calls. Returns whether there were any.
 fn call_from_float(module: &mut Module, sign: &str, float: &Float) -> bool {
     let function = from_float(sign, float);
     let intrinsic = format!("@llvm.fpto{sign}i.sat.i128.{}", float.suffix);
@@ -100,7 +100,7 @@ fn from_float(sign: &str, float: &Float) -> String {
     format!("__ferrowarp_fpto{sign}i_i128_{}", float.suffix)
 }
 
-/// `text` with every `%r = OP FROM VALUE to TO` as a call of `function`, if there is one.
+/// Replaces every `%r = OP FROM VALUE to TO` in `text` by a call of `function`, if there is one.
 fn call_instead(text: &str, op: &str, from: &str, to: &str, function: &str) -> Option<String> {
     let (op, to_words) = (format!(" = {op} "), format!(" to {to}"));
     if !text.contains(&op) {
@@ -124,8 +124,8 @@ fn call_instead(text: &str, op: &str, from: &str, to: &str, function: &str) -> O
     has_one.then(|| lines.join("\n"))
 }
 
-/// From an integer: its highest bits become the fraction, and what is cut off decides how that is rounded. A carry out of
-/// the fraction goes where it belongs, into the exponent.
+/// From an integer: its highest bits become the fraction, and the bits cut off decide the rounding. A carry out of the
+/// fraction correctly increases the exponent.
 fn define_to_float(sign: &str, float: &Float) -> String {
     let Float { name, bits, fraction, .. } = float;
     let function = to_float(sign, float);
@@ -137,14 +137,14 @@ fn define_to_float(sign: &str, float: &Float) -> String {
         _ => "  %is_negative = icmp ult i128 %x, 0\n  %a = add i128 %x, 0\n",
     };
     let body = if float.bits == 16 {
-        // Beyond its range all is infinite, and below 2^17 an integer of 32 bits does.
+        // Everything beyond its range becomes infinite; below 2^17 a 32-bit integer suffices.
         "  %is_huge = icmp ugt i128 %a, 65536\n  %cut = select i1 %is_huge, i128 65536, i128 %a\n  \
            %small = trunc i128 %cut to i32\n  %positive = uitofp i32 %small to half\n  \
            %unsigned = bitcast half %positive to i16\n"
             .to_owned()
     } else {
         let low = 128 - (fraction + 1);
-        // The leading one adds 1 to the exponent, so that is one less here.
+        // The leading one adds 1 to the exponent, so the exponent is one less here.
         let exponent_of_top = (1_u64 << (bits - fraction - 2)) - 1 + 127 - 1;
         format!(
             "  %zeros = call i128 @llvm.ctlz.i128(i128 %a, i1 false)\n  \
@@ -179,7 +179,7 @@ fn define_to_float(sign: &str, float: &Float) -> String {
     )
 }
 
-/// To an integer: the fraction, with its leading one, is shifted to where the exponent says.
+/// To an integer: shifts the fraction, with its leading one, by the exponent.
 fn define_from_float(sign: &str, float: &Float) -> String {
     let function = from_float(sign, float);
     if float.bits == 16 {
@@ -195,7 +195,7 @@ fn define_from_float(sign: &str, float: &Float) -> String {
     let (fraction_mask, leading) = ((1_u64 << fraction) - 1, 1_u64 << fraction);
     let magnitude_mask = (1_u64 << (bits - 1)) - 1;
     let is_signed = sign == "s";
-    // The exponent from which on the integer's limit is reached.
+    // The smallest exponent that reaches the integer's limit.
     let limit = bias + if is_signed { 127 } else { 128 };
     let largest = if is_signed { i128::MAX as u128 } else { u128::MAX };
     let (of_negative, least) = if is_signed { ("%negated", 1_u128 << 127) } else { ("0", 0) };

@@ -1,4 +1,4 @@
-//! Primary contexts: each device has one, which the parts of a program share.
+//! Primary contexts: each device has one, shared by all parts of a program.
 
 use std::ptr;
 
@@ -15,14 +15,14 @@ pub struct Context {
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: same as for `Send`.
 unsafe impl Sync for Context {}
 
 impl Context {
     /// Retains the device's primary context and makes it the calling thread's.
     ///
     /// # Errors
-    /// The context cannot be made, as when the device has no memory left for it.
+    /// The context cannot be created, for example because the device has no memory left for it.
     pub fn new(device: Device) -> CudaResult<Self> {
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid.
@@ -40,16 +40,16 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: retained once by this object. A failure leaves the context to the end of the process.
+        // SAFETY: this object retained it once. After a failure the context lives until the process ends.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
-/// A resource that a context grants in part; the numbers are those of `CUlimit`.
+/// A resource that a context limits; the numbers are those of `CUlimit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ResourceLimit {
-    /// Bytes of stack for each thread.
+    /// Bytes of stack per thread.
     StackSize = 0,
 }
 
@@ -67,7 +67,7 @@ impl CurrentContext {
         unsafe { sys::cuCtxSetCurrent(context.raw) }.ok()
     }
 
-    /// What the context grants of a resource.
+    /// The context's limit of a resource.
     ///
     /// # Errors
     /// The device has no such limit.
@@ -78,16 +78,16 @@ impl CurrentContext {
         Ok(value)
     }
 
-    /// Has the context grant `limit` of a resource, or what the device has that comes next to it.
+    /// Sets the context's limit of a resource to `limit`, or the closest value that the device supports.
     ///
     /// # Errors
-    /// The device has no such limit, or not the memory for it.
+    /// The device has no such limit, or not enough memory for it.
     pub fn set_resource_limit(resource: ResourceLimit, limit: usize) -> CudaResult<()> {
-        // SAFETY: the call takes any value.
+        // SAFETY: the call accepts any value.
         unsafe { sys::cuCtxSetLimit(resource as sys::CUlimit, limit) }.ok()
     }
 
-    /// Waits for all its work.
+    /// Waits for all work of the context.
     pub fn synchronize() -> CudaResult<()> {
         // SAFETY: the call has no precondition.
         unsafe { sys::cuCtxSynchronize() }.ok()

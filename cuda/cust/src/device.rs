@@ -1,14 +1,14 @@
-//! Devices and what they can do.
+//! Devices and their attributes.
 
 use std::ffi::c_int;
 
 use crate::error::CudaResult;
 use crate::sys::{self, CUdevice};
 
-/// Declares the attributes, in upstream's names and the numbers of cuda.h.
+/// Declares the attributes, with upstream's names and the numbers of cuda.h.
 macro_rules! attributes {
     ($($name:ident = $number:literal,)*) => {
-        /// What a device can be asked for; the CUDA driver API's reference explains them under `CUdevice_attribute`.
+        /// An attribute of a device; the CUDA driver API's reference explains them under `CUdevice_attribute`.
         #[expect(missing_docs, reason = "the reference explains each of them")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -41,7 +41,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// How many devices there are.
+    /// The number of devices.
     pub fn num_devices() -> CudaResult<u32> {
         let mut count = 0;
         // SAFETY: the out parameter is valid.
@@ -52,10 +52,10 @@ impl Device {
     /// The device with this ordinal.
     ///
     /// # Errors
-    /// There is none, or the driver is not initialised.
+    /// There is no such device, or the driver is not initialised.
     pub fn get_device(ordinal: u32) -> CudaResult<Device> {
         let mut raw = 0;
-        // An ordinal that no `c_int` holds is as absent as the largest.
+        // An ordinal that does not fit a `c_int` does not exist, and neither does the largest one.
         let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
         // SAFETY: the out parameter is valid.
         unsafe { sys::cuDeviceGet(&mut raw, ordinal) }.ok()?;
@@ -67,7 +67,7 @@ impl Device {
         Ok((0..Device::num_devices()?).map(Device::get_device))
     }
 
-    /// All bytes of its memory.
+    /// The size of its memory in bytes.
     pub fn total_memory(self) -> CudaResult<usize> {
         let mut bytes = 0;
         // SAFETY: the out parameter is valid.
@@ -78,7 +78,7 @@ impl Device {
     /// Its name.
     pub fn name(self) -> CudaResult<String> {
         let mut name = [0u8; 256];
-        // SAFETY: the buffer has as many bytes as are named.
+        // SAFETY: the length is the buffer's.
         unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, self.raw) }.ok()?;
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(name).into_owned())

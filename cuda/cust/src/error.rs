@@ -1,21 +1,21 @@
-//! What the driver answers, and what can go wrong in this crate.
+//! Results of the driver, and errors of this crate.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 
 use crate::sys;
 
-/// What a function of the driver answered: any code, also one that a newer driver has and this crate has no name for.
+/// The result of a driver function: any code, including those of newer drivers that have no name in this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 #[must_use]
 pub struct CUresult(pub c_int);
 
-/// Why a call failed. The codes of the driver are constants under upstream's names, such as [`CudaError::NoDevice`].
+/// Why a call failed. The driver's codes are constants with upstream's names, such as [`CudaError::NoDevice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// The driver's answer.
+    /// The driver's result.
     #[error("{0}")]
     Driver(CUresult),
     /// More bytes than an address can count.
@@ -23,7 +23,7 @@ pub enum CudaError {
         "allocating {elements} elements of {element_bytes} bytes failed: the size overflows; allocate less"
     )]
     InvalidMemoryAllocation {
-        /// Elements asked for.
+        /// Requested elements.
         elements: usize,
         /// Size of one element in bytes.
         element_bytes: usize,
@@ -36,15 +36,15 @@ pub enum CudaError {
         /// Elements of the destination.
         to: usize,
     },
-    /// A text that the driver would take for a shorter one.
+    /// A text with a NUL byte, which would end it early for the driver.
     #[error("{what} has a NUL byte at position {at}, where the driver would end the string; remove the byte")]
     NulByte {
-        /// Which text.
+        /// The text.
         what: &'static str,
-        /// Where.
+        /// The offset of the byte.
         at: usize,
     },
-    /// A global variable that is read as a type of another size.
+    /// A global variable is read as a type of another size.
     #[error(
         "the global variable has {found} bytes, but the requested type has {expected}; use the variable's type"
     )]
@@ -124,13 +124,13 @@ codes! {
 }
 
 impl CUresult {
-    /// The call did what it was to do.
+    /// The call succeeded.
     pub const CUDA_SUCCESS: CUresult = CUresult(0);
 
-    /// `Ok` for success, else the code as an error.
+    /// `Ok` for success, or the code as an error.
     ///
     /// # Errors
-    /// [`CudaError::Driver`] with the code when it is not [`CUresult::CUDA_SUCCESS`].
+    /// [`CudaError::Driver`] with the code if it is not [`CUresult::CUDA_SUCCESS`].
     pub fn ok(self) -> CudaResult<()> {
         if self == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(CudaError::Driver(self)) }
     }
@@ -176,6 +176,6 @@ fn text_of(get: impl FnOnce(*mut *const c_char) -> CUresult) -> Option<String> {
     if get(&mut text) != CUresult::CUDA_SUCCESS || text.is_null() {
         return None;
     }
-    // SAFETY: on success the driver gives a NUL-terminated string that lives as long as the driver does.
+    // SAFETY: on success the driver returns a NUL-terminated string that lives as long as the driver.
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }

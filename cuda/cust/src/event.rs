@@ -1,4 +1,4 @@
-//! Points in a stream's work, with the time at which the device came to them.
+//! Points in a stream's work, with the time at which the device reached them.
 
 use std::ptr;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use crate::stream::Stream;
 use crate::sys::{self, CUevent};
 
 bitflags::bitflags! {
-    /// What an event is for.
+    /// Options of an event.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct EventFlags: u32 {
-        /// Notes the time.
+        /// Records the time.
         const DEFAULT = 0;
         /// Waiting for it blocks the thread.
         const BLOCKING_SYNC = 1;
-        /// Notes no time, which is quicker.
+        /// Records no time, which is faster.
         const DISABLE_TIMING = 2;
-        /// For other processes too; needs `DISABLE_TIMING`.
+        /// Shared with other processes; needs `DISABLE_TIMING`.
         const INTERPROCESS = 4;
     }
 }
@@ -25,9 +25,9 @@ bitflags::bitflags! {
 /// Whether the device has reached an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventStatus {
-    /// It has.
+    /// It has been reached.
     Ready,
-    /// It has not.
+    /// It has not been reached.
     NotReady,
 }
 
@@ -39,14 +39,14 @@ pub struct Event {
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Event {}
-// SAFETY: as above.
+// SAFETY: same as for `Send`.
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event of the current context.
+    /// Creates an event of the current context.
     ///
     /// # Errors
-    /// There is no context, or the flags do not go together.
+    /// There is no context, or the flags contradict each other.
     pub fn new(flags: EventFlags) -> CudaResult<Self> {
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid.
@@ -64,13 +64,13 @@ impl Event {
     /// # Errors
     /// A kernel failed, or the stream belongs to another context.
     pub fn record(&self, stream: &Stream) -> CudaResult<()> {
-        // SAFETY: both live.
+        // SAFETY: both are alive.
         unsafe { sys::cuEventRecord(self.raw, stream.as_inner()) }.ok()
     }
 
     /// Whether the device has reached it.
     pub fn query(&self) -> CudaResult<EventStatus> {
-        // SAFETY: the event lives.
+        // SAFETY: the event is alive.
         match unsafe { sys::cuEventQuery(self.raw) }.ok() {
             Ok(()) => Ok(EventStatus::Ready),
             Err(CudaError::NotReady) => Ok(EventStatus::NotReady),
@@ -80,17 +80,17 @@ impl Event {
 
     /// Waits until the device has reached it.
     pub fn synchronize(&self) -> CudaResult<()> {
-        // SAFETY: the event lives.
+        // SAFETY: the event is alive.
         unsafe { sys::cuEventSynchronize(self.raw) }.ok()
     }
 
     /// Milliseconds from `start` to this event.
     ///
     /// # Errors
-    /// The device has not come to both, or one of them notes no time.
+    /// The device has not reached both events, or one of them records no time.
     pub fn elapsed_time_f32(&self, start: &Self) -> CudaResult<f32> {
         let mut milliseconds = 0.0;
-        // SAFETY: the out parameter is valid, and both events live.
+        // SAFETY: the out parameter is valid, and both events are alive.
         unsafe { sys::cuEventElapsedTime(&mut milliseconds, start.raw, self.raw) }.ok()?;
         Ok(milliseconds)
     }
@@ -98,7 +98,7 @@ impl Event {
     /// The time from `start` to this event.
     ///
     /// # Errors
-    /// As [`Event::elapsed_time_f32`].
+    /// Same as [`Event::elapsed_time_f32`].
     pub fn elapsed(&self, start: &Self) -> CudaResult<Duration> {
         Ok(Duration::from_secs_f64(f64::from(self.elapsed_time_f32(start)?).max(0.0) / 1e3))
     }
@@ -106,7 +106,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: the event is this object's. A failure leaves it to the end of the context.
+        // SAFETY: this object owns the event. After a failure it lives until the context ends.
         let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
     }
 }

@@ -76,27 +76,27 @@ size! {
 }
 
 impl BlockSize {
-    /// All threads, or the largest number that the driver can be given.
+    /// The number of threads, or the largest number that the driver accepts.
     fn threads(self) -> c_int {
         let threads = self.x.checked_mul(self.y).and_then(|threads| threads.checked_mul(self.z));
         threads.and_then(|threads| threads.try_into().ok()).unwrap_or(c_int::MAX)
     }
 }
 
-/// What a kernel can be asked for.
+/// An attribute of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(i32)]
 pub enum FunctionAttribute {
-    /// Threads of a block for which its registers suffice.
+    /// Maximum threads per block, limited by its registers.
     MaxThreadsPerBlock = 0,
-    /// Static shared memory of a block in bytes.
+    /// Static shared memory per block in bytes.
     SharedMemorySizeBytes = 1,
     /// Constant memory in bytes.
     ConstSizeBytes = 2,
-    /// Local memory of a thread in bytes.
+    /// Local memory per thread in bytes.
     LocalSizeBytes = 3,
-    /// Registers of a thread.
+    /// Registers per thread.
     NumRegisters = 4,
     /// The architecture of its PTX, as 10 * major + minor.
     PtxVersion = 5,
@@ -104,9 +104,9 @@ pub enum FunctionAttribute {
     BinaryVersion = 6,
     /// Whether it was compiled to cache global loads in L1.
     CacheModeCa = 7,
-    /// Dynamic shared memory of a block in bytes that a launch may ask for.
+    /// Maximum dynamic shared memory per block, in bytes, that a launch may request.
     MaxDynamicSharedSizeBytes = 8,
-    /// How much of the L1 storage shall be shared memory, in percent.
+    /// The preferred percentage of L1 storage used as shared memory.
     PreferredSharedMemoryCarveout = 9,
     /// Whether it may run in clusters of more than 8 blocks.
     NonPortableClusterSizeAllowed = 14,
@@ -121,7 +121,7 @@ pub struct Function<'a> {
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Function<'_> {}
-// SAFETY: as above.
+// SAFETY: same as for `Send`.
 unsafe impl Sync for Function<'_> {}
 
 impl Function<'_> {
@@ -132,7 +132,7 @@ impl Function<'_> {
     /// One of its attributes.
     pub fn get_attribute(&self, attribute: FunctionAttribute) -> CudaResult<i32> {
         let mut value = 0;
-        // SAFETY: the out parameter is valid, and the module lives.
+        // SAFETY: the out parameter is valid, and the module is alive.
         unsafe { sys::cuFuncGetAttribute(&mut value, attribute as c_int, self.raw) }.ok()?;
         Ok(value)
     }
@@ -142,21 +142,21 @@ impl Function<'_> {
     /// # Errors
     /// The attribute cannot be set, or not to this value.
     pub fn set_attribute(&mut self, attribute: FunctionAttribute, value: i32) -> CudaResult<()> {
-        // SAFETY: the module lives.
+        // SAFETY: the module is alive.
         unsafe { sys::cuFuncSetAttribute(self.raw, attribute as c_int, value) }.ok()
     }
 
-    /// The blocks of this size that a multiprocessor has room for at once, with this much dynamic shared memory each.
+    /// The number of blocks of this size that fit a multiprocessor at once, with this much dynamic shared memory each.
     ///
     /// # Errors
-    /// The driver refuses the question.
+    /// The driver rejects the query.
     pub fn max_active_blocks_per_multiprocessor(
         &self,
         block_size: BlockSize,
         dynamic_smem_size: usize,
     ) -> CudaResult<u32> {
         let (mut blocks, threads) = (0, block_size.threads());
-        // SAFETY: the out parameter is valid, and the module lives.
+        // SAFETY: the out parameter is valid, and the module is alive.
         unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &mut blocks,
@@ -169,11 +169,11 @@ impl Function<'_> {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 
-    /// A grid that fills the device, and a block size with which it does: `(blocks, threads)`. A `block_size_limit` of 0
-    /// means no limit.
+    /// A grid that fills the device, and the block size for it: `(blocks, threads)`. A `block_size_limit` of 0 means no
+    /// limit.
     ///
     /// # Errors
-    /// The shared memory is over the limits.
+    /// The shared memory exceeds the limits.
     pub fn suggested_launch_configuration(
         &self,
         dynamic_smem_size: usize,
@@ -181,7 +181,7 @@ impl Function<'_> {
     ) -> CudaResult<(u32, u32)> {
         let (mut grid, mut block) = (0, 0);
         let (limit, bytes) = (block_size_limit.threads(), dynamic_smem_size);
-        // SAFETY: the out parameters are valid, and the module lives; no function is given for the shared memory.
+        // SAFETY: the out parameters are valid, and the module is alive; there is no function for the shared memory.
         unsafe { sys::cuOccupancyMaxPotentialBlockSize(&mut grid, &mut block, self.raw, None, bytes, limit) }
             .ok()?;
         Ok((u32::try_from(grid).unwrap_or(0), u32::try_from(block).unwrap_or(0)))
@@ -193,21 +193,21 @@ impl Function<'_> {
     }
 }
 
-/// Where a kernel's argument lies, if it is something that a device can be given.
+/// The address of a kernel's argument, which must be copyable to a device.
 #[doc(hidden)]
 pub fn argument<T: DeviceCopy>(value: &T) -> *mut c_void {
     (&raw const *value).cast_mut().cast()
 }
 
 /// Queues a launch of a kernel: `launch!(kernel<<<grid, block, shared_bytes, stream>>>(argument, ..))`, or
-/// `launch!(module.kernel<<<..>>>(..))`, which looks the kernel up. Gives a [`CudaResult`]`<()>`.
+/// `launch!(module.kernel<<<..>>>(..))`, which looks the kernel up. Returns a [`CudaResult`]`<()>`.
 ///
-/// Grid and block are a number, a tuple of two or three, or [`GridSize`] and [`BlockSize`]. A slice that a kernel takes is
-/// two arguments: `buffer.as_device_ptr(), buffer.len()`.
+/// Grid and block are a number, a tuple of two or three, or [`GridSize`] and [`BlockSize`]. A slice parameter takes two
+/// arguments: `buffer.as_device_ptr(), buffer.len()`.
 ///
 /// # Safety
-/// - The arguments are of the kernel's parameters' types, in their order.
-/// - What the kernel reads and writes through them lives until it has ended, and no other code uses it until then.
+/// - The arguments have the types of the kernel's parameters, in order.
+/// - The memory that the kernel accesses through them lives until it has ended, and no other code uses it until then.
 #[macro_export]
 macro_rules! launch {
     ($module:ident . $function:ident <<<$grid:expr, $block:expr, $shared:expr, $stream:ident>>>($($arg:expr),* $(,)?)) => {

@@ -2,11 +2,11 @@
 //!
 //! Items have the names and behaviour of upstream, so programs written for it compile unchanged. The differences:
 //!
-//! - Building and linking need no part of CUDA. The first call loads the driver's library, so a program starts on machines
-//!   with and without a driver; [`load`] reports why there is no driver.
-//! - Every call fails without a driver, without a current context, or after a kernel has failed; the documentation of a
-//!   function lists its other errors. An error holds any code that a driver may return, and names the fix if there is one.
-//!   Invalid input is an error where upstream panics.
+//! - Building and linking need no part of CUDA. The first call loads the driver's library, so a program starts with or
+//!   without a driver; [`load`] reports why there is none.
+//! - Every call fails without a driver, without a current context, or after a kernel has failed; a function's documentation
+//!   lists its other errors. An error can hold any code of the driver, and names the fix if there is one. Invalid input is
+//!   an error where upstream panics.
 //! - Only commonly used items exist: no textures, surfaces, graphs, linker, context flags, or contexts other than primary
 //!   ones. [`sys`] has functions of the driver itself.
 //!
@@ -30,7 +30,7 @@
 //! # }
 //! ```
 
-// So that what the derive writes is right in this crate too.
+// The derive's output refers to `cust`, which must also resolve in this crate.
 extern crate self as cust;
 
 pub mod context;
@@ -89,7 +89,7 @@ pub struct CudaApiVersion {
 }
 
 impl CudaApiVersion {
-    /// Asks the driver.
+    /// Queries the driver.
     pub fn get() -> CudaResult<Self> {
         let mut version = 0;
         // SAFETY: the out parameter is valid.
@@ -97,12 +97,12 @@ impl CudaApiVersion {
         Ok(Self { version })
     }
 
-    /// The 12 of 12.8.
+    /// The major version: 12 for 12.8.
     pub fn major(self) -> i32 {
         self.version / 1000
     }
 
-    /// The 8 of 12.8.
+    /// The minor version: 8 for 12.8.
     pub fn minor(self) -> i32 {
         self.version % 1000 / 10
     }

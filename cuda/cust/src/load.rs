@@ -1,4 +1,4 @@
-//! Finding the driver's library and its functions.
+//! Finds the driver's library and its functions.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use libloading::Library;
 
 use crate::sys::Functions;
 
-/// The environment variable that names the driver's library, instead of the places it is looked for in.
+/// The environment variable with the driver's library, which replaces the search.
 pub const LIBRARY_VARIABLE: &str = "FERROWARP_LIBCUDA";
 
-/// Where the driver's library is, in the order tried. The loader's own search path comes first; Windows' Linux
-/// subsystem keeps its driver in a directory that the loader does not always search.
+/// Names of the driver's library, in the order tried. The loader's own search path comes first; WSL keeps its driver in a
+/// directory that the loader does not always search.
 const LIBRARIES: &[&str] =
     if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"] };
 
@@ -23,12 +23,12 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The library's name or path, as the loader was given it.
+    /// The library's name or path, as passed to the loader.
     pub fn library(&self) -> &'static Path {
         &self.loaded.library
     }
 
-    /// How many of the functions in [`crate::sys`] the library has.
+    /// The number of functions in [`crate::sys`] that the library has.
     pub fn functions_found(&self) -> usize {
         self.loaded.functions.found()
     }
@@ -44,9 +44,9 @@ pub enum LoadError {
          {LIBRARY_VARIABLE} to the library's path"
     )]
     Library {
-        /// The library that was asked for.
+        /// The requested library.
         library: String,
-        /// The loader's text.
+        /// The loader's message.
         loader: String,
     },
     /// The library was loaded but is not a CUDA driver.
@@ -57,7 +57,7 @@ pub enum LoadError {
     NotADriver {
         /// The library.
         library: String,
-        /// The function it lacks.
+        /// The missing function.
         symbol: &'static str,
     },
 }
@@ -77,13 +77,13 @@ struct Loaded {
     functions: Functions,
 }
 
-/// Loads the driver's library, once: later calls, from any thread, give the first one's answer.
+/// Loads the driver's library once: later calls, from any thread, return the first result.
 ///
-/// The library is the one that the environment variable `FERROWARP_LIBCUDA` names, else `libcuda.so.1`
-/// (`nvcuda.dll` on Windows) wherever the system's loader finds it. It stays loaded until the process ends.
+/// The library is `FERROWARP_LIBCUDA` from the environment, or `libcuda.so.1` (`nvcuda.dll` on Windows) wherever the
+/// system's loader finds it. It stays loaded until the process ends.
 ///
 /// # Errors
-/// [`LoadError`] names the library, the loader's reason and the cure.
+/// [`LoadError`] names the library, the loader's reason and the fix.
 pub fn load() -> Result<Driver, LoadError> {
     match load_once() {
         Ok(loaded) => Ok(Driver { loaded }),
@@ -103,7 +103,7 @@ fn load_once() -> &'static Result<Loaded, LoadError> {
         let (path, library) = open_first(LIBRARY_VARIABLE, LIBRARIES)
             .map_err(|NotLoaded { library, loader }| LoadError::Library { library, loader })?;
         let functions = Functions::of(&library);
-        // The functions lie in the library, so it is never unloaded.
+        // The functions are in the library, so it is never unloaded.
         std::mem::forget(library);
         if functions.is_driver() {
             Ok(Loaded { library: path, functions })
@@ -115,14 +115,14 @@ fn load_once() -> &'static Result<Loaded, LoadError> {
 
 /// Why no library was loaded.
 pub(crate) struct NotLoaded {
-    /// The library that was asked for.
+    /// The requested library.
     pub library: String,
-    /// The loader's text.
+    /// The loader's message.
     pub loader: String,
 }
 
-/// The library that `variable` names, else the first of `libraries` that loads. The error is the first one's, which names
-/// the usual place.
+/// Opens the library in `variable`, or the first of `libraries` that loads. The error is the first library's, which has the
+/// usual name.
 pub(crate) fn open_first(variable: &str, libraries: &[&str]) -> Result<(PathBuf, Library), NotLoaded> {
     let asked = std::env::var_os(variable).filter(|value| !value.is_empty());
     let candidates: Vec<OsString> = match asked {
@@ -131,7 +131,7 @@ pub(crate) fn open_first(variable: &str, libraries: &[&str]) -> Result<(PathBuf,
     };
     let mut first_error = None;
     for candidate in candidates {
-        // The loader would wait for the writer of a pipe.
+        // The loader would wait for a pipe's writer.
         let path = Path::new(&candidate);
         if path.parent() != Some(Path::new("")) && path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             first_error.get_or_insert_with(|| NotLoaded {
@@ -140,8 +140,8 @@ pub(crate) fn open_first(variable: &str, libraries: &[&str]) -> Result<(PathBuf,
             });
             continue;
         }
-        // SAFETY: loading runs the library's initialisers; it is the system's library or the one that the user named in
-        // its place.
+        // SAFETY: loading runs the library's initialisers. The library is the system's, or the one that the user chose
+        // instead.
         match unsafe { Library::new(&candidate) } {
             Ok(library) => return Ok((candidate.into(), library)),
             Err(error) => {
@@ -155,7 +155,7 @@ pub(crate) fn open_first(variable: &str, libraries: &[&str]) -> Result<(PathBuf,
     Err(first_error.unwrap_or_else(|| unreachable!("there is always a candidate")))
 }
 
-/// The loader's own words, which libloading keeps as the source of its own.
+/// The loader's own message, which libloading keeps as its error's source.
 fn loader_text(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),

@@ -9,7 +9,7 @@ use crate::function::Function;
 use crate::memory::{CopyDestination, DeviceCopy, DevicePointer, DeviceSlice};
 use crate::sys::{self, CUjit_option, CUmodule};
 
-/// How hard the driver's compiler optimises PTX.
+/// The optimisation level of the driver's PTX compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are levels")]
 pub enum OptLevel {
@@ -20,15 +20,15 @@ pub enum OptLevel {
     O4,
 }
 
-/// An option of the driver's compiler of PTX.
+/// An option of the driver's PTX compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModuleJitOption {
-    /// The most registers of a thread.
+    /// Maximum registers per thread.
     MaxRegisters(u32),
     /// The optimisation level, 4 by default.
     OptLevel(OptLevel),
-    /// Compile for the current context's device, as is done anyway.
+    /// Compiles for the current context's device, which is also the default.
     DetermineTargetFromContext,
     /// Whether to keep line numbers for profilers.
     GenerateLineInfo(bool),
@@ -54,14 +54,14 @@ pub struct Module {
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Module {}
-// SAFETY: as above.
+// SAFETY: same as for `Send`.
 unsafe impl Sync for Module {}
 
 impl Module {
     /// Loads PTX into the current context.
     ///
     /// # Errors
-    /// The text holds a NUL byte, the driver's compiler refuses it, or it is newer than the driver.
+    /// The text contains a NUL byte, the driver's compiler rejects it, or it is newer than the driver.
     pub fn from_ptx(ptx: impl AsRef<str>, options: &[ModuleJitOption]) -> CudaResult<Module> {
         Self::from_ptx_cstr(&c_string("the PTX", ptx.as_ref())?, options)
     }
@@ -69,7 +69,7 @@ impl Module {
     /// Loads PTX into the current context.
     ///
     /// # Errors
-    /// The driver's compiler refuses it, or it is newer than the driver.
+    /// The driver's compiler rejects it, or it is newer than the driver.
     pub fn from_ptx_cstr(ptx: &CStr, options: &[ModuleJitOption]) -> CudaResult<Module> {
         // SAFETY: PTX ends at its NUL.
         unsafe { Self::load(ptx.to_bytes_with_nul(), options) }
@@ -85,7 +85,7 @@ impl Module {
         if !bytes.starts_with(b"\x7fELF") || !is_whole_elf(bytes) {
             return Err(CudaError::InvalidImage);
         }
-        // SAFETY: all that its header names is there.
+        // SAFETY: the image contains everything in its header.
         unsafe { Self::load(bytes, options) }
     }
 
@@ -97,18 +97,18 @@ impl Module {
     pub fn from_fatbin(bytes: impl AsRef<[u8]>, options: &[ModuleJitOption]) -> CudaResult<Module> {
         const MAGIC: u64 = 0xba55_ed50;
         let bytes = bytes.as_ref();
-        // The magic number, the version, the header's length, and the length of what follows it.
+        // The magic number, the version, the header's length, and the length of the rest.
         let lengths = (number(bytes, 0, 4), number(bytes, 6, 2), number(bytes, 8, 8));
         let (Some(MAGIC), Some(header), Some(rest)) = lengths else { return Err(CudaError::InvalidImage) };
         if header.checked_add(rest).is_none_or(|end| end > bytes.len() as u64) {
             return Err(CudaError::InvalidImage);
         }
-        // SAFETY: all that its header names is there.
+        // SAFETY: the image contains everything in its header.
         unsafe { Self::load(bytes, options) }
     }
 
     /// # Safety
-    /// The image is whole: the driver reads as far as its header or its NUL says.
+    /// The image is complete: the driver reads as far as its header or its NUL indicates.
     unsafe fn load(image: &[u8], options: &[ModuleJitOption]) -> CudaResult<Module> {
         let (mut numbers, mut values): (Vec<CUjit_option>, Vec<*mut c_void>) = options
             .iter()
@@ -116,7 +116,7 @@ impl Module {
             .map(|(n, v)| (n, ptr::without_provenance_mut(v)))
             .unzip();
         let mut raw = ptr::null_mut();
-        // SAFETY: the image is the caller's; options and values are as many as named.
+        // SAFETY: the caller guarantees the image; there are as many options and values as stated.
         let status = unsafe {
             sys::cuModuleLoadDataEx(
                 &mut raw,
@@ -130,7 +130,7 @@ impl Module {
         Ok(Module { raw })
     }
 
-    /// A module that the driver's own function loaded, to be unloaded with this object.
+    /// Wraps a module that the driver's own function loaded. It is unloaded with this object.
     ///
     /// # Safety
     /// `raw` is a module, and no other code unloads it.
@@ -146,7 +146,7 @@ impl Module {
     /// A kernel of the module.
     ///
     /// # Errors
-    /// [`CudaError::NotFound`] if it has none of that name.
+    /// [`CudaError::NotFound`] if it has no kernel of that name.
     pub fn get_function(&self, name: impl AsRef<str>) -> CudaResult<Function<'_>> {
         let name = c_string("the kernel's name", name.as_ref())?;
         let mut raw = ptr::null_mut();
@@ -158,7 +158,7 @@ impl Module {
     /// A global variable of the module, to copy from and to.
     ///
     /// # Errors
-    /// [`CudaError::NotFound`] if it has none of that name, [`CudaError::SymbolSize`] if its size is not that of `T`.
+    /// [`CudaError::NotFound`] if it has no variable of that name, [`CudaError::SymbolSize`] if its size is not that of `T`.
     pub fn get_global<'a, T: DeviceCopy>(&'a self, name: &CStr) -> CudaResult<Symbol<'a, T>> {
         let (mut address, mut found) = (0, 0);
         // SAFETY: the out parameters and the name are valid, and the module is loaded.
@@ -174,7 +174,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: the module is this object's. A failure leaves it to the end of the context.
+        // SAFETY: this object owns the module. After a failure it lives until the context ends.
         let _ = unsafe { sys::cuModuleUnload(self.raw) };
     }
 }
@@ -200,9 +200,9 @@ fn c_string(what: &'static str, text: &str) -> CudaResult<CString> {
     CString::new(text).map_err(|error| CudaError::NulByte { what, at: error.nul_position() })
 }
 
-/// Whether the tables of sections and segments, which end a cubin, lie in it.
+/// Whether the section and segment tables at the end of a cubin lie within it.
 fn is_whole_elf(bytes: &[u8]) -> bool {
-    // The table's offset, the size of an entry, and their number, at their places in a header of 64 bits.
+    // The table's offset, the size of an entry, and their number, at their offsets in a 64-bit header.
     [(40, 58, 60), (32, 54, 56)].into_iter().all(|(offset, entry, entries)| {
         let end = || {
             let size = number(bytes, entry, 2)? * number(bytes, entries, 2)?;
@@ -212,7 +212,7 @@ fn is_whole_elf(bytes: &[u8]) -> bool {
     })
 }
 
-/// The little-endian number of `len` bytes at `at`, if it is there.
+/// The little-endian number of `len` bytes at `at`, if it is within the bytes.
 fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     let bytes = bytes.get(at..at + len)?;
     Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))

@@ -1,4 +1,4 @@
-//! What most programs use.
+//! The items that most programs use.
 
 pub use crate::CudaFlags;
 pub use crate::context::Context;

@@ -10,12 +10,12 @@ use crate::function::{BlockSize, Function, GridSize};
 use crate::sys::{self, CUstream};
 
 bitflags::bitflags! {
-    /// How a stream stands to the legacy default stream.
+    /// The relation of a stream to the legacy default stream.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct StreamFlags: u32 {
-        /// Work waits for the default stream's, and that for this stream's.
+        /// Work waits for the default stream's, and the default stream's for this stream's.
         const DEFAULT = 0;
-        /// Taken and, as in upstream, without effect: the copies of [`crate::memory`] run on the default stream, and
+        /// Accepted but, as in upstream, without effect: the copies of [`crate::memory`] run on the default stream, and
         /// kernels that did not wait for them would read old values.
         const NON_BLOCKING = 1;
     }
@@ -25,7 +25,7 @@ bitflags::bitflags! {
     /// How a stream waits for an event.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct StreamWaitEventFlags: u32 {
-        /// There is no other way.
+        /// The only option.
         const DEFAULT = 0;
     }
 }
@@ -38,11 +38,11 @@ pub struct Stream {
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Stream {}
-// SAFETY: as above.
+// SAFETY: same as for `Send`.
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// A stream of the current context. Of two streams the one with the lower `priority` goes first.
+    /// Creates a stream of the current context. Lower `priority` numbers run first.
     pub fn new(flags: StreamFlags, priority: Option<i32>) -> CudaResult<Self> {
         let mut raw = ptr::null_mut();
         let flags = flags.difference(StreamFlags::NON_BLOCKING).bits();
@@ -51,7 +51,7 @@ impl Stream {
         Ok(Self { raw })
     }
 
-    /// A stream that the driver's own function made, to be destroyed with this object.
+    /// Wraps a stream that the driver's own function created. It is destroyed with this object.
     ///
     /// # Safety
     /// `raw` is a stream, and no other code destroys it.
@@ -61,17 +61,17 @@ impl Stream {
 
     /// Waits until all queued work has ended.
     pub fn synchronize(&self) -> CudaResult<()> {
-        // SAFETY: the stream lives.
+        // SAFETY: the stream is alive.
         unsafe { sys::cuStreamSynchronize(self.raw) }.ok()
     }
 
-    /// Lets what is queued from now on wait for the event, which was recorded before; one that never was is not waited
-    /// for. The host goes on at once.
+    /// Makes later work in the stream wait for the event's last recording; an event that was never recorded is not waited
+    /// for. The host does not wait.
     ///
     /// # Errors
-    /// The event belongs to a context of another process, or belongs to a capture that does not include the stream.
+    /// The event belongs to a context of another process, or to a capture that does not include the stream.
     pub fn wait_event(&self, event: impl Borrow<Event>, flags: StreamWaitEventFlags) -> CudaResult<()> {
-        // SAFETY: both live. The driver keeps of the event what it needs.
+        // SAFETY: both are alive. The driver keeps what it needs of the event.
         unsafe { sys::cuStreamWaitEvent(self.raw, event.borrow().as_inner(), flags.bits()) }.ok()
     }
 
@@ -80,14 +80,14 @@ impl Stream {
         self.raw
     }
 
-    /// Queues a launch: what [`crate::launch!`] calls.
+    /// Queues a launch; called by [`crate::launch!`].
     ///
     /// # Errors
-    /// The sizes are over the device's or the kernel's limits.
+    /// The sizes exceed the device's or the kernel's limits.
     ///
     /// # Safety
-    /// - `args` has one pointer for each parameter of the kernel, to a value of the parameter's type.
-    /// - What the kernel reads and writes through them lives until it has ended, and no other code uses it until then.
+    /// - `args` has one pointer per parameter of the kernel, to a value of the parameter's type.
+    /// - The memory that the kernel accesses through them lives until it has ended, and no other code uses it until then.
     #[doc(hidden)]
     pub unsafe fn launch(
         &self,
@@ -100,7 +100,7 @@ impl Stream {
         let (grid, block) = (grid.into(), block.into());
         // The driver copies the values before it returns and does not write through the pointers.
         let (args, extra) = (args.as_ptr().cast_mut(), ptr::null_mut());
-        // SAFETY: function and stream live; the arguments are the caller's.
+        // SAFETY: function and stream are alive; the caller guarantees the arguments.
         let status = unsafe {
             sys::cuLaunchKernel(
                 function.to_raw(),
@@ -122,7 +122,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: the stream is this object's. A failure leaves it to the end of the context.
+        // SAFETY: this object owns the stream. After a failure it lives until the context ends.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
     }
 }

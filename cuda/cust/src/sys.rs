@@ -1,7 +1,7 @@
 //! The driver's functions and types, under the names of `cuda.h` (CUDA 13.0).
 //!
-//! Each function calls the one in the driver's library. Without a driver, and where the driver lacks the function, it
-//! answers `CUDA_ERROR_STUB_LIBRARY` (34). The first call of any of them loads the library.
+//! Each function calls the one in the driver's library. If there is no driver, or the driver lacks the function, it returns
+//! `CUDA_ERROR_STUB_LIBRARY` (34). The first call of any of them loads the library.
 
 #![expect(non_snake_case, non_camel_case_types, reason = "the names are those of cuda.h")]
 #![expect(clippy::too_many_arguments, reason = "the driver takes that many")]
@@ -16,26 +16,26 @@ pub use crate::tensor::CUtensorMap;
 
 /// A device's handle.
 pub type CUdevice = c_int;
-/// An address in a device's memory.
+/// An address in device memory.
 pub type CUdeviceptr = u64;
-/// Which attribute of a device: a [`crate::device::DeviceAttribute`] as a number.
+/// An attribute of a device: a [`crate::device::DeviceAttribute`] as a number.
 pub type CUdevice_attribute = c_int;
-/// Which attribute of a kernel: a [`crate::function::FunctionAttribute`] as a number.
+/// An attribute of a kernel: a [`crate::function::FunctionAttribute`] as a number.
 pub type CUfunction_attribute = c_int;
-/// Which limit of a context: a [`crate::context::ResourceLimit`] as a number.
+/// A limit of a context: a [`crate::context::ResourceLimit`] as a number.
 pub type CUlimit = c_uint;
-/// Which option of the driver's compiler.
+/// An option of the driver's compiler.
 pub type CUjit_option = c_uint;
 /// Advice about the use of shared memory.
 pub type CUmem_advise = c_uint;
-/// What other calls a capture forbids.
+/// The other calls that a capture forbids.
 pub type CUstreamCaptureMode = c_uint;
 
 /// The buffer for the compiler's errors.
 pub const CU_JIT_ERROR_LOG_BUFFER: CUjit_option = 5;
 /// That buffer's size in bytes, in place of a pointer.
 pub const CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: CUjit_option = 6;
-/// Only the capturing thread's calls are judged.
+/// Only the capturing thread's calls are checked.
 pub const CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: CUstreamCaptureMode = 1;
 
 macro_rules! handles {
@@ -67,7 +67,7 @@ handles! {
     CUevent = CUevent_st;
     /// A graph's handle.
     CUgraph = CUgraph_st;
-    /// The handle of a graph that is ready to run.
+    /// The handle of an executable graph.
     CUgraphExec = CUgraphExec_st;
 }
 
@@ -85,11 +85,11 @@ pub struct CUlaunchConfig {
     pub stream: CUstream,
     /// The first attribute.
     pub attributes: *mut CUlaunchAttribute,
-    /// How many attributes there are.
+    /// The number of attributes.
     pub attributes_len: c_uint,
 }
 
-/// An attribute of a launch: a number that says which, and 64 bytes for its value.
+/// An attribute of a launch: its number, and 64 bytes for its value.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub struct CUlaunchAttribute {
@@ -98,13 +98,13 @@ pub struct CUlaunchAttribute {
     value: [c_uint; 16],
 }
 
-/// Where memory is to be: a kind of place, and which of that kind.
+/// A memory location: its kind, and an id within the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct CUmemLocation {
     /// `CU_MEM_LOCATION_TYPE_DEVICE` is 1, `CU_MEM_LOCATION_TYPE_HOST` 2.
     pub kind: c_int,
-    /// The device's ordinal; ignored for the host's memory.
+    /// The device's ordinal; ignored for host memory.
     pub id: c_int,
 }
 
@@ -120,7 +120,7 @@ impl CUmemLocation {
     }
 }
 
-// The layout of cuda.h where pointers have 64 bits.
+// The layout of cuda.h with 64-bit pointers.
 const _: () = assert!(
     size_of::<CUlaunchConfig>() == 56
         && std::mem::offset_of!(CUlaunchConfig, stream) == 32
@@ -135,7 +135,7 @@ impl CUlaunchAttribute {
         Self { id: 4, pad: 0, value }
     }
 
-    /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`: all blocks are on the device at once, or the launch is refused.
+    /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`: all blocks are resident at once, or the launch is rejected.
     pub fn cooperative() -> Self {
         let mut value = [0; 16];
         value[0] = 1;
@@ -150,7 +150,7 @@ impl CUlaunchAttribute {
     }
 }
 
-/// Declares functions of the driver: a field that holds the library's, and a function that calls it.
+/// Declares functions of the driver: a field with the library's function, and a function that calls it.
 macro_rules! functions {
     ($($(#[$doc:meta])* fn $name:ident($($parameter:ident: $ty:ty),* $(,)?);)*) => {
         /// The functions that the driver's library has.
@@ -160,7 +160,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// The functions of this library, which is never unloaded.
+            /// Finds the functions of this library, which is never unloaded.
             pub fn of(library: &Library) -> Self {
                 Self {
                     $($name: {
@@ -171,12 +171,12 @@ macro_rules! functions {
                 }
             }
 
-            /// How many of them there are.
+            /// The number of functions found.
             pub fn found(&self) -> usize {
                 [$(self.$name.is_some()),*].into_iter().filter(|found| *found).count()
             }
 
-            /// Whether there is the one that every driver has.
+            /// Whether it has the function that every driver has.
             pub fn is_driver(&self) -> bool {
                 self.cuInit.is_some()
             }
@@ -209,15 +209,15 @@ functions! {
     /// The description of a code, which may be any number.
     fn cuGetErrorString(code: CUresult, text: *mut *const c_char);
 
-    /// How many devices there are.
+    /// The number of devices.
     fn cuDeviceGetCount(count: *mut c_int);
     /// The handle of the device with this ordinal.
     fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
-    /// The device's name, NUL-terminated and cut to `len` bytes.
+    /// The device's name, NUL-terminated and truncated to `len` bytes.
     fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
     /// An attribute of the device.
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
-    /// All bytes of the device's memory.
+    /// The total bytes of the device's memory.
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
 
     /// Retains the device's primary context.
@@ -243,12 +243,12 @@ functions! {
     fn cuStreamSynchronize(stream: CUstream);
     /// Whether all work of the stream has ended: `CUDA_ERROR_NOT_READY` until then.
     fn cuStreamQuery(stream: CUstream);
-    /// Lets what is queued in the stream from now on wait for the event. `flags` may be 0.
+    /// Makes later work in the stream wait for the event. `flags` may be 0.
     fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
     /// Destroys a stream.
     fn cuStreamDestroy_v2(stream: CUstream);
 
-    /// Creates an event. Flag 0 is `CU_EVENT_DEFAULT`: it notes the time.
+    /// Creates an event. Flag 0 is `CU_EVENT_DEFAULT`: it records the time.
     fn cuEventCreate(event: *mut CUevent, flags: c_uint);
     /// Queues the event in the stream.
     fn cuEventRecord(event: CUevent, stream: CUstream);
@@ -261,15 +261,15 @@ functions! {
     /// Destroys an event.
     fn cuEventDestroy_v2(event: CUevent);
 
-    /// From now on the stream's work goes into a graph instead of to the device.
+    /// Starts a capture: the stream's later work goes into a graph instead of to the device.
     fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
-    /// Ends the capture and gives the graph.
+    /// Ends the capture and returns the graph.
     fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
-    /// Makes a graph ready to run. `flags` may be 0.
+    /// Makes a graph executable. `flags` may be 0.
     fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
     /// Queues all work of a graph in the stream.
     fn cuGraphLaunch(executable: CUgraphExec, stream: CUstream);
-    /// Destroys a graph that was made ready to run.
+    /// Destroys an executable graph.
     fn cuGraphExecDestroy(executable: CUgraphExec);
     /// Destroys a graph.
     fn cuGraphDestroy(graph: CUgraph);
@@ -297,7 +297,7 @@ functions! {
     fn cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
     /// Sets an attribute of a kernel.
     fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
-    /// The block size with the most threads at once, and the blocks that fill the device with it.
+    /// The block size with the most resident threads, and the number of blocks that fills the device with it.
     fn cuOccupancyMaxPotentialBlockSize(
         grid: *mut c_int,
         block: *mut c_int,
@@ -306,10 +306,10 @@ functions! {
         shared_bytes: usize,
         most_threads: c_int,
     );
-    /// The blocks of this size that a multiprocessor has room for at once.
+    /// The number of blocks of this size that fit a multiprocessor at once.
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: CUfunction, threads: c_int,
         shared_bytes: usize);
-    /// The clusters of this launch that the device has room for at once, in drivers since CUDA 11.8.
+    /// The number of clusters of this launch that fit the device at once, in drivers since CUDA 11.8.
     fn cuOccupancyMaxActiveClusters(clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig);
     /// Launches a kernel.
     fn cuLaunchKernel(
@@ -333,7 +333,7 @@ functions! {
         extra: *mut *mut c_void,
     );
 
-    /// Bytes of the device's memory that are free, and all of them.
+    /// The free and the total bytes of the device's memory.
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
     /// Allocates device memory.
     fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
@@ -363,7 +363,7 @@ functions! {
     fn cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, pointer: *mut c_void, flags: c_uint);
     /// Allocates memory that host and device share. Flag 1 is `CU_MEM_ATTACH_GLOBAL`.
     fn cuMemAllocManaged(address: *mut CUdeviceptr, bytes: usize, flags: c_uint);
-    /// Moves shared memory to a place in a stream, in drivers since CUDA 12.2. `flags` must be 0.
+    /// Moves shared memory to a location in a stream, in drivers since CUDA 12.2. `flags` must be 0.
     fn cuMemPrefetchAsync_v2(
         address: CUdeviceptr,
         bytes: usize,
@@ -371,8 +371,8 @@ functions! {
         flags: c_uint,
         stream: CUstream,
     );
-    /// Tells how shared memory will be used, in drivers since CUDA 12.2. Advice 1 is `CU_MEM_ADVISE_SET_READ_MOSTLY`, 3
-    /// `CU_MEM_ADVISE_SET_PREFERRED_LOCATION`, 5 `CU_MEM_ADVISE_SET_ACCESSED_BY`.
+    /// Advises the driver on the use of shared memory, in drivers since CUDA 12.2. Advice 1 is
+    /// `CU_MEM_ADVISE_SET_READ_MOSTLY`, 3 `CU_MEM_ADVISE_SET_PREFERRED_LOCATION`, 5 `CU_MEM_ADVISE_SET_ACCESSED_BY`.
     fn cuMemAdvise_v2(address: CUdeviceptr, bytes: usize, advice: CUmem_advise, location: CUmemLocation);
     /// Encodes a tensor map for compute capability 9.0 and later, in drivers since CUDA 12.0. The lists begin with the innermost
     /// dimension, which has no stride.

@@ -1,17 +1,17 @@
-//! Tensor maps: descriptions of tensors in device memory for the TMA unit (compute capability 9.0 and later). Upstream has none.
+//! Tensor maps: descriptions of tensors in device memory for the TMA unit (compute capability 9.0 and later). Not upstream.
 
 use std::ffi::c_uint;
 
 use crate::error::{CudaError, CudaResult};
 use crate::sys::{self, CUdeviceptr};
 
-/// Dimensions that a tensor can have.
+/// Maximum dimensions of a tensor.
 const MOST_DIMENSIONS: usize = 5;
 
-/// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: what a copy misses in L2 is fetched 256 bytes at a time.
+/// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: L2 misses are fetched 256 bytes at a time.
 const PROMOTION: c_uint = 3;
 
-/// A tensor map: what only the driver encodes and the hardware reads.
+/// A tensor map, which only the driver encodes and the hardware reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct CUtensorMap {
@@ -36,7 +36,7 @@ pub enum TensorDataType {
     Bf16 = 9,
 }
 
-/// How a tile lies in shared memory, by its number in cuda.h.
+/// The layout of a tile in shared memory, by its number in cuda.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 #[expect(missing_docs, reason = "the length of a row")]
@@ -53,24 +53,24 @@ pub enum TensorSwizzle {
 pub struct TensorMapParameters<'a> {
     /// The type of the elements.
     pub data_type: TensorDataType,
-    /// Where the tensor begins, a multiple of 16.
+    /// The address of the tensor, a multiple of 16.
     pub address: CUdeviceptr,
     /// Elements of each dimension; there are 1 to 5.
     pub sizes: &'a [u64],
-    /// Bytes from an element to the next one in each dimension but the innermost, multiples of 16.
+    /// Bytes between elements in each dimension except the innermost, multiples of 16.
     pub strides: &'a [u64],
     /// Elements of a tile in each dimension, 1 to 256.
     pub tile: &'a [u32],
-    /// How a tile lies in shared memory.
+    /// The layout of a tile in shared memory.
     pub swizzle: TensorSwizzle,
 }
 
 impl TensorMapParameters<'_> {
-    /// The map that kernels take by value. Elements outside of the tensor are zero.
+    /// Encodes the map, which kernels take by value. Elements outside the tensor are zero.
     ///
     /// # Errors
-    /// [`CudaError::InvalidValue`] if the lists do not have as many elements as there are dimensions, or the driver refuses a
-    /// value; [`CudaError::StubLibrary`] if the driver is older than CUDA 12.0.
+    /// [`CudaError::InvalidValue`] if the driver rejects a value, or a list's length does not match the dimensions;
+    /// [`CudaError::StubLibrary`] if it is older than CUDA 12.0.
     pub fn encode(&self) -> CudaResult<CUtensorMap> {
         let Self { data_type, address, sizes, strides, tile, swizzle } = *self;
         let rank = sizes.len();

@@ -1,11 +1,11 @@
-//! Copies of host values on the device, by method.
+//! Methods that copy host values to the device.
 
 use crate::error::CudaResult;
 use crate::memory::{DeviceBox, DeviceBuffer, DeviceCopy, UnifiedBuffer};
 
-/// A value's copy on the device.
+/// Copies a value to the device.
 pub trait DeviceCopyExt: DeviceCopy {
-    /// Copies the value into memory of its own.
+    /// Copies the value to new device memory.
     fn as_dbox(&self) -> CudaResult<DeviceBox<Self>> {
         DeviceBox::new(self)
     }
@@ -13,12 +13,12 @@ pub trait DeviceCopyExt: DeviceCopy {
 
 impl<T: DeviceCopy> DeviceCopyExt for T {}
 
-/// A slice's copy on the device.
+/// Copies a slice to the device.
 pub trait SliceExt<T: DeviceCopy> {
-    /// Copies the elements into memory of the device.
+    /// Copies the elements to new device memory.
     fn as_dbuf(&self) -> CudaResult<DeviceBuffer<T>>;
 
-    /// Copies the elements into memory that host and device share.
+    /// Copies the elements to new memory that host and device share.
     fn as_unified_buf(&self) -> CudaResult<UnifiedBuffer<T>>;
 }
 

@@ -9,18 +9,18 @@ use crate::record;
 pub struct Case {
     /// The kernel's name.
     pub kernel: String,
-    /// A number, whose meaning the kernel knows.
+    /// A number with a meaning for the kernel.
     pub number: u32,
-    /// The bytes it is given.
+    /// The input bytes.
     pub input: Vec<u8>,
-    /// The bytes it must make.
+    /// The expected output bytes.
     pub output: Vec<u8>,
 }
 
-/// Bytes of an output before a kernel runs, and of the memory that it may have left over from others.
+/// The value of output bytes before a kernel runs, and of memory that may hold leftovers of other kernels.
 pub const SOILED: u8 = 0xab;
 
-/// Where a thread's case is: what a kernel reads of it.
+/// The position of a thread's case, as a kernel reads it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -36,10 +36,10 @@ pub struct Place {
     pub output_len: u32,
 }
 
-/// The cases that a native program wrote down.
+/// Reads the cases that a native program wrote.
 ///
 /// # Errors
-/// The bytes end within a case, or a name is no text.
+/// The bytes end within a case, or a name is not valid text.
 pub fn read(bytes: &[u8]) -> anyhow::Result<Vec<Case>> {
     let mut rest = bytes;
     let mut all = Vec::new();
@@ -54,7 +54,7 @@ pub fn read(bytes: &[u8]) -> anyhow::Result<Vec<Case>> {
     Ok(all)
 }
 
-/// The bytes after their length.
+/// Splits off bytes that follow their length.
 fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, tail) = rest.split_at_checked(4)?;
     let length = u32::from_le_bytes(length.try_into().ok()?);
@@ -63,7 +63,7 @@ fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(piece)
 }
 
-/// What stands for an output where all its bytes would be too many: FNV-1a, of words.
+/// A digest of an output that is too large to store: FNV-1a, over words.
 pub fn digest(output: &[u8]) -> u64 {
     output.chunks(8).fold(0xcbf2_9ce4_8422_2325, |hash, chunk| {
         let mut word = [0; 8];
@@ -72,7 +72,7 @@ pub fn digest(output: &[u8]) -> u64 {
     })
 }
 
-/// Cases as [`read`] reads them.
+/// Writes cases for [`read`].
 pub fn write(cases: &[Case]) -> Vec<u8> {
     let mut all = Vec::new();
     for case in cases {
@@ -81,15 +81,15 @@ pub fn write(cases: &[Case]) -> Vec<u8> {
     all
 }
 
-/// All cases of each kernel, in the order of the file.
+/// The cases of each kernel, in file order.
 pub fn by_kernel(cases: &[Case]) -> Vec<&[Case]> {
     cases.chunk_by(|a, b| a.kernel == b.kernel).collect()
 }
 
-/// Several cases as a launch takes them: places, inputs and outputs, those soiled.
+/// Several cases as arguments of a launch: places, inputs, and soiled outputs.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    /// One for each case.
+    /// One per case.
     pub places: Vec<Place>,
     /// All inputs.
     pub inputs: Vec<u8>,
@@ -97,7 +97,7 @@ pub struct Packed {
     pub outputs: Vec<u8>,
 }
 
-/// Puts the cases of one launch one after the other.
+/// Concatenates the cases of one launch.
 pub fn pack(cases: &[Case]) -> Packed {
     let mut packed = Packed { places: Vec::new(), inputs: Vec::new(), outputs: Vec::new() };
     for case in cases {

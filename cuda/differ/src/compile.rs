@@ -1,4 +1,4 @@
-//! From a kernel crate to PTX, as [`cuda_builder`] does it.
+//! Compiles a kernel crate to PTX with [`cuda_builder`].
 
 use std::path::{Path, PathBuf};
 
@@ -7,29 +7,29 @@ use cuda_builder::{Backend, CudaBuilder, NvvmArch};
 
 use crate::planted::Planted;
 
-/// How kernels are compiled.
+/// The settings of a compilation.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What compiles them, one after the other.
+    /// The compilers, used one after the other.
     pub backends: Vec<Backend>,
-    /// How much it optimises, 0 to 3.
+    /// The optimisation level, 0 to 3.
     pub opt_level: u8,
-    /// For what.
+    /// The architecture.
     pub arch: NvvmArch,
-    /// An error that is planted, if one is.
+    /// The planted error, if any.
     pub planted: Option<Planted>,
-    /// Where PTX and digests go, instead of being compared: a path without an ending.
+    /// The path for PTX and digests, without an extension; if set, nothing is compared.
     pub packed: Option<PathBuf>,
     /// The builder's folder, if not the default one. The builder compiles one module at a time there.
     pub work: Option<PathBuf>,
-    /// Where the PTX goes.
+    /// The folder for the PTX.
     pub out: PathBuf,
 }
 
-/// The PTX of a kernel crate by one back end, with more arguments for cargo.
+/// Compiles a kernel crate to PTX with one back end, with more arguments for cargo.
 ///
 /// # Errors
-/// The builder's own.
+/// The builder's errors.
 pub fn ptx(
     crate_folder: &Path,
     backend: Backend,
@@ -43,7 +43,7 @@ pub fn ptx(
         // The host fuses nothing, and has no libdevice.
         .fma_contraction(false)
         .override_libm(false)
-        // For the person who investigates a difference.
+        // For investigating a difference.
         .emit_llvm_ir(true)
         .out_dir(&settings.out)
         .build_args(arguments);

@@ -1,4 +1,4 @@
-//! Crates of the registry, in `differ-crates`: what they do natively, and what their PTX does.
+//! Compares registry crates, in `differ-crates`: their native results with those of their PTX.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::compile::{self, Settings};
 use crate::difference::Difference;
 use crate::emulate;
 
-/// The features of `differ-crates`, each a crate of the registry, except `arithmetic`, Rust's own operators, and `core`.
+/// The features of `differ-crates`. Each is a registry crate, except `arithmetic`, Rust's own operators, and `core`.
 pub const CRATES: [&str; 40] = [
     "adler2",
     "aes",
@@ -57,17 +57,17 @@ pub const CRATES: [&str; 40] = [
     "xxhash-rust",
 ];
 
-/// Instructions of a case, many times what the longest takes: an inflated text, or a point of a curve without optimising.
+/// Maximum instructions of a case, many times those of the longest: an inflated text, or a curve point without optimisation.
 const MOST_STEPS: u64 = 400_000_000;
 
-/// What came of some crates with one back end.
+/// The results of some crates with one back end.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The back end.
     pub backend: Backend,
-    /// How many cases were compared.
+    /// The number of compared cases.
     pub cases: usize,
-    /// Those that differ.
+    /// The cases that differ.
     pub differences: Vec<Difference>,
 }
 
@@ -102,7 +102,7 @@ fn on_device(
     Ok(Outcome { backend, cases: cases.len(), differences })
 }
 
-/// The cases, and what the crates make of them natively.
+/// The cases, with the crates' native results.
 ///
 /// # Errors
 /// The native program cannot be compiled, or fails.
@@ -113,7 +113,7 @@ pub fn native(workspace: &Path, crates: &[String], folder: &Path) -> anyhow::Res
     cases::read(&bytes)
 }
 
-/// The same in a file.
+/// Writes the same to a file.
 ///
 /// # Errors
 /// The native program cannot be compiled, or fails.

@@ -1,10 +1,10 @@
-//! What is wrong with a kernel's output.
+//! Differences in a kernel's output.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A case in which a device does not do what the host does.
+/// A case with a different result on a device than on the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// The kernel.
@@ -13,27 +13,27 @@ pub struct Difference {
     pub number: u32,
     /// Bytes of the case's input.
     pub input_len: usize,
-    /// What it does instead.
+    /// The difference.
     pub what: What,
 }
 
-/// What a device does instead.
+/// The kind of a difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
-    /// Its output is another.
+    /// The output differs.
     Output {
         /// The first byte that differs.
         at: usize,
-        /// How many do.
+        /// The number of bytes that differ.
         count: usize,
-        /// Some bytes of the host's output from there on.
+        /// Some bytes of the host's output from there.
         expected: Vec<u8>,
         /// The same of the device's.
         got: Vec<u8>,
     },
-    /// Its output is the host's, by luck: bits of it depend on what nothing was written to.
+    /// The output matches by luck: some of its bits depend on undefined memory.
     Undefined(String),
-    /// It does not come to an end: the device's words.
+    /// The kernel does not finish: the device's message.
     Fault(String),
 }
 

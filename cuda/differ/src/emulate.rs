@@ -1,4 +1,4 @@
-//! Cases on the emulator, one launch each.
+//! Runs cases on the emulator, one launch each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use ptx_emulator::{Emulator, EmulatorError, PtxModule};
 use crate::cases::{self, Case};
 use crate::difference::{Difference, What};
 
-/// Runs every case, `threads` at a time, and gives those that differ, in the order of the cases. A case of more than
-/// `most_steps` instructions counts as endless.
+/// Runs all cases, `threads` at a time, and returns those that differ, in order. A case of more than `most_steps`
+/// instructions counts as endless.
 pub fn compare(module: Arc<PtxModule>, cases: &[Case], threads: usize, most_steps: u64) -> Vec<Difference> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -37,7 +37,7 @@ pub fn compare(module: Arc<PtxModule>, cases: &[Case], threads: usize, most_step
     found.into_iter().map(difference).collect()
 }
 
-/// What is wrong with one case, if anything is.
+/// The difference of one case, if any.
 fn run(emulator: &mut Emulator, case: &Case) -> Option<What> {
     let mut packed = cases::pack(core::slice::from_ref(case));
     let address = |pointer: usize| (pointer as u64).to_le_bytes();
@@ -45,8 +45,8 @@ fn run(emulator: &mut Emulator, case: &Case) -> Option<What> {
     let inputs = address(packed.inputs.as_mut_ptr().expose_provenance());
     let outputs = address(packed.outputs.as_mut_ptr().expose_provenance());
     let arguments: [&[u8]; 4] = [&places, &1u32.to_le_bytes(), &inputs, &outputs];
-    // SAFETY: the memory outlives the launch, after which it is taken back, and no other code uses it; the kernel
-    // gets the one place with its input and its output.
+    // SAFETY: the memory outlives the launch, after which it is taken back, and no other code uses it; the kernel gets the
+    // one place with its input and its output.
     let result = unsafe {
         emulator.lend(&mut packed.places);
         emulator.lend(&mut packed.inputs);

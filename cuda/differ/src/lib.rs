@@ -1,8 +1,8 @@
-//! The same Rust, natively on the host and as PTX, compared bit for bit.
+//! Compares the same Rust code, natively on the host and as PTX, bit for bit.
 //!
-//! This finds miscompilations: two compilers compile the same source, and the outputs of the programs are compared.
-//! The sources are crates of the registry, and programs of our own generator. The other compiler is the host's. PTX
-//! runs on the emulator, which also reports results that are right by luck, and on a GPU.
+//! This finds miscompilations: two compilers compile the same source, and the programs' outputs are compared. The sources
+//! are registry crates, and programs of our own generator. The other compiler is the host's. PTX runs on the emulator, which
+//! also reports results that are right by luck, and on a GPU.
 
 pub mod cases;
 pub mod compile;

@@ -171,7 +171,7 @@ impl Common {
     }
 }
 
-/// The root of the workspace, which this crate lies in.
+/// The root of this crate's workspace.
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."))
 }
@@ -221,7 +221,7 @@ impl Programs {
     }
 }
 
-/// A finding in a line.
+/// A finding as one line.
 fn shown(found: &Found) -> String {
     let backend = found.verdict.backend.as_deref().unwrap_or("both");
     let what = match &found.verdict.finding {

@@ -1,5 +1,5 @@
-//! Wrong edits of LLVM IR and of PTX, which must be found: a store or an operand at a time, and the errors of compilers
-//! that were found once, at every place where they can be made.
+//! Wrong edits of LLVM IR and of PTX, which the comparison must detect: single stores or operands, and known compiler
+//! errors, at every place where they are possible.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,23 +7,23 @@ mod ir;
 mod ptx;
 pub mod search;
 
-/// An edit that changes what a program does.
+/// An edit that changes a program's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// The store of this number is left out.
+    /// Removes the store of this number.
     Store(usize),
-    /// The operands of the subtraction of this number are swapped.
+    /// Swaps the operands of the subtraction of this number.
     Sub(usize),
-    /// An error of a compiler.
+    /// A known compiler error.
     Class(&'static Class),
 }
 
-/// A kind of error that compilers make.
+/// A kind of compiler error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Class {
     /// Its name.
     pub name: &'static str,
-    /// What the compiler does.
+    /// The compiler's behaviour.
     pub what: &'static str,
     edit: Edit,
 }
@@ -136,11 +136,11 @@ impl std::fmt::Display for Planted {
     }
 }
 
-/// The edit for the builder, which takes a function without a state.
+/// The edit for the builder, which takes a function without state.
 static OF_IR: Mutex<Option<Planted>> = Mutex::new(None);
 
 impl Planted {
-    /// The edit as the builder takes it, if it is one of LLVM IR.
+    /// The edit for the builder, if it edits LLVM IR.
     pub fn of_ir(self) -> Option<fn(String) -> String> {
         if matches!(self, Planted::Class(Class { edit: Edit::Ptx(_), .. })) {
             return None;
@@ -166,7 +166,7 @@ impl Planted {
         }
     }
 
-    /// What the compiler does.
+    /// The compiler's behaviour.
     pub fn what(self) -> &'static str {
         match self {
             Planted::Store(_) => "a store left out",
@@ -175,7 +175,7 @@ impl Planted {
         }
     }
 
-    /// The PTX with the error, if it is one of PTX.
+    /// Applies the error to the PTX, if it is one of PTX.
     pub fn in_ptx(self, text: String) -> String {
         match self {
             Planted::Class(Class { edit: Edit::Ptx(edit), .. }) => edit(&text),

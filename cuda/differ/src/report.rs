@@ -1,39 +1,39 @@
-//! What came out, for people and for files.
+//! Results, for people and for files.
 
 use cuda_builder::NvvmArch;
 use serde::{Deserialize, Serialize};
 
-/// What came of a comparison.
+/// The results of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// `programs`, `crates` or `planted`.
     pub part: String,
-    /// How much the back ends optimised.
+    /// The back ends' optimisation level.
     pub opt_level: u8,
     /// The architecture.
     pub arch: String,
     /// The first and the last seed, of programs.
     pub seeds: Option<(u64, u64)>,
-    /// The crates, where they were compared.
+    /// The crates, if they were compared.
     pub crates: Vec<String>,
-    /// By back end.
+    /// The results by back end.
     pub backends: Vec<OfBackend>,
-    /// How long it took.
+    /// The time in seconds.
     pub seconds: u64,
-    /// What was found, in a line each; of planted edits that is what should be.
+    /// The findings, one per line; for planted edits these are the expected ones.
     pub found: Vec<String>,
 }
 
-/// What came of one back end.
+/// The results of one back end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfBackend {
     /// `nvvm` or `llvm`.
     pub backend: String,
     /// Programs, cases, or kinds of planted edits.
     pub compared: u64,
-    /// How many differ.
+    /// The number that differ.
     pub differ: usize,
-    /// How many could not be compiled.
+    /// The number that could not be compiled.
     pub refused: usize,
 }
 
@@ -43,7 +43,7 @@ impl Report {
         Report { part: part.to_owned(), opt_level, arch: arch.to_string(), ..Report::default() }
     }
 
-    /// All of it in a line for each back end.
+    /// The results, one line per back end.
     pub fn summary(&self) -> String {
         let what = if self.part == "programs" { "programs" } else { "cases" };
         let line = |of: &OfBackend| {

@@ -16,12 +16,12 @@ use crate::globals::Globals;
 use crate::instr::{ParamRange, Space};
 use crate::module::PtxModule;
 
-/// Static shared memory of a block, at most (CUDA programming guide, "technical specifications").
+/// Maximum static shared memory per block (CUDA programming guide, "technical specifications").
 const MAX_STATIC_SHARED: u64 = 48 * 1024;
-/// Bytes between two shared variables, so that an overrun is seen.
+/// Bytes between two shared variables, so that an overrun is detected.
 const GAP: u64 = 256;
 
-/// Runs the kernels of a module on the CPU, in memory of this process.
+/// Runs the kernels of a module on the CPU, in this process's memory.
 pub struct Emulator {
     module: Arc<PtxModule>,
     globals: Globals,
@@ -30,11 +30,11 @@ pub struct Emulator {
     turns: Turns,
     unwritten_registers: UnwrittenRegisters,
     max_steps: u64,
-    /// Launches take turns, and leave what they stored of undefined bits.
+    /// One launch runs at a time. The map holds the undefined bits that the last launch stored.
     turn: Mutex<BTreeMap<u64, Stored>>,
     driver: Mutex<Driver>,
     captures: bool,
-    /// Where what launches do is left, if it is counted.
+    /// Receives the counts of launches, if they are counted.
     counter: Option<Counter>,
 }
 
@@ -58,8 +58,8 @@ impl core::fmt::Debug for Emulator {
 }
 
 impl Emulator {
-    /// An emulator of `module`, with the default [`Limits`] of a device of the module's compute capability, and its
-    /// variables as the PTX initialises them.
+    /// Creates an emulator of `module`, with the default [`Limits`] of a device of its compute capability. Its variables
+    /// have the initial values in the PTX.
     pub fn new(module: impl Into<Arc<PtxModule>>) -> Emulator {
         let module = module.into();
         let globals = Globals::new(&module);
@@ -80,63 +80,62 @@ impl Emulator {
         }
     }
 
-    /// What it allows in one launch.
+    /// The limits of one launch.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The same emulator with other limits. Kernels that are for the CPU executor alone it has none of, whatever they say.
+    /// Sets the limits. `runs_cpu_only` is ignored: the emulator never runs kernels for the CPU executor alone.
     pub fn with_limits(self, limits: Limits) -> Emulator {
         Emulator { limits: Limits { runs_cpu_only: false, ..limits }, ..self }
     }
 
-    /// The same emulator with another order of a block's threads.
+    /// Sets the order in which a block's threads run.
     pub fn with_turns(self, turns: Turns) -> Emulator {
         Emulator { turns, ..self }
     }
 
-    /// The same emulator, whose threads find this in registers that they have not written: for PTX of other compilers.
+    /// Sets what threads find in registers that they have not written: for PTX of other compilers.
     pub fn with_unwritten_registers(self, unwritten_registers: UnwrittenRegisters) -> Emulator {
         Emulator { unwritten_registers, ..self }
     }
 
-    /// The same emulator, which lets a block execute about `max_steps` instructions before it counts as endless.
+    /// Sets how many instructions, approximately, a block may execute before the launch counts as endless.
     pub fn with_max_steps(self, max_steps: u64) -> Emulator {
         Emulator { max_steps, ..self }
     }
 
-    /// The same emulator, which keeps what kernels print for [`Self::take_output`] instead of printing it.
+    /// Keeps what kernels print for [`Self::take_output`] instead of printing it.
     pub fn with_captured_output(self) -> Emulator {
         Emulator { captures: true, ..self }
     }
 
-    /// What kernels have printed since the last time, if it is captured.
+    /// Takes the captured output of kernels since the last call.
     pub fn take_output(&self) -> Vec<u8> {
         core::mem::take(self.driver.lock().unwrap_or_else(PoisonError::into_inner).output.get_mut())
     }
 
-    /// The same emulator, which counts what warps do in its launches, for [`Self::take_counts`].
+    /// Counts what warps do in each launch, for [`Self::take_counts`].
     pub fn with_counts(self) -> Emulator {
         self.with_counter(&Counter::new())
     }
 
-    /// The same emulator, which leaves what warps do in its launches with `counter`: for who gives the emulator away, or has
-    /// several.
+    /// Adds what warps do in each launch to `counter`: for several emulators, or one that the caller gives away.
     pub fn with_counter(self, counter: &Counter) -> Emulator {
         Emulator { counter: Some(counter.clone()), ..self }
     }
 
-    /// What the launches since the last time did, in order; nothing without [`Self::with_counts`].
+    /// Takes the counts of the launches since the last call, in order; empty without [`Self::with_counts`].
     pub fn take_counts(&self) -> Vec<LaunchCounts> {
         self.counter.as_ref().map_or_else(Vec::new, Counter::take)
     }
 
-    /// The module it runs.
+    /// The module that it runs.
     pub fn module(&self) -> &PtxModule {
         &self.module
     }
 
-    /// Lets every later launch read and write `memory`, as memory behind raw pointers needs.
+    /// Lets all later launches read and write `memory`, which raw pointers need.
     ///
     /// # Safety
     /// - `memory` outlives the emulator's launches.
@@ -152,10 +151,10 @@ impl Emulator {
         self.lent.clear();
     }
 
-    /// Writes the global variable `name`, whose size is that of `bytes`.
+    /// Writes the global variable `name`, which must have the size of `bytes`.
     ///
     /// # Errors
-    /// There is no such variable, or it has another size.
+    /// There is no such variable, or its size differs.
     pub fn set_global(&self, name: &str, bytes: &[u8]) -> Result<(), EmulatorError> {
         let variable = self.variable(name)?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +166,7 @@ impl Emulator {
         }
     }
 
-    /// What the global variable `name` holds.
+    /// The bytes of the global variable `name`.
     ///
     /// # Errors
     /// There is no such variable.
@@ -183,8 +182,8 @@ impl Emulator {
         found.ok_or_else(|| EmulatorError::NoGlobal { name: name.to_owned() })
     }
 
-    /// The first byte of `memory` in which the last launch left bits that nothing had been written to. They read as
-    /// parts of a pattern, a NaN of every float type; a result that depends on them is none.
+    /// Finds the first byte of `memory` in which the last launch left undefined bits. They read as part of a pattern that is
+    /// a NaN in every float type; a result that depends on them is invalid.
     pub fn undefined_in<T>(&self, memory: &[T]) -> Option<UndefinedByte> {
         let stored = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let start = memory.as_ptr().addr() as u64;
@@ -197,8 +196,8 @@ impl Emulator {
         Some(UndefinedByte { index, bits: undefined, function, line, instruction })
     }
 
-    /// Runs a kernel with the bytes of its arguments, one slice a parameter. What pointers among them lead to must
-    /// have been [lent](Self::lend).
+    /// Runs a kernel with the bytes of its arguments, one slice per parameter. The memory behind pointer arguments must have
+    /// been [lent](Self::lend).
     ///
     /// # Errors
     /// There is no such kernel, the arguments do not fit its parameters, or a thread broke a rule.
@@ -214,11 +213,11 @@ impl Emulator {
         self.run(self.prepare(name, (config, false), args)?)
     }
 
-    /// As [`Self::launch`], with all blocks of the grid alive at once, so they may wait for each other. The typed launch
-    /// of a `#[kernel(cooperative)]` does this automatically.
+    /// Same as [`Self::launch`], with all blocks of the grid resident at once, so they may wait for each other. The typed
+    /// launch of a `#[kernel(cooperative)]` does this automatically.
     ///
     /// # Errors
-    /// Same as for [`Self::launch`], or all threads wait for words that no thread stores.
+    /// Same as for [`Self::launch`], or all threads wait for stores that no thread makes.
     ///
     /// # Safety
     /// Same as for [`Self::launch`].
@@ -238,7 +237,7 @@ impl Emulator {
         args: &[&[u8]],
     ) -> Result<Launch, EmulatorError> {
         let kernel = self.kernel(name)?;
-        // The sizes of grid and block are the caller's affair; a part of a cluster could not be run.
+        // The caller checks the sizes of grid and block. A partial cluster could not run.
         let is_whole = config.cluster > 0 && config.grid.x.is_multiple_of(config.cluster);
         if !is_whole {
             let (grid, cluster) = (config.grid.x, config.cluster);
@@ -261,7 +260,7 @@ impl Emulator {
         })
     }
 
-    /// The kernel's parameters, if there are `got` of them, of these sizes where known.
+    /// The kernel's parameters. An error unless there are `got` of them with these sizes, where known.
     pub(crate) fn params(
         &self,
         kernel: usize,
@@ -277,7 +276,7 @@ impl Emulator {
         Err(EmulatorError::Arguments { kernel, got, got_bytes, want_bytes })
     }
 
-    /// Runs a launch, and counts it if the emulator does.
+    /// Runs a launch, and counts it if the emulator has a counter.
     pub(crate) fn run(&self, launch: Launch) -> Result<(), EmulatorError> {
         match &self.counter {
             None => self.run_with(launch, None),
@@ -285,7 +284,7 @@ impl Emulator {
         }
     }
 
-    /// Runs a launch, and gives what it did.
+    /// Runs a launch and returns its counts.
     pub(crate) fn count(&self, launch: Launch) -> Result<LaunchCounts, EmulatorError> {
         let (kernel, tally) = (launch.kernel, RefCell::<Tally>::default());
         self.run_with(launch, Some(&tally))?;
@@ -330,7 +329,8 @@ impl Emulator {
         result
     }
 
-    /// Lays out the shared variables that the kernel can see: their extents, and their offsets among the addresses.
+    /// Lays out the shared variables that the kernel can see. Returns their extents, and the addresses with their offsets
+    /// filled in.
     fn shared(
         &self,
         kernel: usize,
@@ -353,7 +353,7 @@ impl Emulator {
             let kernel = self.module.functions[kernel].name.clone();
             return Err(EmulatorError::StaticShared { kernel, bytes: total, max: MAX_STATIC_SHARED });
         }
-        // All dynamic variables are names of the same memory, after the static ones.
+        // All dynamic variables name the same memory, after the static ones.
         at = all().filter(|(_, v)| v.is_dynamic).fold(at, |at, (_, v)| at.next_multiple_of(v.align));
         all().filter(|(_, v)| v.is_dynamic).for_each(|(index, _)| addresses[index] = at);
         if dynamic_bytes > 0 {

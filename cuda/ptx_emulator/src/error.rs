@@ -1,26 +1,26 @@
-//! What goes wrong: text that is no PTX, or a thread that breaks a rule.
+//! Errors: text that is not valid PTX, or a thread that breaks a rule.
 
 use core::fmt;
 
-/// Characters of an instruction that a fault shows.
+/// Characters of an instruction that a fault prints.
 const SHOWN: usize = 160;
 
-/// Why a module could not be read, or a launch did not end well.
+/// Why a module could not be read, or a launch failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmulatorError {
-    /// The text is not PTX as the parser knows it.
+    /// The text is not PTX that the parser knows.
     #[error("PTX line {line}: {message}")]
     Syntax {
         /// The line, from 1.
         line: u32,
-        /// What is wrong there.
+        /// The error there.
         message: String,
     },
     /// The module has no kernel of this name.
     #[error("the module has no kernel `{name}`; it has {known}")]
     NoKernel {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names of its kernels.
         known: String,
@@ -28,10 +28,10 @@ pub enum EmulatorError {
     /// The module has no global variable of this name.
     #[error("the module has no global variable `{name}`")]
     NoGlobal {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// A value for a global variable has another size than the variable.
+    /// The value for a global variable does not have the variable's size.
     #[error("the global variable `{name}` has {want} bytes, the value has {got}")]
     GlobalSize {
         /// The variable.
@@ -48,9 +48,9 @@ pub enum EmulatorError {
     Arguments {
         /// The kernel.
         kernel: String,
-        /// How many arguments.
+        /// The number of arguments.
         got: usize,
-        /// Their sizes, where known.
+        /// Their sizes in bytes, where known.
         got_bytes: Vec<usize>,
         /// The sizes of the parameters.
         want_bytes: Vec<usize>,
@@ -60,12 +60,12 @@ pub enum EmulatorError {
     StaticShared {
         /// The kernel.
         kernel: String,
-        /// What its variables take.
+        /// Bytes of its variables.
         bytes: u64,
-        /// What is allowed.
+        /// The limit.
         max: u64,
     },
-    /// The grid is no whole number of clusters.
+    /// The grid is not a whole number of clusters.
     #[error(
         "launch of {kernel} failed: {grid} blocks along x are no whole number of clusters of {cluster}; launch a \
          multiple of it"
@@ -75,10 +75,10 @@ pub enum EmulatorError {
         kernel: String,
         /// Blocks along x.
         grid: u32,
-        /// Blocks of a cluster.
+        /// Blocks per cluster.
         cluster: u32,
     },
-    /// A tensor map that a GPU refuses, or that the emulator does not know.
+    /// A tensor map that a GPU rejects, or that the emulator does not support.
     #[error("invalid tensor map: {reason}")]
     TensorMap {
         /// What is wrong with it, and what is allowed.
@@ -89,20 +89,19 @@ pub enum EmulatorError {
     Fault(#[from] Box<Fault>),
 }
 
-/// A byte of global memory with bits that nothing was written to; see
-/// [`Emulator::undefined_in`](crate::Emulator::undefined_in).
+/// A byte of global memory with undefined bits; see [`Emulator::undefined_in`](crate::Emulator::undefined_in).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UndefinedByte {
-    /// Its place in the memory asked for, in bytes.
+    /// Its offset in the requested memory, in bytes.
     pub index: usize,
-    /// A one for each undefined bit.
+    /// A set bit for each undefined bit.
     pub bits: u8,
-    /// The function of the PTX that stored it.
+    /// The PTX function that stored it.
     pub function: String,
-    /// The line of the PTX, from 1.
+    /// The line in the PTX, from 1.
     pub line: u32,
-    /// That line.
+    /// The text of that line.
     pub instruction: String,
 }
 
@@ -127,11 +126,11 @@ pub struct Fault {
     pub block: [u32; 3],
     /// The thread in its block, x, y, z.
     pub thread: [u32; 3],
-    /// The function of the PTX it was in.
+    /// The PTX function it was in.
     pub function: String,
-    /// The line of the PTX, from 1.
+    /// The line in the PTX, from 1.
     pub line: u32,
-    /// That line.
+    /// The text of that line.
     pub instruction: String,
     /// What happened there.
     pub cause: Cause,
@@ -144,7 +143,7 @@ impl fmt::Display for Fault {
         if function != kernel {
             write!(f, " in {function}")?;
         }
-        // The list of accumulators of a `wgmma` is long.
+        // A `wgmma` can have a long list of accumulators.
         match instruction.char_indices().nth(SHOWN) {
             Some((end, _)) => write!(f, ": `{}..`", &instruction[..end]),
             None => write!(f, ": `{instruction}`"),
@@ -154,19 +153,19 @@ impl fmt::Display for Fault {
 
 impl core::error::Error for Fault {}
 
-/// What a thread did.
+/// The rule that a thread broke.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The instruction is not emulated, or not in this form.
+    /// The instruction, or this form of it, is not emulated.
     #[error("not emulated: {0}")]
     Unsupported(String),
-    /// Bits that nothing was written to decide where a thread goes, which memory it touches or what others get.
+    /// Undefined bits decide where a thread branches, which memory it accesses or what other threads receive.
     #[error("register {register} holds bits that nothing was written to{origin}")]
     Undefined {
         /// The register.
         register: String,
-        /// After a semicolon, where the thread last got such bits, if not from a register.
+        /// After a semicolon, where the thread last loaded such bits, unless they came from a register.
         origin: String,
     },
     /// A thread reads a register that it has not written.
@@ -186,7 +185,7 @@ pub enum Cause {
         register: String,
         /// `read` or `written`.
         access: &'static str,
-        /// Which part it has: an accumulator, or an element of A.
+        /// Its role: an accumulator, or an element of A.
         role: &'static str,
         /// The PTX line of the `wgmma`.
         line: u32,
@@ -201,10 +200,10 @@ pub enum Cause {
         /// The PTX line of the `wgmma`.
         line: u32,
     },
-    /// A `wgmma` whose operands, or whose order, are wrong.
+    /// A `wgmma` with wrong operands, or in the wrong order.
     #[error("wgmma: {0}")]
     Wgmma(String),
-    /// An instruction of a warpgroup that not all its threads execute.
+    /// Not all threads of a warpgroup execute an instruction that needs all of them.
     #[error(
         "the 128 threads of a warpgroup execute this instruction together, and thread {missing:?} {instead}"
     )]
@@ -217,54 +216,53 @@ pub enum Cause {
     /// `setmaxnreg` for more registers than the block has left, or in the wrong direction.
     #[error("setmaxnreg: {0}")]
     Registers(String),
-    /// A copy of a tensor's box with a wrong map, address or mask.
+    /// A tensor box copy with a wrong map, address or mask.
     #[error("tensor copy: {0}")]
     TensorCopy(String),
-    /// All threads that have not exited wait, and one of them for a phase of a barrier in shared memory that lacks arrivals or
-    /// bytes.
+    /// All threads that have not exited wait. One of them waits for a phase of an mbarrier that lacks arrivals or bytes.
     #[error(
         "no thread can continue: the phase of the mbarrier that is waited for here lacks {arrivals} arrivals and {bytes} bytes"
     )]
     Phase {
         /// Arrivals that are missing.
         arrivals: i64,
-        /// Bytes that are missing; fewer than none if copies brought more than was expected.
+        /// Bytes that are missing; negative if copies brought more than was expected.
         bytes: i64,
     },
-    /// An atomic operation on memory that nothing was written to.
+    /// An atomic operation on undefined memory.
     #[error("an atomic operation on bits of {space} memory that nothing was written to")]
     UndefinedMemory {
         /// The state space.
         space: &'static str,
     },
-    /// What a function of the driver's is to read, and nothing was written to.
+    /// Undefined memory that a driver function is to read.
     #[error("{0} holds bits that nothing was written to")]
     UndefinedForDriver(String),
-    /// A call of an address that is no function's.
+    /// A call of an address that is not a function's.
     #[error("a call of address {address:#x}, where no function of the module is")]
     NoFunction {
         /// The address.
         address: u64,
     },
-    /// A call of a function with parameters of other sizes than its own.
+    /// A call of a function with parameters of the wrong sizes.
     #[error("a call of `{name}` with parameters of other sizes than its own")]
     WrongCall {
         /// The function.
         name: String,
     },
-    /// An access outside of every allocation of its state space.
+    /// An access outside all allocations of its state space.
     #[error("{access} of {bytes} bytes at {address:#x} is outside of every allocation of {space} memory")]
     OutOfBounds {
         /// `load`, `store` or `atomic`.
         access: &'static str,
-        /// The state space, `generic` among them.
+        /// The state space, or `generic`.
         space: &'static str,
         /// The address in that space.
         address: u64,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// An address that is no multiple of the access's size.
+    /// An address that is not a multiple of the access's size.
     #[error("{access} of {bytes} bytes at {address:#x} in {space} memory is misaligned")]
     Misaligned {
         /// `load`, `store` or `atomic`.
@@ -273,7 +271,7 @@ pub enum Cause {
         space: &'static str,
         /// The address in that space.
         address: u64,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
     /// A store into memory that the kernel may only read.
@@ -283,7 +281,7 @@ pub enum Cause {
         access: &'static str,
         /// The address.
         address: u64,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
     /// `mapa` of a generic address that does not point into shared memory.
@@ -294,13 +292,13 @@ pub enum Cause {
         /// The state space.
         space: &'static str,
     },
-    /// A block of the heap that is used, or freed, when it is none.
+    /// A use or free of an address that is not a live block of the heap.
     #[error("{0}")]
     Heap(String),
-    /// A failed assertion, by `__assertfail`.
+    /// A failed assertion, from `__assertfail`.
     #[error("assertion `{message}` failed at {file}:{line} in {function}")]
     Assert {
-        /// What was asserted.
+        /// The assertion's message.
         message: String,
         /// The source file.
         file: String,
@@ -312,7 +310,7 @@ pub enum Cause {
     /// `trap`.
     #[error("trap")]
     Trap,
-    /// The carry flag is read where no instruction wrote it.
+    /// The carry flag is read before any instruction wrote it.
     #[error("the carry flag is read and {0}")]
     Carry(&'static str),
     /// The threads of a block wait at a barrier that not all of them can reach.
@@ -325,7 +323,7 @@ pub enum Cause {
         /// What it does instead.
         instead: String,
     },
-    /// The threads of a cluster wait at its barrier, which not all of them can reach.
+    /// The threads of a cluster wait at its barrier, and not all of them can reach it.
     #[error("the cluster's barrier is not reached by thread {missing:?} of block {block:?}, which {instead}")]
     ClusterBarrier {
         /// The block of a thread that is missing.
@@ -335,14 +333,14 @@ pub enum Cause {
         /// What it does instead.
         instead: String,
     },
-    /// The halves of the cluster's barrier in a wrong order, or an access to another block's shared memory outside of
-    /// its life.
+    /// The halves of the cluster barrier in the wrong order, or an access to another block's shared memory outside that
+    /// block's lifetime.
     #[error("{0}")]
     Cluster(String),
-    /// A copy that nobody has waited for when it is too late.
+    /// A copy that was not waited for in time.
     #[error("{0}")]
     InFlight(String),
-    /// A warp operation whose mask names lanes that do not take part.
+    /// A warp operation with a mask that names lanes that do not take part.
     #[error("lane {lane} waits for mask {mask:#010x}, but lane {missing} {instead}")]
     Mask {
         /// The lane.
@@ -354,7 +352,7 @@ pub enum Cause {
         /// What it does instead.
         instead: String,
     },
-    /// A shuffle read a lane that does not take part in it.
+    /// A shuffle reads a lane that does not take part in it.
     #[error("lane {lane} reads lane {source_lane}, which is not in mask {mask:#010x}")]
     ShuffleSource {
         /// The reading lane.
@@ -364,12 +362,12 @@ pub enum Cause {
         /// The mask.
         mask: u32,
     },
-    /// All threads that have not exited load words again and again which nobody stores any more.
+    /// All threads that have not exited keep loading words that no thread stores any more.
     #[error(
         "no thread can continue: all threads wait for words, or for threads that do, and no thread stores them"
     )]
     Stuck,
-    /// The block took more instructions than allowed, as an endless loop would.
+    /// The block executed more instructions than allowed: probably an endless loop.
     #[error("the block executed {0} instructions without an end")]
     Steps(u64),
 }

@@ -1,8 +1,8 @@
-//! How control flows through a function: its basic blocks, and the loops around each.
+//! Control flow of a function: its basic blocks, and the loops around each.
 
 use crate::instr::{Instr, Op};
 
-/// The number of a block or of a loop; [`NONE`] for no such.
+/// The number of a block or a loop, or [`NONE`].
 pub(crate) type Index = u32;
 
 pub(crate) const NONE: Index = u32::MAX;
@@ -12,7 +12,7 @@ pub(crate) const NONE: Index = u32::MAX;
 pub(crate) struct Flow {
     blocks: Vec<Block>,
     loops: Vec<Loop>,
-    /// By instruction, the block that it begins.
+    /// By instruction, the block that begins there.
     begins: Vec<Index>,
 }
 
@@ -22,13 +22,13 @@ struct Block {
     first: usize,
     end: usize,
     next: Vec<Index>,
-    /// Its place in a reverse post-order; [`NONE`] if no way leads to it.
+    /// Its position in a reverse post-order; [`NONE`] if it is unreachable.
     order: Index,
     /// The innermost loop around it.
     innermost: Index,
 }
 
-/// A natural loop (Aho, Lam, Sethi and Ullman, "Compilers", 9.6): all ways into it go through its header.
+/// A natural loop (Aho, Lam, Sethi and Ullman, "Compilers", 9.6): all paths into it go through its header.
 #[derive(Clone, Copy, Debug)]
 struct Loop {
     header: Index,
@@ -36,7 +36,7 @@ struct Loop {
     parent: Index,
 }
 
-/// Whether threads may go elsewhere from here than to the next instruction.
+/// Whether threads may continue elsewhere than at the next instruction.
 fn leaves(op: &Op) -> bool {
     matches!(op, Op::Bra(_) | Op::BrxIdx { .. } | Op::Ret | Op::Exit | Op::Trap)
 }
@@ -52,13 +52,13 @@ impl Flow {
         flow
     }
 
-    /// The block that begins at an instruction, if one does.
+    /// The block that begins at an instruction, if any.
     #[inline]
     pub fn begins(&self, pc: usize) -> Option<Index> {
         Some(self.begins[pc]).filter(|&block| block != NONE)
     }
 
-    /// The instructions of the block that begins at `pc`, up to the last one.
+    /// The end of the instructions of the block that begins at `pc`.
     pub fn end(&self, pc: usize) -> usize {
         self.begins(pc).map_or(pc + 1, |block| self.blocks[block as usize].end)
     }
@@ -71,7 +71,7 @@ impl Flow {
         self.loops[index as usize].header
     }
 
-    /// The loops around a block, from the innermost on.
+    /// The loops around a block, innermost first.
     pub fn around(&self, block: Index) -> impl Iterator<Item = Index> {
         let innermost = if block == NONE { NONE } else { self.blocks[block as usize].innermost };
         self.chain(innermost)
@@ -82,13 +82,13 @@ impl Flow {
         core::iter::successors(known(innermost), move |&at| known(self.loops[at as usize].parent))
     }
 
-    /// Whether a way from one block to the next leads back, without being that of a natural loop.
+    /// Whether an edge leads back without being a back edge of a natural loop.
     pub fn is_irreducible(&self, from: Index, to: Index) -> bool {
         let leads_back = self.blocks[to as usize].order <= self.blocks[from as usize].order;
         leads_back && !self.around(from).any(|index| self.header(index) == to)
     }
 
-    /// Numbers the blocks in reverse post-order, and gives them in it.
+    /// Numbers the blocks in reverse post-order, and returns them in this order.
     fn number(&mut self) -> Vec<Index> {
         let (mut order, mut seen) = (Vec::new(), vec![false; self.blocks.len()]);
         let mut open = vec![(0, 0)];
@@ -112,8 +112,8 @@ impl Flow {
         order
     }
 
-    /// The immediate dominator of each block (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm"), and the
-    /// blocks before it.
+    /// The immediate dominator of each block (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm"), and its
+    /// predecessors.
     fn dominators(&self, order: &[Index]) -> (Vec<Index>, Vec<Vec<Index>>) {
         let mut before = vec![Vec::new(); self.blocks.len()];
         for &block in order {
@@ -148,7 +148,7 @@ impl Flow {
             }
             block == header
         };
-        // Headers of inner loops come later in the order: each loop that is found is inside the ones before.
+        // Headers of inner loops come later in the order, so each new loop is inside earlier ones.
         for &header in order {
             let mut open: Vec<Index> =
                 before[header as usize].iter().copied().filter(|&from| dominates(header, from)).collect();

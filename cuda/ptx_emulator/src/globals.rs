@@ -6,15 +6,15 @@ use crate::exec::{Region, Regions, function_address};
 use crate::instr::Space;
 use crate::module::{PtxModule, Target, Variable};
 
-/// One piece of memory a variable.
+/// One allocation per variable.
 pub(crate) struct Globals {
     storages: Vec<Storage>,
 }
 
-/// Memory of one variable, apart from all others so that an overrun is seen.
+/// Memory of one variable, separate from all others so that an overrun is detected.
 struct Storage {
     words: Box<[UnsafeCell<u64>]>,
-    /// Bytes left out at the start for the sake of the alignment.
+    /// Bytes skipped at the start for alignment.
     skip: usize,
     bytes: usize,
 }
@@ -65,7 +65,7 @@ impl Globals {
         Globals { storages }
     }
 
-    /// Adds the address of every variable, and the memory that kernels may use.
+    /// Appends the address of every variable, and the memory that kernels may access.
     pub fn regions(&self, module: &PtxModule, addresses: &mut Vec<u64>, regions: &mut Regions) {
         for (variable, storage) in module.variables.iter().zip(&self.storages) {
             let start = storage.start().expose_provenance() as u64;
@@ -81,7 +81,7 @@ impl Globals {
         }
     }
 
-    /// Writes the whole variable; false if the size is another.
+    /// Writes the whole variable; false if its size differs.
     pub fn set(&self, variable: usize, bytes: &[u8]) -> bool {
         let storage = &self.storages[variable];
         let fits = bytes.len() == storage.bytes;
@@ -91,7 +91,7 @@ impl Globals {
         fits
     }
 
-    /// What the variable holds.
+    /// The bytes of the variable.
     pub fn get(&self, variable: usize) -> Vec<u8> {
         let storage = &self.storages[variable];
         let mut bytes = vec![0; storage.bytes];

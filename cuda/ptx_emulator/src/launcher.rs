@@ -1,4 +1,4 @@
-//! The emulator as the launcher, and the device, of typed launches and of tests.
+//! The emulator as the launcher and device of typed launches and of tests.
 
 use std::error::Error;
 
@@ -15,7 +15,7 @@ use crate::tensor_map::TensorMap;
 
 impl Emulator {
     /// # Safety
-    /// The arguments are those that [`Launcher::submit`] asks for.
+    /// The arguments meet the contract of [`Launcher::submit`].
     unsafe fn prepare_call(&self, call: &KernelCall<'_>) -> Result<Launch, EmulatorError> {
         let kernel = self.kernel(call.meta.name)?;
         let ranges = self.params(kernel, call.args.len(), &[])?;
@@ -23,10 +23,10 @@ impl Emulator {
         let mut tensors = Vec::new();
         for (&arg, range) in call.args.iter().zip(ranges) {
             let mut bytes = vec![0; range.bytes as usize];
-            // SAFETY: the argument is a valid value of the parameter's type, whose size the PTX says.
+            // SAFETY: the argument is a valid value of the parameter's type, and the PTX declares its size.
             unsafe { core::ptr::copy_nonoverlapping(arg.cast::<u8>(), bytes.as_mut_ptr(), bytes.len()) };
             params.write(range.offset as usize, &bytes);
-            // The tensors of maps that are passed by value are lent, too.
+            // The tensors of maps passed by value are lent, too.
             tensors.extend(TensorMap::extents(&bytes));
         }
         let region = |buffer: &Buffer| {
@@ -44,7 +44,7 @@ impl Emulator {
         Ok(Launch { kernel, config: call.config, is_cooperative: call.meta.cooperative, params, args })
     }
 
-    /// Checks the call, and runs it by `run`.
+    /// Checks the call and passes the launch to `run`.
     ///
     /// # Safety
     /// Same as for [`Launcher::submit`].

@@ -1,8 +1,8 @@
-//! PTX text into tokens (PTX ISA, chapter "Syntax").
+//! Splits PTX text into tokens (PTX ISA, chapter "Syntax").
 
 use crate::error::EmulatorError;
 
-/// A token with the line it stands on, counted from 1.
+/// A token with its line, from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token<'a> {
     pub kind: Kind<'a>,
@@ -21,7 +21,7 @@ pub(crate) enum Kind<'a> {
     F32(u32),
     /// The bits of `0d` and sixteen hexadecimal digits, or of a decimal literal.
     F64(u64),
-    /// A text in quotation marks, without them.
+    /// Text in quotation marks, without them.
     Text(&'a str),
     /// One character of punctuation.
     Punct(u8),
@@ -93,7 +93,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, EmulatorError> {
     Ok(all)
 }
 
-/// The end of a word whose modifiers may hold `::`, as `.L1::evict_last` does.
+/// The end of a word with modifiers that may contain `::`, as in `.L1::evict_last`.
 fn word_end(bytes: &[u8], mut at: usize) -> usize {
     loop {
         let next = |offset: usize| bytes.get(at + offset).copied().unwrap_or(0);
@@ -126,7 +126,7 @@ fn number(text: &str) -> Option<Kind<'_>> {
     let digits = text.strip_suffix('U').unwrap_or(text);
     let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
-        // A leading zero would make it octal, which no compiler writes.
+        // A leading zero would make it octal. No compiler writes octal numbers.
         None if digits.len() > 1 && digits.starts_with('0') => return None,
         None => digits.parse(),
     };

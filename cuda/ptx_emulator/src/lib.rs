@@ -1,32 +1,33 @@
-//! Runs PTX on the CPU, so that tests execute the very text that ships.
+//! Runs PTX on the CPU, so that tests execute the same PTX that ships.
 //!
-//! The emulator is for truth, not for speed: it is written from the PTX ISA alone and shares nothing with the
-//! executor of `cuda_std`. What it does not know exactly it refuses, with the instruction and its line. Beyond what a
-//! GPU does, it checks every access against the memory the launch was given, and every barrier and warp operation for
+//! The emulator aims for correctness, not speed: it is written from the PTX ISA alone and shares no code with the executor
+//! of `cuda_std`. It rejects what it does not support exactly, and reports the instruction and its line. Beyond what a GPU
+//! does, it checks every access against the memory that was passed to the launch, and every barrier and warp operation for
 //! the threads that must take part.
 //!
-//! It knows of every bit in registers, parameters, local and shared memory whether something was written to it, and of
-//! every result whether it depends on one to which nothing was. To move such bits about is no fault, since compilers
-//! copy padding and compute ahead; to branch on one, to use one in an address, in an atomic operation or in what other
-//! threads get is. Stored to global memory they become a pattern that is a NaN of every float type and no likely
-//! integer, and [`Emulator::undefined_in`] tells where a launch left them.
+//! It tracks which bits of registers, parameters, local and shared memory are undefined, that is, were never written, and
+//! which results depend on them. Moving undefined bits is valid, since compilers copy padding and compute ahead. It is a
+//! fault to branch on one, or to use one in an address, in an atomic operation or in a value that other threads receive.
+//! Stored to global memory they become a pattern that is a NaN of every float type and an unlikely integer;
+//! [`Emulator::undefined_in`] finds them after a launch.
 //!
-//! To read a register that the thread has not written is a fault, even if a mask follows: ptxas drops such masks.
+//! Reading a register that the thread has not written is a fault, even if a mask follows: ptxas drops such masks.
 //! [`Emulator::with_unwritten_registers`] allows it for PTX of other compilers, with undefined bits or noise.
 //!
-//! Of the driver's functions it has `malloc`, `free`, `vprintf` and `__assertfail`. Uses of a block beyond its bounds or
-//! after it was freed are faults; blocks that nobody frees are not. What kernels print it prints, or keeps:
+//! It supports the driver's functions `malloc`, `free`, `vprintf` and `__assertfail`. Uses of a block beyond its bounds or
+//! after it was freed are faults; leaks are not. Kernels' output is printed, or kept with
 //! [`Emulator::with_captured_output`].
 //!
-//! `wgmma` and tensor copies take as long as they can. Until the group of a `wgmma` is waited for, its accumulators must not be
-//! accessed, and what it reads must not be written. The `wgmma.fence` before it, the `fence.proxy.async` after writes of threads,
-//! the fences of barriers, expected bytes and `setmaxnreg` are checked. A [`TensorMap`] encodes the 128 bytes of a tensor map
-//! for the emulator, which also reads those that `cuda_std` encodes for its executor; a GPU's are known to its driver alone.
+//! `wgmma` and tensor copies take as long as possible. Until the group of a `wgmma` is waited for, its accumulators must not
+//! be accessed and its operands must not be written. The emulator checks the `wgmma.fence` before it, the
+//! `fence.proxy.async` after writes of threads, the fences of barriers, expected bytes and `setmaxnreg`. A [`TensorMap`]
+//! encodes the 128 bytes of a tensor map for the emulator, which also reads the maps that `cuda_std` encodes for its
+//! executor; only the driver knows the encoding for GPUs.
 //!
-//! What it leaves open: the order of memory accesses of different threads (they take turns, from one barrier to the
-//! next), the bits of approximate instructions (computed in f64 and rounded, within the ISA's bounds where it gives
-//! any), the payload of a NaN that is an f64 or comes from 16 bits, and that `ptxas` may fuse a multiplication and an
-//! addition without rounding modifiers.
+//! The emulator does not reproduce: the order of memory accesses of different threads (they take turns between barriers),
+//! the bits of approximate instructions (computed in f64 and rounded, within the ISA's bounds where it states any), the
+//! payload of a NaN that is an f64 or comes from 16 bits, and `ptxas` fusing a multiplication and an addition without
+//! rounding modifiers.
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;
@@ -56,9 +57,9 @@
 //!
 //! # Counts
 //!
-//! [`Emulator::with_counts`] counts what warps do that costs time, as Nsight Compute counts it on a GPU: sectors and lines of
+//! [`Emulator::with_counts`] counts actions of warps that cost time, as Nsight Compute does on a GPU: sectors and lines of
 //! requests to global memory, bank conflicts of shared memory, local and constant memory, divergent branches, threads that
-//! execute an instruction, by launch and by instruction, and by line of the source in PTX with line information.
+//! execute an instruction. Counts are by launch, by instruction and, with line information, by source line.
 //! `cuda_std::testing` has the [types](cuda_std::testing::counts), and counts a kernel in a test:
 //!
 //! ```
@@ -110,31 +111,30 @@
 //! # }
 //! ```
 //!
-//! A device of a host library that the emulator was given to counts by a [`Counter`](cuda_std::testing::Counter), which the test
-//! keeps: [`Emulator::with_counter`].
+//! If a host library's device owns the emulator, the test keeps its [`Counter`](cuda_std::testing::Counter):
+//! [`Emulator::with_counter`].
 //!
-//! Threads run one by one, so the emulator derives which lanes execute an instruction together: those that are in the same
-//! iterations of all loops around it and came by the same calls. So lanes diverge at a branch and reconverge where its
-//! paths meet, at the latest after the loop, as with `ptxas`. Where paths cross without being nested, a GPU may need more
-//! instructions.
+//! Threads run one at a time, so the emulator derives which lanes execute an instruction together: those in the same
+//! iterations of all loops around it that came through the same calls. So lanes diverge at a branch and reconverge where its
+//! paths meet, at the latest after the loop, as with `ptxas`. Where paths cross without nesting, a GPU may need more.
 //!
-//! The counts are those of a GPU, with these exceptions:
+//! The counts match a GPU's, except:
 //!
-//! - `ptxas` changes the instructions: it turns branches into predicates, unrolls loops, and moves and removes
-//!   instructions. So the numbers of instructions and branches differ, their ratios less; requests to memory mostly stay.
-//!   Spills are not in the PTX.
-//! - A request none of whose lanes has its predicate on counts nothing here, and a request without sectors there.
-//! - Of shared memory, GPUs take accesses of 8 and 16 bytes by two lanes to one address in fewer passes, where that holds for
-//!   all pairs of lanes; here they are as many as by lanes with addresses of their own, and no conflicts in either case. How
-//!   atomic operations on one word queue is a model: one after the other.
-//! - What a tensor copy moves counts by the bytes within the tensor; a multicast counts once.
+//! - `ptxas` changes the instructions: it turns branches into predicates, unrolls loops, and moves and removes instructions.
+//!   So instruction and branch counts differ, their ratios less; memory requests mostly stay the same. Spills are not in the
+//!   PTX.
+//! - A request with the predicate off in all lanes is not counted here; a GPU does not count requests without sectors.
+//! - GPUs need fewer passes if all pairs of lanes access 8 or 16 bytes of shared memory at one address. Here the passes are
+//!   the same as for distinct addresses; neither counts conflicts. The queueing of atomic operations on one word is a model:
+//!   one after the other.
+//! - A tensor copy counts its bytes within the tensor; a multicast counts once.
 //! - A wait for other threads counts the loads that it makes here.
-//! - A load of a constant by a generic address counts as one from global memory. Parameters, prefetches, and what
-//!   functions of the driver do are not counted; nor is what happens behind the requests, in caches and DRAM.
-//! - Memory counts where it lies: that of a `KernelTest` begins at a multiple of 256, as a GPU's allocations do, and what
-//!   was [lent](Emulator::lend) wherever it is.
+//! - A load of a constant by a generic address counts as one from global memory. Not counted are parameters, prefetches, the
+//!   driver's functions, and caches and DRAM after the requests.
+//! - Memory counts at its address: memory of a `KernelTest` begins at a multiple of 256, like a GPU's allocations, and
+//!   [lent](Emulator::lend) memory wherever it is.
 //!
-//! Counting takes time, and memory for all that a warp does until its lanes meet.
+//! Counting takes time, and memory for everything that a warp does until its lanes meet.
 
 mod emulator;
 mod error;

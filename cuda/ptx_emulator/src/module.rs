@@ -15,7 +15,7 @@ use crate::parse::{self, Lines};
 pub struct PtxModule {
     pub(crate) lines: Vec<String>,
     pub(crate) source: Lines,
-    /// The compute capability it is for, 90 for 9.0.
+    /// Its compute capability, 90 for 9.0.
     pub(crate) capability: u32,
     pub(crate) variables: Vec<Variable>,
     pub(crate) functions: Vec<Function>,
@@ -29,12 +29,12 @@ pub(crate) struct Variable {
     pub space: Space,
     pub align: u64,
     pub bytes: u64,
-    /// What it holds at first, without the addresses; the rest is zero.
+    /// Its initial bytes, without the addresses; the rest is zero.
     pub init: Vec<u8>,
     pub addresses: Vec<Relocation>,
-    /// The function it belongs to, if it is not the module's.
+    /// The function it belongs to; `None` for the module's.
     pub function: Option<usize>,
-    /// `.extern .shared x[]`: as large as the launch says.
+    /// `.extern .shared x[]`: the launch sets its size.
     pub is_dynamic: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Variable {
 #[derive(Debug)]
 pub(crate) struct Relocation {
     pub offset: usize,
-    /// Which of the address's bytes stands there, if not all eight.
+    /// The single byte of the address that is stored there; `None` for all eight.
     pub byte: Option<u32>,
     pub target: Target,
     pub addend: i64,
@@ -51,25 +51,25 @@ pub(crate) struct Relocation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     Variable(usize),
-    /// None if the module has no body of it.
+    /// `None` if the module has no body for it.
     Function(Option<usize>),
 }
 
-/// What the directives of a kernel state.
+/// The limits in a kernel's directives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bounds {
-    /// `.maxntid` or `.reqntid`: threads of a block, at most.
+    /// `.maxntid` or `.reqntid`: maximum threads per block.
     pub threads: Option<u64>,
-    /// `.minnctapersm`: blocks of a multiprocessor, at least.
+    /// `.minnctapersm`: minimum blocks per multiprocessor.
     pub blocks: Option<u64>,
-    /// `.maxnreg`: registers of a thread, at most.
+    /// `.maxnreg`: maximum registers per thread.
     pub registers: Option<u64>,
 }
 
 impl Bounds {
-    /// The registers that each thread starts with, at most; none if the directives do not limit them.
+    /// The maximum registers that each thread starts with; `None` if unlimited.
     pub fn registers(self) -> Option<u64> {
-        // A multiprocessor has 65536, which warps get in multiples of 8 a thread.
+        // A multiprocessor has 65536 registers; warps get multiples of 8 per thread.
         let share = self
             .threads
             .filter(|&threads| threads > 0)
@@ -84,51 +84,50 @@ pub(crate) struct Function {
     pub name: String,
     pub is_entry: bool,
     pub bounds: Bounds,
-    /// Whether it has an instruction of a warpgroup.
+    /// Whether it has a warpgroup instruction.
     pub has_wgmma: bool,
     /// The number of its first instruction in the module.
     pub first: u32,
     pub instrs: Vec<Instr>,
-    /// Found when somebody asks.
+    /// Computed on first use.
     pub flow: OnceLock<Flow>,
-    /// From which instruction on which place in a source file holds.
+    /// The instruction from which each source location applies.
     pub places: Vec<(usize, usize)>,
-    /// Names by slot; what is fixed has none.
+    /// Names by slot; empty for fixed values.
     pub registers: Vec<String>,
-    /// Bits by slot.
+    /// Widths in bits by slot.
     pub widths: Vec<u8>,
     pub fixed: Vec<(Slot, Fixed)>,
     pub params: Vec<ParamRange>,
     pub result: Option<ParamRange>,
-    /// Size of its parameters and of those it passes on.
+    /// Size of its parameters and of the arguments it passes on.
     pub param_bytes: u64,
     pub local_bytes: u64,
 }
 
 impl Function {
-    /// Its blocks and loops.
+    /// Its basic blocks and loops.
     pub fn flow(&self) -> &Flow {
         self.flow.get_or_init(|| Flow::new(&self.instrs))
     }
 }
 
-/// An instruction that the emulator refuses when a thread reaches it.
+/// An unsupported instruction; a thread that reaches it ends the launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsupported {
     /// The kernel or function it is in.
     pub function: String,
-    /// The line of the PTX, from 1.
+    /// The line in the PTX, from 1.
     pub line: u32,
-    /// What is not known about it.
+    /// The unsupported part.
     pub reason: String,
 }
 
 impl PtxModule {
     /// Reads a module.
     ///
-    /// An instruction the emulator does not know is no error yet: [`Self::unsupported`] lists them, and a thread
-    /// that reaches one ends the launch.
+    /// Unsupported instructions are not errors yet: [`Self::unsupported`] lists them.
     ///
     /// # Errors
     /// [`EmulatorError::Syntax`]: the text is not PTX as libNVVM writes it.
@@ -136,12 +135,12 @@ impl PtxModule {
         parse::module(text)
     }
 
-    /// The names of all kernels, in the order of the text.
+    /// The names of all kernels, in text order.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.functions.iter().filter(|function| function.is_entry).map(|function| function.name.as_str())
     }
 
-    /// Every instruction that no thread may reach, since the emulator does not know exactly what it does.
+    /// All instructions that the emulator does not support exactly.
     pub fn unsupported(&self) -> Vec<Unsupported> {
         let of = |function: &Function| -> Vec<Unsupported> {
             let refused = function.instrs.iter().filter_map(|instr| match &instr.op {
@@ -155,14 +154,15 @@ impl PtxModule {
         self.functions.iter().flat_map(of).collect()
     }
 
-    /// The function and place of the instruction with this number.
+    /// The function and index of the instruction with this number.
     pub(crate) fn instr(&self, number: u32) -> (&Function, usize) {
         let after = self.functions.partition_point(|function| function.first <= number);
         let function = &self.functions[after - 1];
         (function, (number - function.first) as usize)
     }
 
-    /// Where an instruction comes from, as in [`InstructionCounts::source`](cuda_std::testing::counts::InstructionCounts).
+    /// The source lines of an instruction, as in
+    /// [`InstructionCounts::source`](cuda_std::testing::counts::InstructionCounts).
     pub(crate) fn source(&self, function: &Function, pc: usize) -> Vec<SourceLine> {
         let after = function.places.partition_point(|&(from, _)| from <= pc);
         after.checked_sub(1).map_or_else(Vec::new, |at| self.source.source(function.places[at].1))

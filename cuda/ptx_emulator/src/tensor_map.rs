@@ -1,10 +1,10 @@
-//! [`TensorMap`]: what a tensor map says, and the emulator's encoding of it.
+//! [`TensorMap`]: the content of a tensor map, and the emulator's encoding.
 //!
-//! The 128 bytes of a GPU's tensor map are known to its driver alone. The emulator has an encoding of its own.
+//! Only the driver knows the encoding of a GPU's tensor map in 128 bytes. The emulator has an encoding of its own.
 
 use crate::error::EmulatorError;
 
-/// The most dimensions of a tensor.
+/// Maximum dimensions of a tensor.
 const RANK: usize = 5;
 /// The first bytes of an encoded map.
 const MARK: [u8; 8] = *b"ptxemuTM";
@@ -15,7 +15,7 @@ const EXECUTOR_MARK: [u8; 8] = *b"cpu-tmap";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorElement {
-    /// `u8`, and numbers of 8 bits.
+    /// `u8`, and 8-bit numbers.
     U8,
     /// `u16`.
     U16,
@@ -62,10 +62,10 @@ impl TensorElement {
     }
 }
 
-/// How a copy permutes the units of 16 bytes of a box in shared memory.
+/// The permutation of a box's 16-byte units in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Swizzle {
-    /// Not at all.
+    /// No permutation.
     #[default]
     None,
     /// Within rows of 32 bytes.
@@ -79,7 +79,7 @@ pub enum Swizzle {
 impl Swizzle {
     const ALL: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
 
-    /// The bytes of a row; none without a swizzle.
+    /// The bytes of a row; `None` without a swizzle.
     pub fn row(self) -> Option<u64> {
         match self {
             Swizzle::None => None,
@@ -89,26 +89,25 @@ impl Swizzle {
         }
     }
 
-    /// What an address in shared memory is a multiple of where the pattern starts.
+    /// The alignment of a shared memory address where the pattern starts.
     pub fn alignment(self) -> u64 {
         self.row().map_or(128, |row| 8 * row)
     }
 
-    /// Where the byte goes that would be at `address` of shared memory without the swizzle. The row of 128 bytes decides,
-    /// counted from `base`.
+    /// Swizzles `address` of shared memory. The row of 128 bytes decides, counted from `base`.
     pub(crate) fn place(self, address: u64, base: u64) -> u64 {
         let units = self.row().map_or(1, |row| row / 16);
         address ^ (((address >> 7).wrapping_sub(base) & (units - 1)) << 4)
     }
 }
 
-/// Eight bytes from `at` on, as a number.
+/// Eight bytes from `at`, as a number.
 fn word(bytes: &[u8; 128], at: usize) -> u64 {
     bytes[at..at + 8].iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte))
 }
 
-/// What a tensor map says: a tensor in global memory, and the box that each copy moves. All lists start with the innermost
-/// dimension.
+/// The content of a tensor map: a tensor in global memory, and the box that each copy moves. All lists start with the
+/// innermost dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorMap {
     /// The type of the elements.
@@ -121,15 +120,15 @@ pub struct TensorMap {
     pub strides: Vec<u64>,
     /// Elements of the box in each dimension, at most 256; the innermost row is a multiple of 16 bytes.
     pub tile: Vec<u32>,
-    /// How the box lies in shared memory. With a swizzle its innermost row has the bytes of the swizzle.
+    /// The layout of the box in shared memory. With a swizzle, its innermost row has the bytes of the swizzle.
     pub swizzle: Swizzle,
 }
 
 impl TensorMap {
-    /// The 128 bytes that a kernel of the emulator takes as its tensor map, aligned to 64.
+    /// Encodes the map in the 128 bytes that a kernel in the emulator takes, aligned to 64.
     ///
     /// # Errors
-    /// [`EmulatorError::TensorMap`]: a size, stride or address that a GPU refuses, or a box that the emulator does not know.
+    /// [`EmulatorError::TensorMap`]: a GPU rejects a size, stride or address, or the emulator does not support the box.
     pub fn encode(&self) -> Result<[u8; 128], EmulatorError> {
         self.check().map_err(|reason| EmulatorError::TensorMap { reason })?;
         let mut bytes = [0; 128];
@@ -148,7 +147,7 @@ impl TensorMap {
         Ok(bytes)
     }
 
-    /// The map of these bytes, which [`encode`](Self::encode) has written, or `cuda_std` for its executor; none otherwise.
+    /// Decodes a map that [`encode`](Self::encode) or `cuda_std` (for its executor) has written; `None` otherwise.
     pub(crate) fn decode(bytes: &[u8; 128]) -> Option<TensorMap> {
         let rank = usize::from(bytes[16]);
         if !(1..=RANK).contains(&rank) {
@@ -172,8 +171,8 @@ impl TensorMap {
         map.check().is_ok().then_some(map)
     }
 
-    /// The map of the executor's bytes: address, rank with the bytes of an element and the swizzle, sizes, strides, and the box by
-    /// halves of words.
+    /// Decodes a map of the executor: address, rank with the bytes of an element and the swizzle, sizes, strides, and the
+    /// box by halves of words.
     fn decode_executor(bytes: &[u8; 128], rank: usize) -> Option<TensorMap> {
         let word = |at: usize| word(bytes, 8 * at);
         let element = match bytes[17] {
@@ -194,8 +193,8 @@ impl TensorMap {
         map.check().is_ok().then_some(map)
     }
 
-    /// The bytes from the first element to the last that maps for the executor among a parameter's bytes describe. `cuda_std` has
-    /// checked that the tensor fits its buffer.
+    /// The extents of the tensors of all executor maps in a parameter: the first byte, and the end. `cuda_std` has checked
+    /// that each tensor fits its buffer.
     pub(crate) fn extents(parameter: &[u8]) -> impl Iterator<Item = (u64, u64)> {
         let maps = parameter.windows(128).step_by(8).filter(|window| window[..8] == EXECUTOR_MARK);
         maps.filter_map(|window| TensorMap::decode(window.try_into().ok()?)).map(|map| {

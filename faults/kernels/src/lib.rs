@@ -5,15 +5,15 @@
 use cuda_std::mem::{self, f32x4};
 use cuda_std::{kernel, misc, thread};
 
-/// Sums that [`many_registers`](fn@many_registers) keeps in registers.
+/// Rows of sums that [`many_registers`](fn@many_registers) keeps in registers.
 const SUMS: usize = 8;
-/// Numbers of each.
+/// Numbers per row.
 const WIDTH: usize = 16;
 
-/// `out[i] = value` for `i` below `len`. This one does not fail: it shows that a device goes on.
+/// `out[i] = value` for `i` below `len`. This kernel does not fail: it shows that a device still works.
 ///
 /// # Safety
-/// `out` holds `len` elements that no other code uses.
+/// `out` has `len` elements that no other code uses.
 #[kernel]
 pub unsafe fn fill(out: *mut f32, len: usize, value: f32) {
     let i = thread::index_1d() as usize;
@@ -23,27 +23,26 @@ pub unsafe fn fill(out: *mut f32, len: usize, value: f32) {
     }
 }
 
-/// Reads `address`, whatever is there.
+/// Reads `address`, whatever it is.
 ///
 /// # Safety
-/// `out` holds an element. The address is nobody's, which is the point.
+/// `out` has one element. The address is invalid on purpose.
 #[kernel]
 pub unsafe fn reads_nowhere(out: *mut u32, address: usize) {
     let nowhere = core::ptr::with_exposed_provenance::<u32>(address);
-    // SAFETY: none: the GPU finds the address wrong and ends the kernel.
+    // SAFETY: none: the GPU detects the invalid address and ends the kernel.
     unsafe { out.write(nowhere.read_volatile()) };
 }
 
-/// Reads 16 bytes at an address that is a multiple of 4 only.
+/// Reads 16 bytes at an address that is only a multiple of 4.
 ///
 /// # Safety
-/// `out` holds an element and `inp` at least five, aligned to 16 bytes.
+/// `out` has one element, and `inp` at least five, aligned to 16 bytes.
 #[kernel]
 pub unsafe fn reads_askew(out: *mut f32, inp: *const f32) {
-    // SAFETY: the bytes are there; that they are not aligned is the point.
+    // SAFETY: the bytes exist; they are misaligned on purpose.
     let four: f32x4 = unsafe { mem::load_global(inp.add(1).cast()) };
-    // All four are used: a load of which half is used would become two of 4 bytes, which are aligned.
-    // SAFETY: by the contract.
+    // Uses all four: otherwise the load could become aligned 4-byte loads. SAFETY: the caller's contract.
     unsafe { out.write((four.x + four.y) + (four.z + four.w)) };
 }
 
@@ -58,18 +57,18 @@ pub unsafe fn traps() {
     }
 }
 
-/// Indexes with the thread's number, which is past the end in the last thread of the grid.
+/// Indexes `inp` with the thread's number, which is out of bounds in the last thread of the grid.
 ///
 /// # Safety
-/// `out` holds as many elements as the grid has threads.
+/// `out` has one element per thread of the grid.
 #[kernel]
 pub unsafe fn indexes_past_the_end(out: *mut f32, inp: &[f32]) {
     let i = thread::index_1d() as usize;
-    // SAFETY: by the contract.
+    // SAFETY: the caller's contract.
     unsafe { out.add(i).write(inp[i]) };
 }
 
-/// Asserts what is not so if `sum` is odd.
+/// Fails an assertion if `sum` is odd.
 ///
 /// # Safety
 /// None.
@@ -78,48 +77,48 @@ pub unsafe fn asserts(sum: u32) {
     assert!(sum.is_multiple_of(2), "the sum must be even");
 }
 
-/// Waits for `flag`, which is never set, for at most `most` ticks of the clock, so that the kernel ends even on a machine
-/// that cannot stop it.
+/// Waits for `flag`, which is never set, for at most `most` clock ticks, so that the kernel ends even on a machine that
+/// cannot stop it.
 ///
 /// # Safety
-/// `flag` holds an element.
+/// `flag` has one element.
 #[kernel]
 pub unsafe fn never_ends(flag: *const u32, most: u64) {
     let start = misc::clock();
-    // SAFETY: by the contract. Volatile, so that each round reads again.
+    // SAFETY: the caller's contract. Volatile, so that each iteration reads again.
     while unsafe { flag.read_volatile() } == 0 && misc::clock().wrapping_sub(start) < most {}
 }
 
-/// Follows `next` from `at` on with a call for each step and an array in each frame.
+/// Follows `next` from `at`, with a call for each step and an array in each frame.
 #[inline(never)]
 fn descend(next: *const u32, at: u32) -> u32 {
     let frame = core::hint::black_box([at; 32]);
-    // SAFETY: the caller's indices lie in `next`. Volatile, so that each call reads again.
+    // SAFETY: the caller's indices are within `next`. Volatile, so that each call reads again.
     let after = unsafe { next.add(at as usize).read_volatile() };
     if after == 0 { at } else { descend(next, after) ^ frame[(after % 32) as usize] }
 }
 
 //@ allow-local(descends): its stack is what overflows
 
-/// Follows `next` from 1 on by recursion until a 0. In a circle the recursion ends when the stack overflows.
+/// Follows `next` from 1 by recursion until a 0. In a cycle the recursion ends when the stack overflows.
 ///
 /// # Safety
-/// `out` holds an element, and `next` indices into itself.
+/// `out` has one element, and `next` has indices into itself.
 #[kernel]
 pub unsafe fn descends(out: *mut u32, next: *const u32) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller's contract.
     unsafe { out.write(descend(next, 1)) };
 }
 
-/// Keeps 128 numbers in registers, so that a block of 1024 threads has not enough of them.
+/// Keeps 128 numbers in registers, too many for a block of 1024 threads.
 ///
 /// # Safety
-/// `out` and `inp` hold an element.
+/// `out` and `inp` have one element each.
 #[kernel]
 pub unsafe fn many_registers(out: *mut f32, inp: *const f32, rounds: u32) {
     let mut sums = [[0.0f32; WIDTH]; SUMS];
     for _ in 0..rounds {
-        // SAFETY: by the contract. Volatile, so that the rounds stay rounds.
+        // SAFETY: the caller's contract. Volatile, so that the rounds are not optimised away.
         let x = unsafe { inp.read_volatile() };
         for (i, sums) in sums.iter_mut().enumerate() {
             for (j, sum) in sums.iter_mut().enumerate() {
@@ -128,6 +127,6 @@ pub unsafe fn many_registers(out: *mut f32, inp: *const f32, rounds: u32) {
         }
     }
     let total = sums.iter().flatten().fold(0.0, |total, sum| total * 0.5 + sum);
-    // SAFETY: by the contract.
+    // SAFETY: the caller's contract.
     unsafe { out.write(total) };
 }

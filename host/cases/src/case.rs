@@ -1,4 +1,4 @@
-//! A case: kernels on a problem, and what they must give.
+//! A case: kernels on a problem, and the expected values.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use ferrowarp::device::Device;
 
 use crate::compare::{Bound, Expected, Outputs, compare_all};
 
-/// Words for a problem, which are needed when the case is run.
+/// The words for a problem, created when the case runs.
 type Words = LazyLock<String, Box<dyn FnOnce() -> String + Send>>;
 
 type Run = dyn Fn(&Device) -> Result<Outputs> + Send + Sync;
@@ -24,7 +24,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case of the kernels, with a function that gives words for the problem.
+    /// Creates a case of the kernels, with a function for the problem's words.
     pub(crate) fn new(
         kernels: Vec<&'static str>,
         problem: impl FnOnce() -> String + Send + 'static,
@@ -35,12 +35,12 @@ impl Case {
         Self { kernels, problem, cluster_threads: 0, run: Box::new(run), expected: Box::new(expected) }
     }
 
-    /// The same case, with kernels that run in clusters of `cluster_threads` threads; 0 for no clusters.
+    /// Sets the threads per cluster of its kernels; 0 for no clusters.
     pub(crate) fn with_cluster_threads(self, cluster_threads: u32) -> Self {
         Self { cluster_threads, ..self }
     }
 
-    /// The same case with other words for its problem.
+    /// Replaces the words for its problem.
     pub(crate) fn named(self, problem: impl FnOnce() -> String + Send + 'static) -> Self {
         Self { problem: LazyLock::new(Box::new(problem)), ..self }
     }
@@ -50,23 +50,23 @@ impl Case {
         self.kernels.iter().copied()
     }
 
-    /// Threads of a cluster, each of which needs a stack on the CPU at the same time; 0 where there is none.
+    /// Threads per cluster, which all need a stack on the CPU at the same time; 0 without clusters.
     pub fn cluster_threads(&self) -> u32 {
         self.cluster_threads
     }
 
-    /// Runs it, and gives its outputs.
+    /// Runs it and returns its outputs.
     ///
     /// # Errors
-    /// A kernel failed, wrote outside its output, or left a part of it.
+    /// A kernel failed, wrote outside its output, or did not write a part of it.
     pub fn run(&self, device: &Device) -> Result<Outputs> {
         (self.run)(device)
     }
 
-    /// Runs it and compares with the oracle. Gives the outputs, and the largest error in parts of what is allowed.
+    /// Runs it and compares with the oracle. Returns the outputs, and the largest error relative to its tolerance.
     ///
     /// # Errors
-    /// A result is off by more, or as for [`Self::run`]. The case is named.
+    /// A result exceeds its tolerance, or as for [`Self::run`]. The error names the case.
     pub fn assess(&self, device: &Device) -> Result<(Outputs, f64)> {
         let assess = || -> Result<(Outputs, f64)> {
             let got = self.run(device)?;
@@ -76,10 +76,10 @@ impl Case {
         assess().with_context(|| self.to_string())
     }
 
-    /// As [`Self::assess`]; also a second run gives the same bits.
+    /// Same as [`Self::assess`], and checks that a second run gives the same bits.
     ///
     /// # Errors
-    /// Those of `assess`, or the results differ.
+    /// Same as for `assess`, or the results differ.
     pub fn assess_twice(&self, device: &Device) -> Result<(Outputs, f64)> {
         let (got, worst) = self.assess(device)?;
         ensure!(is_same(&self.run(device)?, &got), "{self}: a second run gave other results");
@@ -89,7 +89,7 @@ impl Case {
     /// Runs it `runs` times and compares the outputs bit for bit.
     ///
     /// # Errors
-    /// A run gave other bits than the first one, or as for [`Self::run`].
+    /// A run's bits differ from the first one's, or as for [`Self::run`].
     pub fn repeat(&self, device: &Device, runs: u32) -> Result<()> {
         let first = self.run(device)?;
         for run in 1..runs {
@@ -102,10 +102,10 @@ impl Case {
         Ok(())
     }
 
-    /// As [`Self::assess_twice`]; also a GPU gives what the CPU executor does, within twice what is allowed to each.
+    /// Same as [`Self::assess_twice`], and checks that a GPU's results match the CPU executor's within twice the tolerance.
     ///
     /// # Errors
-    /// Those of `assess_twice`, or the results differ.
+    /// Same as for `assess_twice`, or the results differ.
     pub fn assess_with_cpu(&self, device: &Device) -> Result<f64> {
         let (got, worst) = self.assess_twice(device)?;
         if !device.is_cuda() {
@@ -129,7 +129,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Whether two outputs are the same in every bit.
+/// Whether two outputs are identical in every bit.
 pub(crate) fn is_same(a: &Outputs, b: &Outputs) -> bool {
     let bits = |outputs: &Outputs| -> Vec<Vec<u64>> {
         outputs.iter().map(|(_, numbers)| numbers.iter().map(|x| x.to_bits()).collect()).collect()

@@ -1,23 +1,23 @@
-//! Comparing what a device computed with what is right.
+//! Compares a device's results with the expected ones.
 
 use anyhow::{Result, ensure};
 
-/// What is right, and how far a result may be from it.
+/// An expected value, and its tolerance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// The right answer. Where it is NaN or infinite, nothing else is near.
+    /// The expected value. If it is NaN or infinite, only the same value is right.
     pub value: f64,
-    /// The largest error.
+    /// The maximum error.
     pub allowed: f64,
 }
 
 impl Bound {
-    /// The right answer, and nothing else.
+    /// An exact value without tolerance.
     pub fn exact(value: f64) -> Self {
         Self { value, allowed: 0.0 }
     }
 
-    /// The error of a result in parts of what is allowed; over 1 it is wrong.
+    /// The error of a result relative to the tolerance; above 1 it is wrong.
     pub fn error(&self, got: f64) -> f64 {
         if got == self.value || got.is_nan() && self.value.is_nan() {
             return 0.0;
@@ -28,16 +28,16 @@ impl Bound {
     }
 }
 
-/// Every output of a case, by name. The numbers of all types are numbers of f64.
+/// Every output of a case, by name. All number types convert to f64.
 pub type Outputs = Vec<(&'static str, Vec<f64>)>;
 
-/// What every output should be, by name.
+/// The expected outputs, by name.
 pub type Expected = Vec<(&'static str, Vec<Bound>)>;
 
-/// Compares every element. Returns the worst error in parts of what is allowed.
+/// Compares every element. Returns the largest error relative to its tolerance.
 ///
 /// # Errors
-/// The first element over its tolerance, in words.
+/// The first element that exceeds its tolerance.
 pub fn compare(name: &str, got: &[f64], expected: &[Bound]) -> Result<f64> {
     ensure!(got.len() == expected.len(), "{name} has {} elements, not {}", got.len(), expected.len());
     let mut worst = 0.0f64;
@@ -50,10 +50,10 @@ pub fn compare(name: &str, got: &[f64], expected: &[Bound]) -> Result<f64> {
     Ok(worst)
 }
 
-/// As [`compare`], all outputs.
+/// Same as [`compare`], for all outputs.
 ///
 /// # Errors
-/// As [`compare`].
+/// Same as for [`compare`].
 pub fn compare_all(got: &Outputs, expected: &Expected) -> Result<f64> {
     let names = |(got, expected): (&(&str, _), &(&str, _))| got.0 == expected.0;
     ensure!(

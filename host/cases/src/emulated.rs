@@ -1,4 +1,4 @@
-//! The kernels as PTX, on the emulator: built by `cuda_builder` as for a GPU, by either back end, kept while unchanged.
+//! The kernels as PTX, on the emulator: built by `cuda_builder` as for a GPU, with either back end, and cached.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,22 +14,22 @@ use ptx_emulator::{Emulator, PtxModule, Turns};
 use crate::softmax::Setting;
 use crate::{Case, Scope, assert_right};
 
-/// Whether tests compile all kernels by LLVM too, and for every architecture. This takes minutes: with `FERROWARP_CASES=K/N` in
-/// the environment, only part 0 does.
+/// Whether tests also compile all kernels with LLVM, and for every architecture. This takes minutes: with
+/// `FERROWARP_CASES=K/N` in the environment, only part 0 does.
 ///
 /// # Panics
-/// `FERROWARP_CASES` is something else.
+/// `FERROWARP_CASES` is invalid.
 pub fn compiles_all() -> bool {
     crate::chosen_part().0 == 0
 }
 
-/// The back ends that tests compile all kernels with: both, or libNVVM alone unless [`compiles_all`].
+/// The back ends with which tests compile all kernels: both, or only libNVVM unless [`compiles_all`].
 pub fn back_ends() -> impl Iterator<Item = Backend> + Clone {
     [Backend::Nvvm, Backend::Llvm].into_iter().take(if compiles_all() { 2 } else { 1 })
 }
 
-/// Checks every case as PTX: those of old emulators on the oldest architecture, and those of new ones on newer ones, by each back
-/// end.
+/// Checks every case as PTX with each back end: cases for old emulators on the oldest architecture, for new ones on newer
+/// ones.
 ///
 /// # Panics
 /// A case is wrong, or the kernels could not be compiled.
@@ -40,12 +40,12 @@ pub fn assert_right_as_ptx(cases: impl Fn(&Setting) -> Vec<Case>) {
     newer_by_each().iter().for_each(|on| assert_right(&of(Scope::NewEmulator), on, Case::assess));
 }
 
-/// The PTX of each family of `gpu-kernels`.
+/// Compiles each family of `gpu-kernels` to PTX.
 ///
 /// # Errors
 /// The sources, cargo or a compiler cannot be used.
 pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
-    // Without `..`: for another path of the same folder cargo would compile everything again.
+    // Without `..`: for another path of the same folder, cargo would compile everything again.
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
     let built = CudaBuilder::new(workspace.join("gpu-kernels"))
@@ -63,13 +63,13 @@ pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
     built.modules.iter().map(|module| read(&module.path)).collect()
 }
 
-/// The PTX with the kernel of that name, by libNVVM for the oldest architecture.
+/// The PTX with the kernel of that name, compiled by libNVVM for the oldest architecture.
 pub fn ptx_with(kernel: &str) -> String {
     let entry = format!(".entry {kernel}(");
     ptx(Backend::Nvvm, NvvmArch::Compute75).unwrap().into_iter().find(|ptx| ptx.contains(&entry)).unwrap()
 }
 
-/// An emulator of a module that it knows every instruction of.
+/// An emulator of a module, which must have no unsupported instruction.
 pub fn emulator_of(ptx: &str) -> Emulator {
     Emulator::new(module(ptx))
 }
@@ -80,7 +80,7 @@ fn module(ptx: &str) -> PtxModule {
     module
 }
 
-/// A module's PTX, parsed when the first of its kernels is launched: to parse all takes longer than most tests.
+/// A module's PTX, parsed when the first of its kernels is launched: parsing all takes longer than most tests.
 struct Text {
     ptx: String,
     parsed: OnceLock<Arc<PtxModule>>,
@@ -97,13 +97,13 @@ impl Text {
     }
 }
 
-/// What a back end made for an architecture.
+/// The output of a back end for an architecture.
 type Texts = ((Backend, NvvmArch), Arc<[Text]>);
 
 /// All kernels for an architecture, each on an emulator of its module.
 pub struct Emulators {
     texts: Arc<[Text]>,
-    /// Of each module, once a kernel of it was launched.
+    /// By module, created when the first of its kernels is launched.
     emulators: Vec<OnceLock<Emulator>>,
     of_kernel: HashMap<String, usize>,
     limits: Limits,
@@ -112,15 +112,15 @@ pub struct Emulators {
 }
 
 impl Emulators {
-    /// The same, which leave what warps do in their launches with `counter`.
+    /// Adds what warps do in each launch to `counter`.
     pub fn with_counter(self, counter: &Counter) -> Emulators {
         Emulators { counter: Some(counter.clone()), ..self }
     }
 
-    /// The kernels as `backend` makes them for `arch`, with a block's threads in that order.
+    /// The kernels compiled by `backend` for `arch`; a block's threads run in the order `turns`.
     ///
     /// # Errors
-    /// As [`ptx`].
+    /// Same as for [`ptx`].
     pub fn new(backend: Backend, arch: NvvmArch, turns: Turns) -> anyhow::Result<Emulators> {
         static BUILT: Mutex<Vec<Texts>> = Mutex::new(Vec::new());
         let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,14 +137,14 @@ impl Emulators {
         let named = texts.iter().enumerate();
         let of_kernel =
             named.flat_map(|(i, text)| text.kernels().map(move |kernel| (kernel.to_owned(), i))).collect();
-        // They are those of the architecture, in each module.
+        // All modules have the architecture's limits.
         let shortest = texts.iter().min_by_key(|text| text.ptx.len()).context("the kernels have no PTX")?;
         let limits = Emulator::new(Arc::clone(shortest.parsed())).limits().clone();
         let emulators = texts.iter().map(|_| OnceLock::new()).collect();
         Ok(Emulators { texts, emulators, of_kernel, limits, turns, counter: None })
     }
 
-    /// What they allow in one launch.
+    /// The limits of one launch.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -152,14 +152,14 @@ impl Emulators {
     /// The names of all kernels, sorted.
     ///
     /// # Panics
-    /// The emulator does not know an instruction of a kernel.
+    /// The emulator does not support an instruction of a kernel.
     pub fn kernels(&self) -> Vec<&str> {
         let mut kernels: Vec<&str> = self.texts.iter().flat_map(|text| text.parsed().kernels()).collect();
         kernels.sort_unstable();
         kernels
     }
 
-    /// The emulator of that module.
+    /// The emulator of a module.
     fn emulator(&self, module: usize) -> &Emulator {
         self.emulators[module].get_or_init(|| {
             let emulator = Emulator::new(Arc::clone(self.texts[module].parsed())).with_turns(self.turns);
@@ -178,18 +178,17 @@ impl Launcher for Emulators {
     }
 }
 
-/// A device that is an emulator of the kernels as `backend` makes them for `arch`, with a block's threads in that order.
+/// A device that emulates the kernels compiled by `backend` for `arch`; a block's threads run in the order `turns`.
 pub fn device(backend: Backend, arch: NvvmArch, turns: Turns) -> Device {
     let emulators = Emulators::new(backend, arch, turns).unwrap();
     let limits = emulators.limits().clone();
     Device::with_launcher(emulators, limits)
 }
 
-/// A device that is an emulator of the kernels as libNVVM makes them for compute capability 9.0, and that leaves what warps
-/// do in its launches with `counter`.
+/// A device that emulates libNVVM's kernels for compute capability 9.0, and adds what warps do in each launch to `counter`.
 ///
 /// # Errors
-/// As [`ptx`].
+/// Same as for [`ptx`].
 pub fn counting(counter: &Counter) -> anyhow::Result<Device> {
     let emulators =
         Emulators::new(Backend::Nvvm, NvvmArch::Compute90, Turns::Ascending)?.with_counter(counter);
@@ -197,13 +196,14 @@ pub fn counting(counter: &Counter) -> anyhow::Result<Device> {
     Ok(Device::with_launcher(emulators, limits))
 }
 
-/// The kernels of each of the [`back_ends`] for the oldest architecture: [`Scope::OldEmulator`](crate::Scope::OldEmulator).
+/// Devices with the kernels of each of the [`back_ends`] for the oldest architecture:
+/// [`Scope::OldEmulator`](crate::Scope::OldEmulator).
 pub fn by_each() -> Vec<Device> {
     back_ends().map(|backend| device(backend, NvvmArch::Compute75, Turns::Ascending)).collect()
 }
 
-/// The kernels of each of the [`back_ends`] for a newer architecture, with the threads in the other order, which shows another half
-/// of all races: [`Scope::NewEmulator`](crate::Scope::NewEmulator).
+/// Devices with the kernels of each of the [`back_ends`] for a newer architecture. Threads run in the other order, to expose
+/// the other half of all races: [`Scope::NewEmulator`](crate::Scope::NewEmulator).
 pub fn newer_by_each() -> Vec<Device> {
     back_ends().map(|backend| device(backend, NvvmArch::Compute90, Turns::Descending)).collect()
 }

@@ -1,6 +1,6 @@
-//! Values that are computed when they are first used.
+//! Values that are computed on first use.
 //!
-//! A list of cases has hundreds of problems, and Miri runs a few of them. It would take a minute to compute the others.
+//! A list of cases has hundreds of problems, and Miri runs only a few of them. Computing the others would take a minute.
 
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
@@ -20,14 +20,14 @@ impl<T: 'static> Later<T> {
     }
 }
 
-/// The value is there already.
+/// Creates it from an existing value.
 impl<T: Send + Sync + 'static> From<Arc<T>> for Later<T> {
     fn from(value: Arc<T>) -> Self {
         Self::from_compute(Box::new(move || value))
     }
 }
 
-// By hand, because a value need not be `Clone`.
+// Implemented manually, because a value need not be `Clone`.
 impl<T> Clone for Later<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))

@@ -1,4 +1,4 @@
-//! What the kernels must compute: the cases, and the oracles in f64 that judge them.
+//! The expected results of the kernels: the cases, and oracles in f64.
 //!
 //! A [`Case`] is one kernel, or a pair of them, on one problem. All code that runs kernels iterates over the cases of its
 //! [`Scope`]: `cargo test` on the executor and on the PTX emulator, the self-check on a GPU, the runs with many seeds,
@@ -33,7 +33,7 @@ pub use case::Case;
 /// Checks the small cases twice each, under four seeds that shuffle the schedule.
 ///
 /// # Panics
-/// As for [`assert_right`].
+/// Same as for [`assert_right`].
 #[track_caller]
 pub fn assert_right_under_shuffled_schedules(cases: impl Fn(&softmax::Setting) -> Vec<Case>) {
     for seed in 0..4 {
@@ -42,13 +42,13 @@ pub fn assert_right_under_shuffled_schedules(cases: impl Fn(&softmax::Setting) -
     }
 }
 
-/// Asserts for a test that there are cases and that all are right, assessed as said on this device, several at a time. One
-/// cluster runs at a time, also of tests side by side: together they have more stacks than a process has mappings.
+/// Asserts that there are cases and that `assess` finds all right on the device, several at a time. Only one cluster runs at
+/// a time, also across parallel tests: together they would have more stacks than a process has mappings.
 ///
-/// With `FERROWARP_CASES=K/N` in the environment it is part K of N of the cases, counted from 0, or all where there are at most N.
+/// With `FERROWARP_CASES=K/N` in the environment, only part K of N runs, counted from 0, or all if there are at most N.
 ///
 /// # Panics
-/// A case is wrong, or there is none; or `FERROWARP_CASES` is something else.
+/// A case is wrong, there is no case, or `FERROWARP_CASES` is invalid.
 #[track_caller]
 pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &Device) -> Result<T> + Sync) {
     static CLUSTERS: Mutex<()> = Mutex::new(());
@@ -62,7 +62,7 @@ pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &
             .collect(),
     };
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(None));
-    // Not rayon: a thread that holds the lock and waits would begin another case, and ask for the lock again.
+    // Not rayon: a thread that waits while holding the lock would begin another case, and request the lock again.
     let work = || {
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
             let is_cluster = case.cluster_threads() > 0;
@@ -84,7 +84,7 @@ pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &
     }
 }
 
-/// The part of the cases that is to run, and the number of parts.
+/// The part of the cases to run, and the number of parts.
 ///
 /// # Panics
 /// `FERROWARP_CASES` is not K/N.
@@ -96,21 +96,21 @@ fn chosen_part() -> (usize, usize) {
     }
 }
 
-/// K and N of `K/N`, where K is below N.
+/// Parses K and N of `K/N`; K must be below N.
 fn part(text: &str) -> Option<(usize, usize)> {
     let (part, parts) = text.split_once('/')?;
     Some((part.parse().ok()?, parts.parse().ok()?)).filter(|(part, parts)| part < parts)
 }
 
-/// The part that a list's case is in. The kernels of a list take turns: every `parts`th case could be of the same one.
+/// The part of a list's case. It is hashed, because kernels alternate: every `parts`th case could be of the same one.
 pub fn of_part(case: u32, parts: usize) -> usize {
     (case.wrapping_mul(0x9e37_79b9) >> 16) as usize % parts
 }
 
-/// Who runs the cases, which says how large they may be.
+/// The kind of run, which determines the size of the cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Tools that run a kernel thousands of times slower, such as Miri: the least that makes every kernel do all it does.
+    /// Tools that run kernels thousands of times slower, such as Miri: the smallest cases that exercise all of every kernel.
     Tiny,
     /// Small enough for thousands of runs: the schedules of many seeds, and the sanitizers.
     Small,

@@ -15,18 +15,18 @@ use crate::reference::Number;
 use crate::softmax::Setting;
 use crate::{Case, Scope};
 
-/// What the rows hold.
+/// The values of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
     /// Numbers between -1 and 1.
     Ordinary,
-    /// Numbers around 100, so that the mean is far larger than what is left of them.
+    /// Numbers around 100, so that the mean is far larger than the deviations.
     Offset,
     /// The same number throughout a row: a variance of 0.
     Constant,
 }
 
-/// Matrices to be normalised.
+/// Matrices to normalise.
 #[derive(Clone, Copy, Debug)]
 struct Problem {
     scopes: &'static [Scope],
@@ -34,7 +34,7 @@ struct Problem {
     /// Elements between the rows.
     gap: usize,
     is_centred: bool,
-    /// Whether there are weight, bias, residual and a gradient of the sum.
+    /// Whether there are a weight, a bias, a residual and a gradient of the sum.
     has_all: bool,
     values: Values,
 }
@@ -51,7 +51,7 @@ const PLAIN: Problem = Problem {
 const EMULATORS: &[Scope] = &[Scope::OldEmulator, Scope::NewEmulator];
 const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
 
-/// Rows end within a vector, a warp and a block. The rows of a block and the vectors of a row are not all there.
+/// Rows that end within a vector, a warp and a block. Blocks and rows that are not full.
 const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Tiny], shape: [2, 9], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: &[Scope::Small], shape: [5, 43], gap: 2, is_centred: true, has_all: true, ..PLAIN },
@@ -79,9 +79,9 @@ const PROBLEMS: &[Problem] = &[
 
 /// Half a unit in the last place of `f32`, relative.
 const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
-/// What is added to the variance.
+/// Added to the variance.
 const EPSILON: f32 = 1e-5;
-/// A byte that no kernel writes: what lies between the rows.
+/// A byte that no kernel writes: fills the gaps between rows.
 const UNTOUCHED: u8 = 0x5b;
 
 /// Every case of the setting.
@@ -95,7 +95,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
         .collect()
 }
 
-/// The operands in a type.
+/// The operands in one type.
 struct Operands<T> {
     problem: Problem,
     inp: Vec<T>,
@@ -144,7 +144,7 @@ impl<T: Number + Real> Operands<T> {
         matrix[first..first + cols].iter().map(|x| x.value().into()).collect()
     }
 
-    /// What is normalised in the forward pass.
+    /// The normalised row in the forward pass.
     fn sum(&self, row: usize) -> Vec<f64> {
         let inp = self.row(&self.inp, row);
         if !self.problem.has_all {
@@ -166,7 +166,7 @@ impl<T: Number + Real> Operands<T> {
         if self.problem.has_all { self.weight[col].value().into() } else { 1.0 }
     }
 
-    /// The elements of the rows that a kernel wrote, if it wrote nothing between them.
+    /// The elements of the rows that a kernel wrote. An error if it wrote between them.
     fn inside(&self, got: &[T]) -> Result<Vec<f64>> {
         let [rows, cols] = self.problem.shape;
         let pitch = cols + self.problem.gap;
@@ -277,7 +277,7 @@ impl<T: Number + Real> Operands<T> {
     fn expected_backward(&self) -> Expected {
         let Problem { shape: [rows, cols], is_centred, has_all, .. } = self.problem;
         let mut d_inp = Vec::new();
-        // Sums and the sums of their terms' absolute values.
+        // Sums, with the sums of their terms' absolute values.
         let mut d_weight = vec![[0.0; 2]; cols];
         let mut d_bias = d_weight.clone();
         let along_row = (64 + cols) as f64 * ROUNDING;
@@ -317,13 +317,13 @@ impl<T: Number + Real> Operands<T> {
     }
 }
 
-/// A result that may be off by `off` before it is rounded.
+/// The expected value of a result that may be off by `off` before it is rounded.
 fn stored<T: Number>(value: f64, off: f64) -> Bound {
     let floor = f64::from(f32::MIN_POSITIVE);
     Bound { value, allowed: off + T::ROUNDING * (value.abs() + off) + T::SMALLEST + floor }
 }
 
-/// The cases of a problem, forward and backward, by every kernel that can do it.
+/// The cases of a problem, forward and backward, one for every kernel that supports it.
 fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
     let (of, limits) = (*problem, &setting.profile.limits);
     let operands = Arc::new(Operands::<T>::new(problem));

@@ -1,7 +1,7 @@
-//! What the kernels compute, in f64 and one loop after the other: the oracles of tests and self-check.
+//! The kernels' computations as simple loops in f64: the oracles of tests and self-check.
 //!
-//! Layouts are those of [`gpu_kernels::mlp`]. Matrix products come with a second result, the same sum over
-//! absolute values, which is what rounding errors are measured against.
+//! Layouts are those of [`gpu_kernels::mlp`]. Matrix multiplications also return the same sum over absolute values, the
+//! measure for rounding errors.
 
 use cuda_std::testing::Element as _;
 use ferrowarp::softmax::Options;
@@ -21,9 +21,9 @@ pub use softmax::{Number, RELATIVE, largest, relative_one_after_the_other, softm
 pub struct LayerShape {
     /// Samples.
     pub batch: usize,
-    /// Features in.
+    /// Input features.
     pub inputs: usize,
-    /// Features out.
+    /// Output features.
     pub outputs: usize,
 }
 
@@ -32,19 +32,19 @@ pub struct LayerShape {
 pub struct Sum {
     /// The sum.
     pub value: f64,
-    /// The sum of the absolute values, by which an error of rounding is bounded.
+    /// The sum of the absolute values, which bounds the rounding error.
     pub magnitude: f64,
 }
 
 impl Sum {
-    /// The sum, and as many roundings to f32 of the magnitude.
+    /// The sum, with a tolerance of `roundings` f32 roundings of the magnitude.
     pub fn within(self, roundings: f64) -> Bound {
         // Below the smallest normal f32 the rounding error no longer shrinks with the number.
         let floor = if self.magnitude == 0.0 { 0.0 } else { f64::from(f32::MIN_POSITIVE) };
         Bound { value: self.value, allowed: roundings * f32::ROUNDING * self.magnitude + floor }
     }
 
-    /// The sum with one term more.
+    /// The sum with another term.
     pub(crate) fn and(self, term: f64) -> Self {
         Self { value: self.value + term, magnitude: self.magnitude + term.abs() }
     }
@@ -120,13 +120,13 @@ pub fn cross_entropy_loss(probs: &[f32], targets: &[f32], cols: usize) -> Vec<f6
 /// Cross entropy of one row, with the gradient of the loss at the logits.
 #[derive(Clone, Debug)]
 pub struct CrossEntropy {
-    /// `ln(sum(exp(x))) - x[target]`; 0 if the target is ignored, NaN if it is no column.
+    /// `ln(sum(exp(x))) - x[target]`; 0 if the target is ignored, NaN if it is not a column.
     pub loss: f64,
     /// `ln(sum(exp(x)))`.
     pub log_sum_exp: f64,
-    /// `softmax(x) - one_hot(target)`; 0 and NaN as the loss.
+    /// `softmax(x) - one_hot(target)`; 0 or NaN like the loss.
     pub gradient: Vec<f64>,
-    /// Whether the largest logit, of equal ones the first, is the target's; not where the loss is NaN.
+    /// Whether the largest logit, the first of equal ones, is the target's; false if the loss is NaN.
     pub is_correct: bool,
 }
 
@@ -165,7 +165,7 @@ pub fn softmax_backward(dy: &[f32], y: &[f32], is_log: bool) -> Vec<Sum> {
     gradient.collect()
 }
 
-/// Index of the largest score, of equal ones the first.
+/// The index of the largest score, the first of equal ones.
 pub fn argmax(scores: &[f32]) -> usize {
     (1..scores.len()).fold(0, |best, i| if scores[i] > scores[best] { i } else { best })
 }

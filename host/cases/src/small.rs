@@ -1,4 +1,4 @@
-//! What runs under every seed and under tools: each kernel, on shapes small enough for thousands of runs.
+//! The cases for every seed and for tools: each kernel, on shapes small enough for thousands of runs.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::norm;
 use crate::softmax::{self, Setting, ladder};
 use crate::{Case, Scope};
 
-/// The network's layers: tiles, warps and vectors end in their midst; the last lies off a boundary. The ladder runs on
-/// those with at most 5 rows: its widest kernels have a cluster for each.
+/// The network's layers: sizes that are not multiples of tiles, warps and vectors; the last is misaligned. The ladder runs
+/// on those with at most 5 rows: its widest kernels have a cluster for each.
 const SMALL: [([usize; 3], usize); 3] = [([33, 17, 35], 0), ([5, 1, 35], 0), ([3, 66, 68], 1)];
 
-/// The network's layer for tools that run a kernel thousands of times slower: one tile, which ends in its midst. The first row of a
-/// matrix lies on a boundary of 16 bytes and the second does not.
+/// The network's layer for tools that run a kernel thousands of times slower: one partial tile. The first row of a matrix is
+/// aligned to 16 bytes and the second is not.
 const TINY: ([usize; 3], usize) = ([2, 5, 19], 0);
 
 /// The network's last layer, which has few classes.
 const LAST: [usize; 3] = [5, 17, 10];
 
-/// Where there is [`TINY`], the kernels of clusters run on this.
+/// Replaces [`TINY`] for kernels with clusters.
 const TINY_FOR_CLUSTERS: ([usize; 3], usize) = ([1, 5, 35], 0);
 
 /// Every case of [`Scope::Tiny`] or [`Scope::Small`].

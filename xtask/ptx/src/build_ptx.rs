@@ -1,4 +1,4 @@
-//! `cargo xtask build-ptx`: the kernels to PTX and machine code, checked and reported on.
+//! `cargo xtask build-ptx`: compiles the kernels to PTX and machine code, checks them and writes the report.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use crate::progress::Downloads;
 use crate::report::{self, Module, Report};
 use crate::{checks, workspace};
 
-/// `--arch all`: every GPU from Turing on runs one of these, or its driver translates it.
+/// `--arch all`: every GPU from Turing runs one of these, or its driver translates it.
 const ALL: [NvvmArch; 4] =
     [NvvmArch::Compute75, NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100];
 
-/// What is built for on a machine without a GPU.
+/// The architecture for a machine without a GPU.
 const WITHOUT_GPU: NvvmArch = NvvmArch::Compute90;
 
 /// Compile the kernels to PTX, check it, and print the resources of each kernel
@@ -46,7 +46,7 @@ pub struct BuildPtx {
     quiet: bool,
 }
 
-/// The architectures that one value of `--arch` names.
+/// The architectures of one value of `--arch`.
 #[derive(Clone)]
 struct Archs(Vec<NvvmArch>);
 
@@ -54,7 +54,7 @@ struct Archs(Vec<NvvmArch>);
 const FAULTS: (&str, &str) = ("faults/kernels", "fault-ptx");
 
 impl BuildPtx {
-    /// The command for the kernels of training and softmax, and where it puts their PTX.
+    /// The command for the kernels of training and softmax, and the folder of their PTX.
     pub fn for_kernels() -> (BuildPtx, PathBuf) {
         Self::quiet("gpu-kernels", "ptx", Backend::Nvvm)
     }
@@ -64,12 +64,12 @@ impl BuildPtx {
         Self { arch: Vec::new(), ..self }
     }
 
-    /// The kernels' PTX by LLVM's back end.
+    /// The command for the same kernels with LLVM's back end.
     pub fn for_kernels_by_llvm() -> (BuildPtx, PathBuf) {
         Self::quiet("gpu-kernels", "ptx-llvm", Backend::Llvm)
     }
 
-    /// The command for the kernels that fail on purpose, and where it puts their PTX.
+    /// The command for the kernels that fail on purpose, and the folder of their PTX.
     pub fn for_faults() -> (BuildPtx, PathBuf) {
         Self::quiet(FAULTS.0, FAULTS.1, Backend::Nvvm)
     }
@@ -97,7 +97,7 @@ impl BuildPtx {
             "{} is not a folder; choose a folder for the PTX files",
             out.display()
         );
-        // What fails leaves nothing: the files are made in a folder of their own, and moved when all checks passed.
+        // A failed build leaves no files: they are written to a temporary folder, and moved when all checks have passed.
         let stage = stage_beside(&out)?;
         let built = self.build(stage.path())?;
         let report = Report { modules: built.modules.iter().map(module).collect::<anyhow::Result<_>>()? };
@@ -105,7 +105,7 @@ impl BuildPtx {
             print!("{}", report.table());
         }
         let mut failures = Vec::new();
-        // What the sources say of the PTX and of local memory, they say of libNVVM's at its highest level.
+        // The checks in the sources, of the PTX and of local memory, apply to libNVVM's highest level.
         if self.backend == Backend::Nvvm && self.opt_level == 3 {
             failures = checks::run(&built.source_folder, &report.files(stage.path()))?;
             failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));
@@ -133,7 +133,7 @@ impl BuildPtx {
             .generate_line_info(self.line_info)
             .emit_llvm_ir(self.emit_llvm_ir)
             .split(true)
-            // For compute_100 libNVVM makes of these kernels what it makes for compute_90, to the same machine code.
+            // For compute_100, libNVVM compiles these kernels as for compute_90, to the same machine code.
             .compile_once(true)
             .machine_code(true)
             .target_dir(workspace::target().join("cuda-builder"))
@@ -154,7 +154,7 @@ fn parse_archs(name: &str) -> Result<Archs, String> {
     one.map(|arch| Archs(vec![arch])).map_err(|error| error.to_string())
 }
 
-/// A new folder next to `out`, on the same disk, which is removed at the end.
+/// A temporary folder next to `out`, on the same disk.
 fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).with_context(|| format!("making the folder {}", parent.display()))?;
@@ -164,8 +164,8 @@ fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
         .with_context(|| format!("making a folder in {}", parent.display()))
 }
 
-/// Moves all files of the folder `stage` to `out`, and removes what the report of an earlier build lists there; how many
-/// PTX files are other than before.
+/// Moves all files of the folder `stage` to `out`, and removes old files in the report of an earlier build. Returns the
+/// number of changed PTX files.
 fn publish(stage: &Path, out: &Path) -> anyhow::Result<usize> {
     std::fs::create_dir_all(out).with_context(|| format!("making the folder {}", out.display()))?;
     let entries = stage.read_dir().with_context(|| format!("reading {}", stage.display()))?;
@@ -216,7 +216,7 @@ fn say(built: &Built, report: &Report, out: &Path, changed: usize) {
     );
 }
 
-/// The folder as given, or seen from the root of the workspace.
+/// The folder as given, or relative to the workspace's root.
 fn crate_folder(given: &Path) -> anyhow::Result<PathBuf> {
     let candidates =
         [given.to_owned(), workspace::root().join(given), workspace::root().join("cuda").join(given)];
@@ -244,7 +244,7 @@ mod tests {
         let file = folder.path().join("kept.txt");
         std::fs::write(&file, "kept").unwrap();
         for out in [file.as_path(), Path::new("/dev/null")] {
-            // To build this crate would be another error.
+            // Building this crate would give another error.
             let (command, _) = BuildPtx::quiet("no/such/crate", "ptx", Backend::Nvvm);
             let error = BuildPtx { out: Some(out.to_owned()), ..command }.run().unwrap_err().to_string();
             assert!(

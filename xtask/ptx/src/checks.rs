@@ -1,4 +1,4 @@
-//! What the sources say of their own PTX.
+//! Checks the PTX against conditions in the sources.
 //!
 //! ```text
 //! //@ ptx: bar.sync == 0, .local == 0
@@ -7,9 +7,9 @@
 //! //@ allow-local(softmax_k1): the row is an array with an index known at run time only
 //! ```
 //!
-//! Without names the line holds for every kernel of the file but those for the CPU alone, and after a row of
-//! `instances(..)` for that instance, on every architecture; with a plus after the architecture's name for that one and
-//! all later ones. For a kernel with `arch = "90a"` it holds on `compute_90a`. A pattern is the beginning of an opcode in whole parts, or, with a dot in front, parts anywhere in it.
+//! Without names, a line applies to every kernel of the file except CPU-only ones; after a row of `instances(..)`, to that
+//! instance, on every architecture. A plus after an architecture adds all later ones. A kernel with `arch = "90a"` is
+//! checked on `compute_90a`. A pattern is an opcode's beginning in whole parts or, with a dot in front, parts anywhere.
 
 mod kernels;
 
@@ -22,18 +22,18 @@ use cuda_builder::ptx::Ptx;
 use crate::workspace;
 use kernels::{instance, kernels_in, kernels_with_archs};
 
-/// A line of conditions and where it holds.
+/// A line of conditions and where it applies.
 #[derive(Debug, PartialEq)]
 struct Check {
     place: String,
     kernels: Vec<String>,
-    /// None: all.
+    /// Empty for all.
     archs: Vec<String>,
     conditions: Vec<Condition>,
 }
 
 impl Check {
-    /// Whether it is about modules for `arch`, such as `compute_90`.
+    /// Whether it applies to modules for `arch`, such as `compute_90`.
     fn holds_on(&self, arch: &str) -> bool {
         let number = |arch: &str| -> Option<u32> {
             let digits = arch.strip_prefix("compute_")?.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -91,11 +91,11 @@ impl Relation {
 struct Modules<'a> {
     arch: &'a str,
     modules: Vec<Ptx>,
-    /// Whether they hold nothing but the kernels that are for the architecture alone.
+    /// Whether they only hold the kernels for the architecture alone.
     is_specific: bool,
 }
 
-/// Checks the modules, given by architecture, against the sources in `folder`; gives what fails.
+/// Checks the modules, given by architecture, against the sources in `folder`. Returns the failures.
 pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<String>> {
     let checks = all(folder)?;
     let mut by_arch: BTreeMap<&str, Modules<'_>> = BTreeMap::new();
@@ -116,13 +116,13 @@ pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<S
     Ok(failures)
 }
 
-/// Whether the file holds kernels that are for one architecture alone: `gpu_kernels.matmul.only_90a.compute_90a.ptx`.
+/// Whether the file holds kernels for one architecture alone: `gpu_kernels.matmul.only_90a.compute_90a.ptx`.
 fn is_specific(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.split('.').any(|part| part.starts_with("only_"))
 }
 
-/// The kernels that may use local memory, each with the reason its source gives.
+/// The kernels that may use local memory, with the reasons in their sources.
 pub fn allowed(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut allowed = BTreeMap::new();
     for (place, line) in marked_lines(folder)? {
@@ -142,7 +142,7 @@ pub fn allowed(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
 fn failures_of(check: &Check, modules: &Modules<'_>, specific: &BTreeMap<String, String>) -> Vec<String> {
     let Modules { arch, ref modules, is_specific } = *modules;
     let mut failures = Vec::new();
-    // A kernel of one architecture is on no other, and others are not in the modules of such kernels.
+    // A kernel of one architecture is in no other, and modules of such kernels have no others.
     let is_there = |kernel: &&String| specific.get(*kernel).map_or(!is_specific, |only| only == arch);
     for kernel in check.kernels.iter().filter(is_there) {
         let entry = modules.iter().flat_map(Ptx::entries).find(|entry| entry.name == *kernel);
@@ -169,7 +169,7 @@ fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     workspace::files(folder, &|path| path.extension().is_some_and(|e| e == "rs"))
 }
 
-/// Every line of the sources that begins with `//@`, with its place.
+/// Every source line that begins with `//@`, with its location.
 fn marked_lines(folder: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let mut lines = Vec::new();
     for path in sources(folder)? {
@@ -202,7 +202,7 @@ fn all(folder: &Path) -> anyhow::Result<Vec<Check>> {
     Ok(checks)
 }
 
-/// A check, or none when the line is of another kind.
+/// Parses a check; `None` if the line is of another kind.
 fn parse(place: &str, line: &str, kernels_of_file: &[String]) -> anyhow::Result<Option<Check>> {
     if line.starts_with("allow-local(") {
         return Ok(None);
@@ -237,7 +237,7 @@ fn condition(text: &str) -> anyhow::Result<Condition> {
     Ok(Condition { pattern: pattern.trim().to_owned(), relation, number })
 }
 
-/// The architecture of each kernel in `folder` that is for one alone, by the kernel's name.
+/// The architecture of each kernel in `folder` that is for one alone, by kernel.
 fn specific_kernels(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut specific = BTreeMap::new();
     for path in sources(folder)? {
@@ -300,7 +300,7 @@ mod tests {
             failures[0].ends_with("two for compute_90a has 0 of `wgmma.fence`, expected == 1"),
             "{failures:?}"
         );
-        // A module of all kernels for the architecture has the others too.
+        // A module of all kernels for the architecture has the other kernels, too.
         let whole = module("k.m.compute_90a.ptx", &["one_1", "two"]);
         let failures = run(folder.path(), &[portable, whole]).unwrap();
         let missing = failures.iter().filter(|failure| failure.contains("in the PTX for compute_90a"));

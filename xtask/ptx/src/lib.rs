@@ -1,5 +1,5 @@
-//! The developer commands that a build of the kernels needs, apart from the others: who builds the kernels waits for
-//! these to be compiled and for nothing else.
+//! The developer commands that building the kernels needs. They are separate from the others, so that a build of the kernels
+//! only waits for these to compile.
 
 pub mod build_ptx;
 mod checks;

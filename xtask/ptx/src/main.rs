@@ -1,4 +1,4 @@
-//! `cargo xtask`: runs the commands of this package, and hands the others to the package `xtask`.
+//! `cargo xtask`: runs the commands of this package, and passes the others on to the package `xtask`.
 
 use std::process::ExitCode;
 
@@ -34,13 +34,13 @@ fn main() -> ExitCode {
     result.map_or_else(|error| failure(&error), |()| ExitCode::SUCCESS)
 }
 
-/// Runs the package `xtask` with the arguments given.
+/// Runs the package `xtask` with the program's arguments.
 fn hand_over() -> anyhow::Result<ExitCode> {
     let mut command = workspace::cargo();
     command.args(["run", "--quiet", "--package", "xtask", "--manifest-path"]);
     command.arg(workspace::root().join("Cargo.toml")).arg("--").args(std::env::args_os().skip(1));
     let status = command.status().with_context(|| format!("starting {command:?}"))?;
-    // Ended by a signal, it has no code.
+    // If a signal ended it, it has no code.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

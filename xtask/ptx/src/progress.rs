@@ -1,4 +1,4 @@
-//! Downloads: a line for each, on a terminal with how far it is.
+//! Downloads: a line for each, with its progress on a terminal.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -9,15 +9,15 @@ use cuda_builder::Progress;
 /// Shows the progress of downloads.
 #[derive(Default)]
 pub struct Downloads {
-    /// Packages whose line was begun.
+    /// Packages with a line that has been started.
     begun: Mutex<BTreeSet<String>>,
 }
 
 impl Downloads {
-    /// Takes note of one event.
+    /// Shows one event.
     pub fn show(&self, event: Progress) {
         let mut stderr = std::io::stderr().lock();
-        // What cannot be shown is no reason to end.
+        // If it cannot be shown, the build continues.
         let _ = match event {
             Progress::Downloading { package, bytes, total } if stderr.is_terminal() => {
                 write!(stderr, "\r{}", line(&package, bytes, total))

@@ -1,4 +1,4 @@
-//! `cargo xtask ptx`: the checks of build-ptx on what was built last, without building.
+//! `cargo xtask ptx`: runs the checks of build-ptx on the last build, without building.
 
 use std::path::PathBuf;
 

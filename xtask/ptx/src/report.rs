@@ -1,4 +1,4 @@
-//! What every kernel needs on every architecture: `resources.json`, and a table of it.
+//! The resources of every kernel on every architecture: `resources.json`, and a table of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ impl Report {
         self.modules.iter().map(|module| (module.arch.clone(), folder.join(&module.file))).collect()
     }
 
-    /// The architectures, in order, and how many kernels each has.
+    /// The architectures, in order, and the number of kernels of each.
     pub fn kernels_by_arch(&self) -> Vec<(&str, usize)> {
         let mut counts: Vec<(&str, usize)> = Vec::new();
         for module in &self.modules {
@@ -59,7 +59,7 @@ impl Report {
         counts
     }
 
-    /// A line for each kernel and architecture.
+    /// The table: a line for each kernel and architecture.
     pub fn table(&self) -> String {
         let kernels = || self.modules.iter().flat_map(|module| &module.kernels);
         let width = kernels().map(|kernel| kernel.kernel.len()).max().unwrap_or(0).max("kernel".len());
@@ -89,7 +89,7 @@ impl Report {
         table
     }
 
-    /// The kernels whose `wgmma` instructions wait for each other.
+    /// The kernels with serialized `wgmma` instructions.
     pub fn serialized_wgmma(&self) -> Vec<String> {
         let mut found = Vec::new();
         for module in &self.modules {
@@ -106,9 +106,9 @@ impl Report {
         found
     }
 
-    /// The kernels that spill or use local memory and are not in `allowed`, a reason by kernel.
+    /// The kernels that spill or use local memory and are not in `allowed`, which has a reason by kernel.
     pub fn local_memory(&self, allowed: &BTreeMap<String, String>) -> Vec<String> {
-        // What is found, and the architectures it is found on.
+        // The finding, and its architectures.
         let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for module in &self.modules {
             for kernel in module.kernels.iter().filter(|kernel| !allowed.contains_key(&kernel.kernel)) {

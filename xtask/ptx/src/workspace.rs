@@ -1,11 +1,11 @@
-//! Where things are.
+//! Locations of files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
 
-/// The root of the workspace, which this crate lies in.
+/// The root of this crate's workspace.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."))
 }
@@ -32,12 +32,12 @@ pub fn cargo() -> Command {
     command
 }
 
-/// A file's path as the reader knows it: relative to the root.
+/// A file's path as shown to users: relative to the root.
 pub fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Every file under `folder` for which `wanted` holds, in order; hidden folders and `target` are left out.
+/// Every file under `folder` for which `wanted` returns true, in order; hidden folders and `target` are skipped.
 pub fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];

@@ -1,20 +1,20 @@
-//! Axes: from values to pixels, and where ticks stand.
+//! Axes: map values to pixels, and place ticks.
 
 use std::ops::Range;
 
 use super::width_of;
 
-/// What an axis shows.
+/// An axis.
 #[derive(Clone)]
 pub struct Axis {
     /// Quantity and unit: "useful GB/s", "columns".
     pub label: String,
     pub scale: Scale,
-    /// How a tick's value is written.
+    /// Formats a tick's value.
     pub format: fn(f64) -> String,
 }
 
-/// How values are spread along an axis.
+/// The distribution of values along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
     /// Logarithmic if the values are positive and span more than one decade, else linear.
@@ -37,7 +37,7 @@ impl Axis {
     }
 }
 
-/// A number with three digits, or all of an integer; thousands are separated.
+/// A number with three digits, or all digits of an integer, with separated thousands.
 pub fn number(x: f64) -> String {
     let magnitude = x.abs();
     if magnitude >= 99.95 || (x.fract() == 0.0 && magnitude < 1e15) {
@@ -63,7 +63,7 @@ fn separated(x: f64) -> String {
     if x < 0.0 { format!("-{text}") } else { text }
 }
 
-/// A number in Ki, Mi or Gi if that is exact, else as [`number`] writes it.
+/// A number in Ki, Mi or Gi if that is exact, else the same as [`number`].
 pub fn binary(x: f64) -> String {
     for (power, prefix) in [(30, "Gi"), (20, "Mi"), (10, "Ki")] {
         let unit = f64::from(1_u32 << power);
@@ -74,7 +74,7 @@ pub fn binary(x: f64) -> String {
     number(x)
 }
 
-/// An axis whose values and pixels are known.
+/// An axis with known values and pixels.
 pub(super) struct Ruler {
     is_log: bool,
     low: f64,
@@ -83,8 +83,8 @@ pub(super) struct Ruler {
 }
 
 impl Ruler {
-    /// An axis over `values` from the first pixel to the last; `room` is the share left free on both sides. A linear one
-    /// of values begins at 0 if `from_zero`.
+    /// Creates an axis over `values` from the first pixel to the last; `room` is the share left free on both sides. A linear
+    /// axis of values begins at 0 if `from_zero`.
     pub fn new(
         scale: Scale,
         values: &[f64],
@@ -138,7 +138,7 @@ impl Ruler {
         if self.is_log { (10_f64.powf(self.low), 10_f64.powf(self.high)) } else { (self.low, self.high) }
     }
 
-    /// Round values within the axis, `most` at most.
+    /// At most `most` round values within the axis.
     pub fn round_ticks(&self, most: usize) -> Vec<f64> {
         let most = most.max(2);
         if self.is_log {
@@ -166,7 +166,7 @@ impl Ruler {
         fitting.unwrap_or_default()
     }
 
-    /// Which of the measured values get a label, so that no two overlap: both ends, then what fits from the left.
+    /// The measured values with labels that do not overlap: both ends, then those that fit from the left.
     pub fn labelled(&self, values: &[f64], format: fn(f64) -> String, size: i32) -> Vec<f64> {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Bars, one a row. Names stand at the bars, so that a colour only says whose a bar is.
+//! Bars, one per row. Names are next to the bars, so a colour only shows a bar's family.
 
 use plotters::prelude::*;
 
@@ -11,15 +11,15 @@ const HEIGHT: i32 = 24;
 
 /// A diagram of bars.
 pub struct Bars {
-    /// What this panel shows, if the picture has several; else empty.
+    /// The caption, if the chart has several panels; else empty.
     pub caption: String,
-    /// What the bars measure.
+    /// The measured quantity.
     pub axis: Axis,
-    /// From the top; what was not measured is not among them.
+    /// From the top; missing measurements are omitted.
     pub bars: Vec<Bar>,
     /// Roofs: vertical dashed lines at a value, with a name.
     pub roofs: Vec<(String, f64)>,
-    /// Values that the axis must have room for too, so that panels can share one scale.
+    /// Further values that the axis must include, so that panels can share a scale.
     pub also: Vec<f64>,
     /// Pixels.
     pub width: u32,
@@ -30,9 +30,9 @@ pub struct Bar {
     pub name: String,
     pub family: Family,
     pub value: f64,
-    /// What is written at its end.
+    /// The label at its end.
     pub words: String,
-    /// What theory predicts, a black stroke across the bar.
+    /// The prediction, a black stroke across the bar.
     pub predicted: Option<f64>,
 }
 
@@ -46,13 +46,13 @@ impl Bars {
         (self.width, above + self.bars.len() as u32 * HEIGHT as u32 + 62)
     }
 
-    /// Where the bars begin.
+    /// The top of the bars.
     fn top(&self) -> i32 {
         let caption = if self.caption.is_empty() { 6 } else { 28 };
         caption + if self.has_notes() { 20 } else { 0 }
     }
 
-    /// Whether names stand above the bars.
+    /// Whether there are names above the bars.
     fn has_notes(&self) -> bool {
         !self.roofs.is_empty() || self.bars.iter().any(|bar| bar.predicted.is_some())
     }
@@ -67,7 +67,7 @@ impl Bars {
         let others =
             self.bars.iter().filter_map(|bar| bar.predicted).chain(self.roofs.iter().map(|roof| roof.1));
         let values: Vec<f64> = values.chain(others).chain(self.also.iter().copied()).collect();
-        // The shortest bar of a logarithmic axis can still be seen.
+        // Keeps the shortest bar of a logarithmic axis visible.
         let x = Ruler::new(self.axis.scale, &values, left..right, 0.04, true)?;
         if !self.caption.is_empty() {
             text(area, &self.caption, (left, 4), Place::default().size(CAPTION).bold().top())?;
@@ -97,13 +97,13 @@ impl Bars {
             if let Some(predicted) = bar.predicted {
                 let at = x.at(predicted);
                 area.draw(&Rectangle::new([(at - 1, y), (at + 1, y + HEIGHT)], INK.filled()))?;
-                // Figures do not lie across the stroke.
+                // Figures must not lie across the stroke.
                 let is_across = (end - 4..end + width_of(&bar.words, TEXT) + 10).contains(&at);
                 free = if is_across { at + 2 } else { end };
             }
             let from = free + 4;
             let to = from + width_of(&bar.words, TEXT) + 2;
-            // A roof does not cross the figures.
+            // A roof must not cross the figures.
             if self.roofs.iter().any(|roof| (from..to).contains(&x.at(roof.1))) {
                 let corners = [(from, y + 3), (to, y + HEIGHT - 3)];
                 area.draw(&Rectangle::new(corners, WHITE.filled()))?;

@@ -1,30 +1,30 @@
-//! Cells in rows and columns: lanes and words, with what each of them does.
+//! Cells in rows and columns: the activity of each lane or word.
 
 use plotters::prelude::*;
 
 use super::{CAPTION, Canvas, Drawn, FAINT, Family, GRID, INK, Place, TEXT, line, text, width_of};
 
-/// Cells from this width on have words.
+/// The minimum width of cells with words.
 const ROOM_FOR_WORDS: u32 = 14;
 
 /// A diagram of cells.
 pub struct Cells {
-    /// What this panel shows, a sentence with its figure.
+    /// The caption, a sentence with its figure.
     pub caption: String,
-    /// What a column is: "lane".
+    /// The name of a column: "lane".
     pub across: String,
     pub columns: usize,
-    /// From the top: the name of a row, and its cells. A row without a name has none.
+    /// From the top: the name of a row, and its cells. A row may have no name.
     pub rows: Vec<(String, Vec<Cell>)>,
-    /// What the tones mean.
+    /// The meaning of the tones.
     pub legend: Vec<(Tone, String)>,
     /// Width and height of a cell in pixels.
     pub cell: (u32, u32),
-    /// A strong line stands after this number of columns, if any.
+    /// Draws a strong line after every this many columns, if set.
     pub every: Option<usize>,
 }
 
-/// A cell that is filled.
+/// A filled cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub column: usize,
@@ -33,16 +33,16 @@ pub struct Cell {
     pub words: String,
 }
 
-/// How a cell is filled.
+/// The fill of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tone {
-    /// What the drawing is about.
+    /// The subject of the drawing.
     Main,
-    /// The same of another warp, or in another step.
+    /// The same for another warp, or in another step.
     Second,
     Third,
     Fourth,
-    /// What takes part without use.
+    /// Takes part without being used.
     Pale,
 }
 
@@ -81,7 +81,7 @@ impl Cells {
         (width as u32, self.top() as u32 + self.rows.len() as u32 * self.cell.1 + 22)
     }
 
-    /// Where the cells begin: below caption, legend and the numbers of the columns.
+    /// The top of the cells: below caption, legend and the column numbers.
     fn top(&self) -> i32 {
         4 + if self.caption.is_empty() { 0 } else { 24 } + if self.legend.is_empty() { 0 } else { 22 } + 22
     }

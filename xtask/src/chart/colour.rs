@@ -1,13 +1,13 @@
-//! Which series has which colour.
+//! The colours of series.
 
 use plotters::prelude::RGBColor;
 
-/// Whose a series is, which decides its colours.
+/// The family of a series, which determines its colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// Kernels of this repository: warm colours, from amber over red to dark wine.
+    /// Kernels of this repository: warm colours, from amber through red to dark wine.
     Ours,
-    /// Others' programs on the same machine: cool colours, from teal over blue to indigo.
+    /// Other programs on the same machine: cool colours, from teal through blue to indigo.
     Peers,
     /// Another machine, such as the processor: greys.
     Other,
@@ -25,12 +25,12 @@ const COOL: [(f64, f64, f64); 5] = [
 const GREY: [(f64, f64, f64); 2] = [(90.0, 90.0, 90.0), (175.0, 175.0, 175.0)];
 
 impl Family {
-    /// The family's one colour, if names do not need colours to be distinguished.
+    /// The family's main colour, if names need not be distinguished by colour.
     pub fn main(self) -> RGBColor {
         self.at(0.5)
     }
 
-    /// The colour at a place from 0 to 1 among the family's.
+    /// The family's colour at a position from 0 to 1.
     fn at(self, place: f64) -> RGBColor {
         let stops: &[(f64, f64, f64)] = match self {
             Self::Ours => &WARM,
@@ -45,7 +45,7 @@ impl Family {
     }
 }
 
-/// A colour for each of the series, given whose it is; no two are the same.
+/// A colour for each of the series, by family; no two are the same.
 pub fn colours(families: &[Family]) -> Vec<RGBColor> {
     let mut places = [0_usize; 3];
     let count = |family: Family| families.iter().filter(|other| **other == family).count();

@@ -1,4 +1,4 @@
-//! Dots in rows: many things, each measured with several contestants.
+//! Dots in rows: many items, each measured with several contestants.
 
 use plotters::prelude::*;
 
@@ -11,7 +11,7 @@ const HEIGHT: i32 = 22;
 
 /// A diagram of dots.
 pub struct Dots {
-    /// What this panel shows, if the picture has several; else empty.
+    /// The caption, if the chart has several panels; else empty.
     pub caption: String,
     pub axis: Axis,
     /// The contestants; the first of ours is drawn larger.
@@ -24,7 +24,7 @@ pub struct Dots {
     pub width: u32,
 }
 
-/// One thing, with a value for each contestant that was measured.
+/// One item, with a value for each contestant that was measured.
 pub struct Row {
     pub name: String,
     pub values: Vec<Option<f64>>,
@@ -35,7 +35,7 @@ impl Dots {
         (self.width, self.top() as u32 + self.rows.len() as u32 * HEIGHT as u32 + 60)
     }
 
-    /// Where the rows begin: below caption, key and the names of the roofs.
+    /// The top of the rows: below caption, key and the names of the roofs.
     fn top(&self) -> i32 {
         let caption = if self.caption.is_empty() { 6 } else { 30 };
         caption + 22 * self.key().len() as i32 + if self.roofs.is_empty() { 0 } else { 20 } + 6
@@ -109,7 +109,7 @@ impl Dots {
             if let (Some(low), Some(high)) = (ends.clone().min(), ends.max()) {
                 line(area, (low, y), (high, y), FAINT, 1)?;
             }
-            // The first contestant lies on top.
+            // The first contestant is on top.
             for (i, value) in row.values.iter().enumerate().rev() {
                 if let Some(value) = value {
                     dot((x.at(*value), y), i)?;

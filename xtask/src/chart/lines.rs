@@ -11,7 +11,7 @@ use super::{
 
 /// A diagram of lines.
 pub struct Lines {
-    /// What this panel shows, if the picture has several; else empty.
+    /// The caption, if the chart has several panels; else empty.
     pub caption: String,
     pub x: Axis,
     pub y: Axis,
@@ -31,21 +31,21 @@ pub struct Series {
     pub family: Family,
     /// In any order.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is the one that the chart is about.
+    /// Whether the chart is about it.
     pub is_bold: bool,
-    /// Whether points are joined: not if what lies between them was skipped on purpose.
+    /// Whether points are joined: not if values in between were skipped on purpose.
     pub is_joined: bool,
-    /// What theory predicts at single points, black strokes that a dotted line joins to what was measured.
+    /// Predictions for single points: black strokes, with a dotted line to the measured value.
     pub predicted: Vec<(f64, f64)>,
 }
 
-/// A line that was not measured as a contestant.
+/// A line that is not a contestant's measurement.
 pub enum Guide {
-    /// What cannot be exceeded: a dashed line at a height.
+    /// A limit: a dashed line at a height.
     Roof(String, f64),
     /// A roof that differs along x.
     RoofCurve(String, Vec<(f64, f64)>),
-    /// What theory predicts: a dotted line.
+    /// A prediction: a dotted line.
     Predicted(String, Vec<(f64, f64)>),
 }
 
@@ -93,7 +93,7 @@ impl Guide {
 }
 
 impl Lines {
-    /// A panel of the usual size.
+    /// Creates a panel of the usual size.
     pub fn new(x: Axis, y: Axis, series: Vec<Series>) -> Self {
         let size = (960, 460);
         Self { caption: String::new(), x, y, series, guides: vec![], marks: vec![], notes: vec![], size }

@@ -1,15 +1,15 @@
-//! The charts of every report, drawn by one set of rules:
+//! The charts of all reports, drawn by one set of rules:
 //!
-//! - A chart's title is what it shows, a sentence with the figure in it; machine and date stand below the title.
-//! - Ticks of x stand at measured values. A value axis is logarithmic if its values span more than one decade.
+//! - A chart's title is its finding, a sentence with the figure in it; machine and date are below the title.
+//! - Ticks of x are at measured values. A value axis is logarithmic if its values span more than one decade.
 //! - Each line has its name at its end, in its colour. Names that would overlap are moved apart.
 //! - Ours are warm colours, peers are cool ones, other machines are grey. No two series share a colour.
-//! - Roofs are dashed black lines. Predictions are dotted lines with their names, or black strokes where one value is
+//! - Roofs are dashed black lines. Predictions are dotted lines with their names, or black strokes if one value is
 //!   predicted.
-//! - What was not measured is not drawn.
+//! - Missing measurements are not drawn.
 //!
 //! A report builds a [`Chart`] of [`Lines`], [`Bars`] and [`Dots`] and calls [`Chart::svg`]. `cargo xtask` commands write
-//! the SVG; look at it with `rsvg-convert FILE.svg -o FILE.png` before it is committed.
+//! the SVG; check it with `rsvg-convert FILE.svg -o FILE.png` before committing it.
 
 mod axis;
 mod bars;
@@ -35,7 +35,7 @@ pub use dots::{Dots, Row};
 pub use lines::{Guide, Lines, Mark, Note, Series};
 pub use spans::{Span, Spans};
 
-/// Where panels draw.
+/// The area that panels draw on.
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
@@ -43,29 +43,29 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 pub struct Chart {
     /// The finding, with its figure: "Padding removes 31-way conflicts and is 6.2 times as fast".
     pub title: String,
-    /// What was measured, on which machine and when.
+    /// The measured quantity, the machine and the date.
     pub subtitle: String,
-    /// Panels in a row.
+    /// Panels per row.
     pub columns: usize,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
 }
 
-/// One diagram of a picture.
+/// One diagram of a chart.
 pub enum Panel {
-    /// Values over a quantity, a line for each series.
+    /// Values over a quantity, one line per series.
     Lines(Lines),
-    /// Values of a few things, a bar for each.
+    /// Values of a few items, one bar per item.
     Bars(Bars),
-    /// The values of several contestants for many things, one row per thing.
+    /// The values of several contestants for many items, one row per item.
     Dots(Dots),
     /// What ran where and when, one row per place.
     Spans(Spans),
-    /// What each lane or word does, one cell for each.
+    /// The activity of each lane or word, one cell for each.
     Cells(Cells),
 }
 
-/// Pixels between the picture's edge and what is drawn.
+/// Pixels between the picture's edge and its content.
 const MARGIN: u32 = 16;
 const TITLE: i32 = 20;
 const SUBTITLE: i32 = 13;
@@ -73,7 +73,7 @@ const SUBTITLE: i32 = 13;
 const TEXT: i32 = 13;
 const CAPTION: i32 = 15;
 
-/// What explains the strokes of predicted values.
+/// Explains the strokes of predicted values.
 const PREDICTED: &str = "black stroke: predicted";
 
 const INK: RGBColor = RGBColor(30, 30, 30);
@@ -81,7 +81,7 @@ const FAINT: RGBColor = RGBColor(110, 110, 110);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 
 impl Chart {
-    /// A chart of one panel.
+    /// Creates a chart of one panel.
     pub fn of(title: impl Into<String>, subtitle: impl Into<String>, panel: Panel) -> Self {
         Self { title: title.into(), subtitle: subtitle.into(), columns: 1, panels: vec![panel] }
     }
@@ -89,7 +89,7 @@ impl Chart {
     /// Draws the chart.
     ///
     /// # Errors
-    /// There is no panel, a panel has no values, or a value is not a number that its axis has.
+    /// There is no panel, a panel has no values, or its axis cannot show a value.
     pub fn svg(&self) -> anyhow::Result<String> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| anyhow!("drawing the chart {:?} failed: {error}", self.title))?;
@@ -161,7 +161,7 @@ impl Panel {
     }
 }
 
-/// How a text looks and which of its points is at its position.
+/// The style of a text, and its anchor.
 #[derive(Clone, Copy)]
 struct Place {
     size: i32,
@@ -172,7 +172,7 @@ struct Place {
 }
 
 impl Default for Place {
-    /// Dark, left of it the position, at half its height.
+    /// Dark, with the position at its left end and half its height.
     fn default() -> Self {
         Self {
             size: TEXT,
@@ -209,7 +209,7 @@ impl Place {
         Self { pos: Pos::new(HPos::Center, self.pos.v_pos), ..self }
     }
 
-    /// From the bottom to the top.
+    /// Turns it to run from bottom to top.
     fn upright(self) -> Self {
         Self { is_upright: true, ..self }
     }
@@ -258,7 +258,7 @@ fn dashed(area: &Canvas<'_>, points: &[(i32, i32)], dash: f64, gap: f64, style: 
     Ok(())
 }
 
-/// The width of a text in pixels, rather too large than too small: fonts differ.
+/// The width of a text in pixels, rounded up generously, because fonts differ.
 fn width_of(words: &str, size: i32) -> i32 {
     let em: f64 = words
         .chars()
@@ -272,7 +272,7 @@ fn width_of(words: &str, size: i32) -> i32 {
     (em * f64::from(size)).ceil() as i32
 }
 
-/// The words in lines of at most `width` pixels.
+/// Wraps the words into lines of at most `width` pixels.
 fn wrapped(words: &str, size: i32, width: u32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.split_whitespace() {

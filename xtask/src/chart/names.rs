@@ -15,12 +15,12 @@ pub(super) struct Name {
     pub end: (i32, i32),
 }
 
-/// Pixels that names need on the right of a diagram.
+/// Pixels for names on the right of a diagram.
 pub(super) fn room<'a>(names: impl Iterator<Item = &'a str>) -> u32 {
     names.map(|name| width_of(name, TEXT)).max().map_or(12, |width| width as u32 + 34)
 }
 
-/// Draws the names in a column at `x`, each as near to the height of its end as the others let it.
+/// Draws the names in a column at `x`, each as close to the height of its line's end as the others allow.
 pub(super) fn draw(area: &Canvas<'_>, mut names: Vec<Name>, x: i32, within: (i32, i32)) -> Drawn {
     names.sort_by_key(|name| name.end.1);
     let wanted: Vec<i32> = names.iter().map(|name| name.end.1).collect();
@@ -38,9 +38,9 @@ pub(super) fn draw(area: &Canvas<'_>, mut names: Vec<Name>, x: i32, within: (i32
     Ok(())
 }
 
-/// Heights at least `distance` apart, in the same order and as near to the wanted ones as that allows. `wanted` rises.
+/// Heights at least `distance` apart, in the same order and as close to `wanted` as possible. `wanted` must be ascending.
 pub(super) fn apart(wanted: &[i32], distance: i32, (top, bottom): (i32, i32)) -> Vec<i32> {
-    // Groups of names that touch, each around the mean of what its members want.
+    // Groups of touching names, each around the mean of its members' wanted heights.
     let mut groups: Vec<(f64, usize)> = Vec::new();
     let reach = |group: &(f64, usize)| f64::from(distance) * group.1 as f64 / 2.0;
     for &y in wanted {
@@ -60,7 +60,7 @@ pub(super) fn apart(wanted: &[i32], distance: i32, (top, bottom): (i32, i32)) ->
         let first = group.0 - reach(group) + f64::from(distance) / 2.0;
         heights.extend((0..group.1).map(|i| (first + f64::from(distance) * i as f64).round() as i32));
     }
-    // What leaves the diagram is pushed back, with what is then in the way.
+    // Pushes names that leave the diagram back, with those in their way.
     let mut least = top;
     for height in &mut heights {
         *height = (*height).max(least);

@@ -9,10 +9,10 @@ const HEIGHT: i32 = 20;
 
 /// A diagram of spans.
 pub struct Spans {
-    /// What this panel shows, if the picture has several; else empty.
+    /// The caption, if the chart has several panels; else empty.
     pub caption: String,
     pub axis: Axis,
-    /// Where the axis ends, if later than the last span: diagrams to be compared share it.
+    /// The end of the axis, if later than the last span; diagrams to compare share it.
     pub until: Option<f64>,
     /// From the top: the name of a row, and its spans.
     pub rows: Vec<(String, Vec<Span>)>,
@@ -22,7 +22,7 @@ pub struct Spans {
     pub width: u32,
 }
 
-/// From when to when something ran.
+/// The start and end of something that ran.
 pub struct Span {
     pub from: f64,
     pub to: f64,
@@ -67,7 +67,7 @@ impl Spans {
             text(area, name, (left - 6, y + HEIGHT / 2), Place::default().right())?;
             for span in spans {
                 let colour = colours.get(span.group % colours.len().max(1)).copied().unwrap_or(INK);
-                // A pixel stays free between two spans.
+                // Leaves a pixel free between two spans.
                 let (from, to) = (x.at(span.from), x.at(span.to) - 1);
                 let corners = [(from, y + 2), (to.max(from + 1), y + HEIGHT - 2)];
                 area.draw(&Rectangle::new(corners, colour.filled()))?;

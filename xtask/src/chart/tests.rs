@@ -103,7 +103,7 @@ fn bars_and_dots_leave_out_what_was_not_measured() {
     let roofs = vec![("roof".to_owned(), 5.0)];
     let dots = Dots { caption: String::new(), axis: Axis::new("GB/s"), contestants, rows, roofs, width: 600 };
     let svg = Chart::of("t", "", Panel::Dots(dots)).svg().unwrap();
-    // One of each contestant is in the key.
+    // The key has one of each contestant.
     assert_eq!(svg.matches("<circle ").count(), 3);
 }
 
@@ -114,6 +114,6 @@ fn single_predicted_values_are_strokes_that_a_line_explains() {
     with.series[0].predicted = vec![(2048.0, 90.0)];
     let [without, with] = [without, with].map(|lines| Chart::of("t", "", Panel::Lines(lines)).svg().unwrap());
     assert!(!without.contains(PREDICTED) && with.contains(PREDICTED));
-    // One for the stroke.
+    // One more for the stroke.
     assert_eq!(with.matches("<rect ").count(), without.matches("<rect ").count() + 1);
 }

@@ -39,7 +39,7 @@ impl Compat {
     }
 }
 
-/// Checks what the compiler does not: every difference has a reason and an error, and the tests exist.
+/// Checks the parts that the compiler does not check: every difference has a reason and an error, and the tests exist.
 fn problems(group: &Group) -> Vec<String> {
     let mut problems = Vec::new();
     let mut tests: Vec<&str> = group.tests.to_vec();
@@ -62,7 +62,7 @@ fn problems(group: &Group) -> Vec<String> {
     problems
 }
 
-/// What is wrong with `FILE::FUNCTION`, a test in the folder `cuda`, if anything.
+/// Checks that `FILE::FUNCTION` is a test in the folder `cuda`. Returns the problem, if any.
 fn missing(test: &str) -> Option<String> {
     let Some((file, function)) = test.split_once("::") else {
         return Some(format!("`{test}` does not name a function; expected FILE::FUNCTION"));
@@ -72,7 +72,7 @@ fn missing(test: &str) -> Option<String> {
     (!is_test(&text, function)).then(|| format!("cuda/{file} has no test `{function}`"))
 }
 
-/// Whether the source has a test of that name: a function below `#[test]`, or one that `on_all!` makes tests of.
+/// Whether the source has a test of that name: a function below `#[test]`, or one from which `on_all!` creates tests.
 fn is_test(source: &str, function: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let is_function = |line: &str| {
@@ -185,7 +185,7 @@ fn section(group: &Group) -> String {
     text + &format!("Tests: {}.\n\n", tests.join(", "))
 }
 
-/// A pattern as code, with its bars escaped for a table.
+/// Formats a pattern as code, with its bars escaped for a table.
 fn code(pattern: &str) -> String {
     format!("`{}`", cell(pattern))
 }

@@ -1,4 +1,4 @@
-//! What judges the code: tools, house rules, and comparisons with code that is not ours.
+//! Checks of the code: tools, house rules, and comparisons with external code.
 
 pub mod compat;
 pub mod differ;

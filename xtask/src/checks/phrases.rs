@@ -62,7 +62,7 @@ const PHRASES: &[Phrase] = &[
     phrase("what came of it", "`the results`"),
 ];
 
-/// Files and folders without such a phrase. Add a path as soon as it is clean; tests are left out.
+/// Files and folders without such phrases. Add a path as soon as it is clean; tests are excluded.
 const COVERED: &[&str] = &[
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -84,10 +84,10 @@ const COVERED: &[&str] = &[
     "xtask/src/",
 ];
 
-/// This list, and what tools printed.
+/// This list, and tool output.
 const EXEMPT: &[&str] = &["xtask/src/checks/phrases.rs", "docs/results/planted.md"];
 
-/// The phrases in the file `path`, which holds `text`.
+/// The phrases in `text`, the content of the file `path`.
 pub fn problems(path: &str, text: &str) -> Vec<String> {
     let is_covered =
         |covered: &&str| path == *covered || covered.ends_with('/') && path.starts_with(*covered);
@@ -127,7 +127,7 @@ fn found_in(path: &str, passage: &prose::Passage) -> Vec<String> {
 
 const PUNCTUATION: [char; 7] = ['.', ',', ';', ':', '!', '?', ')'];
 
-/// The word in lower case, without the punctuation around it; code and format arguments stay as they are.
+/// The word in lower case, without the punctuation around it; code and format arguments are unchanged.
 fn bare(word: &str) -> String {
     if word.contains(['{', '`', '_']) {
         return word.to_owned();

@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 use crate::measure;
 use crate::workspace;
 
-/// The last look of every tool at every bug.
+/// The last result of every tool on every bug.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Findings {
     findings: Vec<Finding>,
 }
 
-/// What one tool said of one bug.
+/// One tool's result on one bug.
 #[derive(Serialize, Deserialize)]
 pub struct Finding {
     bug: String,
     what: String,
     tool: String,
-    /// None if it said nothing.
+    /// `None` if it reported nothing.
     message: Option<String>,
     #[serde(default)]
     machine: String,
@@ -46,7 +46,7 @@ impl Finding {
         }
     }
 
-    /// Where and when the tool looked.
+    /// Where and when the tool ran.
     fn origin(&self) -> String {
         format!("{}: {}, {}, commit {}", self.tool, self.machine, self.date, self.commit)
     }
@@ -57,7 +57,7 @@ fn path(extension: &str) -> PathBuf {
 }
 
 impl Findings {
-    /// Those written down last.
+    /// Reads the stored findings.
     pub fn read() -> anyhow::Result<Self> {
         let path = path("json");
         if !path.exists() {
@@ -67,13 +67,13 @@ impl Findings {
         serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))
     }
 
-    /// Replaces what the tool said of the bug before.
+    /// Stores a finding, replacing the tool's earlier one on the bug.
     pub fn put(&mut self, finding: Finding) {
         self.findings.retain(|other| (&other.bug, &other.tool) != (&finding.bug, &finding.tool));
         self.findings.push(finding);
     }
 
-    /// Writes them down, with the machine and the date for those that are new.
+    /// Writes the findings, adding machine and date to new ones.
     pub fn write(&mut self) -> anyhow::Result<()> {
         let (machine, date, commit) = (measure::machine()?, measure::date()?, measure::commit()?);
         for finding in self.findings.iter_mut().filter(|finding| finding.commit.is_empty()) {
@@ -96,7 +96,7 @@ impl Findings {
         for Finding { bug, what, tool, message, .. } in &self.findings {
             let message = message.as_deref().unwrap_or("-").replace('|', "\\|");
             let name = if last == bug { String::new() } else { format!("{bug}: {what}") };
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "| {name} | {tool} | {message} |");
             last = bug;
         }

@@ -11,7 +11,7 @@ impl Passage {
     }
 }
 
-/// Passages as they are read.
+/// The passages while reading.
 #[derive(Default)]
 struct Reader {
     complete: Vec<Passage>,
@@ -80,16 +80,16 @@ pub fn of_source(text: &str) -> Vec<Passage> {
     reader.passages()
 }
 
-/// Where a scan of Rust source is at the end of a line.
+/// The state of a scan of Rust source at the end of a line.
 #[derive(Clone, Copy, PartialEq)]
 enum Scan {
     Code,
-    /// In a string literal; how many `#` end it if it is a raw one.
+    /// In a string literal, with the number of `#` that end it if it is a raw one.
     Literal(Option<usize>),
 }
 
 impl Scan {
-    /// The parts of string literals in a line, each with whether the literal ends there.
+    /// The parts of string literals in a line, with whether the literal ends there.
     fn literals(&mut self, line: &str) -> Vec<(String, bool)> {
         let mut found = Vec::new();
         let mut rest = line;
@@ -126,7 +126,7 @@ impl Scan {
     }
 }
 
-/// Where the quotation mark is that ends a literal.
+/// The position of the quotation mark that ends a literal.
 fn end_of_literal(rest: &str, raw: Option<usize>) -> Option<usize> {
     if let Some(hashes) = raw {
         return rest.find(&format!("\"{}", "#".repeat(hashes)));

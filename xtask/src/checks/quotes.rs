@@ -1,11 +1,11 @@
-//! Source text that documents quote.
+//! Source text quoted in documents.
 //!
-//! A line `<!-- from PATH -->` above a block of code says that the file PATH holds the block, as it stands, perhaps
-//! further in. A line `// ...` in the block stands for lines left out. In `docs` every block of Rust names its source.
+//! A line `<!-- from PATH -->` above a code block states that the file PATH contains the block unchanged, except for
+//! indentation. A line `// ...` in the block stands for omitted lines. In `docs`, every block of Rust names its source.
 
 use std::path::Path;
 
-/// What is wrong with the quotations of the document `shown`, which holds `text`; paths are relative to `root`.
+/// The problems of the quotations in `text`, the document `shown`; paths are relative to `root`.
 pub fn problems(root: &Path, shown: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -34,7 +34,7 @@ pub fn problems(root: &Path, shown: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a quotation from the file `path`, if anything.
+/// The problem of a quotation from the file `path`, if any.
 fn complaint(root: &Path, path: &str, block: &[&str]) -> Option<String> {
     let source = match std::fs::read_to_string(root.join(path)) {
         Ok(source) => source,
@@ -53,7 +53,7 @@ fn complaint(root: &Path, path: &str, block: &[&str]) -> Option<String> {
     (from == 0).then(|| format!("nothing is quoted from {path}"))
 }
 
-/// Whether the lines of a source are those of a quotation, except for a common indentation.
+/// Whether source lines equal the quoted ones, except for a common indentation.
 fn is_same(lines: &[&str], quoted: &[&str]) -> bool {
     let indent = lines[0].strip_suffix(quoted[0]);
     let is_line = |(line, quoted): (&&str, &&str)| {

@@ -19,27 +19,26 @@ use crate::checks::planted::{Finding, Findings};
 use crate::measure;
 use crate::workspace;
 
-/// The compiler that the tools come with.
+/// The compiler of the tools.
 const NIGHTLY: &str = "nightly-2026-05-20";
 
-/// Threads yield only where they wait, because Miri checks what is ordered, not what happened. The default, a random next
-/// thread, costs a scan of all threads.
+/// Threads only yield where they wait, because Miri checks the order of accesses and not one schedule. The default, a random
+/// next thread, costs a scan of all threads.
 const IN_TURNS: &str = "-Zmiri-fixed-schedule";
 
-/// Checks that are disabled for kernels, but not for the planted bugs. Stacked Borrows, which also knows the bounds of
-/// each shared array, takes ten times as long as the rest. Validating every copied value takes a quarter; without it, an
-/// uninitialised number is found where it is used, not where it is read. No kernel and no scheduler relies on
-/// an atomic load that may be old, which is what the emulation of weak memory gives.
+/// Checks that are disabled for kernels, but not for the planted bugs. Stacked Borrows, which also knows the bounds of each
+/// shared array, takes ten times as long as everything else. Validating every copied value takes a quarter; without it, an
+/// uninitialised number is found where it is used, not where it is read. Weak-memory emulation returns old values from
+/// atomic loads, which no kernel and no scheduler relies on.
 const LEFT_OUT: &str =
     "-Zmiri-disable-stacked-borrows -Zmiri-disable-validation -Zmiri-disable-weak-memory-emulation";
 
-/// Steps after which Miri looks in all frames of all threads for what is no longer needed, each time. With a thousand threads
-/// it would do little else at its default of 10000 steps.
+/// Steps between Miri's collections of unused state from all frames of all threads. With a thousand threads it would do
+/// little else at its default of 10000 steps.
 const SELDOM_CLEANED: &str = "-Zmiri-provenance-gc=500000";
 
-/// Miri runs code as it was written, step by step. Of what is simplified and inlined before it runs half the steps, and the
-/// planted bugs, which are judged in this form too, are all found. Miri checks what the standard library asserts of its
-/// callers.
+/// Miri interprets code step by step. After simplification and inlining it needs half the steps, and it still finds all
+/// planted bugs, which run in the same form. Miri itself checks the preconditions that the standard library asserts.
 const SIMPLIFIED: &str = "-Zmir-opt-level=3 -Zinline-mir=yes -Zinline-mir-threshold=500 \
      -Zinline-mir-hint-threshold=1000 -Zub-checks=no";
 
@@ -154,7 +153,7 @@ impl Miri {
             command.args(self.only.iter().flat_map(|name| ["--only", name]));
             command.env("MIRIFLAGS", format!("{IN_TURNS} {LEFT_OUT} {SELDOM_CLEANED}"));
             if self.minutes.is_some() {
-                // What rustup and cargo start ends with them.
+                // So that the children of rustup and cargo can be stopped together with them.
                 command.process_group(0);
             }
             self.wait_for(command.env("RUSTFLAGS", SIMPLIFIED).spawn().context("starting cargo miri")?, start)
@@ -175,7 +174,7 @@ impl Miri {
         write_times("miri", &[(format!("Miri, {jobs} processes at a time"), start.elapsed())])
     }
 
-    /// Waits until Miri ends or its time is over; whether it ended.
+    /// Waits until Miri ends or its time is over. Returns whether it ended.
     fn wait_for(&self, mut miri: Child, start: Instant) -> anyhow::Result<bool> {
         let limit = self.minutes.map(|minutes| Duration::from_secs(60 * minutes));
         loop {
@@ -196,7 +195,7 @@ impl Miri {
         }
     }
 
-    /// Lets Miri and the executor look for each planted bug.
+    /// Runs Miri and the executor on each planted bug.
     fn find_planted(&self, toolchain: &str) -> anyhow::Result<()> {
         let mut findings = Findings::read()?;
         let program = build_planted(&mut workspace::cargo(), "debug", workspace::target())?;
@@ -260,7 +259,7 @@ impl Sanitize {
         ensure!(built.success(), "self-check could not be built with {}", sanitizer.name());
         let mut check = Command::new(folder.join(triple()).join("debug/self-check"));
         check.arg("--threads").args(self.only.iter().flat_map(|name| ["--only", name]));
-        // Kernels leave through `exit` with what they found; leaks are Miri's to find.
+        // Kernels leave through `exit` with their findings; Miri detects leaks.
         check.env("TSAN_OPTIONS", "halt_on_error=1").env("ASAN_OPTIONS", "detect_leaks=0");
         let checked = check.status().context("starting self-check")?;
         ensure!(checked.success(), "{} found something in the kernel named last above", sanitizer.name());
@@ -302,7 +301,7 @@ fn write_times(name: &str, tools: &[(String, Duration)]) -> anyhow::Result<()> {
     workspace::write(&workspace::root().join(format!("docs/results/{name}.md")), &text)
 }
 
-/// Whether the tool, as which the command runs a planted bug, says nothing of a kernel without one.
+/// Checks that the tool reports nothing about a kernel without a bug. `command` runs a planted bug under the tool.
 fn is_content(tool: &str, command: &mut Command) -> anyhow::Result<()> {
     let output = command.arg("none").output().with_context(|| format!("starting {command:?}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -310,7 +309,7 @@ fn is_content(tool: &str, command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the line is the executor's fault.
+/// Whether the line is a fault of the executor.
 fn is_fault(line: &str) -> bool {
     line.starts_with("error: kernel ") && line.contains(" failed in block ")
 }
@@ -333,7 +332,7 @@ fn planted_under_miri(toolchain: &str) -> Command {
     command
 }
 
-/// Builds the planted bugs, for the target and with its standard library if the command is a nightly's.
+/// Builds the planted bugs; for a nightly's command, for the target and with its standard library.
 fn build_planted(cargo: &mut Command, profile: &str, folder: PathBuf) -> anyhow::Result<PathBuf> {
     cargo.args(["build", "-q", "-p", "planted-bugs"]).current_dir(workspace::root());
     if profile.contains('/') {
@@ -344,7 +343,7 @@ fn build_planted(cargo: &mut Command, profile: &str, folder: PathBuf) -> anyhow:
     Ok(folder.join(profile).join("planted-bugs"))
 }
 
-/// Names of the planted bugs, and what is wrong with each.
+/// Names and descriptions of the planted bugs.
 fn bugs(program: &PathBuf) -> anyhow::Result<Vec<(String, String)>> {
     let output = Command::new(program).output().with_context(|| format!("starting {}", program.display()))?;
     let text = String::from_utf8(output.stdout).context("reading the names of the planted bugs")?;
@@ -354,7 +353,7 @@ fn bugs(program: &PathBuf) -> anyhow::Result<Vec<(String, String)>> {
     Ok(bugs)
 }
 
-/// A nightly compiler with Miri and the sources of the standard library: the pinned one, or another that is there.
+/// A nightly compiler with Miri and the sources of the standard library: the pinned one, or another installed one.
 fn toolchain() -> anyhow::Result<String> {
     for name in [NIGHTLY, "nightly"] {
         let output = cargo(name).args(["miri", "--version"]).output().context("starting rustup")?;
@@ -368,7 +367,7 @@ fn toolchain() -> anyhow::Result<String> {
     )
 }
 
-/// Cargo of a toolchain, whichever this program runs under.
+/// Cargo of a toolchain, independent of the one that runs this program.
 fn cargo(toolchain: &str) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", toolchain, "cargo"]).current_dir(workspace::root());
@@ -378,7 +377,7 @@ fn cargo(toolchain: &str) -> Command {
     command
 }
 
-/// Where what is built for a tool lies.
+/// The build folder of a tool.
 fn target(tool: &str) -> PathBuf {
     workspace::target().join("judges").join(tool)
 }

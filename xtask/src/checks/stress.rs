@@ -42,6 +42,6 @@ impl Stress {
 
 /// Runs a command with inherited output.
 fn status(command: &mut Command) -> anyhow::Result<ExitStatus> {
-    // Every run of self-check chooses its seeds itself.
+    // Every run of self-check chooses its own seeds.
     command.env_remove("FERROWARP_SEED").status().with_context(|| format!("starting {command:?}"))
 }

@@ -12,14 +12,14 @@ use crate::workspace;
 const MOST_LINES: usize = 400;
 const MOST_LINES_OF_A_RUNG: usize = 120;
 
-/// Text that only some folders may hold.
+/// Text that is only allowed in some folders.
 struct Reserved {
     texts: &'static [&'static str],
     folders: &'static [&'static str],
     reason: &'static str,
 }
 
-// The texts are written in two halves, so that this file does not hold them itself.
+// The texts are split in two, so that this file does not contain them itself.
 const RESERVED: &[Reserved] = &[
     Reserved {
         texts: &[concat!("Library", "::new("), concat!("Symbol", "<"), concat!("#[lin", "k(name")],
@@ -105,7 +105,7 @@ fn untested(root: &Path, path: &str) -> Option<String> {
     (!is_run).then(|| format!("{path}: no test program has it; add `mod {name};` to {package}/tests/all.rs"))
 }
 
-/// What is wrong with the file `path`, which holds `text`.
+/// The problems in `text`, the content of the file `path`.
 fn problems(path: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let lines = text.lines().count();
@@ -131,7 +131,7 @@ fn problems(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// The public items of the library that have no example which runs: types, traits and functions of a module.
+/// The public items of the library without a runnable example: types, traits and functions of a module.
 fn without_example(path: &str, text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let is_item = |line: &str| {
@@ -149,7 +149,7 @@ fn without_example(path: &str, text: &str) -> Vec<String> {
     items.map(|n| format!("{path}:{}: `{}` has no example in its documentation", n + 1, lines[n])).collect()
 }
 
-/// Whether `line` has `text` as a word of its own, not as the end of a longer one.
+/// Whether `line` contains `text` as a word, not as the end of a longer one.
 fn has_word(line: &str, text: &str) -> bool {
     line.match_indices(text).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
 }

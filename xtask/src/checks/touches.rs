@@ -1,7 +1,6 @@
-//! `cargo xtask touches`: how many files a change of one kind touches, counted by what names the things of today.
+//! `cargo xtask touches`: the number of files that a change of each kind touches, counted by the names of existing items.
 //!
-//! Read are all sources and documents but those that programs write and those in folders named `tests`, whose texts may
-//! name anything.
+//! Reads all sources and documents, except generated ones and those in folders named `tests`, which may name anything.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +39,7 @@ impl Touches {
             println!("{:>3} of at most {most} {what}", found.len());
             found.iter().for_each(|name| println!("      {name}"));
         }
-        // A name that nothing has any more would count as nothing to touch.
+        // A name without any match would count as nothing to touch.
         let gone: Vec<&str> = rows.iter().filter(|row| row.found.is_empty()).map(|row| &*row.what).collect();
         ensure!(gone.is_empty(), "found none, so the names looked for have changed: {}", gone.join("; "));
         let above: Vec<&str> =
@@ -50,7 +49,7 @@ impl Touches {
     }
 }
 
-/// What was found, and how much of it there may be.
+/// The matches, and their maximum number.
 struct Row {
     what: String,
     most: usize,
@@ -95,8 +94,8 @@ impl Count {
     }
 }
 
-/// The files that declare the input of the softmax operation, as what or in what. How a launch hands arguments over, the
-/// same for every kernel, does not count: the types of `cuda_std::launch`.
+/// The files that declare the input of the softmax operation, and their types. How a launch passes arguments, the same for
+/// every kernel, does not count: the types of `cuda_std::launch`.
 fn way_of_input(sources: &[Source]) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut files, mut types) = (BTreeSet::new(), BTreeSet::new());
     let of_launch = |ty: &&str| {
@@ -121,24 +120,24 @@ fn way_of_input(sources: &[Source]) -> (BTreeSet<String>, BTreeSet<String>) {
 /// A file that people write.
 struct Source {
     path: String,
-    /// Without the sections that programs write.
+    /// Without generated sections.
     text: String,
 }
 
 impl Source {
-    /// Whether the file is called so, or has the word in it.
+    /// Whether the file has this name, or contains the word.
     fn names(&self, word: &str) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         name.split('.').next() == Some(word) || words(&self.text).any(|found| found == word)
     }
 
-    /// Whether it has the struct.
+    /// Whether it defines the struct.
     fn defines(&self, ty: &str) -> bool {
         let is_named = |rest: &str| words(rest).next() == Some(ty);
         self.text.lines().any(|line| line.split_once("struct ").is_some_and(|(_, rest)| is_named(rest)))
     }
 
-    /// In which package a type that this file names is: two have a `Matrix`.
+    /// The package of a type that this file names: two packages have a `Matrix`.
     fn origin_of(&self, ty: &str, sources: &[Source]) -> String {
         let packages = [self.path.split('/').next().unwrap_or_default(), "gpu-kernels"];
         let has = |package: &&str| {
@@ -147,8 +146,8 @@ impl Source {
         packages.iter().find(|package| has(package)).map_or(String::new(), |package| format!(" of {package}"))
     }
 
-    /// Of the forward operation's files, those on the way to a kernel whose rows stay in registers: no rungs, no other
-    /// operations, no other kernels.
+    /// Whether it is a file of the forward operation on the way to a kernel with rows in registers: not a rung, another
+    /// operation or another kernel.
     fn is_on_way_of_input(&self) -> bool {
         let mut folders = ["host/src/softmax/", "gpu-kernels/src/softmax/"].into_iter();
         let Some(name) = folders.find_map(|folder| self.path.strip_prefix(folder)) else { return false };
@@ -174,7 +173,7 @@ fn sources() -> anyhow::Result<Vec<Source>> {
     workspace::files(workspace::root(), &is_counted)?.iter().map(read).collect()
 }
 
-/// The text without what lies between `<!-- name -->` and `<!-- /name -->`, which programs write.
+/// The text without generated sections, which are between `<!-- name -->` and `<!-- /name -->`.
 fn without_sections(text: &str) -> String {
     let mut end: Option<String> = None;
     let mut kept = String::new();
@@ -197,12 +196,12 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
-/// `name: ty`, of a parameter, a field or a constant.
+/// A `name: ty` of a parameter, a field or a constant.
 struct Declaration<'a> {
     name: &'a str,
-    /// The outermost type that means something: `BufferView` of `impl Into<BufferView<'a, T>>`.
+    /// The outermost meaningful type: `BufferView` of `impl Into<BufferView<'a, T>>`.
     ty: &'a str,
-    /// The struct whose field it is.
+    /// The struct that it is a field of.
     holder: Option<&'a str>,
 }
 
@@ -226,7 +225,7 @@ fn declarations(text: &str) -> impl Iterator<Item = Declaration<'_>> {
     })
 }
 
-/// The type at the start of `text`, if there is one and it is not a parameter.
+/// The type at the start of `text`, if there is one and it is not a type parameter.
 fn type_of(text: &str) -> Option<&str> {
     let mut rest = text;
     while let Some(inner) =

@@ -1,4 +1,4 @@
-//! `cargo xtask ulp`: how exact the float functions of `cuda_std` are, measured on a GPU.
+//! `cargo xtask ulp`: the accuracy of the float functions of `cuda_std`, measured on a GPU.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub struct Ulp {
     results: Option<PathBuf>,
 }
 
-/// What `ulp run` has measured.
+/// The measurements of `ulp run`.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Report {
     device: String,
@@ -83,7 +83,7 @@ fn pack(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A table of the page: its title, and which rows are in it.
+/// A table of the page: its title, and a filter for its rows.
 type Section = (&'static str, fn(&Row) -> bool);
 
 const SECTIONS: [Section; 5] = [
@@ -162,7 +162,7 @@ fn page(report: &Report) -> String {
     page
 }
 
-/// How many inputs there are.
+/// The number of inputs.
 fn inputs(rows: &[&Row]) -> String {
     let on_gpu: Vec<&&Row> = rows.iter().filter(|row| row.by != "executor").collect();
     let least = on_gpu.iter().map(|row| row.inputs).min().unwrap_or_default();

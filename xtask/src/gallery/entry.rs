@@ -1,4 +1,4 @@
-//! One rung of the gallery on one problem, as the gallery's program writes it.
+//! One rung of the gallery on one problem, as written by the gallery's program.
 
 use ferrowarp_report::WarpCounts;
 use serde::{Deserialize, Serialize};
@@ -57,12 +57,12 @@ pub struct Entry {
     pub timeline: Option<timeline::Columns>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Commit and date of the run that it is from.
+    /// Commit and date of its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
 }
 
-/// What Nsight Compute counted of the same run on a GPU.
+/// Nsight Compute's counts of the same run on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profiled {
     pub sectors_loaded: f64,
@@ -80,12 +80,12 @@ impl report::Entry for Entry {
 }
 
 impl Entry {
-    /// What the rung is judged by, in the unit of [`Self::unit`].
+    /// The rung's measure, in the unit of [`Self::unit`].
     pub fn value(&self) -> Option<f64> {
         self.value_of(self.microseconds?)
     }
 
-    /// What the rung would be judged by if it took `microseconds`.
+    /// The rung's measure if it took `microseconds`.
     pub fn value_of(&self, microseconds: f64) -> Option<f64> {
         Some(match self.measure.as_str() {
             "bytes" => self.bytes / microseconds / 1e3,
@@ -94,19 +94,19 @@ impl Entry {
         })
     }
 
-    /// What was reached of what the clocks of the device allow, in percent.
+    /// The rate as a percentage of the peak at the device's clocks.
     pub fn percent_of_peak(&self) -> Option<f64> {
         let peak = self.peak.filter(|_| self.measure != "time")?;
         Some(100.0 * 1e9 * self.value()? / peak)
     }
 
-    /// Whether a GPU has a part in it.
+    /// Whether it involves a GPU.
     pub fn is_of_gpu(&self) -> bool {
         let is_of_cores = self.name.split(['_', ' ']).any(|word| word == "core" || word == "cores");
         self.lesson != "csv" && !is_of_cores
     }
 
-    /// Whether it is another library's.
+    /// Whether it is from another library.
     pub fn is_peer(&self) -> bool {
         ["torch", "cuBLAS"].iter().any(|library| self.name.starts_with(library))
     }
@@ -120,7 +120,7 @@ impl Entry {
         }
     }
 
-    /// One for tests, of a lesson of copies.
+    /// Creates one for tests, of a lesson of copies.
     #[cfg(test)]
     pub fn of_test(name: &str, at: f64, microseconds: Option<f64>) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Entry {
     }
 }
 
-/// The lessons of the entries, in their order.
+/// The lessons of the entries, in order.
 pub fn lessons(entries: &[Entry]) -> Vec<String> {
     let mut lessons: Vec<String> = Vec::new();
     for entry in entries {
@@ -151,7 +151,7 @@ pub fn lessons(entries: &[Entry]) -> Vec<String> {
     lessons
 }
 
-/// The entry of a rung on the problem at `at`, the largest if none is named.
+/// The entry of a rung on the problem at `at`, or the largest for `None`.
 pub fn find<'a>(entries: &[&'a Entry], rung: &str, at: Option<f64>) -> Option<&'a Entry> {
     let of_rung = entries.iter().copied().filter(|entry| entry.name == rung);
     match at {

@@ -10,7 +10,7 @@ use crate::gallery::entry::{Entry, lessons};
 use crate::gallery::predictions::Prediction;
 use crate::gallery::report::Results;
 
-/// What the gallery's program writes without running anything.
+/// The output of the gallery's program without running anything.
 #[derive(Debug, Default, Deserialize)]
 pub struct Theory {
     /// Each rung on each problem of a GPU.
@@ -25,8 +25,8 @@ impl Theory {
             .with_context(|| format!("{} was not written by `gallery --theory`", path.display()))
     }
 
-    /// The entries with their times: bytes, operations and words are those of today's table. A rung that the table no longer
-    /// has is left out, and one that was not run yet has no time.
+    /// The entries with their times; bytes, operations and words are from the current table. A rung that is no longer in the
+    /// table is omitted, and one that has not run yet has no time.
     pub fn with_times(&self, measured: &[Entry]) -> Vec<Entry> {
         let mut merged = Vec::new();
         for lesson in lessons(&self.entries) {
@@ -38,7 +38,7 @@ impl Theory {
                 let is_same = |entry: &&Entry| entry.name == plan.name && entry.problem == plan.problem;
                 match timed.iter().find(is_same) {
                     Some(entry) => merged.push(with_time(plan, entry)),
-                    // What a host does may name the host, so that the problem here is another one.
+                    // A host's problem may contain the host's name, so that it differs here.
                     None if plan.kernels.is_empty() => {
                         let of_rung = timed.iter().filter(|entry| entry.name == plan.name);
                         let is_there = |entry: &Entry| {
@@ -67,10 +67,10 @@ fn with_time(plan: &Entry, timed: &Entry) -> Entry {
     Entry { peak, resident_blocks, microseconds, samples, lacking, timeline, error, measured, ..plan.clone() }
 }
 
-/// The committed figures, where those of `new` replace the ones of the same lessons.
+/// Merges the committed figures with `new`, which replaces the figures of the same lessons.
 ///
 /// # Errors
-/// The two are of different machines.
+/// The two are from different machines.
 pub fn update(kept: Option<Results>, mut new: Results) -> anyhow::Result<Results> {
     let source = format!("commit {}, {}", new.commit, new.date);
     for entry in new.ours.iter_mut().chain(&mut new.peers) {

@@ -1,4 +1,4 @@
-//! `cargo xtask gallery`: runs the lessons of the gallery on this machine, and draws what it measured.
+//! `cargo xtask gallery`: runs the lessons of the gallery on this machine, and draws the measurements.
 
 pub mod drawings;
 pub mod entry;
@@ -137,7 +137,7 @@ impl Gallery {
     }
 }
 
-/// A new folder in `folder` for the files of this run, so that those of an earlier one stay until there are new ones.
+/// A temporary folder in `folder` for the files of this run, so that those of an earlier one stay until it is complete.
 fn stage_in(folder: &Path) -> anyhow::Result<tempfile::TempDir> {
     std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
     tempfile::tempdir_in(folder).with_context(|| format!("making a folder in {}", folder.display()))

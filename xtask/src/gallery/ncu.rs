@@ -1,4 +1,4 @@
-//! What Nsight Compute counted of the gallery, from its CSV: `ncu --csv --page raw` on `gallery --once`.
+//! Nsight Compute's counts of the gallery, from its CSV: `ncu --csv --page raw` on `gallery --once`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 use crate::gallery::entry::{Entry, Profiled};
 
-/// Where a metric goes.
+/// The field of a metric.
 type Place = fn(&mut Profiled) -> &mut f64;
 
 /// The metrics.
@@ -56,7 +56,7 @@ pub fn merge(entries: &mut [Entry], file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The launches of the text: the kernel of each, and its metrics.
+/// The launches in the text: the kernel of each, and its metrics.
 fn launches(text: &str) -> anyhow::Result<Vec<(String, Profiled)>> {
     let launches = table(text, &METRICS.map(|(name, _)| name))?;
     let profiled = |values: Vec<f64>| {
@@ -67,9 +67,9 @@ fn launches(text: &str) -> anyhow::Result<Vec<(String, Profiled)>> {
     Ok(launches.into_iter().map(|(kernel, values)| (kernel, profiled(values))).collect())
 }
 
-/// The launches of the text: the kernel of each, and these metrics of it, in the units in which the text has them.
+/// The launches in the text: the kernel of each, and its values of these metrics, in the text's units.
 pub fn table(text: &str, metrics: &[&str]) -> anyhow::Result<Vec<(String, Vec<f64>)>> {
-    // What the program and the profiler say comes before the table.
+    // Output of the program and the profiler precedes the table.
     let start = text.find("\"ID\"").context("it holds no table; run ncu with --csv --page raw")?;
     let mut reader = csv::Reader::from_reader(&text.as_bytes()[start..]);
     let header = reader.headers()?.clone();

@@ -1,4 +1,4 @@
-//! Where the GPU overtakes the CPU, on the page of vector addition.
+//! The size from which the GPU is faster than the CPU, on the page of vector addition.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::gallery::report::{Lesson, NOT_MEASURED};
 use crate::report::{row, times};
 use crate::workspace;
 
-/// What is computed, and what the page calls it.
+/// The functions, and their names on the page.
 const FUNCTIONS: [(&str, &str); 2] = [("add", "addition"), ("gelu", "GeLU")];
-/// Who computes it.
+/// The contestants.
 const PLACES: [&str; 4] = ["one core", "all cores", "GPU", "GPU and copies"];
 
-/// The predictions, the tables and what they show, and their picture, which it draws.
+/// The predictions, the tables and their findings, and the picture, which it draws.
 pub fn section(lesson: &Lesson<'_>, machine: &str, pages: &Path) -> anyhow::Result<String> {
     let measured = lesson.entries.iter().copied().filter(|entry| entry.microseconds.is_some());
     let entries: Vec<&Entry> = measured.collect();
@@ -34,7 +34,7 @@ pub fn section(lesson: &Lesson<'_>, machine: &str, pages: &Path) -> anyhow::Resu
     Ok(text)
 }
 
-/// The processor and its threads, which a problem names after the number of elements.
+/// The processor and its threads, which are in a problem's words after the number of elements.
 fn cpu<'a>(entries: &[&'a Entry]) -> Option<&'a str> {
     let entry = entries.iter().find(|entry| entry.name.ends_with("all cores"))?;
     Some(entry.problem.split_once(", ")?.1)
@@ -70,7 +70,7 @@ fn table(entries: &[&Entry], function: &str, title: &str) -> String {
     text
 }
 
-/// From which size on the GPU is the faster one, in words.
+/// The size from which the GPU is faster, in words.
 fn words(entries: &[&Entry], function: &str) -> String {
     let from = |rival: &str, place: &str| {
         let mut first = None;

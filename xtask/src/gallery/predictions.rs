@@ -1,4 +1,4 @@
-//! What was predicted of the gallery's rungs next to what was measured: the table of each page.
+//! The predictions for the gallery's rungs next to the measurements: the table of each page.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use crate::gallery::report::tables::{header, short_time};
 use crate::report::peaks;
 use crate::report::row;
 
-/// A prediction, as the gallery's program writes it.
+/// A prediction, as written by the gallery's program.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Prediction {
     pub lesson: String,
@@ -30,35 +30,35 @@ pub struct Prediction {
 /// Writes a value with its unit.
 type Write = Box<dyn Fn(f64) -> String>;
 
-/// What the machine can do, for predictions that are shares of it.
+/// The machine's limits, for predictions that are shares of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Of the best copy, in GB/s.
+    /// The rate of the best copy, in GB/s.
     pub copy: Option<f64>,
-    /// Of the datasheet.
+    /// The datasheet's limits.
     pub peaks: Option<peaks::Peaks>,
 }
 
-/// How far a measurement may be from its prediction to count as predicted.
+/// The relative difference up to which a measurement counts as predicted.
 const CLOSE: f64 = 0.1;
 
 /// A prediction with its measurement.
 struct Outcome {
     predicted: String,
     measured: Option<String>,
-    /// What was measured over what was predicted.
+    /// The measured value divided by the predicted one.
     ratio: Option<f64>,
 }
 
 impl Prediction {
-    /// The predicted time of the rung in microseconds, if all it depends on is known.
+    /// The predicted time of the rung in microseconds, if everything that it depends on is known.
     pub fn microseconds(&self, entries: &[&Entry], limits: &Limits) -> Option<f64> {
         let entry = find(entries, &self.rung, self.at)?;
         match self.quantity.as_str() {
             "time_over" => Some(self.value * self.other(entries)?.microseconds?),
             "rate_over" => {
                 let other = self.other.as_ref().and_then(|other| find(entries, other, None))?;
-                // At the other's rate the work of this entry would take that long.
+                // The time of this entry's work at the other's rate.
                 let at_its_rate = entry.microseconds? * entry.value()? / other.value()?;
                 (entry.measure != "time").then_some(at_its_rate / self.value)
             }
@@ -74,7 +74,7 @@ impl Prediction {
         }
     }
 
-    /// What the rung is compared with.
+    /// The entry that the rung is compared with.
     fn other<'a>(&self, entries: &[&'a Entry]) -> Option<&'a Entry> {
         let other = self.other.as_ref()?;
         let at = find(entries, &self.rung, self.at)?.at;
@@ -128,7 +128,7 @@ impl Prediction {
         }
     }
 
-    /// The rung, and what is predicted of it.
+    /// The rung and its predicted quantity, in words.
     fn what(&self, is_one_problem: bool) -> String {
         let at = match self.at {
             Some(at) if !is_one_problem => format!(" at {}", crate::chart::binary(at)),
@@ -148,13 +148,13 @@ impl Prediction {
     }
 }
 
-/// The most that the device of an entry does in GFLOP/s.
+/// The peak of an entry's device in GFLOP/s.
 fn peak(entry: &Entry, limits: &Limits) -> Option<f64> {
     let of_gpu = limits.peaks.filter(|_| entry.is_of_gpu()).map(|peaks| 1e3 * peaks.fp32_tflops);
     entry.peak.map(|peak| peak / 1e9).or(of_gpu)
 }
 
-/// The table of a lesson, with a line on how many predictions hold; empty for a lesson without any.
+/// The table of a lesson, with a line on the number of predictions that hold; empty for a lesson without any.
 pub fn section(predictions: &[&Prediction], entries: &[&Entry], limits: &Limits) -> String {
     if predictions.is_empty() {
         return String::new();

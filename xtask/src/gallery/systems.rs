@@ -13,7 +13,7 @@ struct Document {
     systems: &'static [(&'static str, Shown)],
 }
 
-/// What shows a system.
+/// The place that shows a system.
 #[derive(Clone, Copy)]
 enum Shown {
     /// A lesson of the gallery.
@@ -110,7 +110,7 @@ const DOCUMENTS: &[Document] = &[
     },
 ];
 
-/// The lessons in reading order, and what each teaches. A lesson that needs an earlier one comes after it.
+/// The lessons in reading order, with their topics. A lesson that needs an earlier one comes after it.
 const ORDER: &[(&str, &str)] = &[
     ("vector_add", "a thread per element; when a GPU is worth it"),
     ("warps", "how threads are numbered and form warps"),
@@ -140,7 +140,7 @@ const ORDER: &[(&str, &str)] = &[
     ("csv", "getting the data into memory"),
 ];
 
-/// The words of the lessons.
+/// The terms of the lessons.
 const GLOSSARY: &[(&str, &str)] = &[
     ("multiprocessor (SM)", "the GPU's unit that runs blocks; an H200 has 132, each with four schedulers"),
     ("block", "threads that run on one multiprocessor, share its shared memory, and can wait for each other"),
@@ -157,10 +157,10 @@ const GLOSSARY: &[(&str, &str)] = &[
     ("cold L2", "no data of a run is in L2 when it starts: runs take buffers in turn"),
 ];
 
-/// Lessons whose work is the host's.
+/// Lessons about work of the host.
 const HOST: &[&str] = &["transfers", "overlap", "unified", "csv"];
 
-/// The lessons that have a page, sorted.
+/// The lessons with a page, sorted.
 pub fn lessons(pages: &Path) -> anyhow::Result<Vec<String>> {
     let mut lessons = Vec::new();
     for entry in pages.read_dir().with_context(|| format!("reading {}", pages.display()))? {
@@ -172,7 +172,7 @@ pub fn lessons(pages: &Path) -> anyhow::Result<Vec<String>> {
     Ok(lessons)
 }
 
-/// The page that lists the lessons and the systems.
+/// The page with the lessons and the systems.
 pub fn index(pages: &Path) -> anyhow::Result<String> {
     let there = lessons(pages)?;
     let mut text = String::from(
@@ -217,7 +217,7 @@ fn title(pages: &Path, lesson: &str) -> anyhow::Result<String> {
     Ok(page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(lesson).to_owned())
 }
 
-/// Where a lesson stands among the others: a line with links to its neighbours and to the glossary.
+/// A lesson's position among the others: a line with links to its neighbours and to the glossary.
 pub fn path(pages: &Path, lesson: &str) -> anyhow::Result<String> {
     let there = lessons(pages)?;
     let all = in_order(&there);
@@ -235,7 +235,7 @@ pub fn path(pages: &Path, lesson: &str) -> anyhow::Result<String> {
     Ok(parts.join(" · ") + "\n")
 }
 
-/// The lessons in reading order; those that it does not name come last.
+/// The lessons in reading order; lessons that it does not name are last.
 fn in_order(lessons: &[String]) -> Vec<&String> {
     let mut lessons: Vec<&String> = lessons.iter().collect();
     let place = |lesson: &String| ORDER.iter().position(|(name, _)| name == lesson).unwrap_or(ORDER.len());
@@ -243,7 +243,7 @@ fn in_order(lessons: &[String]) -> Vec<&String> {
     lessons
 }
 
-/// File, test, bench and picture of what shows a system.
+/// File, test, bench and picture of the place that shows a system.
 fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
     let link = |text: &str, to: &str| format!("[{text}]({to})");
     match shown {
@@ -252,7 +252,7 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
             [
                 file(pages, lesson),
                 "`host/tests/gallery.rs`".to_owned(),
-                // The bench times kernels only.
+                // The bench only times kernels.
                 if HOST.contains(&lesson) {
                     format!("`cargo xtask gallery {lesson}`")
                 } else {
@@ -287,7 +287,7 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
     }
 }
 
-/// Where a lesson's kernels are, or what the host does where there are none.
+/// The file of a lesson's kernels, or of the host's work if it has none.
 fn file(pages: &Path, lesson: &str) -> String {
     if lesson == "roofline" {
         return "all of `gpu-kernels/src`".to_owned();

@@ -7,20 +7,20 @@ use crate::chart::{Axis, Panel, Scale, Span, Spans, number};
 use crate::gallery::entry::Entry;
 use crate::report::row;
 
-/// What the gallery has noted of a launch, in lines of numbers with blanks between them.
+/// The gallery's records of a launch, as lines of numbers separated by spaces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Columns {
-    /// Who noted: `block` or `warp`.
+    /// The recording unit: `block` or `warp`.
     pub unit: String,
-    /// How many of them a block has.
+    /// Units per block.
     pub of_block: usize,
     /// The multiprocessor of each.
     pub multiprocessors: String,
     /// The position of each in the order of their starts.
     pub tickets: String,
-    /// When each began, in nanoseconds since the first.
+    /// The start of each, in nanoseconds after the first.
     pub starts: String,
-    /// When each ended.
+    /// The end of each.
     pub ends: String,
 }
 
@@ -31,14 +31,14 @@ struct Stay {
     ticket: u64,
     start: u64,
     end: u64,
-    /// Its place on its multiprocessor, counted from the top.
+    /// Its slot on its multiprocessor, counted from the top.
     place: usize,
-    /// How many others had this place before it.
+    /// The number of earlier ones in this slot.
     wave: usize,
 }
 
 impl Columns {
-    /// All of them, with their places, in their own order.
+    /// All units with their slots, in order.
     fn stays(&self) -> anyhow::Result<Vec<Stay>> {
         let numbers = |column: &str| -> anyhow::Result<Vec<u64>> {
             Ok(column.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
@@ -57,7 +57,7 @@ impl Columns {
         let mut stays: Vec<Stay> = (0..count).map(stay).collect();
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_by_key(|&i| (stays[i].multiprocessor, stays[i].start, stays[i].ticket));
-        // Of the multiprocessor at hand: when each place is free again, and how many had it.
+        // For the current multiprocessor: when each slot is free again, and how many units it had.
         let mut places: Vec<(u64, usize)> = Vec::new();
         let mut at = None;
         for i in order {
@@ -77,7 +77,7 @@ impl Columns {
     }
 }
 
-/// The multiprocessors that had any, sorted.
+/// The multiprocessors with any unit, sorted.
 fn multiprocessors(stays: &[Stay]) -> Vec<u64> {
     let mut numbers: Vec<u64> = stays.iter().map(|stay| stay.multiprocessor).collect();
     numbers.sort_unstable();
@@ -93,7 +93,7 @@ fn timelines<'a>(entries: &[&'a Entry]) -> impl Iterator<Item = (&'a Entry, &'a 
         .into_iter()
 }
 
-/// What there is to say of the timelines of a lesson; nothing where there is none.
+/// A text about the timelines of a lesson; empty if there are none.
 ///
 /// # Errors
 /// A timeline is damaged.
@@ -149,8 +149,8 @@ pub fn table(entries: &[&Entry]) -> anyhow::Result<String> {
 /// Multiprocessors that a picture shows.
 const SHOWN: usize = 8;
 
-/// The timelines of a lesson's entries as panels: a row per slot of the first multiprocessors, a colour for the first, second,
-/// third block in a slot.
+/// The timelines of a lesson's entries as panels: a row per slot of the first multiprocessors, a colour for the first,
+/// second, third block in a slot.
 ///
 /// # Errors
 /// A timeline is damaged.
@@ -190,7 +190,7 @@ pub fn panels(entries: &[&Entry]) -> anyhow::Result<Vec<Panel>> {
 mod tests {
     use super::*;
 
-    /// Two multiprocessors; on the first two at once, then one more where the first has ended.
+    /// Two multiprocessors; on the first two units at once, then one more where the first has ended.
     fn columns() -> Columns {
         Columns {
             unit: "block".to_owned(),

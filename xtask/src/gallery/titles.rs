@@ -1,10 +1,10 @@
-//! What the pictures of the gallery show, in a sentence with the measured figure.
+//! The findings in the gallery's pictures, each a sentence with the measured figure.
 
 use crate::chart::number;
 use crate::gallery::entry::{Entry, find};
 use crate::gallery::report::Lesson;
 
-/// The finding of a lesson; its title if what it compares was not measured.
+/// The finding of a lesson; its title if the compared rungs were not measured.
 pub fn title(lesson: &Lesson<'_>) -> String {
     let fallback = || lesson.entries.first().map_or_else(String::new, |entry| entry.title.clone());
     finding(lesson).unwrap_or_else(fallback)
@@ -14,7 +14,7 @@ fn finding(lesson: &Lesson<'_>) -> Option<String> {
     let entries = &lesson.entries;
     let time = |rung: &str, at: Option<f64>| find(entries, rung, at)?.microseconds;
     let value = |rung: &str, at: Option<f64>| find(entries, rung, at).and_then(Entry::value);
-    // How many times as long the first takes as the second, on its largest problem.
+    // The time of the first divided by the second's, on its largest problem.
     let over = |a: &str, b: &str| Some(number(time(a, None)? / time(b, None)?));
     let over_at = |a: &str, b: &str, at: f64| Some(number(time(a, Some(at))? / time(b, Some(at))?));
     let growth =

@@ -1,4 +1,4 @@
-//! What waves of tiles and unaligned rows cost a matrix multiplication: its throughput over its size.
+//! The cost of waves of tiles and of unaligned rows for a matrix multiplication: its throughput over its size.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::gallery::report::{Lesson, NOT_MEASURED};
 use crate::report::row;
 use crate::workspace;
 
-/// The rungs that are timed at many sizes, and the peer.
+/// The rungs timed at many sizes, and the peer.
 const RUNGS: [&str; 2] = ["tall", "tuned"];
 const PEER: &str = "cuBLAS";
 /// The sizes of the picture's second panel.
@@ -17,7 +17,7 @@ const AROUND: (f64, f64) = (4060.0, 4108.0);
 /// The largest size of its first panel.
 const MOST: f64 = 3100.0;
 
-/// A multiplication, and how its blocks fill the GPU.
+/// A multiplication, and the waves of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Filled {
     size: f64,
@@ -119,7 +119,7 @@ fn draw(lesson: &Lesson<'_>, rungs: &[(&str, Vec<Filled>)]) -> anyhow::Result<St
             .map(|peaks| Guide::Roof("FP32 peak".to_owned(), 1e3 * peaks.fp32_tflops))
             .into_iter()
             .collect();
-        // Where a further wave of 128 x 128 tiles begins.
+        // The size at which another wave of 128 x 128 tiles begins.
         let full = rungs[0].1.first().map_or(0.0, |one| one.resident as f64);
         let wave = |n: i32| Mark { x: 128.0 * (f64::from(n) * full).sqrt(), name: format!("{n} full") };
         lines.marks = (1..=4).map(wave).filter(|mark| (low..high).contains(&mark.x)).collect();
@@ -182,7 +182,7 @@ mod tests {
         ];
         assert!(rows.iter().all(|row| text.contains(row)) && !text.contains("| 1024 |"), "{text}");
         assert!(folder.path().join("matmul-waves.svg").is_file());
-        // On a CPU nothing says how many blocks run at once.
+        // On a CPU the number of concurrent blocks is unknown.
         let without = Entry { resident_blocks: None, ..entries[0].clone() };
         assert_eq!(section(&lesson(vec![&without]), folder.path()).unwrap(), NOT_MEASURED);
     }

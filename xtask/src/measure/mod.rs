@@ -1,4 +1,4 @@
-//! `cargo xtask measure`: trains on this machine's CPU, ours and its peers, and writes `docs/cpu.md`.
+//! `cargo xtask measure`: times training on this machine's CPU, for our code and its peers, and writes `docs/cpu.md`.
 
 mod peers;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure::peers::Peer;
 use crate::workspace;
 
-/// The page in `docs` that has the figures.
+/// The page in `docs` with the figures.
 const PAGE: &str = "cpu.md";
 
 /// Compare training on the CPU with the same training in JAX, and write docs/cpu.md
@@ -30,11 +30,11 @@ pub struct Measure {
     rust_peers: bool,
 }
 
-/// What is kept of a measurement.
+/// The stored results of a measurement.
 #[derive(Serialize)]
 struct Results {
     machine: String,
-    /// The widest vectors that the processor has; a peer that is compiled when it runs may use wider ones than ours.
+    /// The widest vectors of the processor; a peer that is compiled at run time may use wider ones than ours.
     vectors: String,
     cores: usize,
     date: String,
@@ -43,7 +43,7 @@ struct Results {
     runs: usize,
     ours: Figures,
     peers: Vec<PeerFigures>,
-    /// Whether the peers in Rust are among them.
+    /// Whether they include the peers in Rust.
     has_rust_peers: bool,
     transcript: Vec<String>,
 }
@@ -56,7 +56,7 @@ struct Figures {
     test_accuracy: f64,
 }
 
-/// Those of a peer.
+/// The figures of a peer.
 #[derive(Serialize)]
 struct PeerFigures {
     name: String,
@@ -73,7 +73,7 @@ struct EpochLine {
     test_accuracy: f64,
 }
 
-/// Epoch times and final accuracies as they come in.
+/// Epoch times and final accuracies so far.
 #[derive(Default)]
 struct Samples {
     seconds: Vec<f64>,
@@ -100,7 +100,7 @@ impl Measure {
         let (trainer, peers) = (build_trainer()?, peers::all(self.rust_peers)?);
         let mut ours = Samples::default();
         let mut others: Vec<(String, Samples)> = Vec::new();
-        // Of each run the median epoch, and what it printed.
+        // The median epoch of each run, and its output.
         let mut transcripts: Vec<(f64, String)> = Vec::new();
         for run in 1..=self.runs {
             println!("run {run} of {}", self.runs);
@@ -112,7 +112,7 @@ impl Measure {
             }
         }
         let ours = ours.figures()?;
-        // The page shows the run that is nearest to the median.
+        // The page shows the run that is closest to the median.
         transcripts
             .sort_by(|a, b| (a.0 - ours.epoch_seconds).abs().total_cmp(&(b.0 - ours.epoch_seconds).abs()));
         let transcript = transcripts.into_iter().next().map(|(_, text)| text).unwrap_or_default();
@@ -146,14 +146,14 @@ impl Measure {
         Ok(())
     }
 
-    /// One run of ours; what it printed.
+    /// Runs our training once. Returns its output.
     fn train(&self, trainer: &Path, docs: &Path, samples: &mut Samples) -> anyhow::Result<String> {
         let metrics = workspace::target().join("measure.jsonl");
         let mut command = Command::new(trainer);
         command.current_dir(workspace::root()).args(["--device", "cpu"]);
         command.arg("--epochs").arg(self.epochs.to_string());
         command.arg("--metrics").arg(&metrics).arg("--plot").arg(docs.join("mnist-cpu.svg"));
-        // The reader's checkout lies elsewhere.
+        // The reader's checkout is elsewhere.
         let transcript = output(&mut command)?.replace(&format!("{}/", workspace::root().display()), "");
         let lines = std::fs::read_to_string(&metrics).context("reading the metrics of the run")?;
         let mut last = None;
@@ -166,7 +166,7 @@ impl Measure {
         Ok(transcript)
     }
 
-    /// One run of a peer, whose figures go to those of its name.
+    /// Runs a peer once, and adds its figures to those of its name.
     fn train_peer(&self, peer: &Peer, others: &mut Vec<(String, Samples)>) -> anyhow::Result<()> {
         for (name, seconds, accuracy) in peer.train(self.epochs)? {
             let place = others.iter().position(|(other, _)| *other == name).unwrap_or(others.len());
@@ -181,13 +181,13 @@ impl Measure {
     }
 }
 
-/// Our time over the peer's, by medians and by the fastest epochs: what else ran on the machine disturbs only the first.
+/// Our time divided by the peer's, by medians and by the fastest epochs: other load on the machine disturbs only the first.
 fn ratio(ours: &Figures, peer: &PeerFigures) -> String {
     let fastest = ours.fastest_epoch_seconds / peer.figures.fastest_epoch_seconds;
     format!(", {:.2} times that of {} (fastest epochs: {fastest:.2} times)", peer.ratio, peer.name)
 }
 
-/// Builds `train-mnist`; where it lies.
+/// Builds `train-mnist`. Returns its path.
 pub fn build_trainer() -> anyhow::Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--release", "--bin", "train-mnist"]).current_dir(workspace::root());
@@ -217,12 +217,12 @@ fn vectors() -> &'static str {
     "unknown vectors"
 }
 
-/// The day, as in 2026-01-31.
+/// The current date, as in 2026-01-31.
 pub fn date() -> anyhow::Result<String> {
     Ok(output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned())
 }
 
-/// The commit, marked when the sources differ from it.
+/// The commit, with a mark if the sources differ from it.
 pub fn commit() -> anyhow::Result<String> {
     let git = |arguments: &[&str]| output(Command::new("git").args(arguments).current_dir(workspace::root()));
     let hash = git(&["rev-parse", "--short", "HEAD"])?.trim().to_owned();
@@ -274,7 +274,7 @@ pub fn with_section(document: &str, text: &str, name: &str, section: &str) -> an
     Ok(format!("{}{section}{}", &text[..start + open.len()], &text[end..]))
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The median, or the mean of the two middle values.
 pub fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -285,7 +285,7 @@ pub fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
     }
 }
 
-/// Runs a command and gives back what it printed.
+/// Runs a command and returns its output.
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let shown = format!("{command:?}");
     let output = command.output().with_context(|| format!("starting {shown}"))?;

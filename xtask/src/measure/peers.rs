@@ -1,4 +1,4 @@
-//! The peers of training on a CPU: a Python with JAX, and the programs of `benches/peers/rust`.
+//! The peers of training on a CPU: Python with JAX, and the programs of `benches/peers/rust`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::report::Run;
 use crate::report::mlp::Entry;
 use crate::workspace;
 
-/// The peer in Python, pinned, so that a ratio can be measured again.
+/// The Python peer, pinned so that a ratio can be measured again.
 const JAX: &str = "jax==0.10.2";
 
-/// The peers in Rust, whose workspace pins their dependencies, and the names of their frameworks.
+/// The Rust peers, whose workspace pins their dependencies, and the names of their frameworks.
 const RUST: [(&str, &str); 2] = [("peer-burn", "burn"), ("peer-candle", "candle-core")];
 
 /// The size of a batch.
@@ -22,13 +22,13 @@ const BATCH: usize = 64;
 
 /// A peer: a program that writes a file of figures.
 pub struct Peer {
-    /// The program with what it takes before the arguments that are common to all.
+    /// The program with the arguments before the common ones.
     command: Vec<PathBuf>,
-    /// Its framework, by the name among the versions that it writes.
+    /// Its framework, as named among the versions that it writes.
     framework: &'static str,
 }
 
-/// All peers, installed and built; those in Rust only `with_rust`.
+/// Installs and builds all peers; those in Rust only if `with_rust`.
 pub fn all(with_rust: bool) -> anyhow::Result<Vec<Peer>> {
     let mut command = vec![python()?, workspace::root().join("benches/peers/mnist.py")];
     command.extend(["--device", "cpu", "--peers", "jax"].map(PathBuf::from));
@@ -39,7 +39,7 @@ pub fn all(with_rust: bool) -> anyhow::Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// A Python with JAX in it, made in the target directory when it is not there.
+/// Finds a Python with JAX, or creates one in the target directory.
 fn python() -> anyhow::Result<PathBuf> {
     let folder = workspace::target().join("ferrowarp-tools").join(JAX);
     let python = folder.join("bin/python3");
@@ -51,7 +51,7 @@ fn python() -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-/// The programs in Rust. They have a separate workspace and target folder.
+/// Builds the Rust programs. They have a separate workspace and target folder.
 fn build_rust() -> anyhow::Result<Vec<Peer>> {
     let target = workspace::target().join("peers-rust");
     println!("building burn and candle into {}", workspace::shown(&target));
@@ -84,7 +84,7 @@ impl Peer {
     }
 }
 
-/// The figures of a file, each with name and version, seconds and accuracy.
+/// The figures in a file, each with name and version, seconds and accuracy.
 fn figures(file: &Path, framework: &str) -> anyhow::Result<Vec<(String, Vec<f64>, f64)>> {
     let run = Run::<Entry>::read(file)?;
     let versions: &BTreeMap<String, String> = &run.versions;

@@ -1,9 +1,9 @@
-//! `cargo xtask report collective`: one run of `cargo bench collective` and benches/peers/collective.py, into `docs/results/`.
+//! `cargo xtask report collective`: writes a run of `cargo bench collective` and its peers' script into `docs/results/`.
 //!
 //! # The model of more GPUs
 //! A ring of `n` GPUs takes `2 (n - 1)` steps of `bytes / n` each. Two GPUs give the time of a step (half of the shortest
-//! all-reduce) and the bandwidth of a link (the largest). A training step takes the time of one GPU, and the part of the
-//! all-reduces that two GPUs did not hide behind it.
+//! all-reduce) and the bandwidth of a link (the largest). A training step takes the time of one GPU, plus the part of the
+//! all-reduces that two GPUs did not overlap with it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,22 +17,22 @@ use crate::report::softmax::tables::time;
 use crate::report::{self, Files, mlp, row, stale, stem, times};
 use crate::workspace;
 
-/// The sources of what is measured.
+/// The sources of the measured code.
 const SOURCES: [&str; 3] =
     ["host/src/collective", "gpu-kernels/src/softmax/cross_entropy", "benches/src/collective"];
 
 /// GB/s in one direction of the 18 links of an H100 or an H200.
 const NVLINK: f64 = 450.0;
 
-/// GB/s of a network of 400 Gbit/s, one adapter for each GPU, and microseconds of a step through it: a datasheet's and a usual value. Not
-/// measured here.
+/// GB/s of a 400 Gbit/s network with one adapter per GPU, and microseconds of a step through it: a datasheet's and a usual
+/// value. Not measured here.
 const NETWORK: f64 = 50.0;
 const NETWORK_STEP: f64 = 10.0;
 
-/// GPUs of a host, where several hosts are predicted.
+/// GPUs per host, for predictions with several hosts.
 const OF_A_HOST: u32 = 8;
 
-/// Bytes of the gradients of 784-300-100-10 in `f32`.
+/// Bytes of the `f32` gradients of 784-300-100-10.
 const MNIST_BYTES: f64 = 4.0 * (785 * 300 + 301 * 100 + 101 * 10) as f64;
 
 /// The committed file.
@@ -85,8 +85,8 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that no rate is above that of the links or of the memory, and that more GPUs do not multiply the images of one by more than their
-/// number. Divided cross entropy may, since it is another kernel.
+/// Checks that no rate exceeds that of the links or of the memory, and that n GPUs do not process more than n times the
+/// images of one. Divided cross entropy may exceed it, since it is another kernel.
 fn check(results: &Results) -> anyhow::Result<()> {
     let mut check = Check::default();
     for entry in results.ours.iter().chain(&results.peers) {
@@ -111,7 +111,7 @@ fn check(results: &Results) -> anyhow::Result<()> {
     check.finish()
 }
 
-/// Seconds of a step of our fastest rung at the usual batch, on one H200.
+/// Seconds per step of our fastest rung at the usual batch, on one H200.
 fn step_of_mnist(folder: &Path) -> anyhow::Result<f64> {
     let results = mlp::Results::read(&folder.join("mlp.json"))?;
     let epoch = results.fastest(mlp::USUAL).context("docs/results/mlp.json has no epoch of our rungs")?;
@@ -119,7 +119,7 @@ fn step_of_mnist(folder: &Path) -> anyhow::Result<f64> {
     Ok(epoch / images.div_ceil(mlp::USUAL) as f64)
 }
 
-/// What one GPU and several compute alike.
+/// Pairs of the same problem on one GPU and on several.
 fn pairs(results: &Results) -> impl Iterator<Item = (&Entry, &Entry)> {
     results.ours.iter().filter(|entry| entry.ranks == 1).flat_map(|alone| {
         let is_it = |entry: &&Entry| {
@@ -129,7 +129,7 @@ fn pairs(results: &Results) -> impl Iterator<Item = (&Entry, &Entry)> {
     })
 }
 
-/// How many times as fast several GPUs are: by images, if there are some, and else by time.
+/// The speedup of several GPUs: by images, if there are any, else by time.
 fn speedup(alone: &Entry, together: &Entry) -> Option<f64> {
     match alone.images_per_second.zip(together.images_per_second) {
         Some((one, all)) => Some(all / one),
@@ -140,21 +140,21 @@ fn speedup(alone: &Entry, together: &Entry) -> Option<f64> {
 /// A ring of GPUs.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
-    /// Microseconds of a step.
+    /// Microseconds per step.
     step: f64,
     /// GB/s of the slowest link.
     link: f64,
 }
 
 impl Ring {
-    /// Of the all-reduces of two GPUs.
+    /// From the all-reduces of two GPUs.
     fn measured(results: &Results) -> Option<Self> {
         let all = || {
             let all =
                 results.ours.iter().filter(|entry| entry.name.starts_with("all_reduce") && entry.ranks == 2);
             all.filter_map(|entry| Some((entry.microseconds?, entry.bus_bytes_per_second? / 1e9)))
         };
-        // The shortest is one in a graph: one that is queued waits for the host.
+        // The shortest one is in a graph: one that is queued waits for the host.
         let least = all().map(|(took, _)| took).min_by(f64::total_cmp)?;
         let link = all().map(|(_, rate)| rate).max_by(f64::total_cmp)?;
         Some(Self { step: least / 2.0, link })
@@ -172,7 +172,7 @@ impl Ring {
     }
 }
 
-/// The page of a machine. `step` is that of MNIST on one GPU, in seconds.
+/// The page of a machine. `step` is the time of MNIST's step on one GPU, in seconds.
 fn page(results: &Results, step: f64) -> anyhow::Result<String> {
     let head = |cells: &[&str]| {
         let line: Vec<String> =
@@ -237,7 +237,7 @@ fn page(results: &Results, step: f64) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// More GPUs by the model.
+/// Predicts more GPUs by the model.
 fn prediction(results: &Results, ring: Ring, step: f64) -> anyhow::Result<String> {
     let mut text = format!(
         "\n## More GPUs, by a model\n\nNot measured. A ring of n GPUs takes `2 (n - 1)` steps, each of {:.1} us and of a share `1 / n` of the \
@@ -261,7 +261,7 @@ fn prediction(results: &Results, ring: Ring, step: f64) -> anyhow::Result<String
             let (one, two) = (alone.microseconds?, together.microseconds?);
             let bytes = wide_bytes(&together.problem)?;
             let shown = (two - one).max(0.0) / Ring::measured(results)?.time(bytes, 2);
-            // What two GPUs hid does not grow: there is nothing more to hide it behind.
+            // The overlap of two GPUs does not grow: there is nothing more to overlap with.
             let hidden = Ring::measured(results)?.time(bytes, 2) * (1.0 - shown).max(0.0);
             Some(one / (one + (ring.time(bytes, ranks) - hidden).max(0.0)))
         });
@@ -283,7 +283,7 @@ fn prediction(results: &Results, ring: Ring, step: f64) -> anyhow::Result<String
     Ok(text)
 }
 
-/// Bytes of the gradients of the layers of a problem's words, `4 layers of 8192, ..`, in `bf16`.
+/// Bytes of the `bf16` gradients of the layers in a problem's words, `4 layers of 8192, ..`.
 fn wide_bytes(problem: &str) -> Option<f64> {
     let (layers, rest) = problem.split_once(" layers of ")?;
     let (layers, width): (f64, f64) = (layers.parse().ok()?, rest.split(',').next()?.parse().ok()?);
@@ -357,7 +357,7 @@ mod tests {
         let mut fast = results();
         fast.ours.push(entry("all_reduce", 2, "2000000000", 4000.0));
         fast.ours.push(entry("cross_entropy", 2, "4096x262144", 100.0));
-        // Of three times the images of one GPU.
+        // Three times the images of one GPU.
         for (ranks, images) in [(1, 1e3), (2, 3e3)] {
             fast.ours.push(Entry { images_per_second: Some(images), ..entry("wide", ranks, "a", 1.0) });
         }

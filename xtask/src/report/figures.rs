@@ -16,16 +16,16 @@ use crate::report::softmax::{self, Contest, PEERS};
 use crate::report::{self, row, times};
 use crate::workspace;
 
-/// The shape whose times the table shows: every operation is timed at it.
+/// The shape with times in the table: every operation is timed at it.
 const SHAPE: (usize, usize) = (4096, 12_672);
 
 /// The types that the peers are timed with.
 const DTYPES: [&str; 2] = ["f32", "bf16"];
 
-/// PyTorch without its compiler, which has a column of its own.
+/// PyTorch without its compiler, in a column of its own.
 const EAGER: &str = "torch eager";
 
-/// The shapes at which a peer must be timed to be the closest one.
+/// The minimum number of shapes that a peer must be timed at to be the closest one.
 const FEWEST_SHAPES: usize = 10;
 
 /// Writes the table between `<!-- figures -->` and `<!-- /figures -->` in the README.
@@ -137,10 +137,10 @@ fn row_of(op: &str, contests: &[Contest<'_>]) -> String {
     ])
 }
 
-/// The square matrices whose time the table shows.
+/// The square matrices with times in the table.
 const SQUARE: [usize; 3] = [8192; 3];
 
-/// The row of matrix multiplication. Its means are those of `bf16` and `f16`.
+/// The row of matrix multiplication. Its means are over `bf16` and `f16`.
 fn multiplication(results: Option<&matmul::Results>) -> String {
     let name = "`matmul`, bf16 8192^3".to_owned();
     let contests = |dtype| results.map_or_else(Vec::new, |results| results.contests(dtype));

@@ -1,5 +1,5 @@
-//! `cargo xtask report`: what the benches and their peers measured on a GPU, into `docs/` and the README. This is what the
-//! reports have in common: the files of a run, their merging, and the parts of a page.
+//! `cargo xtask report`: writes GPU measurements of the benches and their peers into `docs/` and the README. This is the
+//! common part of the reports: the files of a run, their merging, and the parts of a page.
 
 pub mod collective;
 pub mod contests;
@@ -80,7 +80,7 @@ impl Files {
         Self { ours, peers }
     }
 
-    /// The runs whose files were given, as one.
+    /// Merges the runs of the given files.
     pub fn runs<E: Entry>(&self) -> anyhow::Result<Option<Results<E>>> {
         let (ours, peers) = (self.ours.len(), self.peers.len());
         ensure!(
@@ -107,18 +107,18 @@ impl Files {
 
 /// One contestant's figures; `name` is its first field.
 pub trait Entry: Serialize + DeserializeOwned {
-    /// What was run, in a message.
+    /// The name of the run's command, for messages.
     const RUN: &'static str;
 
-    /// Whether an entry of a later run takes this one's place.
+    /// Whether an entry of a later run replaces this one.
     fn is_replaced_by(&self, later: &Self) -> bool;
 }
 
-/// What one program measured.
+/// The measurements of one program.
 #[derive(Debug, Deserialize)]
 pub struct Run<E> {
     pub machine: String,
-    /// The processor of the machine that a GPU is in.
+    /// The processor of the GPU's machine.
     pub cpu: Option<String>,
     pub driver: String,
     pub date: String,
@@ -166,10 +166,10 @@ pub struct Results<E> {
     pub versions: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,
-    /// Sources of what was measured that have changed since `commit`.
+    /// Sources of the measured code that have changed since `commit`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_since: Vec<String>,
-    /// What Nsight Compute said of single launches.
+    /// Nsight Compute's results for single launches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<Profile>,
     pub ours: Vec<E>,
@@ -197,7 +197,7 @@ impl<E: Entry> Results<E> {
         Ok(results)
     }
 
-    /// Adds what another script of the same run measured of the peers.
+    /// Adds the peers' measurements by another script of the same run.
     fn add_peers(&mut self, peers: Run<E>) -> anyhow::Result<()> {
         ensure!(
             (&self.machine, &self.driver) == (&peers.machine, &peers.driver),
@@ -213,7 +213,7 @@ impl<E: Entry> Results<E> {
         Ok(())
     }
 
-    /// These figures, but those of `run` where it has some in their place.
+    /// Replaces figures by those of `run`, where it has them.
     pub fn with(mut self, run: Self) -> anyhow::Result<Self> {
         let of = |results: &Self| {
             format!("{}, driver {}, commit {}", results.machine, results.driver, results.commit)
@@ -236,15 +236,15 @@ impl<E: Entry> Results<E> {
         serde_json::from_str(&text).with_context(|| format!("{} is no merged run", workspace::shown(path)))
     }
 
-    /// Writes the file with an entry a line, so that a `diff` compares two runs.
+    /// Writes the file with one entry per line, so that a `diff` compares two runs.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string(self).context("writing the results as JSON")?;
-        // Quotes within a text are escaped, so this is the beginning of an entry and nothing else.
+        // Quotes within a text are escaped, so this only matches the beginning of an entry.
         let text = text.replace("{\"name\":", "\n{\"name\":") + "\n";
         workspace::write(path, &text)
     }
 
-    /// Where, when and of which commit the figures are.
+    /// Machine, date and commit of the figures.
     pub fn provenance(&self) -> String {
         let versions: Vec<String> =
             self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
@@ -257,7 +257,7 @@ impl<E: Entry> Results<E> {
 }
 
 impl<E: Entry + PartialEq> Results<E> {
-    /// Reads a merged file, and writes into it which of the `sources` have changed since its commit.
+    /// Reads a merged file, and stores in it which of the `sources` have changed since its commit.
     pub fn read_and_date(path: &Path, sources: &[&str]) -> anyhow::Result<Self> {
         let mut results = Self::read(path)?;
         if let Some(changed) = stale::changed(workspace::root(), &results.commit, sources)
@@ -270,10 +270,10 @@ impl<E: Entry + PartialEq> Results<E> {
     }
 }
 
-/// The GPU whose figures the pages show first; other GPUs have files and pages of their own.
+/// The GPU that the pages show first; other GPUs have separate files and pages.
 const MAIN_GPU: &str = "H200";
 
-/// What the files of a report are called that hold the figures of this machine: `softmax`, or `softmax-h100`.
+/// The stem of a report's files with this machine's figures: `softmax`, or `softmax-h100`.
 pub fn stem(report: &str, machine: &str) -> String {
     let words = machine.split([' ', '-']).filter(|word| *word != "NVIDIA");
     let gpu = words.filter(|word| word.chars().any(|c| c.is_ascii_digit())).take(1).collect::<String>();
@@ -283,7 +283,7 @@ pub fn stem(report: &str, machine: &str) -> String {
     }
 }
 
-/// The merged files of a report in `folder`, that of the main GPU first.
+/// The merged files of a report in `folder`, the main GPU's first.
 pub fn merged(folder: &Path, report: &str) -> anyhow::Result<Vec<PathBuf>> {
     let is_it = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -295,7 +295,7 @@ pub fn merged(folder: &Path, report: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The first digits of a commit's hash, with what stands after it.
+/// The first digits of a commit's hash, with the text after it.
 pub fn short_commit(commit: &str) -> String {
     let (hash, rest) = commit.split_once(' ').map_or((commit, String::new()), |(a, b)| (a, format!(" {b}")));
     format!("{}{rest}", hash.get(..9).unwrap_or(hash))
@@ -306,12 +306,12 @@ pub fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// The ratio as a factor, where there is one.
+/// The ratio as a factor; empty for `None`.
 pub fn times(ratio: Option<f64>) -> String {
     ratio.map_or_else(String::new, |ratio| format!("{ratio:.2} x"))
 }
 
-/// Draws an SVG as a PNG, with librsvg's program.
+/// Renders an SVG as a PNG, with librsvg's program.
 pub fn render_png(svg: &Path, png: &Path) -> anyhow::Result<()> {
     let drawn = Command::new("rsvg-convert").arg("--output").arg(png).arg(svg).status();
     let status = drawn.with_context(|| {

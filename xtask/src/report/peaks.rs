@@ -1,32 +1,32 @@
-//! What GPUs can do at most by their datasheets, and the checks that no reported figure is beyond it.
+//! Peak rates of GPUs from their datasheets, and checks that no reported figure exceeds them.
 
 use anyhow::ensure;
 
-/// The limits of a GPU by its datasheet: memory, and dense FLOPs of the FP32 units and of the tensor cores.
+/// The limits of a GPU from its datasheet: memory, and dense FLOPs of the FP32 units and of the tensor cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peaks {
     pub gigabytes_per_second: f64,
     pub fp32_tflops: f64,
     /// With bf16 factors, without sparsity.
     pub tensor_tflops: f64,
-    /// The fastest clock, at which the peaks above are reached, in MHz.
+    /// The highest clock, at which the peaks above are reached, in MHz.
     pub boost_mhz: f64,
 }
 
-/// By a part of the device's name; a more special name comes first.
+/// By a part of the device's name; more specific names come first.
 const DATASHEETS: [(&str, Peaks); 8] = [
     ("H200 NVL", peaks(4800.0, 60.0, 835.0, 1785.0)),
     ("H200", peaks(4800.0, 66.9, 989.0, 1980.0)),
     ("H100 NVL", peaks(3900.0, 60.0, 835.0, 1785.0)),
     ("H100 PCIe", peaks(2039.0, 51.2, 756.0, 1755.0)),
-    // The module with HBM3, "H100 80GB HBM3" by its driver.
+    // The HBM3 module, called "H100 80GB HBM3" by its driver.
     ("H100", peaks(3350.0, 66.9, 989.0, 1980.0)),
     ("B200", peaks(8000.0, 75.0, 2250.0, 1965.0)),
     ("A100", peaks(2039.0, 19.5, 312.0, 1410.0)),
     ("L40S", peaks(864.0, 91.6, 362.0, 2520.0)),
 ];
 
-/// What a share of a roof may exceed it by: clocks and timers are that far off.
+/// The factor by which a share of a roof may exceed it, because of inexact clocks and timers.
 pub const TOLERANCE: f64 = 1.02;
 
 const fn peaks(gigabytes_per_second: f64, fp32_tflops: f64, tensor_tflops: f64, boost_mhz: f64) -> Peaks {
@@ -38,7 +38,7 @@ pub fn of(machine: &str) -> Option<Peaks> {
     DATASHEETS.iter().find(|(name, _)| machine.contains(name)).map(|(_, peaks)| *peaks)
 }
 
-/// Collects what is impossible among figures, to tell all of it at once.
+/// Collects impossible figures, to report all of them at once.
 #[derive(Default)]
 pub struct Check {
     problems: Vec<String>,
@@ -46,21 +46,21 @@ pub struct Check {
 }
 
 impl Check {
-    /// A share of a roof, as a factor: 1 is the roof.
+    /// Checks a share of a roof, as a factor: 1 is the roof.
     pub fn share(&mut self, what: impl FnOnce() -> String, share: f64) {
         if !(0.0..=TOLERANCE).contains(&share) {
             self.problems.push(format!("{} is {:.1} % of its roof", what(), 100.0 * share));
         }
     }
 
-    /// A rate and the peak of its unit.
+    /// Checks a rate against the peak of its unit.
     pub fn rate(&mut self, what: impl FnOnce() -> String, rate: f64, peak: f64, unit: &str) {
         if !(0.0..=peak * TOLERANCE).contains(&rate) {
             self.problems.push(format!("{} is {rate:.0} {unit}, above the peak of {peak:.0}", what()));
         }
     }
 
-    /// The value that `page` gives for a measurement; another page must give the same, to a millionth.
+    /// Records the value on `page` for a measurement; another page must have the same, within a millionth.
     pub fn value(&mut self, measurement: &str, value: f64, page: &str) {
         match self.values.iter().find(|(name, ..)| name == measurement) {
             Some((_, other, there)) if (other - value).abs() > 1e-6 * other.abs() => {
@@ -74,7 +74,7 @@ impl Check {
     /// Ends the check.
     ///
     /// # Errors
-    /// A figure is impossible; every one of them is named.
+    /// A figure is impossible; all of them are named.
     pub fn finish(self) -> anyhow::Result<()> {
         ensure!(
             self.problems.is_empty(),

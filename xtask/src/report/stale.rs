@@ -1,12 +1,12 @@
-//! Which sources of a kernel have changed since its figures were measured.
+//! Finds sources of a kernel that have changed since its figures were measured.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The files among `paths` that differ between `commit` and the checkout in `root`; nothing if git does not have the
-/// commit, as in a shallow clone.
+/// The files among `paths` that differ between `commit` and the checkout in `root`; `None` if git does not have the commit,
+/// as in a shallow clone.
 pub fn changed(root: &Path, commit: &str, paths: &[&str]) -> Option<Vec<String>> {
-    // What a commit is called if its sources were not committed.
+    // A commit's name if its sources were not committed.
     let commit = commit.split_whitespace().next()?;
     let is_hash = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_hash {
@@ -18,12 +18,12 @@ pub fn changed(root: &Path, commit: &str, paths: &[&str]) -> Option<Vec<String>>
     Some(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// More files than this are not named but counted.
+/// If there are more files, they are counted instead of named.
 const MOST_NAMES: usize = 4;
 /// Parts of a path that name a folder of counted files.
 const FOLDER_PARTS: usize = 3;
 
-/// The note on a page about them. The file of results has all names.
+/// The note about them on a page. The file of results has all names.
 pub fn note(changed: &[String]) -> String {
     let shown = |paths: &[&str]| -> String {
         let names: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut sums = device.alloc_zeroed::<f32>(rows)?;
     let mut launch = || {
         let config = LaunchConfig::new(rows as u32, 256);
-        // SAFETY: a block of 256 threads for each row, and a sum for each.
+        // SAFETY: there is a block of 256 threads and a sum for each row.
         unsafe { {crate}_kernels::row_sums_256::launch(&device, config, &mut sums, &inp, cols as u32) }
     };
     launch()?;

@@ -5,7 +5,7 @@ use ferrowarp::device::{DeviceChoice, DeviceError, PtxModules, open_with};
 use ferrowarp::embedded_ptx;
 use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax};
 
-/// The PTX that the build script embedded in the program: that of this crate's kernels, and of `ferrowarp::softmax`.
+/// The PTX that the build script embedded in the program: this crate's kernels and those of `ferrowarp::softmax`.
 fn ptx() -> Result<PtxModules, DeviceError> {
     Ok(embedded_ptx!("{crate}_kernels")?.and(embedded_ptx!("gpu_kernels")?))
 }
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // and a kernel of this crate.
     let mut sums = device.alloc_zeroed::<f32>(rows)?;
     let config = LaunchConfig::new(rows as u32, 256);
-    // SAFETY: a block of 256 threads for each row, and a sum for each.
+    // SAFETY: there is a block of 256 threads and a sum for each row.
     unsafe { {crate}_kernels::row_sums_256::launch(&device, config, &mut sums, &probabilities, cols as u32)? };
     println!("each row of probabilities sums to 1: {:?}", sums.to_vec()?);
     Ok(())

@@ -1,4 +1,4 @@
-//! From a part to its PTX and machine code in the cache, at the first level of optimisation at which every tool ends in time.
+//! Compiles a part to PTX and machine code in the cache, at the first optimisation level at which no tool exceeds its limit.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use crate::ptxas::{self, KernelResources};
 use crate::{fingerprint, process, proof, stack};
 use cuda_ir::Lowered;
 
-/// The longest that a tool may take for one kernel, to find out on which kernel of a part it does not end.
+/// Time limit of a tool for one kernel, to find the kernel on which it exceeds its limit.
 const FOR_ONE_KERNEL: Duration = Duration::from_secs(30);
 
 impl Session<'_> {
-    /// Puts a part's PTX and machine code into the cache, if they are not there. The PTX has an entry of its own, which a
-    /// build without machine code shares.
+    /// Puts a part's PTX and machine code into the cache, if missing. The PTX has an entry of its own, which builds without
+    /// machine code share.
     ///
-    /// Sources have the same `cfg`s for `alike` as for `arch`, so both have the same IR. If they may share PTX too, the
-    /// compiler is told `alike`.
+    /// Sources have the same `cfg`s for `alike` as for `arch`, so both have the same IR. If they may also share PTX, the
+    /// part is compiled for `alike`.
     pub(super) fn compile(
         &self,
         arch: NvvmArch,
@@ -59,7 +59,7 @@ impl Session<'_> {
         Ok(part)
     }
 
-    /// The machine code of a part, and what its kernels need.
+    /// The machine code of a part, and the resources of its kernels.
     fn assemble(
         &self,
         ptxas: &Path,
@@ -73,7 +73,7 @@ impl Session<'_> {
         Ok(assembled)
     }
 
-    /// What the cache has under `key`, unless that was made at a lower level and there is more time now.
+    /// The cache's entry for `key`, unless it was compiled at a lower level and the time limit is now longer.
     pub(super) fn cached(&self, key: &str) -> Option<Made> {
         let has_time = |fell_back: &FellBack| process::limit_at_level(false) > fell_back.limit;
         self.cache.get(key).filter(|made| !made.fell_back.as_ref().is_some_and(has_time))
@@ -101,7 +101,7 @@ impl Session<'_> {
         Ok(made)
     }
 
-    /// The part's PTX at the first level at which every tool ends in time.
+    /// The part's PTX at the first level at which every tool meets its time limit.
     fn compile_in_time(
         &self,
         lowered: &Lowered,
@@ -143,14 +143,14 @@ impl Session<'_> {
         let error = CudaBuilderError::CompilerTimedOut { tool, arch, tries, kernels, places };
         let lowest = levels.last().copied().unwrap_or_default();
         let options = CodegenOptions { opt_level: lowest, ..options.clone() };
-        // Each kernel is tried alone.
+        // Tries each kernel separately.
         let limit = process::limit_at_level(true).min(FOR_ONE_KERNEL);
         Err(self.watch.compiling(what, lowest, limit, || {
             self.diagnose(&options, |diagnose| diagnose.find(error, lowered))
         }))
     }
 
-    /// An error with the kernels and the lines that it is about.
+    /// Adds the kernels and lines that cause the error.
     fn diagnose(
         &self,
         options: &CodegenOptions,

@@ -15,21 +15,21 @@ use cuda_ir::Lowered;
 
 /// A part to be compiled.
 pub(super) struct Job {
-    /// Which of the builder's architectures it is for.
+    /// The index of its architecture among the builder's.
     n: usize,
-    /// What it is compiled for.
+    /// Its architecture.
     arch: NvvmArch,
-    /// An architecture that is to the sources as `arch` is.
+    /// An architecture that the sources do not distinguish from `arch`.
     alike: NvvmArch,
-    /// Whether its kernels are for `arch` alone.
+    /// Whether its kernels are only for `arch`.
     is_specific: bool,
     parts: Arc<[Lowered]>,
-    /// Which of the parts.
+    /// The index of the part.
     part: usize,
 }
 
-/// What architectures that are alike share: the parts, and the compute capabilities for which the source has kernels of
-/// their own.
+/// Shared by architectures that the sources do not distinguish: the parts, and the compute capabilities with kernels of
+/// their own in the source.
 type Alike = (Arc<[Lowered]>, Arc<[u32]>);
 
 impl Session<'_> {
@@ -79,8 +79,8 @@ impl Session<'_> {
         Ok(parts)
     }
 
-    /// The architecture whose kernels are compiled next to those for `arch`: that with the letter `a`, unless a module of
-    /// all kernels is made for it. None if `arch` has a letter itself; an error if there is no such architecture.
+    /// The architecture of kernels that are compiled next to those for `arch`: the one with the letter `a`, unless it gets a
+    /// module of all kernels. `None` if `arch` has a letter itself; an error if there is no such architecture.
     pub(super) fn specific(&self, arch: NvvmArch) -> Option<Result<NvvmArch, CudaBuilderError>> {
         let is_built = |specific: &NvvmArch| self.builder.archs.contains(specific);
         match arch.architecture_variant() {
@@ -90,7 +90,7 @@ impl Session<'_> {
         }
     }
 
-    /// An error if what was to be one file must be two: one for `specific` alone.
+    /// An error if an option requires one file, but `specific` needs a second one.
     pub(super) fn check_one_file(&self, specific: NvvmArch) -> Result<(), CudaBuilderError> {
         let named = [
             ("copy_to", &self.builder.ptx_file_copy_path),
@@ -104,7 +104,7 @@ impl Session<'_> {
         Err(CudaBuilderError::Options { reason })
     }
 
-    /// A job for each part, the longest first, so that no core is left with one in the end.
+    /// Creates a job for each part, longest first, so that no core starts a long one at the end.
     fn jobs(
         &self,
         n: usize,
@@ -120,8 +120,8 @@ impl Session<'_> {
         Ok(order.into_iter().map(job).collect())
     }
 
-    /// rustc and the edits: the parts of the crate's module for `arch`, of all kernels or of those for `only` alone; and the
-    /// compute capabilities of the kernels that it lacks because they are for one architecture alone.
+    /// Runs rustc and the edits. Returns the parts of the crate's module for `arch`, of all kernels or of only those for
+    /// `only`, and the compute capabilities of the kernels that are missing because they are for another architecture alone.
     fn lower(&self, arch: NvvmArch, only: Option<NvvmArch>) -> Result<Alike, CudaBuilderError> {
         let start = Instant::now();
         let options = CargoOptions { only_specific: only.is_some(), ..self.cargo_options() };
@@ -144,7 +144,7 @@ impl Session<'_> {
         Ok((parts.into(), cuda_ir::wanted_archs(&module).into_iter().collect()))
     }
 
-    /// The parts of an earlier build for `arch`, if nothing has changed since and they are still there.
+    /// The parts of an earlier build for `arch`, if nothing has changed since and they still exist.
     fn known_parts(&self, arch: NvvmArch) -> Option<Vec<Part>> {
         if self.builder.wants_ir() {
             return None;

@@ -1,9 +1,9 @@
-//! Which registers are live where they are declared: liveness of a variable, one register at a time (Appel, "Modern
+//! Finds registers that are live at their declaration: liveness of a variable, one register at a time (Appel, "Modern
 //! Compiler Implementation", 19.6). Most registers are written and read in one block and cost nothing here.
 
 use super::function::{Block, Event, Function, Goes};
 
-/// The registers that a thread may read before it writes them, in the order of their declarations.
+/// The registers that a thread may read before it writes them, in order of declaration.
 pub(super) fn read_before_written(function: &Function<'_>) -> Vec<u32> {
     let exposed = Exposed::of(function);
     if exposed.all.is_empty() {
@@ -12,7 +12,7 @@ pub(super) fn read_before_written(function: &Function<'_>) -> Vec<u32> {
     let before = predecessors(&function.blocks);
     let mut found = vec![false; function.registers as usize];
     exposed.at_once.iter().for_each(|&register| found[register as usize] = true);
-    // By block, the last register that it was asked about, plus one.
+    // By block, one plus the last register that visited it.
     let (mut writes, mut seen) = (vec![0; function.blocks.len()], vec![0; function.blocks.len()]);
     let mut open: Vec<u32> = Vec::new();
     for of_one in exposed.all.chunk_by(|a, b| a.0 == b.0) {
@@ -43,9 +43,9 @@ pub(super) fn read_before_written(function: &Function<'_>) -> Vec<u32> {
 
 /// Registers and the blocks that read or write them, sorted.
 struct Exposed {
-    /// Reads that no write comes before in the block.
+    /// Reads without an earlier write in the block.
     all: Vec<(u32, u32)>,
-    /// Blocks that write a register on every way through them.
+    /// Blocks that write a register on every path through them.
     written: Vec<(u32, u32)>,
     /// Registers that are read in the block of their declaration before they are written.
     at_once: Vec<u32>,

@@ -1,4 +1,4 @@
-//! A function as blocks in which registers are written and read.
+//! A function as basic blocks of register reads and writes.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(super) struct Function<'a> {
     pub name: &'a str,
-    /// How many registers all declarations declare.
+    /// The number of registers in all declarations.
     pub registers: u32,
     pub events: Vec<Event>,
     pub blocks: Vec<Block>,
     pub declarations: Vec<Declaration<'a>>,
-    /// By scope, where its first declarations end.
+    /// By scope, the end of its first declarations.
     pub heads: Vec<usize>,
 }
 
@@ -19,25 +19,25 @@ pub(super) struct Function<'a> {
 #[derive(Debug)]
 pub(super) struct Declaration<'a> {
     pub class: &'a str,
-    /// The block that it is in.
+    /// Its block.
     pub block: u32,
     pub name: &'a str,
     /// The number of its first register.
     pub first: u32,
     pub count: Option<u32>,
     pub scope: usize,
-    /// Where it ends, if an instruction of its scope comes before it.
+    /// Its end, if an instruction of its scope comes before it.
     pub end: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Read(u32),
-    /// Under no predicate.
+    /// Without a predicate.
     Write(u32),
 }
 
-/// Instructions of which all are executed if the first one is.
+/// Instructions that all execute if the first one does.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub events: Range<usize>,
@@ -45,13 +45,13 @@ pub(super) struct Block {
     pub goes: Goes,
 }
 
-/// Where branches lead from a block.
+/// The branch targets of a block.
 #[derive(Debug, Default)]
 pub(super) enum Goes {
     #[default]
     Nowhere,
     To(Vec<u32>),
-    /// What its labels are is not known.
+    /// Its labels are unknown.
     Anywhere,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Function<'a> {
         (declaration, name)
     }
 
-    /// Where instructions come before all others that can name a register of the declaration.
+    /// The position before all instructions that can use a register of the declaration.
     pub fn place_for(&self, declaration: &Declaration<'a>) -> usize {
         declaration.end.unwrap_or(self.heads[declaration.scope])
     }

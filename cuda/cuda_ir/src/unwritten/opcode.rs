@@ -1,6 +1,6 @@
-//! What an instruction does with its first operand, and where it goes.
+//! How an instruction uses its first operand, and its successors.
 
-/// What the first operand is, if it is no address.
+/// The use of the first operand, if it is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum First {
     Written,
@@ -8,13 +8,13 @@ pub(super) enum First {
     Both,
 }
 
-/// Where a thread goes after an instruction.
+/// The successor of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Following,
-    /// To the label that is its only operand.
+    /// The label that is its only operand.
     Branch,
-    /// To one of a list of labels, its last operand.
+    /// One of a list of labels, its last operand.
     BranchTable,
     Nowhere,
 }
@@ -22,11 +22,11 @@ pub(super) enum Next {
 pub(super) fn first(opcode: &str) -> First {
     let has = |part: &str| opcode.split('.').any(|one| one == part);
     match root(opcode) {
-        // `barrier.cta.red` and `bar.red` have a result, the other barriers a number of their own.
+        // `barrier.cta.red` and `bar.red` have a result; the first operand of other barriers is their number.
         "bar" | "barrier" if !has("red") => First::Read,
         "tcgen05" if !has("ld") => First::Read,
         "nanosleep" | "brx" | "stackrestore" | "setmaxnreg" | "st" | "red" | "cp" | "prefetch" => First::Read,
-        // Asynchronous matrix products add to their first operand.
+        // Asynchronous matrix multiplications add to their first operand.
         "wgmma" => First::Both,
         _ => First::Written,
     }

@@ -1,4 +1,4 @@
-//! Reads the functions of a module as blocks in which registers are written and read.
+//! Reads the functions of a module as basic blocks of register reads and writes.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use super::function::{Block, Declaration, Event, Function, Goes};
 use super::opcode::{self, First, Next};
 use super::tokens::{Token, Tokens};
 
-/// All functions with a body. What is no PTX has fewer.
+/// All functions with a body. Invalid PTX gives fewer.
 pub(super) fn functions(ptx: &str) -> Vec<Function<'_>> {
     let mut tokens = Tokens::new(ptx);
     let (mut all, mut is_function, mut name) = (Vec::new(), false, None);
     while let Some(token) = tokens.next() {
         match token {
             Token::Word(".entry" | ".func") => (is_function, name) = (true, None),
-            // Its result stands in brackets before its name.
+            // Its result is in parentheses before its name.
             Token::Punct(b'(') if is_function && name.is_none() => {
                 while !matches!(tokens.next(), None | Some(Token::Punct(b')'))) {}
             }
@@ -34,7 +34,7 @@ pub(super) fn functions(ptx: &str) -> Vec<Function<'_>> {
 struct Reader<'a> {
     function: Function<'a>,
     scopes: Vec<Scope<'a>>,
-    /// The scopes that are open, innermost last.
+    /// The open scopes, innermost last.
     open: Vec<usize>,
     /// Blocks that end in branches, with scope and labels.
     branches: Vec<(usize, usize, Vec<&'a str>)>,
@@ -42,11 +42,11 @@ struct Reader<'a> {
     operands: Vec<(u32, First)>,
 }
 
-/// What the names between two braces mean.
+/// The names between two braces.
 #[derive(Default)]
 struct Scope<'a> {
     parent: Option<usize>,
-    /// Index of the declaration of one register, or of those that end in a number.
+    /// The index of the declaration of a single register, or of numbered registers.
     single: HashMap<&'a str, usize>,
     numbered: HashMap<&'a str, usize>,
     labels: HashMap<&'a str, u32>,
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self.open.last().copied().unwrap_or_default()
     }
 
-    /// The scope has instructions from here on.
+    /// Marks the start of the scope's instructions.
     fn start(&mut self) {
         let scope = self.scope();
         self.scopes[scope].has_started = true;
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         self.function.blocks.len() as u32 - 1
     }
 
-    /// Ends the block, and starts another.
+    /// Ends the block and starts another.
     fn end_block(&mut self, falls_through: bool) {
         let end = self.function.events.len();
         if let Some(block) = self.function.blocks.last_mut() {
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         let mut class = "";
         while let Some(token) = tokens.next() {
             match token {
-                // `.v2 .b32`: no back end has registers that are vectors.
+                // `.v2 .b32`: no back end has vector registers.
                 Token::Word(word) if word.starts_with('.') => {
                     class = if class.is_empty() { word } else { "" }
                 }
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `<10>`, at most what a module may reasonably have.
+    /// `<10>`, up to a reasonable limit.
     fn count(&self, tokens: &mut Tokens<'a>) -> Option<u32> {
         if tokens.peek() != Some(Token::Punct(b'<')) {
             return None;
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What an instruction reads and then writes, up to its semicolon.
+    /// Reads an instruction up to its semicolon: first its reads, then its writes.
     fn instruction(&mut self, tokens: &mut Tokens<'a>, opcode: &'a str, is_guarded: bool) {
         let (next, mut words) = (opcode::next(opcode), Vec::new());
         let (mut depth, mut operand, mut in_address, mut is_call_without_result) = (0, 0, false, false);
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
         self.end_block(is_guarded);
     }
 
-    /// The register that a word names here.
+    /// The register that a word names in this scope.
     fn register(&self, word: &str) -> Option<u32> {
         if word.starts_with(|c: char| c.is_ascii_digit()) {
             return None;

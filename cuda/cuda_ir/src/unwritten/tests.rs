@@ -8,7 +8,7 @@ fn kernel(body: &str) -> String {
     )
 }
 
-/// What is inserted, without white space at its ends.
+/// The inserted lines, without surrounding white space.
 #[track_caller]
 fn added(body: &str) -> Vec<String> {
     let text = kernel(body);
@@ -23,7 +23,7 @@ fn added(body: &str) -> Vec<String> {
         .collect()
 }
 
-/// The register that a mask keeps right, on the paths that write it.
+/// A register that a mask keeps right, on the paths that write it.
 const MASKED: &str = "
     setp.eq.u32 %p1, 1, 0; @%p1 bra L;
     ld.global.b8 %rs1,[%rd2+1]; and.b16 %rs2,%rs1,1;
@@ -44,11 +44,11 @@ fn a_function_that_writes_every_register_first_stays_as_it_is() {
     for body in [
         "ret;",
         "mov.b32 %r1, 0; L: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 9; @%p1 bra L; ret;",
-        // Both ways write it.
+        // Both paths write it.
         "mov.pred %p1, 0; @%p1 bra A; mov.b32 %r1, 1; bra.uni B; A: mov.b32 %r1, 2; B: st.global.b32 [0], %r1; ret;",
-        // No way leads from where it is not written.
+        // No path leads on from where it is not written.
         "mov.pred %p1, 0; @%p1 bra A; trap; A: mov.b32 %r1, 2; st.global.b32 [0], %r1; exit;",
-        // The loop's last iteration writes what the code after it reads.
+        // The loop's last iteration writes the register that the code after it reads.
         "L: mov.b32 %r1, 2; setp.lt.s32 %p1, %r1, 9; @%p1 bra L; st.global.b32 [0], %r1; ret;",
         "ld.global.v2.b32 {%r1, %r2}, [0]; mov.b64 %rd1, {%r1, %r2}; mov.b64 {%r3, _}, %rd1; red.global.add.u32 [%rd1], %r3; ret;",
         "mov.b32 %r1, 0; shfl.sync.idx.b32 %r2|%p1, %r1, 0, 31, -1; selp.b32 %r3, 1, %r2, %p1; bar.sync %r3; ret;",
@@ -66,9 +66,9 @@ fn a_function_that_writes_every_register_first_stays_as_it_is() {
 #[test]
 fn a_register_that_may_be_unwritten_is_found() {
     for (body, expected) in [
-        // In the first block, and only then.
+        // Only in the first block.
         ("add.s32 %r1, %r1, 1; ret;", &["mov.b32 \t%r1, 0;"][..]),
-        // A guard may leave it as it was.
+        // A guarded write may leave the old value.
         ("mov.pred %p1, 1; @!%p1 mov.b64 %rd1, 1; st.global.b64 [0], %rd1; ret;", &["mov.b64 \t%rd1, 0;"]),
         ("@%p3 bra L; L: ret;", &["mov.pred \t%p3, 0;"]),
         // In a loop that reads before it writes.
@@ -76,7 +76,7 @@ fn a_register_that_may_be_unwritten_is_found() {
             "mov.pred %p1, 1; L: st.global.b32 [0], %r7; mov.b32 %r7, 1; @%p1 bra L; ret;",
             &["mov.b32 \t%r7, 0;"],
         ),
-        // One of the targets of a table.
+        // One of the targets of a branch table.
         (
             "mov.b32 %r1, 1; brx.idx %r1, $T; $T: .branchtargets A, B; A: mov.b32 %r2, 1; B: st.global.b32 [0], %r2; ret;",
             &["mov.b32 \t%r2, 0;"],

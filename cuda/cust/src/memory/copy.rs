@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, Wrapping};
 
-/// A type whose values mean the same on a device. The derive of that name implements it where all fields are such.
+/// A type with values that mean the same on a device. The derive of the same name implements it if all fields implement it.
 ///
 /// ```
 /// #[derive(Clone, Copy, cust::DeviceCopy)]
@@ -13,7 +13,7 @@ use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, Wrapp
 /// }
 /// ```
 ///
-/// A type with addresses of the host has none:
+/// A type with host addresses does not implement it:
 ///
 /// ```compile_fail,E0277
 /// #[derive(Clone, Copy, cust::DeviceCopy)]
@@ -23,13 +23,13 @@ use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, Wrapp
 /// ```
 ///
 /// # Safety
-/// The type holds no address of the host's memory, neither as a reference nor as a pointer.
+/// The type contains no address of host memory, neither as a reference nor as a pointer.
 pub unsafe trait DeviceCopy: Copy {}
 
 macro_rules! device_copy {
     ($($ty:ty)*) => {
         $(
-            // SAFETY: a value of it holds no address.
+            // SAFETY: its values contain no address.
             unsafe impl DeviceCopy for $ty {}
         )*
     };
@@ -48,23 +48,23 @@ device_copy! { half::f16 half::bf16 }
 #[cfg(feature = "impl_glam")]
 device_copy! { glam::Vec2 glam::Vec3 glam::Vec4 glam::IVec2 glam::IVec3 glam::IVec4 }
 
-// SAFETY: it holds an address of a device.
+// SAFETY: it contains an address of device memory.
 unsafe impl<T: DeviceCopy> DeviceCopy for super::DevicePointer<T> {}
-// SAFETY: it holds no more than its elements do.
+// SAFETY: it contains only its elements.
 unsafe impl<T: DeviceCopy, const N: usize> DeviceCopy for [T; N] {}
-// SAFETY: as above.
+// SAFETY: same as for arrays.
 unsafe impl<T: DeviceCopy> DeviceCopy for Option<T> {}
-// SAFETY: as above.
+// SAFETY: same as for arrays.
 unsafe impl<T: DeviceCopy, E: DeviceCopy> DeviceCopy for Result<T, E> {}
-// SAFETY: as above.
+// SAFETY: same as for arrays.
 unsafe impl<T: DeviceCopy> DeviceCopy for Wrapping<T> {}
-// SAFETY: it holds nothing.
+// SAFETY: it contains nothing.
 unsafe impl<T: ?Sized> DeviceCopy for PhantomData<T> {}
 
 macro_rules! device_copy_tuples {
     ($($($name:ident)+;)*) => {
         $(
-            // SAFETY: it holds no more than its elements do.
+            // SAFETY: it contains only its elements.
             unsafe impl<$($name: DeviceCopy),+> DeviceCopy for ($($name,)+) {}
         )*
     };

@@ -1,4 +1,4 @@
-//! Memory of a device, and copies from and to it.
+//! Device memory, and copies from and to it.
 
 use std::ops::{Deref, DerefMut};
 
@@ -9,7 +9,7 @@ use crate::error::{CudaError, CudaResult};
 use crate::stream::Stream;
 use crate::sys;
 
-/// Memory that is copied from and to at once.
+/// Memory with synchronous copies.
 pub trait CopyDestination<O: ?Sized> {
     /// Copies `source` into this memory.
     fn copy_from(&mut self, source: &O) -> CudaResult<()>;
@@ -18,7 +18,7 @@ pub trait CopyDestination<O: ?Sized> {
     fn copy_to(&self, dest: &mut O) -> CudaResult<()>;
 }
 
-/// Memory that is copied from and to in a stream.
+/// Memory with copies in a stream.
 pub trait AsyncCopyDestination<O: ?Sized> {
     /// Queues a copy of `source` into this memory.
     ///
@@ -29,7 +29,7 @@ pub trait AsyncCopyDestination<O: ?Sized> {
     /// Queues a copy of this memory into `dest`.
     ///
     /// # Safety
-    /// As [`AsyncCopyDestination::async_copy_from`].
+    /// Same as for [`AsyncCopyDestination::async_copy_from`].
     unsafe fn async_copy_to(&self, dest: &mut O, stream: &Stream) -> CudaResult<()>;
 }
 
@@ -41,20 +41,20 @@ pub struct DeviceSlice<T: DeviceCopy> {
 }
 
 impl<T: DeviceCopy> DeviceSlice<T> {
-    /// The elements at an address.
+    /// Creates a slice of the elements at an address.
     ///
     /// # Safety
-    /// There are `len` elements, and they are not freed or changed while this is used.
+    /// There are `len` elements, and they are not freed or changed while the slice is used.
     pub unsafe fn from_raw_parts(pointer: DevicePointer<T>, len: usize) -> Self {
         Self { pointer, len }
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -64,7 +64,7 @@ impl<T: DeviceCopy> DeviceSlice<T> {
         self.pointer
     }
 
-    /// The elements, copied to the host.
+    /// Copies the elements to the host.
     pub fn as_host_vec(&self) -> CudaResult<Vec<T>>
     where
         T: Default,
@@ -74,7 +74,7 @@ impl<T: DeviceCopy> DeviceSlice<T> {
         Ok(elements)
     }
 
-    /// Sets all bytes.
+    /// Sets all bytes to `value`.
     pub fn set_8(&mut self, value: u8) -> CudaResult<()>
     where
         T: Pod,
@@ -93,7 +93,7 @@ impl<T: DeviceCopy> DeviceSlice<T> {
     fn fill(&mut self, byte: u8) -> CudaResult<()> {
         match self.bytes() {
             0 => Ok(()),
-            // SAFETY: the memory has that many bytes, and the bytes are elements by the callers' bounds.
+            // SAFETY: the memory has that many bytes, and the callers' bounds make any bytes valid elements.
             bytes => unsafe { sys::cuMemsetD8_v2(self.pointer.as_raw(), byte, bytes) }.ok(),
         }
     }
@@ -132,7 +132,7 @@ impl<T: DeviceCopy, I: AsRef<[T]> + AsMut<[T]> + ?Sized> AsyncCopyDestination<I>
         let source = source.as_ref();
         let Some(bytes) = self.bytes_with(source.len(), self.len)? else { return Ok(()) };
         let (to, from) = (self.pointer.as_raw(), source.as_ptr().cast());
-        // SAFETY: both memories have that many bytes; that they live is the caller's contract.
+        // SAFETY: both memories have that many bytes; the caller keeps them alive.
         unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, stream.as_inner()) }.ok()
     }
 
@@ -140,7 +140,7 @@ impl<T: DeviceCopy, I: AsRef<[T]> + AsMut<[T]> + ?Sized> AsyncCopyDestination<I>
         let dest = dest.as_mut();
         let Some(bytes) = self.bytes_with(self.len, dest.len())? else { return Ok(()) };
         let (to, from) = (dest.as_mut_ptr().cast(), self.pointer.as_raw());
-        // SAFETY: both memories have that many bytes; that they live is the caller's contract.
+        // SAFETY: both memories have that many bytes; the caller keeps them alive.
         unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream.as_inner()) }.ok()
     }
 }
@@ -167,14 +167,14 @@ impl<T: DeviceCopy> CopyDestination<DeviceBuffer<T>> for DeviceSlice<T> {
     }
 }
 
-/// Memory of a device for elements, freed when dropped. It is a [`DeviceSlice`].
+/// Device memory for elements, freed when dropped. It dereferences to a [`DeviceSlice`].
 #[derive(Debug)]
 pub struct DeviceBuffer<T: DeviceCopy> {
     slice: DeviceSlice<T>,
 }
 
 impl<T: DeviceCopy> DeviceBuffer<T> {
-    /// Memory for `size` elements.
+    /// Allocates memory for `size` elements.
     ///
     /// # Safety
     /// No element is read before it is written.
@@ -188,31 +188,31 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
         Ok(Self { slice: DeviceSlice { pointer: DevicePointer::from_raw(address), len: size } })
     }
 
-    /// `size` zeros.
+    /// Allocates `size` zeros.
     pub fn zeroed(size: usize) -> CudaResult<Self>
     where
         T: Zeroable,
     {
-        // SAFETY: all bytes are written before anybody reads.
+        // SAFETY: all bytes are written before they are read.
         let mut buffer = unsafe { Self::uninitialized(size) }?;
         buffer.set_zero()?;
         Ok(buffer)
     }
 
-    /// The slice's elements, copied to the device.
+    /// Copies the slice's elements to new device memory.
     pub fn from_slice(slice: &[T]) -> CudaResult<Self> {
-        // SAFETY: all elements are written before anybody reads.
+        // SAFETY: all elements are written before they are read.
         let mut buffer = unsafe { Self::uninitialized(slice.len()) }?;
         buffer.copy_from(slice)?;
         Ok(buffer)
     }
 
-    /// Memory into which the slice's elements are copied in the stream.
+    /// Allocates memory and copies the slice's elements to it in the stream.
     ///
     /// # Safety
-    /// As [`AsyncCopyDestination::async_copy_from`].
+    /// Same as for [`AsyncCopyDestination::async_copy_from`].
     pub unsafe fn from_slice_async(slice: &[T], stream: &Stream) -> CudaResult<Self> {
-        // SAFETY: the copy comes before what comes later in the stream; the rest is the caller's contract.
+        // SAFETY: the copy precedes later work in the stream; the caller keeps the rest of the contract.
         unsafe {
             let mut buffer = Self::uninitialized(slice.len())?;
             buffer.async_copy_from(slice, stream)?;
@@ -243,25 +243,25 @@ impl<T: DeviceCopy> DerefMut for DeviceBuffer<T> {
 impl<T: DeviceCopy> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
         if !self.pointer.is_null() {
-            // SAFETY: the memory is this object's. A failure leaves it to the end of the context.
+            // SAFETY: this object owns the memory. After a failure it lives until the context ends.
             let _ = unsafe { sys::cuMemFree_v2(self.pointer.as_raw()) };
         }
     }
 }
 
-/// A value in a device's memory, freed when dropped.
+/// A value in device memory, freed when dropped.
 #[derive(Debug)]
 pub struct DeviceBox<T: DeviceCopy> {
     buffer: DeviceBuffer<T>,
 }
 
 impl<T: DeviceCopy> DeviceBox<T> {
-    /// The value, copied to the device.
+    /// Copies the value to new device memory.
     pub fn new(value: &T) -> CudaResult<Self> {
         Ok(Self { buffer: DeviceBuffer::from_slice(std::slice::from_ref(value))? })
     }
 
-    /// The value whose bytes are zeros.
+    /// Allocates a value of zero bytes.
     pub fn zeroed() -> CudaResult<Self>
     where
         T: Zeroable,
@@ -269,7 +269,7 @@ impl<T: DeviceCopy> DeviceBox<T> {
         Ok(Self { buffer: DeviceBuffer::zeroed(1)? })
     }
 
-    /// The value, copied to the host.
+    /// Copies the value to the host.
     pub fn as_host_value(&self) -> CudaResult<T>
     where
         T: Default,

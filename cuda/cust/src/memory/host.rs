@@ -1,4 +1,4 @@
-//! Host memory that a device reaches: page-locked for quick copies, or unified for both to use.
+//! Host memory that a device can access: page-locked for fast copies, or unified.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,27 +9,27 @@ use super::{DeviceCopy, DevicePointer, bytes_of};
 use crate::error::{CudaError, CudaResult};
 use crate::sys;
 
-/// Which memory a [`HostBuffer`] has.
+/// The kind of memory of a [`HostBuffer`].
 pub trait Kind: sealed::Kind {}
 
 mod sealed {
     use super::{CudaResult, NonNull};
 
     pub trait Kind {
-        /// Allocates bytes, at least one.
+        /// Allocates at least one byte.
         fn allocate(bytes: usize) -> CudaResult<*mut u8>;
 
         /// # Safety
-        /// The memory is one of [`Kind::allocate`] and not used afterwards.
+        /// The memory is from [`Kind::allocate`] and is not used afterwards.
         unsafe fn free(memory: NonNull<u8>) -> CudaResult<()>;
     }
 }
 
-/// Page-locked memory, which the device copies from and to without a detour.
+/// Page-locked memory, which the device copies directly.
 #[derive(Debug)]
 pub struct Locked;
 
-/// Memory that moves between host and device to where it is used.
+/// Memory that migrates between host and device on use.
 #[derive(Debug)]
 pub struct Unified;
 
@@ -66,36 +66,36 @@ impl sealed::Kind for Unified {
     }
 }
 
-/// Page-locked memory for elements. It is a slice.
+/// Page-locked memory for elements. It dereferences to a slice.
 pub type LockedBuffer<T> = HostBuffer<T, Locked>;
 
-/// Memory for elements that host and device share. It is a slice, which the host must not use while a kernel does.
+/// Memory that host and device share. It dereferences to a slice, which the host must not use while a kernel does.
 pub type UnifiedBuffer<T> = HostBuffer<T, Unified>;
 
-/// Memory that both the host and the device reach. See [`LockedBuffer`] and [`UnifiedBuffer`].
+/// Memory that host and device can access. See [`LockedBuffer`] and [`UnifiedBuffer`].
 pub struct HostBuffer<T: DeviceCopy, K: Kind> {
     memory: NonNull<T>,
     len: usize,
     kind: PhantomData<K>,
 }
 
-// SAFETY: the memory is this object's alone, as a `Vec`'s is.
+// SAFETY: this object alone owns the memory, like a `Vec`.
 unsafe impl<T: DeviceCopy + Send, K: Kind> Send for HostBuffer<T, K> {}
-// SAFETY: as above.
+// SAFETY: same as for `Send`.
 unsafe impl<T: DeviceCopy + Sync, K: Kind> Sync for HostBuffer<T, K> {}
 
 impl<T: DeviceCopy, K: Kind> HostBuffer<T, K> {
-    /// `size` copies of a value.
+    /// Allocates `size` copies of a value.
     pub fn new(value: &T, size: usize) -> CudaResult<Self> {
         Self::filled(size, |_| *value)
     }
 
-    /// The slice's elements.
+    /// Allocates a copy of the slice's elements.
     pub fn from_slice(slice: &[T]) -> CudaResult<Self> {
         Self::filled(slice.len(), |i| slice[i])
     }
 
-    /// Memory for `size` elements.
+    /// Allocates memory for `size` elements.
     ///
     /// # Safety
     /// No element is read before it is written.
@@ -140,14 +140,14 @@ impl<T: DeviceCopy, K: Kind> Deref for HostBuffer<T, K> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the memory is this object's, has that many elements, and they were written.
+        // SAFETY: this object owns the memory, which has that many elements, and they were written.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
     }
 }
 
 impl<T: DeviceCopy, K: Kind> DerefMut for HostBuffer<T, K> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`.
+        // SAFETY: same as in `deref`.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
     }
 }
@@ -173,7 +173,7 @@ impl<T: DeviceCopy + fmt::Debug, K: Kind> fmt::Debug for HostBuffer<T, K> {
 impl<T: DeviceCopy, K: Kind> Drop for HostBuffer<T, K> {
     fn drop(&mut self) {
         if self.len * size_of::<T>() > 0 {
-            // SAFETY: the memory is this object's. A failure leaves it to the end of the context.
+            // SAFETY: this object owns the memory. After a failure it lives until the context ends.
             let _ = unsafe { K::free(self.memory.cast()) };
         }
     }

@@ -1,4 +1,4 @@
-//! Memory of devices, and memory of the host that devices reach.
+//! Device memory, and host memory that devices can access.
 
 mod copy;
 mod device;
@@ -15,7 +15,7 @@ pub use pointer::DevicePointer;
 use crate::error::{CudaError, CudaResult};
 use crate::sys;
 
-/// Bytes of the current device's memory that are free, and all of them.
+/// The free and the total bytes of the current device's memory.
 pub fn mem_get_info() -> CudaResult<(usize, usize)> {
     let (mut free, mut total) = (0, 0);
     // SAFETY: the out parameters are valid.

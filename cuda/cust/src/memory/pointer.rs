@@ -1,4 +1,4 @@
-//! Addresses in a device's memory.
+//! Addresses in device memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::DeviceCopy;
 use crate::sys::CUdeviceptr;
 
-/// The address of a `T` in a device's memory, as a kernel takes it. The host cannot read through it.
+/// The address of a `T` in device memory, as a kernel takes it. The host cannot read through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct DevicePointer<T: DeviceCopy> {
@@ -35,12 +35,12 @@ impl<T: DeviceCopy> DevicePointer<T> {
         self.address
     }
 
-    /// The address as a pointer, which is for the device alone.
+    /// The address as a pointer, valid only on the device.
     pub fn as_ptr(&self) -> *const T {
         self.as_mut_ptr()
     }
 
-    /// The address as a pointer, which is for the device alone.
+    /// The address as a pointer, valid only on the device.
     pub fn as_mut_ptr(&self) -> *mut T {
         std::ptr::with_exposed_provenance_mut(self.address as usize)
     }
@@ -48,7 +48,7 @@ impl<T: DeviceCopy> DevicePointer<T> {
     /// The pointer `count` elements on.
     ///
     /// # Safety
-    /// Both lie in one allocation, or at its end.
+    /// Both pointers are in one allocation, or at its end.
     pub unsafe fn offset(self, count: isize) -> Self {
         self.wrapping_offset(count)
     }
@@ -56,17 +56,17 @@ impl<T: DeviceCopy> DevicePointer<T> {
     /// The pointer `count` elements on.
     ///
     /// # Safety
-    /// Both lie in one allocation, or at its end.
+    /// Both pointers are in one allocation, or at its end.
     pub unsafe fn add(self, count: usize) -> Self {
         self.wrapping_offset(count as isize)
     }
 
-    /// The pointer `count` elements on, wherever that is.
+    /// The pointer `count` elements on, without restrictions.
     pub fn wrapping_offset(self, count: isize) -> Self {
         Self::from_raw(self.address.wrapping_add_signed((count as i64).wrapping_mul(size_of::<T>() as i64)))
     }
 
-    /// The same address of another type.
+    /// The same address with another element type.
     pub fn cast<U: DeviceCopy>(self) -> DevicePointer<U> {
         DevicePointer::from_raw(self.address)
     }

@@ -1,6 +1,6 @@
 //! NVIDIA's NCCL, loaded at run time: the functions and types of `nccl.h` that collective operations between GPUs need.
 //!
-//! Upstream's cust has no such module. [`load`] finds the library, checks its version, and gives the functions as methods
+//! Upstream's cust has no such module. [`load`] finds the library, checks its version, and returns the functions as methods
 //! of [`Nccl`]. NCCL 2.18 is the oldest supported version: it came with CUDA 12.2, and later versions accept its
 //! configuration.
 //!
@@ -25,7 +25,7 @@ use crate::load::{NotLoaded, open_first};
 use crate::sys::CUstream;
 pub use types::*;
 
-/// The environment variable that names NCCL's library, instead of the loader's search path.
+/// The environment variable with NCCL's library, which replaces the loader's search path.
 pub const LIBRARY_VARIABLE: &str = "FERROWARP_NCCL";
 
 /// NCCL's library on the loader's search path.
@@ -34,7 +34,7 @@ const LIBRARIES: &[&str] = &["libnccl.so.2"];
 /// The oldest supported version.
 pub const OLDEST: NcclVersion = NcclVersion(21800);
 
-/// A symbol that NCCL itself lacks: a library with it reads and writes host memory, and runs without a GPU.
+/// A symbol that NCCL itself does not have: a library with it reads and writes host memory, and runs without a GPU.
 const HOST_MEMORY: &[u8] = b"ferrowarp_nccl_takes_host_memory\0";
 
 /// Why there is no NCCL.
@@ -47,9 +47,9 @@ pub enum NcclLoadError {
          has it), or set {LIBRARY_VARIABLE} to the path of libnccl.so.2"
     )]
     Library {
-        /// The library that was asked for.
+        /// The requested library.
         library: String,
-        /// The loader's text.
+        /// The loader's message.
         loader: String,
     },
     /// The library is too old.
@@ -71,7 +71,7 @@ pub enum NcclLoadError {
     Missing {
         /// The library.
         library: String,
-        /// The function it lacks.
+        /// The missing function.
         symbol: &'static str,
     },
     /// The library does not report its version.
@@ -81,12 +81,12 @@ pub enum NcclLoadError {
     NoVersion {
         /// The library.
         library: String,
-        /// Its answer.
+        /// The result of its query.
         status: ncclResult_t,
     },
 }
 
-/// Declares functions of NCCL: a field that holds the library's, and a method that calls it.
+/// Declares functions of NCCL: a field with the library's function, and a method that calls it.
 macro_rules! functions {
     ($($(#[$doc:meta])* fn $name:ident($($parameter:ident: $ty:ty),* $(,)?) -> $result:ty;)*) => {
         #[derive(Debug)]
@@ -95,7 +95,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// The functions of this library, which is never unloaded, or the first that it lacks.
+            /// Finds the functions of this library, which is never unloaded. The error is the first missing function.
             fn of(library: &Library) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($name: {
@@ -130,7 +130,7 @@ functions! {
     fn ncclGetErrorString(code: ncclResult_t) -> *const c_char;
     /// The text of the last error, of any communicator if `comm` is null.
     fn ncclGetLastError(comm: ncclComm_t) -> *const c_char;
-    /// A name for a new communicator.
+    /// Creates a name for a new communicator.
     fn ncclGetUniqueId(id: *mut ncclUniqueId) -> ncclResult_t;
     /// Creates this rank's part of a communicator.
     fn ncclCommInitRankConfig(comm: *mut ncclComm_t, ranks: c_int, id: ncclUniqueId, rank: c_int,
@@ -146,13 +146,13 @@ functions! {
     /// Combines the elements of all ranks.
     fn ncclAllReduce(input: *const c_void, output: *mut c_void, count: usize, data_type: ncclDataType_t,
         reduction: ncclRedOp_t, comm: ncclComm_t, stream: CUstream) -> ncclResult_t;
-    /// Gives every rank the elements of all, in the order of ranks. `count` is one rank's.
+    /// Gathers the elements of all ranks, in rank order, on every rank. `count` is one rank's.
     fn ncclAllGather(input: *const c_void, output: *mut c_void, count: usize, data_type: ncclDataType_t,
         comm: ncclComm_t, stream: CUstream) -> ncclResult_t;
-    /// Combines the elements of all ranks and gives each its part. `count` is one part's.
+    /// Combines the elements of all ranks and scatters the parts to the ranks. `count` is one part's.
     fn ncclReduceScatter(input: *const c_void, output: *mut c_void, count: usize, data_type: ncclDataType_t,
         reduction: ncclRedOp_t, comm: ncclComm_t, stream: CUstream) -> ncclResult_t;
-    /// Gives every rank the elements of `root`.
+    /// Sends the elements of `root` to every rank.
     fn ncclBroadcast(input: *const c_void, output: *mut c_void, count: usize, data_type: ncclDataType_t,
         root: c_int, comm: ncclComm_t, stream: CUstream) -> ncclResult_t;
     /// Sends elements to a rank.
@@ -161,7 +161,7 @@ functions! {
     /// Receives elements from a rank.
     fn ncclRecv(output: *mut c_void, count: usize, data_type: ncclDataType_t, from: c_int, comm: ncclComm_t,
         stream: CUstream) -> ncclResult_t;
-    /// From now on calls of this thread are collected.
+    /// Starts collecting this thread's calls.
     fn ncclGroupStart() -> ncclResult_t;
     /// Performs the collected calls as one.
     fn ncclGroupEnd() -> ncclResult_t;
@@ -177,7 +177,7 @@ pub struct Nccl {
 }
 
 impl Nccl {
-    /// The library's name or path, as the loader was given it.
+    /// The library's name or path, as passed to the loader.
     pub fn library(&self) -> &Path {
         &self.library
     }
@@ -187,19 +187,19 @@ impl Nccl {
         self.version
     }
 
-    /// Whether the library works on host memory and needs no GPU, as one for tests does. NCCL itself does not.
+    /// Whether the library works on host memory and needs no GPU, as a library for tests does. NCCL itself does not.
     pub fn takes_host_memory(&self) -> bool {
         self.takes_host_memory
     }
 
-    /// A code with the library's description, and what the library reported last.
+    /// A code with the library's description, and the library's last error.
     ///
     /// # Safety
-    /// `comm` is null or a communicator that lives.
+    /// `comm` is null or a live communicator.
     pub unsafe fn describe(&self, code: ncclResult_t, comm: ncclComm_t) -> String {
-        // SAFETY: any code may be asked for.
+        // SAFETY: the call accepts any code.
         let description = text(unsafe { self.ncclGetErrorString(code) });
-        // SAFETY: the caller's communicator.
+        // SAFETY: the caller guarantees the communicator.
         let last = text(unsafe { self.ncclGetLastError(comm) });
         match (description, last) {
             (None, None) => code.to_string(),
@@ -213,15 +213,15 @@ fn text(raw: *const c_char) -> Option<String> {
     if raw.is_null() {
         return None;
     }
-    // SAFETY: NCCL gives a NUL-terminated string that lives at least until its next call of this thread.
+    // SAFETY: NCCL returns a NUL-terminated string that lives at least until this thread's next call.
     let text = unsafe { CStr::from_ptr(raw) }.to_string_lossy().trim().to_owned();
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Loads NCCL's library, once: later calls, from any thread, give the first one's answer.
+/// Loads NCCL's library once: later calls, from any thread, return the first result.
 ///
-/// The library is the one that the environment variable `FERROWARP_NCCL` names, else `libnccl.so.2` wherever the system's
-/// loader finds it. It stays loaded until the process ends.
+/// The library is `FERROWARP_NCCL` from the environment, or `libnccl.so.2` wherever the system's loader finds it. It stays
+/// loaded until the process ends.
 ///
 /// # Errors
 /// [`NcclLoadError`] names the library, the reason and the fix.
@@ -234,7 +234,7 @@ fn load_once() -> Result<Nccl, NcclLoadError> {
     let (library, loaded) = open_first(LIBRARY_VARIABLE, LIBRARIES)
         .map_err(|NotLoaded { library, loader }| NcclLoadError::Library { library, loader })?;
     let shown = library.display().to_string();
-    // The version comes first: an old library lacks functions, too.
+    // Checks the version first, because an old library lacks functions, too.
     let version = match version(&loaded) {
         None => return Err(NcclLoadError::Missing { library: shown, symbol: "ncclGetVersion" }),
         Some(Err(status)) => return Err(NcclLoadError::NoVersion { library: shown, status }),
@@ -243,7 +243,7 @@ fn load_once() -> Result<Nccl, NcclLoadError> {
     };
     let functions =
         Functions::of(&loaded).map_err(|symbol| NcclLoadError::Missing { library: shown, symbol })?;
-    // SAFETY: the symbol is only looked for.
+    // SAFETY: the symbol is only looked up.
     let takes_host_memory = unsafe { loaded.get::<*const c_void>(HOST_MEMORY) }.is_ok();
     // The functions are in the library, so it is never unloaded.
     std::mem::forget(loaded);

@@ -21,7 +21,7 @@ impl fmt::Display for NcclVersion {
     }
 }
 
-/// What a function of NCCL answered.
+/// The result of an NCCL function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 #[must_use]
@@ -30,11 +30,11 @@ pub struct ncclResult_t(pub c_int);
 impl ncclResult_t {
     /// The call succeeded.
     pub const SUCCESS: Self = Self(0);
-    /// A call of CUDA failed.
+    /// A CUDA call failed.
     pub const UNHANDLED_CUDA_ERROR: Self = Self(1);
     /// A call of the operating system failed.
     pub const SYSTEM_ERROR: Self = Self(2);
-    /// NCCL found a fault of its own.
+    /// NCCL found an internal error.
     pub const INTERNAL_ERROR: Self = Self(3);
     /// An argument is wrong.
     pub const INVALID_ARGUMENT: Self = Self(4);
@@ -42,7 +42,7 @@ impl ncclResult_t {
     pub const INVALID_USAGE: Self = Self(5);
     /// Another rank ended, or the network failed.
     pub const REMOTE_ERROR: Self = Self(6);
-    /// A non-blocking communicator still works on it.
+    /// A non-blocking communicator is still working on it.
     pub const IN_PROGRESS: Self = Self(7);
 }
 
@@ -83,7 +83,7 @@ impl ncclDataType_t {
     pub const BFLOAT16: Self = Self(9);
 }
 
-/// How elements of ranks are combined: a number of `ncclRedOp_t`.
+/// The reduction over ranks: a number of `ncclRedOp_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct ncclRedOp_t(pub c_int);
@@ -99,15 +99,15 @@ impl ncclRedOp_t {
     pub const AVG: Self = Self(4);
 }
 
-/// What names a communicator that is being created.
+/// The name of a communicator that is being created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ncclUniqueId {
-    /// Opaque bytes, which one rank asks NCCL for and sends to the others.
+    /// Opaque bytes, which one rank gets from NCCL and sends to the others.
     pub internal: [u8; 128],
 }
 
-/// What a [`ncclComm_t`] points to.
+/// The target of a [`ncclComm_t`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct ncclComm {
@@ -117,7 +117,7 @@ pub struct ncclComm {
 /// A communicator's handle.
 pub type ncclComm_t = *mut ncclComm;
 
-/// The configuration of a communicator as of NCCL 2.18. Later versions give their own fields the default.
+/// The configuration of a communicator as of NCCL 2.18. Later versions set their own fields to the default.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ncclConfig_t {
@@ -150,7 +150,7 @@ impl ncclConfig_t {
     }
 }
 
-// The layout of nccl.h where pointers have 64 bits.
+// The layout of nccl.h with 64-bit pointers.
 const _: () = assert!(
     size_of::<ncclConfig_t>() == 48
         && std::mem::offset_of!(ncclConfig_t, net_name) == 32

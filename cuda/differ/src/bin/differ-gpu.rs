@@ -1,7 +1,7 @@
-//! `differ-gpu`: crates of the registry and random programs on a machine with a GPU and no Rust.
+//! `differ-gpu`: registry crates and random programs on a machine with a GPU and without Rust.
 //!
-//! `pack` makes a folder where there is Rust: the cases, with what the host makes of them, and the PTX of each back end.
-//! `run` runs all of it on the GPU, and ends with a line `N compared, N differ`.
+//! `pack` creates a folder on a machine with Rust: the cases, with the host's results, and the PTX of each back end. `run`
+//! runs all of it on the GPU, and ends with a line `N compared, N differ`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -153,7 +153,7 @@ impl PackArguments {
 }
 
 impl Run {
-    /// Whether nothing differs.
+    /// Runs the command. Returns whether there is no difference.
     fn run(self) -> anyhow::Result<bool> {
         let start = Instant::now();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());

@@ -1,4 +1,4 @@
-//! Cases on a GPU, a thread each, with memory soiled before every launch.
+//! Runs cases on a GPU, one per thread, with memory soiled before every launch.
 
 pub mod pack;
 pub mod results;
@@ -16,20 +16,19 @@ use crate::cases::{self, Case, Place};
 use crate::difference::{Difference, What};
 use crate::programs::folder::OUTPUT;
 
-/// Threads of a block. Few, since a case may need kilobytes of stack.
+/// Threads per block. Few, since a case may need kilobytes of stack.
 const THREADS: u32 = 32;
 
-/// What is known of the outputs.
+/// The form of the expected outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outputs {
     /// All their bytes.
     Bytes,
-    /// Their digests; each has [`OUTPUT`] bytes.
+    /// Their digests; each output has [`OUTPUT`] bytes.
     Digests,
 }
 
-/// Runs the cases of one kernel, and gives those that differ. After a fault, which takes the GPU from this process,
-/// nothing more can be run.
+/// Runs the cases of one kernel, and returns those that differ. A fault makes the GPU unusable in this process.
 pub fn compare(device: &Device, cases: &[Case], outputs: Outputs) -> Vec<Difference> {
     let found = match outputs {
         Outputs::Bytes => run(device, cases).map(|made| differences(cases, &made).collect()),
@@ -46,11 +45,11 @@ pub fn compare(device: &Device, cases: &[Case], outputs: Outputs) -> Vec<Differe
     })
 }
 
-/// The outputs of one kernel's cases, one after the other.
+/// The outputs of one kernel's cases, concatenated.
 fn run(device: &Device, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
     let packed = cases::pack(cases);
     let places = device.upload(&words(&packed.places))?;
-    // An allocation of no bytes has no address on a GPU.
+    // An empty allocation has no address on a GPU.
     let inputs = device.upload(&[packed.inputs.as_slice(), &[cases::SOILED]].concat())?;
     let mut outputs = device.upload(&[packed.outputs.as_slice(), &[cases::SOILED]].concat())?;
     let count = u32::try_from(cases.len()).context("more cases than a launch counts")?;
@@ -66,7 +65,7 @@ fn launch(
     kernel: &str,
     (places, count, inputs, mut outputs): (&Buffer<u32>, u32, &Buffer<u8>, &mut Buffer<u8>),
 ) -> anyhow::Result<()> {
-    // A device keeps what it knows of a kernel as long as it lives, under a name that lives longer.
+    // A device stores its data about a kernel under its name, which must live longer than the device.
     let meta = Box::leak(Box::new(KernelMeta {
         name: kernel.to_owned().leak(),
         file: "",
@@ -89,8 +88,8 @@ fn launch(
         (&raw mut outputs).cast(),
     ];
     let call = KernelCall { meta, config, args: &args, buffers: &[] };
-    // SAFETY: every kernel of differ-crates takes these four; each place lies in the inputs and the outputs, which
-    // no other code uses until the device has been waited for, by the read of the outputs.
+    // SAFETY: every kernel of differ-crates takes these four arguments. Each place lies within the inputs and the outputs,
+    // which no other code uses until reading the outputs has waited for the device.
     unsafe { device.submit(&call) }?;
     Ok(device.synchronize()?)
 }
@@ -113,7 +112,7 @@ fn differences<'a>(cases: &'a [Case], outputs: &'a [u8]) -> impl Iterator<Item =
     })
 }
 
-/// The cases whose digest is another; the bytes of both are the digests'.
+/// The cases with different digests; the bytes shown are those of the digests.
 fn differing_digests(cases: &[Case], outputs: &[u8]) -> Vec<Difference> {
     let digests: Vec<u8> =
         outputs.chunks(OUTPUT).flat_map(|output| cases::digest(output).to_le_bytes()).collect();

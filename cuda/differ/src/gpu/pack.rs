@@ -1,4 +1,4 @@
-//! Packs for a machine with a GPU and no Rust: PTX of each back end, inputs, and what the host makes of them.
+//! Creates packs for a machine with a GPU and without Rust: PTX of each back end, inputs, and the host's results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use crate::programs::hunt::Hunt;
 use crate::programs::journal::Journal;
 use crate::programs::judge::Finding;
 
-/// Crates that are compiled together: the driver compiles a module on one core.
+/// The number of crates compiled together: the driver compiles a module on one core.
 const CRATES_AT_ONCE: usize = 5;
 
-/// What is packed.
+/// The content of a pack.
 #[derive(Clone, Debug)]
 pub struct Pack {
-    /// Which crates.
+    /// The crates.
     pub crates: Vec<String>,
-    /// The levels of the crates.
+    /// The optimisation levels of the crates.
     pub opt_levels: Vec<u8>,
     /// The architecture.
     pub arch: NvvmArch,
@@ -31,10 +31,10 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// Packs the crates: some in a module, or all of them in one.
+    /// Packs the crates, as modules of several crates or as one module.
     ///
     /// # Errors
-    /// They cannot be compiled, or the folder cannot be written.
+    /// The crates cannot be compiled, or the folder cannot be written.
     pub fn crates(&self, workspace: &Path, is_one_module: bool) -> anyhow::Result<()> {
         std::fs::create_dir_all(&self.out).with_context(|| format!("making {}", self.out.display()))?;
         let at_once = if is_one_module { self.crates.len().max(1) } else { CRATES_AT_ONCE };
@@ -72,10 +72,10 @@ impl Pack {
         Ok(())
     }
 
-    /// Packs programs, and gives those that could not be compiled: the back end and why.
+    /// Packs programs, and returns those that could not be compiled: the back end and the reason.
     ///
     /// # Errors
-    /// As above.
+    /// The programs cannot be compiled, or the folder cannot be written.
     pub fn programs(
         &self,
         hunt: &Hunt,
@@ -91,7 +91,7 @@ impl Pack {
         let found = hunt.run(seeds.0, count, Some(&journal), &progress)?;
         let mut refused = BTreeMap::new();
         for one in found {
-            // What does not compile natively either is no program.
+            // A program that does not compile natively is invalid.
             let Some(backend) = one.verdict.backend else { continue };
             if let Finding::Refused(why) = one.verdict.finding {
                 let why: String = why.chars().take(300).collect();
@@ -103,7 +103,7 @@ impl Pack {
     }
 }
 
-/// Writes what a pack is.
+/// Writes the description of a pack.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -113,7 +113,7 @@ pub fn write_manifest(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> 
     std::fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))
 }
 
-/// How a pack is run where it has been carried to.
+/// The script that runs a pack on the other machine.
 const RUN: &str = "#!/bin/sh
 # Runs the pack on GPU 0. The results go into gpu-results.json in the folder given, or in $OUT, or here.
 set -e
@@ -128,7 +128,7 @@ export CUDA_CACHE_DISABLE=1
 exec ./differ-gpu run \"$to\" --json \"${1:-${OUT:-.}}/gpu-results.json\"
 ";
 
-/// Makes of a filled folder what travels: an archive of it, the program that runs it, and a script.
+/// Turns a filled folder into files to transfer: an archive, the program that runs it, and a script.
 ///
 /// # Errors
 /// `tar` or `xz` fails, or the folder cannot be written.
@@ -136,7 +136,7 @@ pub fn archive(filled: &Path, program: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(to).with_context(|| format!("making {}", to.display()))?;
     let archive = to.join("modules.tar.xz");
     let file = std::fs::File::create(&archive).with_context(|| format!("creating {}", archive.display()))?;
-    // By name, so that the modules of one batch stand next to each other and share what they have in common.
+    // Sorted by name, so that similar modules of one batch are adjacent and compress well.
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "-cf", "-", "-C"]).arg(filled).arg(".").stdout(Stdio::piped());
     let mut tar = tar.spawn().context("starting tar")?;
@@ -147,13 +147,13 @@ pub fn archive(filled: &Path, program: &Path, to: &Path) -> anyhow::Result<()> {
     ensure!(packed.success() && read.success(), "the archive failed: xz {packed}, tar {read}");
     let copy = to.join("differ-gpu");
     std::fs::copy(program, &copy).with_context(|| format!("copying {}", program.display()))?;
-    // Symbols and lines are most of it, and the machine may lack `strip`; without it the program is larger.
+    // Symbols and line tables are most of it. Without `strip`, the program is larger.
     let _ = Command::new("strip").arg(&copy).status();
     let script = to.join("run.sh");
     std::fs::write(&script, RUN).with_context(|| format!("writing {}", script.display()))
 }
 
-/// PTX without what the driver does not read: comments, lines of the source, debugging sections and white space.
+/// Removes what the driver does not read: comments, line information, debugging sections and white space.
 pub fn stripped(ptx: &str) -> String {
     let mut text = String::with_capacity(ptx.len());
     let mut is_section = false;

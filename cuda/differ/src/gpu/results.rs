@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use super::runner::{Outcome, Seen};
 use crate::report::{OfBackend, Report};
 
-/// The file in a pack that says what it is.
+/// The file with a pack's description.
 pub const MANIFEST: &str = "pack.json";
 
-/// What a pack is.
+/// The description of a pack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The commit it was packed from.
     pub commit: String,
-    /// How much the back ends optimised.
+    /// The back ends' optimisation level.
     pub opt_level: u8,
     /// The architecture.
     pub arch: String,
@@ -25,11 +25,11 @@ pub struct Manifest {
     pub seeds: Option<(u64, u64)>,
     /// The crates.
     pub crates: Vec<String>,
-    /// Programs that could not be compiled: the back end and why.
+    /// Programs that could not be compiled: the back end and the reason.
     pub refused: Vec<(String, String)>,
 }
 
-/// What came of a part on a GPU.
+/// The results of a part on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnGpu {
     /// The comparison.
@@ -46,7 +46,7 @@ pub struct OnGpu {
 }
 
 impl Manifest {
-    /// Of the pack in a folder.
+    /// Reads the description of the pack in a folder.
     ///
     /// # Errors
     /// It cannot be read.
@@ -56,7 +56,7 @@ impl Manifest {
         serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))
     }
 
-    /// The outcomes as comparisons: of programs, and of crates.
+    /// The outcomes as comparisons of programs and of crates.
     pub fn results(&self, outcomes: &[Outcome], seen: &Seen, seconds: u64) -> Vec<OnGpu> {
         let machine = match driver() {
             Some(driver) => format!("{}, driver {driver}", seen.name),
@@ -124,7 +124,7 @@ fn of_backend_in(backend: &str, outcomes: &[&&Outcome], is_programs: bool) -> Of
     of
 }
 
-/// What is wrong with a module, a line a kernel.
+/// The failures of a module, one line per kernel.
 fn lines(outcome: &Outcome) -> Vec<String> {
     let backend = backend(&outcome.module);
     let name = |kernel: &str| match (first_seed(&outcome.module), kernel.strip_prefix('k')) {
@@ -142,12 +142,12 @@ fn lines(outcome: &Outcome) -> Vec<String> {
     all
 }
 
-/// The first seed of a batch of programs: `b50-0.nvvm` is one.
+/// The first seed of a batch of programs, which is named like `b50-0.nvvm`.
 fn first_seed(module: &str) -> Option<u64> {
     module.strip_prefix('b')?.split_once('-')?.0.parse().ok()
 }
 
-/// `nvvm` or `llvm`, perhaps with a level.
+/// `nvvm` or `llvm`, optionally with a level.
 fn backend(module: &str) -> &str {
     let last = module.rsplit_once('.').map_or(module, |(_, last)| last);
     last.split_once('-').map_or(last, |(backend, _)| backend)

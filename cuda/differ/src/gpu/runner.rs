@@ -1,5 +1,5 @@
-//! Many modules on one GPU, each in one of several processes: while one compiles, another runs, and a kernel that hangs or
-//! faults takes only its process along.
+//! Runs many modules on one GPU in several processes: while one compiles, another runs, and a kernel that hangs or faults
+//! only takes its own process down.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,40 +16,40 @@ use super::worker::{self, Line, Request};
 use crate::cases;
 use crate::difference::{Difference, What};
 
-/// How long the driver may compile.
+/// The driver's time limit for compiling.
 const COMPILING: Duration = Duration::from_secs(60);
 
-/// How long a kernel may take.
+/// The time limit of a kernel.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Kernels that are compiled together. The driver's compiler dies of some, and then all of them are compiled again.
+/// Kernels compiled together. If the driver's compiler crashes on one, all of them are compiled again.
 const AT_ONCE: usize = 12;
 
-/// What came of a module.
+/// The results of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Its name: the batch and the back end, with a dot between them.
     pub module: String,
-    /// Kernels that ran, and their cases.
+    /// The number of kernels that ran.
     pub kernels: usize,
-    /// Cases of them.
+    /// The number of their cases.
     pub cases: usize,
     /// Cases that differ.
     pub found: Vec<Difference>,
-    /// Kernels that did not run, how many cases they have, and why.
+    /// Kernels that did not run, their number of cases, and the reason.
     pub missing: Vec<(String, usize, String)>,
 }
 
-/// What all processes said of the device.
+/// The device, from the reports of all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Its name.
     pub name: String,
-    /// The least part of its unwritten memory that was soiled, in a hundred.
+    /// The smallest percentage of its unwritten memory that was soiled.
     pub soiled: usize,
 }
 
-/// The modules in the folder, crates first: they take the longest to compile.
+/// The modules in the folder. Crates are first: they take the longest to compile.
 ///
 /// # Errors
 /// The folder cannot be read or holds no PTX.
@@ -70,7 +70,7 @@ struct Part {
     kernels: Vec<String>,
 }
 
-/// All kernels of the modules, a few at a time.
+/// All kernels of the modules, in parts of a few.
 fn parts(folder: &Path, modules: &[String]) -> anyhow::Result<VecDeque<Part>> {
     let mut all = VecDeque::new();
     for module in modules {
@@ -82,7 +82,7 @@ fn parts(folder: &Path, modules: &[String]) -> anyhow::Result<VecDeque<Part>> {
     Ok(all)
 }
 
-/// The kernels of a module, and how many cases each has.
+/// The kernels of a module, and the number of cases of each.
 fn kernels(folder: &Path, module: &str) -> anyhow::Result<Vec<(String, usize)>> {
     let (path, _) =
         worker::expected(folder, module).with_context(|| format!("no outputs of {module} are known"))?;
@@ -135,7 +135,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One outcome for each module, with the number of cases that are missing.
+/// One outcome per module, with the number of missing cases.
 fn merged(folder: &Path, outcomes: Vec<Outcome>) -> anyhow::Result<Vec<Outcome>> {
     let mut all: BTreeMap<String, Outcome> = BTreeMap::new();
     for one in outcomes {
@@ -160,7 +160,7 @@ struct Running {
     lines: Receiver<Line>,
 }
 
-/// One process at a time, replaced when it is lost.
+/// One process at a time, restarted when it is lost.
 struct Worker {
     folder: PathBuf,
     running: Option<Running>,
@@ -179,7 +179,7 @@ impl Worker {
             let (send, lines) = channel();
             std::thread::spawn(move || {
                 for line in BufReader::new(out).lines().map_while(Result::ok) {
-                    // What is no line of ours is the driver's.
+                    // Any other line is the driver's.
                     if let Ok(line) = serde_json::from_str(&line)
                         && send.send(line).is_err()
                     {
@@ -200,7 +200,7 @@ impl Worker {
         }
     }
 
-    /// Runs the kernels, in smaller parts where they cannot all be compiled together.
+    /// Runs the kernels, in smaller parts if they cannot all be compiled together.
     fn part(&mut self, part: &Part, end: Instant) -> anyhow::Result<Outcome> {
         let mut outcome = Outcome { module: part.module.clone(), ..Outcome::default() };
         let mut open = vec![part.clone()];
@@ -225,7 +225,7 @@ impl Worker {
         Ok(outcome)
     }
 
-    /// Runs the kernels; those that are left and why, if not all were run.
+    /// Runs the kernels. Returns the remaining ones and the reason, if not all ran.
     fn try_part(
         &mut self,
         part: &Part,
@@ -235,7 +235,7 @@ impl Worker {
         let request = serde_json::to_string(&request).context("writing a request")?;
         let running = self.start()?;
         let mut left = part.kernels.clone();
-        // A process that is gone already says so by what it does not answer.
+        // A process that has already ended is detected by its missing answer.
         let _ = writeln!(running.requests, "{request}").and_then(|()| running.requests.flush());
         let (mut current, mut device) = (None::<String>, None);
         let reason = loop {

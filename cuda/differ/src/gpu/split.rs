@@ -1,10 +1,10 @@
-//! Parts of a PTX module: some kernels, and what they need.
+//! Extracts parts of a PTX module: some kernels, and their dependencies.
 //!
-//! The driver compiles a module as a whole, and its compiler may crash on one kernel: then the others are in other parts.
+//! The driver compiles a module as a whole. Its compiler may crash on one kernel; the others are then run in other parts.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// A module as a list of what stands in it at the top.
+/// A module as a list of its top-level items.
 #[derive(Debug)]
 pub struct Items<'a> {
     items: Vec<Item<'a>>,
@@ -20,7 +20,7 @@ struct Item<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind<'a> {
-    /// `.version` and the like, which every part needs.
+    /// `.version` and similar, which every part needs.
     Head,
     Kernel(&'a str),
     /// A function or a variable.
@@ -28,7 +28,7 @@ enum Kind<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// The items of a module that has a directive a line, as both back ends write it, and no comments.
+    /// Parses a module with one directive per line, as the back ends write it, and without comments.
     pub fn of(ptx: &'a str) -> Items<'a> {
         let mut items = Vec::new();
         let (mut start, mut end, mut depth) = (0, 0, 0);
@@ -77,7 +77,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// What an item is: the word after its linkage, and its name.
+/// The kind of an item: the word after its linkage, and its name.
 fn kind(text: &str) -> Kind<'_> {
     let mut rest = text.trim_start();
     while let Some(tail) =
@@ -89,7 +89,7 @@ fn kind(text: &str) -> Kind<'_> {
         return Kind::Kernel(first_word(tail));
     }
     if let Some(tail) = rest.strip_prefix(".func") {
-        // What it gives stands in parentheses before its name.
+        // Its result is in parentheses before its name.
         let tail = tail.trim_start();
         let tail =
             if tail.starts_with('(') { tail.split_once(')').map_or(tail, |(_, name)| name) } else { tail };

@@ -1,5 +1,5 @@
-//! The process that has the GPU. It runs the modules that it is asked for, and reports when each kernel begins and what
-//! its result is. So the parent process knows the kernel if this process hangs or dies.
+//! The process that uses the GPU. It runs the requested modules, and reports when each kernel begins and its result. So the
+//! parent process knows the kernel if this process hangs or crashes.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,39 +13,39 @@ use super::split::Items;
 use crate::cases::{self, Case};
 use crate::difference::{Difference, What};
 
-/// Bytes of stack that a thread has where the compiler cannot tell how many it needs: recursion, and calls by pointers.
+/// Bytes of stack per thread, for kernels where the compiler cannot compute them: recursion, and calls through pointers.
 const STACK: usize = 16 << 10;
 
-/// What a worker is asked for, in a line.
+/// A request to a worker, one per line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The name of the module, without an ending.
+    /// The name of the module, without an extension.
     pub module: String,
-    /// The kernels of it that are compiled and run.
+    /// Its kernels to compile and run.
     pub kernels: Vec<String>,
 }
 
-/// What a worker says, in a line.
+/// A worker's answer, one per line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Line {
     /// A kernel begins.
     Begins(String),
-    /// What came of it.
+    /// Its result.
     Ended {
-        /// How many cases it had.
+        /// The number of its cases.
         cases: usize,
-        /// Those that differ.
+        /// The cases that differ.
         found: Vec<Difference>,
     },
     /// All kernels are done.
     Done,
     /// None of them can be run.
     Refused(String),
-    /// The device, once: its name and how many of a hundred words of unwritten memory are soiled.
+    /// The device, once: its name and the percentage of soiled words in unwritten memory.
     Device(String, usize),
 }
 
-/// Where the outputs of a module are, and how they are known.
+/// The path and the form of a module's expected outputs.
 pub fn expected(folder: &Path, module: &str) -> Option<(PathBuf, Outputs)> {
     let batch = module.rsplit_once('.').map_or(module, |(batch, _)| batch);
     [(module, "digests", Outputs::Digests), (batch, "cases", Outputs::Bytes)]
@@ -54,7 +54,7 @@ pub fn expected(folder: &Path, module: &str) -> Option<(PathBuf, Outputs)> {
         .find(|(path, _)| path.exists())
 }
 
-/// A module, and what its kernels must make.
+/// A module, and its kernels' expected outputs.
 struct Module {
     name: String,
     ptx: String,
@@ -62,12 +62,12 @@ struct Module {
     outputs: Outputs,
 }
 
-/// Serves requests from stdin until there are no more, or until a kernel has taken the GPU from this process.
+/// Serves requests from stdin until there are no more, or until a kernel has made the GPU unusable in this process.
 ///
 /// # Errors
 /// There is no GPU, or stdin or stdout cannot be used.
 pub fn serve(folder: &Path) -> anyhow::Result<()> {
-    // The device of the request before: while it lives, the driver keeps what all modules share.
+    // The previous request's device: while it lives, the driver keeps state that all modules share.
     let mut last: Option<Device> = None;
     let mut module: Option<Module> = None;
     let _removed = RemovedAtEnd(part_of_this_process());
@@ -101,7 +101,7 @@ pub fn serve(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file that is removed in the end.
+/// A file that is removed on drop.
 struct RemovedAtEnd(PathBuf);
 
 impl Drop for RemovedAtEnd {
@@ -112,10 +112,10 @@ impl Drop for RemovedAtEnd {
     }
 }
 
-/// The variable whose level ptxas compiles at, in place of the driver: to see which level makes the wrong code.
+/// The variable with a level for ptxas, which then compiles instead of the driver: to find the level with the wrong code.
 const PTXAS_LEVEL: &str = "FERROWARP_DIFFER_PTXAS";
 
-/// Writes the machine code of PTX beside it, by the ptxas that the system finds.
+/// Writes the PTX's machine code next to it, with the ptxas in the system's path.
 fn assemble(ptx: &Path, level: &str) -> anyhow::Result<()> {
     let mut ptxas = std::process::Command::new("ptxas");
     ptxas.args([&format!("-O{level}"), "-arch=sm_90", "-o"]).arg(ptx.with_extension("cubin")).arg(ptx);
@@ -141,7 +141,7 @@ impl Module {
         Ok(Module { name: name.to_owned(), ptx, cases, outputs })
     }
 
-    /// A device with some of the kernels, which are compiled now.
+    /// Opens a device with some of the kernels, which are compiled now.
     fn open(&self, kernels: &[String]) -> anyhow::Result<Device> {
         let part = Items::of(&self.ptx).part(&kernels.iter().map(String::as_str).collect());
         let path = part_of_this_process();
@@ -149,11 +149,11 @@ impl Module {
         if let Ok(level) = std::env::var(PTXAS_LEVEL) {
             assemble(&path, &level)?;
         }
-        // The file stays: a device reads it when the first of its kernels is launched.
+        // The file must stay: a device reads it when its first kernel is launched.
         Ok(Device::cuda(0, &PtxModules::read(&path)?)?.with_soiled_memory()?.with_stack_bytes(STACK)?)
     }
 
-    /// Whether the GPU is still there in the end.
+    /// Runs the kernels. Returns whether the GPU is still usable afterwards.
     fn run(&self, device: &Device, kernels: &[String]) -> anyhow::Result<bool> {
         for cases in
             cases::by_kernel(&self.cases).into_iter().filter(|cases| kernels.contains(&cases[0].kernel))

@@ -1,13 +1,13 @@
-//! Errors in the LLVM IR, as a text.
+//! Errors in LLVM IR text.
 
-/// The text without its store of this number, counted round and round; stores that shared memory, a panic's record or
-/// nothing sees are stores as well.
+/// Removes the store of this number; numbers wrap around. Stores to shared memory, to a panic's record or without any effect
+/// count, too.
 pub(super) fn without_store(text: &str, number: usize) -> String {
     let is_store = |line: &str| line.trim_start().starts_with("store ");
     replace_line(text, number, is_store, |_| String::new())
 }
 
-/// The text with the operands of one `sub` swapped, unless they are the same.
+/// Swaps the operands of one `sub`, unless they are equal.
 pub(super) fn with_swapped_sub(text: &str, number: usize) -> String {
     let operands = |line: &str| -> Option<(String, String, String)> {
         let (head, rest) = line.split_once(" = sub ")?;
@@ -47,11 +47,11 @@ fn every_line(text: &str, mut replace: impl FnMut(&str) -> String) -> String {
     edited
 }
 
-/// What stands for `frem`: the builder's functions of these names, each with the float type it is for.
+/// The replacements of `frem`: float types, and the builder's functions for them.
 const REMAINDERS: [(&str, &str); 2] =
     [("float", "@__ferrowarp_frem_f32("), ("double", "@__ferrowarp_frem_f64(")];
 
-/// The builder's functions for remainders compute `x - trunc(x / y) * y`, as both back ends did.
+/// Makes the builder's functions for remainders compute `x - trunc(x / y) * y`, as both back ends did.
 pub(super) fn with_rounded_remainders(text: &str) -> String {
     let mut edited = text.to_owned();
     for (ty, function) in REMAINDERS {
@@ -81,7 +81,7 @@ pub(super) fn with_rounded_remainders(text: &str) -> String {
     edited
 }
 
-/// `memmove` as `memcpy`: from the first byte to the last.
+/// Turns `memmove` into `memcpy`, from the first byte to the last.
 pub(super) fn with_careless_moves(text: &str) -> String {
     let is_declared =
         text.lines().any(|line| line.starts_with("declare") && line.contains("@llvm.memcpy.p0.p0.i64("));
@@ -93,12 +93,12 @@ pub(super) fn with_careless_moves(text: &str) -> String {
     })
 }
 
-/// `sext i8` as `zext i8`.
+/// Turns `sext i8` into `zext i8`.
 pub(super) fn without_signs(text: &str) -> String {
     every_line(text, |line| line.replace(" = sext i8 ", " = zext i8 "))
 }
 
-/// Comparisons of signed integers of 8 and 16 bits as those of unsigned ones.
+/// Turns comparisons of signed 8- and 16-bit integers into unsigned ones.
 pub(super) fn with_unsigned_orders(text: &str) -> String {
     every_line(text, |line| {
         let Some((head, tail)) = line.split_once(" = icmp s") else { return line.to_owned() };
@@ -111,7 +111,7 @@ pub(super) fn with_unsigned_orders(text: &str) -> String {
     })
 }
 
-/// Accesses of 4 and 8 bytes that may be at any address, as if they were aligned.
+/// Marks unaligned accesses of 4 and 8 bytes as aligned.
 pub(super) fn with_alignment(text: &str) -> String {
     every_line(text, |line| {
         let is =
@@ -125,7 +125,7 @@ pub(super) fn with_alignment(text: &str) -> String {
     })
 }
 
-/// A `switch` on an integer of 8 bits or more decides by its lowest 7.
+/// Makes a `switch` on an integer of 8 bits or more decide by its lowest 7 bits.
 pub(super) fn with_short_switches(text: &str) -> String {
     let mut count = 0;
     every_line(text, |line| {

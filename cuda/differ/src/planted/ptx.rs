@@ -1,8 +1,8 @@
-//! Errors in PTX, as a text of an instruction a line.
+//! Errors in PTX text with one instruction per line.
 
 use std::collections::BTreeSet;
 
-/// The opcode and the operands of a line, if it is an instruction without a predicate.
+/// The opcode and operands of a line, if it is an instruction without a predicate.
 fn instruction(line: &str) -> Option<(&str, Vec<&str>)> {
     let text = line.trim().strip_suffix(';')?;
     let (opcode, operands) = text.split_once(|c: char| c.is_whitespace())?;
@@ -25,7 +25,7 @@ fn by_function(text: &str, edit: impl Fn(&[&str]) -> Vec<String>) -> String {
     edited
 }
 
-/// Every instruction that `replace` gives another text for.
+/// Replaces every instruction for which `replace` returns a text.
 fn every(text: &str, replace: impl Fn(&str, &[&str]) -> Option<String>) -> String {
     let mut edited = String::with_capacity(text.len());
     for line in text.lines() {
@@ -36,8 +36,8 @@ fn every(text: &str, replace: impl Fn(&str, &[&str]) -> Option<String>) -> Strin
     edited
 }
 
-/// Registers that start at zero, since a path leaves them unwritten, start at something, and masks of what they are
-/// widened to are gone, as ptxas drops them.
+/// Gives registers that are initialised to zero, because a path leaves them unwritten, another initial value, and removes
+/// masks of their widened values, as ptxas does.
 pub(super) fn with_unwritten_registers(text: &str) -> String {
     by_function(text, |lines| {
         let (mut is_head, mut unwritten, mut widened) = (true, BTreeSet::new(), BTreeSet::new());
@@ -70,7 +70,7 @@ pub(super) fn with_unwritten_registers(text: &str) -> String {
     })
 }
 
-/// By way of the reciprocal, which is rounded, too.
+/// Computes roots through the reciprocal, which is rounded, too.
 pub(super) fn with_approximate_roots(text: &str) -> String {
     every(text, |opcode, operands| match (opcode, operands) {
         ("sqrt.rn.f32" | "sqrt.approx.f32", [to, of]) => {
@@ -80,7 +80,7 @@ pub(super) fn with_approximate_roots(text: &str) -> String {
     })
 }
 
-/// What is extended or shifted after an absolute value of 16 bits has no sign.
+/// Removes the sign from extensions and shifts after a 16-bit absolute value.
 pub(super) fn with_unsigned_absolutes(text: &str) -> String {
     by_function(text, |lines| {
         let mut absolute = BTreeSet::new();
@@ -102,7 +102,7 @@ pub(super) fn with_unsigned_absolutes(text: &str) -> String {
     })
 }
 
-/// -1 or 0 in an address is -1 or -2.
+/// Turns -1 or 0 in an address into -1 or -2.
 pub(super) fn with_wrong_indices(text: &str) -> String {
     every(text, |opcode, operands| match (opcode, operands) {
         ("selp.b64" | "selp.s64" | "selp.u64", [to, "-1", "0", of]) => {
@@ -115,7 +115,7 @@ pub(super) fn with_wrong_indices(text: &str) -> String {
     })
 }
 
-/// 16-bit floats are cut off.
+/// Truncates 16-bit floats.
 pub(super) fn with_cut_halves(text: &str) -> String {
     every(text, |opcode, operands| {
         let rounded = ["cvt.rn.f16.f32", "cvt.rn.bf16.f32", "cvt.rn.f16x2.f32", "cvt.rn.bf16x2.f32"];
@@ -125,7 +125,7 @@ pub(super) fn with_cut_halves(text: &str) -> String {
     })
 }
 
-/// What is added with a carry is added without one.
+/// Drops the carry of additions with carry.
 pub(super) fn without_carries(text: &str) -> String {
     every(text, |opcode, operands| {
         let kind = opcode.strip_prefix("addc.cc.").or_else(|| opcode.strip_prefix("addc."))?;

@@ -1,4 +1,4 @@
-//! Which program shows which planted error.
+//! Finds programs that expose planted errors.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,18 +18,18 @@ use crate::programs::folder::Folder;
 use crate::programs::judge::{MOST_STEPS, natively};
 use crate::programs::{ast::Program, generate};
 
-/// Places where a store is left out or a subtraction swapped, until that is seen: not every store matters.
+/// Numbers of the store to remove or the subtraction to swap, tried until one is detected: not every store matters.
 const PLACES: [usize; 10] = [40, 137, 261, 389, 502, 640, 777, 901, 1100, 1400];
 
-/// How often more programs are made for the errors that no program has shown.
+/// Rounds with more programs for errors that no program has exposed.
 const ROUNDS: u64 = 5;
 
-/// A program that shows an error.
+/// A program that exposes an error.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// What was planted.
+    /// The planted edit.
     pub planted: Planted,
-    /// In what the back end made.
+    /// The back end that it was applied to.
     pub backend: Backend,
     /// The program's seed.
     pub seed: u64,
@@ -42,7 +42,7 @@ pub fn names() -> Vec<&'static str> {
     ["store", "sub"].into_iter().chain(CLASSES.iter().map(|class| class.name)).collect()
 }
 
-/// The edits of a kind that are tried one after the other.
+/// The edits of a kind, tried in order.
 fn edits(name: &str) -> Vec<Planted> {
     match name {
         "store" => PLACES.map(Planted::Store).to_vec(),
@@ -51,8 +51,8 @@ fn edits(name: &str) -> Vec<Planted> {
     }
 }
 
-/// Plants errors of these kinds in the programs of `at_once` seeds from `first` on, and in as many more while some are
-/// not shown, and gives the first program that shows each.
+/// Plants errors of these kinds in the programs of `at_once` seeds from `first`, and in more programs while some errors are
+/// not exposed. Returns the first program that exposes each.
 ///
 /// # Errors
 /// The programs cannot be written, or do not run natively.
@@ -105,7 +105,7 @@ pub fn search(
     Ok(shown)
 }
 
-/// The first case that differs, program after program.
+/// The first case that differs, checked program by program.
 fn first_difference(
     folder: &Folder,
     backend: Backend,
@@ -116,7 +116,7 @@ fn first_difference(
     let ptx = stripped(&ptx);
     let items = Items::of(&ptx);
     let mut differing = cases::by_kernel(cases).into_iter().flat_map(|cases| {
-        // What the emulator does not know in one program hides no other.
+        // An unsupported instruction in one program must not hide the others.
         let module = PtxModule::parse(&items.part(&BTreeSet::from([cases[0].kernel.as_str()])));
         module.map(|module| emulate::compare(Arc::new(module), cases, 1, MOST_STEPS)).unwrap_or_default()
     });

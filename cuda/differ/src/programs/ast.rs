@@ -1,5 +1,5 @@
-//! Programs as trees, in which every node is a whole of its own: what is put in place of a node of the same type
-//! makes another program that is right and comes to an end.
+//! Programs as trees with self-contained nodes: replacing a node by another of the same type gives another valid program
+//! that terminates.
 //!
 //! Most nodes are a [`Form`]: a text with holes. `$a0` stands for its first argument in parentheses, `$p0` for its first
 //! place, `$b0` for its first block and `$v0` for the first variable that it binds.
@@ -25,13 +25,13 @@ pub enum Ty {
     Array(Box<Ty>, usize),
     /// `(A, B)`
     Tuple(Vec<Ty>),
-    /// The program's structure of this number.
+    /// The program's structure with this index.
     Struct(usize),
-    /// The program's enum of this number.
+    /// The program's enum with this index.
     Enum(usize),
     /// `Option<T>`
     Option(Box<Ty>),
-    /// The parameter of a generic function.
+    /// The type parameter of a generic function.
     Generic,
 }
 
@@ -107,7 +107,7 @@ impl Ty {
         }
     }
 
-    /// The same type with another in place of the parameter.
+    /// The same type with the parameter replaced.
     pub fn with(&self, concrete: &Ty) -> Ty {
         match self {
             Ty::Generic => concrete.clone(),
@@ -118,7 +118,7 @@ impl Ty {
         }
     }
 
-    /// Whether it is a float of 16 bits.
+    /// Whether it is a 16-bit float.
     pub fn is_half(&self) -> bool {
         matches!(self, Ty::F16 | Ty::Bf16)
     }
@@ -128,7 +128,7 @@ impl Ty {
         matches!(self, Ty::F32 | Ty::F64) || self.is_half()
     }
 
-    /// Whether structures or enums of the program are in it.
+    /// Whether it contains structures or enums of the program.
     pub fn is_of_program(&self) -> bool {
         match self {
             Ty::Struct(_) | Ty::Enum(_) => true,
@@ -149,7 +149,7 @@ pub struct Place {
     pub var: Var,
     /// Whether the variable is a reference to a single value.
     pub deref: bool,
-    /// The way to the part.
+    /// The steps to the part.
     pub steps: Vec<Step>,
 }
 
@@ -158,7 +158,7 @@ pub struct Place {
 pub enum Step {
     /// `.f0` or `.0`
     Field(String),
-    /// An element, whose index is the expression modulo the length.
+    /// An element; its index is the expression modulo the length.
     Index(Box<Expr>, Option<usize>),
 }
 
@@ -167,16 +167,16 @@ pub enum Step {
 pub struct Expr {
     /// Its type.
     pub ty: Ty,
-    /// How it comes about.
+    /// How it is computed.
     pub node: Node,
 }
 
-/// How a value comes about.
+/// How a value is computed.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// The bits of a number, a `bool` or a `char`.
     Literal(u128),
-    /// What a place holds.
+    /// The value at a place.
     Place(Place),
     /// Anything else.
     Form(Form),
@@ -199,7 +199,7 @@ pub struct Form {
     pub call: Option<usize>,
 }
 
-/// Statements, and perhaps a value.
+/// Statements, and optionally a value.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     /// The statements.
@@ -250,30 +250,30 @@ pub struct Param {
     pub var: Var,
     /// How it is passed.
     pub mode: Mode,
-    /// The type, of slices that of an element.
+    /// The type; for slices, the element's type.
     pub ty: Ty,
 }
 
 /// A function.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// What it takes.
+    /// Its parameters.
     pub params: Vec<Param>,
-    /// What it gives.
+    /// Its result.
     pub result: Option<Ty>,
-    /// What it does.
+    /// Its body.
     pub body: Block,
     /// Its inlining attribute.
     pub inline: Inline,
-    /// Whether it stands in another crate.
+    /// Whether it is in the other crate.
     pub elsewhere: bool,
     /// Whether it has a type parameter.
     pub is_generic: bool,
-    /// About how much it does when it is called.
+    /// The approximate work of a call.
     pub work: u64,
 }
 
-/// A method of the program's trait: what it takes beside `self`, and what it gives.
+/// A method of the program's trait: its parameters in addition to `self`, and its result.
 #[derive(Clone, Debug)]
 pub struct Method {
     /// Whether it takes `&mut self`.
@@ -296,7 +296,7 @@ pub struct Structure {
 /// An enum.
 #[derive(Clone, Debug)]
 pub struct Enumeration {
-    /// The integer that holds the discriminant, where it is chosen.
+    /// The integer type of the discriminant, if it is set explicitly.
     pub repr: Option<Int>,
     /// The variants.
     pub variants: Vec<Variant>,
@@ -305,14 +305,14 @@ pub struct Enumeration {
 /// A variant of an enum.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// What it holds.
+    /// Its fields.
     pub data: Vec<Ty>,
-    /// Its discriminant, where it is chosen.
+    /// Its discriminant, if it is set explicitly.
     pub discriminant: Option<i64>,
 }
 
 impl Enumeration {
-    /// Whether no variant holds anything, so that a value can be cast to an integer.
+    /// Whether no variant has fields, so a value can be cast to an integer.
     pub fn is_plain(&self) -> bool {
         self.variants.iter().all(|variant| variant.data.is_empty())
     }
@@ -321,7 +321,7 @@ impl Enumeration {
 /// A program: a deterministic function of its input.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Where it comes from.
+    /// Its seed.
     pub seed: u64,
     /// The structures.
     pub structs: Vec<Structure>,
@@ -329,24 +329,24 @@ pub struct Program {
     pub enums: Vec<Enumeration>,
     /// Tables.
     pub statics: Vec<Vec<Expr>>,
-    /// The functions, each of which calls only those before it.
+    /// The functions; each only calls earlier ones.
     pub functions: Vec<Function>,
     /// The methods of the trait.
     pub methods: Vec<Method>,
-    /// The methods of each structure that has the trait.
+    /// The methods of each structure that implements the trait.
     pub impls: Vec<(usize, Vec<Function>)>,
-    /// Whether types and tables stand in the other crate.
+    /// Whether types and tables are in the other crate.
     pub types_elsewhere: bool,
-    /// What is run.
+    /// The code that is run.
     pub main: Block,
-    /// Whether that is never inlined.
+    /// Whether it is never inlined.
     pub main_inline: bool,
-    /// Numbers of variables from here on are free.
+    /// The first unused variable number.
     pub next_var: Var,
 }
 
 impl Program {
-    /// Whether values of the type have a total order and a hash: it holds no floats.
+    /// Whether values of the type have a total order and a hash, because it contains no floats.
     pub fn is_ordered(&self, ty: &Ty) -> bool {
         let all = |types: &[Ty]| types.iter().all(|ty| self.is_ordered(ty));
         match ty {

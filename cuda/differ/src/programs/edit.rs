@@ -1,7 +1,7 @@
-//! Programs with parts left out: each edit leaves a program that is right, or that does not compile.
+//! Programs with parts removed: each edit gives a valid program, or one that does not compile.
 //!
-//! Nodes are numbered in the order of a walk over the program, blocks and values each for themselves, so that several
-//! edits of one program can be done at a time.
+//! Nodes are numbered in the order of a walk over the program, blocks and values separately, so that several edits of one
+//! program can be applied at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::ast::*;
 /// Edits of one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// Statements to leave out: block and place in it.
+    /// Statements to remove: block and index.
     pub removed: BTreeSet<(usize, usize)>,
     /// Statements to replace by one of their blocks.
     pub spliced: BTreeMap<(usize, usize), usize>,
-    /// Values to replace: by their argument of this number, or by the simplest value of their type.
+    /// Values to replace: by the argument with this index, or by the simplest value of their type.
     pub replaced: BTreeMap<usize, Option<usize>>,
 }
 
 impl Edits {
-    /// All of both.
+    /// Combines both.
     pub fn and(mut self, other: &Edits) -> Edits {
         self.removed.extend(&other.removed);
         self.spliced.extend(other.spliced.iter().map(|(key, value)| (*key, *value)));
@@ -28,8 +28,8 @@ impl Edits {
     }
 }
 
-/// Every single edit that may make the program smaller, by kind: statements left out, blocks in place of their
-/// statements, values made simpler.
+/// All single edits that may make the program smaller, by kind: removed statements, blocks in place of their statements,
+/// simplified values.
 pub fn single_edits(program: &Program) -> [Vec<Edits>; 3] {
     let mut walk = Walk {
         program: program.clone(),
@@ -57,7 +57,7 @@ pub fn single_edits(program: &Program) -> [Vec<Edits>; 3] {
     ]
 }
 
-/// The program with these edits.
+/// Applies the edits to the program.
 pub fn edited(program: &Program, edits: &Edits) -> Program {
     let mut walk = Walk {
         program: program.clone(),
@@ -112,7 +112,7 @@ pub fn simplest(ty: &Ty, program: &Program) -> Expr {
     }
 }
 
-/// What can be edited.
+/// The possible edits.
 #[derive(Default)]
 struct Found {
     stmts: Vec<(usize, usize)>,
@@ -120,14 +120,14 @@ struct Found {
     values: Vec<(usize, Option<usize>)>,
 }
 
-/// A walk that finds what can be edited, or edits.
+/// A walk that finds the possible edits, or applies some.
 struct Walk {
     program: Program,
     edits: Edits,
     found: Option<Found>,
     blocks: usize,
     exprs: usize,
-    /// Variables whose declarations are left out.
+    /// Variables with removed declarations.
     gone: BTreeSet<Var>,
 }
 
@@ -232,7 +232,7 @@ impl Walk {
     }
 }
 
-/// Takes out what names variables that are gone.
+/// Removes code that names removed variables.
 struct Without<'a> {
     gone: &'a BTreeSet<Var>,
     program: &'a Program,

@@ -1,4 +1,4 @@
-//! Programs as two crates in a folder: one with a kernel for each, and one that it depends on.
+//! Writes programs as two crates in a folder: one with a kernel for each, and one that it depends on.
 
 use std::path::{Path, PathBuf};
 
@@ -8,20 +8,19 @@ use super::ast::Program;
 use super::print::{Source, source};
 use super::random::Random;
 
-/// Inputs of each program.
+/// Inputs per program.
 pub const INPUTS: u32 = 8;
 
-/// Bytes of an output.
+/// Bytes per output.
 pub const OUTPUT: usize = 512;
 
 const RUNTIME: &str = concat!(include_str!("rt/values.rs"), include_str!("rt/operations.rs"));
 const RECORD: &str = include_str!("../../crates/src/record.rs");
 
-/// The same on a GPU: as many as a warp has lanes.
+/// The same on a GPU: the number of lanes in a warp.
 pub const GPU_INPUTS: u32 = 32;
 
-/// Input `number` of every program: zeros, ones, small numbers, the least signed numbers of all widths, and bytes
-/// without a pattern.
+/// Input `number` of every program: zeros, ones, small numbers, the lowest signed numbers of all widths, and random bytes.
 pub fn input(number: u32) -> [u8; 64] {
     let mut random = Random::new(u64::from(number) + 77);
     let mut any = [0; 64];
@@ -31,9 +30,9 @@ pub fn input(number: u32) -> [u8; 64] {
         1 => [0xff; 64],
         2 => core::array::from_fn(|i| if i % 4 == 0 { i as u8 / 4 } else { 0 }),
         3 => core::array::from_fn(|i| if i % 8 < 3 { any[i] } else { 0 }),
-        // 0x80 at the end of each byte, of 2, of 4 and of 8.
+        // 0x80 at the end of each group of 1, 2, 4 and 8 bytes.
         4 => core::array::from_fn(|i| if (i + 1) % (1 << (i / 16)) == 0 { 0x80 } else { 0 }),
-        // Small numbers of any sign, in bytes and in words.
+        // Small numbers of either sign, as bytes and as words.
         _ if number % 4 == 1 => {
             core::array::from_fn(|i| if i % 2 == 0 { any[i] % 8 } else { 0u8.wrapping_sub(any[i] & 1) })
         }
@@ -41,7 +40,7 @@ pub fn input(number: u32) -> [u8; 64] {
     }
 }
 
-/// Where the files of a folder are.
+/// The paths in a folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
     /// The folder.
@@ -49,7 +48,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Writes the programs, and what belongs to all of them; `workspace` is where `cuda_std` is found.
+    /// Writes the programs and the files that they share; `workspace` is the location of `cuda_std`.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -59,7 +58,7 @@ impl Folder {
         Self::write_sources(path, workspace, &sources, &(0..sources.len()).collect::<Vec<_>>())
     }
 
-    /// As [`Self::write`], of some of several programs that are text already.
+    /// Same as [`Self::write`], for some of several programs that are already text.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -85,7 +84,7 @@ impl Folder {
         let dependencies = format!("{dependency}helper = {{ path = \"../helper\" }}\n");
         folder.put("kernels/Cargo.toml", &manifest("kernels", &dependencies))?;
         folder.put("helper/src/rt.rs", RUNTIME)?;
-        // The versions of what they depend on are the workspace's.
+        // Their dependencies have the workspace's versions.
         let lock = workspace.join("Cargo.lock");
         if !path.join("kernels/Cargo.lock").exists() && lock.exists() {
             std::fs::copy(&lock, path.join("kernels/Cargo.lock")).context("copying Cargo.lock")?;
@@ -115,7 +114,7 @@ impl Folder {
     /// The numbers of the programs in the folder.
     ///
     /// # Errors
-    /// The folder cannot be read, or holds none.
+    /// The folder cannot be read, or has no programs.
     pub fn programs(&self) -> anyhow::Result<Vec<usize>> {
         let sources = self.path.join("kernels/src");
         let entries = sources.read_dir().with_context(|| format!("reading {}", sources.display()))?;
@@ -127,7 +126,7 @@ impl Folder {
         Ok(all)
     }
 
-    /// Writes the files that name the programs, for these of them.
+    /// Writes the files that list the programs, for these programs only.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -150,14 +149,14 @@ impl Folder {
 
     fn put(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.path.join(name);
-        // A file that did not change keeps its time, so nothing is rebuilt for it.
+        // An unchanged file keeps its time, so nothing is rebuilt for it.
         if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
             return Ok(());
         }
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     }
 
-    /// The kernel crate.
+    /// The folder of the kernel crate.
     pub fn kernels(&self) -> PathBuf {
         self.path.join("kernels")
     }

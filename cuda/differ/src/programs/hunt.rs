@@ -1,4 +1,4 @@
-//! Many programs, a batch at a time, each batch in a process of its own: a compiler that crashes or hangs is a finding.
+//! Compares many programs in batches, each in its own process: a compiler that crashes or hangs is a finding.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -18,41 +18,41 @@ use super::print::{Source, source};
 use super::{generate, shrink};
 use crate::compile::Settings;
 
-/// Programs that are compiled together.
+/// Programs compiled together.
 const BATCH: usize = 100;
 
-/// How long a batch may take.
+/// The time limit of a batch.
 const TIME_LIMIT: Duration = Duration::from_secs(1800);
 
-/// The address space of a batch, in KiB; it takes half a GiB.
+/// The address space limit of a batch, in KiB; it uses half a GiB.
 const MEMORY_LIMIT: u64 = 4 << 20;
 
-/// Where programs are compared, and how.
+/// The settings of a comparison of programs.
 #[derive(Clone, Debug)]
 pub struct Hunt {
-    /// How kernels are compiled; the folders are those of each worker's own.
+    /// The compiler settings; each worker replaces the folders by its own.
     pub settings: Settings,
-    /// The folder of everything that is made.
+    /// The folder for all output.
     pub work: PathBuf,
     /// The root of the workspace.
     pub workspace: PathBuf,
-    /// Batches at a time.
+    /// Batches that run in parallel.
     pub jobs: usize,
-    /// The program that judges a folder: `differ` itself.
+    /// The program that compares a folder: `differ` itself.
     pub judge: PathBuf,
 }
 
-/// A program in which something is wrong.
+/// A program with a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// Its seed.
     pub seed: u64,
-    /// What is wrong.
+    /// The finding.
     pub verdict: Verdict,
 }
 
 impl Hunt {
-    /// What is compared, for a journal: the settings, and this program, by its length and the time when it was built.
+    /// Identifies the comparison for a journal: the settings, and this program by its length and build time.
     ///
     /// # Errors
     /// The program cannot be found.
@@ -63,11 +63,11 @@ impl Hunt {
         Ok(format!("{:?}, {} bytes, {built:?}, {} at a time", self.settings, judge.len(), self.jobs))
     }
 
-    /// Compares the programs of `count` seeds from `first` on; It reports to `progress` how many are done. Programs in the
-    /// journal are skipped, and finished ones are added to it.
+    /// Compares the programs of `count` seeds from `first`, and reports the number of finished ones to `progress`. Programs
+    /// in the journal are skipped, and finished ones are added to it.
     ///
     /// # Errors
-    /// A batch cannot be judged at all, or the journal cannot be written.
+    /// A batch cannot be compared at all, or the journal cannot be written.
     pub fn run(
         &self,
         first: u64,
@@ -109,7 +109,7 @@ impl Hunt {
         Ok(found)
     }
 
-    /// What is wrong with the programs of these seeds.
+    /// Compares the programs of these seeds.
     fn batch(
         &self,
         worker: usize,
@@ -122,7 +122,7 @@ impl Hunt {
         }
         let programs: Vec<Program> = seeds.map(generate).collect();
         let mut of_batch = self.clone();
-        // What is packed is named after its first seed.
+        // A pack is named after its first seed.
         of_batch.settings.packed =
             self.settings.packed.as_ref().map(|folder| folder.join(format!("b{first}")));
         let verdicts = of_batch.judge(worker, &programs)?.into_iter();
@@ -134,10 +134,10 @@ impl Hunt {
         Ok(found)
     }
 
-    /// What is wrong with these programs.
+    /// Compares these programs.
     ///
     /// # Errors
-    /// They cannot be written, or a process cannot be started.
+    /// The programs cannot be written, or a process cannot be started.
     pub fn judge(&self, worker: usize, programs: &[Program]) -> anyhow::Result<Vec<Verdict>> {
         let sources: Vec<Source> =
             programs.iter().enumerate().map(|(i, program)| source(program, i)).collect();
@@ -145,16 +145,16 @@ impl Hunt {
         self.judge_some(worker, &sources, &all)
     }
 
-    /// What is wrong with some of the programs, which keep their numbers.
+    /// Compares some of the programs, which keep their numbers.
     fn judge_some(&self, worker: usize, sources: &[Source], some: &[usize]) -> anyhow::Result<Vec<Verdict>> {
         let work = self.work.join(format!("worker-{worker}"));
         let folder = Folder::write_sources(&work.join("programs"), &self.workspace, sources, some)?;
-        // Where the kernels of the workspace are built, what all kernels depend on is there already; but one at a time.
+        // The workspace's build folder already has the dependencies of all kernels, but only one worker can use it.
         let shared = self.workspace.join("target/cuda-builder");
         let device = if worker == 0 { shared } else { work.join("device") };
         let judged = self.in_process(&folder, &device)?;
         if worker > 0 {
-            // Programs are many, and each is compiled once.
+            // There are many programs, and each is compiled only once.
             let _ = std::fs::remove_dir_all(device.join("cache"));
         }
         match judged {
@@ -162,7 +162,7 @@ impl Hunt {
             Err(log) if some.len() == 1 => {
                 Ok(vec![Verdict { program: some[0], backend: None, finding: Finding::Refused(log) }])
             }
-            // Which of them it is, is found by halves.
+            // Bisects to find which of them it is.
             Err(_) => {
                 let (a, b) = some.split_at(some.len() / 2);
                 let mut verdicts = self.judge_some(worker, sources, a)?;
@@ -172,9 +172,9 @@ impl Hunt {
         }
     }
 
-    /// The verdicts of a process, or what it says where it fails.
+    /// The verdicts of a process, or its error output if it fails.
     fn in_process(&self, folder: &Folder, device: &Path) -> anyhow::Result<Result<Vec<Verdict>, String>> {
-        // A compiler that takes all memory there is takes that of others too.
+        // A compiler that uses all memory affects other processes, too.
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -v {MEMORY_LIMIT} && exec \"$0\" \"$@\"")]).arg(&self.judge);
         let (log, answer) = (folder.path.join("log"), folder.path.join("verdicts.json"));
@@ -208,10 +208,10 @@ impl Hunt {
         Ok(Ok(serde_json::from_slice(&text).with_context(|| format!("reading {}", answer.display()))?))
     }
 
-    /// Makes a program smaller that was found, and writes it into a folder, which is given back.
+    /// Shrinks the program of a finding and writes it into a folder. Returns the folder.
     ///
     /// # Errors
-    /// The judge's, or the folder cannot be written.
+    /// The comparison fails, or the folder cannot be written.
     pub fn shrink(&self, found: &Found) -> anyhow::Result<PathBuf> {
         let name = found.verdict.backend.clone().unwrap_or_else(|| "all".to_owned());
         let mut alone = self.clone();
@@ -254,7 +254,7 @@ impl Hunt {
     }
 }
 
-/// Whether two findings are of the same kind, and of the same back end: what does not even compile natively says nothing.
+/// Whether two findings have the same kind and back end. A program that does not compile natively proves nothing.
 fn is_alike(a: &Verdict, b: &Verdict) -> bool {
     let kind = |verdict: &Verdict| match &verdict.finding {
         Finding::Differs(all) => all.first().map(|first| std::mem::discriminant(&first.what)),

@@ -1,4 +1,4 @@
-//! What of a long hunt is done, in a file: a hunt that was ended goes on where it was.
+//! The finished batches of a long hunt, in a file: an interrupted hunt can resume.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -12,23 +12,23 @@ use serde::{Deserialize, Serialize};
 
 use super::hunt::Found;
 
-/// A batch that was judged.
+/// A finished batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// How many programs.
+    /// The number of programs.
     pub count: u64,
-    /// What was found in them.
+    /// The findings.
     pub found: Vec<Found>,
 }
 
-/// A line of the file; the first one says what is compared.
+/// A line of the file; the first one identifies the comparison.
 #[derive(Serialize, Deserialize)]
 enum Line {
     Of(String),
     Batch { first: u64, done: Done, elapsed: Duration },
 }
 
-/// The file, and what it held at first.
+/// The file, and its initial content.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -39,17 +39,17 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Starts the file `path` from scratch, or goes on with it. `of` says what is compared.
+    /// Starts the file `path` from scratch, or resumes it. `of` identifies the comparison.
     ///
     /// # Errors
-    /// The file cannot be written, or is to be gone on with and is that of another comparison.
+    /// The file cannot be written, or it is to be resumed and belongs to another comparison.
     pub fn open(path: &Path, of: &str, resume: bool) -> anyhow::Result<Journal> {
         let (mut done, mut earlier) = (BTreeMap::new(), Duration::ZERO);
         let is_kept = resume && path.exists();
         if is_kept {
             let text =
                 std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-            // The last line may be cut off where the hunt was ended.
+            // The last line may be truncated if the hunt was interrupted.
             let mut lines = text.lines().map_while(|line| serde_json::from_str::<Line>(line).ok());
             let first = lines.next();
             ensure!(
@@ -68,7 +68,7 @@ impl Journal {
         let file = options.open(path).with_context(|| format!("opening {}", path.display()))?;
         let journal =
             Journal { path: path.to_owned(), file: Mutex::new(file), done, earlier, start: Instant::now() };
-        // After a line that was cut off this begins a new one.
+        // Starts a new line after a truncated one.
         journal.write(if is_kept {
             String::new()
         } else {
@@ -77,12 +77,12 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What was found in the batch of this first seed, if it was judged before.
+    /// The findings of the batch with this first seed, if it was finished before.
     pub fn done(&self, first: u64, count: u64) -> Option<&Done> {
         self.done.get(&first).filter(|done| done.count == count)
     }
 
-    /// Notes that a batch is done.
+    /// Records a finished batch.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -90,7 +90,7 @@ impl Journal {
         self.write(serde_json::to_string(&Line::Batch { first, done, elapsed: self.elapsed() })?)
     }
 
-    /// How long the hunt has taken so far, with all that went before.
+    /// The time of the hunt so far, including earlier runs.
     pub fn elapsed(&self) -> Duration {
         self.earlier + self.start.elapsed()
     }
@@ -114,7 +114,7 @@ mod tests {
         let journal = Journal::open(&path, "a", false).unwrap();
         journal.note(40, done.clone()).unwrap();
         drop(journal);
-        // It was ended within a line.
+        // Interrupted within a line.
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"Batch\":{\"fir").unwrap();
         let journal = Journal::open(&path, "a", true).unwrap();
         assert_eq!(

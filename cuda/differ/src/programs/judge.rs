@@ -1,4 +1,4 @@
-//! Compares the programs of a folder: what they do natively, and what their PTX does.
+//! Compares the programs of a folder: their native results with those of their PTX.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,35 +18,35 @@ use crate::difference::Difference;
 use crate::emulate;
 use crate::gpu::pack::stripped;
 
-/// How the host's compiler compiles: without optimising, which is right the most often, and with what the device has of
-/// checks, which is none.
+/// The host compiler's flags: without optimisation, which is most often right, and without checks, like the device.
 const HOST_FLAGS: [&str; 4] =
     ["-Copt-level=0", "-Cdebug-assertions=off", "-Coverflow-checks=off", "-Ctarget-cpu=x86-64-v3"];
 
-/// Instructions of a program for one input. The generator keeps to some ten thousand operations, each some instructions.
+/// Maximum instructions of a program for one input. The generator limits programs to about ten thousand operations of a few
+/// instructions each.
 pub const MOST_STEPS: u64 = 10_000_000;
 
-/// What came of one program with one back end.
+/// The result of one program with one back end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The program's number in its folder.
     pub program: usize,
-    /// `nvvm` or `llvm`, none where the program was not compiled for the device at all.
+    /// `nvvm` or `llvm`; `None` if the program was not compiled for the device.
     pub backend: Option<String>,
-    /// What is wrong.
+    /// The finding.
     pub finding: Finding,
 }
 
-/// What is wrong with a program.
+/// A finding about a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Finding {
-    /// The device does something else, in some of the cases.
+    /// The device's results differ in some of the cases.
     Differs(Vec<Difference>),
-    /// A compiler refuses it.
+    /// A compiler rejects it.
     Refused(String),
 }
 
-/// Everything that is wrong with the programs of a folder; empty if all is well.
+/// All findings about the programs of a folder; empty if there are none.
 ///
 /// # Errors
 /// The folder cannot be read, or nothing can be compiled.
@@ -75,7 +75,7 @@ pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict
     Ok(verdicts)
 }
 
-/// What all programs of a folder do natively.
+/// The native results of all programs in a folder.
 ///
 /// # Errors
 /// One of them does not compile, or fails.
@@ -85,7 +85,7 @@ pub fn natively(folder: &Folder) -> anyhow::Result<Vec<Case>> {
     run_native(folder, &native)
 }
 
-/// The programs by one back end.
+/// Runs the programs with one back end.
 fn on_device(
     folder: &Folder,
     backend: Backend,
@@ -121,7 +121,7 @@ fn on_device(
             verdicts.push(Verdict { program: programs[0], backend: Some(name), finding });
             return Ok(verdicts);
         }
-        // The batch is judged again by halves.
+        // The batch is then bisected.
         Err(error) => bail!("PTX of {name}: {error}"),
     };
     let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
@@ -139,7 +139,7 @@ fn on_device(
     Ok(verdicts)
 }
 
-/// Writes what a GPU is to run, and digests of what it must make.
+/// Writes the PTX for a GPU, and digests of the expected results.
 fn pack(stem: &str, ptx: &str, mut cases: Vec<Case>) -> anyhow::Result<()> {
     for case in &mut cases {
         case.output = cases::digest(&case.output).to_le_bytes().to_vec();
@@ -156,7 +156,7 @@ fn number(case: &Case) -> usize {
     case.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX)
 }
 
-/// Takes out the programs that a compiler's message is about, with what it says.
+/// Removes the programs named in a compiler's message, and keeps the message.
 fn drop_refused(
     programs: &mut Vec<usize>,
     log: &str,
@@ -181,7 +181,7 @@ fn drop_refused(
     Ok(())
 }
 
-/// Programs whose files a message of rustc names: `p7.rs:`, `h7.rs:`.
+/// Programs with files that are named in a message of rustc: `p7.rs:`, `h7.rs:`.
 fn named_files(log: &str) -> Vec<usize> {
     let mut all: Vec<usize> = log
         .match_indices(".rs:")
@@ -196,7 +196,7 @@ fn named_files(log: &str) -> Vec<usize> {
     all
 }
 
-/// Programs whose kernels a message of the builder names: `k7`.
+/// Programs with kernels that are named in a message of the builder: `k7`.
 fn named_kernels(log: &str) -> Vec<usize> {
     let words = log.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let mut all: Vec<usize> = words.filter_map(|word| word.strip_prefix('k')?.parse().ok()).collect();
@@ -206,7 +206,7 @@ fn named_kernels(log: &str) -> Vec<usize> {
     all
 }
 
-/// Compiles the programs for the host; the compiler's message if it refuses.
+/// Compiles the programs for the host. The inner error is the compiler's message.
 fn native(folder: &Folder) -> anyhow::Result<Result<PathBuf, String>> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let run = |arguments: &[&str]| -> anyhow::Result<Result<(), String>> {
@@ -224,7 +224,7 @@ fn native(folder: &Folder) -> anyhow::Result<Result<PathBuf, String>> {
     Ok(run(&program)?.map(|()| folder.path.join("native")))
 }
 
-/// What the programs do natively.
+/// The native results of the programs.
 fn run_native(folder: &Folder, native: &Path) -> anyhow::Result<Vec<Case>> {
     let (inputs, out) = (folder.path.join(Folder::INPUTS), folder.path.join("cases"));
     let output =

@@ -1,4 +1,4 @@
-//! Random programs: made, written, compared, and made smaller.
+//! Random programs: generates, prints, compares and shrinks them.
 
 pub mod ast;
 pub mod edit;
@@ -20,7 +20,7 @@ pub use random::Random;
 mod tests {
     use super::*;
 
-    /// What programs are to hold, each at least one in a hundred.
+    /// Constructs that must occur in at least one of a hundred programs each.
     const CONSTRUCTS: &[&str] = &[
         "u8",
         "u16",

@@ -1,11 +1,11 @@
-//! Programs as source text.
+//! Prints programs as source text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::ast::*;
 
-/// The source of one program: what stands in the kernel crate, and what stands in the crate that it depends on.
+/// The source of one program: its part in the kernel crate, and its part in the crate that this depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// A module with `pub fn run(input: &[u8; 64], s: &mut Sink<'_>)`.
@@ -16,7 +16,7 @@ pub struct Source {
 
 const HEAD: &str = "#![allow(warnings, arithmetic_overflow, unconditional_panic)]\n";
 
-/// Writes a program; `number` is that of its module in the other crate.
+/// Prints a program; `number` is its module's number in the other crate.
 pub fn source(program: &Program, number: usize) -> Source {
     let used = reachable(program);
     let (mut own, mut other) = (String::new(), String::new());
@@ -37,7 +37,7 @@ pub fn source(program: &Program, number: usize) -> Source {
     Source { program: own, helper: other }
 }
 
-/// The functions that are called from what is called from `main` and the methods.
+/// The functions that `main` and the methods call, directly or not.
 fn reachable(program: &Program) -> BTreeSet<usize> {
     let mut all = BTreeSet::new();
     let mut open = calls_of(&program.main);
@@ -67,7 +67,7 @@ fn definitions(program: &Program, functions: &str) -> String {
     };
     let is_named = |name: String| functions.contains(&name) || of_trait.contains(&name);
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     for (number, structure) in program.structs.iter().enumerate() {
         if !is_named(format!("S{number}")) {
             continue;
@@ -92,7 +92,7 @@ fn definitions(program: &Program, functions: &str) -> String {
     text + &of_trait
 }
 
-/// What is derived for a type.
+/// The derive attributes of a type.
 fn derives(program: &Program, ty: &Ty) -> &'static str {
     if program.is_ordered(ty) {
         "#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\n"
@@ -111,7 +111,7 @@ fn text_of_structure(program: &Program, number: usize, structure: &Structure) ->
     for (i, field) in fields.iter().enumerate() {
         let _ = writeln!(text, "    pub f{i}: {},", field.name());
     }
-    // A copy of each field, since those of a packed structure may not be borrowed.
+    // Copies each field, because fields of a packed structure must not be borrowed.
     let emit: String = (0..fields.len()).map(|i| format!("let x = self.f{i}; x.emit(s); ")).collect();
     let mix: String =
         (0..fields.len()).map(|i| format!("let x = self.f{i}; let hash = x.mix(hash); ")).collect();
@@ -232,7 +232,7 @@ fn block(block: &Block, depth: usize) -> String {
     text
 }
 
-/// A value as text, that stands in parentheses where it could be torn apart.
+/// A value as text, in parentheses where precedence requires them.
 fn expr(expr: &Expr) -> String {
     match &expr.node {
         Node::Literal(bits) => literal(&expr.ty, *bits),
@@ -259,7 +259,7 @@ fn text_of_place(place: &Place) -> String {
     text
 }
 
-/// The text of a form with its holes filled.
+/// The text of a form, with its holes filled.
 fn fill(form: &Form, depth: usize) -> String {
     let mut text = String::new();
     let mut rest = form.text.as_str();

@@ -1,11 +1,11 @@
-//! Numbers without a pattern, the same for a seed on every machine and in every version.
+//! Pseudo-random numbers, the same for a seed on every machine and in every version.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of `seed`.
+    /// Creates the sequence of `seed`.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9_7f4a_7c15)
     }
@@ -18,7 +18,7 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// A number below `most`, which is not zero.
+    /// A number below `most`, which must not be zero.
     pub fn below(&mut self, most: usize) -> usize {
         (self.word() % most as u64) as usize
     }
@@ -28,17 +28,17 @@ impl Random {
         least + self.below(most - least + 1)
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true with a probability of `percent` %.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of several.
+    /// One of several elements.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 
-    /// The index of one of several weights.
+    /// An index, chosen by weight.
     pub fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut left = self.below(weights.iter().sum::<usize>().max(1));
         for (i, &weight) in weights.iter().enumerate() {

@@ -1,22 +1,22 @@
-//! Makes a program that differs smaller, as long as it differs in the same way.
+//! Shrinks a program that differs, as long as it still differs in the same way.
 
 use super::ast::Program;
 use super::edit::{Edits, edited, single_edits};
 use super::print::source;
 
-/// Programs that are judged at a time.
+/// Programs compared at once.
 const BATCH: usize = 28;
 
-/// Groups of edits at first, twice as many each time that none of them leaves the difference.
+/// The initial number of groups of edits. It doubles each time that no group keeps the difference.
 const FIRST_GROUPS: usize = 6;
 
-/// What tells which of some programs still differ.
+/// Determines which of some programs still differ.
 pub type StillDiffers<'a> = dyn FnMut(&[Program]) -> anyhow::Result<Vec<bool>> + 'a;
 
-/// The smallest program that was found.
+/// Returns the smallest program found.
 ///
 /// # Errors
-/// The judge's.
+/// An error of `still_differs`.
 pub fn shrink(program: &Program, still_differs: &mut StillDiffers<'_>) -> anyhow::Result<Program> {
     let mut best = program.clone();
     loop {
@@ -30,13 +30,13 @@ pub fn shrink(program: &Program, still_differs: &mut StillDiffers<'_>) -> anyhow
     }
 }
 
-/// About how large it is: characters of its source.
+/// Its approximate size: characters of its source.
 pub fn size(program: &Program) -> usize {
     let source = source(program, 0);
     source.program.len() + source.helper.len()
 }
 
-/// With as many edits of one kind as leave the difference.
+/// Applies as many edits of one kind as keep the difference.
 fn by_kind(mut best: Program, kind: usize, still_differs: &mut StillDiffers<'_>) -> anyhow::Result<Program> {
     let mut groups = FIRST_GROUPS;
     loop {
@@ -55,7 +55,7 @@ fn by_kind(mut best: Program, kind: usize, still_differs: &mut StillDiffers<'_>)
     }
 }
 
-/// The program with as many of the edits as can be done together, if one can be done at all.
+/// Applies as many of the edits as possible at once, if any can be applied.
 fn first_good(
     program: &Program,
     candidates: &[Edits],
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::programs::generate;
 
-    /// Programs are smaller and smaller, down to what the judge looks for.
+    /// Programs shrink to the part that the test looks for.
     #[test]
     fn a_program_shrinks_to_what_matters() {
         for seed in 0..30 {

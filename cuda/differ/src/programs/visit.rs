@@ -2,7 +2,7 @@
 
 use super::ast::*;
 
-/// Every form in a block, from the outside in.
+/// Calls `f` for every form in a block, from the outside in.
 pub fn forms(block: &Block, f: &mut impl FnMut(&Form)) {
     for stmt in &block.stmts {
         match stmt {

@@ -1,12 +1,12 @@
-//! Approximate instructions, computed in f64 and rounded: within the ISA's error bounds, not the hardware's bits.
+//! Approximate instructions, computed in f64 and rounded: within the ISA's error bounds, not bit-identical to the hardware.
 
 use crate::instr::FloatUnary;
 
-/// `div.approx.f32`, with the range in which the ISA gives up the quotient.
+/// `div.approx.f32`, including the range of divisors for which the ISA gives no quotient.
 pub(super) fn divide(a: f32, b: f32) -> f32 {
     let is_huge = b.is_finite() && b.abs() > f32::from_bits(0x7e80_0000);
     match (is_huge, a.is_finite()) {
-        // Divisors above 2^126 have no reciprocal that is normal.
+        // The reciprocal of a divisor above 2^126 is subnormal.
         (true, true) => 0f32.copysign(a * b.signum()),
         (true, false) => f32::NAN,
         _ => (f64::from(a) / f64::from(b)) as f32,
@@ -23,7 +23,7 @@ pub(super) fn unary32(op: FloatUnary, a: f32) -> f32 {
         FloatUnary::Lg2 => x.log2(),
         FloatUnary::Sin => x.sin(),
         FloatUnary::Cos => x.cos(),
-        // Every other operation is exact, and not of this file.
+        // The other operations are exact and handled in `float.rs`.
         _ => x.tanh(),
     };
     result as f32

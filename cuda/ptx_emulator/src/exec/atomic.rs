@@ -1,4 +1,4 @@
-//! `atom` and `red`: read, combine, write, with no other thread between.
+//! `atom` and `red`: read, combine, write, without another thread in between.
 
 use super::float::{finish32, flush};
 use super::memory::{Access, Place};
@@ -21,7 +21,7 @@ impl Cx<'_> {
         let new = match atom.op {
             AtomOp::Int(op) => int::binary(op, atom.ty, old, b).unwrap_or_default(),
             AtomOp::FloatAdd(FloatTy::F32) => {
-                // Global memory flushes subnormal numbers, shared memory keeps them.
+                // Global memory flushes subnormal numbers; shared memory keeps them.
                 let ftz = matches!(place, Place::Host(_) | Place::Heap(_));
                 let load = |raw: u64| flush(f32::from_bits(raw as u32), ftz);
                 finish32(load(old) + load(b), ftz, false)

@@ -1,4 +1,4 @@
-//! Barriers of a block: `bar.sync` and `bar.red` wait, `bar.arrive` is counted.
+//! Barriers of a block: `bar.sync` and `bar.red` wait, `bar.arrive` only counts.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::warp::{self, BarrierWait};
 use crate::error::Cause;
 use crate::instr::SINK;
 
-/// The threads that have arrived and do not wait: by the rank of the block and the number of the barrier, for how many threads
-/// it is, and how many of those they are.
+/// Threads that have arrived without waiting. By block rank and barrier number: the barrier's thread count, and the arrivals
+/// so far.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     all: BTreeMap<(u32, u32), (u32, usize)>,
@@ -27,13 +27,13 @@ impl Cx<'_> {
     }
 }
 
-/// The fault of threads that do not agree for how many a barrier is.
+/// The fault of threads that disagree on a barrier's thread count.
 fn apart(id: u32, count: u32, wanted: u32) -> Cause {
     Cause::Unsupported(format!("barrier {id} of {count} threads, and of {wanted}"))
 }
 
 impl Block<'_> {
-    /// Completes the barriers to which as many threads have come as they are for. Whether there was any.
+    /// Completes the barriers whose threads have all arrived. Returns whether there was one.
     pub fn release_barriers(&mut self, shared: &mut Shared) -> Result<bool, Failed> {
         let mut any = false;
         for id in 0..16 {
@@ -75,8 +75,8 @@ impl Block<'_> {
         Ok(true)
     }
 
-    /// Checks that threads wait in the same barrier, those of a warp at one place if it is aligned, and all if it is one of the
-    /// block.
+    /// Checks that the threads wait in the same barrier. The threads of a warp must be at one instruction if it is aligned;
+    /// all threads of the block must, if the barrier is the block's.
     fn check_alike(&self, id: u32, waiting: &[usize], waits: &[BarrierWait]) -> Result<(), Failed> {
         let Some(first) = waits.first() else { return Ok(()) };
         let kind = |wait: &BarrierWait| (wait.count, wait.aligned, wait.red.map(|(red, _)| red));

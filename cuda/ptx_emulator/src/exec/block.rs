@@ -1,5 +1,5 @@
-//! A block: its threads take turns until they wait for each other, and go on once all have come. When all that is left
-//! waits for other blocks, they have their turn.
+//! A block: its threads take turns until they wait for each other, and go on once all have arrived. When the remaining
+//! threads only wait for other blocks, those get a turn.
 
 use super::cluster::Shared;
 use super::counts::Trace;
@@ -14,7 +14,7 @@ use super::{Exec, Grid, Memory, Turns, counts, tensor, unravel};
 use crate::error::{Cause, Fault};
 use crate::instr::{Call, Callee, Op, ParamRange, SINK, Slot, WARPGROUP, WarpKind};
 
-/// Instructions in a row of one thread, after which another has a turn: one may spin until another writes.
+/// Instructions that a thread executes before another gets a turn, because it may be spinning on a store of the other.
 const TURN: u64 = 100_000;
 pub(super) const WARP: usize = 32;
 
@@ -23,16 +23,16 @@ pub(super) struct Block<'a> {
     pub ctaid: [u32; 3],
     pub threads: Vec<Thread>,
     pub warpgroups: Vec<Warpgroup>,
-    /// By thread what it did, if that is counted.
+    /// By thread, its trace, if the launch is counted.
     traces: Vec<Trace>,
     pub steps: u64,
 }
 
-/// Which thread did what.
+/// The failed thread, and its fault.
 pub(super) type Failed = (usize, Box<Cause>);
 
 impl<'a> Block<'a> {
-    /// A block whose threads have not started, of this rank in its cluster.
+    /// Creates a block with this rank in its cluster; its threads have not started.
     pub fn new(grid: &'a Grid<'a>, ctaid: [u32; 3], rank: u32) -> Self {
         let [x, y, z] = grid.block;
         let thread = |index: u32| {
@@ -46,8 +46,8 @@ impl<'a> Block<'a> {
         Block { grid, ctaid, threads, warpgroups, traces, steps: 0 }
     }
 
-    /// Runs the threads until each has exited, waits for other threads, or for words that nobody has stored meanwhile.
-    /// What it came to: it stood if all wait at the cluster's barrier or have exited, too.
+    /// Runs the threads until each has exited, waits for other threads, or waits for a store that has not been made. Returns
+    /// the turn's result: `Stood` also if all threads wait at the cluster barrier or have exited.
     pub fn run(&mut self, shared: &mut Shared) -> Result<Turn, Box<Fault>> {
         self.run_threads(shared).map_err(|(thread, cause)| self.fault(thread, *cause))
     }
@@ -96,7 +96,7 @@ impl<'a> Block<'a> {
                 let released = self.release_warps(shared)? | self.release_barriers(shared)?;
                 let is_idle = !(released || has_moved || stores != self.grid.progress.stores.get());
                 let released = self.release_warpgroups(shared, is_idle)? | released;
-                // Threads that run may still join those that ask for the active mask.
+                // Threads that still run may join those that ask for the active mask.
                 let released = released || !has_run && self.release_active_masks();
                 if !released && !has_run {
                     return Err(self.why_stuck());
@@ -115,7 +115,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// As [`Self::turn`], and counts: before each instruction what it is going to do.
+    /// Same as [`Self::turn`], and records before each instruction what it is going to do.
     fn counted_turn(&mut self, at: usize, shared: &mut Shared, ahead: u64) -> Exec<Turn> {
         let end = self.steps + TURN;
         while self.steps < end {
@@ -132,7 +132,7 @@ impl<'a> Block<'a> {
         Ok(Turn::Moved)
     }
 
-    /// Runs a thread until it waits, ends, has executed `most` instructions, or has looked at words in vain.
+    /// Runs a thread until it waits, ends, has executed `most` instructions, or has polled in vain.
     fn turn(&mut self, at: usize, shared: &mut Shared, ahead: u64, most: u64) -> Exec<Turn> {
         let Block { grid, threads, steps, .. } = self;
         let thread = &mut threads[at];
@@ -207,7 +207,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What a thread waits for at a barrier of the block.
+    /// The barrier of the block that a thread waits at.
     pub fn barrier(&self, at: usize) -> Option<BarrierWait> {
         match self.threads[at].state {
             State::Waits(Wait::Barrier(wait)) => Some(wait),
@@ -215,12 +215,12 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Function and instruction a thread is at.
+    /// The function and instruction of a thread.
     pub fn place(&self, at: usize) -> (usize, usize) {
         self.threads[at].frames.last().map_or((0, 0), |frame| (frame.function, frame.pc))
     }
 
-    /// The warp operations that the lanes of the warp starting at thread `first` wait in.
+    /// The warp operations that the lanes wait in; the warp starts at thread `first`.
     pub fn lanes(&self, first: usize) -> [Option<WarpWait>; WARP] {
         core::array::from_fn(|lane| match self.threads.get(first + lane)?.state {
             State::Waits(Wait::Warp(wait)) => Some(wait),
@@ -248,7 +248,7 @@ impl<'a> Block<'a> {
         Ok(any)
     }
 
-    /// Executes the matrix instruction at which the lanes of the warp wait that starts at this thread.
+    /// Executes the matrix instruction at which the lanes of the warp that starts at thread `first` wait.
     fn execute_tensor(&mut self, first: usize, shared: &mut Shared) -> Result<(), Failed> {
         let place = self.place(first);
         if let Some(other) = (first..first + WARP).find(|&at| self.place(at) != place) {
@@ -267,7 +267,7 @@ impl<'a> Block<'a> {
         tensor::execute(tensor, &mut with).map_err(|cause| (last, cause))
     }
 
-    /// Lanes that ask for the active mask at the same instruction count as active together, as many as can.
+    /// Counts lanes that ask for the active mask at the same instruction as active together, in the largest possible groups.
     fn release_active_masks(&mut self) -> bool {
         let mut groups: Vec<(usize, (usize, usize), Vec<usize>)> = Vec::new();
         for at in 0..self.threads.len() {
@@ -298,7 +298,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The PTX line a thread is at.
+    /// The PTX line of a thread.
     pub fn line(&self, at: usize) -> u32 {
         let (function, pc) = self.place(at);
         self.grid.module.functions[function].instrs.get(pc).map_or(1, |instr| instr.line)
@@ -319,7 +319,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The function that is called, and its parameters with the arguments in them.
+/// The called function, and its parameters with the arguments in them.
 fn arguments(cx: &Cx<'_>, call: &Call) -> Exec<(usize, Memory)> {
     let functions = &cx.grid.module.functions;
     let callee = match call.callee {
@@ -351,7 +351,7 @@ fn arguments(cx: &Cx<'_>, call: &Call) -> Exec<(usize, Memory)> {
     Ok((callee, params))
 }
 
-/// Ends the running function and hands its return value over; false if it was the kernel.
+/// Ends the running function and returns its value to the caller; false if it was the kernel.
 fn leave(grid: &Grid<'_>, frames: &mut Vec<Frame>, local: &mut Memory) -> bool {
     if frames.len() == 1 {
         return false;
@@ -365,7 +365,7 @@ fn leave(grid: &Grid<'_>, frames: &mut Vec<Frame>, local: &mut Memory) -> bool {
     true
 }
 
-/// A lane of the mask that does not wait in the same operation with the same mask.
+/// Finds a lane of the mask that does not wait in the same operation with the same mask.
 pub(super) fn missing(lanes: &[Option<WarpWait>; WARP], own: &WarpWait) -> Option<u32> {
     let takes_part =
         |lane: u32| lanes[lane as usize].is_some_and(|wait| wait.mask == own.mask && wait.kind == own.kind);

@@ -1,7 +1,7 @@
 //! `cp.async.bulk` to shared memory, and `st.async` (PTX ISA, "Data Movement and Conversion Instructions").
 //!
-//! A copy to shared memory is made when a phase lacks nothing but bytes and a thread has looked at it for the second time:
-//! until then, when all others have had a turn, the target is as if nothing had been written to it.
+//! A copy to shared memory lands as late as possible: when a phase lacks only bytes and a thread polls it for the second
+//! time, after all others have had a turn. Until then the target is undefined.
 
 use std::collections::BTreeSet;
 
@@ -13,42 +13,42 @@ use super::undefined::Bits;
 use crate::error::Cause;
 use crate::instr::{BulkCopy, Slot, Space, StoreAsync};
 
-/// What addresses and sizes are multiples of.
+/// Addresses and sizes must be multiples of this.
 pub(super) const UNIT: u64 = 16;
 
-/// What a copy brings.
+/// The source of a copy.
 #[derive(Debug)]
 enum Source {
-    /// What memory holds when the copy is made.
+    /// The memory, read when the copy lands.
     Memory(Place),
     /// Bytes.
     Value(Vec<Bits>),
-    /// What the tensor holds when the copy is made, and zeros outside.
+    /// The tensor, read when the copy lands, with zeros outside.
     Box(Tile),
 }
 
-/// A copy that has been started.
+/// A copy in flight.
 #[derive(Debug)]
 struct Flight {
     target: Place,
     source: Source,
     bytes: u64,
-    /// The place of its barrier.
+    /// The offset of its barrier.
     barrier: usize,
     /// The PTX line that started it.
     line: u32,
 }
 
-/// The copies on their way to the shared memory of a cluster.
+/// The copies in flight to the shared memory of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     all: Vec<Flight>,
-    /// Who has looked at a phase that they would complete: the place of its barrier, rank, warp and lane.
+    /// Who has polled a phase that they would complete: the barrier's offset, and the thread's rank, warp and lane.
     looked: BTreeSet<(usize, [u32; 3])>,
 }
 
 impl Flights {
-    /// What is wrong when a block ends whose shared memory is in this range.
+    /// Checks a block at its end, with its shared memory in this range.
     pub fn check_end(&self, block: core::ops::Range<usize>) -> Exec {
         let uses_it = |flight: &&Flight| {
             block.contains(&flight.barrier)
@@ -62,7 +62,7 @@ impl Flights {
         })
     }
 
-    /// The PTX line of a copy on its way to some of these bytes.
+    /// The PTX line of a copy in flight to some of these bytes.
     fn line_into(&self, bytes: core::ops::Range<usize>) -> Option<u32> {
         let overlaps = |flight: &&Flight| match flight.target {
             Place::Shared(at) => at < bytes.end && bytes.start < at + flight.bytes as usize,
@@ -71,7 +71,7 @@ impl Flights {
         self.all.iter().find(overlaps).map(|flight| flight.line)
     }
 
-    /// Takes those that count at a barrier, if a thread looks at it for the second time.
+    /// Takes the copies that count at a barrier, if the thread polls it for the second time.
     fn taken(&mut self, barrier: usize, ids: Ids) -> Vec<Flight> {
         let is_second = !self.looked.insert((barrier, [ids.rank, ids.warp, ids.lane]));
         if !is_second || !self.all.iter().any(|flight| flight.barrier == barrier) {
@@ -104,12 +104,12 @@ impl Cx<'_> {
         self.start_flight((target, Source::Value(value), bytes), barrier)
     }
 
-    /// Starts a copy of a box, to this place of shared memory.
+    /// Starts a copy of a box to this offset of shared memory.
     pub fn start_box(&mut self, target: usize, tile: Tile, bytes: u64, barrier: usize) -> Exec {
         self.start_flight((Place::Shared(target), Source::Box(tile), bytes), barrier)
     }
 
-    /// Starts a copy: until it is made the target is as if nothing had been written to it.
+    /// Starts a copy. The target is undefined until it lands.
     fn start_flight(&mut self, (target, source, bytes): (Place, Source, u64), barrier: usize) -> Exec {
         let (Place::Shared(at), stride) = (target, self.shared.stride()) else { return Ok(()) };
         if at / stride != barrier / stride {
@@ -138,7 +138,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Checks bytes of one allocation, the first of them at a multiple of 16.
+    /// Checks bytes of one allocation; the first must be at a multiple of 16.
     pub fn places(&self, space: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
         let first = self.place_of(space, address, UNIT, access)?;
         for at in (UNIT..bytes).step_by(UNIT as usize) {
@@ -147,7 +147,7 @@ impl Cx<'_> {
         Ok(first)
     }
 
-    /// The copies that a phase lacks are made, if it lacks nothing else and the thread looks at it again.
+    /// Lands the copies that a phase waits for, if it lacks nothing else and the thread polls it again.
     pub fn land(&mut self, barrier: usize) -> Exec {
         for flight in self.shared.flights.taken(barrier, self.ids) {
             let Flight { target, source, bytes, .. } = flight;

@@ -1,5 +1,5 @@
-//! Blocks that are there at once: those of a cluster, or all of a cooperative grid. They run in turns up to the cluster's
-//! barrier, and go on once all threads of all blocks of the cluster have come, or until their threads wait for words.
+//! Blocks that run concurrently: those of a cluster, or all of a cooperative grid. They run in turns up to the cluster
+//! barrier, and go on once all threads of the cluster have arrived, or run until their threads wait for stores.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -17,37 +17,37 @@ use super::{Exec, Grid, Memory, Turns, unravel};
 use crate::error::{Cause, Fault};
 use crate::instr::SINK;
 
-/// The shared memory of all blocks of a cluster, one after the other.
+/// The shared memory of all blocks of a cluster, one block after the other.
 pub(super) struct Shared {
     pub memory: Memory,
-    /// The barriers in it, by their place.
+    /// Its mbarriers, by offset.
     pub barriers: BTreeMap<usize, Barrier>,
-    /// The copies to it that are on their way.
+    /// The copies in flight to it.
     pub flights: Flights,
     pub unfenced: Unfenced,
-    /// What pending `wgmma`s read of it.
+    /// What pending `wgmma`s read from it.
     pub pins: Pins,
     pub arrivals: Arrivals,
-    /// Bytes of a block.
+    /// Bytes per block.
     stride: usize,
     /// By rank, whether all threads have exited.
     has_ended: Vec<bool>,
-    /// Whether the blocks know of each other, by the cluster's barrier, that they have started.
+    /// Whether the blocks have met at the cluster barrier, so that each knows that the others have started.
     have_met: bool,
 }
 
 impl Shared {
-    /// Where the byte `offset` of a block is.
+    /// The offset of byte `offset` of a block.
     pub fn at(&self, rank: u32, offset: u64) -> usize {
         rank as usize * self.stride + offset as usize
     }
 
-    /// Bytes of a block.
+    /// Bytes per block.
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Whether the block `own` may use the memory of block `rank` now.
+    /// Checks that the block `own` may access the memory of block `rank` now.
     pub fn check_life(&self, rank: u32, own: u32) -> Exec {
         let reason = match self.has_ended.get(rank as usize) {
             Some(_) if rank == own => return Ok(()),
@@ -63,21 +63,20 @@ impl Shared {
     }
 }
 
-/// What goes by, in nanoseconds, each time that all threads have looked in vain at words: nobody is waited for by then but
-/// the clock.
+/// Nanoseconds that pass when all threads have polled in vain: then only the clock can end the wait.
 const WAITING_NANOS: u64 = 100_000;
 
-/// A cluster while it runs.
+/// A running cluster.
 struct Cluster<'a> {
     shared: Shared,
     blocks: Vec<Block<'a>>,
 }
 
 impl<'a> Cluster<'a> {
-    /// The cluster whose first block has this number.
+    /// Creates the cluster that starts with block `first`.
     fn new(grid: &'a Grid<'_>, first: u64) -> Cluster<'a> {
         let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0);
-        // So that patterns of addresses are the same in all blocks.
+        // Address patterns are then the same in all blocks.
         let stride = stride.next_multiple_of(1024) as usize;
         let blocks = grid.cluster as usize;
         let memory = Memory::new(stride * blocks);
@@ -103,7 +102,7 @@ impl<'a> Cluster<'a> {
         self.shared.has_ended.iter().all(|&has_ended| has_ended)
     }
 
-    /// Gives each block its turn, and lets the threads go on that have met. What it came to.
+    /// Gives each block a turn, and releases the threads that have met. Returns the turn's result.
     fn run(&mut self, turns: Turns) -> Result<Turn, Box<Fault>> {
         let Cluster { shared, blocks } = self;
         let (mut whole, len) = (Turn::Stood, blocks.len());
@@ -127,7 +126,7 @@ impl<'a> Cluster<'a> {
         }
         let is_ready =
             |block: &Block<'_>| block.threads.iter().any(|thread| matches!(thread.state, State::Ready));
-        // A thread that waits for words may still come to the barrier.
+        // A thread that polls may still arrive at the barrier.
         if !self.has_ended() && !self.blocks.iter().any(is_ready) {
             release(&mut self.blocks)?;
             self.shared.have_met = true;
@@ -137,7 +136,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// Runs blocks, which are whole clusters, to their end: all are there at once.
+/// Runs whole clusters of blocks to their end, all of them concurrently.
 pub(super) fn run(grid: &Grid<'_>, blocks: Range<u64>) -> Result<(), Box<Fault>> {
     let mut clusters: Vec<Cluster<'_>> =
         blocks.step_by(grid.cluster as usize).map(|first| Cluster::new(grid, first)).collect();
@@ -159,8 +158,8 @@ pub(super) fn run(grid: &Grid<'_>, blocks: Range<u64>) -> Result<(), Box<Fault>>
     Ok(())
 }
 
-/// The fault of threads that wait for what does not come: of one that waits for a phase that lacks nothing but bytes, else of one
-/// that waits for others of its block, else of one that waits for a phase, else of one that waits for words.
+/// The fault of threads that wait in vain. The first that exists of: a thread that waits for a phase that lacks only bytes,
+/// one that waits for others of its block, one that waits for any phase, one that waits for stores.
 fn why_stuck(clusters: &mut [Cluster<'_>]) -> Box<Fault> {
     let mut found: Vec<(u32, usize, usize, usize, Box<Cause>)> = Vec::new();
     for (number, Cluster { shared, blocks }) in clusters.iter_mut().enumerate() {
@@ -173,7 +172,7 @@ fn why_stuck(clusters: &mut [Cluster<'_>]) -> Box<Fault> {
                 let phase = thread.polls.phase.and_then(|(at, pc)| Some((shared.barriers.get(&at)?, pc)));
                 match (phase, thread.frames.last_mut()) {
                     (Some((barrier, pc)), Some(frame)) => {
-                        // It has looked, and stands after its wait.
+                        // It has polled already, so its pc is after the wait.
                         frame.pc = pc;
                         let order = if barrier.lacks_bytes_alone() { 0 } else { 2 };
                         found.push((order, number, rank, at, barrier.lacks().into()));
@@ -188,7 +187,7 @@ fn why_stuck(clusters: &mut [Cluster<'_>]) -> Box<Fault> {
     clusters[number].blocks[rank].fault(at, *cause)
 }
 
-/// Lets all threads go on that wait at the barrier, if all do.
+/// Releases all threads that wait at the barrier, if all do.
 fn release(blocks: &mut [Block<'_>]) -> Result<(), Box<Fault>> {
     let waits = |block: &Block<'_>, at: usize| match block.threads[at].state {
         State::Waits(Wait::Cluster { aligned }) => Some((aligned, block.place(at))),

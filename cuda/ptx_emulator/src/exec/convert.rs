@@ -6,7 +6,7 @@ use super::exact::{direct32, direct64, sign_of_sum};
 use super::float::{finish32, flush};
 use crate::instr::{Cvt, CvtRound, FloatTy, IntTy, Round, Ty};
 
-/// The converted value, extended to the destination's width.
+/// Converts a value and extends it to the destination's width.
 pub(super) fn convert(cvt: &Cvt, raw: u64) -> u64 {
     match (cvt.to, cvt.from) {
         (Ty::Int(to), Ty::Int(from)) => {
@@ -20,7 +20,7 @@ pub(super) fn convert(cvt: &Cvt, raw: u64) -> u64 {
     }
 }
 
-/// A narrower result fills a wider register: its sign repeated, or zeros.
+/// Extends a narrower result to a wider register, by its sign or with zeros.
 pub(super) fn extend(ty: IntTy, raw: u64, bits: u32) -> u64 {
     let wide = if ty.signed { ty.sign_extend(raw) as u64 } else { raw & ty.mask() };
     wide & (u64::MAX >> (64 - bits))
@@ -46,17 +46,17 @@ fn integral(round: CvtRound, x: f64) -> f64 {
 fn to_int(cvt: &Cvt, to: IntTy, from: FloatTy, raw: u64) -> u64 {
     let x = load(from, cvt.ftz, raw);
     if x.is_nan() {
-        // Zero, but for 64 bits on either side the highest bit alone.
+        // Zero, or only the highest bit if either side has 64 bits.
         return if from == FloatTy::F64 || to.bits == 64 { 1 << (to.bits - 1) } else { 0 };
     }
-    // The conversion of a float to an integer saturates in Rust as on the device.
+    // Rust's conversion of a float to an integer saturates like the device's.
     let value = integral(cvt.round, x) as i128;
     value.clamp(to.min(), to.max()) as u64
 }
 
 fn from_int(cvt: &Cvt, to: FloatTy, value: i128) -> u64 {
     let CvtRound::Float(round) = cvt.round else { return 0 };
-    // Infinite is none of the results: 2^64 is far below the largest f32.
+    // The result is finite: 2^64 is far below the largest f32.
     match to {
         FloatTy::F32 => {
             let nearest = value as f32;
@@ -89,7 +89,7 @@ fn between(cvt: &Cvt, to: FloatTy, from: FloatTy, raw: u64) -> u64 {
     }
 }
 
-/// How `x` compares to the f32 it was rounded to.
+/// Compares `x` with the f32 it was rounded to.
 fn excess(x: f64, nearest: f32) -> Ordering {
     if x.is_nan() || x.is_infinite() {
         Ordering::Equal

@@ -1,7 +1,6 @@
 //! `cp.async` (PTX ISA, "Data Movement and Conversion Instructions: Non-bulk copy").
 //!
-//! A copy is made when its thread waits for it and not before, which the ISA allows: until then the target is as if nothing
-//! had been written to it.
+//! A copy lands when its thread waits for it and not before, which the ISA allows. Until then the target is undefined.
 
 use std::collections::VecDeque;
 
@@ -19,7 +18,7 @@ struct Pending {
     target: u64,
     source: u64,
     size: u64,
-    /// Bytes that are copied; the others become zeros.
+    /// Bytes to copy; the rest becomes zeros.
     bytes: u64,
 }
 
@@ -43,7 +42,7 @@ impl Cx<'_> {
         let pending = Pending { target, source, size: copy.size, bytes };
         let place = self.place_of(Space::Shared, target, pending.size, Access::Store)?;
         if bytes > 0 {
-            // All of it is aligned, and what is read is there.
+            // The whole copy is aligned, and its source is valid.
             self.check_source(&pending)?;
         }
         for at in (0..pending.size).step_by(4) {

@@ -1,4 +1,4 @@
-//! Directed rounding, from results rounded to nearest and the sign of what they left out.
+//! Directed rounding, from a result rounded to nearest and the sign of its error.
 
 use core::cmp::Ordering;
 
@@ -29,11 +29,11 @@ pub(super) fn sign_of_sum(products: &[(f64, f64)]) -> Ordering {
 
 /// The sign of `p + q - r`, where `p` and `q` are numbers or products of two f32 and `r` is their sum rounded to f32.
 pub(super) fn sign_of_rest(p: f64, q: f64, r: f64) -> Ordering {
-    // What the sum in f64 leaves out (Knuth's two-sum); nothing overflows, and products of f32 are exact.
+    // The error of the f64 sum (Knuth's two-sum). Nothing overflows, and products of f32 are exact.
     let sum = p + q;
     let part = sum - p;
     let left_out = (p - (sum - part)) + (q - part);
-    // A multiple of the sum's last place, which is larger than what was left out.
+    // A multiple of the sum's last place, so larger than the error.
     let rest = sum - r;
     let sign = if rest == 0.0 { left_out } else { rest };
     sign.partial_cmp(&0.0).unwrap_or(Ordering::Equal)
@@ -59,7 +59,7 @@ fn parts(x: f64) -> (u64, i32) {
 
 macro_rules! directed {
     ($name:ident, $float:ty) => {
-        /// `nearest`, rounded as `round` says; `exact` tells how the exact value compares to it.
+        /// Rounds to `round`, from `nearest` and the comparison of the exact value with it in `exact`.
         pub(super) fn $name(nearest: $float, exact: Ordering, round: Round) -> $float {
             match (round, exact) {
                 (Round::Down, Ordering::Less) => nearest.next_down(),

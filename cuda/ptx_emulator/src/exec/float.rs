@@ -1,7 +1,7 @@
 //! Floating-point arithmetic (PTX ISA, "Floating Point Instructions").
 //!
-//! A NaN result of an f32 operation is the canonical 0x7fffffff. The payload of a NaN of f64 is what the host
-//! makes of it. Operations without a rounding modifier are rounded one by one; the assembler may fuse them.
+//! A NaN result of an f32 operation is the canonical 0x7fffffff. The payload of an f64 NaN is the host's. Operations without
+//! a rounding modifier are rounded one by one; the assembler may fuse them.
 
 use core::cmp::Ordering;
 
@@ -10,10 +10,10 @@ use super::exact::{direct32, direct64, sign_of_rest, sign_of_sum};
 use super::int;
 use crate::instr::{FloatCmp, FloatMode, FloatOp, FloatTy, FloatUnary, Round, Testp};
 
-/// The one NaN that f32 operations give.
+/// The only NaN that f32 operations return.
 pub(super) const NAN32: f32 = f32::from_bits(0x7fff_ffff);
 
-/// A subnormal number as a zero of its sign.
+/// Flushes a subnormal number to a zero of its sign, if `ftz`.
 pub(super) fn flush(x: f32, ftz: bool) -> f32 {
     if ftz && x.is_subnormal() { 0f32.copysign(x) } else { x }
 }
@@ -29,13 +29,13 @@ pub(super) fn finish32(x: f32, ftz: bool, sat: bool) -> u64 {
     u64::from(x.to_bits())
 }
 
-/// Into 0..=1, NaN to 0.
+/// Clamps to 0..=1; NaN becomes 0.
 pub(super) fn saturate(x: f32) -> f32 {
-    // Also a negative zero becomes positive.
+    // A negative zero becomes positive, too.
     if x > 0.0 { x.min(1.0) } else { 0.0 }
 }
 
-/// Two operands, one result.
+/// An operation of two operands.
 #[inline]
 pub(super) fn binary(op: FloatOp, mode: FloatMode, a: u64, b: u64) -> u64 {
     match mode.ty {
@@ -74,7 +74,7 @@ pub(super) fn binary(op: FloatOp, mode: FloatMode, a: u64, b: u64) -> u64 {
     }
 }
 
-/// The smaller or larger of two: of a number and a NaN the number, unless NaN is asked for.
+/// The smaller or larger of two. Of a number and a NaN it is the number, unless `nan` is set.
 fn extreme<T: Copy + PartialOrd + From<f32>>(a: T, b: T, nan: bool, a_wins: bool) -> T {
     let is_nan = |x: T| x.partial_cmp(&x).is_none();
     match (is_nan(a), is_nan(b)) {
@@ -94,7 +94,7 @@ fn extreme<T: Copy + PartialOrd + From<f32>>(a: T, b: T, nan: bool, a_wins: bool
 /// The sign of `a * b + c - r * s`, exactly.
 type Sign = fn(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering;
 
-/// Of f32 numbers, `r` the rounded result, or of two products whose difference is rounded with the right sign.
+/// For f32 numbers: `r` is the rounded result. For two products: their difference is rounded with the right sign.
 fn sign32(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering {
     sign_of_rest(a * b, c, r * s)
 }
@@ -103,7 +103,7 @@ fn sign64(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering {
     sign_of_sum(&[(a, b), (c, 1.0), (-r, s)])
 }
 
-/// How the exact value compares to the rounded `r`, where that has overflowed or the operands are not finite.
+/// Compares the exact value with the rounded `r` if `r` has overflowed or an operand is not finite.
 fn unbounded(r: f64, operands: &[f64]) -> Option<Ordering> {
     if r.is_nan() || operands.iter().any(|x| !x.is_finite()) {
         return Some(Ordering::Equal);
@@ -111,7 +111,7 @@ fn unbounded(r: f64, operands: &[f64]) -> Option<Ordering> {
     r.is_infinite().then_some(if r > 0.0 { Ordering::Less } else { Ordering::Greater })
 }
 
-/// How the exact result of `a op b` compares to the rounded `r`.
+/// Compares the exact result of `a op b` with the rounded `r`.
 fn compare(sign: Sign, op: FloatOp, a: f64, b: f64, r: f64) -> Ordering {
     // A division by zero is exactly infinite.
     if op == FloatOp::Div && b == 0.0 {
@@ -126,7 +126,7 @@ fn compare(sign: Sign, op: FloatOp, a: f64, b: f64, r: f64) -> Ordering {
     })
 }
 
-/// Whether an exact zero sum of `x` and `y` is negative: rounding down, unless both are positive.
+/// Whether an exact zero sum of `x` and `y` is negative: when rounding down, unless both are positive.
 fn is_negative_zero(round: Round, x: f64, y: f64) -> bool {
     round == Round::Down && !(x.is_sign_positive() && y.is_sign_positive())
 }
@@ -195,7 +195,7 @@ pub(super) fn unary(op: FloatUnary, mode: FloatMode, raw: u64) -> u64 {
         FloatTy::F32 => {
             let a = f32_of(raw, mode);
             let result = match op {
-                // Only the sign changes, also of a NaN.
+                // Only the sign changes, even of a NaN.
                 FloatUnary::Neg => return u64::from(a.to_bits() ^ 0x8000_0000),
                 FloatUnary::Abs => return u64::from(a.to_bits() & 0x7fff_ffff),
                 FloatUnary::Sqrt => sqrt32(mode.round, a),
@@ -263,7 +263,7 @@ mod tests {
         let mut state = 7u64;
         let mut next = || {
             state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            // All exponents, and few bits now and then, so that sums cancel and come out even.
+            // Covers all exponents. Every third value has few bits, so that sums cancel or are exact.
             let bits = (state >> 32) as u32;
             f32::from_bits(if bits.is_multiple_of(3) { bits & 0xfff0_0000 } else { bits })
         };

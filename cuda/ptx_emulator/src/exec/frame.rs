@@ -1,4 +1,4 @@
-//! A function that runs, and its registers.
+//! A running function, and its registers.
 
 use core::cell::Cell;
 
@@ -7,21 +7,21 @@ use super::undefined::Bits;
 use super::watch::{Clash, Token, Watch};
 use crate::instr::{ParamRange, Slot};
 
-/// A function that runs.
+/// A running function.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub function: usize,
     pub pc: usize,
     /// By slot.
     pub values: Vec<Bits>,
-    /// An access to a register that is not allowed.
+    /// A forbidden access to a register.
     pub clash: Cell<Option<Clash>>,
-    /// What `wgmma` demands of the registers, if the function has one.
+    /// The rules of `wgmma` for the registers, if the function has one.
     pub watch: Option<Box<Watch>>,
     pub params: Memory,
     /// Bytes of local memory below its own.
     pub local_base: usize,
-    /// Where the caller wants the return value.
+    /// Where the caller expects the return value.
     pub result: Option<ParamRange>,
 }
 
@@ -32,7 +32,7 @@ impl Frame {
         self.set_bits(slot, Bits::new(value));
     }
 
-    /// Writes a register of which some bits may be undefined.
+    /// Writes a register that may have undefined bits.
     #[inline]
     pub fn set_bits(&mut self, slot: Slot, bits: Bits) {
         if let Some(watch) = &mut self.watch
@@ -62,19 +62,19 @@ impl Frame {
         Bits::UNDEFINED
     }
 
-    /// What a register holds, a token included. No access in the sense of `wgmma`.
+    /// The content of a register, which may be a token. Does not count as an access for `wgmma`.
     #[inline]
     pub fn raw(&self, slot: Slot) -> Bits {
         self.values[slot as usize]
     }
 
-    /// Writes a register. No access in the sense of `wgmma`.
+    /// Writes a register. Does not count as an access for `wgmma`.
     #[inline]
     pub fn set_raw(&mut self, slot: Slot, bits: Bits) {
         self.values[slot as usize] = bits;
     }
 
-    /// All that its registers hold.
+    /// The contents of all its registers.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.values.iter().flat_map(|bits| [bits.value, bits.undefined])
     }

@@ -1,11 +1,11 @@
-//! Numbers of 16 bits (PTX ISA, "Half Precision Floating Point Instructions" and "cvt").
+//! 16-bit numbers (PTX ISA, "Half Precision Floating Point Instructions" and "cvt").
 //!
-//! A NaN becomes the canonical one of its type: 0x7fff of 16 bits, 0x7fffffff of f32.
+//! A NaN becomes the canonical one of its type: 0x7fff for 16 bits, 0x7fffffff for f32.
 
 use super::float::{self, NAN32, flush};
 use crate::instr::{CvtHalf, FloatMode, FloatTy, HalfExtreme, HalfTy, Round};
 
-/// The bits of the result, of `a` and in a pair of `b`.
+/// The bits of the result of converting `a`, and `b` for a pair.
 pub(super) fn convert(cvt: CvtHalf, ftz: bool, a: u64, b: u64) -> u64 {
     let narrow = |ty, round, raw: u64| narrow(ty, round, flush(f32::from_bits(raw as u32), ftz));
     match cvt {
@@ -19,7 +19,7 @@ pub(super) fn convert(cvt: CvtHalf, ftz: bool, a: u64, b: u64) -> u64 {
 /// The smaller or larger of two numbers, or of two pairs.
 pub(super) fn extreme(kind: HalfExtreme, a: u64, b: u64) -> u64 {
     let mode = FloatMode { ty: FloatTy::F32, round: Round::Nearest, ftz: false, sat: false };
-    // The result is one of the numbers, and f32 has all of them.
+    // The result is one of the numbers, and f32 can represent all of them.
     let one = |a: u64, b: u64| {
         let wide = |raw: u64| u64::from(widen(kind.ty, raw as u16).to_bits());
         let result = float::binary(kind.op, mode, wide(a), wide(b));
@@ -60,7 +60,7 @@ fn narrow(ty: HalfTy, round: Round, x: f32) -> u64 {
     } else if x.is_infinite() {
         return sign | infinity;
     }
-    // In units of the last place, of which a normal number has between 2^fraction_bits and twice as many.
+    // In units of the last place. A normal number is at least 2^fraction_bits and less than twice that.
     let magnitude = f64::from(x.abs());
     let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(lowest);
     let units = magnitude / 2f64.powi(exponent - fraction_bits as i32);

@@ -1,4 +1,4 @@
-//! The heap that `malloc` and `free` of the kernels work on.
+//! The heap of the kernels' `malloc` and `free`.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use super::memory::Access;
 use super::shadow::Memory;
 use crate::error::Cause;
 
-/// Generic addresses of the heap start here: no pointer of a host process lies there.
+/// Start of the heap's generic addresses, where no pointer of a host process lies.
 const HEAP_WINDOW: u64 = 0xe300_0000_0000_0000;
-/// Bytes of all blocks together, as a device has them where the host does not say otherwise.
+/// Bytes of all blocks together: a device's default limit.
 const LIMIT: u64 = 8 << 20;
-/// Bytes of addresses after which they are used again, if no block is in use.
+/// After this many bytes of addresses, they are used again if no block is in use.
 const REUSE: u64 = 64 << 20;
-/// Bytes of addresses.
+/// Size of the address range.
 const WINDOW: u64 = 1 << 30;
-/// Bytes between two blocks, so that an overrun is seen.
+/// Bytes between two blocks, so that an overrun is detected.
 const GAP: u64 = 64;
 
-/// Whether a generic address is one of the heap's.
+/// Whether a generic address belongs to the heap.
 pub(super) fn holds(address: u64) -> bool {
     address.checked_sub(HEAP_WINDOW).is_some_and(|at| at < WINDOW)
 }
 
-/// All blocks that kernels have asked for. A block that was freed keeps its addresses, so that a use of it is seen.
+/// All blocks that kernels have allocated. A freed block keeps its addresses, so that a use after free is detected.
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
     memory: Memory,
@@ -38,7 +38,7 @@ struct Block {
 }
 
 impl Heap {
-    /// A block's generic address, or zero if there is no room.
+    /// Allocates a block and returns its generic address, or zero if there is no room.
     pub fn malloc(&mut self, bytes: u64) -> u64 {
         if bytes > LIMIT - self.live_bytes {
             return 0;
@@ -46,7 +46,7 @@ impl Heap {
         if self.live == 0 && self.memory.len() as u64 > REUSE {
             *self = Heap::default();
         }
-        // Aligned to 16 bytes, as promised, and to no more, which nobody may count on.
+        // Aligned to exactly the guaranteed 16 bytes, so that code that relies on more fails.
         let at = (self.memory.len() as u64 + GAP).next_multiple_of(32) + 16;
         if at + bytes > WINDOW {
             return 0;
@@ -58,7 +58,7 @@ impl Heap {
         HEAP_WINDOW + at
     }
 
-    /// Gives a block back; none for address zero.
+    /// Frees a block; does nothing for address zero.
     pub fn free(&mut self, address: u64) -> Result<(), Box<Cause>> {
         if address == 0 {
             return Ok(());
@@ -77,7 +77,7 @@ impl Heap {
         }
     }
 
-    /// Checks an access, and gives its offset in [`Self::memory`].
+    /// Checks an access, and returns its offset in [`Self::memory`].
     pub(super) fn place(&self, address: u64, bytes: u64, access: Access) -> Result<usize, Box<Cause>> {
         let at = address - HEAP_WINDOW;
         let access = access.name();

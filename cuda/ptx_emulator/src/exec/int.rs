@@ -2,7 +2,7 @@
 
 use crate::instr::{BitOp, Cmp, Half, IntOp, IntTy, IntUnary};
 
-/// Two operands, one result, in the low bits; none for a division by zero, whose result the ISA leaves open.
+/// An operation of two operands, in the low bits; `None` for a division by zero, which the ISA leaves unspecified.
 #[inline]
 pub(super) fn binary(op: IntOp, ty: IntTy, a: u64, b: u64) -> Option<u64> {
     let result = match op {
@@ -49,7 +49,7 @@ fn divide(op: IntOp, ty: IntTy, a: u64, b: u64) -> Option<u64> {
     Some(result as u64 & ty.mask())
 }
 
-/// The product of two values in twice the width.
+/// The product of two values in twice their width.
 pub(super) fn wide_product(ty: IntTy, a: u64, b: u64) -> u128 {
     if ty.signed {
         (i128::from(ty.sign_extend(a)) * i128::from(ty.sign_extend(b))) as u128
@@ -99,7 +99,7 @@ pub(super) fn three(op: BitOp, ty: IntTy, a: u64, b: u64, c: u64) -> u64 {
         BitOp::Prmt => (0..4).fold(0, |d, i| {
             let control = (c >> (4 * i)) & 0xf;
             let byte = (both >> (8 * (control & 7))) & 0xff;
-            // The highest bit of the control repeats the byte's sign in all of its bits.
+            // The highest bit of the control replicates the byte's sign into all bits.
             let byte = if control & 8 == 0 {
                 byte
             } else if byte & 0x80 == 0 {
@@ -119,7 +119,7 @@ pub(super) fn three(op: BitOp, ty: IntTy, a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// `bfe`: `len` bits of `a` from `pos` on.
+/// `bfe`: `len` bits of `a` from `pos`.
 fn extract(ty: IntTy, a: u64, pos: u64, len: u64) -> u64 {
     let msb = u64::from(ty.bits) - 1;
     let bit = |at: u64| (a >> at) & 1;
@@ -127,7 +127,7 @@ fn extract(ty: IntTy, a: u64, pos: u64, len: u64) -> u64 {
     (0..=msb).fold(0, |d, i| d | (if i < len && pos + i <= msb { bit(pos + i) } else { sign }) << i)
 }
 
-/// `bfi`: the low `len` bits of `f` into `b` at `pos`.
+/// `bfi`: inserts the low `len` bits of `f` into `b` at `pos`.
 pub(super) fn insert(ty: IntTy, f: u64, b: u64, pos: u64, len: u64) -> u64 {
     let (pos, len) = (pos & 0xff, len & 0xff);
     (0..len)

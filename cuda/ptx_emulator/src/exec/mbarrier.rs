@@ -1,7 +1,6 @@
 //! `mbarrier` (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
 //!
-//! What a barrier's bytes hold is nobody's business: they are as if nothing had been written to them, and the barrier is
-//! kept beside the memory.
+//! An mbarrier's bytes are opaque, so they read as undefined, and the state is kept outside the memory.
 
 use super::Exec;
 use super::memory::{Access, Place};
@@ -11,19 +10,19 @@ use super::undefined::Bits;
 use crate::error::Cause;
 use crate::instr::{Addr, Mbarrier, MbarrierKind};
 
-/// Arrivals and bytes that can be counted.
+/// The largest count of arrivals or bytes.
 const MAX: i64 = (1 << 20) - 1;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Barrier {
-    /// Arrivals of a phase, and those that have not come.
+    /// Arrivals of a phase, and the arrivals still missing.
     expected: i64,
     pending: i64,
-    /// Bytes that have not come.
+    /// Bytes still missing.
     bytes: i64,
-    /// Phases that are over.
+    /// Completed phases.
     phase: u64,
-    /// The fences of barriers before it was initialised.
+    /// The number of barrier fences before it was initialised.
     after: u32,
 }
 
@@ -49,7 +48,7 @@ impl Barrier {
         Ok(())
     }
 
-    /// Begins the next phase, if this one is over.
+    /// Begins the next phase if this one is complete.
     fn advance(&mut self) {
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
@@ -57,22 +56,22 @@ impl Barrier {
         }
     }
 
-    /// A number for all that it holds.
+    /// A number for its whole state.
     fn state(&self) -> u64 {
         self.phase << 44 ^ (self.pending as u64) << 22 ^ self.bytes as u64
     }
 
-    /// What the phase lacks.
+    /// The fault that reports what the phase lacks.
     pub fn lacks(&self) -> Cause {
         Cause::Phase { arrivals: self.pending, bytes: self.bytes }
     }
 
-    /// Whether the phase lacks bytes and no arrivals.
+    /// Whether the phase lacks no arrivals.
     pub fn lacks_bytes_alone(&self) -> bool {
         self.pending == 0
     }
 
-    /// Whether the phase of this state, or of this parity, is over.
+    /// Whether the phase of this state or parity is complete.
     fn is_over(&self, state: u64, by_parity: bool) -> Result<bool, String> {
         match (by_parity, state) {
             (true, 0 | 1) => Ok(self.phase % 2 != state),
@@ -83,13 +82,13 @@ impl Barrier {
     }
 }
 
-/// What is wrong with the use of a barrier.
+/// The fault of a wrong use of a barrier.
 fn refuse(reason: String) -> Cause {
     Cause::Unsupported(format!("mbarrier: {reason}"))
 }
 
 impl Cx<'_> {
-    /// Where the memory of a barrier is.
+    /// The offset of a barrier's memory.
     fn barrier_memory(&self, at: &Addr) -> Exec<usize> {
         match self.place(at, 8, Access::Atomic)? {
             Place::Shared(at) => Ok(at),
@@ -97,19 +96,19 @@ impl Cx<'_> {
         }
     }
 
-    /// Where a barrier is that was initialised.
+    /// The offset of a barrier, which must be initialised.
     pub fn barrier_place(&mut self, at: &Addr) -> Exec<usize> {
         let at = self.barrier_memory(at)?;
         self.barrier(at).map(|_| at)
     }
 
-    /// Where a barrier is that was initialised and fenced.
+    /// The offset of a barrier, which must be initialised and fenced.
     pub fn fenced_barrier(&mut self, at: &Addr) -> Exec<usize> {
         let at = self.barrier_place(at)?;
         self.fenced_barrier_at(at)
     }
 
-    /// As [`Self::fenced_barrier`], by its place.
+    /// Same as [`Self::fenced_barrier`], for a barrier at this offset.
     pub fn fenced_barrier_at(&mut self, at: usize) -> Exec<usize> {
         let fences = self.shared.unfenced.of_barriers();
         if self.barrier(at)?.after == fences {
@@ -125,7 +124,7 @@ impl Cx<'_> {
         self.shared.barriers.get_mut(&at).ok_or_else(none)
     }
 
-    /// Counts the bytes of a copy that is there.
+    /// Counts the bytes of a copy that has landed.
     pub fn complete_bytes(&mut self, at: usize, bytes: u64) -> Exec {
         let barrier = self.barrier(at)?;
         let expected = barrier.bytes;
@@ -138,8 +137,8 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// Executes the instruction. If it is a wait for a phase that is not over, others have their turn, and what this one came
-    /// to.
+    /// Executes the instruction. For a wait for an incomplete phase, returns the turn's result, and other threads get a
+    /// turn.
     pub fn mbarrier(&mut self, op: &Mbarrier) -> Exec<Option<Turn>> {
         let operand = self.value(op.a)?;
         if op.kind == MbarrierKind::Init {

@@ -1,7 +1,7 @@
-//! State spaces: which bytes an address means, and whether the thread may touch them.
+//! State spaces: maps addresses to bytes, and checks that the thread may access them.
 //!
-//! Global and constant memory are the host's own, at the host's addresses. Shared, local and parameter memory have
-//! offsets of their own, and generic addresses in windows that no pointer of a host process lies in.
+//! Global and constant memory are the host's own, at the host's addresses. Shared, local and parameter memory have offsets
+//! of their own; their generic addresses lie in windows where no pointer of a host process lies.
 
 use super::thread::Cx;
 use super::undefined::Bits;
@@ -9,27 +9,27 @@ use super::{Exec, heap};
 use crate::error::Cause;
 use crate::instr::{Addr, NO_BODY, Space};
 
-/// Generic addresses of shared memory start here.
+/// Start of shared memory's generic addresses.
 pub(super) const SHARED_WINDOW: u64 = 0xe000_0000_0000_0000;
-/// Generic addresses of the running thread's local memory start here.
+/// Start of the generic addresses of the running thread's local memory.
 pub(super) const LOCAL_WINDOW: u64 = 0xe100_0000_0000_0000;
-/// Generic addresses of the shared memory of the cluster's blocks start here, a window for each rank.
+/// Start of the generic addresses of the cluster's shared memory, with one window per rank.
 const CLUSTER_WINDOW: u64 = 0xe200_0000_0000_0000;
-/// Generic addresses of the kernel's parameters start here.
+/// Start of the generic addresses of the kernel's parameters.
 const PARAM_WINDOW: u64 = 0xe500_0000_0000_0000;
 /// The size of a window.
 const WINDOW: u64 = 1 << 32;
-/// The highest bit of an address of 32 bits in the cluster's shared memory that [`narrow`] made; the rank follows.
+/// The highest bit of a 32-bit address in the cluster's shared memory, as [`narrow`] makes it; the rank follows.
 const NARROW: u64 = 1 << 31;
 const NARROW_RANK: u32 = 24;
-/// Addresses of functions start here, and lie so far apart.
+/// Start and stride of function addresses.
 const CODE_WINDOW: u64 = 0xef00_0000_0000_0000;
 const CODE_STRIDE: u64 = 16;
 
-/// The lowest offset in shared and local memory, so that zero is no valid address.
+/// The lowest offset in shared and local memory, so that zero is not a valid address.
 pub(crate) const FIRST_OFFSET: u64 = 1024;
 
-/// Bytes of the host that a kernel may use.
+/// Bytes of the host that a kernel may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     pub start: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Region {
     pub is_writable: bool,
 }
 
-/// All of them.
+/// All regions of a launch.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     all: Vec<Region>,
@@ -56,7 +56,7 @@ impl Regions {
     }
 }
 
-/// How memory is touched.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Load,
@@ -74,14 +74,14 @@ impl Access {
     }
 }
 
-/// Where checked bytes are.
+/// The place of checked bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Host(u64),
     Shared(usize),
     Local(usize),
     Param(usize),
-    /// The kernel's parameters, from any function.
+    /// The kernel's parameters, accessed from any function.
     KernelParam(usize),
     Heap(usize),
 }
@@ -101,7 +101,7 @@ impl Place {
 }
 
 impl Cx<'_> {
-    /// Checks an access of `bytes` bytes, and finds its place.
+    /// Checks an access of `bytes` bytes, and returns its place.
     pub fn place(&self, at: &Addr, bytes: u64, access: Access) -> Exec<Place> {
         self.place_of(at.space, self.address(at)?, bytes, access)
     }
@@ -111,7 +111,7 @@ impl Cx<'_> {
         Ok(self.value(at.base)?.wrapping_add_signed(at.offset))
     }
 
-    /// Checks an access of `bytes` bytes at an address of a state space, and finds its place.
+    /// Checks an access of `bytes` bytes at an address of a state space, and returns its place.
     pub fn place_of(&self, at: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
         let access_name = access.name();
         if !address.is_multiple_of(bytes) {
@@ -120,7 +120,7 @@ impl Cx<'_> {
         }
         let (space, offset) = match at {
             Space::Generic => split(address),
-            // The block's own has the addresses that it has as such.
+            // The block's own shared memory keeps its plain addresses.
             Space::SharedCluster if of_cluster(address).is_some() => (Space::Generic, address),
             Space::SharedCluster if address < WINDOW => (Space::Shared, address),
             space => (space, address),
@@ -168,8 +168,8 @@ impl Cx<'_> {
         self.grid.shared.iter().any(fits)
     }
 
-    /// `mapa`: the address of what an address of the block's own shared memory is in another block, either generic or in the
-    /// cluster's shared memory.
+    /// `mapa`: maps an address of the block's own shared memory to the same variable in another block, as a generic or
+    /// cluster address.
     pub fn map(&self, space: Space, address: u64, rank: u64) -> Exec<u64> {
         let rank = rank as u32;
         if rank >= self.grid.cluster {
@@ -205,7 +205,7 @@ impl Cx<'_> {
         .into())
     }
 
-    /// The `bytes` bytes at a checked place, at most eight.
+    /// Loads the `bytes` bytes at a checked place, at most eight.
     #[inline]
     pub fn load(&self, place: Place, bytes: usize) -> Bits {
         match place {
@@ -238,7 +238,7 @@ impl Cx<'_> {
                 self.polls.forget_state();
                 self.local.store(at, bytes, bits);
             }
-            // No such place is found for a store.
+            // A check for a store never returns such a place.
             Place::KernelParam(_) => {}
             Place::Param(at) => {
                 self.polls.forget_state();
@@ -270,19 +270,19 @@ impl Cx<'_> {
     }
 }
 
-/// Whose memory an address lies in, whether there is any or not.
+/// The memory an address lies in, allocated or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
     Global,
     Constant,
-    /// The own block's, or that of the block of this rank.
+    /// Of the own block, or of the block of this rank.
     Shared(Option<u32>),
     Local,
     Param,
 }
 
-/// The memory that an address of a state space lies in. A load of a constant by its generic address goes as one from global
-/// memory.
+/// The memory that an address of a state space lies in. A load of a constant by its generic address counts as one from
+/// global memory.
 pub(super) fn home(space: Space, address: u64) -> Home {
     let (space, address) = if space == Space::Generic { split(address) } else { (space, address) };
     match space {
@@ -304,13 +304,13 @@ pub(super) fn generic(space: Space, address: u64) -> u64 {
 
 /// `cvta.to.space`: the address in `space` of a generic one.
 ///
-/// Compilers convert addresses before they know where these point, and compare what comes of it to what comes of zero:
-/// to convert any address is no fault, and what comes of one that points elsewhere is no place in memory.
+/// Compilers convert addresses before they know where these point, and compare the result with the result for zero. So
+/// converting any address is valid, and the result for an address that points elsewhere is not a valid place.
 pub(super) fn specific(space: Space, address: u64) -> u64 {
     address.wrapping_sub(window(space))
 }
 
-/// Where the generic addresses of a state space start.
+/// Start of a state space's generic addresses.
 fn window(space: Space) -> u64 {
     match space {
         Space::Shared => SHARED_WINDOW,
@@ -320,7 +320,7 @@ fn window(space: Space) -> u64 {
     }
 }
 
-/// The address of the function of this index, none if the module lacks its body.
+/// The address of the function of this index; `None` for a function without a body in the module.
 pub(crate) fn function_address(index: Option<usize>) -> u64 {
     CODE_WINDOW + CODE_STRIDE * index.map_or(u64::from(NO_BODY), |index| index as u64)
 }
@@ -331,7 +331,7 @@ pub(super) fn function_at(address: u64) -> Option<usize> {
     at.is_multiple_of(CODE_STRIDE).then_some((at / CODE_STRIDE) as usize)
 }
 
-/// The address of 32 bits in a cluster's shared memory for one of 64 bits.
+/// The 32-bit address in a cluster's shared memory of a 64-bit one.
 pub(super) fn narrow(address: u64) -> u64 {
     of_cluster(address).map_or(address, |(rank, offset)| NARROW | u64::from(rank) << NARROW_RANK | offset)
 }
@@ -346,7 +346,7 @@ fn of_cluster(address: u64) -> Option<(u32, u64)> {
     (at / WINDOW < 16).then_some(((at / WINDOW) as u32, at % WINDOW))
 }
 
-/// The state space and offset of a generic address; [`Space::Generic`] with the address itself for the host's.
+/// The state space and offset of a generic address; [`Space::Generic`] with the address itself for the host's memory.
 fn split(address: u64) -> (Space, u64) {
     let windows =
         [(Space::Shared, SHARED_WINDOW), (Space::Local, LOCAL_WINDOW), (Space::Param, PARAM_WINDOW)];

@@ -1,5 +1,5 @@
-//! Runs a grid: the clusters of blocks one after the other, or in a cooperative grid all at once; the blocks that are there
-//! at once, and their threads, in turns.
+//! Runs a grid: one cluster after the other, or all at once in a cooperative grid. Concurrent blocks, and their threads,
+//! take turns.
 
 mod approx;
 mod atomic;
@@ -48,10 +48,10 @@ use core::cell::{Cell, RefCell};
 use crate::error::{Cause, Fault};
 use crate::module::PtxModule;
 
-/// Which thread of a block goes first, from one barrier to the next.
+/// The thread of a block that goes first, from one barrier to the next.
 ///
-/// A block whose threads miss a barrier shows it in the one order or the other: a thread that reads too early what
-/// another has not written yet, or one that writes too early what another has not read yet.
+/// One of the two orders exposes a missing barrier: a thread reads before another has written, or writes before another has
+/// read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turns {
     /// The thread with the lowest index.
@@ -61,20 +61,20 @@ pub enum Turns {
     Descending,
 }
 
-/// What a thread finds in a register that it has not written.
+/// The content of a register that the thread has not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnwrittenRegisters {
-    /// To read it is a fault, whatever becomes of the value: ptxas drops masks after such reads. No PTX that
-    /// `cuda_builder` makes has one.
+    /// Reading it is a fault, whatever happens to the value: ptxas drops masks after such reads. PTX from `cuda_builder` has
+    /// no such read.
     #[default]
     Refused,
-    /// Undefined bits, as in memory that nothing was written to: a fault where they decide something.
+    /// Undefined bits, as in undefined memory: a fault where they decide something.
     Undefined,
-    /// Numbers without a pattern, of this seed, as a GPU may have them there.
+    /// Pseudo-random numbers from this seed, as a GPU may have there.
     Noise(u64),
 }
 
-/// What a step gives, or what the thread did wrong.
+/// The result of a step, or the thread's fault.
 type Exec<T = ()> = Result<T, Box<Cause>>;
 
 /// One launch.
@@ -84,38 +84,38 @@ pub(crate) struct Grid<'a> {
     pub kernel: usize,
     pub grid: [u32; 3],
     pub block: [u32; 3],
-    /// Blocks of a cluster along x, which divides the grid.
+    /// Blocks per cluster along x, which divides the grid.
     pub cluster: u32,
-    /// The parameter memory, filled.
+    /// The filled parameter memory.
     pub params: Memory,
     pub dynamic_bytes: u32,
-    /// Addresses of the variables: of the host in global and constant memory, offsets in shared memory.
+    /// Addresses of the variables: host addresses in global and constant memory, offsets in shared memory.
     pub addresses: Vec<u64>,
-    /// Shared variables that the kernel can see: first byte and the one after the last.
+    /// Shared variables that the kernel can see: the first byte and the one after the last.
     pub shared: Vec<(u64, u64)>,
     pub regions: &'a Regions,
     pub unwritten: &'a Unwritten,
     pub driver: &'a Driver,
     pub turns: Turns,
     pub unwritten_registers: UnwrittenRegisters,
-    /// Instructions a block may execute.
+    /// Maximum instructions per block.
     pub max_steps: u64,
-    /// Whether all its blocks are there at once.
+    /// Whether all its blocks run concurrently.
     pub is_cooperative: bool,
-    /// Where what its warps do is counted, if it is.
+    /// Receives the counts of its warps, if they are counted.
     pub tally: Option<&'a RefCell<Tally>>,
-    /// What its threads share while they run.
+    /// The state that its threads share while they run.
     pub progress: Progress,
 }
 
-/// How far a grid has come.
+/// A grid's progress.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Stores to memory that other threads see.
+    /// Stores to memory that other threads can see.
     stores: Cell<u64>,
-    /// Nanoseconds: one for each instruction, and those that went by while all threads waited for words.
+    /// Nanoseconds: one per instruction, and those that pass while all threads poll.
     time: Cell<u64>,
-    /// Whether no thread did anything but wait when all last had their turn.
+    /// Whether all threads only waited in their last turn.
     is_quiet: Cell<bool>,
 }
 
@@ -131,12 +131,12 @@ impl Grid<'_> {
         Ok(())
     }
 
-    /// Another thread may see something new.
+    /// Records that another thread may see something new.
     fn note_store(&self) {
         self.progress.stores.set(self.progress.stores.get() + 1);
     }
 
-    /// Lets time go by.
+    /// Lets time pass.
     fn pass(&self, nanos: u64) {
         self.progress.time.set(self.progress.time.get() + nanos);
     }

@@ -1,21 +1,21 @@
-//! Threads that spin: they load a word again and again, until another thread has stored what they wait for.
+//! Threads that spin: they load a word repeatedly until another thread has stored the value they wait for.
 //!
-//! Such a thread gives way to the others after each load that finds what it found before. If it is in the same state as
-//! then, all its registers included, it will go on so until somebody stores something; when all threads are, nobody will.
+//! Such a thread yields after each load that finds an unchanged value. If its state, including all registers, is unchanged
+//! too, it will spin until another thread stores something; if all threads are in this state, the kernel is deadlocked.
 
 use super::thread::Cx;
 use crate::instr::Ld;
 
-/// Loads of one thread that are remembered: a wait may be for several words.
+/// Remembered loads per thread: a wait may be for several words.
 const LOADS: usize = 8;
 
-/// The loads of words that others may store.
+/// The loads of words that other threads may store.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
     loads: Vec<Poll>,
-    /// Where the next one goes when there are as many as can be.
+    /// The entry to replace next once all are in use.
     next: usize,
-    /// The barrier in shared memory whose phase the thread has last waited for in vain, and the instruction.
+    /// The mbarrier whose phase the thread last waited for in vain, by its offset, and the instruction.
     pub phase: Option<(usize, usize)>,
 }
 
@@ -25,23 +25,23 @@ struct Poll {
     at: (usize, usize),
     /// Address and values, as a number.
     found: u64,
-    /// The thread's registers when it found this again; none if it has not, or has changed what is not in them.
+    /// The thread's registers when it found this again; `None` if it has not, or has changed state outside of them.
     state: Option<u64>,
 }
 
-/// What the turn of a thread came to.
+/// The result of a thread's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It did something.
+    /// It made progress.
     Moved,
-    /// It found what it had found before, in another state.
+    /// It polled and found the same value, in another state.
     Looked,
-    /// It found what it had found before, in the state that it was in then.
+    /// It polled and found the same value, in the same state.
     Stood,
 }
 
 impl Turn {
-    /// What this turn and another one came to together.
+    /// The result of this turn and another together.
     pub fn with(self, other: Turn) -> Turn {
         match (self, other) {
             (Turn::Moved, _) | (_, Turn::Moved) => Turn::Moved,
@@ -52,13 +52,13 @@ impl Turn {
 }
 
 impl Polls {
-    /// The thread has changed what is not in the registers of its function.
+    /// Records that the thread has changed state outside the registers of its function.
     pub fn forget_state(&mut self) {
         self.loads.iter_mut().for_each(|poll| poll.state = None);
     }
 
-    /// What it means that the instruction found this. The state is asked for only if it found the same before: a sum over
-    /// all registers costs more than the instruction.
+    /// The turn's result for an instruction that found this. `state` is called only if it found the same before: hashing all
+    /// registers costs more than the instruction.
     fn look(&mut self, at: (usize, usize), found: u64, state: impl FnOnce() -> u64) -> Turn {
         let new = Poll { at, found, state: None };
         match self.loads.iter().position(|poll| poll.at == at) {
@@ -79,7 +79,7 @@ impl Polls {
 }
 
 impl Cx<'_> {
-    /// Notes that the thread has executed `ld`, whose words others may store.
+    /// Records that the thread has executed `ld`, whose words other threads may store.
     pub fn poll(&mut self, ld: &Ld, address: u64) -> Turn {
         let frame = &*self.frame;
         let values = ld.d.iter().map(|&(d, _)| frame.bits(d).value);
@@ -87,10 +87,10 @@ impl Cx<'_> {
         self.polls.look((frame.function, frame.pc), found, || mixed(frame.numbers()))
     }
 
-    /// Notes that a phase of the barrier at this place of shared memory is not over, which `found` stands for.
+    /// Records that a phase of the mbarrier at this offset is incomplete; `found` stands for the barrier's state.
     pub fn poll_phase(&mut self, barrier: usize, found: u64) -> Turn {
         self.polls.phase = Some((barrier, self.frame.pc));
-        // Only if nothing happened for a while are registers compared.
+        // Registers are compared only if nothing happened for a while.
         if !self.grid.progress.is_quiet.get() {
             return Turn::Looked;
         }
@@ -103,7 +103,7 @@ impl Cx<'_> {
     }
 }
 
-/// A number for numbers: another one for others, but for a chance in 2^64 (FNV-1a, by words).
+/// Hashes numbers, with a collision chance of 2^-64 (FNV-1a, by words).
 fn mixed(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0xcbf2_9ce4_8422_2325, |hash: u64, number| {
         (hash ^ number).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23)

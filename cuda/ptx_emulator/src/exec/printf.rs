@@ -1,10 +1,10 @@
-//! C's formats, as `vprintf` of a device takes them (CUDA C++ Programming Guide, "Formatted Output").
+//! C's formats, as a device's `vprintf` takes them (CUDA C++ Programming Guide, "Formatted Output").
 
 use super::Exec;
 use super::thread::Cx;
 use crate::error::Cause;
 
-/// The values behind the pointer that `vprintf` gets: each aligned to its size.
+/// The values behind `vprintf`'s pointer, each aligned to its size.
 struct Values<'c> {
     cx: &'c Cx<'c>,
     next: u64,
@@ -20,7 +20,7 @@ impl Values<'_> {
     }
 }
 
-/// What stands between a percent sign and the letter of the type.
+/// The part of a conversion between the percent sign and the type's letter.
 #[derive(Clone, Debug, Default)]
 struct Spec {
     left: bool,
@@ -34,7 +34,7 @@ struct Spec {
     bytes: u64,
 }
 
-/// The text that the format at the address `format` makes of the values at `values`, and their number.
+/// Formats the values at `values` with the format at the address `format`. Returns the text and the number of values.
 pub(super) fn format(cx: &Cx<'_>, format: u64, values: u64) -> Exec<(Vec<u8>, u64)> {
     let format = cx.c_text(format)?;
     let mut values = Values { cx, next: values, count: 0 };
@@ -93,7 +93,7 @@ fn spec<'f>(mut rest: &'f [u8], values: &mut Values<'_>) -> Exec<(Spec, &'f [u8]
     Ok((spec, rest))
 }
 
-/// The decimal number at the start, and what follows it.
+/// Splits off the decimal number at the start.
 fn number(text: &[u8]) -> (usize, &[u8]) {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let value =
@@ -101,7 +101,7 @@ fn number(text: &[u8]) -> (usize, &[u8]) {
     (value.min(1 << 16), &text[digits..])
 }
 
-/// One value as text, unless its type is not known.
+/// Formats one value; `None` if its type is not known.
 fn one(spec: &Spec, kind: u8, values: &mut Values<'_>) -> Exec<Option<Vec<u8>>> {
     Ok(Some(match kind {
         b'c' => padded(spec, "", vec![values.take(4)? as u8], false),
@@ -138,7 +138,7 @@ fn one(spec: &Spec, kind: u8, values: &mut Values<'_>) -> Exec<Option<Vec<u8>>> 
     }))
 }
 
-/// An integer of the size the format says; small ones are passed as four bytes.
+/// An integer of the format's size; small ones are passed as four bytes.
 fn integer(spec: &Spec, values: &mut Values<'_>) -> Exec<u64> {
     let value = values.take(spec.bytes.max(4))?;
     Ok(value & (u64::MAX >> (64 - 8 * spec.bytes)))
@@ -153,7 +153,7 @@ fn sign(spec: &Spec, is_negative: bool) -> &'static str {
     }
 }
 
-/// Digits of an integer, as many as the precision asks for at least.
+/// The digits of an integer, padded with zeros to the precision.
 fn digits(spec: &Spec, prefix: &str, digits: String) -> Vec<u8> {
     let least = spec.precision.unwrap_or(1);
     let digits = if least == 0 && digits == "0" { String::new() } else { format!("{digits:0>least$}") };
@@ -189,7 +189,7 @@ fn exponential(value: f64, precision: usize, alternate: bool) -> String {
     format!("{mantissa}{point}e{sign}{digits:0>2}")
 }
 
-/// The shorter form, with `precision` digits, without zeros at its end.
+/// The shorter form, with `precision` digits, without trailing zeros.
 fn general(value: f64, precision: usize, alternate: bool) -> String {
     let rounded = format!("{value:.*e}", precision - 1);
     let exponent: i32 = rounded.split_once('e').and_then(|(_, digits)| digits.parse().ok()).unwrap_or(0);
@@ -206,7 +206,7 @@ fn without_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// The text with its prefix, filled up to the width.
+/// The text with its prefix, padded to the width.
 fn padded(spec: &Spec, prefix: &str, text: Vec<u8>, may_zero: bool) -> Vec<u8> {
     let missing = spec.width.saturating_sub(prefix.len() + text.len());
     let [blanks, zeros] = match (spec.left, spec.zero && may_zero) {

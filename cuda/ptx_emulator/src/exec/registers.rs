@@ -5,8 +5,8 @@ use crate::error::Cause;
 use crate::instr::WARPGROUP;
 
 impl Block<'_> {
-    /// Changes the registers of the threads of a warpgroup, which all execute the instruction. False if the block does not have
-    /// that many left yet.
+    /// Changes the registers of the threads of a warpgroup, which all execute the instruction. Returns false if the block
+    /// does not have enough registers left yet.
     pub fn set_registers(&mut self, first: usize, count: u32, more: bool) -> Result<bool, Failed> {
         let Some(start) = self.registers() else { return Ok(true) };
         let count = u64::from(count);
@@ -25,7 +25,7 @@ impl Block<'_> {
         Ok(true)
     }
 
-    /// Why a warpgroup waits for ever for registers.
+    /// Why a warpgroup waits forever for registers.
     pub fn why_no_registers(&self, first: usize, count: u32) -> Cause {
         let start = self.registers().unwrap_or_default();
         let own = self.warpgroups[first / WARPGROUP].registers.unwrap_or(start);
@@ -41,7 +41,7 @@ impl Block<'_> {
         self.grid.module.functions[self.grid.kernel].bounds.registers()
     }
 
-    /// The registers of the block, and those that its warps hold.
+    /// The registers of the block, and the registers that its warps hold.
     fn register_pool(&self, start: u64) -> (u64, u64) {
         let threads = self.threads.len().next_multiple_of(32);
         let used = self.warpgroups.iter().enumerate().map(|(at, warpgroup)| {

@@ -1,10 +1,10 @@
-//! Memory that knows which of its bits nothing was written to.
+//! Memory that tracks which of its bits are undefined.
 
 use core::ops::Range;
 
 use super::undefined::Bits;
 
-/// Bytes, and a one for each of their bits that is undefined; undefined bits hold zeros.
+/// Bytes, with a mask of their undefined bits; undefined bits hold zeros.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     values: Vec<u8>,
@@ -12,7 +12,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// The shadow of `bytes` bytes that nothing was written to yet.
+    /// Creates `bytes` undefined bytes.
     pub fn new(bytes: usize) -> Memory {
         Memory { values: vec![0; bytes], undefined: vec![u8::MAX; bytes] }
     }
@@ -21,7 +21,7 @@ impl Memory {
         self.values.len()
     }
 
-    /// The same memory with bytes at its end left out, or with ones that nothing was written to.
+    /// Truncates the memory, or extends it by undefined bytes.
     pub fn resize(&mut self, bytes: usize) {
         self.values.resize(bytes, 0);
         self.undefined.resize(bytes, u8::MAX);
@@ -33,19 +33,19 @@ impl Memory {
         self.undefined[at..][..bytes.len()].fill(0);
     }
 
-    /// Makes the bytes as if nothing had been written to them.
+    /// Makes the bytes undefined.
     pub fn forget(&mut self, range: Range<usize>) {
         self.values[range.clone()].fill(0);
         self.undefined[range].fill(u8::MAX);
     }
 
-    /// Copies `bytes` bytes of `from`, the undefined ones too.
+    /// Copies `bytes` bytes of `from`, including undefined bits.
     pub fn copy(&mut self, at: usize, from: &Memory, from_at: usize, bytes: usize) {
         self.values[at..][..bytes].copy_from_slice(&from.values[from_at..][..bytes]);
         self.undefined[at..][..bytes].copy_from_slice(&from.undefined[from_at..][..bytes]);
     }
 
-    /// What `bytes` bytes hold: one, two, four or eight.
+    /// Loads one, two, four or eight bytes.
     #[inline]
     pub fn load(&self, at: usize, bytes: usize) -> Bits {
         Bits { value: read(&self.values, at, bytes), undefined: read(&self.undefined, at, bytes) }

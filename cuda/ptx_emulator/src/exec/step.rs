@@ -11,12 +11,12 @@ use crate::instr::{
     Addr, BoolOp, Call, Callee, CarryOp, Half, IntOp, IntTy, IntUnary, Ld, Op, Pc, SetpOut, Slot, St, Ty,
 };
 
-/// What comes after an instruction.
+/// What follows an instruction.
 pub(super) enum Flow<'a> {
     Next,
     Jump(Pc),
     Yield,
-    /// The thread has loaded a word that others may store.
+    /// The thread has loaded a word that other threads may store.
     Polled(Turn),
     Call(&'a Call),
     Return,
@@ -61,7 +61,7 @@ impl<'a> Cx<'a> {
                 }
                 return Ok(Flow::Wait(Wait::Barrier(wait)));
             }
-            // Where it fails, the other threads come first: the loop around it would never end.
+            // After a wait that fails, the other threads run first: the loop around it would never end.
             Op::Mbarrier(ref op) => return Ok(self.mbarrier(op)?.map_or(Flow::Next, Flow::Polled)),
             Op::ClusterArrive => self.arrive()?,
             Op::ClusterWait { aligned } => return self.at_cluster_barrier(aligned).map(Flow::Wait),
@@ -103,7 +103,7 @@ impl<'a> Cx<'a> {
         Ok(Flow::Next)
     }
 
-    /// Instructions whose only effect is on registers: they pass on which bits are undefined.
+    /// Instructions that only write registers: they pass on which bits are undefined.
     #[inline]
     fn compute(&mut self, op: &Op) -> Exec {
         let (d, bits) = match *op {
@@ -111,7 +111,7 @@ impl<'a> Cx<'a> {
             Op::Int { op, ty, d, a, b } => {
                 let (a, b) = (self.bits(a), self.bits(b));
                 if a.undefined | b.undefined == 0 {
-                    // Compilers divide before they know that the divisor is none, and then leave the result alone.
+                    // Compilers divide before they know that the divisor is not zero, and then do not use the result.
                     let result = int::binary(op, ty, a.value, b.value);
                     (d, result.map_or(Bits::UNDEFINED, Bits::new))
                 } else {
@@ -152,7 +152,7 @@ impl<'a> Cx<'a> {
                 _ => (d, undefined::either(self.bits(a), self.bits(b))),
             },
             Op::IntUnary { op, ty, d, a } => match self.bits(a) {
-                // ptxas makes an operation of 32 bits of it, and what follows sees 32768 or -32768.
+                // ptxas turns it into a 32-bit operation, so what follows sees 32768 or -32768.
                 Bits { value, undefined: 0 }
                     if matches!(op, IntUnary::Abs | IntUnary::Neg)
                         && ty.bits == 16
@@ -187,7 +187,7 @@ impl<'a> Cx<'a> {
             }
             Op::Cvt(ref cvt) => match self.bits(cvt.a) {
                 Bits { value, undefined: 0 } => (cvt.d, Bits::new(convert::convert(cvt, value))),
-                // Extended or cut, bit by bit.
+                // Extended or truncated, bit by bit.
                 bits if cvt.is_bitwise() => (cvt.d, bits.map(|raw| convert::convert(cvt, raw))),
                 _ => (cvt.d, Bits::UNDEFINED),
             },
@@ -197,7 +197,7 @@ impl<'a> Cx<'a> {
         Ok(())
     }
 
-    /// Instructions whose whole result is undefined if a bit of an operand is.
+    /// Instructions with a result that is undefined if any bit of an operand is.
     #[inline]
     fn whole(&self, op: &Op) -> Exec<(Slot, Bits)> {
         Ok(match *op {
@@ -270,7 +270,7 @@ impl<'a> Cx<'a> {
         all
     }
 
-    /// Writes what a comparison gives, if that is known, combined with a predicate.
+    /// Writes the result of a comparison, if it is known, combined with a predicate.
     #[inline]
     fn setp(&mut self, out: &SetpOut, result: Option<bool>) {
         let (mut p, mut q) = match result {
@@ -293,7 +293,7 @@ impl<'a> Cx<'a> {
         self.frame.set_bits(out.q, q);
     }
 
-    /// The address, if others may store there.
+    /// Loads a value. Returns the address if other threads may store there.
     fn ld(&mut self, ld: &Ld) -> Exec<Option<u64>> {
         let bytes = u64::from(ld.ty.bits() / 8);
         if let Some(policy) = ld.policy {
@@ -330,7 +330,7 @@ impl<'a> Cx<'a> {
         Ok(())
     }
 
-    /// Checks the memory that is asked for, 16 bytes at a time.
+    /// Checks the prefetched memory, 16 bytes at a time.
     fn prefetch(&mut self, at: Addr, bytes: Slot) -> Exec {
         let bytes = self.value(bytes)?;
         if !bytes.is_multiple_of(16) {
@@ -342,7 +342,7 @@ impl<'a> Cx<'a> {
         Ok(())
     }
 
-    /// `add.cc`, `subc` and their kin.
+    /// `add.cc`, `subc` and similar.
     fn carry(
         &mut self,
         op: CarryOp,
@@ -367,8 +367,8 @@ impl<'a> Cx<'a> {
         let flag = match (*self.carry, is_sub) {
             _ if !carry_in => 0,
             (Carry::Addition(flag), false) | (Carry::Subtraction(flag), true) => u128::from(flag),
-            // The flag itself is one where a subtraction borrowed nothing: the long division of libNVVM's own
-            // 128-bit integers adds it up to learn whether to stop.
+            // The flag itself is set where a subtraction did not borrow: the long division of libNVVM's 128-bit integers
+            // adds it up to decide when to stop.
             (Carry::Subtraction(borrow), false) => u128::from(!borrow),
             (Carry::Unset, _) => return Err(Cause::Carry("no instruction wrote it").into()),
             (Carry::Undefined, _) => 0,

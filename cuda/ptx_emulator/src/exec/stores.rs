@@ -1,4 +1,4 @@
-//! `cp.async.bulk` to global memory: a thread keeps its copies until it waits for them.
+//! `cp.async.bulk` to global memory: a thread holds its copies until it waits for them.
 
 use std::collections::VecDeque;
 
@@ -11,23 +11,23 @@ use super::undefined::Bits;
 use crate::error::Cause;
 use crate::instr::{BulkStore, Slot};
 
-/// Where a copy goes.
+/// The target of a copy.
 #[derive(Debug)]
 pub(super) enum Target {
-    /// Bytes that lie together.
+    /// Contiguous bytes.
     Bytes(Place),
-    /// A box of a tensor, from this place of shared memory.
+    /// A box of a tensor, from this offset of shared memory.
     Box(Tile, usize),
 }
 
-/// A copy that has been started.
+/// A copy in flight.
 #[derive(Debug)]
 pub(super) struct Store {
     pub target: Target,
     pub source: Place,
-    /// What the source held then, by 8 bytes.
+    /// The source at that time, in units of 8 bytes.
     pub was: Vec<Bits>,
-    /// Whether its thread has waited until the source was read.
+    /// Whether its thread has waited for the source to be read.
     pub is_read: bool,
     /// The PTX line that started it.
     pub line: u32,
@@ -41,7 +41,7 @@ pub(super) struct Stores {
 }
 
 impl Stores {
-    /// Keeps a copy that has been started.
+    /// Adds a copy in flight.
     pub fn start(&mut self, store: Store) {
         self.open.push(store);
     }
@@ -69,7 +69,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// Checks that a bulk copy may read what is there, if it is shared memory.
+    /// Checks that a bulk copy may read the source, if it is shared memory.
     pub fn check_fenced(&self, source: Place, bytes: u64) -> Exec {
         match source {
             Place::Shared(at) if !self.shared.unfenced.are_fenced(at, bytes as usize) => {
@@ -81,7 +81,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What bytes hold, by 8.
+    /// The contents of bytes, in units of 8.
     pub fn contents(&self, source: Place, bytes: u64) -> Vec<Bits> {
         (0..bytes).step_by(8).map(|at| self.load(source.plus(at), 8)).collect()
     }
@@ -92,7 +92,7 @@ impl Cx<'_> {
         self.stores.groups.push_back(group);
     }
 
-    /// `cp.async.bulk.wait_group`, of their sources alone if `read`.
+    /// `cp.async.bulk.wait_group`; only for the sources if `read`.
     pub fn wait_for_bulk_stores(&mut self, left: Slot, read: bool) -> Exec {
         let left = self.value(left)? as usize;
         let done = self.stores.groups.len().saturating_sub(left);
@@ -124,7 +124,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Makes what is left when the thread ends.
+    /// Completes the remaining copies when the thread ends.
     pub fn end_bulk_stores(&mut self) -> Exec {
         let Stores { open, groups } = core::mem::take(self.stores);
         for store in groups.into_iter().flatten().chain(open) {
@@ -140,46 +140,46 @@ impl Cx<'_> {
     }
 }
 
-/// What was written to shared memory since the last `fence.proxy.async`, other than by bulk copies.
+/// Writes to shared memory since the last `fence.proxy.async`, except those by bulk copies.
 #[derive(Debug, Default)]
 pub(super) struct Unfenced {
-    /// By 16 bytes, the fences before the last write, and one.
+    /// For each 16 bytes, one plus the number of fences before the last write.
     after: Vec<u32>,
     fences: u32,
-    /// The fences of barriers.
+    /// The number of fences of mbarriers.
     of_barriers: u32,
 }
 
 impl Unfenced {
-    /// For `bytes` bytes that nothing was written to yet.
+    /// Creates the record of `bytes` undefined bytes.
     pub fn new(bytes: usize) -> Unfenced {
         Unfenced { after: vec![0; bytes.div_ceil(UNIT as usize)], fences: 0, of_barriers: 0 }
     }
 
-    /// A thread writes bytes that do not reach over a multiple of 16.
+    /// Records a thread's write, which does not cross a multiple of 16.
     #[inline]
     pub fn write(&mut self, at: usize) {
         self.after[at / UNIT as usize] = self.fences + 1;
     }
 
-    /// A bulk copy writes a multiple of 16 bytes.
+    /// Records a bulk copy's write of a multiple of 16 bytes.
     pub fn copy(&mut self, at: usize, bytes: usize) {
         let unit = UNIT as usize;
         self.after[at / unit..][..bytes / unit].fill(0);
     }
 
-    /// A thread of the cluster executes the fence.
+    /// Records that a thread of the cluster executes the fence.
     pub fn fence(&mut self, barriers_alone: bool) {
         self.of_barriers += 1;
         self.fences += u32::from(!barriers_alone);
     }
 
-    /// The fences of barriers so far.
+    /// The number of mbarrier fences so far.
     pub fn of_barriers(&self) -> u32 {
         self.of_barriers
     }
 
-    /// Whether a fence followed the last write of a thread to each of these bytes, a multiple of 16.
+    /// Whether a fence followed the last thread's write to each of these bytes, a multiple of 16.
     pub fn are_fenced(&self, at: usize, bytes: usize) -> bool {
         let unit = UNIT as usize;
         self.after[at / unit..][..bytes / unit].iter().all(|&after| after <= self.fences)

@@ -6,13 +6,13 @@ use super::warp::Wait;
 use crate::error::Cause;
 
 impl Block<'_> {
-    /// The first thread that waits for ever, and for whom.
+    /// The first thread that waits forever, and what it waits for.
     pub fn why_stuck(&self) -> Failed {
         let none = || Cause::Unsupported("a block without a thread that could go on".to_owned());
         self.why_waiting().unwrap_or_else(|| (0, none().into()))
     }
 
-    /// The first thread that waits for others of its block, and for whom.
+    /// The first thread that waits for others of its block, and what it waits for.
     pub fn why_waiting(&self) -> Option<Failed> {
         for at in 0..self.threads.len() {
             let cause = match self.threads[at].state {

@@ -1,4 +1,4 @@
-//! Calls of the functions that the driver supplies.
+//! Calls of functions that the driver supplies.
 
 use core::cell::RefCell;
 
@@ -11,18 +11,18 @@ use super::undefined::Bits;
 use crate::error::Cause;
 use crate::instr::{Call, Space, System};
 
-/// What the driver keeps between launches: the heap, and what kernels have printed.
+/// The driver's state between launches: the heap, and what kernels have printed.
 #[derive(Debug, Default)]
 pub(crate) struct Driver {
     pub heap: RefCell<Heap>,
     pub output: RefCell<Vec<u8>>,
 }
 
-/// A text without an end within this many bytes is none.
+/// A text must end within this many bytes.
 const MAX_TEXT: u64 = 1 << 20;
 
 impl Cx<'_> {
-    /// Calls `system`: arguments and return value are in the caller's parameters.
+    /// Calls `system`; arguments and return value are in the caller's parameters.
     pub fn system(&mut self, system: System, call: &Call) -> Exec {
         self.grid.note_store();
         let arg = |index: usize| -> Exec<u64> {
@@ -63,7 +63,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// The value of `bytes` bytes at a generic address.
+    /// Loads `bytes` bytes at a generic address.
     pub fn read(&self, address: u64, bytes: u64) -> Exec<u64> {
         let place = self.place_of(Space::Generic, address, bytes, Access::Load)?;
         let bits = self.load(place, bytes as usize);

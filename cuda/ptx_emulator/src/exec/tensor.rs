@@ -1,8 +1,8 @@
 //! Matrix instructions (PTX ISA, "Matrix Multiply-Accumulate Operation using mma instruction").
 //!
-//! A matrix is taken together from the registers of the lanes. An element of the product is the exact sum, rounded once:
-//! the ISA leaves order and precision open. Of undefined bits in a row of A, a column of B or an element of C the element
-//! of the product is undefined.
+//! A matrix is gathered from the registers of the lanes. An element of the product is the exact sum, rounded once: the ISA
+//! leaves order and precision open. Undefined bits in a row of A, a column of B or an element of C make the element of the
+//! product undefined.
 
 use super::Exec;
 use super::float::NAN32;
@@ -14,13 +14,13 @@ use crate::instr::{MmaTy, Slot, Tensor};
 
 const LANES: usize = 32;
 
-/// What each lane has in a register, by lane.
+/// A register's content, by lane.
 type Row = [Bits; LANES];
 
-/// Hands a lane's context to what is to be done with it.
+/// Passes a lane's context to a function.
 pub(super) type WithLane<'w> = dyn FnMut(usize, &mut dyn FnMut(&mut Cx<'_>) -> Exec) -> Exec + 'w;
 
-/// Executes an instruction to which all lanes have come. An error is that of the last lane handed out.
+/// Executes an instruction that all lanes have reached. An error belongs to the last lane whose context was used.
 pub(super) fn execute(tensor: &Tensor, lanes: &mut WithLane<'_>) -> Exec {
     match tensor {
         Tensor::Mma { ty, k, d, a, b, c } => {
@@ -72,7 +72,7 @@ pub(super) fn execute(tensor: &Tensor, lanes: &mut WithLane<'_>) -> Exec {
     }
 }
 
-/// What the lanes have in these registers.
+/// The contents of these registers in all lanes.
 fn gather(lanes: &mut WithLane<'_>, slots: &[Slot]) -> Exec<Vec<Row>> {
     let mut all = vec![[Bits::new(0); LANES]; slots.len()];
     for lane in 0..LANES {
@@ -99,7 +99,7 @@ fn scatter(lanes: &mut WithLane<'_>, slots: &[Slot], of: impl Fn(usize, usize) -
     Ok(())
 }
 
-/// The matrix of 8 x 8 numbers of 16 bits of which the lanes have these registers, two neighbours of a row in each.
+/// The matrix of 8 x 8 16-bit numbers in the lanes' registers; each register holds two neighbours of a row.
 fn matrix_of(registers: &Row) -> [[Bits; 8]; 8] {
     core::array::from_fn(|row| {
         core::array::from_fn(|column| {
@@ -121,7 +121,7 @@ fn position_c(lane: usize, i: usize) -> (usize, usize) {
     (lane / 4 + if i < 2 { 0 } else { 8 }, lane % 4 * 2 + (i & 1))
 }
 
-/// The number in a register, of two the one at `half`; none if a bit of it is undefined.
+/// The number in the given half of a register; `None` if it has undefined bits.
 fn number(ty: MmaTy, bits: Bits, half: usize) -> Option<f64> {
     let (value, mask) = match ty {
         MmaTy::Half(ty) => {
@@ -135,7 +135,7 @@ fn number(ty: MmaTy, bits: Bits, half: usize) -> Option<f64> {
 
 /// One element of D.
 fn product(ty: MmaTy, k: usize, [a, b, c]: [&[Row]; 3], (row, column): (usize, usize)) -> Bits {
-    // Columns of A, and rows of B, that one register has of a lane; four lanes have those of a block.
+    // Columns of A, and rows of B, per register of a lane; four lanes hold those of a block.
     let wide = if ty == MmaTy::Tf32 { 1 } else { 2 };
     let mut sum = match c[(row / 8) * 2 + column % 2][row % 8 * 4 + column / 2] {
         Bits { value, undefined: 0 } => f64::from(f32::from_bits(value as u32)),
@@ -155,7 +155,7 @@ fn product(ty: MmaTy, k: usize, [a, b, c]: [&[Row]; 3], (row, column): (usize, u
     Bits::new(u64::from(if sum.is_nan() { NAN32.to_bits() } else { sum.to_bits() }))
 }
 
-/// `cvt.rna.tf32.f32`: the nearest number of 11 bits of precision, of two the larger in magnitude.
+/// `cvt.rna.tf32.f32`: rounds to 11 bits of precision, ties away from zero.
 pub(super) fn to_tf32(raw: u64) -> u64 {
     let x = f32::from_bits(raw as u32);
     if x.is_nan() {
@@ -163,7 +163,7 @@ pub(super) fn to_tf32(raw: u64) -> u64 {
     } else if x.is_infinite() {
         return raw;
     }
-    // In units of the last place: the exponent of a subnormal number is that of the smallest normal one.
+    // In units of the last place. A subnormal number has the exponent of the smallest normal one.
     let exponent = (x.abs().to_bits() >> 23).max(1) as i32 - 127 - 10;
     let unit = 2f64.powi(exponent);
     let rounded = (f64::from(x) / unit).round() * unit;

@@ -1,4 +1,4 @@
-//! One thread: its frames, its registers, its special registers.
+//! One thread: its frames, registers and special registers.
 
 use core::cell::Cell;
 use core::fmt;
@@ -15,15 +15,15 @@ use super::watch::Watch;
 use super::{Exec, Grid, Memory, UnwrittenRegisters};
 use crate::instr::{Fixed, NO_BODY, ParamRange, Slot, Special, Symbol};
 
-/// What the carry flag holds.
+/// The state of the carry flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carry {
     Unset,
-    /// What an addition carries out.
+    /// The carry of an addition.
     Addition(bool),
-    /// What a subtraction borrows.
+    /// The borrow of a subtraction.
     Subtraction(bool),
-    /// What comes of undefined bits.
+    /// The result of undefined bits.
     Undefined,
 }
 
@@ -34,14 +34,14 @@ pub(super) enum State {
     Exited,
 }
 
-/// Who a thread is.
+/// A thread's identity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ids {
     pub tid: [u32; 3],
     pub ctaid: [u32; 3],
     pub lane: u32,
     pub warp: u32,
-    /// The block's place in its cluster.
+    /// The block's rank in its cluster.
     pub rank: u32,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Thread {
     pub local: Memory,
     pub carry: Carry,
     pub origin: Option<Origin>,
-    /// Whether it has arrived at the cluster's barrier, for which it then has to wait.
+    /// Whether it has arrived at the cluster barrier and still has to wait there.
     pub has_arrived: bool,
     pub polls: Polls,
     pub copies: Copies,
@@ -117,7 +117,7 @@ impl Thread {
         self.frames.push(Frame { function, pc: 0, values, clash, watch, params, local_base, result });
     }
 
-    /// What a step of it works on; none once it has ended.
+    /// The context for a step; `None` once the thread has ended.
     pub fn cx<'t>(
         &'t mut self,
         grid: &'t Grid<'t>,
@@ -166,7 +166,7 @@ impl Thread {
     }
 }
 
-/// A number without a pattern (SplitMix64).
+/// A pseudo-random number (SplitMix64).
 fn noise(seed: u64) -> u64 {
     let x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -174,7 +174,7 @@ fn noise(seed: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// The last load from memory that nothing was written to.
+/// The last load of undefined memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     line: u32,
@@ -189,7 +189,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What one step of a thread works on.
+/// The context of one step of a thread.
 pub(super) struct Cx<'t> {
     pub grid: &'t Grid<'t>,
     pub ids: Ids,
@@ -204,12 +204,12 @@ pub(super) struct Cx<'t> {
     pub stores: &'t mut Stores,
     /// Instructions the block has executed.
     pub clock: u64,
-    /// What the grid's time is ahead of that.
+    /// How far the grid's time is ahead of that.
     pub ahead: u64,
 }
 
 impl Cx<'_> {
-    /// A value, none of whose bits may be undefined.
+    /// A value, which must have no undefined bits.
     #[inline]
     pub fn value(&self, slot: Slot) -> Exec<u64> {
         let bits = self.bits(slot);
@@ -227,7 +227,7 @@ impl Cx<'_> {
         self.grid.module.functions[self.frame.function].instrs[self.frame.pc].line
     }
 
-    /// Remembers where undefined bits come from.
+    /// Remembers the source of undefined bits.
     #[cold]
     pub fn note(&mut self, space: &'static str, address: u64) {
         let line = self.line();

@@ -1,11 +1,11 @@
-//! A box of a tensor: which bytes of shared memory belong to which bytes of global memory.
+//! A box of a tensor: maps bytes of shared memory to bytes of global memory.
 
 use crate::tensor_map::TensorMap;
 
-/// Bytes of shared memory that a swizzle leaves together.
+/// Bytes of shared memory that a swizzle keeps together.
 const UNIT: u64 = 16;
 
-/// A box at some place of its tensor.
+/// A box at a position in its tensor.
 #[derive(Debug)]
 pub(super) struct Tile {
     pub map: TensorMap,
@@ -13,12 +13,12 @@ pub(super) struct Tile {
     pub at: Vec<i64>,
 }
 
-/// Bytes that lie together, within 16 bytes of shared memory.
+/// Contiguous bytes, within 16 bytes of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     /// From the start of the box in shared memory, without a swizzle.
     pub offset: u64,
-    /// The address in global memory; none outside of the tensor.
+    /// The address in global memory; `None` outside the tensor.
     pub address: Option<u64>,
     pub bytes: u64,
 }
@@ -29,12 +29,12 @@ impl Tile {
         self.map.element.bytes() * self.map.tile.iter().map(|&tile| u64::from(tile)).product::<u64>()
     }
 
-    /// Where byte `offset` of the box is in shared memory, which starts at `start` there.
+    /// The offset in shared memory of byte `offset` of the box, which starts at `start`.
     pub fn place(&self, start: usize, offset: u64) -> usize {
         self.map.swizzle.place(start as u64 + offset, 0) as usize
     }
 
-    /// Hands out all bytes of the box.
+    /// Calls `with` for all bytes of the box, run by run.
     pub fn runs<E>(&self, mut with: impl FnMut(Run) -> Result<(), E>) -> Result<(), E> {
         let TensorMap { element, address, sizes, strides, tile, .. } = &self.map;
         let row_bytes = u64::from(tile[0]) * element.bytes();

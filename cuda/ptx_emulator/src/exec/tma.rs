@@ -11,7 +11,7 @@ use crate::error::Cause;
 use crate::instr::{Addr, Space, TensorBox, TensorLoad, TensorStore};
 use crate::tensor_map::TensorMap;
 
-/// Bytes of a tensor map, and what its address is a multiple of.
+/// Bytes of a tensor map, and the alignment of its address.
 const MAP: u64 = 128;
 const MAP_ALIGNMENT: u64 = 64;
 
@@ -47,7 +47,7 @@ impl Cx<'_> {
         TensorMap::decode(&bytes).ok_or_else(none)
     }
 
-    /// The box that an instruction names.
+    /// The box of an instruction.
     pub fn tile(&self, of: &TensorBox) -> Exec<Tile> {
         let map = self.tensor_map(&of.map)?;
         if map.sizes.len() != of.at.len() {
@@ -58,7 +58,7 @@ impl Cx<'_> {
         Ok(Tile { map, at: at.collect::<Exec<_>>()? })
     }
 
-    /// Checks a box in shared memory, and finds its place.
+    /// Checks a box in shared memory, and returns its offset.
     fn box_place(&self, space: Space, address: u64, tile: &Tile, access: Access) -> Exec<usize> {
         let alignment = tile.map.swizzle.alignment();
         if !address.is_multiple_of(alignment) {
@@ -73,7 +73,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Checks the bytes of a box within its tensor, and counts them.
+    /// Checks the bytes of a box that lie within its tensor, and counts them.
     fn check_tensor(&self, tile: &Tile, access: Access) -> Exec {
         tile.runs(|run| match run.address {
             Some(address) => self.host(Space::Global, address, run.bytes, access).map(|_| ()),
@@ -119,7 +119,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// Makes a copy of a box to shared memory.
+    /// Lands a copy of a box in shared memory.
     pub fn land_box(&mut self, target: usize, tile: &Tile) -> Exec {
         tile.runs(|Run { offset, address, bytes }| {
             let to = Place::Shared(tile.place(target, offset));
@@ -152,7 +152,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// Makes a copy of a box to global memory, of what its source was.
+    /// Completes a copy of a box to global memory; its source must still be `was`.
     pub fn make_tensor_store(&mut self, tile: &Tile, source: usize, was: &[Bits]) -> Exec {
         self.fill_tensor(tile, |offset| {
             let at = tile.place(source, offset) - source;
@@ -160,7 +160,7 @@ impl Cx<'_> {
         })
     }
 
-    /// Writes a box of a tensor, by bytes of the box; undefined bits where `value` has none.
+    /// Writes a box of a tensor by bytes of the box; undefined where `value` returns `None`.
     fn fill_tensor(&mut self, tile: &Tile, value: impl Fn(u64) -> Option<Bits>) -> Exec {
         tile.runs(|Run { offset, address, bytes }| {
             let Some(address) = address else { return Ok(()) };

@@ -1,14 +1,14 @@
-//! Bits that nothing was written to.
+//! Undefined bits: bits that were never written.
 //!
-//! Compilers move, mask and compute with what a path leaves undefined, the bytes beside an enum's tag say, and never
-//! look at it. Registers and memory therefore know which of their bits are undefined, and instructions pass that on: a
+//! Compilers move, mask and compute with bits that a path leaves undefined, such as the bytes next to an enum's tag, and
+//! never use the result. So registers and memory track which of their bits are undefined, and instructions pass that on: a
 //! bit of a result is undefined if it may depend on an undefined bit of an operand. Moves, logic, shifts, additions,
-//! comparisons and what picks bytes and bits apart are followed bit by bit; of all others the whole result is undefined.
-//! To branch on an undefined bit, to use one in an address or to give it to other threads is an error. Undefined bits
-//! hold zeros.
+//! comparisons, and instructions that pick bytes or bits are followed bit by bit; other results are undefined as a whole.
+//! Branching on an undefined bit, using one in an address or passing it to other threads is an error. Undefined bits hold
+//! zeros.
 //!
-//! A register that a thread reads before it has written it is an error of its own, even where a mask follows: ptxas takes
-//! what a register may hold from the paths that write it, and drops masks that seem to do nothing there.
+//! Reading a register that the thread has not written is a separate error, even if a mask follows: ptxas infers what a
+//! register may hold from the paths that write it, and drops masks that seem to do nothing there.
 
 use super::Exec;
 use super::int;
@@ -17,7 +17,7 @@ use super::watch::Clash;
 use crate::error::Cause;
 use crate::instr::{BitOp, Cmp, Half, IntOp, IntTy, IntUnary, Slot};
 
-/// A value, and a one for each of its bits that is undefined.
+/// A value, and a mask of its undefined bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bits {
     pub value: u64,
@@ -25,10 +25,10 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// Nothing of it is defined.
+    /// All bits undefined.
     pub const UNDEFINED: Bits = Bits { value: 0, undefined: u64::MAX };
 
-    /// What a register holds that its thread has not written: no instruction gives ones that are undefined.
+    /// The content of a register that its thread has not written. No result equals it: its undefined bits would be zeros.
     pub const UNWRITTEN: Bits = Bits { value: u64::MAX, undefined: u64::MAX };
 
     #[inline]
@@ -36,7 +36,7 @@ impl Bits {
         Bits { value, undefined: 0 }
     }
 
-    /// The bits of `mask` alone; the others are zeros.
+    /// Keeps the bits of `mask`; the others become zeros.
     #[inline]
     pub fn and(self, mask: u64) -> Bits {
         Bits { value: self.value & mask, undefined: self.undefined & mask }
@@ -47,22 +47,22 @@ impl Bits {
         Bits { value: both(self.value), undefined: both(self.undefined) }
     }
 
-    /// A value whose bits in `undefined` say nothing.
+    /// A value with the bits in `undefined` undefined.
     fn of(value: u64, undefined: u64) -> Bits {
         Bits { value: value & !undefined, undefined }
     }
 
-    /// The largest number it may be, and [`Self::value`] is the smallest.
+    /// The largest number that it may be; [`Self::value`] is the smallest.
     fn largest(self) -> u64 {
         self.value | self.undefined
     }
 }
 
-/// The bits of `a op b`, where some are undefined.
+/// The bits of `a op b`, with undefined operands.
 pub(super) fn binary(op: IntOp, ty: IntTy, a: Bits, b: Bits) -> Bits {
     let a = a.and(ty.mask());
     let b = if matches!(op, IntOp::Shl | IntOp::Shr) { b.and(0xffff_ffff) } else { b.and(ty.mask()) };
-    // Zeros stand for undefined bits, so that a one is always a known one.
+    // Undefined bits hold zeros, so a one is always a known one.
     let bits = match op {
         // Undefined, unless the other bit is a known zero.
         IntOp::And => {
@@ -72,7 +72,7 @@ pub(super) fn binary(op: IntOp, ty: IntTy, a: Bits, b: Bits) -> Bits {
         // Undefined, unless the other bit is a known one.
         IntOp::Or => Bits::of(a.value | b.value, (a.undefined & !b.value) | (b.undefined & !a.value)),
         IntOp::Xor => Bits::of(a.value ^ b.value, a.undefined | b.undefined),
-        // What is carried into a bit grows with the operands: it is known where the least and the most agree.
+        // The carry into a bit grows with the operands: it is known where those of the least and the largest sum agree.
         IntOp::Add => {
             let (least, most) = (a.value.wrapping_add(b.value), a.largest().wrapping_add(b.largest()));
             Bits::of(least, (least ^ most) | a.undefined | b.undefined)
@@ -100,7 +100,7 @@ fn product(a: Bits, b: Bits) -> Bits {
         (Bits { value, undefined: 0 }, _) if value.is_power_of_two() => {
             b.map(|raw| raw << value.trailing_zeros())
         }
-        // Bits below the lowest undefined one do not depend on it.
+        // Bits below the lowest undefined bit do not depend on it.
         _ => {
             let lowest = (a.undefined | b.undefined).trailing_zeros();
             Bits::of(a.value.wrapping_mul(b.value), u64::MAX.checked_shl(lowest).unwrap_or(0))
@@ -128,7 +128,7 @@ pub(super) fn unary(op: IntUnary, ty: IntTy, a: Bits) -> Bits {
         IntUnary::Not => Bits::of(!a.value, a.undefined).and(ty.mask()),
         IntUnary::Neg => binary(IntOp::Sub, ty, Bits::new(0), a),
         IntUnary::Brev => a.map(|raw| int::unary(op, ty, raw)),
-        // The highest one is known, and what is undefined lies below it.
+        // The highest set bit is known, and all undefined bits lie below it.
         IntUnary::Clz if a.undefined < a.value && a.undefined.leading_zeros() > a.value.leading_zeros() => {
             Bits::new(int::unary(op, ty, a.value))
         }
@@ -145,14 +145,14 @@ pub(super) fn three(op: BitOp, ty: IntTy, a: Bits, b: Bits, c: Bits) -> Bits {
     };
     let bits = match op {
         BitOp::Lop3(table) => {
-            // Whether each bit can be one and can be zero, by the rows of the table that the operands' bits may pick.
+            // Whether each bit can be one and can be zero, from the rows of the table that the operands' bits may select.
             let may_be = |bits: Bits, one: bool| if one { bits.largest() } else { !bits.value };
             let row = |i: u8| may_be(a, i & 4 != 0) & may_be(b, i & 2 != 0) & may_be(c, i & 1 != 0);
             let rows =
                 |one: bool| (0..8).filter(|i| (table >> i & 1 == 1) == one).fold(0, |all, i| all | row(i));
             Bits::of(rows(true), rows(true) & rows(false))
         }
-        // Where the bits are is said by operands that must be known for it.
+        // The operands that select the bits must be known.
         BitOp::Bfe if (b.undefined | c.undefined) & 0xff == 0 => both([b.value, b.value]),
         BitOp::ShfLeft { .. } | BitOp::ShfRight { .. } | BitOp::Prmt if c.undefined & 0xffff_ffff == 0 => {
             both([b.value, b.undefined])
@@ -162,7 +162,7 @@ pub(super) fn three(op: BitOp, ty: IntTy, a: Bits, b: Bits, c: Bits) -> Bits {
     bits.and(ty.mask())
 }
 
-/// `bfi`, with a known place.
+/// `bfi`, with a known position.
 pub(super) fn insert(ty: IntTy, f: Bits, b: Bits, pos: Bits, len: Bits) -> Bits {
     if (pos.undefined | len.undefined) & 0xff != 0 {
         return Bits::UNDEFINED;
@@ -171,9 +171,9 @@ pub(super) fn insert(ty: IntTy, f: Bits, b: Bits, pos: Bits, len: Bits) -> Bits 
     Bits { value: both(f.value, b.value), undefined: both(f.undefined, b.undefined) }.and(ty.mask())
 }
 
-/// Whether the comparison holds, if that is known.
+/// Whether the comparison holds; `None` if that is not known.
 pub(super) fn compare(cmp: Cmp, ty: IntTy, a: Bits, b: Bits) -> Option<bool> {
-    // With their highest bit turned over, signed numbers are in the order of unsigned ones.
+    // With the highest bit flipped, signed numbers sort like unsigned ones.
     let sign = if ty.signed { 1 << (ty.bits - 1) } else { 0 };
     let [a, b] = [a, b].map(|bits| {
         let bits = bits.and(ty.mask());
@@ -195,13 +195,13 @@ pub(super) fn compare(cmp: Cmp, ty: IntTy, a: Bits, b: Bits) -> Option<bool> {
     }
 }
 
-/// One of two values, it is not known which.
+/// One of two values; which one is not known.
 pub(super) fn either(a: Bits, b: Bits) -> Bits {
     Bits::of(a.value, a.undefined | b.undefined | (a.value ^ b.value))
 }
 
 impl Cx<'_> {
-    /// The error of an undefined bit that decides what happens.
+    /// The error of an undefined bit that has an effect.
     #[cold]
     pub fn undefined(&self, slot: Slot) -> Box<Cause> {
         if let Err(cause) = self.check_accesses() {
@@ -213,7 +213,7 @@ impl Cx<'_> {
         Cause::Undefined { register, origin }.into()
     }
 
-    /// An error if the thread has accessed a register, or shared memory, as it must not.
+    /// Checks that the thread has made no forbidden access to a register or to shared memory.
     #[inline]
     pub fn check_accesses(&self) -> Exec {
         match (self.frame.clash.get(), self.shared.pins.clash) {

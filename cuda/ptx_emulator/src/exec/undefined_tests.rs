@@ -1,4 +1,4 @@
-//! Every bit that counts as known is the same whatever the undefined bits are.
+//! Every known bit stays the same for all values of the undefined bits.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn known_bits_stay_known() {
     assert_eq!(bytes, Bits { value: 0x0000_3412, undefined: 0 });
 }
 
-/// Numbers without a pattern.
+/// Pseudo-random numbers.
 struct Lcg(u64);
 
 impl Lcg {
@@ -59,7 +59,7 @@ impl Lcg {
         self.0 >> 24
     }
 
-    /// Two undefined bits at most, small numbers more often than not.
+    /// At most two undefined bits, and mostly small numbers.
     fn bits(&mut self, mask: u64) -> Bits {
         let undefined = (1 << (self.next() % 20) | 1 << (self.next() % 20)) & mask;
         let value = self.next() & if self.next().is_multiple_of(2) { 0xf } else { mask };

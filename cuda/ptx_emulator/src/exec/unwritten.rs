@@ -1,19 +1,18 @@
-//! Global memory with bits that nothing was written to.
+//! Undefined bits in global memory.
 //!
-//! A launch's own memory is its host's, so what a kernel stores there must be some number. Structures are copied with
-//! their padding, so the store itself is not a fault. The undefined bits are replaced with a pattern that is a NaN in
-//! every float format and an unlikely integer. The launch records where they are, and code that compares results can
-//! ask for that.
+//! A launch's memory belongs to its host, so a store of undefined bits must write some number. Structures are copied with
+//! their padding, so the store itself is not a fault. The undefined bits are replaced with a pattern that is a NaN in every
+//! float format and an unlikely integer. The launch records where they are, and code that compares results can ask for that.
 
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use super::undefined::Bits;
 
-/// What undefined bits become at even and at odd addresses.
+/// Replaces undefined bits, at even and at odd addresses.
 const PATTERN: u64 = 0x7ff5_7ff5_7ff5_7ff5;
 
-/// The undefined bits of a byte, and who stored them.
+/// The undefined bits of a byte, and the instruction that stored them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     pub undefined: u8,
@@ -29,12 +28,12 @@ pub(crate) struct Unwritten {
 }
 
 impl Unwritten {
-    /// All of them.
+    /// The undefined bits by address.
     pub fn into_bytes(self) -> BTreeMap<u64, Stored> {
         self.bytes.into_inner()
     }
 
-    /// What is undefined of a value just loaded.
+    /// The bits of a loaded value, with those that are undefined.
     #[inline]
     pub fn loaded(&self, address: u64, bytes: usize, value: u64) -> Bits {
         if self.any.get() { self.find(address, bytes, value) } else { Bits::new(value) }
@@ -48,7 +47,7 @@ impl Unwritten {
         Bits { value: value & !undefined, undefined }
     }
 
-    /// The value to store for bits, which are remembered.
+    /// The value to store for `bits`; its undefined bits are remembered.
     #[inline]
     pub fn stored(&self, address: u64, bytes: usize, bits: Bits, by: (usize, usize)) -> u64 {
         if !self.any.get() && bits.undefined == 0 { bits.value } else { self.note(address, bytes, bits, by) }

@@ -1,4 +1,4 @@
-//! What threads do together: what one waits for, and what it gets once all have come.
+//! Joint operations of threads: what a thread waits for, and its result once all have arrived.
 
 use super::thread::Cx;
 use super::{Exec, int};
@@ -23,7 +23,7 @@ pub(super) enum Wait {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BarrierWait {
     pub id: u32,
-    /// Threads that take part, if not all.
+    /// Threads that take part; `None` for all.
     pub count: Option<u32>,
     pub aligned: bool,
     /// The reduction, and the thread's predicate.
@@ -81,7 +81,7 @@ pub(super) fn at_tensor() -> Wait {
     Wait::Warp(WarpWait { kind: WarpKind::Tensor, mask: u32::MAX, a: 0, b: 0, c: 0, d: SINK, p: SINK })
 }
 
-/// What a reduction gives every thread of a barrier.
+/// The result of a reduction, for every thread of a barrier.
 pub(super) fn reduce(waits: &[BarrierWait]) -> u64 {
     let set = waits.iter().filter(|wait| matches!(wait.red, Some((_, true)))).count();
     match waits.first().and_then(|wait| wait.red) {
@@ -129,7 +129,7 @@ pub(super) fn outcome(lanes: &[Option<WarpWait>; 32], lane: u32, own: &WarpWait)
     })
 }
 
-/// The pseudo-code of `shfl.sync` in the ISA.
+/// `shfl.sync`, from the pseudo-code in the ISA.
 fn shuffle(lanes: &[Option<WarpWait>; 32], lane: u32, own: &WarpWait, mode: ShflMode) -> Exec<(u64, bool)> {
     let (b, clamp, segments) = (own.b & 31, own.c & 31, (own.c >> 8) & 31);
     let max_lane = (lane & segments) | (clamp & !segments);

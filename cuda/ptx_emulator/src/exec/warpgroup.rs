@@ -8,8 +8,8 @@ use crate::error::Cause;
 use crate::instr::{Op, SINK, WARPGROUP, Wgmma};
 
 impl Block<'_> {
-    /// Executes the instructions at which all threads of a warpgroup wait, `wgmma.wait_group` only if nothing else can happen in
-    /// the block: multiplications take as long as they can. Whether there was any.
+    /// Executes the instructions at which all threads of a warpgroup wait. `wgmma.wait_group` runs only if nothing else can
+    /// happen in the block, so that multiplications take as long as possible. Returns whether there was an instruction.
     pub fn release_warpgroups(&mut self, shared: &mut Shared, is_idle: bool) -> Result<bool, Failed> {
         let mut any = false;
         for first in (0..self.threads.len()).step_by(WARPGROUP) {
@@ -63,7 +63,7 @@ impl Block<'_> {
         Cause::Warpgroup { missing, instead: self.doing(other) }.into()
     }
 
-    /// Why a thread waits for ever at an instruction of its warpgroup.
+    /// Why a thread waits forever at an instruction of its warpgroup.
     pub fn why_warpgroup_waits(&self, at: usize) -> Box<Cause> {
         let first = at - at % WARPGROUP;
         let threads = first..self.threads.len().min(first + WARPGROUP);

@@ -1,26 +1,26 @@
-//! What `wgmma` demands of registers and shared memory: no access while it is pending, and fences before it.
+//! The rules of `wgmma` for registers and shared memory: no access while it is pending, and fences before it.
 
 use core::cell::Cell;
 
 use super::undefined::Bits;
 use crate::instr::Slot;
 
-/// The highest bit of what a register holds while it is a pending accumulator; its undefined bits are all set, too.
+/// The highest bit of a register that is a pending accumulator; its undefined bits are all set, too.
 const PENDING: u64 = 1 << 63;
 
-/// The place of a register among pending accumulators.
+/// Identifies a register among the pending accumulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     /// The PTX line of the first `wgmma`.
     pub line: u32,
-    /// The number of the accumulators.
+    /// The number of its accumulators.
     pub sums: u32,
-    /// The place in the list of the instruction.
+    /// The index in the instruction's list.
     pub index: u32,
 }
 
 impl Token {
-    /// What the register holds. The lowest bit is zero, so that it differs from [`Bits::UNWRITTEN`].
+    /// The register's content. The lowest bit is zero, so that it differs from [`Bits::UNWRITTEN`].
     pub fn bits(self) -> Bits {
         let Token { line, sums, index } = self;
         let value = PENDING
@@ -30,7 +30,7 @@ impl Token {
         Bits { value, undefined: u64::MAX }
     }
 
-    /// The token that a register holds.
+    /// The token in a register, if it is one.
     #[inline]
     pub fn of(bits: Bits) -> Option<Token> {
         let Bits { value, undefined } = bits;
@@ -42,27 +42,27 @@ impl Token {
     }
 }
 
-/// An access to a register that is not allowed.
+/// A forbidden access to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clash {
-    /// A read of a register that was not written.
+    /// A read of an unwritten register.
     Unwritten(Slot),
     /// A read of an accumulator of the pending `wgmma` of this line.
     Read(Slot, u32),
-    /// A write to one.
+    /// A write to such an accumulator.
     Written(Slot, u32),
-    /// A write to an element of A of one.
+    /// A write to an element of A of such a `wgmma`.
     Operand(Slot, u32),
 }
 
-/// The accesses to the registers of a function that has `wgmma`.
+/// The register accesses of a function that has `wgmma`.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// The times that `wgmma.fence` was executed.
+    /// The number of executed `wgmma.fence`s.
     pub fences: u32,
-    /// By register, the fences before the last access, and one.
+    /// By register, one plus the fences before the last access.
     accessed: Vec<Cell<u32>>,
-    /// By register, the fences before the last write, and one.
+    /// By register, one plus the fences before the last write.
     written: Vec<u32>,
     /// By register, the pending `wgmma`s that read it as an element of A, and the line of the last one.
     held: Vec<(u16, u32)>,
@@ -79,7 +79,7 @@ impl Watch {
         self.accessed[slot as usize].set(self.fences + 1);
     }
 
-    /// Notes a write over `old`, which is a fault in some cases.
+    /// Records a write over `old`, and returns the fault if it is forbidden.
     #[inline]
     pub fn write(&mut self, slot: Slot, old: Bits) -> Option<Clash> {
         let at = slot as usize;
@@ -102,13 +102,13 @@ impl Watch {
         self.fences > 0 && self.written[slot as usize] <= self.fences
     }
 
-    /// A `wgmma` of this line begins to read a register.
+    /// Records that a `wgmma` of this line begins to read a register.
     pub fn hold(&mut self, slot: Slot, line: u32) {
         let held = &mut self.held[slot as usize];
         *held = (held.0 + 1, line);
     }
 
-    /// A `wgmma` has read a register.
+    /// Records that a `wgmma` has read a register.
     pub fn release(&mut self, slot: Slot) {
         self.held[slot as usize].0 -= 1;
     }
@@ -117,9 +117,9 @@ impl Watch {
 /// The shared memory that pending `wgmma`s read.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
-    /// By 16 bytes, the `wgmma`s, and the line of the last one; empty before the first.
+    /// For each 16 bytes, the number of `wgmma`s and the line of the last one; empty before the first.
     units: Vec<(u16, u32)>,
-    /// Where a store came in between, and the line.
+    /// The offset of a forbidden store, and the line of the `wgmma`.
     pub clash: Option<(usize, u32)>,
 }
 
@@ -127,7 +127,7 @@ impl Pins {
     /// Bytes of a unit.
     pub const UNIT: usize = 16;
 
-    /// A thread or a copy writes bytes of one unit.
+    /// Records that a thread or a copy writes bytes of one unit.
     #[inline]
     pub fn write(&mut self, at: usize) {
         if let Some(&(count, line)) = self.units.get(at / Self::UNIT)
@@ -137,7 +137,7 @@ impl Pins {
         }
     }
 
-    /// A `wgmma` of this line begins to read these units, in memory of `bytes` bytes.
+    /// Records that a `wgmma` of this line begins to read these units, in memory of `bytes` bytes.
     pub fn hold(&mut self, units: &[u32], line: u32, bytes: usize) {
         self.units.resize(bytes.div_ceil(Self::UNIT), (0, 0));
         for &unit in units {
@@ -146,7 +146,7 @@ impl Pins {
         }
     }
 
-    /// A `wgmma` has read them.
+    /// Records that a `wgmma` has read these units.
     pub fn release(&mut self, units: &[u32]) {
         units.iter().for_each(|&unit| self.units[unit as usize].0 -= 1);
     }

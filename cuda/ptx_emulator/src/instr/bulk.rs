@@ -1,4 +1,4 @@
-//! Copies of many bytes that one thread starts.
+//! Bulk copies, each started by one thread.
 
 use super::{Addr, Slot};
 
@@ -8,7 +8,7 @@ pub(crate) struct BulkCopy {
     pub target: Addr,
     pub source: Addr,
     pub bytes: Slot,
-    /// Where its bytes count.
+    /// The mbarrier that counts its bytes.
     pub barrier: Addr,
 }
 
@@ -25,8 +25,8 @@ pub(crate) struct BulkStore {
 pub(crate) struct StoreAsync {
     pub at: Addr,
     pub values: Box<[Slot]>,
-    /// Bytes of each.
+    /// Bytes of each value.
     pub bytes: u64,
-    /// Where they count.
+    /// The mbarrier that counts its bytes.
     pub barrier: Addr,
 }

@@ -1,4 +1,4 @@
-//! What instructions of one family differ in, and the operands of those that have many.
+//! The variants of instructions of one family, and the operands of instructions that have many.
 
 use super::System;
 use super::types::{Addr, FloatTy, IntTy, ParamRange, Slot, Ty};
@@ -46,7 +46,7 @@ pub(crate) enum IntUnary {
     Cnot,
 }
 
-/// Which half of a product.
+/// The half of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
     Lo,
@@ -54,7 +54,7 @@ pub(crate) enum Half {
     Wide,
 }
 
-/// What an instruction of the carry chain computes; a product's low or high half is added to the third operand.
+/// An operation of the carry chain; a product's low or high half is added to the third operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CarryOp {
     Add,
@@ -63,7 +63,7 @@ pub(crate) enum CarryOp {
     MadHi,
 }
 
-/// Instructions with three operands on bits.
+/// Bit instructions with three operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BitOp {
     ShfLeft { clamp: bool },
@@ -141,11 +141,11 @@ pub(crate) enum BoolOp {
     Xor,
 }
 
-/// Where a comparison's result goes.
+/// The destination of a comparison's result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetpOut {
     pub p: Slot,
-    /// Gets the result of the opposite comparison.
+    /// Receives the result of the opposite comparison.
     pub q: Slot,
     /// Combined with the comparison; the predicate may be inverted.
     pub combine: Option<(BoolOp, Slot, bool)>,
@@ -178,7 +178,7 @@ pub(crate) struct Cvt {
     pub ftz: bool,
     pub sat: bool,
     pub d: Slot,
-    /// Width of the destination register, which a narrower result is extended to.
+    /// Width of the destination register; a narrower result is extended to it.
     pub d_bits: u32,
     pub a: Slot,
 }
@@ -190,14 +190,14 @@ impl Cvt {
     }
 }
 
-/// A floating-point type of 16 bits.
+/// A 16-bit floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HalfTy {
     F16,
     Bf16,
 }
 
-/// A conversion between f32 and numbers of 16 bits.
+/// A conversion between f32 and 16-bit numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CvtHalf {
     Widen(HalfTy),
@@ -206,7 +206,7 @@ pub(crate) enum CvtHalf {
     Pack(HalfTy, Round),
 }
 
-/// `min` or `max` of one number of 16 bits, or of both in a register.
+/// `min` or `max` of one 16-bit number, or of both in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HalfExtreme {
     pub op: FloatOp,
@@ -220,9 +220,9 @@ pub(crate) struct Ld {
     pub ty: Ty,
     /// Registers and their widths, one per element of the vector.
     pub d: Box<[(Slot, u32)]>,
-    /// Whether other threads may store there meanwhile: it is relaxed, acquire or volatile.
+    /// Whether other threads may store there meanwhile: the load is relaxed, acquire or volatile.
     pub is_strong: bool,
-    /// An operand with a cache policy, which changes nothing.
+    /// A cache policy, which has no effect.
     pub policy: Option<Slot>,
 }
 
@@ -240,7 +240,7 @@ pub(crate) struct CopyAsync {
     pub target: Addr,
     pub source: Addr,
     pub size: u64,
-    /// Bytes that are read, if not all.
+    /// Bytes to read; `None` for all.
     pub bytes: Option<Slot>,
 }
 
@@ -265,7 +265,7 @@ pub(crate) struct Atom {
     pub c: Slot,
 }
 
-/// A direct call: offsets in the caller's parameters, of the arguments and of the return value.
+/// A call: offsets of the arguments and the return value in the caller's parameters.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub callee: Callee,
@@ -273,17 +273,17 @@ pub(crate) struct Call {
     pub result: Option<ParamRange>,
 }
 
-/// A function's name, then its index once all are known; or where its address is.
+/// A function's name, then its index once all are known; or the slot of its address.
 #[derive(Debug)]
 pub(crate) enum Callee {
-    /// One of the driver's.
+    /// A function of the driver.
     System(System),
     Name(String),
     Index(usize),
     Address(Slot),
 }
 
-/// What the threads of a barrier reduce.
+/// The reduction of a barrier's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BarrierRed {
     Popc,
@@ -296,9 +296,9 @@ pub(crate) struct Barrier {
     pub id: Slot,
     pub count: Option<Slot>,
     pub aligned: bool,
-    /// Whether the thread is counted and does not wait.
+    /// Whether the thread only arrives and does not wait.
     pub arrives: bool,
-    /// Reduction, destination, predicate and whether that is inverted.
+    /// Reduction, destination, predicate and whether the predicate is inverted.
     pub red: Option<(BarrierRed, Slot, Slot, bool)>,
 }
 
@@ -327,7 +327,7 @@ pub(crate) enum WarpKind {
     MatchAny(u32),
     MatchAll(u32),
     Redux(IntOp, IntTy),
-    /// A matrix instruction, which all lanes execute at the same place.
+    /// A matrix instruction, which all lanes execute together.
     Tensor,
 }
 
@@ -335,7 +335,7 @@ pub(crate) enum WarpKind {
 pub(crate) struct WarpOp {
     pub kind: WarpKind,
     pub mask: Slot,
-    /// Result, and the predicate beside it.
+    /// Result and predicate.
     pub d: Slot,
     pub p: Slot,
     pub a: Slot,

@@ -12,7 +12,7 @@ pub(crate) enum MbarrierKind {
     },
     ExpectTx,
     CompleteTx,
-    /// By parity, or by the state that an arrival gave; what may suspend the thread does no more than look.
+    /// By parity, or by the state that an arrival returned. An instruction that may suspend the thread only polls.
     Wait {
         parity: bool,
     },

@@ -1,4 +1,4 @@
-//! Instructions as the emulator runs them: opcode, types and modifiers decided once, when the module is read.
+//! Instructions as the emulator runs them: opcode, types and modifiers are decoded once, when the module is read.
 
 mod bulk;
 mod kinds;
@@ -18,7 +18,7 @@ pub(crate) use tma::{TensorBox, TensorLoad, TensorStore};
 pub(crate) use types::*;
 pub(crate) use wgmma::{Left, Multiply, WARPGROUP, Wgmma, WgmmaTy};
 
-/// An instruction with its guard and place.
+/// An instruction with its guard and line.
 #[derive(Debug)]
 pub(crate) struct Instr {
     /// The predicate it depends on, and whether that must be false.
@@ -29,7 +29,7 @@ pub(crate) struct Instr {
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// Orders memory, signals or waits: nothing to do where threads run one after the other.
+    /// Orders memory, signals or waits: no effect where threads run one after the other.
     Nop,
     /// Lets the other threads of the block run.
     Yield,
@@ -64,7 +64,7 @@ pub(crate) enum Op {
         a: Slot,
         b: Slot,
     },
-    /// Two separate numbers of 16 bits in a register.
+    /// Two separate 16-bit numbers in a register.
     IntPair {
         op: IntOp,
         signed: bool,
@@ -194,37 +194,37 @@ pub(crate) enum Op {
     Ld(Box<Ld>),
     St(Box<St>),
     Atom(Box<Atom>),
-    /// Asks for memory that may be read later.
+    /// Prefetches memory.
     Prefetch {
         at: Addr,
         bytes: Slot,
     },
     CopyAsync(Box<CopyAsync>),
-    /// Makes the thread's open copies a group.
+    /// Groups the thread's open copies.
     CopyCommit,
     BulkCopy(Box<BulkCopy>),
     BulkStore(Box<BulkStore>),
     StoreAsync(Box<StoreAsync>),
     TensorLoad(Box<TensorLoad>),
     TensorStore(Box<TensorStore>),
-    /// Asks for a box of a tensor that may be read later.
+    /// Prefetches a box of a tensor.
     TensorPrefetch(Box<TensorBox>),
-    /// Asks for a tensor map.
+    /// Prefetches a tensor map.
     MapPrefetch {
         at: Addr,
     },
-    /// Makes the thread's open bulk copies to global memory a group.
+    /// Groups the thread's open bulk copies to global memory.
     BulkCommit,
-    /// Waits for all groups of these but the `left` latest, or until they have read their sources.
+    /// Waits until all groups of these except the `left` latest are complete, or have read their sources.
     BulkWait {
         left: Slot,
         read: bool,
     },
-    /// Orders what was written to shared memory, or barriers that were initialised, before bulk copies that use it.
+    /// Orders writes to shared memory, or initialisations of barriers, before bulk copies that use them.
     FenceProxy {
         barriers_alone: bool,
     },
-    /// Waits for all groups but the `left` latest, or for all copies.
+    /// Waits for all groups except the `left` latest, or for all copies.
     CopyWait {
         left: Option<Slot>,
     },
@@ -245,7 +245,7 @@ pub(crate) enum Op {
     ClusterWait {
         aligned: bool,
     },
-    /// The address of what address `a`, generic or of shared memory, is in block `b` of the cluster.
+    /// Maps address `a`, generic or of shared memory, to the same variable in block `b` of the cluster.
     Mapa {
         space: Space,
         /// Whether the addresses have 32 bits.
@@ -257,7 +257,7 @@ pub(crate) enum Op {
     Warp(Box<WarpOp>),
     Tensor(Box<Tensor>),
     Wgmma(Box<Wgmma>),
-    /// `setmaxnreg`: the registers of each thread of the warpgroup, more or fewer than before.
+    /// `setmaxnreg`: raises or lowers the registers of each thread of the warpgroup.
     MaxRegisters {
         count: u32,
         more: bool,
@@ -265,11 +265,11 @@ pub(crate) enum Op {
     ActiveMask {
         d: Slot,
     },
-    /// How many instructions the block has executed.
+    /// The number of instructions that the block has executed.
     Clock {
         d: Slot,
     },
-    /// The nanoseconds of the grid's time.
+    /// The grid's time in nanoseconds.
     Timer {
         d: Slot,
     },

@@ -1,5 +1,5 @@
-//! The functions that every device has (PTX ISA, "System-Defined Functions"; CUDA C++ Programming Guide, "Dynamic Global
-//! Memory Allocation and Operations", "Formatted Output", "Assertion").
+//! Functions that every device has (PTX ISA, "System-Defined Functions"; CUDA C++ Programming Guide, "Dynamic Global Memory
+//! Allocation and Operations", "Formatted Output", "Assertion").
 
 /// A function that the driver supplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl System {
         })
     }
 
-    /// Sizes of its parameters and of what it returns, in bytes.
+    /// Sizes of its parameters and its return value, in bytes.
     pub fn shape(self) -> (&'static [u64], Option<u64>) {
         match self {
             System::Malloc => (&[8], Some(8)),

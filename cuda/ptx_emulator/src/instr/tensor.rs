@@ -1,8 +1,8 @@
-//! The instructions that a whole warp executes together on matrices.
+//! Matrix instructions that a whole warp executes together.
 
 use super::{Addr, HalfTy, Slot};
 
-/// A type of the elements that are multiplied.
+/// The type of multiplied elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MmaTy {
     Half(HalfTy),
@@ -11,9 +11,9 @@ pub(crate) enum MmaTy {
 
 #[derive(Debug)]
 pub(crate) enum Tensor {
-    /// `mma.sync.aligned` of 16 rows, 8 columns, and sums in f32.
+    /// `mma.sync.aligned` of 16 rows and 8 columns, with f32 accumulators.
     Mma { ty: MmaTy, k: usize, d: Box<[Slot]>, a: Box<[Slot]>, b: Box<[Slot]>, c: Box<[Slot]> },
-    /// `ldmatrix`, a matrix for each register.
+    /// `ldmatrix`, one matrix per register.
     Load { at: Addr, trans: bool, d: Box<[Slot]> },
     /// `stmatrix`.
     Store { at: Addr, trans: bool, values: Box<[Slot]> },

@@ -17,7 +17,7 @@ pub(crate) struct TensorLoad {
     pub target: Addr,
     pub source: TensorBox,
     pub barrier: Addr,
-    /// A bit for each block of the cluster that gets the box, if not the one of the address.
+    /// A bit for each block of the cluster that receives the box; `None` for the block of the address.
     pub blocks: Option<Slot>,
     pub policy: Option<Slot>,
 }

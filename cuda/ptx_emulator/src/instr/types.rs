@@ -1,6 +1,6 @@
 //! Registers, values, addresses and types.
 
-/// Number of a value in its function: a register, or what is [`Fixed`]; 0 is the sink `_`.
+/// Number of a value in its function: a register or a [`Fixed`] value; 0 is the sink `_`.
 pub(crate) type Slot = u32;
 
 /// Index of an instruction in its function.
@@ -9,18 +9,18 @@ pub(crate) type Pc = u32;
 /// The slot of `_`: any instruction may write it, and none reads it.
 pub(crate) const SINK: Slot = 0;
 
-/// What a slot that is no register holds while its function runs.
+/// The value of a slot that is not a register, while its function runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fixed {
     Number(u64),
     Special(Special),
     /// The address of a variable plus an offset, in the variable's own state space.
     Symbol(Symbol, i64),
-    /// The address of a function: its place among the names of the module, then its index, or [`NO_BODY`].
+    /// The address of a function: its index among the module's names, later its index among the functions, or [`NO_BODY`].
     Function(u32),
 }
 
-/// The index of a function that is declared and not in the module.
+/// The index of a function that is declared without a body in the module.
 pub(crate) const NO_BODY: u32 = u32::MAX;
 
 /// A variable.
@@ -34,7 +34,7 @@ pub(crate) enum Symbol {
     Param(u64),
 }
 
-/// Registers that the hardware fills (PTX ISA, "Special Registers").
+/// Registers that the hardware sets (PTX ISA, "Special Registers").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
     Tid(usize),
@@ -97,7 +97,7 @@ impl IntTy {
     pub fn value(self, raw: u64) -> i128 {
         if self.signed { i128::from(self.sign_extend(raw)) } else { i128::from(raw & self.mask()) }
     }
-    /// The low bits of `raw`, the highest repeated above.
+    /// Sign-extends the low bits of `raw`.
     pub fn sign_extend(self, raw: u64) -> i64 {
         (raw << (64 - self.bits)) as i64 >> (64 - self.bits)
     }
@@ -116,7 +116,7 @@ pub(crate) enum FloatTy {
     F64,
 }
 
-/// The type of a conversion's side, or of memory.
+/// The type of either side of a conversion, or of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ty {
     Int(IntTy),

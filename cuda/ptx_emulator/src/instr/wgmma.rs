@@ -5,7 +5,7 @@ use super::{HalfTy, Slot};
 /// Threads of a warpgroup.
 pub(crate) const WARPGROUP: usize = 128;
 
-/// A type of the elements that `wgmma` multiplies.
+/// The type of elements that `wgmma` multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WgmmaTy {
     Half(HalfTy),
@@ -32,7 +32,7 @@ impl WgmmaTy {
 #[derive(Debug)]
 pub(crate) enum Wgmma {
     Fence,
-    /// Makes the open multiplications a group.
+    /// Groups the open multiplications.
     Commit,
     /// Waits for all groups except the `left` latest.
     Wait {
@@ -41,14 +41,14 @@ pub(crate) enum Wgmma {
     Multiply(Multiply),
 }
 
-/// Where the elements of A are.
+/// The location of A.
 #[derive(Debug)]
 pub(crate) enum Left {
     Descriptor { at: Slot, trans: bool },
     Registers(Box<[Slot]>),
 }
 
-/// `wgmma.mma_async` with accumulators in `f32`.
+/// `wgmma.mma_async` with `f32` accumulators.
 #[derive(Debug)]
 pub(crate) struct Multiply {
     pub ty: WgmmaTy,

@@ -1,9 +1,9 @@
-//! A place in the tokens.
+//! A position in the tokens.
 
 use crate::error::EmulatorError;
 use crate::lex::{Kind, Token};
 
-/// Reads tokens one after the other.
+/// Reads tokens in order.
 pub(super) struct Cursor<'t, 'a> {
     tokens: &'t [Token<'a>],
     at: usize,
@@ -67,7 +67,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         }
     }
 
-    /// Goes past the rest of the line the next token is on.
+    /// Skips the rest of the next token's line.
     pub fn skip_line(&mut self) {
         let line = self.line();
         while self.peek().is_some() && self.line() == line {
@@ -75,7 +75,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         }
     }
 
-    /// Goes past the next `punct`.
+    /// Skips everything up to and including the next `punct`.
     pub fn skip_past(&mut self, punct: u8) -> Result<(), EmulatorError> {
         while let Some(kind) = self.next() {
             if kind == Kind::Punct(punct) {
@@ -85,7 +85,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         Err(self.error(format!("`{}` is expected", punct as char)))
     }
 
-    /// Goes past the next group in braces.
+    /// Skips the next group in braces.
     pub fn skip_braces(&mut self) -> Result<(), EmulatorError> {
         self.skip_past(b'{')?;
         let mut depth = 1;

@@ -55,7 +55,7 @@ pub(super) fn read<'a>(
     Ok(Op::Float { op, mode, d, a: body.float(a, ty)?, b: body.float(b, ty)? })
 }
 
-/// Refuses modifiers that the instruction does not have.
+/// Rejects modifiers that the instruction does not have.
 fn check(mode: FloatMode, approx: bool, saturates: bool) -> Result<(), String> {
     if approx {
         return Err("modifier `.approx`".to_owned());

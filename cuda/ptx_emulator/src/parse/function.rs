@@ -13,7 +13,7 @@ use crate::instr::{Fixed, Instr, Op, ParamRange, Pc, Slot, Space, Symbol};
 use crate::lex::Kind;
 use crate::module::{Bounds, Function, Variable};
 
-/// A function while it is read.
+/// A function being read.
 pub(super) struct Body<'n, 'a> {
     pub names: &'n mut Names<'a>,
     pub is_entry: bool,
@@ -25,7 +25,7 @@ pub(super) struct Body<'n, 'a> {
     param_bytes: u64,
     local_bytes: u64,
     instrs: Vec<Instr>,
-    /// From which instruction on which `.loc` holds.
+    /// The instruction from which each `.loc` applies.
     places: Vec<(usize, usize)>,
     /// Branches: instruction, scope, line; their labels may come later.
     branches: Vec<(usize, usize, Vec<&'a str>)>,
@@ -39,7 +39,7 @@ struct Scope<'a> {
     labels: HashMap<&'a str, Pc>,
 }
 
-/// Reads what follows `.entry` or `.func`.
+/// Reads the rest of a function after `.entry` or `.func`.
 pub(super) fn read<'a>(
     cursor: &mut Cursor<'_, 'a>,
     names: &mut Names<'a>,
@@ -98,7 +98,7 @@ pub(super) fn read<'a>(
     cursor.expect(b'{')?;
     body.block(cursor, index)?;
     body.link_branches(cursor)?;
-    // Falling off the end returns.
+    // Reaching the end returns.
     let line = cursor.line();
     body.instrs.push(Instr { guard: None, op: Op::Ret, line });
     let Body { names, registers, widths, fixed, param_bytes, local_bytes, instrs, places, .. } = body;
@@ -126,7 +126,7 @@ pub(super) fn read<'a>(
     Ok(())
 }
 
-/// The product of one to three numbers, as `.maxntid` has them.
+/// The product of one to three numbers, as in `.maxntid`.
 fn product(cursor: &mut Cursor<'_, '_>) -> Result<u64, EmulatorError> {
     let mut product = cursor.int()?;
     while cursor.take(b',') {
@@ -148,7 +148,7 @@ impl<'a> Body<'_, 'a> {
         Ok(all)
     }
 
-    /// A parameter of this function, or one it passes on.
+    /// A parameter of this function, or an argument that it passes on.
     fn param(&mut self, cursor: &mut Cursor<'_, 'a>) -> Result<ParamRange, EmulatorError> {
         let one = variable::declared(cursor)?;
         let offset = self.param_bytes.next_multiple_of(one.align);
@@ -168,7 +168,7 @@ impl<'a> Body<'_, 'a> {
         ((self.registers.len() - 1) as Slot, bits)
     }
 
-    /// Where the value is that never changes.
+    /// The slot of a value that never changes.
     pub fn fixed(&mut self, value: Fixed) -> Slot {
         let next = self.registers.len() as Slot;
         let slot = *self.fixed.entry(value).or_insert(next);
@@ -179,7 +179,7 @@ impl<'a> Body<'_, 'a> {
         slot
     }
 
-    /// Where `value` is.
+    /// The slot of `value`.
     pub fn number(&mut self, value: u64) -> Slot {
         self.fixed(Fixed::Number(value))
     }
@@ -189,7 +189,7 @@ impl<'a> Body<'_, 'a> {
         !self.registers[slot as usize].is_empty()
     }
 
-    /// What `name` means here.
+    /// The meaning of `name` in this scope.
     pub fn name(&self, name: &str) -> Option<Name<'a>> {
         let mut scope = Some(self.scope);
         while let Some(at) = scope {
@@ -206,7 +206,7 @@ impl<'a> Body<'_, 'a> {
         Some(Name::Variable { symbol, space: variable.space, bytes: variable.bytes })
     }
 
-    /// The statements up to the closing brace.
+    /// Reads the statements up to the closing brace.
     fn block(&mut self, cursor: &mut Cursor<'_, 'a>, function: usize) -> Result<(), EmulatorError> {
         loop {
             match cursor.peek() {
@@ -290,7 +290,7 @@ impl<'a> Body<'_, 'a> {
         let bits = match type_bytes(ty) {
             Some(bytes) => 8 * bytes as u32,
             None if ty == ".pred" => 1,
-            // Registers of 128 bits, which no known instruction takes.
+            // 128-bit registers, which no supported instruction takes.
             None => 128,
         };
         loop {

@@ -1,4 +1,4 @@
-//! Instructions on numbers of 16 bits.
+//! Instructions on 16-bit numbers.
 
 use super::function::Body;
 use super::instruction::exactly;
@@ -6,7 +6,7 @@ use super::mods::Mods;
 use super::operand::Operand;
 use crate::instr::{CvtHalf, FloatOp, HalfExtreme, HalfTy, Op, Round};
 
-/// Whether an instruction with these modifiers is one of this module's.
+/// Whether the modifiers make an instruction one of this module's.
 pub(super) fn is_half(mods: &Mods<'_>) -> bool {
     mods.any(|part| matches!(part, "f16" | "bf16" | "f16x2" | "bf16x2"))
 }
@@ -34,7 +34,7 @@ pub(super) fn extreme<'a>(
     Ok(Op::HalfExtreme { kind: HalfExtreme { op, ty, packed }, d: body.dst(d, bits)?, a, b })
 }
 
-/// `cvt` between f32 and numbers of 16 bits.
+/// `cvt` between f32 and 16-bit numbers.
 pub(super) fn cvt<'a>(
     body: &mut Body<'_, 'a>,
     _head: &str,

@@ -6,7 +6,7 @@ use super::operand::Operand;
 use super::{bulk, copies, float, half, int, mbarrier, memory, sync, tensor, tma, wgmma};
 use crate::instr::Op;
 
-/// The typed form of an instruction, or why it is not emulated.
+/// Reads the typed form of an instruction. The error is why it is not emulated.
 pub(super) fn read<'a>(
     body: &mut Body<'_, 'a>,
     opcode: &str,
@@ -44,7 +44,7 @@ pub(super) fn read<'a>(
     reader(body, head, mods, operands)
 }
 
-/// The operands, if there are `N`.
+/// The operands, if there are exactly `N`.
 pub(super) fn exactly<'o, 'a, const N: usize>(
     operands: &'o [Operand<'a>],
 ) -> Result<&'o [Operand<'a>; N], String> {

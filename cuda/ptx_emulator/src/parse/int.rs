@@ -37,7 +37,7 @@ pub(super) fn read<'a>(
     }
 }
 
-/// `add`, `min` and `max` of two numbers of 16 bits each.
+/// `add`, `min` and `max` of two pairs of 16-bit numbers.
 fn pair<'a>(
     body: &mut Body<'_, 'a>,
     head: &str,
@@ -107,7 +107,7 @@ fn binary<'a>(
         _ => IntOp::Shr,
     };
     let [d, a, b] = exactly(operands)?;
-    // The amount of a shift is 32 bits wide whatever is shifted.
+    // The amount of a shift is 32 bits wide, whatever the type.
     let b_ty = if matches!(op, IntOp::Shl | IntOp::Shr) { U32 } else { ty };
     Ok(Op::Int { op, ty, d: body.dst(d, ty.bits)?, a: body.int(a, ty)?, b: body.int(b, b_ty)? })
 }
@@ -203,7 +203,7 @@ fn bits<'a>(
     Ok(Op::Bits { op, ty, d, a: body.int(a, ty)?, b: body.int(b, b_ty)?, c: body.int(c, U32)? })
 }
 
-/// `setp`, of integers and floats.
+/// `setp`, for integers and floats.
 pub(super) fn setp<'a>(
     body: &mut Body<'_, 'a>,
     _head: &str,

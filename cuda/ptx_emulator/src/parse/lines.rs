@@ -1,4 +1,4 @@
-//! `.file` and `.loc`: where instructions come from (PTX ISA, "Debugging Directives").
+//! `.file` and `.loc`: source locations of instructions (PTX ISA, "Debugging Directives").
 
 use std::collections::HashMap;
 
@@ -7,19 +7,19 @@ use cuda_std::testing::counts::SourceLine;
 use super::cursor::Cursor;
 use crate::lex::Kind;
 
-/// The lines of source files that a module names.
+/// The source locations that a module names.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     files: HashMap<u64, String>,
     places: Vec<Place>,
-    /// The latest place of each file, line and column.
+    /// The latest index of each file, line and column.
     latest: HashMap<[u64; 3], usize>,
 }
 
 #[derive(Debug)]
 struct Place {
     at: [u64; 3],
-    /// The place into which it was inlined.
+    /// The location it was inlined into.
     inlined_at: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Lines {
         }
     }
 
-    /// Reads the rest of a `.loc`, and gives its number.
+    /// Reads the rest of a `.loc`, and returns its index.
     pub(super) fn loc(&mut self, cursor: &mut Cursor<'_, '_>) -> Option<usize> {
         let rest = rest_of_line(cursor);
         let place = |at: &[Kind<'_>]| match *at {
@@ -40,14 +40,14 @@ impl Lines {
         };
         let at = place(&rest)?;
         let inlined = rest.iter().position(|kind| *kind == Kind::Word("inlined_at"));
-        // The place was the subject of a `.loc` before.
+        // An earlier `.loc` has defined the location.
         let inlined_at = inlined.and_then(|word| self.latest.get(&place(&rest[word + 1..])?).copied());
         self.places.push(Place { at, inlined_at });
         self.latest.insert(at, self.places.len() - 1);
         Some(self.places.len() - 1)
     }
 
-    /// The line of a `.loc`, then the one into which it was inlined, and so on.
+    /// The line of a `.loc`, then the line it was inlined into, and so on.
     pub(crate) fn source(&self, number: usize) -> Vec<SourceLine> {
         let places =
             core::iter::successors(self.places.get(number), |place| self.places.get(place.inlined_at?));

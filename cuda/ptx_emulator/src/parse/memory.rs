@@ -14,7 +14,7 @@ const SPACES: [(&str, Space); 5] = [
     ("const", Space::Const),
 ];
 
-/// Ordering, scope and caching: what threads that run one after the other cannot tell.
+/// Ordering, scope and caching: no effect if threads run in turns.
 const UNSEEN: [&str; 21] = [
     "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cta", "cluster", "gpu", "sys",
     "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "sc", "noftz",
@@ -59,7 +59,7 @@ pub(super) fn read<'a>(
             let space = if mods.take("shared::cluster") { Space::SharedCluster } else { Space::Generic };
             mods.done()?;
             let [d, a, b] = exactly(operands)?;
-            // An address of 32 bits is one of shared memory.
+            // A 32-bit address is one of shared memory.
             if bits != 64 && (bits, space) != (32, Space::SharedCluster) {
                 return Err("a width or state space".to_owned());
             }
@@ -76,7 +76,7 @@ pub(super) fn read<'a>(
     }
 }
 
-/// `cp.async.bulk.prefetch`, which only asks; copies are not known.
+/// `cp.async.bulk.prefetch`, which has no effect; other copies are not supported.
 pub(super) fn prefetch<'a>(
     body: &mut Body<'_, 'a>,
     _head: &str,
@@ -95,14 +95,14 @@ pub(super) fn prefetch<'a>(
     Ok(Op::Prefetch { at: body.address(at, space)?, bytes: body.src(bytes, 32)? })
 }
 
-/// What loads and stores have in common: state space, type, elements, whether a cache policy follows.
+/// The common part of loads and stores: state space, type, elements, whether a cache policy follows.
 fn access(mods: &mut Mods<'_>) -> Result<(Space, Ty, usize, bool), String> {
     let ty = mods.ty()?;
     let count = mods.take_of(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
     let space = mods.take_of(&SPACES).unwrap_or(Space::Generic);
     let has_policy = mods.take("L2::cache_hint");
     mods.ignore(is_unseen);
-    // Sub-space qualifiers such as `.shared::cta` and `.param::entry` are left, and refused.
+    // Sub-space qualifiers such as `.shared::cta` and `.param::entry` are left over, and rejected.
     mods.done()?;
     if ty.bits() == 1 || count * ty.bits() as usize > 256 {
         return Err("a type or vector".to_owned());
@@ -116,7 +116,7 @@ fn load<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>
     let [d, at, rest @ ..] = operands else { return Err("too few operands".to_owned()) };
     let elements: Vec<_> =
         elements(d, count)?.map(|d| body.dst_wide(d, ty.bits())).collect::<Result<_, _>>()?;
-    // A function's parameter by its address too: compilers choose between two so, and ptxas puts them on the stack.
+    // A function's parameter may also be read by address: compilers select between two, and ptxas puts them on the stack.
     let (at, policy) = (body.address(at, space)?, policy(body, rest, has_policy)?);
     Ok(Op::Ld(Box::new(Ld { at, ty, d: elements.into(), is_strong, policy })))
 }

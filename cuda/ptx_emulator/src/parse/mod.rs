@@ -1,5 +1,5 @@
-//! PTX text into a [`PtxModule`]: directives and variables here, function bodies in [`function`], instructions in
-//! the files named after their families.
+//! Turns PTX text into a [`PtxModule`]: directives and variables here, function bodies in [`function`], instructions in the
+//! files named after their families.
 
 mod bulk;
 mod copies;
@@ -30,15 +30,15 @@ use crate::module::{Function, PtxModule, Relocation, Target, Variable};
 use cursor::Cursor;
 pub(crate) use lines::Lines;
 
-/// What the functions of a module have in common while it is read.
+/// State that the functions of a module share while it is read.
 #[derive(Default)]
 pub(super) struct Names<'a> {
     pub variables: Vec<Variable>,
     /// Variables of the module, by name.
     pub by_name: HashMap<&'a str, usize>,
-    /// Addresses in initialisers, whose names may come later.
+    /// Addresses in initialisers; the names may be declared later.
     pub pending: Vec<Pending<'a>>,
-    /// Functions whose names are known, by number and by name; their bodies may come later.
+    /// Functions with known names, by number and by name; their bodies may come later.
     pub declared: Vec<&'a str>,
     pub declared_by_name: HashMap<&'a str, u32>,
     pub functions: Vec<Function>,
@@ -46,11 +46,11 @@ pub(super) struct Names<'a> {
     pub lines: Lines,
 }
 
-/// The address of something in the initialiser of variable `owner`.
+/// The address of a variable or function in the initialiser of variable `owner`.
 pub(super) struct Pending<'a> {
     pub owner: usize,
     pub offset: usize,
-    /// Which of the address's bytes, or all eight.
+    /// The single byte of the address; `None` for all eight.
     pub byte: Option<u32>,
     pub name: &'a str,
     pub addend: i64,
@@ -113,7 +113,7 @@ fn definition<'a>(cursor: &mut Cursor<'_, 'a>, names: &mut Names<'a>) -> Result<
         }
         _ => {
             for index in variable::read(cursor, names, None, is_extern)? {
-                // The variable's name borrows from the tokens, so that it outlives this function.
+                // The variable's name borrows from the tokens, so it outlives this function.
                 names.by_name.insert(index.0, index.1);
             }
             Ok(())
@@ -121,7 +121,7 @@ fn definition<'a>(cursor: &mut Cursor<'_, 'a>, names: &mut Names<'a>) -> Result<
     }
 }
 
-/// Replaces names by numbers, now that all are known.
+/// Replaces names by indices, now that all are known.
 fn resolve(names: &mut Names<'_>) -> Result<(), EmulatorError> {
     for Pending { owner, offset, byte, name, addend, line } in core::mem::take(&mut names.pending) {
         let target = match (names.by_name.get(name), names.declared_by_name.contains_key(name)) {
@@ -171,7 +171,7 @@ fn resolve(names: &mut Names<'_>) -> Result<(), EmulatorError> {
     Ok(())
 }
 
-/// The driver's function that is called, if it is one and the sizes are its own.
+/// The driver's function of this call, if there is one with these sizes.
 fn system(name: &str, call: &Call) -> Option<System> {
     let system = System::named(name)?;
     let (params, result) = system.shape();
@@ -179,14 +179,14 @@ fn system(name: &str, call: &Call) -> Option<System> {
     (fits && call.result.map(|range| range.bytes) == result).then_some(system)
 }
 
-/// What a name means inside a function.
+/// The meaning of a name inside a function.
 #[derive(Clone, Debug)]
 pub(super) enum Name<'a> {
     /// A register and its width; predicates have one bit.
     Register { slot: crate::instr::Slot, bits: u32 },
     /// A variable, its state space, and its size in bytes.
     Variable { symbol: Symbol, space: crate::instr::Space, bytes: u64 },
-    /// A function, by its number among those declared.
+    /// A function, by its number among the declared ones.
     Function(u32),
     /// The labels of a `.branchtargets`.
     Targets(Vec<&'a str>),

@@ -2,20 +2,20 @@
 
 use crate::instr::{FloatTy, IntTy, Round, Ty};
 
-/// An opcode taken apart; what nobody takes makes the instruction unknown.
+/// The parts of an opcode. A part that is never taken makes the instruction unsupported.
 pub(super) struct Mods<'a> {
     rest: Vec<&'a str>,
 }
 
 impl<'a> Mods<'a> {
-    /// The opcode's first word and its modifiers.
+    /// Splits off the opcode's first word.
     pub fn split(opcode: &'a str) -> (&'a str, Mods<'a>) {
         let mut parts = opcode.split('.');
         let head = parts.next().unwrap_or_default();
         (head, Mods { rest: parts.collect() })
     }
 
-    /// Whether `flag` is there; it is taken.
+    /// Takes `flag` if it is there; returns whether it was.
     pub fn take(&mut self, flag: &str) -> bool {
         let at = self.rest.iter().position(|part| *part == flag);
         if let Some(at) = at {
@@ -24,7 +24,7 @@ impl<'a> Mods<'a> {
         at.is_some()
     }
 
-    /// The meaning of the first modifier that `table` knows.
+    /// Takes the first modifier in `table` and returns its meaning.
     pub fn take_of<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
         for (at, part) in self.rest.iter().enumerate() {
             if let Some(&(_, value)) = table.iter().find(|(name, _)| name == part) {
@@ -35,17 +35,17 @@ impl<'a> Mods<'a> {
         None
     }
 
-    /// The next modifier, whatever it is.
+    /// Takes the next modifier.
     pub fn first(&mut self) -> Result<&'a str, String> {
         if self.rest.is_empty() { Err("a modifier is missing".to_owned()) } else { Ok(self.rest.remove(0)) }
     }
 
-    /// Removes all modifiers that `drop` holds for.
+    /// Removes all modifiers that match `drop`.
     pub fn ignore(&mut self, drop: impl Fn(&str) -> bool) {
         self.rest.retain(|part| !drop(part));
     }
 
-    /// The last modifier as a type.
+    /// Takes the last modifier as a type.
     pub fn ty(&mut self) -> Result<Ty, String> {
         let part = self.rest.pop().ok_or("a type is missing")?;
         ty(part).ok_or_else(|| format!("type `.{part}`"))
@@ -63,7 +63,7 @@ impl<'a> Mods<'a> {
         self.take_of(&[("rn", Round::Nearest), ("rz", Round::Zero), ("rm", Round::Down), ("rp", Round::Up)])
     }
 
-    /// Whether all modifiers are understood.
+    /// Checks that all modifiers were taken.
     pub fn done(&self) -> Result<(), String> {
         match self.rest.first() {
             None => Ok(()),
@@ -71,19 +71,19 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// Checks that what is left is this, in this order, each one of several.
+    /// Checks that one modifier from each list is left, in this order, and nothing else.
     pub fn ends(&self, expected: &[&[&str]]) -> Result<(), String> {
         let fits = self.rest.len() == expected.len()
             && self.rest.iter().zip(expected).all(|(part, names)| names.contains(part));
         if fits { Ok(()) } else { Err("not in this form".to_owned()) }
     }
 
-    /// The last modifier, which is taken.
+    /// Takes the last modifier.
     pub fn pop(&mut self) -> Option<&'a str> {
         self.rest.pop()
     }
 
-    /// Whether `test` holds for a modifier.
+    /// Whether `test` holds for any modifier.
     pub fn any(&self, test: impl Fn(&str) -> bool) -> bool {
         self.rest.iter().any(|part| test(part))
     }

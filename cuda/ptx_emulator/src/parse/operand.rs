@@ -1,4 +1,4 @@
-//! Operands: as they are written, then as registers, numbers and addresses.
+//! Operands: first as written, then as registers, numbers and addresses.
 
 use super::Name;
 use super::cursor::Cursor;
@@ -7,7 +7,7 @@ use crate::error::EmulatorError;
 use crate::instr::{Addr, Fixed, FloatTy, IntTy, ParamRange, SINK, Slot, Space, Special, Symbol};
 use crate::lex::Kind;
 
-/// An operand as it is written.
+/// An operand as written.
 #[derive(Clone, Debug)]
 pub(super) enum Operand<'a> {
     Word(&'a str),
@@ -31,7 +31,7 @@ pub(super) enum Operand<'a> {
 }
 
 impl<'a> Operand<'a> {
-    /// The parts of a vector of `count`.
+    /// The elements of a vector of `count`.
     pub fn vector(&self, count: usize) -> Result<&[Operand<'a>], String> {
         match self {
             Operand::Vector(all) if all.len() == count => Ok(all),
@@ -48,7 +48,7 @@ impl<'a> Operand<'a> {
     }
 }
 
-/// The operands of an instruction, with its semicolon.
+/// Reads the operands of an instruction, with its semicolon.
 pub(super) fn list<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Operand<'a>>, EmulatorError> {
     let mut all = Vec::new();
     while !cursor.take(b';') {
@@ -189,7 +189,7 @@ impl<'a> Body<'_, 'a> {
         self.src(operand, ty.bits)
     }
 
-    /// A floating-point source; a literal must be of the type's own form.
+    /// A floating-point source; a literal must have the type's own form.
     pub fn float(&mut self, operand: &Operand<'a>, ty: FloatTy) -> Read<Slot> {
         match (operand, ty) {
             (Operand::Int(_), _) => Err("an integer where a float is read".to_owned()),
@@ -202,7 +202,7 @@ impl<'a> Body<'_, 'a> {
     pub fn pred(&mut self, operand: &Operand<'a>) -> Read<(Slot, bool)> {
         match operand {
             Operand::Not(name) => Ok((self.src(&Operand::Word(name), 1)?, true)),
-            // Any number but zero is true.
+            // Any nonzero number is true.
             Operand::Int(value) => Ok((self.number(u64::from(*value != 0)), false)),
             _ => Ok((self.src(operand, 1)?, false)),
         }
@@ -234,7 +234,7 @@ impl<'a> Body<'_, 'a> {
             {
                 Ok(Addr { space, base: self.fixed(Fixed::Symbol(symbol, 0)), offset })
             }
-            // A variable in global memory has the same address as a generic one.
+            // A variable in global memory has its own address as a generic address.
             Some(Name::Variable { symbol, space: Space::Global | Space::Const, .. })
                 if space == Space::Generic =>
             {

@@ -50,7 +50,7 @@ pub(super) fn read<'a>(
             if !mods.take("async") {
                 return Err("not in this form".to_owned());
             }
-            // Of other memory nothing is known that would have to be fenced.
+            // Other memory never needs this fence, as far as is known.
             let is_shared = !mods.take("global");
             mods.take("shared::cta");
             mods.done()?;
@@ -69,7 +69,7 @@ pub(super) fn read<'a>(
             });
             mods.done().map(|()| Op::Nop)
         }
-        // Grids run one after the other, so what is waited for has ended.
+        // Grids run one after the other, so the awaited grid has ended.
         "griddepcontrol" => {
             if !mods.take("wait") && !mods.take("launch_dependents") {
                 return Err("not in this form".to_owned());
@@ -113,7 +113,7 @@ fn call<'a>(body: &mut Body<'_, 'a>, operands: &[Operand<'a>]) -> Result<Op, Str
     };
     let (name, args) = match rest {
         [Operand::Word(name)] => (name, &[][..]),
-        // What follows the arguments of an indirect call, a prototype or possible targets, says nothing new.
+        // An indirect call may end in a prototype or possible targets, which are not needed.
         [Operand::Word(name), Operand::List(args)] | [Operand::Word(name), Operand::List(args), _] => {
             (name, args.as_slice())
         }

@@ -42,7 +42,7 @@ fn mma<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]
         return Err("types".to_owned());
     }
     mods.done()?;
-    // Registers of 32 bits: a lane has one 32nd of the 16 rows of k columns, and of the k rows of 8.
+    // 32-bit registers: a lane holds one 32nd of the 16 rows of k columns, and of the k rows of 8.
     let in_register = if a_ty == MmaTy::Tf32 { 1 } else { 2 };
     let (of_a, of_b) = (k / 2 / in_register, k / 4 / in_register);
     let [d, a, b, c] = exactly(operands)?;

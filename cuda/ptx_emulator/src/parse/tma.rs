@@ -6,7 +6,7 @@ use super::mods::Mods;
 use super::operand::Operand;
 use crate::instr::{Op, Slot, Space, TensorBox, TensorLoad, TensorStore};
 
-/// The number of coordinates.
+/// The numbers of coordinates.
 const RANKS: [(&str, usize); 5] = [("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)];
 
 pub(super) fn read<'a>(
@@ -19,7 +19,7 @@ pub(super) fn read<'a>(
         return Err("not in this form".to_owned());
     }
     let rank = mods.take_of(&RANKS).ok_or("the number of dimensions")?;
-    // Boxes are tiles unless another mode is named, which is left and refused.
+    // A box is a tile unless another mode is named, which is left over and rejected.
     mods.take("tile");
     let has_policy = mods.take("L2::cache_hint");
     let (operands, policy) = match operands {

@@ -14,7 +14,7 @@ pub(super) struct Declared<'a> {
     pub bytes: u64,
     /// Size of one element.
     pub element: u64,
-    /// Whether the size was left out: `x[]`.
+    /// Whether it has no size: `x[]`.
     pub is_open: bool,
 }
 
@@ -30,13 +30,13 @@ pub(super) fn type_bytes(directive: &str) -> Option<u64> {
     })
 }
 
-/// Attributes and type, such as `.align 8 .b8` or `.u64 .ptr .align 1`: alignment, size of an element.
+/// Reads attributes and type, such as `.align 8 .b8` or `.u64 .ptr .align 1`: alignment and size of an element.
 fn attributes(cursor: &mut Cursor<'_, '_>) -> Result<(u64, u64), EmulatorError> {
     let (mut align, mut element) = (0, None);
     while let Some(Kind::Dotted(word)) = cursor.peek() {
         cursor.next();
         match word {
-            // The alignment of what a pointer points to says nothing about the parameter.
+            // The alignment of a pointer's target does not affect the parameter.
             ".ptr" => {
                 while let Some(Kind::Dotted(".global" | ".const" | ".shared" | ".local" | ".align")) =
                     cursor.peek()
@@ -60,7 +60,7 @@ fn attributes(cursor: &mut Cursor<'_, '_>) -> Result<(u64, u64), EmulatorError> 
     Ok((align.max(element), element))
 }
 
-/// A name with its extents.
+/// Reads a name with its extents.
 fn declarator<'a>(
     cursor: &mut Cursor<'_, 'a>,
     align: u64,
@@ -84,13 +84,13 @@ fn declarator<'a>(
     Ok(Declared { name, align, bytes: count * element, element, is_open })
 }
 
-/// One `.param` of a list, or a variable without an initialiser; the state space is read already.
+/// One `.param` of a list, or a variable without an initialiser; the state space has been read.
 pub(super) fn declared<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Declared<'a>, EmulatorError> {
     let (align, element) = attributes(cursor)?;
     declarator(cursor, align, element)
 }
 
-/// Variables in global, constant or shared memory, up to the semicolon: names and indices.
+/// Reads variables in global, constant or shared memory, up to the semicolon: names and indices.
 pub(super) fn read<'a>(
     cursor: &mut Cursor<'_, 'a>,
     names: &mut Names<'a>,
@@ -140,7 +140,7 @@ pub(super) fn read<'a>(
     }
 }
 
-/// `name`, `generic(name)` or either plus a number: global addresses are generic ones, so both are the same number.
+/// `name`, `generic(name)` or either plus a number; global addresses are also generic, so both are the same.
 fn address<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<(&'a str, i64), EmulatorError> {
     let mut name = cursor.word()?;
     let mut addend = 0;

@@ -1,4 +1,4 @@
-//! Operations of a warp's lanes among each other.
+//! Operations among the lanes of a warp.
 
 use super::function::Body;
 use super::instruction::exactly;

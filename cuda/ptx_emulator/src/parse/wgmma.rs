@@ -26,7 +26,7 @@ pub(super) fn read<'a>(
     Ok(Op::Wgmma(Box::new(wgmma)))
 }
 
-/// The n of a shape `m64n8k16`, if it is one of these elements.
+/// The n of a shape such as `m64n8k16`, if it is valid for this element type.
 fn columns(shape: &str, ty: WgmmaTy) -> Option<usize> {
     let (n, k) = shape.strip_prefix("m64n")?.split_once('k')?;
     let n: usize = n.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The gradients of a [`Problem`]: what is right, and its cases.
+//! The gradients of a [`Problem`]: expected values, and cases.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ use crate::reference::{Number, Sum};
 use crate::softmax::Setting;
 use crate::{Case, Scope};
 
-/// Attentions whose gradients are compared. Those of a few elements run on the executor under any schedule, and under Miri by one
+/// Problems for comparing gradients. Those of a few elements run on the executor under any schedule, and under Miri with one
 /// thread.
 pub const BACKWARD: &[Problem] = &[
     Problem { scopes: &[Scope::Small], lengths: [10, 12], head_size: 72, ..PLAIN },
@@ -106,14 +106,14 @@ pub const BACKWARD: &[Problem] = &[
 
 /// Half a unit in the last place of `f32`, relative.
 const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
-/// Roundings of the magnitude of a sum that a result may be off by, for a sum of few terms.
+/// Tolerance for a sum of few terms, in roundings of the sum's magnitude.
 const ROUNDINGS: f64 = 16.0;
-/// Terms that may cost one rounding more: tensor cores may cut what they add.
+/// Terms that may cost one more rounding: tensor cores may truncate addends.
 const TERMS_A_ROUNDING: f64 = 8.0;
-/// The error of an approximate exponential, relative.
+/// The relative error of an approximate exponential.
 const APPROXIMATE: f64 = 1.0 / (1 << 20) as f64;
 
-/// A number, and how far it may be off.
+/// A number, and its possible error.
 #[derive(Clone, Copy)]
 struct Near {
     value: f64,
@@ -134,7 +134,7 @@ impl Near {
     }
 }
 
-/// A sum of products with numbers that are off.
+/// A sum of products with inexact numbers.
 #[derive(Clone, Copy, Default)]
 struct Total {
     sum: Sum,
@@ -158,15 +158,15 @@ impl Total {
     }
 }
 
-/// The operands of a problem in a type, the gradient of its result, and what they give.
+/// The operands of a problem in one type, the gradient of its result, and the expected values.
 struct Operation<T> {
     of: Operands<T>,
-    /// The result, to the nearest.
+    /// The result, rounded to nearest.
     out: Stored<T>,
     d_out: Stored<T>,
-    /// The logarithms, to the nearest.
+    /// The logarithms, rounded to nearest.
     logs: Vec<f32>,
-    /// What they give with weights as they are, and with rounded ones, once a kernel has been compared with it.
+    /// The expected values with unrounded and with rounded weights, computed for the first comparison.
     expected: [OnceLock<Expected>; 2],
 }
 
@@ -296,7 +296,7 @@ impl<T: Number + Real> Operation<T> {
     }
 }
 
-/// The cases of a problem with tensors of `T`, by every kernel that can do it.
+/// The cases of a problem with tensors of `T`, one for every kernel that supports it.
 pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
     let of = *problem;
     let operation = Later::new(move || Operation::<T>::new(&of));

@@ -1,6 +1,6 @@
 //! Attention: every kernel of the operation in every type and head size, and the rungs of the ladder.
 //!
-//! [`problem`] has the table. A row says in which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can do it.
+//! [`problem`] has the table. A row states its [`Scope`](crate::Scope)s, and gives a case for each kernel that supports it.
 
 mod gradients;
 mod operands;
@@ -19,7 +19,7 @@ use problem::PROBLEMS;
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
     let problems = PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope));
-    // A rung has no serial kernel.
+    // Rungs have no serial kernels.
     let mut cases = if setting.is_serial() { Vec::new() } else { rungs::cases(setting) };
     for problem in problems {
         cases.extend(of_type::<bf16>(problem, setting));

@@ -1,4 +1,4 @@
-//! The operands of a [`Problem`], what is right, and its cases.
+//! The operands of a [`Problem`], the expected values, and its cases.
 
 use std::sync::OnceLock;
 
@@ -16,10 +16,10 @@ use crate::later::Later;
 use crate::reference::{Number, Sum};
 use crate::softmax::Setting;
 
-/// A byte that no kernel writes: what lies between the rows of the output.
+/// A byte that no kernel writes: fills the gaps between rows of the output.
 pub(super) const UNTOUCHED: u8 = 0x5b;
 
-/// A tensor as it is stored, with gaps.
+/// A stored tensor, with gaps.
 pub(super) struct Stored<T> {
     pub elements: Vec<T>,
     pub shape: [usize; 4],
@@ -27,7 +27,7 @@ pub(super) struct Stored<T> {
 }
 
 impl<T: Number> Stored<T> {
-    /// A tensor of this shape, all elements `fill`.
+    /// Creates a tensor of this shape with all elements `fill`.
     pub fn new(shape: [usize; 4], heads_first: Option<usize>, fill: T) -> Self {
         let [batch, length, heads, size] = shape;
         let strides = match heads_first {
@@ -41,7 +41,7 @@ impl<T: Number> Stored<T> {
         batch * self.strides[0] + position * self.strides[1] + head * self.strides[2] + column
     }
 
-    /// The indices of all elements, in the order of the dimensions.
+    /// The indices of all elements, in dimension order.
     pub fn indices(&self) -> impl Iterator<Item = usize> {
         let [batch, length, heads, size] = self.shape;
         (0..batch * length * heads * size).map(move |i| {
@@ -65,7 +65,7 @@ impl<T: Number> Stored<T> {
 }
 
 impl<T: Number + Real> Stored<T> {
-    /// The elements of the rows that a kernel wrote, in the order of the dimensions, if it wrote nothing else.
+    /// The elements of the rows that a kernel wrote, in dimension order. An error if it wrote anything else.
     pub fn inside(&self, got: &[T]) -> Result<Vec<f64>> {
         let mut inside = vec![false; got.len()];
         let results: Vec<_> = self
@@ -82,13 +82,13 @@ impl<T: Number + Real> Stored<T> {
     }
 }
 
-/// The operands of a problem in a type, and what they give.
+/// The operands of a problem in one type, and the expected values.
 pub(super) struct Operands<T> {
     pub problem: Problem,
     pub q: Stored<T>,
     pub k: Stored<T>,
     pub v: Stored<T>,
-    /// What they give with weights as they are, and with rounded ones, once a kernel has been compared with it.
+    /// The expected values with unrounded and with rounded weights, computed for the first comparison.
     expected: [OnceLock<Expected>; 2],
 }
 
@@ -108,7 +108,7 @@ impl<T: Number + Real> Operands<T> {
         let mut k = stored(keys, key_heads).filled(|| rng.random_range(-1.0f32..1.0) * range);
         let v = stored(keys, key_heads).filled(|| rng.random_range(-1.0f32..1.0));
         if problem.values == Values::Dominant {
-            // The first elements of a query and of the last key make its logit; those of the other keys are 0.
+            // The first elements of a query and of the last key determine its logit; those of the other keys are 0.
             let firsts = |stored: &Stored<T>| stored.indices().step_by(head_size).collect::<Vec<_>>();
             for i in firsts(&q) {
                 q.elements[i] = T::nearest(16.0);
@@ -127,7 +127,7 @@ impl<T: Number + Real> Operands<T> {
         1.0 / (self.problem.head_size as f32).sqrt()
     }
 
-    /// K or V as the problem stores it. What no batch entry has is NaN.
+    /// K or V as the problem stores it. Elements outside a batch entry's keys are NaN.
     fn cached(&self, whole: &Stored<T>) -> Stored<T> {
         let [batch, length, heads, size] = whole.shape;
         let nan = T::nearest(f32::NAN);
@@ -204,14 +204,14 @@ impl<T: Number + Real> Operands<T> {
         Ok(outputs)
     }
 
-    /// Batch entry, query and head of each row of Q, in the order of the dimensions.
+    /// Batch entry, query and head of each row of Q, in dimension order.
     pub fn rows(&self) -> impl Iterator<Item = (usize, usize, usize)> + use<T> {
         let [batch, queries, heads, _] = self.q.shape;
         (0..batch * queries * heads)
             .map(move |row| (row / heads / queries, row / heads % queries, row % heads))
     }
 
-    /// The products of a query with the keys that it sees.
+    /// The dot products of a query with the keys that it sees.
     pub fn products(&self, batch: usize, query: usize, head: usize) -> impl Iterator<Item = Sum> {
         let (q, group) = (self.q.row(batch, query, head), self.problem.heads[1]);
         self.problem.seen(batch, query).map(move |key| {
@@ -247,7 +247,7 @@ impl<T: Number + Real> Operands<T> {
     }
 }
 
-/// The cases of a problem with tensors of `T`, by every kernel that can do it.
+/// The cases of a problem with tensors of `T`, one for every kernel that supports it.
 pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
     let of = *problem;
     let operands = Later::new(move || Operands::<T>::new(&of));

@@ -1,30 +1,30 @@
-//! What attention must give, in f64.
+//! The expected values of attention, in f64.
 
 use crate::compare::Bound;
 use crate::reference::{Number, Sum};
 
 /// Half a unit in the last place of `f32`, relative.
 const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
-/// Roundings of the magnitude of a sum that a result may be off by, for a sum of few terms.
+/// Tolerance for a sum of few terms, in roundings of the sum's magnitude.
 const ROUNDINGS: f64 = 16.0;
-/// Terms that may cost one rounding more: tensor cores may cut what they add.
+/// Terms that may cost one more rounding: tensor cores may truncate addends.
 const TERMS_A_ROUNDING: f64 = 8.0;
-/// The error of an approximate exponential, relative, and of an approximate logarithm.
+/// The relative error of an approximate exponential, and the error of a logarithm.
 const APPROXIMATE: f64 = 1.0 / (1 << 20) as f64;
 
 /// The logits of a query over the keys that it sees, times the scale.
 pub struct Row {
     logits: Vec<f64>,
-    /// How far each logit may be off.
+    /// The possible error of each logit.
     errors: Vec<f64>,
-    /// How far the exponents may be off together: the maximum is rounded.
+    /// The possible common error of the exponents: the maximum is rounded.
     common: f64,
-    /// The weights, which add up to 1, and how far each may be off, relative.
+    /// The weights, which add up to 1, and the possible relative error of each.
     weights: Vec<(f64, f64)>,
 }
 
 impl Row {
-    /// The row of these products of the query with a key, each a sum of `size` terms.
+    /// Creates the row from the query's dot products with the keys, each a sum of `size` terms.
     pub fn new(products: impl Iterator<Item = Sum>, size: usize, scale: f64) -> Self {
         let roundings = ROUNDINGS + size as f64 / TERMS_A_ROUNDING;
         let (logits, errors): (Vec<_>, Vec<_>) = products
@@ -35,7 +35,7 @@ impl Row {
         let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = logits.iter().map(|x| (x - max).exp()).sum();
         let pairs = logits.iter().zip(&errors);
-        // The exponential of a difference also suffers from the rounded difference.
+        // The rounding of a difference also affects its exponential.
         let error = |x: f64, error: f64| error + common + 4.0 * ROUNDING * (max - x);
         let weights = pairs
             .map(|(&x, &e)| ((x - max).exp() / sum, (2.0 * error(x, e)).min(40.0).exp_m1() + APPROXIMATE))
@@ -47,7 +47,7 @@ impl Row {
         self.logits.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// What a column of the result must be, for the values of the keys. With `is_rounded` the weights are rounded to `T`.
+    /// The expected value of a column, for the values of the keys. With `is_rounded`, the weights are rounded to `T`.
     pub fn result<T: Number>(&self, values: &[f64], is_rounded: bool) -> Bound {
         if self.logits.is_empty() {
             return Bound::exact(0.0);
@@ -55,7 +55,7 @@ impl Row {
         let pairs = || self.weights.iter().zip(values);
         let value: f64 = pairs().map(|((weight, _), v)| weight * v).sum();
         let magnitude: f64 = pairs().map(|((weight, _), v)| weight * v.abs()).sum();
-        // A relative change of a weight moves the result towards the value of the key, or away from it.
+        // A relative change of a weight moves the result towards the key's value, or away from it.
         let moved: f64 = pairs().map(|((weight, error), v)| weight * error * (v - value).abs()).sum();
         let farthest = values.iter().map(|v| (v - value).abs()).fold(0.0, f64::max);
         let all: f64 = values.iter().map(|v| v.abs()).sum();
@@ -66,7 +66,7 @@ impl Row {
         Bound { value, allowed: error + T::ROUNDING * (value.abs() + error) + T::SMALLEST }
     }
 
-    /// What the logarithm of the sum of the exponentials must be.
+    /// The expected logarithm of the sum of the exponentials.
     pub fn log_sum_exp(&self) -> Bound {
         if self.logits.is_empty() {
             return Bound::exact(f64::NEG_INFINITY);
@@ -75,7 +75,7 @@ impl Row {
         let value = max + self.logits.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
         let moved: f64 = self.weights.iter().map(|(weight, error)| weight * error).sum();
         let most = self.errors.iter().copied().fold(0.0, f64::max);
-        // A logarithm moves by no more than the logits do.
+        // A logarithm changes by at most as much as the logits.
         let moved = moved.min(most + self.common) + self.common;
         let roundings = ROUNDINGS + self.logits.len() as f64 / TERMS_A_ROUNDING;
         Bound { value, allowed: moved + roundings * ROUNDING * (1.0 + value.abs()) + 2.0 * APPROXIMATE }

@@ -1,17 +1,17 @@
-//! Attentions.
+//! Attention problems.
 
 use ferrowarp::attention::Causal;
 
 use crate::Scope;
 
-/// What Q and K hold. V has numbers between -1 and 1.
+/// The values of Q and K. V has numbers between -1 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Logits of a few units.
     Ordinary,
     /// Logits of hundreds.
     Large,
-    /// Logits of millions, whose differences are far from exact in `f32`.
+    /// Logits of millions, with differences that are far from exact in `f32`.
     Huge,
     /// The last key's logit is far above all others.
     Dominant,
@@ -19,42 +19,42 @@ pub enum Values {
     Equal,
 }
 
-/// How the keys of the batch entries are stored.
+/// The storage of the batch entries' keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cache {
-    /// All have the same number.
+    /// All have the same number of keys.
     Whole,
     /// The first entry has all keys, the second half of them, and the third none.
     Lengths,
-    /// The same, in pages of this many positions, the last page first. There is one more page, which no entry uses.
+    /// The same, in pages of this many positions, the last page first. One more page is unused.
     Pages(usize),
 }
 
-/// One attention, for every type.
+/// One problem, for every type.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem {
-    /// Who runs it.
+    /// The scopes that run it.
     pub scopes: &'static [Scope],
     /// Queries and keys.
     pub lengths: [usize; 2],
     /// Entries of the batch.
     pub batch: usize,
-    /// Heads of K and V, and how many of Q share each.
+    /// Heads of K and V, and the number of heads of Q that share each.
     pub heads: [usize; 2],
     /// Elements of a row.
     pub head_size: usize,
     /// The mask.
     pub causal: Option<Causal>,
-    /// The most keys that a query sees under it.
+    /// The maximum number of keys that a query sees under it.
     pub window: Option<usize>,
-    /// What Q and K hold.
+    /// The values of Q and K.
     pub values: Values,
-    /// Whether all positions of a head follow each other, with this number of elements between the rows; otherwise all heads of a
-    /// position do, without any between them.
+    /// If set, all positions of a head are consecutive, with this number of elements between the rows. Otherwise all heads
+    /// of a position are consecutive, without gaps.
     pub heads_first: Option<usize>,
-    /// Whether the log-sum-exp is asked for.
+    /// Whether the log-sum-exp is requested.
     pub has_log: bool,
-    /// How the keys are stored.
+    /// The storage of the keys.
     pub cache: Cache,
 }
 
@@ -70,7 +70,7 @@ impl Problem {
         let ([queries, _], keys) = (self.lengths, self.keys(batch));
         let Self { causal, window, .. } = *self;
         (0..keys).filter(move |&key| {
-            // How many positions the key lies before the query.
+            // The distance from the key to the query, in positions.
             let before = match causal {
                 None => return true,
                 Some(Causal::TopLeft) => query as i64 - key as i64,
@@ -81,7 +81,7 @@ impl Problem {
     }
 }
 
-/// What most problems have.
+/// The defaults of most problems.
 pub(super) const PLAIN: Problem = Problem {
     scopes: &[],
     lengths: [1, 1],
@@ -102,7 +102,7 @@ pub(super) const BOTTOM_RIGHT: Option<Causal> = Some(Causal::BottomRight);
 /// On the executor and on a device.
 pub(super) const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
 
-/// Tiles of queries and of keys end in their midst. One query, one key, none.
+/// Lengths that are not multiples of the tiles. One query, one key, none.
 pub const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 8, causal: TOP_LEFT, ..PLAIN },
     Problem {
@@ -325,7 +325,7 @@ pub const PROBLEMS: &[Problem] = &[
         ..PLAIN
     },
     Problem { scopes: LARGER, heads: [1, 2], lengths: [67, 133], heads_first: Some(64), ..PLAIN },
-    // Other head sizes, and rows that are not aligned.
+    // Other head sizes, and unaligned rows.
     Problem { scopes: LARGER, heads: [2, 2], lengths: [37, 70], heads_first: Some(3), ..PLAIN },
     Problem { scopes: LARGER, lengths: [33, 65], head_size: 256, causal: TOP_LEFT, ..PLAIN },
     Problem { scopes: LARGER, lengths: [18, 33], head_size: 1, ..PLAIN },

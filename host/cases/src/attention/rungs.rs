@@ -15,7 +15,7 @@ use crate::reference::Sum;
 use crate::softmax::Setting;
 use crate::{Case, Scope};
 
-/// Problems of a scope: batch, heads, and the least queries and keys. A rung takes the next multiples of its tiles.
+/// Problems of a scope: batch, heads, and the minimum queries and keys. A rung rounds these up to multiples of its tiles.
 fn problems(scope: Scope) -> &'static [[usize; 4]] {
     match scope {
         Scope::Small => &[[1, 2, 3, 130]],
@@ -40,7 +40,7 @@ struct Operands {
     v: Vec<bf16>,
 }
 
-/// Every rung that runs at every problem.
+/// A case for every problem and every rung that runs.
 pub(super) fn cases(setting: &Setting) -> Vec<Case> {
     let runs = |rung: &&Rung| rung.kernels.iter().all(|kernel| setting.profile.limits.runs(kernel.meta));
     let of_problem = |&problem: &[usize; 4]| RUNGS.iter().filter(runs).map(move |rung| case(rung, problem));

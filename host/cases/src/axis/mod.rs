@@ -22,7 +22,7 @@ use crate::softmax::Setting;
 use crate::{Case, Scope};
 use problems::{Problem, REDUCTIONS, SCANS, TRANSPOSES, Values};
 
-/// A byte that no kernel writes: what lies between and after the rows.
+/// A byte that no kernel writes: fills the gaps between and after the rows.
 const UNTOUCHED: u8 = 0x5b;
 /// Elements after an output.
 const GUARD: usize = 8;
@@ -35,7 +35,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
     cases
 }
 
-/// A problem's matrix in a type.
+/// A problem's matrix in one type.
 struct Operand<T> {
     problem: Problem,
     inp: Vec<T>,
@@ -67,7 +67,7 @@ impl<T: Number + Real> Operand<T> {
         Self { problem: *problem, inp }
     }
 
-    /// The number at a row and a column.
+    /// The number at a row and column.
     fn at(&self, row: usize, col: usize) -> f64 {
         let Problem { shape: [_, cols], gap, start, .. } = self.problem;
         self.inp[start + row * (cols + gap) + col].value().into()
@@ -155,14 +155,14 @@ impl<T: Number + Real> Operand<T> {
     }
 }
 
-/// Elements that are not written where no kernel writes them.
+/// Elements with the value that no kernel writes.
 fn untouched<T: Pod>(len: usize) -> Vec<T> {
     let mut all = vec![T::zeroed(); len];
     bytemuck::cast_slice_mut(&mut all).fill(UNTOUCHED);
     all
 }
 
-/// The elements of the rows that a kernel wrote, if it wrote nothing else.
+/// The elements of the rows that a kernel wrote. An error if it wrote anything else.
 fn inside<T: Pod + Element>(got: &[T], [rows, cols]: [usize; 2], stride: usize) -> Result<Vec<f64>> {
     let is_same = |x: &T| bytemuck::bytes_of(x).iter().all(|&byte| byte == UNTOUCHED);
     let is_inside = |i: usize| i / stride < rows && i % stride < cols;
@@ -172,12 +172,12 @@ fn inside<T: Pod + Element>(got: &[T], [rows, cols]: [usize; 2], stride: usize) 
     Ok(wide(&rows))
 }
 
-/// What a result may be after it has been rounded, to `f32` if it is full.
+/// The expected value after rounding, to `f32` if `is_full`.
 fn rounded<T: Number>(Bound { value, allowed }: Bound, is_full: bool) -> Bound {
     if is_full {
         return Bound { value, allowed: allowed + f32::ROUNDING * value.abs() };
     }
-    // From there on a number is rounded to infinity.
+    // Numbers from there are rounded to infinity.
     let largest = f64::from(T::LARGEST) * (1.0 + T::ROUNDING / 2.0);
     if value.abs() - allowed > largest {
         return Bound::exact(f64::INFINITY.copysign(value));
@@ -185,7 +185,7 @@ fn rounded<T: Number>(Bound { value, allowed }: Bound, is_full: bool) -> Bound {
     Bound { value, allowed: allowed + T::ROUNDING * (value.abs() + allowed) + T::SMALLEST }
 }
 
-/// The cases of a type, by every kernel that can do them.
+/// The cases of a type, one for every kernel that supports them.
 fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
     let limits = &setting.profile.limits;
     // Miri takes minutes for blocks of 256 threads, so it runs each of their kernels once.
@@ -227,7 +227,7 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
         let operand = Later::new(|| Operand::<T>::new(problem));
         let cols = problem.shape[1];
         let mut by = CumulativeSum::<T>::choices(limits, cols);
-        // Blocks that have several tiles.
+        // Blocks with several tiles.
         by.extend((cols > 2 * T::SCAN_GRID.tile as usize).then_some(ScanBy::Grid(2)));
         for by in by.into_iter().filter(|by| !is_tiny || *by == ScanBy::Serial) {
             cases.push(case(
@@ -239,7 +239,7 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
             ));
         }
     }
-    // Elements are moved as they are: one type of each size.
+    // Elements are moved unchanged: one type of each size.
     for problem in problems(TRANSPOSES).filter(|_| T::NAME != "bf16") {
         let operand = Later::new(|| Operand::<T>::new(problem));
         for blocks in of_blocks(problem) {

@@ -1,38 +1,38 @@
-//! The matrices, and what is done with them.
+//! The matrices and their operations.
 
 use ferrowarp::axis::Operation;
 
 use crate::Scope;
 
-/// What the matrix holds.
+/// The values of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Values {
     /// Numbers between -1 and 1.
     Ordinary,
     /// Numbers around 100.
     Offset,
-    /// Large numbers whose sum is small: each but the last of a pair has the other sign.
+    /// Pairs of large numbers with opposite signs and a small sum.
     Cancelling,
     /// Row and column 0 have a NaN, 1 an infinity, and 2 both infinities.
     Special,
 }
 
-/// A matrix, and what is done with it.
+/// A matrix and its operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
     pub scopes: &'static [Scope],
     pub shape: [usize; 2],
     /// Elements between the rows.
     pub gap: usize,
-    /// The element of the buffer at which the matrix starts.
+    /// The index in the buffer where the matrix starts.
     pub start: usize,
     pub values: Values,
-    /// Of a reduction.
+    /// For reductions.
     pub operation: Operation,
     pub is_of_rows: bool,
     /// Whether the results are `f32`.
     pub is_full: bool,
-    /// Whether rows or columns are so long that several blocks share one.
+    /// Whether several blocks share a long row or column.
     pub is_split: bool,
 }
 
@@ -57,7 +57,7 @@ const EMULATORS: &[Scope] = &[Scope::OldEmulator, Scope::NewEmulator];
 const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
 const DEVICE: &[Scope] = &[Scope::Device];
 
-/// Rows end within a vector, a pass and a part. Columns end within a vector and a block; rows within a group and a part.
+/// Rows that end within a vector, a pass and a part. Columns that end within a vector and a block; rows in groups and parts.
 pub(super) const REDUCTIONS: &[Problem] = &[
     Problem { scopes: TINY, shape: [3, 21], gap: 1, operation: Operation::Mean, ..ROWS },
     Problem { scopes: TINY, shape: [5, 11], operation: Operation::Max, values: Values::Special, ..COLUMNS },
@@ -111,7 +111,7 @@ pub(super) const REDUCTIONS: &[Problem] = &[
     Problem { scopes: DEVICE, shape: [100_003, 6], operation: Operation::Mean, is_split: true, ..COLUMNS },
 ];
 
-/// Rows end within a vector, a warp and a tile, and have up to several tiles.
+/// Rows that end within a vector, a warp and a tile, with up to several tiles.
 pub(super) const SCANS: &[Problem] = &[
     Problem { scopes: TINY, shape: [2, 9], ..MATRIX },
     Problem { scopes: SMALL, shape: [3, 43], gap: 2, ..MATRIX },
@@ -133,7 +133,7 @@ pub(super) const SCANS: &[Problem] = &[
     Problem { scopes: DEVICE, shape: [1, 6_000_003], ..MATRIX },
 ];
 
-/// Tiles that are whole, and tiles that end early; rows that are aligned, and rows that are not.
+/// Full and partial tiles; aligned and unaligned rows.
 pub(super) const TRANSPOSES: &[Problem] = &[
     Problem { scopes: TINY, shape: [5, 3], gap: 1, ..MATRIX },
     Problem { scopes: SMALL, shape: [130, 136], gap: 8, ..MATRIX },

@@ -1,4 +1,4 @@
-//! Shared memory read with a stride.
+//! Strided reads of shared memory.
 
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::bank_conflicts::{Arguments, RUNGS, word};
@@ -18,7 +18,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Neighbouring words that a thread reads in each round.
+/// Consecutive words that a thread reads in each round.
 const RUN: usize = 32;
 
 fn predictions() -> Vec<Prediction> {
@@ -54,7 +54,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
     RUNGS.iter().flat_map(of_rung).collect()
 }
 
-/// The passes of one warp beyond the first of each request, while it reads its words once.
+/// The passes of one warp beyond the first per request, for reading its words once.
 fn conflicts(rung: &str, stride: usize) -> usize {
     let place = |w: usize| match rung {
         "padded" => w + w / 32,
@@ -68,7 +68,7 @@ fn conflicts(rung: &str, stride: usize) -> usize {
 fn trial(rung: &'static Rung<Arguments>, blocks: usize, rounds: usize, stride: usize) -> Trial {
     let threads = 256 * blocks;
     let mut work = Work::of_bytes((4 * RUN * rounds * threads) as f64);
-    // What is read is in shared memory; a sum for each thread goes to global memory.
+    // The reads are from shared memory; one sum per thread goes to global memory.
     work = work.with_memory_bytes(4.0 * threads as f64).with_sectors(0.0, (threads / 8) as f64);
     let foretold = work.foretold;
     let count = move || {
@@ -85,7 +85,7 @@ fn trial(rung: &'static Rung<Arguments>, blocks: usize, rounds: usize, stride: u
                 arrays,
                 move |on, placed| {
                     let (stride, rounds) = (stride as u32, rounds as u32);
-                    // SAFETY: `out` has an element for each thread, and strides are at most 32.
+                    // SAFETY: `out` has one element per thread, and strides are at most 32.
                     unsafe {
                         (rung.kernel.launch)(on, config, Arguments { out: placed.of(out), stride, rounds })
                     }

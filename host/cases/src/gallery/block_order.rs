@@ -1,4 +1,4 @@
-//! In which order blocks and warps run.
+//! The order of blocks and warps.
 
 use cuda_std::launch::{LaunchConfig, RawBuffer};
 use ferrowarp::device::Device;
@@ -19,7 +19,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Blocks, their threads, and the steps of each thread.
+/// Blocks, threads per block, and steps per thread.
 #[derive(Clone, Copy)]
 struct Size {
     blocks: usize,
@@ -27,7 +27,7 @@ struct Size {
     rounds: u32,
 }
 
-/// Cycles of a block of 1024 threads with 1000 multiply-adds each, of which a multiprocessor does 64 in a cycle.
+/// Cycles of a block of 1024 threads with 1000 multiply-adds each; a multiprocessor does 64 per cycle.
 const BLOCK: f64 = 1024.0 * 1000.0 / 64.0;
 
 fn predictions() -> Vec<Prediction> {
@@ -51,7 +51,7 @@ fn predictions() -> Vec<Prediction> {
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let size = |blocks, threads, rounds| Size { blocks, threads, rounds };
-    // On an H200 the first rung's last problem is two rounds of blocks and a half: two of them fill a multiprocessor.
+    // On an H200 the first rung's last problem is two and a half waves of blocks: two of them fill a multiprocessor.
     let [of_blocks, of_warps] = match scale {
         Scale::Tiny => [size(2, 32, 3), size(1, 64, 3)],
         Scale::Edges => [size(7, 64, 5), size(3, 96, 5)],
@@ -76,7 +76,7 @@ fn of_block(unit: Unit, threads: usize) -> usize {
 
 fn trial(rung: &'static Rung<Arguments, Unit>, size @ Size { blocks, threads, rounds }: Size) -> Trial {
     let (len, units) = (blocks * threads, blocks * of_block(rung.kernel.facts, threads));
-    // Each thread stores what it has computed. In addition, each unit makes four stores.
+    // Each thread stores its result. In addition, each unit makes four stores.
     let work = Work::of_bytes(4.0 * len as f64).with_sectors(0.0, (len / 8 + 4 * units) as f64);
     let name = (rung.name, vec![rung.kernel.meta.name]);
     let words = format!("{blocks} blocks of {threads} threads, {rounds} steps");
@@ -101,7 +101,7 @@ fn trial(rung: &'static Rung<Arguments, Unit>, size @ Size { blocks, threads, ro
                     next: placed.of(next),
                     rounds,
                 };
-                // SAFETY: an element for each thread, and notes for each block or warp.
+                // SAFETY: there is one element per thread, and notes for each block or warp.
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, i| {
@@ -113,7 +113,7 @@ fn trial(rung: &'static Rung<Arguments, Unit>, size @ Size { blocks, threads, ro
     trial.with_timeline(move |device| watch(device, rung, size))
 }
 
-/// One launch, and what its blocks or warps have noted.
+/// Runs one launch, and reads the notes of its blocks or warps.
 fn watch(
     device: &Device,
     rung: &'static Rung<Arguments, Unit>,
@@ -125,7 +125,7 @@ fn watch(
     let mut out = device.alloc_zeroed::<u32>(blocks * threads)?;
     let [mut multiprocessors, mut tickets] = [device.alloc_zeroed(units)?, device.alloc_zeroed(units)?];
     let [mut starts, mut ends] = [device.alloc_zeroed(units)?, device.alloc_zeroed(units)?];
-    // Launch twice and keep the second timeline: the first launch may have to wait until the kernel's code is loaded.
+    // Launches twice and keeps the second timeline: the first launch may wait for the kernel's code to be loaded.
     for _ in 0..2 {
         let mut next = device.alloc_zeroed(1)?;
         let arguments = Arguments {
@@ -137,7 +137,7 @@ fn watch(
             next: RawBuffer::written(&mut next),
             rounds,
         };
-        // SAFETY: an element for each thread, and notes for each block or warp.
+        // SAFETY: there is one element per thread, and notes for each block or warp.
         unsafe { (rung.kernel.launch)(device, LaunchConfig::new(blocks as u32, threads as u32), arguments) }?;
         device.synchronize()?;
     }

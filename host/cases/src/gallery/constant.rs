@@ -50,7 +50,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => (1 << 16, &[0, 2, 5]),
         Scale::Gpu => (1 << 22, &[0, 1, 2, 3, 4, 5]),
     };
-    // Entries that are an argument are the same for all lanes.
+    // Entries in an argument are the same for all lanes.
     let of_rung = |rung: &'static Rung<Arguments>| match rung.name {
         "argument" => vec![trial(rung, len, 5)],
         _ => shifts.iter().map(|&shift| trial(rung, len, shift)).collect(),
@@ -72,12 +72,12 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, shift: u32) -> Trial {
                 let (out, table) = (placed.of(out), placed.of(table));
                 let entries = Entries(core::array::from_fn(|turn| VALUES[entry(turn, 0, shift)]));
                 let arguments = Arguments { out, table, shift, entries, len: len as u32 };
-                // SAFETY: an element a thread, the whole table, and the grid is the kernel's for as many threads.
+                // SAFETY: there is one element per thread and the whole table, and the grid is the kernel's.
                 unsafe { (rung.kernel.launch)(on, (rung.kernel.config)(len), arguments) }
             },
             move |_, i| {
                 let first = (i % 32) / (1 << shift);
-                // Whole numbers below 2^24 in sum.
+                // Integers with a sum below 2^24.
                 let entries = (0..READS).map(|turn| f64::from(VALUES[(first + turn * STEP) % VALUES.len()]));
                 Bound::exact(entries.sum())
             },

@@ -1,4 +1,4 @@
-//! Copies off a boundary, and of every so-many-th element.
+//! Copies off a boundary, and copies with a stride.
 
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::copy_offset::{Arguments, RUNGS};
@@ -16,7 +16,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Elements of a warp's request.
+/// Elements per request of a warp.
 const WARP: usize = 32;
 
 fn predictions() -> Vec<Prediction> {
@@ -50,7 +50,7 @@ fn predictions() -> Vec<Prediction> {
 fn trials(scale: Scale) -> Vec<Trial> {
     let (len, distances): (usize, &[usize]) = match scale {
         Scale::Tiny => (3, &[1, 2]),
-        // More than a block's, whose vectors end in its midst.
+        // More than one block, with vectors that end within the array.
         Scale::Edges => (4400, &[1, 2, 7, 8, 33]),
         Scale::Count => (1 << 12, &[1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64]),
         Scale::Laptop => (1 << 18, &[1, 2, 4, 8, 16, 32]),
@@ -59,15 +59,15 @@ fn trials(scale: Scale) -> Vec<Trial> {
     RUNGS.iter().flat_map(|rung| distances.iter().map(move |&distance| trial(rung, len, distance))).collect()
 }
 
-/// Sectors of 32 bytes in which the elements lie that a warp takes from `first` on, `step` apart.
+/// The number of 32-byte sectors with the elements that a warp accesses from `first`, `step` apart.
 fn sectors(first: usize, step: usize) -> usize {
     let mut sectors: Vec<usize> = (0..WARP).map(|lane| (first + lane * step) / 8).collect();
     sectors.dedup();
     sectors.len()
 }
 
-/// Those in which `len` elements lie from `first` on, each asked for once: a vector never lies in two, and what is left before
-/// the first whole one and after the last vector is asked for apart.
+/// The number of sectors with `len` elements from `first`, each requested once: no vector spans two, and the elements before
+/// the first whole vector and after the last one are requested separately.
 fn whole_sectors(len: usize, first: usize) -> usize {
     let head = (first.next_multiple_of(8) - first).min(len);
     let vectors = (len - head) / 4;
@@ -79,7 +79,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, distance: usize) -> Trial {
     let is_stride = rung.name == "stride";
     let place = move |i: usize| if is_stride { i * distance } else { i + distance };
     let whole = place(len - 1) + 1;
-    // Whole warps begin at the same place of a sector all.
+    // Whole warps all begin at the same offset in a sector.
     let touched = match rung.name {
         "stride" => sectors(0, distance) * len.div_ceil(WARP),
         "offset" => sectors(distance, 1) * len.div_ceil(WARP),
@@ -98,7 +98,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, distance: usize) -> Trial {
             move |on, placed| {
                 let (len, distance) = (len as u32, distance as u32);
                 let arguments = Arguments { out: placed.of(out), inp: placed.of(inp), len, distance };
-                // SAFETY: both arrays end with the last element that is copied; the grid is the kernel's for `len`.
+                // SAFETY: both arrays end with the last copied element; the grid is the kernel's for `len`.
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, i| {

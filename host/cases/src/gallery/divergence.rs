@@ -46,7 +46,7 @@ fn predictions() -> Vec<Prediction> {
 }
 
 fn trials(scale: Scale) -> Vec<Trial> {
-    // Blocks have a warp for each way, but where every thread costs.
+    // Blocks have one warp per way, except where every thread costs time.
     let block = if scale == Scale::Tiny { 64 } else { 1024 };
     let (blocks, turns, ways): (usize, usize, &[usize]) = match scale {
         Scale::Tiny => (1, 2, &[2]),
@@ -61,13 +61,13 @@ fn trials(scale: Scale) -> Vec<Trial> {
         .collect()
 }
 
-/// The turns of a thread that goes this way.
+/// The iterations of a thread that takes this way.
 fn trips(rung: &str, way: usize, ways: usize, turns: usize) -> usize {
     if rung.starts_with("trips") { 2 * turns * (way + 1) / (ways + 1) } else { turns }
 }
 
-/// The number of divergent branches of a warp. If lanes take different ways, the branch for each way has lanes that take it
-/// and lanes that do not. If lanes run a loop for different numbers of iterations, the branch at the end of an iteration
+/// The number of divergent branches of a warp. If lanes take different ways, the branch for each way is taken by some lanes
+/// and not by others. If lanes run a loop for different numbers of iterations, the branch at the end of an iteration
 /// diverges whenever that iteration is the last one for some lanes.
 fn divergent(rung: &str, ways: usize, turns: usize) -> usize {
     match rung {
@@ -98,7 +98,7 @@ fn trial(
             arrays,
             move |on, placed| {
                 let arguments = Arguments { out: placed.of(out), ways: ways as u32, turns: turns as u32 };
-                // SAFETY: `out` has an element for each thread.
+                // SAFETY: `out` has one element per thread.
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, i| {

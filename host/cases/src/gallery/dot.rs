@@ -39,7 +39,7 @@ fn predictions() -> Vec<Prediction> {
 }
 
 fn trials(scale: Scale) -> Vec<Trial> {
-    // Few blocks where the arrays are small, so that each thread has several terms to add.
+    // Few blocks for small arrays, so that each thread has several terms to add.
     let (lens, most): (&[usize], u32) = match scale {
         Scale::Tiny => (&[260], 2),
         Scale::Edges => (&[1, 33, 255, 769, 4099], 3),
@@ -51,7 +51,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
     RUNGS.iter().flat_map(of_rung).collect()
 }
 
-/// With whole numbers, whose sum is exact; in tests with others too.
+/// With integers, whose sum is exact; in tests also with others.
 fn trials_of(rung: &'static Rung<Arguments>, len: usize, most: u32, scale: Scale) -> Vec<Trial> {
     let is_whole = [true, false];
     let is_whole = if scale == Scale::Edges { &is_whole[..] } else { &is_whole[..1] };
@@ -60,13 +60,13 @@ fn trials_of(rung: &'static Rung<Arguments>, len: usize, most: u32, scale: Scale
 
 fn trial(rung: &'static Rung<Arguments>, len: usize, most: u32, is_whole: bool) -> Trial {
     let blocks = len.div_ceil(256).min(most as usize);
-    // A load of a warp touches 4 sectors where lanes are neighbours; 32 where they are a run apart, of 8 elements at
-    // least. The blocks' sums are loaded by the last block.
+    // A load of a warp touches 4 sectors if lanes are neighbours, and 32 if they are a run of at least 8 elements apart. The
+    // last block loads the blocks' sums.
     let run = len.div_ceil(256 * blocks);
     let of_load = if rung.name == "chunks" { run.min(8) * 4 } else { 4 };
     let loaded = 2 * len.div_ceil(WARP) * of_load + blocks.div_ceil(8);
     let mut work = Work::of_bytes(8.0 * len as f64).with_flop(2.0 * len as f64);
-    // The sums, the sum of them, and the counter that goes back to 0.
+    // The sums, their total, and the counter that returns to 0.
     work = work.with_sectors(loaded as f64, blocks as f64 + 2.0);
     work.foretold.bank_conflicts = Some(0.0);
     let name = (rung.name, vec![rung.kernel.meta.name]);
@@ -94,7 +94,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, most: u32, is_whole: bool) 
                     arrived: placed.of(arrived),
                     len: len as u32,
                 };
-                // SAFETY: the arrays have `len` elements, and there are partial sums for more blocks.
+                // SAFETY: the arrays have `len` elements, and there are partial sums for at least this many blocks.
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, _| {

@@ -1,4 +1,4 @@
-//! Functions of one element at a time, fused and not.
+//! Elementwise functions, fused and not fused.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Errors of rounding that a result may have: those of the functions, and of the operations around them.
+/// Tolerance of a result in roundings: those of the functions, and of the operations around them.
 const ROUNDINGS: f64 = 16.0;
 
 fn predictions() -> Vec<Prediction> {
@@ -51,14 +51,14 @@ fn trials(scale: Scale) -> Vec<Trial> {
 
 fn trial(rung: &'static Sequence<Step>, len: usize) -> Trial {
     let sectors = len.div_ceil(8) as f64;
-    // A kernel that takes the same array twice loads it twice.
+    // A kernel with the same array as both inputs loads it twice.
     let loads: usize = rung.steps.iter().map(|step| 1 + usize::from(takes_two(step))).sum();
     let work = Work::of_bytes(8.0 * len as f64)
         .with_sectors(loads as f64 * sectors, rung.steps.len() as f64 * sectors);
     let mut kernels: Vec<&str> = rung.steps.iter().map(|step| step.kernel.meta.name).collect();
     kernels.dedup();
     let is_gelu = rung.name.starts_with("gelu");
-    // Each function is a ladder of its own.
+    // Each function has its own ladder.
     let function = f64::from(u8::from(is_gelu));
     Trial::new((rung.name, kernels), function, format!("{len} elements"), work, move || {
         let x = Arc::new(numbers_as(len, 3, |x| 4.0 * x));
@@ -75,8 +75,8 @@ fn trial(rung: &'static Sequence<Step>, len: usize) -> Trial {
                 for step in rung.steps {
                     let [out, a, b] = step.arrays.map(|place| placed.of(places[place]));
                     let arguments = Arguments { out, a, b, factor: step.factor, len: len as u32 };
-                    // SAFETY: the arrays have `len` elements, and the grid is the kernel's for as many; a result takes the
-                    // place of an input where the kernel lets it.
+                    // SAFETY: the arrays have `len` elements, and the grid is the kernel's for that many; a result replaces
+                    // an input only where the kernel allows it.
                     unsafe { (step.kernel.launch)(on, (step.kernel.config)(len), arguments) }?;
                 }
                 Ok(())
@@ -85,7 +85,7 @@ fn trial(rung: &'static Sequence<Step>, len: usize) -> Trial {
                 let x = f64::from(x[i]);
                 if is_gelu {
                     let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
-                    // Near -1 the tanh loses what is added to it.
+                    // Near -1, adding to the tanh loses precision.
                     Sum { value: 0.5 * x * (1.0 + inner.tanh()), magnitude: x.abs() }.within(ROUNDINGS)
                 } else {
                     Sum { value: 1.0, magnitude: 1.0 }.within(ROUNDINGS)

@@ -1,4 +1,4 @@
-//! A picture from colour to grey.
+//! Converts a picture from colour to grey.
 
 use std::sync::Arc;
 
@@ -45,15 +45,15 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Edges => &[1, 15, 17, 1000],
         Scale::Count => &[1 << 13],
         Scale::Laptop => &[1 << 18],
-        // 2048x2048, and one whose time is no launch's.
+        // 2048x2048, and one whose time exceeds a launch's overhead.
         Scale::Gpu => &[1 << 22, 1 << 26],
     };
     RUNGS.iter().flat_map(|rung| lens.iter().map(move |&len| trial(rung, len))).collect()
 }
 
 fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
-    // A warp's three loads of a byte each touch the same three sectors, those of 16 bytes a sector a lane each; a pixel is a
-    // byte of the output.
+    // A warp's three byte loads each touch the same three sectors; 16-byte loads one sector per lane. Output pixels are
+    // bytes.
     let loads = len as f64 * if rung.name == "vectors" { 3.0 / 16.0 } else { 9.0 / 32.0 };
     let work =
         Work::of_bytes(4.0 * len as f64).with_flop(5.0 * len as f64).with_sectors(loads, len as f64 / 32.0);
@@ -71,7 +71,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
                 arrays,
                 move |on, placed| {
                     let arguments = Arguments { out: placed.of(out), inp: placed.of(inp), len: len as u32 };
-                    // SAFETY: three bytes a pixel and one, and the grid is the kernel's for as many pixels.
+                    // SAFETY: there are three bytes and one byte per pixel, and the grid is the kernel's.
                     unsafe { (rung.kernel.launch)(on, (rung.kernel.config)(len), arguments) }
                 },
                 move |_, i| {
@@ -79,7 +79,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
                         .iter()
                         .zip(&pixels[3 * i..])
                         .map(|(weight, &byte)| weight * u32::from(byte));
-                    // In hundredths the sum is exact. What lies on a whole number may be rounded to just below it.
+                    // In hundredths the sum is exact. A value at an integer may be rounded to just below it.
                     let sum: u32 = sum.sum();
                     let value = f64::from(sum / 100);
                     if sum.is_multiple_of(100) {

@@ -17,7 +17,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// The numbers of a thread.
+/// The numbers per thread.
 const NUMBERS: usize = 48;
 
 fn predictions() -> Vec<Prediction> {
@@ -64,7 +64,7 @@ fn trial(rung: &'static Rung<Arguments>, blocks: usize, turns: usize) -> Trial {
             arrays,
             move |on, placed| {
                 let arguments = Arguments { out: placed.of(out), turns: turns as u32 };
-                // SAFETY: `out` has an element for each thread.
+                // SAFETY: `out` has one element per thread.
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, i| {

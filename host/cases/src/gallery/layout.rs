@@ -19,7 +19,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// How long a step is: a number whose products round.
+/// The step length: a number whose products are rounded.
 const STEP: f32 = 0.1;
 
 fn predictions() -> Vec<Prediction> {
@@ -50,7 +50,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
 }
 
 fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
-    // Of a particle: as structures each access touches its one sector, as arrays an eighth of one.
+    // Sectors per particle: as structures, each access touches its own sector, as arrays an eighth of one.
     let (loads, stores) = match rung.name {
         "aos" => (6.0, 3.0),
         "aos_vec4" => (2.0, 1.0),
@@ -69,7 +69,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
             arrays,
             move |on, placed| {
                 let arguments = Arguments { particles: placed.of(changed), dt: STEP, len: len as u32 };
-                // SAFETY: eight floats a particle, and the grid is the kernel's for as many particles.
+                // SAFETY: there are eight floats per particle, and the grid is the kernel's for that many particles.
                 unsafe { (rung.kernel.launch)(on, (rung.kernel.config)(len), arguments) }
             },
             move |_, i| {

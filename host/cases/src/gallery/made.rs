@@ -1,4 +1,4 @@
-//! Large arrays and their sums, made on all cores.
+//! Large arrays and their sums, generated on all cores.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::reference::Sum;
 
-/// From this many elements on it is worth waking all cores. Also the elements of a part of a sum.
+/// The minimum number of elements for using all cores, and the size of a part of a sum.
 const LARGE: usize = 1 << 16;
 
 /// `len` elements, each computed by `element`.
@@ -17,17 +17,17 @@ pub(crate) fn elements<T: Send>(len: usize, element: impl Fn(usize) -> T + Sync 
     (0..len).into_par_iter().with_min_len(LARGE / 16).map(element).collect()
 }
 
-/// Numbers between -1 and 1 that differ from seed to seed.
+/// Numbers between -1 and 1 that depend on the seed.
 pub(crate) fn numbers(len: usize, seed: u64) -> Vec<f32> {
     numbers_as(len, seed, |x| x)
 }
 
-/// What `of` makes of each of them.
+/// The same numbers, converted by `of`.
 pub(crate) fn numbers_as<T: Send>(len: usize, seed: u64, of: impl Fn(f32) -> T + Sync + Send) -> Vec<T> {
     elements(len, |i| of(number(i, seed)))
 }
 
-/// One of them.
+/// Number `i` of the sequence.
 pub(crate) fn number(i: usize, seed: u64) -> f32 {
     // The output function of SplitMix64 (Steele, Lea, Flood 2014).
     let mut z = (seed << 40).wrapping_add(i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -37,7 +37,7 @@ pub(crate) fn number(i: usize, seed: u64) -> f32 {
     (z >> 40) as f32 / 8_388_608.0 - 1.0
 }
 
-/// The sum of `len` terms. It is added up part by part, so it is the same on every machine.
+/// The sum of `len` terms. It is computed part by part, so it is the same on every machine.
 pub(crate) fn sum(len: usize, term: impl Fn(usize) -> f64 + Sync + Send) -> Sum {
     let of = |range: Range<usize>| range.map(&term).fold(Sum::default(), Sum::and);
     if len <= LARGE {

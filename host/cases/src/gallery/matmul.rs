@@ -1,4 +1,4 @@
-//! The matrix product.
+//! Matrix multiplication.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Roundings of the sum of the terms' absolute values that a sum may be off by. Of terms whose signs differ the sum on the
-/// way is about the square root of their number, and so are the roundings that do not cancel: about one of the absolute sum.
+/// Tolerance of a sum, in roundings of the sum of absolute values. With both signs, partial sums, and roundings that do not
+/// cancel, grow with the square root of the number of terms: about one of the absolute sum.
 const ROUNDINGS: f64 = 8.0;
 
-/// `[m, n, k]`. Tiles, quads and buffers end in their midst; one row, one column, one term; rows of A and B that begin on 16 bytes,
-/// those of one of them, or none. The last ones have more tiles than one both down and across.
+/// `[m, n, k]`. Sizes that are not multiples of tiles, quads and buffers; one row, column or term; rows of A and B aligned
+/// to 16 bytes, one of them, or none. The last ones have several tiles both down and across.
 const EDGES: [[usize; 3]; 8] = [
     [1, 1, 1],
     [3, 5, 2],
@@ -37,14 +37,14 @@ const EDGES: [[usize; 3]; 8] = [
     [260, 131, 7],
 ];
 
-/// Of those whose operands are damaged: rows of B on 16 bytes, and not.
+/// Sizes for damaged operands: rows of B aligned to 16 bytes, and not.
 const DAMAGED: [[usize; 3]; 2] = [[35, 36, 33], [35, 33, 33]];
 
-/// The least product at which a rung does all it does.
+/// The smallest multiplication that exercises all of a rung.
 const TINY: [usize; 3] = [2, 4, 9];
 
-/// Sizes by which a GPU shows what alignment and the last, half empty wave of tiles cost: from 256 to 3072 the tiles go through
-/// several waves, 2944 is the first with more than four tiles of 128 x 128 for each of 132 multiprocessors; around 4096 sizes
+/// Sizes that show on a GPU the cost of alignment and of the last, half-empty wave of tiles. From 256 to 3072 the tiles need
+/// several waves; 2944 is the first with more than four 128 x 128 tiles for each of 132 multiprocessors; sizes around 4096
 /// divide by 1, 2, 4, 8, 16 and 32.
 const SWEEP: [usize; 37] = [
     256, 384, 511, 512, 640, 768, 896, 1000, 1023, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2047,
@@ -52,7 +52,7 @@ const SWEEP: [usize; 37] = [
     6144, 8192,
 ];
 
-/// Those at which a rung whose tiles are always of 128 x 128 shows the same undisguised.
+/// Sizes that show the same for a rung that always uses tiles of 128 x 128.
 const STEPS: [usize; 19] = [
     768, 1024, 1280, 1408, 1536, 1792, 2047, 2048, 2176, 2560, 2688, 2816, 2944, 3072, 4088, 4092, 4095,
     4097, 4104,
@@ -61,7 +61,7 @@ const STEPS: [usize; 19] = [
 /// That rung.
 const ONE_TILE: &str = "tall";
 
-/// Multiply-adds of warps in the product of 128 x 128 x 128 that the emulator counts.
+/// Multiply-adds of warps in the 128 x 128 x 128 multiplication that the emulator counts.
 const OF_WARPS: f64 = 128.0 * 128.0 * 128.0 / 32.0;
 /// How the share of the peak follows from that count.
 const ISSUE: &str = "multiply-adds as a share of all instructions, as counted";
@@ -133,7 +133,7 @@ fn predictions() -> Vec<Prediction> {
 
 fn trials(scale: Scale) -> Vec<Trial> {
     match scale {
-        // Every kernel, whether its rung would choose it or not.
+        // Every kernel, whether or not its rung would choose it.
         Scale::Tiny => of_each_kernel(&[TINY], Operands::Finite),
         Scale::Edges => {
             let mut trials = of_each_kernel(&EDGES, Operands::Finite);
@@ -157,16 +157,17 @@ fn trials(scale: Scale) -> Vec<Trial> {
     }
 }
 
-/// What stands in the operands.
+/// The values of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operands {
     /// Numbers between -1 and 1.
     Finite,
-    /// A NaN where a row of A begins, and an infinity at the end of B: nobody may multiply by what lies beyond a row's end.
+    /// A NaN at the beginning of a row of A, and an infinity at the end of B: no kernel may multiply elements beyond a row's
+    /// end.
     Damaged,
 }
 
-/// Each rung on square products, by the kernel that it chooses.
+/// Each rung on square matrices, with the kernel that it chooses.
 fn chosen(rungs: &'static [Rung], sizes: &[usize]) -> Vec<Trial> {
     let of_rung = |rung: &'static Rung| {
         sizes.iter().map(move |&size| {
@@ -177,8 +178,7 @@ fn chosen(rungs: &'static [Rung], sizes: &[usize]) -> Vec<Trial> {
     rungs.iter().flat_map(of_rung).collect()
 }
 
-/// Each kernel of each rung on the products that it can do; those for clusters with the fewest and the most blocks of one, and an
-/// odd number.
+/// Each kernel of each rung on the sizes that it supports; for clusters, the fewest, the most and an odd number of blocks.
 fn of_each_kernel(shapes: &[[usize; 3]], operands: Operands) -> Vec<Trial> {
     let mut trials = Vec::new();
     for rung in RUNGS {
@@ -219,7 +219,7 @@ fn trial(
             move |on, placed| {
                 let [m, n, k] = shape.map(|extent| extent as u32);
                 let arguments = Arguments { out: placed.of(out), a: placed.of(a), b: placed.of(b), m, n, k };
-                // SAFETY: the arrays have the product's shapes and begin on 16 bytes, and the grid is the kernel's for them.
+                // SAFETY: the arrays have the matrices' shapes and are aligned to 16 bytes, and the grid is the kernel's.
                 unsafe { (kernel.launch)(on, config, arguments) }
             },
             move |_, i| {
@@ -244,7 +244,7 @@ fn work(rung: &Rung, kernel: &Kernel, [m, n, k]: [usize; 3]) -> Work {
     }
     let warps = m * n / 32.0;
     let (loaded, stored) = match rung.name {
-        // For a term 32 rows of A and an element of B; sums of 32 rows.
+        // Per term, 32 rows of A and an element of B; sums of 32 rows.
         "uncoalesced" => (warps * k * 33.0, warps * 32.0),
         // An element of A and 32 neighbours of B.
         "naive" | "1d" => (warps * k * 5.0, warps * 4.0),

@@ -1,4 +1,4 @@
-//! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
+//! The lessons of the gallery: one table for tests, benches, pictures and pages.
 
 mod bank_conflicts;
 mod block_order;
@@ -76,57 +76,57 @@ pub const LESSONS: &[&Lesson] = &[
     &block_order::LESSON,
 ];
 
-/// A lesson: rungs that are run on problems side by side.
+/// A lesson: rungs that run on the same problems.
 #[derive(Debug)]
 pub struct Lesson {
-    /// Its name, which is that of its file of kernels and of its page in `docs/gallery`.
+    /// Its name, also of its kernel file and of its page in `docs/gallery`.
     pub name: &'static str,
-    /// What its page is called.
+    /// The title of its page.
     pub title: &'static str,
-    /// What differs from one problem of a rung to the next.
+    /// The difference between the problems of a rung.
     pub axis: Axis,
-    /// What a rung is judged by.
+    /// The measure of a rung.
     pub measure: Measure,
     /// Its rungs: name and idea, from the first to the last.
     pub rungs: fn() -> Vec<(&'static str, &'static str)>,
-    /// What is run at a scale.
+    /// The trials at a scale.
     pub trials: fn(Scale) -> Vec<Trial>,
     /// The predicted times at [`Scale::Gpu`], at least one for each rung.
     pub predictions: fn() -> Vec<Prediction>,
 }
 
-/// What differs from one problem to the next.
+/// The difference between problems.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
-    /// What charts and tables call it, with its unit.
+    /// Its label in charts and tables, with its unit.
     pub label: &'static str,
-    /// Whether charts have it in powers.
+    /// Whether charts show it on a logarithmic axis.
     pub is_log: bool,
 }
 
-/// What a rung is judged by.
+/// The measure of a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Useful bytes a second.
+    /// Useful bytes per second.
     Bytes,
-    /// Operations on floats a second.
+    /// Floating-point operations per second.
     Flops,
-    /// Microseconds of a launch.
+    /// Microseconds per launch.
     Time,
 }
 
-/// How large problems are.
+/// The size of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// The least that makes every kernel do all it does, for Miri.
+    /// The smallest problems that exercise all of every kernel, for Miri.
     Tiny,
-    /// Edges of all kinds, for tests.
+    /// Edge cases of all kinds, for tests.
     Edges,
-    /// What the emulator counts in seconds: whole warps that do what those of a large problem do.
+    /// Problems that the emulator counts in seconds: whole warps that behave like those of a large problem.
     Count,
-    /// What a CPU runs in about a tenth of a second.
+    /// Problems that a CPU runs in about a tenth of a second.
     Laptop,
-    /// What shows what a GPU's memory or arithmetic does.
+    /// Problems that show the speed of a GPU's memory or arithmetic.
     Gpu,
 }
 
@@ -134,15 +134,15 @@ pub enum Scale {
 pub struct Trial {
     /// The rung's name in its lesson.
     pub rung: &'static str,
-    /// The problem's place on the lesson's axis.
+    /// The problem's value on the lesson's axis.
     pub at: f64,
     /// The kernels that it launches.
     pub kernels: Vec<&'static str>,
     /// The problem in words.
     pub words: String,
-    /// What one run of it is worth.
+    /// The work of one run.
     pub work: Work,
-    /// Of a rung with one launch whose grid the lesson is about, that launch.
+    /// The launch, for a rung with one launch if the lesson is about its grid.
     pub grid: Option<(&'static KernelMeta, LaunchConfig)>,
     cluster_threads: u32,
     peak: Option<Box<Peak>>,
@@ -152,13 +152,13 @@ pub struct Trial {
     foretold: Option<Box<dyn Fn() -> Foretold + Send + Sync>>,
 }
 
-/// The most that a device could do in a second of what a rung is judged by; none where that is not known.
+/// The maximum rate of a device in the rung's measure; `None` if unknown.
 type Peak = dyn Fn(&Device) -> Option<f64> + Send + Sync;
 
-/// What a host does with a device a given number of times.
+/// A procedure of the host with a device, repeated a given number of times.
 pub type Procedure = dyn Fn(&Device, usize) -> Result<Timed> + Send + Sync;
 
-/// A launch that is watched.
+/// A launch with a recorded timeline.
 pub type TakeTimeline = dyn Fn(&Device) -> Result<Timeline> + Send + Sync;
 
 /// The result of a procedure.
@@ -166,33 +166,33 @@ pub type TakeTimeline = dyn Fn(&Device) -> Result<Timeline> + Send + Sync;
 pub enum Timed {
     /// The time of each run.
     Samples(Vec<Duration>),
-    /// The device, its driver or the system lacks what it takes: this.
+    /// The device, its driver or the system lacks this feature.
     Lacking(String),
 }
 
-/// What one run of a trial is worth, derived from the problem alone.
+/// The work of one run of a trial, derived from the problem alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// Useful bytes: what is read and written once, whatever the kernel does.
+    /// Useful bytes: what is read and written at least once, whatever the kernel does.
     pub bytes: f64,
-    /// Bytes that global memory must move, where that is not the same.
+    /// Bytes that global memory must move, if they differ.
     pub memory_bytes: Option<f64>,
-    /// Operations on floats.
+    /// Floating-point operations.
     pub flop: f64,
     /// The predictions for the kernel that need no counting; see [`Trial::foretold`].
     pub(crate) foretold: Foretold,
 }
 
-/// What theory predicts for a launch, to compare with the counts.
+/// The predictions for a launch, to compare with the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Foretold {
-    /// Sectors of 32 bytes that loads of global memory, and asynchronous copies from it, touch, a request at a time.
+    /// 32-byte sectors touched by global loads and by asynchronous copies from global memory, counted per request.
     pub sectors_loaded: Option<f64>,
     /// The same for stores.
     pub sectors_stored: Option<f64>,
-    /// Passes over shared memory beyond the least.
+    /// Passes over shared memory beyond the minimum.
     pub bank_conflicts: Option<f64>,
-    /// Branches that diverge.
+    /// Divergent branches.
     pub divergent_branches: Option<f64>,
 }
 
@@ -208,24 +208,24 @@ impl Work {
         Self { bytes, memory_bytes: None, flop: 0.0, foretold }
     }
 
-    /// The same, where global memory moves `bytes` bytes.
+    /// Sets the bytes that global memory moves.
     pub const fn with_memory_bytes(self, bytes: f64) -> Self {
         Self { memory_bytes: Some(bytes), ..self }
     }
 
-    /// The same, with `flop` operations on floats.
+    /// Sets the floating-point operations.
     pub const fn with_flop(self, flop: f64) -> Self {
         Self { flop, ..self }
     }
 
-    /// The same, with the predicted numbers of sectors loaded and stored.
+    /// Sets the predicted numbers of sectors loaded and stored.
     pub const fn with_sectors(self, loaded: f64, stored: f64) -> Self {
         let foretold =
             Foretold { sectors_loaded: Some(loaded), sectors_stored: Some(stored), ..self.foretold };
         Self { foretold, ..self }
     }
 
-    /// The same, where no two lanes of a request want different words of a bank, and no branch diverges.
+    /// Predicts no bank conflicts and no divergent branches.
     pub const fn without_conflicts(self) -> Self {
         let foretold = Foretold { bank_conflicts: Some(0.0), divergent_branches: Some(0.0), ..self.foretold };
         Self { foretold, ..self }
@@ -233,7 +233,7 @@ impl Work {
 }
 
 impl Trial {
-    /// A trial of a rung whose kernels run on what `make` gives.
+    /// Creates a trial of a rung; its kernels run on the problem from `make`.
     pub fn new(
         (rung, kernels): (&'static str, Vec<&'static str>),
         at: f64,
@@ -245,7 +245,7 @@ impl Trial {
         Self { make, ..Self::empty(rung, at, kernels, words, work) }
     }
 
-    /// A trial that neither launches nor does anything.
+    /// Creates a trial without launches or a procedure.
     fn empty(rung: &'static str, at: f64, kernels: Vec<&'static str>, words: String, work: Work) -> Self {
         let (grid, peak, make, procedure, timeline, foretold) = (None, None, None, None, None, None);
         let cluster_threads = 0;
@@ -265,38 +265,38 @@ impl Trial {
         }
     }
 
-    /// The same trial, for which `foretold` counts requests one by one. That is done only if it is asked for.
+    /// Sets a prediction that counts requests one by one. It is only computed on request.
     pub(crate) fn with_foretold(self, foretold: impl Fn() -> Foretold + Send + Sync + 'static) -> Self {
         Self { foretold: Some(Box::new(foretold)), ..self }
     }
 
-    /// What theory predicts for the launch.
+    /// The predictions for the launch.
     pub fn foretold(&self) -> Foretold {
         self.foretold.as_ref().map_or(self.work.foretold, |foretold| foretold())
     }
 
-    /// The same trial, with kernels that run in clusters of `cluster_threads` threads; 0 for no clusters.
+    /// Sets the threads per cluster of its kernels; 0 for no clusters.
     pub fn with_cluster_threads(self, cluster_threads: u32) -> Self {
         Self { cluster_threads, ..self }
     }
 
-    /// The same trial, with the bytes or operations per second that the clocks of a device allow.
+    /// Sets the maximum bytes or operations per second at a device's clocks.
     pub fn with_peak(self, peak: impl Fn(&Device) -> Option<f64> + Send + Sync + 'static) -> Self {
         Self { peak: Some(Box::new(peak)), ..self }
     }
 
-    /// What the clocks of the device allow in a second; none where that is not known.
+    /// The maximum rate at the device's clocks; `None` if unknown.
     pub fn peak(&self, device: &Device) -> Option<f64> {
         self.peak.as_ref()?(device)
     }
 
-    /// The same trial, whose lesson is about the grid of its one launch.
+    /// Sets the grid of its one launch, for a lesson about it.
     pub fn with_grid(self, meta: &'static KernelMeta, config: LaunchConfig) -> Self {
         Self { grid: Some((meta, config)), ..self }
     }
 
-    /// A trial of a rung that the host carries out, such as a copy. `procedure` does it a given number of times and
-    /// checks the result.
+    /// Creates a trial of a rung that the host carries out, such as a copy. `procedure` repeats it a given number of times
+    /// and checks the result.
     pub fn of_host(
         rung: &'static str,
         at: f64,
@@ -308,7 +308,7 @@ impl Trial {
         Self { procedure, ..Self::empty(rung, at, Vec::new(), words, work) }
     }
 
-    /// The same trial of a host, that is known to launch `kernels`, which tests run on what `make` gives.
+    /// Sets the kernels that a host's trial launches; tests run them on the problem from `make`.
     pub fn with_kernels(
         self,
         kernels: Vec<&'static str>,
@@ -317,7 +317,7 @@ impl Trial {
         Self { kernels, make: Some(Box::new(make)), ..self }
     }
 
-    /// The same trial, where `take` records when and where its blocks or warps ran.
+    /// Sets the function that records when and where its blocks or warps ran.
     pub fn with_timeline(self, take: impl Fn(&Device) -> Result<Timeline> + Send + Sync + 'static) -> Self {
         Self { timeline: Some(Box::new(take)), ..self }
     }
@@ -327,17 +327,17 @@ impl Trial {
         self.make.as_ref().map(|make| make())
     }
 
-    /// What the host does. `None` for a trial that times only its launches.
+    /// The host's procedure. `None` for a trial that only times its launches.
     pub fn procedure(&self) -> Option<&Procedure> {
         self.procedure.as_deref()
     }
 
-    /// What watches a launch; none where nobody does.
+    /// The function that records a launch's timeline, if any.
     pub fn timeline(&self) -> Option<&TakeTimeline> {
         self.timeline.as_deref()
     }
 
-    /// The trial as a case, which is compared with its oracle; none of one that launches nothing.
+    /// The trial as a case, which is compared with its oracle; `None` if it launches nothing.
     fn case(self) -> Option<Case> {
         let words = move || format!("{}, {}", self.rung, self.words);
         let (make, again) = {
@@ -354,7 +354,7 @@ impl Trial {
 pub fn cases(scope: Scope, limits: &Limits) -> Vec<Case> {
     let scale = if scope == Scope::Tiny { Scale::Tiny } else { Scale::Edges };
     let trials = LESSONS.iter().flat_map(|lesson| (lesson.trials)(scale));
-    // Most devices lack few kernels or none.
+    // Most devices support all or almost all kernels.
     let lacking = gpu_kernels::KERNELS.iter().filter(|kernel| !limits.runs(kernel));
     let lacking: Vec<&str> = lacking.map(|kernel| kernel.name).collect();
     let runs = |trial: &Trial| !trial.kernels.iter().any(|name| lacking.contains(name));

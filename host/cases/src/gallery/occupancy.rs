@@ -1,4 +1,4 @@
-//! Occupancy, limited by the shared memory of a block.
+//! Occupancy, limited by the shared memory per block.
 
 use cuda_std::launch::LaunchConfig;
 use gpu_kernels::gallery::Rung;
@@ -17,12 +17,12 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Warps that a multiprocessor of compute capability 9.0 has room for (CUDA programming guide, "technical specifications
-/// per compute capability").
+/// Maximum warps per multiprocessor of compute capability 9.0 (CUDA programming guide, "technical specifications per compute
+/// capability").
 const WARPS: usize = 64;
 /// Its shared memory in bytes.
 const SHARED: usize = 228 * 1024;
-/// What the system keeps of it for each block.
+/// The part that the system reserves per block.
 const RESERVED: usize = 1024;
 
 fn predictions() -> Vec<Prediction> {
@@ -57,7 +57,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => (1 << 16, &[16, 32, 64]),
         Scale::Gpu => (1 << 26, &[4, 8, 16, 32, 48, 64]),
     };
-    // Few blocks where the array is small, so that threads go round their loop.
+    // Few blocks for a small array, so that threads run their loop several times.
     let most = if scale == Scale::Gpu { u32::MAX } else { 2 };
     let of_rung = |rung| warps.iter().map(move |&warps| trial(rung, len, warps, most));
     RUNGS.iter().flat_map(of_rung).collect()
@@ -66,7 +66,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
 /// The launch configuration that puts `warps` warps on a multiprocessor, with blocks for `len` elements.
 fn config(rung: &str, len: usize, warps: usize) -> LaunchConfig {
     let (threads, of_block) = if rung == "partial" { (33, 2) } else { (128, 4) };
-    // In units of 128 bytes, as the hardware gives it out.
+    // In units of 128 bytes, the hardware's allocation granularity.
     let bytes = (SHARED / (warps / of_block) - RESERVED) / 128 * 128;
     LaunchConfig::cover(len, threads).with_shared_bytes(bytes as u32)
 }

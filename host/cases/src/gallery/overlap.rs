@@ -29,11 +29,11 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Parts of the array that streams take in turns.
+/// Parts of the array that the streams process in turns.
 const CHUNKS: usize = 16;
 const STREAMS: [usize; 4] = [1, 2, 4, 8];
 
-/// An array, and the steps that each of its numbers goes.
+/// An array, and the number of rounds per element.
 #[derive(Clone, Copy)]
 struct Size {
     len: usize,
@@ -42,7 +42,7 @@ struct Size {
 
 /// Bytes of the largest problem, up and down.
 const BYTES: f64 = 8.0 * 67_108_864.0;
-/// Seconds of its upload, and of its download, by the link's peak.
+/// Seconds of its upload, and of its download, at the link's peak.
 const U: f64 = BYTES / 2.0 / 63.0e9;
 /// Seconds of its kernel.
 const K: f64 = 67_108_864.0 * 1000.0 / (64.0 * h200::MULTIPROCESSORS) / h200::CLOCK;
@@ -76,7 +76,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Edges => Size { len: 1027, rounds: 5 },
         Scale::Count => Size { len: 4096, rounds: 10 },
         Scale::Laptop => Size { len: 1 << 18, rounds: 100 },
-        // On an H200 some milliseconds of arithmetic, and as many of copies in each direction.
+        // On an H200 some milliseconds of arithmetic, and the same for copies in each direction.
         Scale::Gpu => Size { len: 1 << 26, rounds: 1000 },
     };
     let light = Size { rounds: 1, ..size };
@@ -86,12 +86,12 @@ fn trials(scale: Scale) -> Vec<Trial> {
     trials
 }
 
-/// Every number once up and once down.
+/// Every number is copied once up and once down.
 fn work(Size { len, .. }: Size) -> Work {
     Work::of_bytes(8.0 * len as f64)
 }
 
-/// The kernel, launched once on all of it.
+/// The kernel, launched once on the whole array.
 fn kernel(size @ Size { len, rounds }: Size) -> Trial {
     let sectors = len.div_ceil(8) as f64;
     let work = work(size).with_sectors(sectors, sectors);
@@ -106,7 +106,7 @@ fn kernel(size @ Size { len, rounds }: Size) -> Trial {
             move |on, placed| {
                 let (out, inp) = (placed.of(out), placed.of(inp));
                 let arguments = Arguments { out, inp, len: len as u32, rounds };
-                // SAFETY: there are as many threads as the kernel wants, and `len` elements of both.
+                // SAFETY: there are as many threads as the kernel needs, and `len` elements in both.
                 unsafe { (RUNG.kernel.launch)(on, config, arguments) }
             },
             move |_, i| Bound::exact(Steps::new(rounds).after(number(i as u32)).into()),
@@ -127,7 +127,7 @@ fn host(rung: &'static str, size: Size, chunks: usize, streams: usize) -> Trial 
     })
 }
 
-/// The number that element `i` begins with.
+/// The initial number of element `i`.
 fn number(i: u32) -> u32 {
     i.wrapping_mul(0x9e37_79b9)
 }
@@ -162,7 +162,7 @@ impl Steps {
     }
 }
 
-/// The host's memory of a chunk.
+/// The host memory of a chunk.
 struct Chunk {
     first: usize,
     len: usize,
@@ -170,7 +170,7 @@ struct Chunk {
     out: Option<PinnedBuffer<u32>>,
 }
 
-/// Brings the array up in chunks, works on it, and takes it back, from the first copy's start until all is back.
+/// Uploads the array in chunks, processes and downloads it. Returns the time until everything is back.
 fn through(
     device: &Device,
     Size { len, rounds }: Size,
@@ -203,8 +203,8 @@ fn through(
                 len: chunk.len as u32,
                 rounds,
             };
-            // SAFETY: there are as many threads as the kernel wants, and as many elements in both views; what else uses them
-            // is on the same stream.
+            // SAFETY: there are as many threads and elements in both views as the kernel needs; all other uses are on the
+            // same stream.
             unsafe { (RUNG.kernel.launch)(stream, (RUNG.kernel.facts.config)(chunk.len), arguments) }?;
             copies.push([up, stream.download(out.view(range)?, to)?]);
         }

@@ -1,4 +1,4 @@
-//! Where a GPU overtakes a CPU: the same function in plain Rust and as a kernel, by the clock of the host.
+//! The size from which a GPU beats a CPU: the same function in plain Rust and as a kernel, by the host's clock.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -23,16 +23,16 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Time that the samples of a trial may take together; there is one at least.
+/// Maximum time of a trial's samples together; there is at least one.
 const BUDGET: Duration = Duration::from_millis(200);
 
-/// Numbers that the inputs repeat.
+/// The length of the sequence that the inputs repeat.
 const NOISE: usize = 1 << 16;
 
 /// Elements of an output that are compared.
 const CHECKED: usize = 1024;
 
-/// Who computes what.
+/// A contestant: who computes which function.
 #[derive(Debug)]
 struct Contestant {
     name: &'static str,
@@ -45,7 +45,7 @@ struct Contestant {
 enum Function {
     /// `out = a + b`.
     Add,
-    /// `out = gelu(a)`, in its form by tanh.
+    /// `out = gelu(a)`, in its tanh form.
     Gelu,
 }
 
@@ -53,11 +53,11 @@ enum Function {
 enum Place {
     /// A loop.
     OneCore,
-    /// Parallel iterators, on a thread for each core.
+    /// Parallel iterators, with one thread per core.
     AllCores,
-    /// A launch, and the wait for its end.
+    /// A launch, and a wait for its end.
     Gpu,
-    /// The same, with the inputs copied there from memory as `Vec` has it, and the result copied back.
+    /// The same, with the inputs copied from ordinary `Vec` memory, and the result copied back.
     GpuWithCopies,
 }
 
@@ -80,7 +80,7 @@ const CONTESTANTS: &[Contestant] = &{
 };
 
 fn predictions() -> Vec<Prediction> {
-    // Bytes of the longest vectors of both functions; what a second brings over the link, to a core, and to all cores.
+    // Bytes of the longest vectors of both functions; rates over the link, of a core, and of all cores.
     const ADD: f64 = 12.0 * 268_435_456.0;
     const GELU: f64 = 8.0 * 67_108_864.0;
     const LINK: f64 = 63.0e9;
@@ -119,7 +119,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Tiny | Scale::Edges => (vec![2], 2),
         Scale::Count => (vec![10], 10),
         Scale::Laptop => ((10..=22).step_by(4).collect(), 22),
-        // A core takes a second for 2^26 of the dearer function.
+        // A core takes a second for 2^26 elements of the more expensive function.
         Scale::Gpu => ((10..=28).step_by(2).collect(), 26),
     };
     let sizes = |contestant: &'static Contestant| {
@@ -133,7 +133,7 @@ fn trial(contestant: &'static Contestant, len: usize) -> Trial {
     let words = match contestant.place {
         Place::OneCore => format!("{len} elements, {}", Device::cpu().name()),
         Place::AllCores => {
-            // Asking starts the pool, whose queues cast integers to pointers, which blinds Miri.
+            // Querying starts the pool, whose queues cast integers to pointers, which blinds Miri.
             let threads = if cfg!(miri) { 1 } else { rayon::current_num_threads() };
             format!("{len} elements, {}, {threads} threads", Device::cpu().name())
         }
@@ -171,11 +171,11 @@ fn trial(contestant: &'static Contestant, len: usize) -> Trial {
     })
 }
 
-/// The arrays in the host's memory.
+/// The arrays in host memory.
 struct Host {
     function: Function,
     a: Vec<f32>,
-    /// Empty where the function has one input.
+    /// Empty if the function has one input.
     b: Vec<f32>,
     out: Vec<f32>,
 }
@@ -221,7 +221,7 @@ impl Host {
         Ok(())
     }
 
-    /// The times of some rounds after one that is not timed, and what they left is right.
+    /// The times of some rounds after an untimed one. Checks the results.
     fn sampled(
         &mut self,
         samples: usize,
@@ -266,7 +266,7 @@ impl Host {
             }
             Function::Gelu => {
                 let inner = (2.0 / std::f64::consts::PI).sqrt() * (a + 0.044_715 * a * a * a);
-                // Near -1 the tanh loses what is added to it.
+                // Near -1, adding to the tanh loses precision.
                 Sum { value: 0.5 * a * (1.0 + inner.tanh()), magnitude: a.abs() }.within(16.0)
             }
         }
@@ -297,7 +297,7 @@ impl There {
         Ok(())
     }
 
-    /// Launches the kernel, and waits for its end if asked to; a copy back waits anyhow.
+    /// Launches the kernel, and waits for its end if `is_waited_for`; a copy back waits in any case.
     fn launch(&mut self, is_waited_for: bool) -> Result<()> {
         let len = self.out.len();
         let (a, b) = (RawBuffer::slice(&self.a), RawBuffer::slice(&self.b));
@@ -306,14 +306,14 @@ impl There {
             Function::Add => {
                 let kernel = vector_add::RUNGS.last().context("the lesson has rungs")?.kernel;
                 let arguments = vector_add::Arguments { out, a, b, len: len as u32 };
-                // SAFETY: the three have `len` elements, and the grid is the kernel's for as many.
+                // SAFETY: the three have `len` elements, and the grid is the kernel's for that many.
                 unsafe { (kernel.launch)(&self.device, (kernel.config)(len), arguments) }?;
             }
             Function::Gelu => {
                 let fused = fusion::RUNGS.iter().find(|rung| rung.name == "gelu_fused");
                 let kernel = fused.context("there is no rung gelu_fused")?.steps[0].kernel;
                 let arguments = fusion::Arguments { out, a, b, factor: 0.0, len: len as u32 };
-                // SAFETY: the kernel reads `a` and not `b`; `out` and `a` have `len` elements, and the grid is for as many.
+                // SAFETY: the kernel reads `a` and not `b`; `out` and `a` have `len` elements, and the grid is the kernel's.
                 unsafe { (kernel.launch)(&self.device, (kernel.config)(len), arguments) }?;
             }
         }

@@ -1,4 +1,4 @@
-//! Where the FLOPs of a machine are: chains of multiplications and additions on a CPU and on a GPU.
+//! A machine's peak FLOP rates: chains of multiplications and additions on a CPU and on a GPU.
 
 mod cpu;
 
@@ -21,25 +21,25 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Threads of a block.
+/// Threads per block.
 const BLOCK: usize = 256;
 
-/// What a chain does: `x` becomes `factor * x + summand`, again and again.
+/// The map of a chain: `x` becomes `factor * x + summand`, repeatedly.
 #[derive(Clone, Copy)]
 struct Map {
     factor: f32,
     summand: f32,
 }
 
-/// Adds a quarter, exactly while there are not too many: tells how often it was applied.
+/// Adds a quarter, exactly for limited counts: shows how often it was applied.
 const COUNTS: Map = Map { factor: 1.0, summand: 0.25 };
 /// Halves the distance from 1.5.
 const HALVES: Map = Map { factor: 0.5, summand: 0.75 };
-/// Comes nearer to 1 by a part of 8192 each time, so that all bits of the numbers are at work.
+/// Moves 1/8192 closer to 1 each time, so that all bits of the numbers are in use.
 const NEARS: Map = Map { factor: 1.0 - 1.0 / 8192.0, summand: 1.0 / 8192.0 };
 
 impl Map {
-    /// The sum of chains that begin with `starts`, after `times` times, in closed form.
+    /// The sum of chains that begin with `starts`, after `times` steps, in closed form.
     fn after(self, times: usize, starts: impl Iterator<Item = f64>) -> Bound {
         let (factor, summand) = (f64::from(self.factor), f64::from(self.summand));
         if factor == 1.0 {
@@ -48,13 +48,13 @@ impl Map {
         let left = factor.powf(times as f64);
         let ends: Vec<f64> =
             starts.map(|start| start * left + summand * (1.0 - left) / (1.0 - factor)).collect();
-        // Each rounding is made less by what follows. No number is above 2.
+        // Each rounding is reduced by the following steps. No number is above 2.
         let roundings = (times as f64).min(1.0 / (1.0 - factor)) + ends.len() as f64;
         Sum { value: ends.iter().sum(), magnitude: 2.0 * ends.len() as f64 }.within(roundings)
     }
 }
 
-/// What chain `k` of thread `i`, or of a vector's lane `i`, begins with.
+/// The initial value of chain `k` of thread `i`, or of a vector's lane `i`.
 fn start(i: usize, k: usize) -> f32 {
     ((i + 3 * k) % 8) as f32 / 4.0
 }
@@ -98,7 +98,7 @@ fn predictions() -> Vec<Prediction> {
 }
 
 fn trials(scale: Scale) -> Vec<Trial> {
-    // One block; one, two and four on each multiprocessor of an H200, which has 132; and all that there is room for.
+    // One block; one, two and four on each of an H200's 132 multiprocessors; and all that fit.
     const GPU: [usize; 5] = [1, 132, 2 * 132, 4 * 132, 8 * 132];
     let (blocks, turns, maps): (&[usize], usize, &[Map]) = match scale {
         Scale::Tiny => (&[1], 1, &[COUNTS]),
@@ -135,7 +135,7 @@ fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, ma
                 let Map { factor, summand } = map;
                 let arguments = Arguments { out: placed.of(out), factor, summand, turns: turns as u32 };
                 let config = LaunchConfig::new(blocks as u32, BLOCK as u32);
-                // SAFETY: `out` has an element for each thread.
+                // SAFETY: `out` has one element per thread.
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, i| {
@@ -147,7 +147,7 @@ fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, ma
     trial.with_peak(move |device| peak(device, blocks, bytes))
 }
 
-/// Operations per second that the device's clock allows for `blocks` blocks on numbers of `bytes` bytes. `None` for a CPU.
+/// The maximum operations per second at the device's clock, for `blocks` blocks of `bytes`-byte numbers; `None` for a CPU.
 fn peak(device: &Device, blocks: usize, bytes: usize) -> Option<f64> {
     let peaks = device.peaks().ok()??;
     let multiprocessors = device.multiprocessors();
@@ -156,7 +156,7 @@ fn peak(device: &Device, blocks: usize, bytes: usize) -> Option<f64> {
     Some(busy * of_type * peaks.flops)
 }
 
-/// Operations on `f64` for each on `f32`, by compute capability (CUDA programming guide, "throughput of native arithmetic
+/// `f64` operations per `f32` operation, by compute capability (CUDA programming guide, "throughput of native arithmetic
 /// instructions").
 fn f64_part(capability: u32) -> f64 {
     match capability {

@@ -1,4 +1,4 @@
-//! What a trial launches on: arrays, launches, and an oracle.
+//! A trial's problem: arrays, launches, and an oracle.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -16,12 +16,11 @@ use super::elements;
 use crate::case::wide;
 use crate::compare::{Bound, Expected, Outputs, compare};
 
-/// Elements of an output that are compared where it has too many to compare all: in 64 places from the first element to the
-/// last, as many neighbours each.
+/// The number of compared elements of a larger output: 64 runs of 64 neighbours, from the first element to the last.
 const CHECKED: usize = PLACES * PLACES;
 const PLACES: usize = 64;
 
-/// The bytes of an output before it is written: no float that a kernel computes.
+/// The bytes of an output before it is written: not a float that a kernel computes.
 const UNWRITTEN: u8 = 0xff;
 
 /// The arrays of a problem, in the order in which they are added.
@@ -37,27 +36,27 @@ pub struct Array<T> {
     role: Role,
 }
 
-/// What an array is for.
+/// The role of an array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// It is read and must stay.
+    /// It is read and must not change.
     Input,
-    /// It is written whole.
+    /// It is written completely.
     Written,
-    /// It is changed, here and there.
+    /// It is changed in some places.
     Changed,
-    /// Nobody looks at it.
+    /// Its content is not checked.
     Scratch,
 }
 
-/// Names an array of a problem.
+/// Refers to an array of a problem.
 #[derive(Debug)]
 pub struct Handle<T> {
     index: usize,
     elements: PhantomData<T>,
 }
 
-// By hand, since a handle can be copied whatever its elements are.
+// Implemented manually, because a handle can be copied whatever its elements are.
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
         *self
@@ -77,10 +76,10 @@ impl Placed {
         self.raw[handle.index].cast()
     }
 
-    /// The grid of `config`, of no more blocks than the device runs at once and than `most`.
+    /// The grid of `config`, limited to the blocks that the device runs at once and to `most`.
     ///
     /// # Errors
-    /// The device does not know the kernel.
+    /// The device does not have the kernel.
     pub fn resident(
         &self,
         kernel: &'static KernelMeta,
@@ -95,7 +94,7 @@ impl Placed {
 }
 
 impl Arrays {
-    /// What kernels read.
+    /// Adds an array that kernels read.
     pub fn input<T: Element + Pod + Send + Sync>(
         &mut self,
         name: &'static str,
@@ -104,14 +103,14 @@ impl Arrays {
         self.add(name, elements.into(), Role::Input)
     }
 
-    /// `len` elements that kernels write, every one.
+    /// Adds an array of `len` elements that kernels write completely.
     pub fn output<T: Element + Pod + Send + Sync>(&mut self, name: &'static str, len: usize) -> Handle<T> {
         let mut unwritten = T::zeroed();
         bytemuck::bytes_of_mut(&mut unwritten).fill(UNWRITTEN);
         self.add(name, Arc::new(elements(len, |_| unwritten)), Role::Written)
     }
 
-    /// What kernels change, of which they may leave a part.
+    /// Adds an array that kernels change, completely or in part.
     pub fn changed<T: Element + Pod + Send + Sync>(
         &mut self,
         name: &'static str,
@@ -120,7 +119,7 @@ impl Arrays {
         self.add(name, elements.into(), Role::Changed)
     }
 
-    /// What kernels keep for themselves, of which nobody looks at what they leave.
+    /// Adds scratch memory; its content is not checked.
     pub fn scratch<T: Element + Pod + Send + Sync>(
         &mut self,
         name: &'static str,
@@ -143,7 +142,7 @@ impl Arrays {
 type Launch = dyn Fn(&dyn Launcher, &Placed) -> Result<(), LaunchError> + Send + Sync;
 type Oracle = dyn Fn(&'static str, usize) -> Bound + Send + Sync;
 
-/// What a trial launches on.
+/// A trial's problem.
 pub struct Problem {
     arrays: Arrays,
     launch: Arc<Launch>,
@@ -151,8 +150,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem whose arrays `launch` hands to kernels. `oracle` says what an element of an output, named by its array and
-    /// index, must be.
+    /// Creates a problem; `launch` passes its arrays to kernels. `oracle` returns the expected value of an output element,
+    /// by array name and index.
     pub fn new(
         arrays: Arrays,
         launch: impl Fn(&dyn Launcher, &Placed) -> Result<(), LaunchError> + Send + Sync + 'static,
@@ -161,10 +160,10 @@ impl Problem {
         Self { arrays, launch: Arc::new(launch), oracle: Box::new(oracle) }
     }
 
-    /// Runs it with guards around its arrays, and gives its outputs.
+    /// Runs it with guards around its arrays, and returns its outputs.
     ///
     /// # Errors
-    /// A kernel failed, wrote outside its outputs or to an input, or left a part of what it has to write.
+    /// A kernel failed, wrote outside its outputs or to an input, or did not write a part of its output.
     pub fn run(&self, device: &Device) -> Result<Outputs> {
         let mut test = KernelTest::new();
         let guarded: Vec<Guarded> = self.arrays.arrays.iter().map(|array| array.guard(&mut test)).collect();
@@ -176,7 +175,7 @@ impl Problem {
         Ok(guarded.iter().filter_map(|array| array.read.as_ref()).map(|read| read(&results)).collect())
     }
 
-    /// What the outputs must be.
+    /// The expected outputs.
     pub fn expected(&self) -> Expected {
         let outputs = self.arrays.arrays.iter().filter(|array| array.is_output());
         let all = |array: &dyn AnyArray| {
@@ -186,10 +185,10 @@ impl Problem {
         outputs.map(|array| all(&**array)).collect()
     }
 
-    /// The arrays on the device, ready for many launches.
+    /// Places the arrays on the device, for many launches.
     ///
     /// # Errors
-    /// There is no memory for them, or the device failed.
+    /// There is not enough memory for them, or the device failed.
     pub fn place(&self, device: &Device) -> Result<Session, DeviceError> {
         let owned = self.arrays.arrays.iter().map(|array| array.upload(device));
         let owned = owned.collect::<Result<Vec<_>, _>>()?;
@@ -198,8 +197,8 @@ impl Problem {
         Ok(Session { placed, launch: Arc::clone(&self.launch), owned })
     }
 
-    /// Launches once in the session and compares what it leaves: every element of an output of up to 4096, and of a larger one
-    /// 64 neighbours in each of 64 places, from the first element to the last.
+    /// Launches once in the session and checks the outputs: all elements of an output of up to 4096, or 64 runs of 64
+    /// neighbours of a larger one, from the first element to the last.
     ///
     /// # Errors
     /// The launch failed, or an element is wrong.
@@ -218,7 +217,8 @@ impl Problem {
         Ok(())
     }
 
-    /// What these elements of an output must be, by all cores where one element may cost a pass over the inputs.
+    /// The expected values of these elements of an output; uses all cores, because one element may need a pass over the
+    /// inputs.
     fn bounds(&self, array: &dyn AnyArray, place: Range<usize>) -> Vec<Bound> {
         let name = array.name();
         place.into_par_iter().map(|i| (self.oracle)(name, i)).collect()
@@ -244,11 +244,11 @@ pub struct Session {
     owned: Vec<Owned>,
 }
 
-// SAFETY: the pointers in `placed` are those of the buffers in `owned`, which move with the session.
+// SAFETY: the pointers in `placed` are to the buffers in `owned`, which move with the session.
 unsafe impl Send for Session {}
 
 impl Session {
-    /// Launches the kernels once more, on what the launch before has left.
+    /// Launches the kernels again, on the data that the last launch has left.
     ///
     /// # Errors
     /// A launch failed.
@@ -257,7 +257,7 @@ impl Session {
     }
 }
 
-/// An array in a device's memory.
+/// An array in device memory.
 struct Owned {
     /// A `Buffer<T>`.
     buffer: Box<dyn Any + Send>,
@@ -268,14 +268,14 @@ struct Owned {
 /// An array of a test.
 struct Guarded {
     place: Box<Place>,
-    /// Of an output.
+    /// For an output.
     read: Option<Box<Read>>,
 }
 
 type Place = dyn Fn(&Memory<'_>) -> RawBuffer<u8>;
 type Read = dyn Fn(&Results) -> (&'static str, Vec<f64>);
 
-/// An array, whatever its elements are.
+/// An array with any element type.
 trait AnyArray: Send + Sync {
     fn name(&self) -> &'static str;
     fn len(&self) -> usize;

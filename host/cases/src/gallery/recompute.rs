@@ -1,4 +1,4 @@
-//! Three sigmoids, stored for the backward pass and computed again.
+//! Three sigmoids, stored for the backward pass or recomputed.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Errors of rounding that a result may have: three exponentials, and what is between.
+/// Tolerance of a result in roundings: three exponentials, and the operations in between.
 const ROUNDINGS: f64 = 32.0;
 
 fn predictions() -> Vec<Prediction> {
@@ -55,7 +55,7 @@ fn sigmoid(x: f64) -> f64 {
 fn trial(rung: &'static Sequence<&'static Instance<Arguments, Grid>>, len: usize) -> Trial {
     let sectors = len.div_ceil(8) as f64;
     let [loads, stores] = if rung.name == "stored" { [4.0, 4.0] } else { [3.0, 2.0] };
-    // What neither can do without: x, the gradient behind, the result, and the gradient before.
+    // The minimum for both: x, the gradients behind and before, and the result.
     let work = Work::of_bytes(16.0 * len as f64).with_sectors(loads * sectors, stores * sectors);
     let kernels = rung.steps.iter().map(|kernel| kernel.meta.name).collect();
     Trial::new((rung.name, kernels), len as f64, format!("{len} elements"), work, move || {
@@ -78,7 +78,7 @@ fn trial(rung: &'static Sequence<&'static Instance<Arguments, Grid>>, len: usize
                     len: len as u32,
                 };
                 rung.steps.iter().try_for_each(|kernel| {
-                    // SAFETY: the arrays are six and have `len` elements, and the grid is the kernel's for as many.
+                    // SAFETY: the six arrays have `len` elements, and the grid is the kernel's for that many.
                     unsafe { (kernel.launch)(on, (kernel.config)(len), arguments) }
                 })
             },
@@ -90,7 +90,7 @@ fn trial(rung: &'static Sequence<&'static Instance<Arguments, Grid>>, len: usize
                     "out" => s3,
                     _ => f64::from(gradient[i]) * s3 * (1.0 - s3) * s2 * (1.0 - s2) * s1 * (1.0 - s1),
                 };
-                // A difference from 1 is as exact as what it is taken of, and s1 may be near to 1.
+                // A difference from 1 is as exact as its operand, and s1 may be close to 1.
                 let magnitude = if name == "out" { s3 } else { f64::from(gradient[i]).abs() * s3 * s2 * s1 };
                 Sum { value, magnitude }.within(ROUNDINGS)
             },

@@ -23,22 +23,22 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Threads of a block.
+/// Threads per block.
 const BLOCK: usize = 256;
 
-/// The most atomic additions to one address, which go one by one.
+/// Maximum atomic additions to one address, which are serialised.
 const MOST_ATOMIC: usize = 1 << 24;
 
 /// The summands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Summands {
-    /// Whole numbers from -7 to 7, whose sum is exact in any order.
+    /// Integers from -7 to 7, whose sum is exact in any order.
     Whole,
     /// The same, with one that is larger than all others together.
     Outlier,
     /// Numbers between -1 and 1.
     Real,
-    /// The same, with these two in their midst.
+    /// The same, with these two in the middle.
     With(f32, f32),
 }
 
@@ -91,7 +91,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
         }
     };
     let trial = |rung, len, summands| {
-        // Few blocks where the array is small, so that each has several elements to add.
+        // Few blocks for a small array, so that each has several elements to add.
         let most = match scale {
             Scale::Tiny => 2,
             Scale::Edges => 3,
@@ -106,7 +106,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
         let most = if is_atomic { MOST_ATOMIC } else { usize::MAX };
         trials.extend(lens.iter().filter(|&&len| len <= most).map(|&len| trial(rung, len, Whole)));
         let is_resident = rung.kernel.launches == Launches::Resident;
-        // Two blocks, so that one of them is the last; many more for all loops.
+        // Two blocks, so that one of them is the last; many more to cover all loops.
         trials.extend((is_resident && scale == Scale::Tiny).then(|| trial(rung, 1030, Whole)));
         trials.extend((is_resident && scale == Scale::Edges).then(|| trial(rung, 13_003, Whole)));
         if scale != Scale::Edges {
@@ -115,7 +115,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
         let infinite = f32::INFINITY;
         let special = [Outlier, With(infinite, 1.0), With(infinite, -infinite), With(1.0, f32::NAN)];
         trials.extend(special.map(|summands| trial(rung, 1030, summands)));
-        // Three launches, once for all rungs that take more than one.
+        // Three launches, once for all rungs that need more than one.
         trials.extend((rung.name == "sequential").then(|| trial(rung, 66_003, Whole)));
         if !is_atomic {
             trials.extend([33, 4099].map(|len| trial(rung, len, Real)));
@@ -131,7 +131,7 @@ impl Summands {
             Summands::Whole => numbers_as(len, 3, whole),
             Summands::Outlier => {
                 let mut numbers = numbers_as(len, 3, whole);
-                // 2^23: above it and below twice of it are all whole numbers, and no others.
+                // 2^23: the floats from it to twice it are exactly the integers.
                 numbers[len / 2] = 8_388_608.0;
                 numbers
             }
@@ -144,18 +144,18 @@ impl Summands {
         }
     }
 
-    /// What the sum of these numbers, as [`Self::numbers`] gives them, must be.
+    /// The expected sum of these numbers, which are from [`Self::numbers`].
     fn sum(self, numbers: &[f32]) -> Bound {
         let sum = sum(numbers.len(), |i| numbers[i].into());
         match self {
             Summands::Whole | Summands::Outlier => Bound::exact(sum.value),
-            // No thread adds more than a few numbers one after the other, whatever the rung.
+            // In every rung, a thread adds only a few numbers sequentially.
             Summands::Real | Summands::With(..) => sum.within(64.0),
         }
     }
 }
 
-/// The predicted counts of a rung where all blocks are full, except in the last launch.
+/// The predicted counts of a rung if all blocks are full, except in the last launch.
 fn foretold(rung: &Rung, len: usize, most: u32) -> Foretold {
     let sectors = |elements: usize| elements.div_ceil(8) as f64;
     let mut foretold = Foretold::default();
@@ -183,7 +183,7 @@ fn foretold(rung: &Rung, len: usize, most: u32) -> Foretold {
         Launches::Resident => {
             let blocks = len.div_ceil(rung.kernel.of_block).min(most as usize);
             foretold.sectors_loaded = Some(sectors(len) + sectors(blocks));
-            // The sums, the sum of them, and the counter that goes back to 0.
+            // The sums, their total, and the counter that returns to 0.
             foretold.sectors_stored = Some(blocks as f64 + 2.0);
             foretold.bank_conflicts = Some(0.0);
         }
@@ -191,9 +191,8 @@ fn foretold(rung: &Rung, len: usize, most: u32) -> Foretold {
     foretold
 }
 
-/// Passes beyond the first that the requests of a block take in the tree of a rung. Neighbouring lanes use words side by
-/// side, or a number of words apart that is no more than that of the lanes; but for pairs number `t`, which are twice the stride
-/// apart.
+/// Passes beyond the first that the requests of a block take in the tree of a rung. Neighbouring lanes use words that are
+/// adjacent, or at most the number of lanes apart; except for pairs number `t`, which are twice the stride apart.
 fn conflicts(rung: &str) -> usize {
     if rung != "strided" {
         return 0;
@@ -202,7 +201,7 @@ fn conflicts(rung: &str) -> usize {
     let of_round = |stride: usize| {
         let adding = BLOCK / (2 * stride);
         let warps = (0..adding).step_by(WARP);
-        // The two that are added are loaded, and the sum is stored.
+        // The two summands are loaded, and the sum is stored.
         warps
             .map(|first| 3 * (passes((first..adding.min(first + WARP)).map(|t| 2 * stride * t)) - 1))
             .sum::<usize>()
@@ -210,9 +209,9 @@ fn conflicts(rung: &str) -> usize {
     strides.map(of_round).sum()
 }
 
-/// Branches of a block at which some lanes of a warp have something to do and others do not.
+/// Branches of a block at which only some lanes of a warp have work.
 fn divergent(rung: &str) -> usize {
-    // Who adds with this stride.
+    // The threads that add with this stride.
     let adds = |stride: usize, tid: usize| match rung {
         "modulo" | "mask" => tid.is_multiple_of(2 * stride),
         "strided" => tid < BLOCK / (2 * stride),
@@ -224,7 +223,7 @@ fn divergent(rung: &str) -> usize {
         warps.filter(|&first| !matches!(of_warp(first), 0 | WARP)).count()
     };
     let rounds = (0..8).map(|round| parts(&|tid| adds(1 << round, tid))).sum::<usize>();
-    // By shuffles nobody parts, until the first lane of each warp hands its sum on.
+    // With shuffles no warp diverges until the first lane of each warp passes its sum on.
     let before = if rung == "shuffle" { parts(&|tid| tid.is_multiple_of(WARP)) } else { rounds };
     // The first thread writes the sum.
     before + parts(&|tid| tid == 0)
@@ -242,7 +241,7 @@ fn trial(rung: &'static Rung, len: usize, summands: Summands, most: u32) -> Tria
         let mut arrays = Arrays::default();
         let inp = arrays.input("inp", Arc::clone(&numbers));
         let out = arrays.output("out", 1);
-        // Sums of blocks, and of blocks of those: two arrays that take turns.
+        // Sums of blocks, and their sums in turn: two arrays that alternate.
         let blocks = len.div_ceil(rung.kernel.of_block);
         let partials = [(); 2].map(|()| arrays.scratch("partials", vec![0.0f32; blocks]));
         let arrived = arrays.scratch("arrived", vec![0u32]);
@@ -262,7 +261,7 @@ fn trial(rung: &'static Rung, len: usize, summands: Summands, most: u32) -> Tria
     trial.with_foretold(move || foretold(rung, len, most))
 }
 
-/// Makes one sum of the array, by as many launches as the rung takes.
+/// Computes the sum of the array, with as many launches as the rung needs.
 fn launch(
     rung: &Rung,
     on: &dyn Launcher,
@@ -272,7 +271,7 @@ fn launch(
 ) -> Result<(), LaunchError> {
     let (kernel, len) = (rung.kernel, arguments.len as usize);
     match kernel.launches {
-        // SAFETY: `out` has its one element, and the grid is the kernel's for `len`.
+        // SAFETY: `out` has one element, and the grid is the kernel's for `len`.
         Launches::Cleared => unsafe {
             reduce_clear::launch(on, LaunchConfig::new(1, 1), arguments.out)?;
             (kernel.launch)(on, kernel.config(len), arguments)
@@ -285,7 +284,7 @@ fn launch(
                 let blocks = config.grid.x as usize;
                 let partials = turns.next().unwrap_or(other);
                 let out = if blocks == 1 { arguments.out } else { partials };
-                // SAFETY: the grid is the kernel's for what is left, and `out` has an element for each block.
+                // SAFETY: the grid is the kernel's for the remaining elements, and `out` has one element per block.
                 unsafe {
                     (kernel.launch)(on, config, Arguments { out, inp, len: left as u32, ..arguments })?
                 };
@@ -297,7 +296,7 @@ fn launch(
         }
         Launches::Resident => {
             let config = placed.resident(kernel.meta, kernel.config(len), most)?;
-            // SAFETY: there are partial sums for more blocks, and nobody has arrived yet.
+            // SAFETY: there are partial sums for more blocks, and no block has arrived yet.
             unsafe { (kernel.launch)(on, config, arguments) }
         }
     }

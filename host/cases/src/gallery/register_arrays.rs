@@ -1,4 +1,4 @@
-//! An array of a thread's own.
+//! Arrays that are private to a thread.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! A model of what the hardware does with the addresses of a warp. The predictions for kernels use it.
+//! A model of how the hardware handles the addresses of a warp. The predictions for kernels use it.
 
 /// Lanes of a warp.
 pub(super) const WARP: usize = 32;
 
-/// Passes over the 32 banks of shared memory, a word of 4 bytes wide, that a request for these words takes: as many as
-/// the bank that holds most of them has. A word that several lanes want counts once.
+/// Passes of a request for these words over the 32 banks of shared memory, which are one 4-byte word wide: the number of
+/// words in the bank with the most. A word that several lanes request counts once.
 pub(super) fn passes(words: impl IntoIterator<Item = usize>) -> usize {
     let mut words: Vec<usize> = words.into_iter().collect();
     words.sort_unstable();

@@ -2,28 +2,28 @@
 
 use anyhow::{Result, ensure};
 
-/// What each block or warp of a launch has noted of itself. Times are in nanoseconds since the first began.
+/// The records of each block or warp of a launch. Times are in nanoseconds after the first start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// Who noted: `block` or `warp`.
+    /// The recording unit: `block` or `warp`.
     pub unit: &'static str,
-    /// How many of them a block has.
+    /// Units per block.
     pub of_block: usize,
     /// The multiprocessor of each.
     pub multiprocessors: Vec<u32>,
-    /// The place of each in the order in which they began.
+    /// The position of each in the order of their starts.
     pub tickets: Vec<u32>,
-    /// When each began.
+    /// The start of each.
     pub starts: Vec<u64>,
-    /// When each ended.
+    /// The end of each.
     pub ends: Vec<u64>,
 }
 
 impl Timeline {
-    /// The same, with times from the first start on.
+    /// Makes times relative to the first start.
     ///
     /// # Errors
-    /// The notes are not of as many, a ticket was given twice or not at all, or one ended before it began.
+    /// The records differ in number, a ticket is missing or duplicate, or a unit ended before it began.
     pub fn checked(mut self) -> Result<Self> {
         let Self { multiprocessors, tickets, starts, ends, .. } = &mut self;
         let count = tickets.len();

@@ -1,4 +1,4 @@
-//! Copies between host and device, from memory that the system may swap out and from memory that it may not.
+//! Copies between host and device, from pageable and from page-locked memory.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -30,12 +30,12 @@ const RUNGS: &[(&str, &str, Copies)] = &[
     ("link", "what the link's generation and width allow, by nvidia-smi", link),
 ];
 
-/// Sizes in powers of four, from 4 KiB on.
+/// Sizes in powers of four, from 4 KiB.
 fn sizes(count: u32) -> Vec<usize> {
     (0..count).map(|power| 4096 << (2 * power)).collect()
 }
 
-/// Bytes that 16 lanes of PCI Express 5 carry in a second, in each direction.
+/// Bytes per second of 16 lanes of PCI Express 5, in each direction.
 const LINK: f64 = 32e9 * 128.0 / 130.0 * 16.0 / 8.0;
 
 fn predictions() -> Vec<Prediction> {
@@ -97,7 +97,7 @@ fn fill(to: &mut [u32], seed: u32) {
     to.par_iter_mut().with_min_len(OF_CORE).enumerate().for_each(|(i, to)| *to = word(i, seed));
 }
 
-/// That the words of `seed` have arrived.
+/// Checks that the words of `seed` have arrived.
 fn check(got: &[u32], seed: u32) -> Result<()> {
     let all = got.par_iter().with_min_len(OF_CORE).enumerate();
     let wrong = all.filter(|&(i, &got)| got != word(i, seed)).map(|(i, _)| i).min();
@@ -105,7 +105,7 @@ fn check(got: &[u32], seed: u32) -> Result<()> {
     Ok(())
 }
 
-/// The time of each run but the first, which touches memory for the first time.
+/// The time of each run except the first, which touches memory for the first time.
 pub(super) fn timed(runs: usize, mut run: impl FnMut() -> Result<Duration>) -> Result<Timed> {
     run()?;
     Ok(Timed::Samples((0..runs).map(|_| run()).collect::<Result<_>>()?))
@@ -169,7 +169,7 @@ fn download_pinned(device: &Device, bytes: usize, runs: usize) -> Result<Timed> 
     Ok(times)
 }
 
-/// The time that the link takes for `bytes` bytes at its peak. Nothing is copied.
+/// The link's time for `bytes` bytes at its peak. Copies nothing.
 fn link(device: &Device, bytes: usize, _: usize) -> Result<Timed> {
     if !device.is_cuda() {
         return Ok(Timed::Lacking("the CPU's memory has no link to it".to_owned()));
@@ -187,7 +187,7 @@ fn link(device: &Device, bytes: usize, _: usize) -> Result<Timed> {
     })
 }
 
-/// Bytes a second in one direction of the links of this generation and width, if all GPUs have the same.
+/// Bytes per second in one direction of links of this generation and width, if all GPUs have the same.
 fn peak(answer: &str) -> Option<f64> {
     let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next()?;
@@ -196,8 +196,8 @@ fn peak(answer: &str) -> Option<f64> {
     }
     let (generation, width) = first.split_once(',')?;
     let width: f64 = width.trim().parse().ok()?;
-    // Transfers a second of a lane, a bit each, and what their encoding leaves of it: 8 of 10 bits, then 128 of 130, then 242
-    // of the 256 bytes of a unit (PCI Express base specification).
+    // Transfers per second of a lane, one bit each, and the share that their encoding leaves: 8 of 10 bits, then 128 of 130,
+    // then 242 of the 256 bytes of a unit (PCI Express base specification).
     let bits = match generation.trim() {
         "1" => 2.5e9 * 0.8,
         "2" => 5e9 * 0.8,

@@ -19,7 +19,7 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions,
 };
 
-/// Extent of a tile.
+/// Side of a tile.
 const TILE: usize = 32;
 
 fn predictions() -> Vec<Prediction> {
@@ -55,7 +55,7 @@ fn trial(rung: &'static Rung<Arguments, ()>, [rows, cols]: [usize; 2]) -> Trial 
     let len = rows * cols;
     let (loaded, is_direct) = (len.div_ceil(8), rung.name == "direct");
     let mut work = Work::of_bytes(8.0 * len as f64);
-    // A column's elements lie in sectors of their own.
+    // A column's elements lie in different sectors.
     work = work.with_sectors(loaded as f64, if is_direct { len } else { loaded } as f64);
     let place = |row: usize| match rung.name {
         "padded" => row * (TILE + 1),
@@ -77,7 +77,7 @@ fn trial(rung: &'static Rung<Arguments, ()>, [rows, cols]: [usize; 2]) -> Trial 
             move |on, placed| {
                 let (out, inp) = (placed.of(out), placed.of(inp));
                 let arguments = Arguments { out, inp, rows: rows as u32, cols: cols as u32 };
-                // SAFETY: both arrays have the matrix's elements, and the grid is a block for each tile.
+                // SAFETY: both arrays have the matrix's elements, and the grid has one block per tile.
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, i| Bound::exact(f64::from(element(i % rows * cols + i / rows))),

@@ -1,4 +1,4 @@
-//! Memory that the host and the device share: who touches it first, and which advice the driver gets.
+//! Memory shared by host and device: first touch, and advice for the driver.
 
 mod predictions;
 
@@ -30,26 +30,26 @@ pub(super) const LESSON: Lesson = Lesson {
     predictions: predictions::predictions,
 };
 
-/// A way to let a kernel have its data.
+/// A way to provide a kernel's data.
 struct Way {
-    /// The rung where the kernel that adds is timed.
+    /// The rung that times the adding kernel.
     add: &'static str,
-    /// The rung where the kernel that fills is timed, of ways that have one.
+    /// The rung that times the filling kernel, if the way has one.
     fill: Option<&'static str>,
-    /// The rung where all is timed, from the first touch to the last.
+    /// The rung that times everything, from the first touch to the last.
     all: &'static str,
     idea: &'static str,
     kernels: &'static Kernels,
-    /// Whether tests run the kernels, on ordinary memory, for this way and all others that have them.
+    /// Whether tests run the kernels of this way on ordinary memory, for all ways with the same kernels.
     is_case: bool,
     memory: Memory,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
-    /// A buffer of the device, with copies.
+    /// A device buffer, with copies.
     Copied,
-    /// Unified, filled by the host, and then this is done.
+    /// Unified, filled by the host, followed by this.
     ByHost(Then),
     /// Unified, filled by a kernel.
     ByKernel,
@@ -60,9 +60,9 @@ enum Memory {
 enum Then {
     Nothing,
     Prefetch,
-    /// That `x` is mostly read, and `y` is the device's.
+    /// `x` is mostly read, and `y` belongs to the device.
     Advise,
-    /// That both stay where they are, for the device to reach from afar.
+    /// Both stay in place, and the device accesses them remotely.
     Map,
 }
 
@@ -132,12 +132,12 @@ const WAYS: &[Way] = &[
     },
 ];
 
-/// What of a way is timed.
+/// The timed part of a way.
 #[derive(Clone, Copy)]
 struct Part {
     name: fn(&Way) -> Option<&'static str>,
     idea: fn(&Way) -> &'static str,
-    /// Bytes that it reads and writes for each element.
+    /// Bytes that it reads and writes per element.
     bytes: usize,
     time: fn(&Times) -> Duration,
     words: &'static str,
@@ -167,7 +167,7 @@ const PARTS: [Part; 3] = [
     },
 ];
 
-/// How long the parts of a run took.
+/// The times of a run's parts.
 struct Times {
     fill: Duration,
     add: Duration,
@@ -177,7 +177,7 @@ struct Times {
 fn trials(scale: Scale) -> Vec<Trial> {
     let len = match scale {
         Scale::Tiny => 40,
-        // A page of the kernels of pages, and a part of one.
+        // A page of the page kernels, and part of one.
         Scale::Edges => 16_384 + 1_029,
         Scale::Count => 32_768,
         Scale::Laptop => 1 << 20,
@@ -200,7 +200,7 @@ fn trial(way: &'static Way, part: Part, name: &'static str, len: usize) -> Trial
                 "{asked} bytes are over a quarter of the {free} that are free"
             )));
         }
-        // A run allocates, for what was touched before is somewhere.
+        // Each run allocates, because touched memory already has a location.
         match timed(runs.min(5), || Ok((part.time)(&run(device, way, len)?))) {
             Err(error) => match error.downcast_ref::<DeviceError>() {
                 Some(lack @ DeviceError::NoUnifiedMemory { .. }) => Ok(Timed::Lacking(lack.to_string())),
@@ -221,7 +221,7 @@ fn trial(way: &'static Way, part: Part, name: &'static str, len: usize) -> Trial
             move |on, placed| {
                 for kernel in [fill, add] {
                     let arguments = Arguments { x: placed.of(x), y: placed.of(y), len: len as u32 };
-                    // SAFETY: there are as many threads as the kernel wants, and `len` elements of both.
+                    // SAFETY: there are as many threads as the kernel needs, and `len` elements in both.
                     unsafe { (kernel.launch)(on, (kernel.facts.config)(len), arguments) }?;
                 }
                 Ok(())
@@ -231,7 +231,7 @@ fn trial(way: &'static Way, part: Part, name: &'static str, len: usize) -> Trial
     })
 }
 
-/// Launches a kernel on both, and gives the device's time of it.
+/// Launches a kernel on both, and returns its device time.
 fn launch(
     device: &Device,
     kernel: &Instance<Arguments, Grid>,
@@ -239,19 +239,19 @@ fn launch(
     len: usize,
 ) -> Result<Duration> {
     let arguments = Arguments { x, y, len: len as u32 };
-    // SAFETY: there are as many threads as the kernel wants, and `len` elements of both, which the caller holds.
+    // SAFETY: there are as many threads as the kernel needs, and `len` elements in both, which the caller holds.
     let work = || unsafe { (kernel.launch)(device, (kernel.facts.config)(len), arguments) };
     Ok(device.time(work)?.1)
 }
 
-/// What the host makes of the result; it is wrong where any of it is.
+/// Checks all elements of the result on the host.
 fn check(y: &[f32]) -> Result<()> {
     let wrong = y.iter().filter(|&&sum| sum != X + Y).count();
     ensure!(wrong == 0, "{wrong} of {} sums are not {}", y.len(), X + Y);
     Ok(())
 }
 
-/// Fills, adds, and adds up.
+/// Fills both, adds them, and sums up the result.
 fn run(device: &Device, way: &Way, len: usize) -> Result<Times> {
     match way.memory {
         Memory::Copied => copied(device, way.kernels, len),
@@ -276,9 +276,9 @@ fn copied(device: &Device, kernels: &Kernels, len: usize) -> Result<Times> {
     Ok(Times { fill, add, all: start.elapsed() })
 }
 
-/// Unified memory that nobody has touched.
+/// Unified memory that has not been touched.
 fn untouched(device: &Device, len: usize) -> Result<[UnifiedBuffer<f32>; 2]> {
-    // SAFETY: the callers fill both, by the host or a kernel, before anything reads them.
+    // SAFETY: the callers fill both, by the host or a kernel, before they are read.
     let [x, y] = [(); 2].map(|()| unsafe { device.alloc_unified_unwritten::<f32>(len) });
     Ok([x?, y?])
 }

@@ -54,7 +54,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
             arrays,
             move |on, placed| {
                 let (out, a, b) = (placed.of(out), placed.of(a), placed.of(b));
-                // SAFETY: the three have `len` elements, and the grid is the kernel's for as many.
+                // SAFETY: the three have `len` elements, and the grid is the kernel's for that many.
                 unsafe { (rung.kernel.launch)(on, config, Arguments { out, a, b, len: len as u32 }) }
             },
             move |_, i| {

@@ -1,4 +1,4 @@
-//! Some lanes of a warp work together while the others have left.
+//! Some lanes of a warp cooperate after the others have left.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
 }
 
 fn trial(rung: &'static Rung<Arguments>, len: usize, part: u32) -> Trial {
-    // All are read; stored are the sectors of 8 that have an element that is not 0.
+    // All elements are read; stores touch the sectors of 8 that have a nonzero element.
     let stored = 1.0 - (1.0 - f64::from(part) / 8.0).powi(8);
     let mut work = Work::of_bytes((4.0 + 4.0 * stored) * len as f64);
     work.foretold.sectors_loaded = Some(len.div_ceil(8) as f64);
@@ -67,7 +67,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, part: u32) -> Trial {
             arrays,
             move |on, placed| {
                 let (out, inp) = (placed.of(out), placed.of(inp));
-                // SAFETY: both arrays have `len` elements, and the grid is the kernel's for as many.
+                // SAFETY: both arrays have `len` elements, and the grid is the kernel's for that many.
                 unsafe { (rung.kernel.launch)(on, config, Arguments { out, inp, len: len as u32 }) }
             },
             move |_, i| {

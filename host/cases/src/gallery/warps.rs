@@ -1,4 +1,4 @@
-//! Which threads of a block are a warp.
+//! The mapping of a block's threads to warps.
 
 use cuda_std::launch::LaunchConfig;
 use gpu_kernels::gallery::Rung;
@@ -47,7 +47,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
 fn trial(rung: &'static Rung<Arguments, ()>, [x, y, z]: [usize; 3], blocks: usize) -> Trial {
     let threads = x * y * z;
     let len = blocks * threads * 32 * 3;
-    // A store of a warp goes to 32 threads' parts, 384 bytes apart.
+    // A store of a warp goes to the parts of 32 threads, 384 bytes apart.
     let mut work = Work::of_bytes(4.0 * len as f64).with_sectors(0.0, len as f64);
     work.foretold.divergent_branches = Some(0.0);
     let name = (rung.name, vec![rung.kernel.meta.name]);

@@ -1,4 +1,4 @@
-//! Gathering the samples of a step.
+//! Gathers the samples of a step.
 
 use anyhow::Result;
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
@@ -21,7 +21,7 @@ pub const CHECKS: &[Check] = &[
     Check { kernel: batch::ordered_batch::META, run: ordered_batch, expected: ordered_batches },
 ];
 
-/// The samples of a batch that `positions` names: pixels, then labels.
+/// The samples of a batch at `positions`: pixels, then labels.
 fn samples(p: &Problem, positions: impl Iterator<Item = usize> + Clone) -> (Vec<Bound>, Vec<Bound>) {
     let pixels = positions.clone().flat_map(|sample| &p.images[sample * p.inputs..(sample + 1) * p.inputs]);
     let labels = positions.map(|sample| Bound::exact(f64::from(p.image_labels[sample])));
@@ -71,14 +71,14 @@ fn shuffled_batch(device: &Device, p: &Problem) -> Result<Outputs> {
 fn ordered_batch(device: &Device, p: &Problem) -> Result<Outputs> {
     run_batches(device, p, |on, batch| {
         let Batch { config, out, labels_out, images, labels, features, first, rows } = batch;
-        // SAFETY: as above.
+        // SAFETY: same as above.
         unsafe {
             batch::ordered_batch::launch(on, config, out, labels_out, images, labels, features, first, rows)
         }
     })
 }
 
-/// What the kernels that gather a batch take.
+/// The arguments of the kernels that gather a batch.
 struct Batch<'a> {
     config: LaunchConfig,
     out: OutputArg<'a, f32>,
@@ -90,7 +90,7 @@ struct Batch<'a> {
     rows: u32,
 }
 
-/// The batches of the oracle's ranges.
+/// Runs a kernel on the batches of the oracle's ranges.
 fn run_batches(
     device: &Device,
     p: &Problem,

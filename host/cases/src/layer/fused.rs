@@ -1,4 +1,4 @@
-//! The fused kernels: products on tiles with what goes with them.
+//! The fused kernels: matrix multiplications on tiles with their epilogues.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::{Problem, SUM, TENSOR_SUM, head, rounded, shape, within};
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 
-/// The cores, or multiprocessors, that a kernel of any number of rows shares its work among.
+/// The number of cores or multiprocessors that share the work of a kernel for any number of rows.
 const WORKERS: u32 = 2;
 
 /// Every fused kernel that runs on a device with these limits.
@@ -29,10 +29,10 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let mut cases = Vec::new();
     let forward_kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES.iter();
     for kernel in forward_kernels.filter(|kernel| limits.runs(kernel.meta)) {
-        // Any number of blocks shares the sums.
+        // Any number of blocks may share the sums.
         let splits =
             if kernel.is_cluster { (1 + problem.batch as u32 % 8).min(limits.max_cluster) } else { 1 };
-        // Miri needs one of them: ReLU changes no access.
+        // Miri needs only one of them: ReLU changes no access.
         for relu in if cfg!(miri) { 1..2 } else { 0..2 } {
             let (of, p) = (problem.clone(), problem.clone());
             let words = move || of.to_string() + if relu == 1 { ", ReLU" } else { "" };
@@ -94,7 +94,7 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     cases
 }
 
-/// By how much a sum may be off, besides the rounding of its operands.
+/// Tolerance of a sum in roundings, in addition to the rounding of its operands.
 fn roundings(kernel: &Product) -> f64 {
     if kernel.operands == Operands::F32 || kernel.threads == 1 { SUM } else { TENSOR_SUM }
 }
@@ -102,7 +102,7 @@ fn roundings(kernel: &Product) -> f64 {
 type Backward = cuda_std::launch::Instance<BackwardLaunch, Product>;
 type Updates = cuda_std::launch::Instance<UpdatesLaunch, Product>;
 
-/// The parameters of a layer, to be changed.
+/// The parameters of a layer, to be updated.
 fn parameters(run: &mut Run, p: &Problem) -> [Output<f32>; 4] {
     [&p.weights, &p.biases, &p.weight_velocity, &p.bias_velocity].map(|elements| run.updated(elements))
 }
@@ -110,21 +110,21 @@ fn parameters(run: &mut Run, p: &Problem) -> [Output<f32>; 4] {
 /// The rates of an epoch's steps.
 const RATES: [f32; 5] = [8.0, 4.0, LEARNING_RATE, 2.0, 16.0];
 
-/// The state before the step 2, in words, with its rate in this place.
+/// The state before step 2, as words, with its rate at index `turn`.
 fn state(first: u32, momentum: f32, turn: usize) -> [u32; StepState::WORDS] {
     let mut lr = [1.0; 2];
     lr[turn] = RATES[2];
     StepState { first, step: 2, lr, momentum, ..StepState::default() }.to_words()
 }
 
-/// As [`state`], after it and `rows` rows.
+/// The result of [`state`] after the step with `rows` rows.
 fn state_after(first: u32, momentum: f32, turn: usize, rows: u32) -> [u32; StepState::WORDS] {
     let mut lr = [RATES[3]; 2];
     lr[turn] = RATES[2];
     StepState { first: first + rows, step: 3, lr, momentum, ..StepState::default() }.to_words()
 }
 
-/// The step of a layer on tiles for this kernel.
+/// The update of a layer on tiles for this kernel.
 fn update(
     memory: &Memory<'_>,
     kernel: &Product,
@@ -149,7 +149,7 @@ fn update(
     }
 }
 
-/// The gradient at the input of one layer, and the step of another of the same shape.
+/// The gradient at the input of one layer, and the update of another of the same shape.
 fn backward(device: &Device, p: &Problem, kernel: &'static Backward) -> Result<Outputs> {
     let extents @ [rows, inputs, outputs] = shape(p);
     let mut all = Vec::new();
@@ -198,7 +198,7 @@ fn backward_and_update(p: &Problem, kernel: &Product) -> Expected {
     of_momentum.flat_map(|updates| [vec![("d_inp", d_inp.clone())], updates.to_vec()].concat()).collect()
 }
 
-/// The same step of two layers, and the state after it.
+/// The same update of two layers, and the state after it.
 fn two_updates(device: &Device, p: &Problem, kernel: &'static Updates) -> Result<Outputs> {
     let extents @ [rows, ..] = shape(p);
     let mut all = Vec::new();
@@ -215,7 +215,7 @@ fn two_updates(device: &Device, p: &Problem, kernel: &'static Updates) -> Result
             let config = LaunchConfig::new(above.blocks + below.blocks, kernel.threads);
             let state = RawBuffer::written(memory.output(state)).cast();
             let (rates, turn) = (RawBuffer::read(memory.input(rates)), turn as u32);
-            // SAFETY: as above.
+            // SAFETY: same as above.
             unsafe { (kernel.launch)(on, config, UpdatesLaunch { above, below, state, rates, turn, rows }) }
         })?;
         for parameters in both {

@@ -22,9 +22,9 @@ use crate::compare::{Bound, Expected, Outputs};
 /// Seed and epoch of the next batch.
 const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 
-/// The value where nothing is written.
+/// The value of elements that are not written.
 const UNTOUCHED: f32 = 0.25;
-/// As above.
+/// The same for words.
 const UNTOUCHED_WORD: u32 = 77;
 
 /// The kernels that run on a device with these limits, if they support the problem's number of classes.
@@ -38,13 +38,13 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     kernels.iter().filter(|kernel| limits.runs(kernel.meta)).map(case).collect()
 }
 
-/// Where the step is in an epoch of as many samples as the problem has rows, and its rows: some lie before it, and some
-/// after it are the next batch.
+/// The step's first sample and its number of rows, in an epoch with as many samples as the problem has rows: some samples
+/// lie before it, and some after it are the next batch.
 fn step(p: &Problem) -> (usize, usize) {
     (p.batch / 4, p.batch.div_ceil(2))
 }
 
-/// The samples of the next batch, by their rows.
+/// The samples of the next batch, by row.
 fn next_samples(p: &Problem) -> impl Iterator<Item = usize> {
     let ((first, rows), samples, (seed, epoch)) = (step(p), p.batch, ORDER);
     let next = first + rows..samples.min(first + 2 * rows);
@@ -137,7 +137,7 @@ fn expected(p: &Problem) -> Expected {
     ]
 }
 
-/// What is right of one row.
+/// The expected values of one row.
 struct Row {
     loss: Bound,
     correct: Bound,
@@ -145,7 +145,7 @@ struct Row {
 }
 
 impl Row {
-    /// From the logits, each of which may be off by what is allowed.
+    /// Computes them from the logits with their tolerances.
     fn of(logits: &[Bound], (label, smoothing): (usize, f64), rows: usize) -> Self {
         let off = logits.iter().map(|logit| logit.allowed).fold(0.0, f64::max);
         let max = logits.iter().map(|logit| logit.value).fold(f64::NEG_INFINITY, f64::max);
@@ -161,14 +161,14 @@ impl Row {
         let next = others.map(|(_, logit)| logit.value).fold(f64::NEG_INFINITY, f64::max);
         let lead = logits[label].value - next;
         let correct = match lead.abs() <= 2.0 * off {
-            // Too near to tell.
+            // Too close to decide.
             true => Bound { value: 0.5, allowed: 0.5 },
             false => Bound::exact(if lead > 0.0 { 1.0 } else { 0.0 }),
         };
         let d_logits = logits.iter().enumerate().map(|(class, logit)| {
             let probability = (logit.value - max).exp() / sum;
             let target = target(class);
-            // An error of the logits is one of twice as much in the exponent; the largest exponents lose the most digits.
+            // An error of the logits doubles in the exponent; the largest exponents lose the most digits.
             let relative = 2.0 * off + rounding * (1.0 + (logit.value - max).abs());
             let allowed =
                 probability * relative + TARGET * f32::ROUNDING * target + f64::from(f32::MIN_POSITIVE);

@@ -1,4 +1,4 @@
-//! The kernels of the network on one layer: for each how to run it and what is right.
+//! The network's kernels on one layer: for each, how to run it and the expected values.
 
 mod batch;
 mod fused;
@@ -31,11 +31,11 @@ struct Check {
     kernel: &'static KernelMeta,
     /// Runs it and returns its outputs.
     run: fn(&Device, &Problem) -> Result<Outputs>,
-    /// What they should be.
+    /// The expected outputs.
     expected: fn(&Problem) -> Expected,
 }
 
-/// The kernels of the last layer on it that run on a device with these limits.
+/// The kernels of the last layer that run on a device with these limits.
 pub fn last(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     head::cases(problem, limits)
 }
@@ -59,8 +59,8 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> impl Iterator<Item = Ca
     naive.chain(fused).chain(resident).chain(short)
 }
 
-// Rounding errors of the magnitude that an element may be off. Sums are added in another order here and there, and with or
-// without fused multiply-add; libm's and libdevice's functions are off by two or so.
+// Tolerances of elements, in roundings of the magnitude. Sums are added in different orders, with or without fused
+// multiply-add; functions of libm and libdevice are off by about two.
 /// For sums of products.
 const SUM: f64 = 16.0;
 /// For sums of products by tensor cores, whose precision PTX leaves open.
@@ -74,7 +74,7 @@ fn within(sums: Vec<Sum>, roundings: f64) -> Vec<Bound> {
     sums.into_iter().map(|sum| sum.within(roundings)).collect()
 }
 
-/// What is exact.
+/// An exact value.
 fn exact(value: f64) -> Sum {
     Sum { value, magnitude: 0.0 }
 }
@@ -83,7 +83,7 @@ fn layer_shape(p: &Problem) -> LayerShape {
     LayerShape { batch: p.batch, inputs: p.inputs, outputs: p.outputs }
 }
 
-/// The problem's shape as kernels take it.
+/// The problem's shape, as kernels take it.
 fn shape(p: &Problem) -> [u32; 3] {
     [p.batch as u32, p.inputs as u32, p.outputs as u32]
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use gpu_kernels::mlp::loss::Targets;
 
-/// Batch, inputs and outputs. Tiles, warps and vectors end in their midst, lie below or above them, or fit.
+/// Batch, inputs and outputs: below, above or between multiples of tiles, warps and vectors, or exact multiples.
 const SHAPES: [[usize; 3]; 13] = [
     [1, 1, 1],
     [1, 31, 33],
@@ -21,22 +21,22 @@ const SHAPES: [[usize; 3]; 13] = [
     [63, 129, 67],
 ];
 
-/// More of them, which an emulator has no time for; the last is of the size that training uses.
+/// More shapes, too slow for an emulator; the last has the size that training uses.
 const LARGE: [[usize; 3]; 5] = [[31, 33, 65], [128, 100, 10], [65, 130, 67], [64, 300, 100], [64, 784, 300]];
 
-/// Elements that the inputs lie off a 16-byte boundary in the problem that has them misaligned.
+/// Elements by which the misaligned problem's inputs are off a 16-byte boundary.
 const MISALIGNMENT: usize = 1;
 
-/// One layer with `batch` samples, `inputs` features in and `outputs` out. Arrays are row-major.
+/// One layer with `batch` samples, `inputs` input features and `outputs` output features. Arrays are row-major.
 #[derive(Clone)]
 pub struct Problem {
     /// Samples.
     pub batch: usize,
-    /// Features in.
+    /// Input features.
     pub inputs: usize,
-    /// Features out, or classes.
+    /// Output features, or classes.
     pub outputs: usize,
-    /// Elements by which every array lies off its natural alignment in device memory.
+    /// Elements by which every array is off its natural alignment in device memory.
     pub misalignment: usize,
     /// `[batch, inputs]`, about half of them 0, as after a ReLU.
     pub activations: Vec<f32>,
@@ -56,11 +56,11 @@ pub struct Problem {
     pub probabilities: Vec<f32>,
     /// `[batch]`, each less than `outputs`.
     pub labels: Vec<u32>,
-    /// Share of the targets that is spread evenly over all classes.
+    /// The share of the targets that is spread evenly over all classes.
     pub smoothing: f32,
-    /// What kernels make of that.
+    /// The kernels' form of that.
     pub row_targets: Targets,
-    /// `[batch, outputs]`, 1 at the label, else 0, but for that share.
+    /// `[batch, outputs]`, 1 at the label, else 0, with that share spread.
     pub targets: Vec<f32>,
     /// `[batch, inputs]`.
     pub images: Vec<u8>,
@@ -68,7 +68,7 @@ pub struct Problem {
     pub image_labels: Vec<u8>,
 }
 
-/// The problems that an emulator has the time for.
+/// The problems that are fast enough for an emulator.
 pub fn small_problems() -> impl Iterator<Item = Problem> {
     let aligned = SHAPES.into_iter().map(|shape| (shape, 0));
     let all = aligned.chain([([65, 32, 68], MISALIGNMENT)]).zip(0..);
@@ -82,10 +82,10 @@ pub fn problems() -> impl Iterator<Item = Problem> {
 }
 
 impl Problem {
-    /// A layer of this shape, the same for the same seed.
+    /// Creates a layer of this shape, the same for the same seed.
     pub fn new([batch, inputs, outputs]: [usize; 3], seed: u64, misalignment: usize) -> Self {
         let mut random = Random { state: seed };
-        // A few outliers, without which a wrong index can hide.
+        // Some outliers, without which a wrong index can go unnoticed.
         let mut uniform = |len: usize| -> Vec<f32> {
             let mut values: Vec<f32> = (0..len).map(|_| random.uniform()).collect();
             (0..len / 50).for_each(|_| values[random.below(len) as usize] *= 4.0);
@@ -138,8 +138,8 @@ fn one_if(condition: bool) -> f32 {
     if condition { 1.0 } else { 0.0 }
 }
 
-/// Scales the numbers, and makes most rows hard on a softmax: all equal, with one far above the others, very large, very
-/// small, or of the smallest number only.
+/// Scales the numbers, and makes most rows hard for a softmax: all equal, with one far above the others, very large, very
+/// small, or only of the smallest number.
 fn logits(mut values: Vec<f32>, cols: usize) -> Vec<f32> {
     for (row, values) in values.chunks_exact_mut(cols).enumerate() {
         let first = values[0];
@@ -156,7 +156,7 @@ fn logits(mut values: Vec<f32>, cols: usize) -> Vec<f32> {
     values
 }
 
-/// Softmax along the rows; the largest of every third row takes all.
+/// Softmax along the rows; in every third row the largest gets all the probability.
 fn probabilities(logits: &[f32], cols: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(logits.len());
     for (row, logits) in logits.chunks_exact(cols).enumerate() {
@@ -185,7 +185,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// In -1 to 1.
+    /// A number from -1 to 1.
     fn uniform(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }

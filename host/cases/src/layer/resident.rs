@@ -1,4 +1,4 @@
-//! Many steps of a network in one launch, against the same steps in `f64`.
+//! Many steps of a network in one launch, compared with the same steps in `f64`.
 
 use std::sync::Arc;
 
@@ -21,23 +21,22 @@ use crate::reference::{Judgement, LayerOf, Real, Sgd, step};
 /// Seed and epoch of the order of the samples.
 pub(super) const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 
-/// The learning rates of steps, one after the other and again.
+/// The learning rates of steps, repeated.
 const RATES: [f32; 3] = [0.25, 0.125, 0.5];
 
-/// The names of the outputs: of each layer weights and biases, then the samples'.
+/// The names of the outputs: weights and biases of each layer, then the samples' results.
 pub(super) const NAMES: [&str; 8] =
     ["weights1", "biases1", "weights2", "biases2", "weights3", "biases3", "loss", "correct"];
 
-/// What is where nobody writes.
+/// The value of elements that are not written.
 pub(super) const UNTOUCHED: f32 = 0.25;
-/// As above.
+/// The same for words.
 pub(super) const UNTOUCHED_WORD: u32 = 77;
 
-/// Roundings of `f32` that a parameter may be off, in parts of the largest one of its kind, after a step. Tens of sums come
-/// one after the other.
+/// Tolerance of a parameter after a step, in `f32` roundings of the largest of its kind. Tens of sums follow each other.
 pub(super) const ROUNDINGS: f64 = 16.0;
 
-/// As above, of operands of `f16`: each has 2^-11 in place of 2^-24.
+/// The same for `f16` operands: each has 2^-11 instead of 2^-24.
 const ROUNDINGS_F16: f64 = ROUNDINGS * 8192.0;
 
 /// One launch of a network.
@@ -54,13 +53,13 @@ pub struct Training {
     pub first: usize,
     /// Steps.
     pub steps: usize,
-    /// Share of the targets that is spread evenly over all classes.
+    /// The share of the targets that is spread evenly over all classes.
     pub smoothing: f32,
-    /// Elements by which every array but the words between blocks lies off its natural alignment.
+    /// Elements by which every array, except the words between blocks, is off its natural alignment.
     pub misalignment: usize,
 }
 
-/// The kernels on a small network with this layer's features and batches, whose last one is short.
+/// The kernels on a small network with this layer's features and batches; the last batch is short.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let training = Arc::new(Training::of_layer(problem));
     let runs = |kernel: &&Kernel| limits.runs(kernel.meta);
@@ -74,7 +73,7 @@ impl Training {
     pub(super) fn of_layer(p: &Problem) -> Self {
         let batch = p.batch.div_ceil(2).min(6);
         let first = p.batch.saturating_sub(2 * batch + batch.div_ceil(2));
-        // Of one row, no more blocks than it takes for each kind to send to another: Miri interprets all of their threads.
+        // With one row, only as many blocks as each kind needs to send to another: Miri interprets all of their threads.
         let most_hidden = if batch == 1 { UNITS } else { 21 };
         let extents = Extents {
             features: p.inputs,
@@ -96,14 +95,14 @@ impl Training {
         }
     }
 
-    /// A launch of `steps` steps from sample 0 on. It has the samples that they need; the last batch is a row short.
+    /// Creates a launch of `steps` steps from sample 0, with the samples that they need; the last batch is one row short.
     pub fn new(extents: Extents, steps: usize, seed: u64) -> Self {
         let Extents { features, hidden1, hidden2, classes, batch } = extents;
         let samples = steps * batch - usize::from(batch > 1);
         let widest = hidden1.max(hidden2).max(classes);
         let p = Problem::new([samples, features, widest], seed, 0);
         let labels = p.labels.iter().map(|label| (*label as usize % classes) as u8).collect();
-        // Pixels as images have them: most are 0.
+        // Pixels like those of images: most are 0.
         let images = p.images.iter().map(|&pixel| if pixel % 5 == 0 { pixel } else { 0 }).collect();
         let numbers = p.weights.iter().chain(&p.weight_velocity).cycle();
         let (layers, smoothing) = (layers(&extents, numbers), p.smoothing);
@@ -132,7 +131,7 @@ impl Training {
         RATES.into_iter().cycle().take(steps + 1).collect()
     }
 
-    /// What kernels make of the share of the targets.
+    /// The kernels' form of the targets' share.
     pub(super) fn targets(&self) -> Targets {
         Targets::new(self.smoothing, self.extents.classes as u32)
     }
@@ -141,7 +140,7 @@ impl Training {
         self.labels.len()
     }
 
-    /// Runs it, in one launch.
+    /// Runs it in one launch.
     ///
     /// # Errors
     /// The kernel failed, or wrote outside its output.
@@ -149,7 +148,7 @@ impl Training {
         self.run_on_blocks(device, kernel, self.extents.blocks())
     }
 
-    /// As [`Self::run`], in several launches. `parts` has the steps of each.
+    /// Same as [`Self::run`], in several launches. `parts` has the steps of each.
     ///
     /// # Errors
     /// Same as for [`Self::run`].
@@ -157,7 +156,7 @@ impl Training {
         self.launch(device, kernel, parts, self.extents.blocks())
     }
 
-    /// As [`Self::run`], on the first `blocks` blocks. With fewer blocks than the kernel needs, the waits are in vain.
+    /// Same as [`Self::run`], on the first `blocks` blocks. With fewer blocks than the kernel needs, the waits never end.
     ///
     /// # Errors
     /// Same as for [`Self::run`].
@@ -224,7 +223,7 @@ impl Training {
                 done += steps.steps as usize;
                 let config =
                     LaunchConfig { grid: Dim3::new(blocks as u32, 1, 1), ..kernel.config(&self.extents) };
-                // SAFETY: the arrays have the network's shapes. Blocks that are not there write nothing.
+                // SAFETY: the arrays have the network's shapes. Missing blocks write nothing.
                 unsafe { (kernel.launch)(on, config, ResidentLaunch { network: network(), steps })? };
             }
             Ok(())
@@ -234,7 +233,7 @@ impl Training {
         Ok(NAMES.into_iter().zip(parameters.chain(samples)).collect())
     }
 
-    /// The layers after it, computed in `T`, and what came of each sample by its place in the epoch.
+    /// The layers afterwards, computed in `T`, and the result of each sample by its position in the epoch.
     pub fn reference<T: Real>(&self) -> (Vec<LayerOf<T>>, Vec<Option<Judgement>>) {
         let mut layers: Vec<LayerOf<T>> = self.layers.iter().map(LayerOf::of).collect();
         let (samples, features) = (self.samples(), self.extents.features);
@@ -268,7 +267,7 @@ impl Training {
         });
         let correct = judgements.iter().map(|judged| match judged {
             None => Bound::exact(UNTOUCHED_WORD.into()),
-            // Too near to tell.
+            // Too close to decide.
             Some(of) if of.lead.abs() <= 8.0 * off => Bound { value: 0.5, allowed: 0.5 },
             Some(of) => Bound::exact(if of.lead > 0.0 { 1.0 } else { 0.0 }),
         });
@@ -276,7 +275,7 @@ impl Training {
     }
 }
 
-/// Layers of these numbers, scaled by how many of them are added.
+/// Layers of these numbers, scaled by the number of addends.
 pub(super) fn layers<'a>(extents: &Extents, mut numbers: impl Iterator<Item = &'a f32>) -> Vec<LayerOf<f32>> {
     let Extents { features, hidden1, hidden2, classes, .. } = *extents;
     let sizes = [features, hidden1, hidden2, classes];

@@ -1,4 +1,4 @@
-//! The operands of products as kernels round them, computed in `f64`.
+//! The operands of matrix multiplications as kernels round them, computed in `f64`.
 
 use gpu_kernels::mlp::operand::Operands;
 
@@ -12,7 +12,7 @@ fn nearest(x: f64, bits: i32, least: i32, ties_to_even: bool) -> f64 {
     units * unit
 }
 
-/// The numbers as operands, none of which is near the largest ones of its type. Each of them is one of `f32`.
+/// The numbers as operands, far below the largest of its type. Each is representable in `f32`.
 fn rounded(numbers: &[f32], operands: Operands, is_gradient: bool) -> Vec<f32> {
     let scale = f64::from(operands.scale(is_gradient));
     let round = |x: f64| match operands {
@@ -24,20 +24,20 @@ fn rounded(numbers: &[f32], operands: Operands, is_gradient: bool) -> Vec<f32> {
     numbers.iter().map(|&x| (round(f64::from(x) * scale) / scale) as f32).collect()
 }
 
-/// The problem with the operands of the layer's output.
+/// The problem with the rounded operands of the layer's output.
 pub fn of_output(p: &Problem, operands: Operands) -> Problem {
     let [activations, weights] =
         [&p.activations, &p.weights].map(|numbers| rounded(numbers, operands, false));
     Problem { activations, weights, ..p.clone() }
 }
 
-/// The problem with the operands of the gradient at the layer's input.
+/// The problem with the rounded operands of the gradient at the layer's input.
 pub fn of_input_gradient(p: &Problem, operands: Operands) -> Problem {
     let (weights, d_out) = (rounded(&p.weights, operands, false), rounded(&p.d_out, operands, true));
     Problem { weights, d_out, ..p.clone() }
 }
 
-/// The problem with the operands of the gradient of the layer's parameters.
+/// The problem with the rounded operands of the gradient of the layer's parameters.
 pub fn of_update(p: &Problem, operands: Operands) -> Problem {
     let (activations, d_out) = (rounded(&p.activations, operands, false), rounded(&p.d_out, operands, true));
     Problem { activations, d_out, ..p.clone() }

@@ -1,4 +1,4 @@
-//! Copies, activations, softmax and losses: kernels that work on each row or element separately.
+//! Copies, activations, softmax and losses: kernels that process each row or element separately.
 
 use cuda_std::launch::LaunchConfig;
 use ferrowarp::softmax::Options;
@@ -31,7 +31,7 @@ fn relu_backward(p: &Problem) -> Vec<Bound> {
         .collect()
 }
 
-/// Softmax of the logits, whose threads add up a row each.
+/// Softmax of the logits; each thread sums a row.
 fn softmax(p: &Problem) -> Vec<Bound> {
     let relative = reference::relative_one_after_the_other(p.outputs);
     reference::softmax_bounds::<f32>(&p.logits, p.outputs, &Options::new(), relative)
@@ -40,7 +40,7 @@ fn softmax(p: &Problem) -> Vec<Bound> {
 /// The loss of the probabilities against the targets, one per row.
 fn cross_entropy(p: &Problem) -> Vec<Bound> {
     let losses = reference::cross_entropy_loss(&p.probabilities, &p.targets, p.outputs);
-    // One term a row, or one a class, added one after the other.
+    // One term per row, or one per class, added sequentially.
     let additions = if p.smoothing == 0.0 { 0.0 } else { p.outputs as f64 };
     let bound = |value: f64| Sum { value, magnitude: value.abs() }.within(TRANSCENDENTAL + additions);
     losses.into_iter().map(bound).collect()
@@ -56,30 +56,30 @@ fn cross_entropy_backward(p: &Problem) -> Vec<Bound> {
         .collect()
 }
 
-/// 1 at the label, else 0, but for the share that all classes get.
+/// 1 at the label, else 0, with the share spread over all classes.
 fn one_hot(p: &Problem) -> Vec<Bound> {
     let smoothing = f64::from(p.smoothing);
     let of_class = |label: u32, class: usize| {
         let one_hot = if class == label as usize { 1.0 } else { 0.0 };
         let value = (1.0 - smoothing) * one_hot + smoothing / p.outputs as f64;
-        // Where nothing is spread nothing is rounded.
+        // Without spreading there is no rounding.
         if smoothing == 0.0 { Bound::exact(value) } else { Sum { value, magnitude: value }.within(TARGET) }
     };
     let of_row = |&label: &u32| (0..p.outputs).map(move |class| of_class(label, class));
     p.labels.iter().flat_map(of_row).collect()
 }
 
-/// 1 where the largest logit, of equal ones the first, is at the label.
+/// 1 if the largest logit, the first of equal ones, is at the label.
 fn correct(p: &Problem) -> Vec<Bound> {
     let rows = p.logits.chunks_exact(p.outputs).zip(&p.labels);
     rows.map(|(row, &label)| Bound::exact(if reference::argmax(row) == label as usize { 1.0 } else { 0.0 }))
         .collect()
 }
 
-/// Roundings of a target: that of a difference, of a quotient and of their sum.
+/// Roundings of a target: of a difference, of a quotient and of their sum.
 pub(super) const TARGET: f64 = 3.0;
 
-/// A kernel that writes `[batch, outputs]` or `[batch]` from one or two arrays of such shapes, and maybe something else.
+/// A kernel that writes `[batch, outputs]` or `[batch]` from one or two such arrays, and maybe another parameter.
 macro_rules! rowwise {
     (
         $kernel:ty, $config:expr, $out:ident: $ty:ty[$len:expr], [$($input:ident),* $(; $more:ident)?],

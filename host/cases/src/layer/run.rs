@@ -1,4 +1,4 @@
-//! The buffers of one check, which lie as far off a boundary as its problem says.
+//! The buffers of one check, misaligned as its problem states.
 
 use anyhow::Result;
 use cuda_std::launch::{LaunchError, Launcher};
@@ -26,22 +26,22 @@ impl Run {
         Layout::dense(1, len).with_offset(self.misalignment)
     }
 
-    /// What a kernel reads.
+    /// An array that a kernel reads.
     pub fn input<T: Element>(&mut self, elements: &[T]) -> Input<T> {
         self.test.input_at("input", elements, self.layout(elements.len()))
     }
 
-    /// Room for what a kernel writes.
+    /// An array that a kernel writes.
     pub fn output<T: Element>(&mut self, len: usize) -> Output<T> {
         self.test.unwritten("output", self.layout(len))
     }
 
-    /// What a kernel changes.
+    /// An array that a kernel updates.
     pub fn updated<T: Element>(&mut self, elements: &[T]) -> Output<T> {
         self.test.output_at("parameters", elements, self.layout(elements.len()))
     }
 
-    /// Scratch memory of a kernel, at a boundary.
+    /// Scratch memory of a kernel, aligned.
     pub fn scratch<T: Element>(&mut self, elements: &[T]) -> Output<T> {
         self.test.scratch("scratch", elements)
     }

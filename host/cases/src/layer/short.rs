@@ -1,4 +1,4 @@
-//! Steps of a network in three launches each, against the same steps in `f64`.
+//! Steps of a network in three launches each, compared with the same steps in `f64`.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use super::run::Run;
 use crate::case::{Case, wide};
 use crate::compare::Outputs;
 
-/// The kernels on a network with this layer's features and batches, whose last one is short; its hidden layers have as many
-/// units as the layer's outputs, and about half as many.
+/// The kernels on a network with this layer's features and batches; the last batch is short. Its hidden layers have the
+/// layer's number of outputs, and about half of it, as units.
 pub fn cases(problem: &Arc<Problem>) -> Vec<Case> {
     let mut training = Training::of_layer(problem);
     let outputs = problem.outputs.min(MAX_HIDDEN1);
@@ -32,7 +32,7 @@ pub fn cases(problem: &Arc<Problem>) -> Vec<Case> {
         hidden2: outputs.div_ceil(2).next_multiple_of(4).min(128),
         ..training.extents
     };
-    // The second layer's weights lie on a boundary.
+    // The second layer's weights must be aligned.
     training.misalignment = 0;
     while !extents(&network).fits() {
         network.hidden1 /= 2;
@@ -58,7 +58,7 @@ fn extents(of: &Network) -> Extents {
     Extents { features, hidden1, hidden2, classes, batch }
 }
 
-/// What passes from launch to launch.
+/// The data passed from launch to launch.
 struct Buffers {
     parameters: Vec<[Output<f32>; 2]>,
     inputs: [Output<f32>; 2],
@@ -146,7 +146,7 @@ fn step(
         inputs: features,
         outputs: hidden1,
     };
-    // SAFETY: the buffers have the network's shapes, and the launches those that their kernels say.
+    // SAFETY: the buffers have the network's shapes, and the launches have their kernels' configurations.
     unsafe { short_first::launch(on, first::config(features, hidden1), args)? };
     let args = RowsLaunch {
         loss: written(buffers.loss),
@@ -180,7 +180,7 @@ fn step(
         features,
         batch: batch as u32,
     };
-    // SAFETY: as above.
+    // SAFETY: same as above.
     unsafe { short_rows::launch(on, rows::config(rows as u32, batch as u32), args, batch_after)? };
     let inputs = [buffers.inputs[this], buffers.units[0], buffers.units[1]];
     let sizes = [[features, hidden1], [hidden1, hidden2], [hidden2, classes]];
@@ -203,6 +203,6 @@ fn step(
     let [one, two, three] = layers;
     let state = RawBuffer::written(memory.output(buffers.state)).cast();
     let rates = RawBuffer::read(memory.input(buffers.rates));
-    // SAFETY: as above.
+    // SAFETY: same as above.
     unsafe { short_updates::launch(on, config, one, two, three, state, rates, this as u32, rows as u32) }
 }

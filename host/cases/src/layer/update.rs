@@ -15,11 +15,11 @@ pub(super) const LEARNING_RATE: f32 = 0.125;
 /// The momenta.
 pub(super) const MOMENTA: [f32; 2] = [0.0, 0.9];
 
-/// What is updated.
+/// The updated arrays.
 pub(super) const NAMES: [&str; 4] = ["weights", "biases", "weight_velocity", "bias_velocity"];
 
-/// Parameters and velocities after one step of SGD, from the same start with each of [`MOMENTA`]. The gradients are
-/// divided by `divisor`. The results may be off by `roundings` roundings.
+/// Parameters and velocities after one step of SGD, from the same start with each of [`MOMENTA`]. The gradients are divided
+/// by `divisor`. The tolerance is `roundings` roundings.
 pub(super) fn updates(p: &Problem, divisor: f64, roundings: f64) -> Expected {
     let (d_weights, d_biases) = reference::parameter_gradients(&p.activations, &p.d_out, layer_shape(p));
     let with = |momentum| {
@@ -48,7 +48,7 @@ fn steps(
             value: f64::from(parameter) - lr * value,
             magnitude: f64::from(parameter).abs() + lr * magnitude,
         };
-        // Without momentum the velocity stays as it is.
+        // Without momentum the velocity does not change.
         (moved, if momentum == 0.0 { exact(f64::from(velocity)) } else { Sum { value, magnitude } })
     };
     parameters.iter().zip(velocities).zip(gradients).map(step).unzip()

@@ -1,7 +1,6 @@
 //! Matrix multiplication: every kernel of the operation in every type and layout, and the rungs of the ladder.
 //!
-//! [`problem`] has the tables. A row says in which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can
-//! do it.
+//! [`problem`] has the tables. A row states its [`Scope`](crate::Scope)s, and gives a case for each kernel that supports it.
 
 mod oracle;
 pub mod problem;
@@ -15,7 +14,7 @@ use problem::{PROBLEMS, of_types};
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
-    // A rung has no serial kernel.
+    // Rungs have no serial kernels.
     let mut cases = if setting.is_serial() { Vec::new() } else { rungs::cases(setting) };
     for problem in PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope)) {
         cases.extend(of_types::<f32, f32>(problem, setting));

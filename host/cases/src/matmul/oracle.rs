@@ -1,31 +1,31 @@
-//! What a matrix multiplication must give, in f64.
+//! The expected values of a matrix multiplication, in f64.
 
 use ferrowarp::matmul::Activation;
 
 use crate::compare::Bound;
 use crate::reference::{Number, Sum};
 
-/// Roundings of the magnitude of a sum that a result may be off by, for a sum of few terms.
+/// Tolerance for a sum of few terms, in roundings of the sum's magnitude.
 const ROUNDINGS: f64 = 16.0;
-/// Terms that may cost one rounding more: tensor cores may cut what they add.
+/// Terms that may cost one more rounding: tensor cores may truncate addends.
 const TERMS_A_ROUNDING: f64 = 8.0;
 /// Half a unit in the last place of `f32`, relative.
 const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
 
-/// What is added to a sum, and what happens to it then.
+/// The epilogue of a sum.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ends {
     /// The factor of the sum.
     pub scale: f64,
-    /// Added.
+    /// An addend.
     pub bias: f64,
-    /// Added.
+    /// Another addend.
     pub residual: f64,
-    /// What happens last.
+    /// The last operation.
     pub activation: Activation,
 }
 
-/// What a result must be as an `O`, for a sum of `terms` whose operands are rounded by `operand_error`, relative to a product.
+/// The expected result as an `O`, for a sum of `terms` with operands rounded by `operand_error`, relative to a product.
 pub fn bound<O: Number>(terms: usize, sum: Sum, operand_error: f64, ends: Ends) -> Bound {
     let roundings = ROUNDINGS + terms as f64 / TERMS_A_ROUNDING;
     let magnitude = sum.magnitude * ends.scale.abs() + ends.bias.abs() + ends.residual.abs();

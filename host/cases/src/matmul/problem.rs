@@ -17,35 +17,35 @@ use crate::reference::{Number, Sum};
 use crate::softmax::Setting;
 use crate::{Case, Scope};
 
-/// What the operands hold.
+/// The values of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Numbers between -1 and 1.
     Ordinary,
-    /// Large numbers, whose products are far from overflow.
+    /// Large numbers with products that are far from overflow.
     Large,
-    /// Numbers whose products are near or below the smallest normal one.
+    /// Numbers with products near or below the smallest normal one.
     Tiny,
-    /// A NaN in a row of A and an infinity in a column of B: they spoil their row and their column, and nothing else.
+    /// A NaN in a row of A and an infinity in a column of B: they only affect this row and column.
     Damaged,
 }
 
 /// One multiplication, for operands of every type.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem {
-    /// Who runs it.
+    /// The scopes that run it.
     pub scopes: &'static [Scope],
-    /// Rows and columns of the result, and terms of a sum.
+    /// Rows and columns of the result, and terms per sum.
     pub shape: [usize; 3],
-    /// Matrices.
+    /// The number of matrices.
     pub batch: usize,
-    /// Elements between the rows, and before the first of them: there a multiple of 8 where there are more than 4.
+    /// Elements between the rows, and before the first of them; there a multiple of 8 if above 4.
     pub gap: usize,
     /// Whether bias, residual, a scale and this activation are applied.
     pub epilogue: Option<Activation>,
-    /// What the operands hold.
+    /// The values of the operands.
     pub values: Values,
-    /// Whether 16-bit operands also give `f32`.
+    /// Whether 16-bit operands also give `f32` results.
     pub is_also_f32: bool,
 }
 
@@ -59,7 +59,7 @@ const PLAIN: Problem = Problem {
     is_also_f32: false,
 };
 
-/// Tiles, fragments, vectors and buffers of terms end in their midst. One row, one column, one term, none.
+/// Sizes that are not multiples of tiles, fragments, vectors and buffers. One row, column or term, none.
 pub const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Tiny], shape: [8, 8, 8], ..PLAIN },
     Problem { scopes: &[Scope::Small, Scope::NewEmulator], shape: [24, 16, 200], gap: 8, ..PLAIN },
@@ -86,7 +86,7 @@ pub const PROBLEMS: &[Problem] = &[
         ..PLAIN
     },
     Problem { scopes: &[Scope::Executor, Scope::Device], shape: [130, 136, 264], ..PLAIN },
-    // Every layout is one that tensor copies can read.
+    // Tensor copies can read every layout.
     Problem {
         scopes: &[Scope::Executor, Scope::Device],
         shape: [136, 264, 200],
@@ -125,16 +125,16 @@ pub const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Device], shape: [130, 257, 4096], epilogue: Some(Activation::Relu), ..PLAIN },
 ];
 
-/// The kernels of tensor cores that Miri runs: the smallest tiles that `wgmma` multiplies.
+/// The tensor core kernels that Miri runs: the smallest `wgmma` tiles.
 const SMALLEST: [&str; 2] = ["matmul_bf16_kk_16x128w", "matmul_bf16_kk_128x64w"];
 
-/// A byte that no kernel writes: what lies between the rows of the output.
+/// A byte that no kernel writes: fills the gaps between rows of the output.
 const UNTOUCHED: u8 = 0x5b;
 
-/// A matrix as it is stored, with gaps.
+/// A stored matrix, with gaps.
 struct Stored<T> {
     elements: Vec<T>,
-    /// Rows and columns as they are stored.
+    /// Rows and columns as stored.
     stored: [usize; 2],
     stride: usize,
     batch: usize,
@@ -154,14 +154,14 @@ impl<T: Number> Stored<T> {
         Self { elements: Vec::new(), stored, stride, batch, batch_stride, first, is_transposed }
     }
 
-    /// Matrices of this shape, all elements `fill`.
+    /// Creates matrices of this shape with all elements `fill`.
     fn new(shape: [usize; 2], is_transposed: bool, batch: usize, gap: usize, fill: T) -> Self {
         let mut matrices = Self::empty(shape, is_transposed, batch, gap);
         matrices.elements = vec![fill; matrices.first + batch * matrices.batch_stride];
         matrices
     }
 
-    /// Whether every row starts at a multiple of 16 bytes: buffers do.
+    /// Whether every row starts at a multiple of 16 bytes, like buffers do.
     fn is_aligned(&self) -> bool {
         let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
         is_multiple(self.first)
@@ -178,7 +178,7 @@ impl<T: Number> Stored<T> {
         self.elements[self.index(batch, row, col)].value().into()
     }
 
-    /// Numbers for all elements; between them stays what was there.
+    /// Fills all elements with numbers; the gaps stay unchanged.
     fn filled(mut self, rng: &mut StdRng, range: f32) -> Self {
         for batch in 0..self.batch {
             for r in 0..self.stored[0] {
@@ -192,7 +192,7 @@ impl<T: Number> Stored<T> {
     }
 }
 
-/// The operands of a problem in a type, and what they give.
+/// The operands of a problem in one type, and the expected values.
 struct Operands<T, O> {
     problem: Problem,
     a: Stored<T>,
@@ -200,7 +200,7 @@ struct Operands<T, O> {
     bias: Vec<T>,
     residual: Stored<O>,
     scale: f32,
-    /// What they give, once a kernel has been compared with it: there are many kernels, and the sums take long.
+    /// The expected values, computed for the first comparison: there are many kernels, and sums take long.
     expected: OnceLock<Expected>,
 }
 
@@ -209,7 +209,7 @@ impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
         let &Problem { shape: [m, n, k], batch, gap, values, .. } = problem;
         let mut rng = StdRng::seed_from_u64((m * 31 + n * 7 + k) as u64);
         let is_f16 = T::LARGEST < 1e5;
-        // Subnormal for f16; products below 2^-126 for the others, and far from overflow of a result.
+        // Subnormal for f16; for the others, products below 2^-126, and results far from overflow.
         let range = match (values, is_f16) {
             (Values::Large, true) => 8.0,
             (Values::Large, false) => 2f32.powi(56),
@@ -301,7 +301,7 @@ impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
     }
 }
 
-/// The cases of a problem with operands of `T` and results of `O`: all four layouts, each by every kernel that can do it.
+/// The cases of a problem with operands of `T` and results of `O`: all four layouts with every kernel that supports them.
 pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
     problem: &Problem,
     setting: &Setting,
@@ -311,7 +311,7 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
         if T::NAME == "f32" { &[Precision::F32, Precision::Tf32] } else { &[Precision::F32] };
     for layout in [[false, false], [false, true], [true, false], [true, true]] {
         for &precision in precisions {
-            // Three products of TF32 make NaN of infinity times an exact number.
+            // Three TF32 products turn infinity times an exact number into NaN.
             let damaged = problem.values == Values::Damaged;
             if damaged && T::NAME == "f32" && precision == Precision::F32 {
                 continue;
@@ -353,7 +353,7 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
                 };
                 let (on_run, on_expect) = (operands.clone(), operands.clone());
                 let operand_error = match (T::NAME, precision) {
-                    // Operands are rounded, or cut.
+                    // Operands are rounded or truncated.
                     ("f32", Precision::Tf32) => 2f64.powi(-9),
                     ("f32", Precision::F32) => 3.0 * 2f64.powi(-22),
                     _ => 0.0,

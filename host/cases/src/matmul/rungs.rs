@@ -16,7 +16,7 @@ use crate::reference::Sum;
 use crate::softmax::Setting;
 use crate::{Case, Scope};
 
-/// Shapes of a scope: `[m, n, k]`. One tile, whose rows, columns and terms end in its midst; several, and more tiles than blocks.
+/// Shapes of a scope: `[m, n, k]`. One partial tile; several, and more tiles than blocks.
 fn shapes(scope: Scope) -> &'static [[usize; 3]] {
     match scope {
         Scope::Tiny => &[[3, 8, 8]],
@@ -31,7 +31,7 @@ fn shapes(scope: Scope) -> &'static [[usize; 3]] {
 /// Elements after the result that no rung may write.
 const GUARD: usize = 300;
 
-/// Every rung that runs at every shape.
+/// A case for every shape and every rung that runs.
 pub(super) fn cases(setting: &Setting) -> Vec<Case> {
     let mut cases = Vec::new();
     for &shape @ [m, n, k] in shapes(setting.scope) {

@@ -1,8 +1,8 @@
-//! Steps of SGD of a network of linear layers with ReLUs between, one loop after the other, in `f64` or in `f32`.
+//! SGD steps of a network of linear layers with ReLUs in between, as simple loops, in `f64` or in `f32`.
 
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// A type of numbers to compute in.
+/// A number type to compute in.
 pub trait Real:
     Copy
     + PartialOrd
@@ -46,23 +46,23 @@ pub struct LayerOf<T> {
     pub biases: Vec<T>,
 }
 
-/// What comes of a sample.
+/// The result of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judgement {
     /// Its loss in nats.
     pub loss: f64,
-    /// By how much the label's logit is above the largest other one.
+    /// The label's logit minus the largest other one.
     pub lead: f64,
 }
 
 impl<T: Real> LayerOf<T> {
-    /// The same numbers in another type.
+    /// Converts the numbers to another type.
     pub fn of<U: Copy + Into<T>>(layer: &LayerOf<U>) -> Self {
         let convert = |numbers: &[U]| numbers.iter().map(|&x| x.into()).collect();
         LayerOf { weights: convert(&layer.weights), biases: convert(&layer.biases) }
     }
 
-    /// `inp * weights + biases` of a row.
+    /// `inp * weights + biases` for one row.
     fn forward(&self, inp: &[T]) -> Vec<T> {
         let mut out = self.biases.clone();
         for (x, weights) in inp.iter().zip(self.weights.chunks_exact(out.len())) {
@@ -71,7 +71,7 @@ impl<T: Real> LayerOf<T> {
         out
     }
 
-    /// `weights * d_out` of a row, where `inp`, the ReLU's output, is positive.
+    /// `weights * d_out` for one row, where `inp`, the ReLU's output, is positive.
     fn backward(&self, inp: &[T], d_out: &[T]) -> Vec<T> {
         let rows = inp.iter().zip(self.weights.chunks_exact(d_out.len()));
         let zero = T::from(0.0);
@@ -79,7 +79,7 @@ impl<T: Real> LayerOf<T> {
         rows.map(|(&x, weights)| if x > zero { sum(weights) } else { zero }).collect()
     }
 
-    /// The step of SGD for the inputs and output gradients of a batch.
+    /// Makes an SGD step from the inputs and output gradients of a batch.
     fn step(&mut self, inp: &[Vec<T>], d_out: &[Vec<T>], lr: T) {
         let outputs = self.biases.len();
         let mut d_weights = vec![T::from(0.0); self.weights.len()];
@@ -95,7 +95,7 @@ impl<T: Real> LayerOf<T> {
     }
 }
 
-/// Learning rate of a step, and share of its targets that is spread evenly over all classes.
+/// The learning rate of a step, and the share of its targets that is spread evenly over all classes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sgd {
     /// The learning rate.
@@ -104,7 +104,7 @@ pub struct Sgd {
     pub smoothing: f32,
 }
 
-/// A step of SGD on the rows of `inp`, whose classes are `labels`; the gradient is averaged over them.
+/// Makes an SGD step on the rows of `inp` with the classes `labels`; the gradient is averaged over them.
 pub fn step<T: Real>(
     layers: &mut [LayerOf<T>],
     inp: Vec<Vec<T>>,

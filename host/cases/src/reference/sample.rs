@@ -1,4 +1,4 @@
-//! The draw of a token in f64, and which tokens may come of it where numbers are rounded to f32.
+//! Draws a token in f64, and finds all tokens that rounding to f32 may give.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use gpu_kernels::softmax::sample::{NO_TOKEN, Noise};
 use super::softmax::{largest, softmax_with};
 use ferrowarp::softmax::Options;
 
-/// Columns that are drawn together, before one of them is.
+/// Columns that are drawn as a chunk, before one of them is chosen.
 const CHUNK: usize = 1024;
 
-/// How far the difference of two sums of a logarithm and noise may be off, where both are near the largest: logarithms at most 33 below the
-/// largest, and noise of at most 23, each with a few roundings.
+/// Tolerance of the difference of two sums of a logarithm and noise that are close to the largest: logarithms at most 33
+/// below the largest, and noise of at most 23, each with a few roundings.
 const ROUNDED: f64 = 4e-5;
 
-/// How far the sum of a chunk's weights up to a column may be off, in parts of all of them.
+/// Tolerance of a partial sum of a chunk's weights, relative to their total.
 const ROUNDED_PART: f64 = 4e-6;
 
-/// How far a sum of probabilities may be off, in parts of all.
+/// Tolerance of a sum of probabilities, relative to the total.
 const ROUNDED_SUM: f64 = 1e-5;
 
-/// What is drawn from a row.
+/// The parameters of a row's draw.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw {
     /// The random numbers of the row.
     pub noise: Noise,
     /// The temperature.
     pub temperature: f32,
-    /// How many of the largest are left; 0 for all.
+    /// The number of largest tokens to keep; 0 for all.
     pub top_k: usize,
-    /// What part of the probability is left.
+    /// The share of the probability to keep.
     pub top_p: f32,
 }
 
 impl Draw {
-    /// The factor of the logits, rounded as it is handed to kernels.
+    /// The factor of the logits, rounded as kernels get it.
     pub fn scale(&self) -> f32 {
         if self.temperature == 0.0 { 1.0 } else { 1.0 / self.temperature }
     }
 
-    /// The probability of each token of a row after temperature and cuts, the more probable ones first: its column, its probability,
-    /// and what part those before it have. A row with NaN or +inf, or of -inf only, has none.
+    /// The tokens of a row after temperature and cuts, most probable first: column, probability, and the total share of
+    /// earlier ones. Empty for a row with NaN or +inf, or only -inf.
     pub fn left(&self, logits: &[f32]) -> Vec<(usize, f64, f64)> {
         if logits.iter().any(|&x| x.is_nan() || x == f32::INFINITY)
             || logits.iter().all(|&x| x == f32::NEG_INFINITY)
@@ -60,7 +60,7 @@ impl Draw {
         parts.collect()
     }
 
-    /// The tokens that may be drawn: more than one where rounding decides; none is [`NO_TOKEN`].
+    /// The tokens that may be drawn; several if rounding decides. [`NO_TOKEN`] stands for no token.
     pub fn tokens(&self, logits: &[f32]) -> Vec<u32> {
         let left = self.left(logits);
         let Some(&(first, ..)) = left.first() else { return vec![NO_TOKEN] };
@@ -76,7 +76,7 @@ impl Draw {
         tokens
     }
 
-    /// Of the largest, by the distribution function over their places.
+    /// Draws from the largest tokens, by the distribution function over their ranks.
     fn of_largest(&self, left: &[(usize, f64, f64)]) -> Vec<u32> {
         let p = f64::from(self.top_p);
         let tokens = [-ROUNDED_SUM, ROUNDED_SUM].into_iter().flat_map(|more| {
@@ -88,7 +88,7 @@ impl Draw {
         tokens.map(|col| col as u32).collect()
     }
 
-    /// Of all, in rounds, of which each draws from the tokens that are larger than the last one.
+    /// Draws from all tokens, in rounds; each draws from the tokens that are larger than the last one.
     fn of_all(&self, left: &[(usize, f64, f64)]) -> Vec<u32> {
         let (p, mut tokens, mut rounds) = (f64::from(self.top_p), Vec::new(), vec![(left.len(), 0)]);
         while let Some((len, round)) = rounds.pop() {
@@ -105,7 +105,7 @@ impl Draw {
         tokens
     }
 
-    /// The places that a round may draw.
+    /// The ranks that a round may draw.
     fn of_round(&self, left: &[(usize, f64, f64)], round: u32) -> Vec<usize> {
         let mut chunks: BTreeMap<usize, Vec<(usize, usize, f64)>> = BTreeMap::new();
         for (place, &(col, own, _)) in left.iter().enumerate() {
@@ -133,7 +133,7 @@ fn uniform(word: u32) -> f64 {
     Noise::uniform(word).into()
 }
 
-/// Which of the weights the distribution function may have at a part of their sum.
+/// The weights that the distribution function may select at a share of their sum.
 fn at(part: f64, weights: &[(usize, f64)]) -> Vec<usize> {
     let sum: f64 = weights.iter().map(|&(_, weight)| weight).sum();
     let (mut before, mut near) = (0.0, Vec::new());

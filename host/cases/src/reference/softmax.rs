@@ -1,4 +1,4 @@
-//! The softmax in f64, and how near a result must be to it.
+//! The softmax in f64, and the tolerance of results.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Element;
@@ -6,15 +6,15 @@ use ferrowarp::softmax::{Options, Real};
 
 use crate::compare::Bound;
 
-/// The largest relative error of a sum of exponentials, and so of a probability, where no thread adds up a long row alone.
+/// Maximum relative error of a sum of exponentials, and so of a probability, if no thread sums a long row alone.
 pub const RELATIVE: f64 = 2e-6;
 
-/// [`RELATIVE`] where one thread adds up a row of `cols` elements, one after the other.
+/// [`RELATIVE`] if one thread sums a row of `cols` elements sequentially.
 pub fn relative_one_after_the_other(cols: usize) -> f64 {
     RELATIVE.max(cols as f64 * f32::ROUNDING)
 }
 
-/// A number in a matrix.
+/// A number type of matrices.
 pub trait Number: Real + Element {
     /// The type's name in ids and tables.
     const NAME: &'static str;
@@ -22,7 +22,7 @@ pub trait Number: Real + Element {
     const LARGEST: f32;
     /// The nearest number to `x`.
     fn nearest(x: f32) -> Self;
-    /// The nearest number to `x`; to a finite one a finite one.
+    /// The nearest number to `x`; finite if `x` is.
     fn nearest_finite(x: f32) -> Self {
         Self::nearest(if x.is_finite() { x.clamp(-Self::LARGEST, Self::LARGEST) } else { x })
     }
@@ -45,7 +45,7 @@ impl Number for f16 {
     const NAME: &'static str = "f16";
     const LARGEST: f32 = 65_504.0;
     fn nearest(x: f32) -> Self {
-        // Miri does not know the processor's own instruction.
+        // Miri does not support the processor's own instruction.
         if cfg!(miri) { f16::from_f32_const(x) } else { f16::from_f32(x) }
     }
     fn value(self) -> f32 {
@@ -82,8 +82,7 @@ pub fn softmax_with(inp: &[f32], cols: usize, options: &Options) -> Vec<f64> {
     rows.collect()
 }
 
-/// The columns of a row, that of the largest logit first, of equal ones the smaller column. Of a row whose softmax is NaN
-/// throughout, in order.
+/// The columns of a row, largest logit first, smaller columns first among equal ones. In order if the row's softmax is NaN.
 pub fn largest(logits: &[f32]) -> Vec<usize> {
     let mut columns: Vec<usize> = (0..logits.len()).collect();
     if logits.iter().all(|&x| x < f32::INFINITY) {
@@ -92,12 +91,13 @@ pub fn largest(logits: &[f32]) -> Vec<usize> {
     columns
 }
 
-/// `x - max`, infinite where f32 has no such number.
+/// `x - max`; infinite if it overflows f32.
 fn difference(x: f32, max: f32) -> f64 {
     if (x - max).is_infinite() { f64::from(x - max) } else { f64::from(x) - f64::from(max) }
 }
 
-/// What each element of a softmax of `inp`, `[rows, cols]`, must be as an `O`. A sum of exponentials may be off by `relative`.
+/// The expected elements, of type `O`, of a softmax of `inp`, `[rows, cols]`. A sum of exponentials may be off by
+/// `relative`.
 pub fn softmax_bounds<O: Number>(inp: &[f32], cols: usize, options: &Options, relative: f64) -> Vec<Bound> {
     let want = softmax_with(inp, cols, options);
     let rows = inp.chunks(cols).zip(want.chunks(cols));
@@ -115,7 +115,7 @@ pub fn softmax_bounds<O: Number>(inp: &[f32], cols: usize, options: &Options, re
     bounds.collect()
 }
 
-/// How far from `want` the result of an element `x` may be.
+/// The tolerance of the result `want` for an element `x`.
 fn tolerance<O: Number>(want: f64, x: f32, max: f32, options: &Options, relative: f64) -> f64 {
     let scale = f64::from(options.factor());
     let is_f32 = size_of::<O>() == size_of::<f32>();
@@ -131,14 +131,14 @@ fn tolerance<O: Number>(want: f64, x: f32, max: f32, options: &Options, relative
     let is_exact = is_f32 && options.factor() == 1.0;
     let multiplied = if is_exact { 0.0 } else { (difference * scale).abs() * 2.0 * f32::ROUNDING };
     let computed = if want == 0.0 { 0.0 } else { (relative + rounding + multiplied) * want };
-    // Half a subnormal step and what its rounding can add; for 16 bits also what is taken for 0 before the rounding.
+    // Half a subnormal step and the effect of its rounding; for 16 bits also numbers that become 0 before the rounding.
     let absolute = if is_f32 { 3e-45 } else { O::SMALLEST };
     let rounded = if is_f32 { 0.0 } else { O::ROUNDING * (computed + want) };
     computed + rounded + absolute
 }
 
-/// Whether f32 has the differences between `x`, `max` and whatever lies between them without rounding, as for
-/// neighbours, however large: all are multiples of one power of two, and no more of them than a number has digits.
+/// Whether f32 represents the differences between `x`, `max` and all numbers between them exactly, as for neighbours of any
+/// size: all are multiples of one power of two, and few enough for the digits of a number.
 fn is_exact_difference(x: f32, max: f32) -> bool {
     let ulp = |x: f32| f64::from(x.abs().next_up()) - f64::from(x.abs());
     let steps = (f64::from(x) - f64::from(max)).abs() / ulp(x).min(ulp(max));

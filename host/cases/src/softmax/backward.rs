@@ -18,7 +18,7 @@ use crate::{Case, Scope};
 /// One problem; its numbers are rounded to a kernel's type.
 #[derive(Clone, Debug)]
 pub struct Backward {
-    /// Of `dx`, `dy` and `y`.
+    /// The layouts of `dx`, `dy` and `y`.
     pub layouts: [Layout; 3],
     /// The gradient at the result.
     pub dy: Vec<f32>,
@@ -26,7 +26,7 @@ pub struct Backward {
     pub y: Vec<f32>,
     /// The factor of the logits.
     pub scale: f32,
-    /// Whether `y` are logarithms.
+    /// Whether `y` holds logarithms.
     pub is_log: bool,
 }
 
@@ -38,12 +38,12 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
 impl Rowwise for Backward {
     type Args<T: Number> = BackwardArgs<T>;
     const NAME: &'static str = "gradient through a softmax";
-    // Of two seeds, one is for logarithms.
+    // Every second seed is for logarithms.
     const SWEEPS: &'static [Sweep] = &[
         Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
         Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
         Sweep { scope: Scope::OldEmulator, rows: 5, widths: Widths::All(&[1, 2, 33, 127, 300]), seeds: 2 },
-        // A barrier that is missing shows in one order of the threads or the other.
+        // One of the two thread orders exposes a missing barrier.
         Sweep { scope: Scope::NewEmulator, rows: 3, widths: Widths::UpTo(&[257]), seeds: 1 },
         Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[1, 5003]), seeds: 1 },
         Sweep { scope: Scope::Executor, rows: 19, widths: Widths::All(&[1, 2, 3, 31, 32, 33]), seeds: 2 },
@@ -61,7 +61,7 @@ impl Rowwise for Backward {
         T::BACKWARD
     }
 
-    /// Probabilities or, where the seed is odd, their logarithms, some of them 0 or -inf, and gradients in -1..1.
+    /// Probabilities or, if the seed is odd, their logarithms, some of them 0 or -inf, and gradients in -1..1.
     fn random(layouts: [Layout; 3], seed: u64) -> Self {
         let (Layout { rows, cols, .. }, is_log) = (layouts[0], seed % 2 == 1);
         let mut rng = StdRng::seed_from_u64(seed);
@@ -84,7 +84,7 @@ impl Rowwise for Backward {
         &self.layouts
     }
 
-    /// `dx`, in memory of its own or where `dy` was.
+    /// `dx`, in separate memory or in place of `dy`.
     fn run<T: Number>(
         &self,
         device: &Device,
@@ -121,7 +121,7 @@ impl Rowwise for Backward {
         Ok(vec![("dx", wide(&results.of(dx)))])
     }
 
-    /// The sum is rounded as `f32`, the result as its type.
+    /// The sum is rounded to `f32`, the result to its type.
     fn expected<T: Number>(&self) -> Expected {
         let values = |numbers: &[f32]| rounded::<T>(numbers).into_iter().map(|x| x.value()).collect();
         let (dy, y): (Vec<f32>, Vec<f32>) = (values(&self.dy), values(&self.y));
@@ -136,7 +136,7 @@ impl Rowwise for Backward {
     }
 }
 
-/// The nearest numbers of a type.
+/// The numbers, rounded to a type.
 pub(super) fn rounded<T: Number>(numbers: &[f32]) -> Vec<T> {
     numbers.iter().map(|&x| T::nearest_finite(x)).collect()
 }

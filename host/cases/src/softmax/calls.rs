@@ -21,10 +21,10 @@ use crate::case::wide;
 use crate::compare::{compare, compare_all};
 use crate::reference::{Draw, Number};
 
-/// Widths of a kernel of a warp or so, of a block, of a cluster, and of the pair.
+/// Widths for kernels of about a warp, of a block, of a cluster, and for the pair.
 const WIDTHS: [usize; 4] = [67, 2053, 40_000, 600_001];
 
-/// Each function in each type, at widths for each kind of kernel.
+/// Checks each function in each type, at widths for each kind of kernel.
 ///
 /// # Errors
 /// A result is wrong, or the device failed.
@@ -72,7 +72,7 @@ fn of_type<T: Number>(device: &Device, cols: usize) -> Result<()> {
     Ok(())
 }
 
-/// The largest probabilities, and a token of each row by every kind of cut.
+/// Checks the largest probabilities, and a token of each row with every kind of cut.
 fn of_decoding<T: Number>(device: &Device, cols: usize) -> Result<()> {
     let (rows, k) = (2, 20);
     let problem = TopK::dense(logits(rows, cols), cols, k, Options::new());

@@ -1,4 +1,4 @@
-//! Cross entropy, with all that can be asked for.
+//! Cross entropy, with all optional results.
 
 use anyhow::Result;
 use cuda_std::launch::RawBuffer;
@@ -16,19 +16,19 @@ use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::{self, Number};
 use crate::{Case, Scope};
 
-/// The target of rows that count for nothing.
+/// The target of rows that are ignored.
 pub const IGNORED: i64 = -100;
 
-/// One problem, all results asked for; its numbers are rounded to a kernel's type.
+/// One problem with all results; its numbers are rounded to a kernel's type.
 #[derive(Clone, Debug)]
 pub struct CrossEntropy {
-    /// Of the gradient and of the logits.
+    /// The layouts of the gradient and of the logits.
     pub layouts: [Layout; 2],
     /// The logits.
     pub logits: Vec<f32>,
-    /// The class of each row, [`IGNORED`], or what is no column.
+    /// The class of each row, [`IGNORED`], or an invalid column.
     pub targets: Vec<i64>,
-    /// The gradient at the loss of each row; else it is 1.
+    /// The gradient at the loss of each row; otherwise it is 1.
     pub d_loss: Option<Vec<f32>>,
     /// The factor of the gradient.
     pub d_scale: f32,
@@ -39,7 +39,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
     rowwise::cases::<CrossEntropy>(setting)
 }
 
-/// How far the loss of a row may be off: the sum of the exponentials is within 1e-6, and the rest is rounded as `f32`.
+/// The tolerance of a row's loss: the sum of the exponentials is within 1e-6, and the rest is rounded to `f32`.
 pub fn loss_bound(loss: f64) -> Bound {
     Bound { value: loss, allowed: 1e-6 + 2e-7 * loss.abs() }
 }
@@ -56,7 +56,7 @@ impl Rowwise for CrossEntropy {
             widths: Widths::All(&[1, 2, 10, 33, 127, 300]),
             seeds: 1,
         },
-        // A barrier that is missing shows in one order of the threads or the other.
+        // One of the two thread orders exposes a missing barrier.
         Sweep { scope: Scope::NewEmulator, rows: 5, widths: Widths::UpTo(&[257]), seeds: 1 },
         Sweep {
             scope: Scope::Executor,
@@ -78,8 +78,8 @@ impl Rowwise for CrossEntropy {
         &T::CROSS_ENTROPY.rows
     }
 
-    /// Logits in -8..8, among them rows that are hard on a softmax, ignored rows and targets that are no column; where the
-    /// seed is even, a gradient at each loss.
+    /// Logits in -8..8, including rows that are hard for a softmax, ignored rows and invalid targets; if the seed is even, a
+    /// gradient at each loss.
     fn random([of_gradient, of_logits, _]: [Layout; 3], seed: u64) -> Self {
         let Layout { rows, cols, .. } = of_logits;
         let mut rng = StdRng::seed_from_u64(seed);
@@ -107,7 +107,7 @@ impl Rowwise for CrossEntropy {
         &self.layouts
     }
 
-    /// All results, the gradient in memory of its own or where the logits were.
+    /// All results; the gradient is in separate memory or in place of the logits.
     fn run<T: Number>(
         &self,
         device: &Device,
@@ -167,7 +167,7 @@ impl Rowwise for CrossEntropy {
             lse.push(Bound { value: want.log_sum_exp, allowed: 1e-6 + 1e-7 * want.log_sum_exp.abs() });
             correct.push(Bound::exact(f64::from(u8::from(want.is_correct))));
             let scale = f64::from(self.d_scale) * self.d_loss.as_ref().map_or(1.0, |d| f64::from(d[row]));
-            // 2e-6 of the probability, of which the target's column loses most.
+            // 2e-6 of the probability, where the target's column loses most.
             gradient.extend(want.gradient.iter().map(|want| {
                 let allowed = (T::ROUNDING * want.abs() + 2e-6) * scale.abs() + T::SMALLEST;
                 Bound { value: want * scale, allowed }

@@ -1,4 +1,4 @@
-//! Softmax and log-softmax, from each type to each that it can be given as.
+//! Softmax and log-softmax, from each type to each supported result type.
 
 mod table;
 
@@ -24,15 +24,15 @@ pub use table::cases;
 /// One problem; its logits are rounded to a kernel's type.
 #[derive(Clone, Debug)]
 pub struct Forward {
-    /// Of the output and of the input.
+    /// The layouts of the output and of the input.
     pub layouts: [Layout; 2],
-    /// What is computed besides.
+    /// Scale and other options.
     pub options: Options,
     /// The logits.
     pub logits: Vec<f32>,
 }
 
-/// Threads of a cluster; 0 where there is none.
+/// Threads per cluster; 0 without clusters.
 fn cluster_threads<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> u32 {
     choice.config().filter(|config| config.cluster > 1).map_or(0, |config| config.cluster * config.block.x)
 }
@@ -87,12 +87,12 @@ impl Forward {
         case(self.into(), choice)
     }
 
-    /// The case of a choice with the result in the input's place.
+    /// The case of a choice with the result in place of the input.
     pub fn case_in_place<T: Number>(self: Arc<Self>, choice: KernelChoice<T>) -> Case {
         case_in_place(self.into(), choice)
     }
 
-    /// What each kernel must give.
+    /// The expected result of each kernel.
     pub fn expected<I: Number + SoftmaxAs<O>, O: Number>(&self) -> Expected {
         let logits: Vec<f32> = rounded::<I>(&self.logits).into_iter().map(|x| x.value()).collect();
         vec![("out", softmax_bounds::<O>(&logits, self.layouts[0].cols, &self.options, RELATIVE))]
@@ -109,7 +109,7 @@ impl Forward {
         let workspace = test.unwritten("workspace", workspace(choice));
         let results = test.run_on(device, |on, memory| {
             let (out, inp) = (RawBuffer::written(memory.output(out)), RawBuffer::read(memory.input(inp)));
-            // SAFETY: the matrices and the workspace of the choice.
+            // SAFETY: the matrices and the workspace belong to the choice.
             unsafe { self.launch(on, choice, (out, inp), [to, from], memory.output(workspace)) }
         })?;
         Ok(results.of(out))
@@ -122,14 +122,14 @@ impl Forward {
         let workspace = test.unwritten("workspace", workspace(choice));
         let results = test.run_on(device, |on, memory| {
             let matrix = RawBuffer::written(memory.output(matrix));
-            // SAFETY: as above; output and input are one matrix.
+            // SAFETY: same as above; output and input are one matrix.
             unsafe { self.launch(on, choice, (matrix, matrix), [layout; 2], memory.output(workspace)) }
         })?;
         Ok(results.of(matrix))
     }
 
     /// # Safety
-    /// `out` and `inp` are matrices of the choice's shape and types, which may be one, and the workspace is its.
+    /// `out` and `inp` are matrices of the choice's shape and types, and may be the same; the workspace is the choice's.
     unsafe fn launch<I: SoftmaxAs<O>, O: Number>(
         &self,
         on: &dyn Launcher,
@@ -146,7 +146,7 @@ impl Forward {
     }
 }
 
-/// What lies between the kernels of a pair, which they write whole.
+/// The data between the kernels of a pair, which they write completely.
 fn workspace<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> Layout {
     Layout::dense(1, choice.workspace_bytes() / size_of::<f32>())
 }

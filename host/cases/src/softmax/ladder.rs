@@ -1,4 +1,4 @@
-//! The rungs of the softmax ladder: every way of each, those too that the rung would not choose.
+//! The rungs of the softmax ladder: every variant of each, including those that the rung would not choose.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Ladder {
     pub rows: usize,
     /// Columns.
     pub cols: usize,
-    /// Elements from a boundary to the output and to the input.
+    /// Misalignment of the output and of the input, in elements.
     pub offsets: [usize; 2],
     /// `[rows, cols]`.
     pub logits: Vec<f32>,
@@ -38,18 +38,18 @@ struct Sweep {
 
 enum Numbers {
     Logits,
-    /// Rows that are hard on a softmax.
+    /// Rows that are hard for a softmax.
     Hard,
-    /// Rows of one element, which is the answer, or makes it NaN.
+    /// Rows of one element, whose result is 1 or NaN.
     Single,
 }
 
 #[derive(Clone, Copy)]
 enum Which {
     All,
-    /// Of the rungs for rows that no block holds in registers.
+    /// The rungs for rows that no block holds in registers.
     Wide,
-    /// Those that only newer GPUs have.
+    /// The rungs that need newer GPUs.
     New,
 }
 
@@ -73,7 +73,7 @@ const TABLE: &[Sweep] = &{
         row(Executor, "rows", &[[7, 4099], [1, 12_673]], Logits, All),
         row(Executor, "hard rows", &[[0, 133]], Hard, All),
         row(Executor, "hard rows", &[[5, 1]], Single, All),
-        // Clusters of every size, each a little less than full, and one that has nothing for most of its blocks.
+        // Clusters of every size, each a little less than full, and one with most of its blocks empty.
         row(Executor, "wide rows", &[[3, 32_767], [2, 33_001], [1, 40_003], [2, 131_070]], Logits, Wide),
         row(Executor, "wide rows", &[[1, 262_143], [1, 300_001], [1, 1_048_579]], Logits, Wide),
         row(OldEmulator, "rows", &[[7, 1], [7, 2], [7, 3], [7, 31], [7, 32], [7, 33]], Logits, All),
@@ -88,11 +88,11 @@ const TABLE: &[Sweep] = &{
     ]
 };
 
-/// Distances of output and input from a boundary of 16 bytes, for widths that shift every row against it.
+/// Misalignments of output and input from 16 bytes, for widths that shift the alignment of every row.
 const OFF_A_BOUNDARY: &[(usize, [usize; 2])] =
     &[(133, [1, 1]), (133, [3, 2]), (64, [3, 3]), (64, [1, 0]), (130, [0, 1]), (5, [2, 3])];
 
-/// The cases of a scope on a device with these limits, of those rows of the table that have a chosen name.
+/// The cases of a scope on a device with these limits, from rows of the table with a chosen name.
 pub fn cases(scope: Scope, limits: &Limits, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
     let rows = TABLE.iter().filter(|sweep| sweep.scope == scope && chosen(sweep.name));
     let problems = rows.flat_map(|sweep| {
@@ -127,7 +127,7 @@ pub fn of_layer(layer: &layer::Problem, limits: &Limits) -> Vec<Case> {
 }
 
 impl Ladder {
-    /// The cases of all ways of the ladder that can do the shape and run on a device with these limits.
+    /// The cases of all variants of the ladder that support the shape and run on a device with these limits.
     pub fn cases(self, limits: &Limits) -> Vec<Case> {
         Arc::new(self).cases_of(limits, Which::All)
     }
@@ -145,7 +145,7 @@ impl Ladder {
         variants.filter_map(|variant| Arc::clone(&self).case(variant, limits)).collect()
     }
 
-    /// The case of a way, if it can do the shape and runs there.
+    /// The case of a variant, if it supports the shape and runs on the device.
     fn case(self: Arc<Self>, variant: Variant, limits: &Limits) -> Option<Case> {
         let Self { rows, cols, offsets, .. } = *self;
         let prepared = variant.prepare(rows, cols).filter(|prepared| prepared.runs_on(limits))?;
@@ -159,12 +159,12 @@ impl Ladder {
             let workspace = test.unwritten("workspace", workspace);
             let results = test.run_on(device, |on, memory| {
                 let (out, inp) = (memory.output(out), memory.input(inp));
-                // SAFETY: the buffers are three, and have the lengths that the way was prepared for.
+                // SAFETY: there are three buffers, with the lengths that the variant was prepared for.
                 unsafe { prepared.launch(on, out, inp, memory.output(workspace)) }
             })?;
             Ok(vec![("out", wide::<f32>(&results.of(out)))])
         };
-        // Every thread of the others adds at most a 256th of a row.
+        // In the other variants, every thread adds at most a 256th of a row.
         let is_naive = variant.meta().name == LADDER[0].kernels[0].meta.name;
         let relative = if is_naive { relative_one_after_the_other(cols) } else { RELATIVE };
         let expected =

@@ -1,4 +1,4 @@
-//! Rows that a softmax is run on.
+//! Input rows for softmax.
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -22,15 +22,15 @@ pub fn logits(rows: usize, cols: usize) -> Vec<f32> {
     logits
 }
 
-/// Rows whose answer is a matter of definition or easily lost, of `cols` columns, at least 5: the first few, and what
-/// follows them.
+/// Rows with results that are defined by convention or easily lost, of `cols` columns, at least 5: the first few elements,
+/// and the rest.
 pub fn edge_rows(cols: usize) -> Vec<(&'static str, Vec<f32>)> {
     let row = |first: &[f32], rest: f32| {
         let mut row = first.to_vec();
         row.resize(cols, rest);
         row
     };
-    // Nothing but -inf for all threads except the last or the first of a warp, whatever a thread's share.
+    // Only -inf for all threads except the last or the first of a warp, whatever a thread's share.
     let mut last = row(&[], -INF);
     last[cols - 1] = -3.0;
     let mut smallest_last = row(&[], -INF);

@@ -1,9 +1,8 @@
-//! The softmax that users call, its gradient, cross entropy, the largest probabilities and draws
-//! from them, and the rungs of the ladder: every kernel, in every type.
+//! The softmax that users call, its gradient, cross entropy, the largest probabilities and draws from them, and the rungs of
+//! the ladder: every kernel, in every type.
 //!
-//! Each kind has a table of problems, in [`forward`], [`backward`], [`cross_entropy`], [`sharded`], [`top_k`],
-//! [`sample`] and [`ladder`]; a row of it says in
-//! which [`Scope`] it is run, and makes a case with each kernel that can do it.
+//! Each kind has a table of problems, in [`forward`], [`backward`], [`cross_entropy`], [`sharded`], [`top_k`], [`sample`]
+//! and [`ladder`]. A row states the [`Scope`]s in which it runs, and gives a case for each kernel that supports it.
 
 pub mod backward;
 pub mod calls;
@@ -26,20 +25,20 @@ use logits::logits;
 
 pub use rowwise::Rowwise;
 
-/// Where cases are run: what the kernels are chosen for, and how large the problems are.
+/// The setting of a run: the device that kernels are chosen for, and the size of the problems.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Which rows of the tables are run.
+    /// The rows of the tables to run.
     pub scope: Scope,
     /// The device that kernels are chosen for.
     pub profile: DeviceProfile,
-    /// The most rows of one launch of a softmax. A tool may take the clusters of later rows for faulty.
+    /// Maximum rows of one launch of a softmax. A tool may report false errors for clusters of later rows.
     pub most_rows: usize,
 }
 
 impl Setting {
-    /// On the CPU: for a GPU like an H200, whose kernels all run there, or for a small one where runs are many. The executor
-    /// has besides what is for a CPU alone, and the emulators have not.
+    /// For the CPU: kernels for a GPU like an H200, which all run there, or for a small one if there are many runs. The
+    /// executor also has the CPU-only kernels; the emulators do not.
     pub fn new(scope: Scope) -> Self {
         let multiprocessors = if matches!(scope, Scope::Tiny | Scope::Small) { 2 } else { 132 };
         let capability = if scope == Scope::OldEmulator { 75 } else { 90 };
@@ -52,19 +51,19 @@ impl Setting {
         }
     }
 
-    /// Whether of matrix multiplication and attention only the serial kernels and the smallest tiles are run. A larger tile takes Miri
-    /// minutes, whatever the problem's size.
+    /// Whether matrix multiplication and attention only run the serial kernels and the smallest tiles. A larger tile takes
+    /// Miri minutes, whatever the problem's size.
     pub(crate) fn is_serial(&self) -> bool {
         self.scope == Scope::Tiny
     }
 
-    /// On this device.
+    /// For this device.
     pub fn device(device: &Device) -> Self {
         Self { scope: Scope::Device, profile: DeviceProfile::from(device), most_rows: usize::MAX }
     }
 }
 
-/// Every case of the setting but those of the ladder.
+/// Every case of the setting except those of the ladder.
 pub fn cases(setting: &Setting) -> Vec<Case> {
     let mut cases = forward::cases(setting, |_| true);
     cases.extend(backward::cases(setting));
@@ -75,7 +74,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
     cases
 }
 
-/// Numbers of some rows, with those that are hard on a softmax after them.
+/// Numbers of some rows, followed by rows that are hard for a softmax.
 fn with_hard_rows(rows: usize, cols: usize, is_hard: bool) -> Vec<f32> {
     let mut numbers = logits(rows, cols);
     let hard = if is_hard { logits::edge_rows(cols) } else { Vec::new() };
@@ -83,12 +82,12 @@ fn with_hard_rows(rows: usize, cols: usize, is_hard: bool) -> Vec<f32> {
     numbers
 }
 
-/// Rows that start 4 bytes or 2 off a boundary, with some elements between them.
+/// Rows that are misaligned by 4 or 2 bytes, with elements in between.
 fn apart(rows: usize, cols: usize) -> Layout {
     Layout::dense(rows, cols).with_stride(cols + 3).with_offset(1)
 }
 
-/// Where a matrix lies, in words.
+/// A matrix layout, in words.
 fn told(layouts: &[Layout]) -> String {
     let Layout { rows, cols, .. } = layouts[0];
     let places: Vec<_> = layouts.iter().map(|l| format!("{}+{}", l.offset, l.stride)).collect();

@@ -1,4 +1,4 @@
-//! What the gradient of a softmax and cross entropy have in common: kernels that each hold rows up to a width.
+//! The common part of softmax's gradient and cross entropy: kernels that each hold rows up to a width.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,40 +18,40 @@ use crate::{Case, Scope};
 
 /// A problem of an operation on rows.
 pub trait Rowwise: Send + Sync + Sized + 'static {
-    /// What the kernels are launched with.
+    /// The arguments of the kernels.
     type Args<T: Number>: 'static;
     /// The operation, in words.
     const NAME: &'static str;
-    /// Whether what is written may take the place of what is read.
+    /// Whether the output may replace an input.
     const IN_PLACE: bool = true;
-    /// What is run where.
+    /// The problems of each scope.
     const SWEEPS: &'static [Sweep];
 
     /// The kernels for a type.
     fn kernels<T: Number>() -> &'static RowVariants<Self::Args<T>>;
-    /// Numbers for matrices that lie so, the same for the same seed.
+    /// Numbers for matrices of these layouts, the same for the same seed.
     fn random(layouts: [Layout; 3], seed: u64) -> Self;
-    /// Where the matrices lie, the one whose rows the kernels hold last.
+    /// The layouts of the matrices; the last is the one whose rows the kernels hold.
     fn layouts(&self) -> &[Layout];
-    /// Columns of that one.
+    /// The columns of the last one.
     fn cols(&self) -> usize {
         self.layouts().last().map_or(0, |layout| layout.cols)
     }
-    /// What a kernel gives, in memory of its own or in that of what it reads.
+    /// The outputs of a kernel, in separate memory or in place of an input.
     ///
     /// # Errors
-    /// The kernel failed, or wrote where it must not.
+    /// The kernel failed, or wrote outside its output.
     fn run<T: Number>(
         &self,
         device: &Device,
         kernel: Spread<Self::Args<T>>,
         in_place: bool,
     ) -> Result<Outputs>;
-    /// What it must give.
+    /// The expected outputs.
     fn expected<T: Number>(&self) -> Expected;
 
-    /// The kernels for a type that hold rows of this width and run on a device with these limits, those that hold them in shared
-    /// memory last, on each number of blocks.
+    /// The kernels for a type that hold rows of this width and run on a device with these limits, on each number of blocks.
+    /// Those that hold rows in shared memory are last.
     fn holding<T: Number>(cols: usize, limits: &Limits) -> impl Iterator<Item = Spread<Self::Args<T>>> {
         let &RowVariants { variants, staged, .. } = Self::kernels::<T>();
         let variants = variants.iter().filter(move |variant| cols <= variant.elements as usize);
@@ -65,15 +65,15 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
         case::<Self, T>(&Arc::clone(self).into(), kernel, in_place)
     }
 
-    /// The cases of all kernels for a type that hold the rows and run on a device with these limits, in clusters of at most two
-    /// blocks, every other one in place.
+    /// The cases of all kernels for a type that hold the rows and run on a device with these limits, in clusters of at most
+    /// two blocks; every second one is in place.
     fn cases<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
         let limits = with_clusters_of(2, limits);
         let kernels = Self::holding::<T>(self.cols(), &limits).enumerate();
         kernels.map(|(i, kernel)| self.case::<T>(kernel, Self::IN_PLACE && i % 2 == 1)).collect()
     }
 
-    /// As [`Self::cases`], each in memory of its own and in place.
+    /// Same as [`Self::cases`], each in separate memory and in place.
     fn cases_in_both_places<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
         let kernels = Self::holding::<T>(self.cols(), limits);
         kernels.flat_map(|kernel| [false, true].map(|in_place| self.case::<T>(kernel, in_place))).collect()
@@ -90,25 +90,25 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
 
 /// Problems of a scope.
 pub struct Sweep {
-    /// Where they are run.
+    /// The scope that runs them.
     pub scope: Scope,
     /// Rows.
     pub rows: usize,
     /// Columns.
     pub widths: Widths,
-    /// How many seeds each has.
+    /// The number of seeds.
     pub seeds: u64,
 }
 
 /// The widths of a sweep.
 pub enum Widths {
-    /// These, on every kernel that holds them.
+    /// These widths, on every kernel that holds them.
     All(&'static [usize]),
-    /// These, or the widest row that a kernel holds.
+    /// These widths, or the widest row that a kernel holds.
     UpTo(&'static [usize]),
-    /// These, on the kernels that hold them in shared memory.
+    /// These widths, on the kernels that hold them in shared memory.
     Staged(&'static [usize]),
-    /// The widest row of each kernel, and for those that take any width some more.
+    /// The widest row of each kernel, and some more for kernels without a maximum.
     Widest,
 }
 
@@ -157,12 +157,12 @@ fn case<P: Rowwise, T: Number>(problem: &Later<P>, kernel: Spread<P::Args<T>>, i
         .with_cluster_threads(cluster_threads(&kernel))
 }
 
-/// Threads of a cluster; 0 where there is none.
+/// Threads per cluster; 0 without clusters.
 fn cluster_threads<A>(kernel: &Spread<A>) -> u32 {
     if kernel.blocks > 1 { kernel.blocks * kernel.variant.block } else { 0 }
 }
 
-/// These limits, with clusters of at most `most` blocks.
+/// The limits with clusters of at most `most` blocks.
 fn with_clusters_of(most: u32, limits: &Limits) -> Limits {
     Limits { max_cluster: limits.max_cluster.min(most), ..limits.clone() }
 }
@@ -182,7 +182,7 @@ fn of_type<P: Rowwise, T: Number>(setting: &Setting) -> Vec<Case> {
     for sweep in P::SWEEPS.iter().filter(|sweep| sweep.scope == scope) {
         let mut problems: HashMap<_, Later<P>> = HashMap::new();
         for (i, (kernel, cols)) in sweep.widths.of::<P, T>(&limits).into_iter().enumerate() {
-            // Rows of many blocks, which cost the CPU most, are two, so that one can prefetch the other.
+            // Rows of many blocks are slowest on the CPU. There are two, so that one can prefetch the other.
             let rows = match kernel.variant.staged {
                 Some(_) if kernel.blocks > 1 => sweep.rows.min(2).min(setting.most_rows),
                 Some(_) => sweep.rows.min(2),

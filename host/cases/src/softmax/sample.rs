@@ -1,4 +1,4 @@
-//! Tokens drawn from a softmax.
+//! Draws tokens from a softmax.
 
 use anyhow::Result;
 use cuda_std::launch::RawBuffer;
@@ -21,13 +21,13 @@ use crate::{Case, Scope};
 /// One problem; its numbers are rounded to a kernel's type.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Of the logits.
+    /// The layout of the logits.
     pub layout: Layout,
     /// The logits.
     pub logits: Vec<f32>,
-    /// What is drawn, of the first row.
+    /// The draw of the first row.
     pub draw: Draw,
-    /// Whether the logarithms of the probabilities are wanted.
+    /// Whether the logarithms of the probabilities are requested.
     pub wants_logarithms: bool,
 }
 
@@ -39,7 +39,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
 }
 
 impl Sample {
-    /// The rows' numbers as a kernel's type has them, and what is drawn from each.
+    /// The rows' numbers in a kernel's type, and the draw of each.
     fn rows<T: Number>(&self) -> Vec<(Vec<f32>, Draw)> {
         let logits: Vec<f32> = rounded::<T>(&self.logits).into_iter().map(|x| x.value()).collect();
         let rows = logits.chunks(self.layout.cols).enumerate();
@@ -50,7 +50,7 @@ impl Sample {
         rows.map(|(row, logits)| (logits.to_vec(), draw(row))).collect()
     }
 
-    /// How many of the rows have one token alone that may be drawn, and how many rows there are.
+    /// The number of rows with only one possible token, and the number of rows.
     pub fn certain_rows<T: Number>(&self) -> [usize; 2] {
         let rows = self.rows::<T>();
         [rows.iter().filter(|(logits, draw)| draw.tokens(logits).len() == 1).count(), rows.len()]
@@ -61,12 +61,12 @@ impl Rowwise for Sample {
     type Args<T: Number> = SampleArgs<T>;
     const NAME: &'static str = "sampling";
     const IN_PLACE: bool = false;
-    // Of each two seeds, one has a cut by probability.
+    // Every second seed has a cut by probability.
     const SWEEPS: &'static [Sweep] = &[
         Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 2 },
         Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 2 },
         Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[1, 33, 1157]), seeds: 4 },
-        // A barrier that is missing shows in one order of the threads or the other.
+        // One of the two thread orders exposes a missing barrier.
         Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[33, 257]), seeds: 2 },
         Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[3, 2311]), seeds: 4 },
         Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 31, 33, 127]), seeds: 12 },
@@ -80,7 +80,7 @@ impl Rowwise for Sample {
         &T::SAMPLING.sample
     }
 
-    /// As the seed says: rows of some kinds, cut by probability and temperature.
+    /// The seed determines the kinds of rows, the cut by probability and the temperature.
     fn random([layout, ..]: [Layout; 3], seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let ps = [0.9, 0.5, 0.999, 0.02];
@@ -136,13 +136,13 @@ impl Rowwise for Sample {
         Ok(outputs)
     }
 
-    /// The token, and where there are several that may be drawn, which is seldom, what lies between them.
+    /// The token, or the range of the possible tokens in the rare case of several.
     fn expected<T: Number>(&self) -> Expected {
         let between = |bounds: &mut dyn Iterator<Item = Bound>| {
             let ends = bounds.map(|it| (it.value - it.allowed, it.value + it.allowed, it));
             let (least, most, first) =
                 ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1), a.2)).expect("a token");
-            // Of one that is no number or infinite there is nothing between.
+            // A range with a NaN or an infinity is not a range of numbers.
             let is_finite = least.is_finite() && most.is_finite();
             if is_finite {
                 Bound { value: (least + most) / 2.0, allowed: (most - least) / 2.0 }
@@ -171,7 +171,7 @@ impl Rowwise for Sample {
     }
 }
 
-/// A [`Sample`] with a cut to the largest.
+/// A [`Sample`] with a cut to the largest tokens.
 #[derive(Clone, Debug)]
 pub struct SampleTopK(pub Sample);
 
@@ -195,7 +195,7 @@ impl Rowwise for SampleTopK {
         &T::SAMPLING.sample_top_k
     }
 
-    /// As [`Sample`] does, at a temperature over 0.
+    /// Same as for [`Sample`], at a temperature above 0.
     fn random(layouts: [Layout; 3], seed: u64) -> Self {
         let Sample { draw, .. } = Sample::random(layouts, seed);
         let temperature = if draw.temperature == 0.0 { 1.3 } else { draw.temperature };

@@ -1,4 +1,4 @@
-//! Cross entropy of rows whose columns are divided among devices. Here one device runs the kernels of all of them.
+//! Cross entropy with the columns divided among devices. Here one device runs the kernels of all of them.
 
 use anyhow::Result;
 use cuda_std::half::{bf16, f16};
@@ -18,16 +18,16 @@ use crate::later::Later;
 use crate::reference::Number;
 use crate::{Case, Scope};
 
-/// How the columns are divided.
+/// A division of the columns.
 #[derive(Clone, Copy, Debug)]
 struct Division {
     /// The first column of each device, and the end.
     cuts: &'static [usize],
-    /// Parts of a row of each device.
+    /// Parts per row of each device.
     parts: u32,
 }
 
-/// What is run where: rows, and divisions of the columns, some into shards of one column or of none.
+/// Scopes, rows, and divisions of the columns; some shards have one column or none.
 const SWEEPS: &[(Scope, usize, &[Division])] = &[
     (Scope::Tiny, 1, &[Division { cuts: &[0, 20, 35], parts: 1 }]),
     (Scope::Small, 3, &[Division { cuts: &[0, 20, 35], parts: 2 }]),
@@ -86,14 +86,14 @@ fn case<T: Number>(problem: &Later<CrossEntropy>, division: Division, in_place: 
     Case::new(names, words, run, move || expected::<T>(&to_expect))
 }
 
-/// What the kernels must give: correctness is not among it.
+/// The expected results, except correctness.
 fn expected<T: Number>(problem: &CrossEntropy) -> Expected {
     let mut expected = problem.expected::<T>();
     expected.retain(|(name, _)| *name != "correct");
     expected
 }
 
-/// All results, the gradient in memory of its own or where the logits were.
+/// All results; the gradient is in separate memory or in place of the logits.
 fn run<T: Number>(
     problem: &CrossEntropy,
     Division { cuts, parts }: Division,

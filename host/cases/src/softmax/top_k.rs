@@ -20,11 +20,11 @@ use crate::{Case, Scope};
 /// One problem; its numbers are rounded to a kernel's type.
 #[derive(Clone, Debug)]
 pub struct TopK {
-    /// Of the probabilities, the indices and the logits.
+    /// The layouts of the probabilities, the indices and the logits.
     pub layouts: [Layout; 3],
     /// The logits.
     pub logits: Vec<f32>,
-    /// What is done besides.
+    /// Scale and other options.
     pub options: Options,
 }
 
@@ -33,17 +33,17 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
     rowwise::cases::<TopK>(setting)
 }
 
-/// Rows of all kinds, from one that the seed says on: random ones with outliers, with many equal elements, and those that are hard on a
-/// softmax, where there are columns enough for them.
+/// Rows of all kinds, starting with the seed's: random ones with outliers, ones with many equal elements, and, if there are
+/// enough columns, ones that are hard for a softmax.
 pub(super) fn rows_of_all_kinds(rows: usize, cols: usize, seed: u64) -> Vec<f32> {
     let mut numbers = logits(rows, cols);
     let hard = if cols >= 5 { edge_rows(cols) } else { Vec::new() };
     for (row, numbers) in numbers.chunks_mut(cols).enumerate() {
         match (row + seed as usize) % (6 + hard.len()) {
-            // As many of each as there are columns for 17 values.
+            // 17 different values, each equally often.
             0 => numbers.iter_mut().enumerate().for_each(|(col, x)| *x = (col * 7 % 17) as f32),
             1 => (0..cols).step_by(cols.div_ceil(60)).for_each(|col| numbers[col] += 30.0),
-            // All that is large lies in the same place of every few rounds of a block.
+            // All large values are at the same position in every few rounds of a block.
             2 => numbers.iter_mut().skip(3).step_by(2048).for_each(|x| *x += 50.0),
             3 => numbers.sort_by(f32::total_cmp),
             4 => {}
@@ -55,7 +55,7 @@ pub(super) fn rows_of_all_kinds(rows: usize, cols: usize, seed: u64) -> Vec<f32>
 }
 
 impl TopK {
-    /// Dense matrices, of which this many elements of each row are selected.
+    /// Dense matrices; `k` elements of each row are selected.
     pub fn dense(logits: Vec<f32>, cols: usize, k: usize, options: Options) -> Self {
         let rows = logits.len() / cols;
         let selected = Layout::dense(rows, k);
@@ -71,7 +71,7 @@ impl Rowwise for TopK {
         Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
         Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
         Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[1, 33, 1157]), seeds: 2 },
-        // A barrier that is missing shows in one order of the threads or the other.
+        // One of the two thread orders exposes a missing barrier.
         Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[33, 257]), seeds: 1 },
         Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[3, 2311]), seeds: 1 },
         Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 31, 33, 127]), seeds: 3 },
@@ -85,7 +85,7 @@ impl Rowwise for TopK {
         &T::SAMPLING.top_k
     }
 
-    /// As the seed says: rows of some kinds, one number of elements of four, and options.
+    /// The seed determines the kinds of rows, one of four numbers of elements, and the options.
     fn random([_, _, of_logits]: [Layout; 3], seed: u64) -> Self {
         let Layout { rows, cols, .. } = of_logits;
         let k = [50, 1, 128, 7][seed as usize % 4];
@@ -110,7 +110,7 @@ impl Rowwise for TopK {
         let mut test = KernelTest::new();
         let logits = test.input_at("logits", &rounded::<T>(&self.logits), of_logits);
         let probabilities = test.unwritten::<f32>("probabilities", of_probabilities);
-        // No column and none that there is.
+        // Neither a valid column nor the marker for no column.
         let indices = test.output_at("indices", &vec![u32::MAX - 1; rows * of_indices.cols], of_indices);
         let results = test.run_on(device, |on, memory| {
             let args = TopKLaunch {

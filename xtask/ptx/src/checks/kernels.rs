@@ -1,4 +1,4 @@
-//! Which kernels a source has, and what their attributes say: read from its lines, without a parser of Rust.
+//! Finds the kernels of a source, and their attributes, line by line, without a Rust parser.
 
 /// The name in a row of `instances(..)`, such as `softmax_k6_unrolled_64x2 = <64, 2>, widest = 1536;`.
 pub(super) fn instance(code: &str) -> Option<&str> {
@@ -13,8 +13,7 @@ fn cpu_only(line: &str) -> Option<bool> {
     Some(!value.trim_start_matches([' ', '=']).starts_with("false"))
 }
 
-/// The architecture that `arch = "90a"` names in a line of `#[kernel(..)]`, `compute_90a`; none where `min_arch` takes its
-/// place.
+/// The architecture in `arch = "90a"` in a line of `#[kernel(..)]`: `compute_90a`. `Some(None)` for `min_arch`.
 fn arch(line: &str) -> Option<Option<String>> {
     let (code, _) = line.split_once("//").unwrap_or((line, ""));
     let is_word = |at: usize| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -26,16 +25,16 @@ fn arch(line: &str) -> Option<Option<String>> {
     named.map(Some).or_else(|| code.contains("min_arch").then_some(None))
 }
 
-/// The names of the functions that follow a `#[kernel]`, or of the instances in it, without those that no PTX has.
+/// The names of the functions after a `#[kernel]`, or of the instances in it, except those that no PTX has.
 pub(super) fn kernels_in(source: &str) -> Vec<String> {
     kernels_with_archs(source).into_iter().map(|(kernel, _)| kernel).collect()
 }
 
-/// What the attribute, or the header of a group of instances, says.
+/// The attributes of a kernel, or of the header of a group of instances.
 #[derive(Clone, Default)]
 struct Said {
     cpu_only: Option<bool>,
-    /// Within, none for kernels of several architectures.
+    /// The inner `None` is for kernels of several architectures.
     arch: Option<Option<String>>,
 }
 
@@ -44,14 +43,14 @@ impl Said {
         Said { cpu_only: cpu_only(line), arch: arch(line) }
     }
 
-    /// What is said here, else what `outer` says.
+    /// Takes missing attributes from `outer`.
     fn or(self, outer: &Said) -> Said {
         let outer = outer.clone();
         Said { cpu_only: self.cpu_only.or(outer.cpu_only), arch: self.arch.or(outer.arch) }
     }
 }
 
-/// As [`kernels_in`], each with its only architecture, if it has one.
+/// Same as [`kernels_in`], each with its only architecture, if it has one.
 pub(super) fn kernels_with_archs(source: &str) -> Vec<(String, Option<String>)> {
     let mut kernels = Vec::new();
     let mut push = |name: &str, said: Said| {

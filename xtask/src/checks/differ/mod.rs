@@ -1,4 +1,4 @@
-//! `cargo xtask differ`: the same Rust natively and as PTX by both back ends, compared bit for bit.
+//! `cargo xtask differ`: compares the same Rust code natively and as PTX of both back ends, bit for bit.
 
 mod report;
 
@@ -83,7 +83,7 @@ impl Differ {
         if let Some(path) = &self.gpu_results {
             return self.take_results(path);
         }
-        // What is built now is what the results are about, whatever is changed meanwhile.
+        // The results are for the current sources, even if they change meanwhile.
         let origin = Origin::now()?;
         let mut build = workspace::cargo();
         build.args(["build", "--release", "--quiet", "--package", "differ"]);
@@ -114,7 +114,7 @@ impl Differ {
         Ok(())
     }
 
-    /// Packs for a GPU.
+    /// Creates packs for a GPU.
     fn pack(&self, to: &Path, origin: &Origin) -> anyhow::Result<()> {
         let mut differ = Command::new(workspace::target().join("release/differ-gpu"));
         differ.args(["pack", "--commit", &origin.commit, "--arch", &self.arch, "--archive"]).arg(to);
@@ -132,7 +132,7 @@ impl Differ {
         Ok(())
     }
 
-    /// Takes the results of a GPU.
+    /// Reads the results of a GPU.
     fn take_results(&self, path: &Path) -> anyhow::Result<()> {
         let text = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
         let mut entries: Vec<Entry> =
@@ -149,7 +149,7 @@ impl Differ {
         Ok(())
     }
 
-    /// What came of a part, and whether all is well.
+    /// Runs a part. Returns the outcome, and whether it is without findings.
     fn part(&self, part: Part) -> anyhow::Result<(Outcome, bool)> {
         let work = workspace::target().join("differ");
         let json = work.join(format!("{}.json", part.name()));
@@ -171,7 +171,7 @@ impl Differ {
             }
         }
         let status = differ.status().with_context(|| format!("starting {differ:?}"))?;
-        // 0 is all well, 1 a difference; anything else is no result.
+        // 0 means no difference, 1 a difference; with anything else there is no result.
         ensure!(matches!(status.code(), Some(0 | 1)), "the comparison of {} failed ({status})", part.name());
         let text = std::fs::read(&json).with_context(|| format!("reading {}", json.display()))?;
         let outcome = serde_json::from_slice(&text).with_context(|| format!("reading {}", json.display()))?;

@@ -1,4 +1,4 @@
-//! What comparisons of host and device came to: `docs/results/differ.json`, and a page of it.
+//! The results of comparing host and device: `docs/results/differ.json`, and a page of it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub struct Entry {
     pub origin: Origin,
 }
 
-/// Where and when something was compared, and of what commit.
+/// Where, when and at which commit a comparison ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     pub machine: String,
@@ -32,7 +32,7 @@ pub struct Origin {
     pub commit: String,
 }
 
-/// What `differ` says with `--json`.
+/// The output of `differ --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// `planted`, `crates`, `programs`, `gpu-crates` or `gpu-programs`.
@@ -41,11 +41,11 @@ pub struct Outcome {
     arch: String,
     /// The first and the last seed, of programs.
     seeds: Option<(u64, u64)>,
-    /// The crates, where they were compared.
+    /// The crates, if they were compared.
     crates: Vec<String>,
     backends: Vec<OfBackend>,
     seconds: u64,
-    /// In a line each.
+    /// One per line.
     found: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ struct OfBackend {
     /// Programs, cases, or kinds of planted errors.
     compared: u64,
     differ: usize,
-    /// What a compiler would not compile.
+    /// Programs or cases that a compiler rejected.
     refused: usize,
 }
 
@@ -64,7 +64,7 @@ fn path(extension: &str) -> PathBuf {
 }
 
 impl Results {
-    /// What was written down last.
+    /// Reads the stored results.
     pub fn read() -> anyhow::Result<Results> {
         let path = path("json");
         if !path.exists() {
@@ -75,7 +75,7 @@ impl Results {
             .with_context(|| format!("{} holds no results of comparisons", path.display()))
     }
 
-    /// Puts the comparison in place of an older one of the same part and level.
+    /// Stores the comparison, replacing an older one of the same part and level.
     pub fn put(&mut self, entry: Entry) {
         let key = |entry: &Entry| (entry.outcome.part.clone(), entry.outcome.opt_level, entry.outcome.seeds);
         self.comparisons.retain(|old| key(old) != key(&entry));
@@ -160,7 +160,7 @@ impl Outcome {
         }
     }
 
-    /// Replaces the lines of what did not run in time by one line with their number.
+    /// Replaces the lines of late cases by one line with their number.
     pub fn sum_up_late(&mut self) {
         let before = self.found.len();
         self.found.retain(|line| !line.ends_with("did not run: there was no time left"));
@@ -168,7 +168,7 @@ impl Outcome {
         self.found.extend((late > 0).then(|| format!("{late} did not run: there was no time left")));
     }
 
-    /// How many differ, or did not run.
+    /// The number that differ or did not run.
     pub fn wrong(&self) -> usize {
         self.backends.iter().map(|of| of.differ + of.refused).sum()
     }

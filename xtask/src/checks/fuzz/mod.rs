@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: every parser of outside bytes under libFuzzer and AddressSanitizer, into `docs/results/`.
+//! `cargo xtask fuzz`: runs every parser of untrusted bytes under libFuzzer and AddressSanitizer, into `docs/results/`.
 //!
 //! The programs are those of `host/fuzz`, built with cargo-fuzz and a nightly compiler. Each begins with the committed
-//! inputs of its corpus; what it finds on top lies in the target directory, and the next run goes on from there.
+//! inputs of its corpus. New inputs stay in the target directory for the next run.
 
 mod report;
 
@@ -16,11 +16,11 @@ use crate::checks::fuzz::report::{Entry, Results};
 use crate::measure;
 use crate::workspace;
 
-/// The most memory that a parser may take, with what the fuzzer itself needs, in MiB.
+/// Maximum memory of a parser and the fuzzer together, in MiB.
 const MEMORY_MIB: u32 = 1024;
-/// The longest that one input may take by the clock, in seconds: a hang. A busy machine needs some of it for others.
+/// Maximum wall time of one input in seconds; more counts as a hang. A busy machine also spends it on others.
 const INPUT_SECONDS: u32 = 30;
-/// The longest input, in bytes: a whole file of every format fits in it.
+/// Maximum input length in bytes: a complete file of every format fits.
 const LONGEST: u32 = 4096;
 
 /// Fuzz every parser of outside data, and write the results to docs/results
@@ -70,7 +70,7 @@ impl Fuzz {
         if !self.no_build {
             self.build()?;
         }
-        // A file that holds none ends the run before its hours, not after them.
+        // An invalid file ends the run before its hours, not after them.
         Results::read(&known)?;
         let mut failed = Vec::new();
         for name in chosen {
@@ -80,8 +80,8 @@ impl Fuzz {
             if !entry.is_clean() {
                 failed.push(format!("{name} ({})", entry.result));
             }
-            // After every target: a run of hours may be cut short. Read the file again: another run may have written
-            // it meanwhile.
+            // After every target, because a long run may be interrupted. Reads the file again: another run may have changed
+            // it.
             let mut results = Results::read(&known)?;
             results.put(entry);
             results.write()?;
@@ -126,7 +126,7 @@ impl Fuzz {
         command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-timeout={INPUT_SECONDS}"));
         command.arg(format!("-max_len={LONGEST}")).arg("-print_final_stats=1");
         command.arg(format!("-artifact_prefix={}/", artifacts.display()));
-        // Memory that was given back is kept for a while to find its users; all of 256 MiB would hide the parser's.
+        // Freed memory is kept for a while to detect its use; the default of 256 MiB would hide the parser's own usage.
         command.env("ASAN_OPTIONS", "quarantine_size_mb=16").current_dir(folder());
         let started = Instant::now();
         let status = command.stderr(log).status().with_context(|| {
@@ -152,12 +152,12 @@ fn targets() -> anyhow::Result<Vec<String>> {
     Ok(files.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect())
 }
 
-/// Where the programs and what they find are.
+/// The folder of the programs and their findings.
 fn folder() -> PathBuf {
     workspace::target().join("fuzz")
 }
 
-/// A folder of one kind for one target.
+/// Creates a folder of one kind for one target.
 fn made(kind: &str, name: &str) -> anyhow::Result<PathBuf> {
     let path = folder().join(kind).join(name);
     std::fs::create_dir_all(&path).with_context(|| format!("making the folder {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! What fuzzing came to: `docs/results/fuzz.json`, and a table of it.
+//! The results of fuzzing: `docs/results/fuzz.json`, and a table of it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::workspace;
 
-/// What an entry says where nothing was found.
+/// The result of an entry without findings.
 const CLEAN: &str = "clean";
 
 /// The last run of every target.
@@ -26,13 +26,13 @@ pub struct Entry {
     pub inputs_per_second: u64,
     /// Seconds of the slowest input.
     pub slowest_seconds: u64,
-    /// The most memory, with the fuzzer's and the sanitizer's own.
+    /// Peak memory, including the fuzzer's and the sanitizer's own.
     pub peak_mib: u64,
-    /// Edges of the program that some input took.
+    /// Covered edges of the program.
     pub edges: u64,
-    /// Inputs in the corpus at the end; each reaches something that no other input does.
+    /// Inputs in the corpus at the end; each reaches something that no other does.
     pub corpus: u64,
-    /// `clean`, or what was found.
+    /// `clean`, or the finding.
     pub result: String,
     pub machine: String,
     pub cores: usize,
@@ -41,7 +41,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Reads what libFuzzer said.
+    /// Reads libFuzzer's output.
     pub fn read(target: &str, log: &str, seconds: f64, success: bool) -> anyhow::Result<Entry> {
         let stat = |name: &str| -> anyhow::Result<u64> {
             let line = log.lines().find_map(|line| line.strip_prefix(&format!("stat::{name}:")));
@@ -73,7 +73,7 @@ impl Entry {
         })
     }
 
-    /// Whether nothing was found.
+    /// Whether there is no finding.
     pub fn is_clean(&self) -> bool {
         self.result == CLEAN
     }
@@ -95,7 +95,7 @@ impl Entry {
 }
 
 impl Results {
-    /// What was written down last, of the targets that are `known`.
+    /// Reads the stored results of the targets in `known`.
     pub fn read(known: &[String]) -> anyhow::Result<Results> {
         let path = path("fuzz.json");
         if !path.exists() {
@@ -108,7 +108,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Puts the entry in place of an older one.
+    /// Stores the entry, replacing an older one.
     pub fn put(&mut self, entry: Entry) {
         self.targets.retain(|old| old.target != entry.target);
         self.targets.push(entry);

@@ -3,11 +3,11 @@
 use super::{LANES, counted, drawing};
 use crate::chart::{Cell, Cells, Chart, Panel, Tone, number};
 
-/// Words of 4 bytes in a sector, and in a line of four sectors.
+/// 4-byte words in a sector, and in a line of four sectors.
 const SECTOR: usize = 8;
 const LINE: usize = 32;
 
-/// The sectors that a warp touches whose lanes want these words.
+/// The sectors that a warp touches when its lanes access these words.
 pub(super) fn sectors(words: &[usize]) -> Vec<usize> {
     let mut sectors: Vec<usize> = words.iter().map(|word| word / SECTOR).collect();
     sectors.sort_unstable();

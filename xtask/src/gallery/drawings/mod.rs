@@ -1,4 +1,4 @@
-//! The pictures that explain a lesson: which lane uses which word, and when. They follow from the kernels' formulas; nothing in
+//! Pictures that explain a lesson: which lane uses which word, and when. They follow from the kernels' formulas; nothing in
 //! them is measured.
 
 mod memory;
@@ -19,7 +19,7 @@ const LANES: usize = 32;
 /// Draws one picture.
 type Draw = fn() -> Chart;
 
-/// Every lesson that has a drawing, and what draws it.
+/// Every lesson with a drawing, and the function that draws it.
 const ALL: [(&str, Draw); 8] = [
     ("bank_conflicts", shared::bank_conflicts),
     ("copy_offset", memory::copy_offset),
@@ -31,7 +31,7 @@ const ALL: [(&str, Draw); 8] = [
     ("warps", warps::warps),
 ];
 
-/// Where the drawing of a lesson is, in `docs/gallery`.
+/// The file of a lesson's drawing in `docs/gallery`.
 fn file(lesson: &str) -> String {
     format!("{lesson}-drawing.svg")
 }

@@ -5,7 +5,7 @@ use crate::chart::{Cell, Cells, Chart, Panel, Tone};
 
 const BANKS: usize = 32;
 
-/// The wavefront in which each lane gets its word: a bank gives one word per wavefront, to all lanes that want it.
+/// The wavefront in which each lane gets its word: a bank delivers one word per wavefront, to all lanes that request it.
 pub(super) fn wavefronts(words: &[usize]) -> Vec<usize> {
     let of_lane = |lane: usize| {
         let mut before: Vec<usize> = words[..lane].to_vec();
@@ -21,7 +21,7 @@ pub(super) fn wavefronts(words: &[usize]) -> Vec<usize> {
     (0..words.len()).map(of_lane).collect()
 }
 
-/// How many wavefronts a request takes.
+/// The number of wavefronts of a request.
 pub(super) fn count(words: &[usize]) -> usize {
     wavefronts(words).into_iter().max().map_or(0, |last| last + 1)
 }
@@ -68,7 +68,7 @@ pub(super) fn bank_conflicts() -> Chart {
 /// The word of an element (row, column) of a tile.
 type Place = fn(usize, usize) -> usize;
 
-/// Where the rungs of the transpose keep their tile.
+/// The layouts of the tile in the rungs of the transpose.
 pub(super) const TILES: [(&str, Place); 3] =
     [("tile", |r, c| r * 32 + c), ("padded", |r, c| r * 33 + c), ("swizzled", |r, c| r * 32 + (c ^ r))];
 
@@ -112,12 +112,12 @@ pub(super) fn transpose() -> Chart {
 /// Words of the drawn tree: two warps.
 const WORDS: usize = 64;
 
-/// Which thread adds which two words in a round: thread, word written, word read.
+/// The additions of a round: thread, word written, word read.
 type Additions = Vec<(usize, usize, usize)>;
-/// A round: its stride, and what is added.
+/// A round: its stride and its additions.
 type Round = (usize, Additions);
 
-/// The rounds of the trees of the sum.
+/// The rounds of the reduction trees.
 pub(super) fn trees() -> [(&'static str, Vec<Round>); 3] {
     let up: Vec<usize> = (0..).map(|n| 1 << n).take_while(|stride| *stride < WORDS).collect();
     let rounds = |strides: &[usize], adds: fn(usize, usize) -> Option<usize>| -> Vec<Round> {
@@ -135,7 +135,7 @@ pub(super) fn trees() -> [(&'static str, Vec<Round>); 3] {
     ]
 }
 
-/// In how many rounds each warp has something to add, all warps together.
+/// The total over all warps of the rounds in which a warp has something to add.
 pub(super) fn warp_rounds(rounds: &[Round]) -> usize {
     let warps = |additions: &Additions| {
         let mut warps: Vec<usize> = additions.iter().map(|(thread, ..)| thread / LANES).collect();
@@ -145,7 +145,7 @@ pub(super) fn warp_rounds(rounds: &[Round]) -> usize {
     rounds.iter().map(|(_, additions)| warps(additions)).sum()
 }
 
-/// The most wavefronts that a request of a round takes.
+/// The maximum wavefronts of a request in a round.
 pub(super) fn most_wavefronts(rounds: &[Round]) -> usize {
     let of_round = |(_, additions): &Round| {
         let of_warp = |warp: usize| {
@@ -201,7 +201,7 @@ pub(super) fn matmul() -> Chart {
     const SIDE: usize = 32;
     const ROW: usize = 10;
     const COLUMN: usize = 20;
-    // Of the matrices: numbers are the step in which a tile is read. Of the tiles in shared memory: what one thread reads.
+    // In the matrices, numbers are the step in which a tile is read. In the shared-memory tiles: one thread's words.
     let cells = |caption: &str,
                  (across, cell, size): (&str, u32, usize),
                  of: &dyn Fn(usize, usize) -> Option<Cell>| {

@@ -3,13 +3,13 @@
 use super::{counted, drawing};
 use crate::chart::{Axis, Chart, Panel, Scale, Span, Spans, number};
 
-/// Upload, kernel and download, which a GPU has an engine for each.
+/// Upload, kernel and download; a GPU has an engine for each.
 const PARTS: [&str; 3] = ["upload", "kernel", "download"];
 /// Chunks of the lesson.
 const CHUNKS: usize = 16;
 
-/// When the parts of each chunk run, if each part of the whole takes one unit of time: stream, part, start, end. A stream's work
-/// is done in order, and an engine does one thing at a time, in the order in which it was queued.
+/// The schedule of each chunk's parts, if each part of the whole takes one unit of time: stream, part, start, end. A stream
+/// runs in order, and an engine runs one thing at a time, in the order of queueing.
 pub(super) fn schedule(chunks: usize, streams: usize) -> Vec<(usize, usize, f64, f64)> {
     let (mut engines, mut free) = ([0.0_f64; PARTS.len()], vec![0.0_f64; streams]);
     let mut spans = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn schedule(chunks: usize, streams: usize) -> Vec<(usize, usize, f64,
     spans
 }
 
-/// When the last part ends.
+/// The end of the last part.
 pub(super) fn end(spans: &[(usize, usize, f64, f64)]) -> f64 {
     spans.iter().map(|span| span.3).fold(0.0, f64::max)
 }

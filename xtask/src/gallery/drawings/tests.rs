@@ -6,7 +6,7 @@ use super::{ALL, LANES, file};
 use crate::gallery::report::{Entry, Results};
 use crate::workspace;
 
-/// What the emulator counted of a rung on a problem.
+/// The emulator's counts of a rung on a problem.
 fn counted(lesson: &str, rung: &str, problem: &str) -> Entry {
     let counts = Results::read(&workspace::root().join("docs/results/gallery-counts.json")).unwrap();
     let is_it = |entry: &Entry| (&*entry.lesson, &*entry.name, &*entry.problem) == (lesson, rung, problem);

@@ -1,4 +1,4 @@
-//! Lanes: how they are numbered, and which of them take part in an instruction.
+//! Lanes: their numbering, and their participation in an instruction.
 
 use super::{LANES, drawing};
 use crate::chart::{Cell, Cells, Chart, Panel, Tone};
@@ -65,7 +65,7 @@ pub(super) fn elements() -> Vec<usize> {
     (0..LANES).map(|lane| lane * lane / 3 % 5 % 3).collect()
 }
 
-/// The nearest named lane below, or the lane itself if there is none.
+/// The nearest lane below with a nonzero element, or the lane itself if there is none.
 pub(super) fn below(elements: &[usize], lane: usize) -> usize {
     (0..lane).rev().find(|lower| elements[*lower] != 0).unwrap_or(lane)
 }

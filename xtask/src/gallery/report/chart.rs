@@ -7,10 +7,10 @@ use crate::gallery::report::tables::short_time;
 use crate::gallery::timeline;
 use crate::gallery::titles::title;
 
-/// The bytes that shared memory gives one multiprocessor of compute capability 9.0 in a cycle, and their number on an H200.
+/// Bytes per cycle of shared memory on a multiprocessor of compute capability 9.0, and an H200's multiprocessors.
 const SHARED: (f64, f64) = (128.0, 132.0);
 
-/// What bars show.
+/// The quantity of bars.
 #[derive(Clone, Copy, PartialEq)]
 enum Value {
     /// The lesson's measure.
@@ -19,7 +19,7 @@ enum Value {
     Time,
 }
 
-/// The picture of a lesson; none if nothing of it was measured.
+/// The picture of a lesson; `None` if none of it was measured.
 ///
 /// # Errors
 /// Drawing failed.
@@ -109,7 +109,7 @@ fn panels(lesson: &Lesson<'_>) -> Vec<Panel> {
     }
 }
 
-/// The panels, whose bars all have the scale of the first.
+/// Gives the bars of all panels the scale of the first.
 fn with_one_scale(mut panels: Vec<Panel>) -> Vec<Panel> {
     let bars =
         panels.iter().filter_map(|panel| if let Panel::Bars(bars) = panel { Some(bars) } else { None });
@@ -126,19 +126,19 @@ fn with_one_scale(mut panels: Vec<Panel>) -> Vec<Panel> {
     panels
 }
 
-/// Whether an entry is that of its rung's largest problem.
+/// Whether an entry is for its rung's largest problem.
 fn is_largest<'a>(lesson: &'a Lesson<'_>) -> impl Fn(&Entry) -> bool + 'a {
     |entry| find(&lesson.entries, &entry.name, None).is_some_and(|largest| largest.at == entry.at)
 }
 
-/// The same, and for matrix multiplication the size 4096 if it was measured, since all rungs have it.
+/// The same, and for matrix multiplication also the size 4096 if measured, since all rungs have it.
 fn is_largest_or_4096<'a>(lesson: &'a Lesson<'_>) -> impl Fn(&Entry) -> bool + 'a {
     let is_largest = is_largest(lesson);
     let has_4096 = lesson.name == "matmul" && lesson.entries.iter().any(|entry| entry.at == 4096.0);
     move |entry| if has_4096 { entry.at == 4096.0 } else { is_largest(entry) }
 }
 
-/// Whose a contestant is.
+/// The family of a contestant.
 fn family(entry: &Entry) -> Family {
     match entry.is_peer() {
         true => Family::Peers,
@@ -147,7 +147,7 @@ fn family(entry: &Entry) -> Family {
     }
 }
 
-/// What an axis of the value measures.
+/// The axis label of the value.
 fn label(entry: &Entry, value: Value) -> String {
     match (value, entry.measure.as_str()) {
         (Value::Measure, "bytes") if entry.lesson == "warp_masks" => {
@@ -164,7 +164,7 @@ fn label(entry: &Entry, value: Value) -> String {
     }
 }
 
-/// Bars of the entries that are `shown`, with what was predicted of them.
+/// Bars of the entries for which `shown` holds, with their predictions.
 fn bars(lesson: &Lesson<'_>, caption: &str, value: Value, shown: impl Fn(&Entry) -> bool) -> Panel {
     let shown: Vec<&Entry> = lesson.entries.iter().copied().filter(|entry| shown(entry)).collect();
     let has_one = |entry: &Entry| shown.iter().filter(|other| other.name == entry.name).count() == 1;
@@ -210,7 +210,7 @@ fn predicted_time(lesson: &Lesson<'_>, entry: &Entry) -> Option<f64> {
     predictions.filter_map(|prediction| prediction.microseconds(&lesson.entries, lesson.limits)).next_back()
 }
 
-/// What the rates of a lesson cannot exceed, in its unit.
+/// The limits of a lesson's rates, in its unit.
 fn roofs(lesson: &Lesson<'_>) -> Vec<(String, f64)> {
     let Some(peaks) = lesson.limits.peaks else { return Vec::new() };
     let copy = lesson.limits.copy.map(|copy| ("best copy".to_owned(), copy));
@@ -227,7 +227,7 @@ fn roofs(lesson: &Lesson<'_>) -> Vec<(String, f64)> {
     }
 }
 
-/// Lines of the entries that are `shown`, over the lesson's axis.
+/// Lines of the entries for which `shown` holds, over the lesson's axis.
 fn lines(lesson: &Lesson<'_>, shown: impl Fn(&Entry) -> bool) -> Lines {
     let shown: Vec<&Entry> = lesson.entries.iter().copied().filter(|entry| shown(entry)).collect();
     let mut series: Vec<Series> = Vec::new();
@@ -258,7 +258,7 @@ fn lines(lesson: &Lesson<'_>, shown: impl Fn(&Entry) -> bool) -> Lines {
 
 /// Predictions for all problems of a rung.
 fn predicted_lines(lesson: &Lesson<'_>) -> Vec<Guide> {
-    // From the value at one problem, and how the others relate to it.
+    // Scales the value at one problem by the relation to the others.
     let scaled = |name: &str, rung: &str, from: f64, factor: fn(f64) -> f64| {
         let value = find(&lesson.entries, rung, Some(from))?.value()?;
         let of_rung = lesson.entries.iter().filter(|entry| entry.name == rung);

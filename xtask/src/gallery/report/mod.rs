@@ -1,4 +1,4 @@
-//! `cargo xtask report gallery`: runs of the gallery on a GPU and of its peers, into `docs/gallery`.
+//! `cargo xtask report gallery`: writes runs of the gallery on a GPU and of its peers into `docs/gallery`.
 
 pub mod chart;
 pub mod tables;
@@ -46,9 +46,9 @@ pub struct Merged {
     roofline: roofline::RooflineFiles,
 }
 
-/// What the pages are written from.
+/// The input of the pages.
 pub struct Gallery {
-    /// Ours with their times, and those of peers.
+    /// Ours with their times, and the peers'.
     pub entries: Vec<Entry>,
     pub predictions: Vec<Prediction>,
     pub limits: Limits,
@@ -59,17 +59,17 @@ pub struct Gallery {
     cpu: String,
 }
 
-/// The part of a lesson.
+/// One lesson's part.
 pub struct Lesson<'a> {
     pub name: &'a str,
     pub entries: Vec<&'a Entry>,
     pub predictions: Vec<&'a Prediction>,
     pub limits: &'a Limits,
-    /// The GPU, and where the figures are from.
+    /// The GPU, and the source of the figures.
     pub whence: String,
 }
 
-/// Runs the command. Pages say what was never measured.
+/// Runs the command. Pages state what was never measured.
 ///
 /// # Errors
 /// A file cannot be read or written, the gallery's program fails, or a figure is impossible.
@@ -104,7 +104,7 @@ pub fn run(Merged { files, counts, ncu, roofline }: &Merged) -> anyhow::Result<(
     Ok(())
 }
 
-/// The trials and predictions of today's table, from the gallery's program.
+/// The trials and predictions of the current table, from the gallery's program.
 fn theory() -> anyhow::Result<Theory> {
     let file = workspace::target().join("gallery/theory.json");
     let folder = file.parent().context("the target folder has no parent")?;
@@ -116,7 +116,7 @@ fn theory() -> anyhow::Result<Theory> {
     Theory::read(&file)
 }
 
-/// The committed counts, after new ones have been merged into them. What Nsight Compute counted of the same problem stays.
+/// The committed counts, merged with new ones. Nsight Compute's counts of the same problems are kept.
 fn counted(kept: &Path, counts: Option<&Path>, ncu: Option<&Path>) -> anyhow::Result<Vec<Entry>> {
     let before = kept.is_file().then(|| Results::read(kept)).transpose()?;
     let Some(counts) = counts else { return Ok(before.map(|results| results.ours).unwrap_or_default()) };
@@ -170,7 +170,7 @@ impl Gallery {
         Lesson { name, entries, predictions, limits: &self.limits, whence }
     }
 
-    /// That no GPU's figure is beyond its datasheet.
+    /// Checks that no GPU's figure exceeds its datasheet.
     fn check(&self, check: &mut Check) {
         if let Some(copy) = self.limits.copy {
             check.value("the best copy in GB/s", copy, "docs/gallery");
@@ -189,7 +189,7 @@ impl Gallery {
     }
 }
 
-/// The peer in place of the function that it computes, for the lesson that has two: its name has that of the function.
+/// The peer as an entry for its function, for the lesson with two functions: its name contains the function's.
 fn with_its_function(peer: &Entry, ours: &[Entry]) -> Entry {
     let is_its = |entry: &&Entry| {
         let function = entry.name.rsplit_once('_').map(|(function, _)| function);
@@ -199,7 +199,7 @@ fn with_its_function(peer: &Entry, ours: &[Entry]) -> Entry {
     Entry { at: found.map_or(peer.at, |entry| entry.at), ..peer.clone() }
 }
 
-/// A longer table is folded.
+/// Longer tables are folded.
 const MOST_ROWS: usize = 22;
 
 pub const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";

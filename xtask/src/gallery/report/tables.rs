@@ -6,13 +6,13 @@ use ferrowarp_report::WarpCounts;
 use crate::gallery::entry::{Entry, Profiled};
 use crate::report::{row, times};
 
-/// What stands for a time that nothing has measured.
+/// Replaces a time that has not been measured.
 const NOT_YET: &str = "not measured yet";
 
-/// More rows of counts than this are folded.
+/// Tables with more rows of counts are folded.
 const MOST_COUNTS: usize = 8;
 
-/// A time of this many times that of a larger problem is an outlier.
+/// A time above that of a larger problem by this factor is an outlier.
 const OUTLIER: f64 = 1.3;
 
 /// A lesson's table. If each rung has one problem, a row per rung; else a row per problem and a column per rung.
@@ -32,7 +32,7 @@ fn distinct<'a>(entries: &[&'a Entry], of: impl Fn(&'a Entry) -> &'a str) -> Vec
     found
 }
 
-/// The first two lines of a table, whose first `texts` columns are not numbers.
+/// The first two lines of a table; its first `texts` columns are not numbers.
 pub fn header(cells: Vec<String>, texts: usize) -> String {
     let rule: Vec<String> =
         (0..cells.len()).map(|i| if i < texts { "---" } else { "---:" }.to_owned()).collect();
@@ -92,8 +92,8 @@ fn grid(entries: &[&Entry], rungs: &[&str]) -> String {
     text
 }
 
-/// What was counted next to what was predicted: a row per problem, and the columns in which there is anything. Long tables
-/// are folded. None if nothing was counted.
+/// The counts next to the predictions: a row per problem, and the columns that are not empty. Long tables are folded. `None`
+/// if nothing was counted.
 pub fn counts(entries: &[&Entry]) -> Option<String> {
     type Column =
         (&'static str, fn(&Entry) -> Option<f64>, fn(&WarpCounts) -> f64, fn(&Profiled) -> Option<f64>);
@@ -177,7 +177,7 @@ fn relative(ratio: Option<f64>) -> String {
     }
 }
 
-/// Microseconds, in the unit that suits them.
+/// Microseconds, in a suitable unit.
 pub fn short_time(microseconds: f64) -> String {
     match microseconds {
         us if us >= 1e6 => format!("{} s", number(us / 1e6)),

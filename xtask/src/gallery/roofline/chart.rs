@@ -1,4 +1,4 @@
-//! The picture of the roofline: the roofs, and the kernels that were timed.
+//! The picture of the roofline: the roofs, and the timed kernels.
 
 use crate::chart::{Axis, Chart, Family, Guide, Lines, Note, Panel, Scale, Series, number};
 use crate::gallery::roofline::{FAMILIES, Point, Roofs};
@@ -6,10 +6,10 @@ use crate::gallery::roofline::{FAMILIES, Point, Roofs};
 /// Operations per byte at which the roofs begin and end.
 const RANGE: (f64, f64) = (0.03, 2048.0);
 
-/// Kernels whose names stand at their points.
+/// Kernels with names at their points.
 const NAMED: [&str; 3] = ["matmul_uncoalesced", "matmul_naive", "matmul_shared"];
 
-/// The picture; none if no kernel was timed.
+/// The picture; `None` if no kernel was timed.
 ///
 /// # Errors
 /// Drawing failed.
@@ -18,7 +18,7 @@ pub fn draw(points: &[Point], roofs: &Roofs) -> anyhow::Result<Option<String>> {
     if timed.is_empty() {
         return Ok(None);
     }
-    // A kernel with no bytes to speak of, or without operations, has no place on logarithmic axes.
+    // A kernel with almost no bytes, or without operations, has no position on logarithmic axes.
     let placed: Vec<&Point> = timed
         .iter()
         .copied()
@@ -37,13 +37,13 @@ pub fn draw(points: &[Point], roofs: &Roofs) -> anyhow::Result<Option<String>> {
     let mut guides = Vec::new();
     let mut roof = |name: String, bytes: f64, peak: f64| {
         let ridge = peak / bytes;
-        // The axis begins and ends at what was measured.
+        // The axis begins and ends at measured values.
         guides.push(Guide::RoofCurve(
             name,
             vec![(low, slope(low, bytes)), (ridge, peak / 1e9), (high.max(ridge), peak / 1e9)],
         ));
     };
-    // A roof over nothing says nothing.
+    // A roof without points below it is omitted.
     if placed.iter().any(|point| point.is_tensor) {
         let name = format!("tensor cores, {} TFLOP/s", number(roofs.tensor_flops / 1e12));
         roof(name, roofs.bytes_per_second, roofs.tensor_flops);

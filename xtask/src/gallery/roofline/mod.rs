@@ -1,4 +1,4 @@
-//! Where every kernel is under the roofline of a GPU: bytes and operations by formula, or as the emulator counted them, and
+//! The position of every kernel under a GPU's roofline: bytes and operations by formula or from the emulator's counts, and
 //! the time on a GPU.
 
 pub mod chart;
@@ -17,24 +17,24 @@ use crate::gallery::roofline::tables::{nearest, summary, tables};
 use crate::report::peaks::{self, Check, Peaks};
 use crate::workspace;
 
-/// The GPU whose datasheet is drawn if nothing is measured.
+/// The GPU whose datasheet is drawn if nothing was measured.
 const USUAL: &str = "NVIDIA H200";
 
-/// Lessons whose entries time copies of a host too, so that their times are not those of kernels.
+/// Lessons with entries that also time copies of the host, so that their times are not those of kernels.
 const OF_HOST: [&str; 2] = ["overlap", "unified"];
 
-/// What a GPU can do at most.
+/// The limits of a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Roofs {
     /// The GPU.
     pub machine: String,
-    /// Bytes of its memory in a second, by its datasheet.
+    /// Bytes per second of its memory, from its datasheet.
     pub bytes_per_second: f64,
-    /// Bytes that the best copy moves in a second.
+    /// Bytes per second of the best copy.
     pub copy: Option<f64>,
-    /// Operations on `f32` in a second, without tensor cores.
+    /// Operations per second on `f32`, without tensor cores.
     pub flops: f64,
-    /// Of tensor cores on bf16.
+    /// The same of tensor cores on bf16.
     pub tensor_flops: f64,
 }
 
@@ -50,7 +50,7 @@ pub struct RooflineFiles {
     roofline: Option<PathBuf>,
 }
 
-/// What one program wrote.
+/// The output of one program.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     machine: String,
@@ -66,10 +66,10 @@ struct Kernel {
     name: String,
     file: String,
     problem: String,
-    /// Of the problem, by formula.
+    /// By formula, for the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<f64>,
-    /// Of the problem, by formula.
+    /// By formula, for the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     flop: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,22 +89,22 @@ struct Counted {
     functions: f64,
 }
 
-/// A kernel's place.
+/// A kernel's position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     pub name: String,
-    /// Which of [`FAMILIES`].
+    /// The index in [`FAMILIES`].
     pub family: usize,
     pub problem: String,
     pub bytes: f64,
     pub flop: f64,
-    /// Whether most of its operations are those of tensor cores.
+    /// Whether most of its operations are on tensor cores.
     pub is_tensor: bool,
-    /// If it was timed.
+    /// `None` if it was not timed.
     pub seconds: Option<f64>,
 }
 
-/// The families: what charts call them, and what the paths of their files hold.
+/// The families: their names in charts, and parts of their files' paths.
 pub const FAMILIES: [(&str, &[&str]); 9] = [
     ("gallery: matmul", &["gallery/matmul"]),
     ("gallery: other", &["gallery/"]),
@@ -118,7 +118,7 @@ pub const FAMILIES: [(&str, &[&str]); 9] = [
 ];
 
 impl Roofs {
-    /// Operations a byte at which memory and arithmetic take as long.
+    /// Operations per byte at which memory and arithmetic take the same time.
     pub fn ridge(&self) -> f64 {
         self.flops / self.bytes_per_second
     }
@@ -128,7 +128,7 @@ impl Roofs {
         if point.is_tensor { self.tensor_flops } else { self.flops }
     }
 
-    /// The least time of the point's bytes and operations, in parts of the time it took.
+    /// The minimum time for the point's bytes and operations, relative to its time.
     pub fn share(&self, point: &Point) -> Option<f64> {
         let least = (point.bytes / self.bytes_per_second).max(point.flop / self.peak(point));
         point.seconds.map(|seconds| least / seconds)
@@ -136,13 +136,13 @@ impl Roofs {
 }
 
 impl Point {
-    /// Operations a byte.
+    /// Operations per byte.
     pub fn intensity(&self) -> f64 {
         if self.bytes > 0.0 { self.flop / self.bytes } else { 0.0 }
     }
 }
 
-/// The kernels with their places.
+/// The kernels with their positions.
 pub struct Placed {
     roofs: Roofs,
     counts: Run,
@@ -152,7 +152,7 @@ pub struct Placed {
 }
 
 impl RooflineFiles {
-    /// The committed files in the folder, after what was given has been merged into them; none if there never was any.
+    /// Merges the new files into the committed ones in the folder; `None` if there never were any.
     pub fn merged(&self, folder: &Path, gallery: &Gallery) -> anyhow::Result<Option<Placed>> {
         if let Some(counts) = &self.roofline_counts {
             Run::read(counts)?.write(&folder.join("roofline-counts.json"))?;
@@ -164,7 +164,7 @@ impl RooflineFiles {
     }
 }
 
-/// What is in the folder, with the times of the lessons' entries; none without counts.
+/// Reads the folder's files, with the times of the lessons' entries; `None` without counts.
 pub fn read(folder: &Path, lessons: &[Entry], limits: &Limits) -> anyhow::Result<Option<Placed>> {
     let files = ["roofline-counts.json", "roofline.json"].map(|name| folder.join(name));
     let [counts, times] = files.map(|path| path.is_file().then(|| Run::read(&path)).transpose());
@@ -196,7 +196,7 @@ impl Run {
             .with_context(|| format!("{} was not written by `gallery --roofline`", path.display()))
     }
 
-    /// Writes the file with a kernel a line.
+    /// Writes the file with one kernel per line.
     fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string(self).context("writing the roofline as JSON")?;
         let text = text.replace("{\"name\":", "\n{\"name\":") + "\n";
@@ -205,7 +205,7 @@ impl Run {
 }
 
 impl Placed {
-    /// That no kernel is above its roof.
+    /// Checks that no kernel is above its roof.
     pub fn check(&self, check: &mut Check) {
         for point in self.points() {
             if let Some(share) = self.roofs.share(&point) {
@@ -214,7 +214,7 @@ impl Placed {
         }
     }
 
-    /// What is counted, as tables, and what was timed, with the picture, which it draws into the folder.
+    /// The counts as tables, and the times with the picture, which it draws into the folder.
     pub fn sections(&self, folder: &Path) -> anyhow::Result<(String, String)> {
         let points = self.points();
         let timed = points.iter().filter(|point| point.seconds.is_some()).count();
@@ -256,7 +256,7 @@ impl Placed {
         Ok((counts, times))
     }
 
-    /// Every kernel: on the problem that was timed, or else on the one that was counted.
+    /// Every kernel: on the timed problem, or else on the counted one.
     fn points(&self) -> Vec<Point> {
         let place = |kernel: &Kernel| {
             let counted = kernel.counted.unwrap_or_default();
@@ -275,7 +275,7 @@ impl Placed {
         self.counts.entries.iter().map(place).collect()
     }
 
-    /// The kernel on the largest problem of a lesson that launches it alone.
+    /// The kernel on the largest problem of a lesson that launches only this kernel.
     fn in_a_lesson(&self, point: &Point) -> Option<Point> {
         let is_its = |entry: &&Entry| {
             entry.kernels.iter().all(|name| *name == point.name) && !entry.kernels.is_empty()
@@ -294,12 +294,12 @@ impl Placed {
         })
     }
 
-    /// The kernel on the problem of the run; none if no formula gives its bytes and operations there.
+    /// The kernel on the problem of the run; `None` if no formula gives its bytes and operations there.
     fn in_the_run(&self, counted: &Kernel, point: &Point) -> Option<Point> {
         let run = self.times.as_ref()?;
         let timed = run.entries.iter().find(|entry| entry.name == counted.name)?;
         let bytes = timed.bytes?;
-        // The operations of a formula on the problem that was counted grow with its bytes.
+        // A formula's operations on the counted problem are scaled by the bytes.
         let of_byte = counted.flop.zip(counted.bytes).map(|(flop, bytes)| flop / bytes);
         let flop = timed.flop.or(of_byte.map(|each| each * bytes))?;
         let seconds = Some(timed.microseconds? / 1e6);

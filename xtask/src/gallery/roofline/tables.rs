@@ -5,7 +5,7 @@ use crate::gallery::report::tables::header;
 use crate::gallery::roofline::{FAMILIES, Point, Roofs};
 use crate::report::row;
 
-/// A row a family.
+/// One row per family.
 pub fn summary(points: &[Point], roofs: &Roofs) -> String {
     let cells = [
         "family",
@@ -39,7 +39,7 @@ pub fn summary(points: &[Point], roofs: &Roofs) -> String {
     text
 }
 
-/// The kernels nearest to their roof, and what they are bound by.
+/// The kernels closest to their roof, and their limiting resource.
 pub fn nearest(points: &[Point], roofs: &Roofs) -> String {
     let mut timed: Vec<(&Point, f64)> =
         points.iter().filter_map(|point| Some((point, roofs.share(point)?))).collect();
@@ -57,7 +57,7 @@ pub fn nearest(points: &[Point], roofs: &Roofs) -> String {
     text
 }
 
-/// All kernels, a table a family that a reader opens.
+/// All kernels, one collapsible table per family.
 pub fn tables(points: &[Point], roofs: &Roofs) -> String {
     let mut text = String::new();
     for (index, (name, _)) in FAMILIES.iter().enumerate() {
@@ -65,7 +65,7 @@ pub fn tables(points: &[Point], roofs: &Roofs) -> String {
         let cells = ["kernel", "problem", "bytes", "FLOP", "FLOP per byte", "share of its roof"];
         text += &header(cells.map(str::to_owned).into(), 2);
         for point in points.iter().filter(|point| point.family == index) {
-            // The case says its kernels first.
+            // The case begins with its kernels.
             let problem = point.problem.strip_prefix(&point.name).unwrap_or(&point.problem).trim();
             text += &row(&[
                 format!("`{}`", point.name),

@@ -35,7 +35,7 @@ fn without_a_time_a_kernel_has_an_intensity_alone() {
     assert_eq!(roofs().share(&points[0]), None);
 }
 
-/// 128 x 128 x 128 counted with a tile that is half padding gave twice the operations of the formula.
+/// The counts for 128 x 128 x 128, with a tile that is half padding, were twice the operations of the formula.
 #[test]
 fn a_lessons_kernel_has_the_operations_of_the_formula() {
     let entry = Entry {

@@ -44,7 +44,7 @@ impl WithLadder {
     }
 }
 
-/// The sources of what is measured.
+/// The sources of the measured code.
 const SOURCES: [&str; 1] = ["gpu-kernels/src/attention/ladder"];
 
 /// The problem of the page: fields and values.
@@ -63,12 +63,12 @@ const HEADS: f64 = 4.0 * 16.0;
 const LENGTH: f64 = 4096.0;
 const SIZE: f64 = 128.0;
 
-/// What a rung moves.
+/// The memory traffic of a rung.
 struct Rung {
     name: &'static str,
-    /// Bytes of the matrix of queries and keys that are written and read, for each of its elements.
+    /// Bytes written and read per element of the matrix of queries and keys.
     matrix: f64,
-    /// Queries of a tile. Each tile reads all keys and values of its head.
+    /// Queries per tile. Each tile reads all keys and values of its head.
     queries: f64,
 }
 
@@ -82,7 +82,7 @@ const RUNGS: [Rung; 7] = [
     Rung { name: "r07_persistent", matrix: 0.0, queries: 128.0 },
 ];
 
-/// The results of a run, with the entries at the problem of the page.
+/// The results of a run, with the entries at the page's problem.
 fn read(run: Run<Entry>) -> anyhow::Result<Results> {
     let mut entries = run.entries;
     entries
@@ -104,7 +104,7 @@ fn sections(results: Option<&Results>) -> [(&'static str, String); 2] {
     [("measured", measured), ("rungs", table(results))]
 }
 
-/// A row for each rung, and one for the operation where it was timed.
+/// A row for each rung, and one for the operation if it was timed.
 fn table(results: Option<&Results>) -> String {
     let header =
         ["rung", "matrix", "K and V", "operations", "time", "TFLOP/s", "times as fast as the rung before"];
@@ -145,7 +145,7 @@ fn table(results: Option<&Results>) -> String {
     text
 }
 
-/// Those of the two multiplications.
+/// The operations of the two multiplications.
 fn operations() -> f64 {
     4.0 * HEADS * LENGTH * LENGTH * SIZE
 }
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// What a run writes, with times of these contenders.
+    /// The output of a run, with times of these contenders.
     fn run(times: &[(&str, f64)]) -> Run<Entry> {
         let entries: Vec<String> = times
             .iter()

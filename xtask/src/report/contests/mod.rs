@@ -1,5 +1,5 @@
-//! `cargo xtask report norm`, `report axis` and `report attention`: runs of benches/peers/norm.py, axis.py and attention.py, in which
-//! contenders took turns, into `docs/results/`.
+//! `cargo xtask report norm`, `report axis` and `report attention`: write runs of benches/peers/norm.py, axis.py and
+//! attention.py, in which contenders took turns, into `docs/results/`.
 
 pub mod ladder;
 mod subjects;
@@ -32,28 +32,28 @@ pub struct Merged {
 pub struct Shown {
     /// The first cell.
     pub name: &'static str,
-    /// The problem whose time it has, of the first type that was timed: fields and values.
+    /// The problem whose time it shows, for the first type that was timed: fields and values.
     pub at: &'static [(&'static str, &'static str)],
-    /// The fields that all problems of its means share with that one.
+    /// The fields that all problems of its means have in common with that one.
     pub shared: &'static [&'static str],
 }
 
-/// What a page is about.
+/// The subject of a page.
 pub struct Subject {
     /// The stem of its files.
     pub name: &'static str,
     pub title: &'static str,
-    /// What every row of the tables is.
+    /// The meaning of a row of the tables.
     about: &'static str,
     /// The peers by their names in the files and on the pages, without `copy`.
     peers: &'static [(&'static str, &'static str)],
-    /// The fields that tell an entry's table, with its type.
+    /// The fields that determine an entry's table, in addition to its type.
     tables: &'static [&'static str],
-    /// Fields that tell a row.
+    /// The fields that determine a row.
     rows: &'static [&'static str],
     /// The unit of [`Self::work`].
     unit: &'static str,
-    /// Bytes moved at least, or operations: what the rate counts.
+    /// The minimum bytes moved, or operations, for the rate.
     work: fn(&Entry) -> f64,
     sources: &'static [&'static str],
     /// Its rows in the README.
@@ -68,7 +68,7 @@ pub type Results = report::Results<Entry>;
 pub struct Entry {
     name: String,
     dtype: String,
-    /// The file of the run: only what is in one is compared.
+    /// The index of the run's file: only entries of the same one are compared.
     #[serde(default)]
     run: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ pub struct Entry {
     relative_error: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// The problem, and what else the script wrote.
+    /// The problem, and further fields of the script.
     #[serde(flatten)]
     other: BTreeMap<String, Value>,
 }
@@ -89,7 +89,7 @@ pub struct Entry {
 impl report::Entry for Entry {
     const RUN: &'static str = "contenders'";
 
-    /// Each is compared with those of its own run.
+    /// Each is compared with entries of its own run.
     fn is_replaced_by(&self, _: &Self) -> bool {
         false
     }
@@ -114,17 +114,17 @@ impl Entry {
         if self.dtype == "f32" { 4.0 } else { 2.0 }
     }
 
-    /// The fields of it, as one key.
+    /// Its values of these fields, as one key.
     fn of(&self, fields: &[&str]) -> Vec<String> {
         fields.iter().map(|field| self.text(field)).collect()
     }
 
-    /// Whether it is ours: the operation's own name, or that of the norm.
+    /// Whether it is ours: it has the operation's or the norm's own name.
     fn is_ours(&self) -> bool {
         self.name == "attention" || self.name == self.text("norm") || self.name == self.text("operation")
     }
 
-    /// In the unit of the subject.
+    /// The rate in the unit of the subject.
     fn rate(&self, subject: &Subject) -> Option<f64> {
         Some((subject.work)(self) / self.microseconds? / 1e3)
     }
@@ -160,7 +160,7 @@ pub fn run(subject: &Subject, merged: &Merged) -> anyhow::Result<()> {
     figures::update_readme()
 }
 
-/// Checks that no rate is above the GPU's peak. Less than a cache's worth may come from there in part.
+/// Checks that no rate exceeds the GPU's peak. Less data than a cache holds may partly come from there.
 fn check(subject: &Subject, results: &Results) -> anyhow::Result<()> {
     let Some(peaks) = peaks::of(&results.machine) else { return Ok(()) };
     let mut check = Check::default();
@@ -177,27 +177,27 @@ fn check(subject: &Subject, results: &Results) -> anyhow::Result<()> {
     check.finish()
 }
 
-/// Ours at a problem, and what the others did there in the same run.
+/// Our entry at a problem, and the others' in the same run.
 struct Contest<'a> {
     ours: &'a Entry,
     others: Vec<&'a Entry>,
 }
 
 impl Contest<'_> {
-    /// The time of another one over ours.
+    /// The time of another contender divided by ours.
     fn lead(&self, name: &str) -> Option<f64> {
         let other = self.others.iter().find(|entry| entry.name == name)?;
         Some(other.microseconds? / self.ours.microseconds?)
     }
 
-    /// Our error, and the least of the peers.
+    /// Our error, and the smallest of the peers'.
     fn errors(&self, subject: &Subject) -> Option<[f64; 2]> {
         let is_peer = |entry: &&&Entry| subject.peers.iter().any(|(name, _)| *name == entry.name);
         let errors = self.others.iter().filter(is_peer).filter_map(|entry| entry.relative_error);
         Some([self.ours.relative_error?, errors.min_by(f64::total_cmp)?])
     }
 
-    /// The same of the fastest peer.
+    /// The same for the fastest peer.
     fn least(&self, subject: &Subject) -> Option<(f64, &'static str)> {
         let leads = subject.peers.iter().filter_map(|(name, shown)| Some((self.lead(name)?, *shown)));
         leads.min_by(|a, b| a.0.total_cmp(&b.0))

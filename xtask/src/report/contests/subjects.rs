@@ -1,4 +1,4 @@
-//! What the pages are about.
+//! The subjects of the pages.
 
 use super::{Shown, Subject};
 

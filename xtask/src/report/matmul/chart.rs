@@ -8,7 +8,7 @@ use crate::report::short_commit;
 /// The square at which the rungs are compared.
 const RUNGS_AT: [usize; 3] = [8192; 3];
 
-/// A line for the operation and each peer, and a bar for each rung.
+/// Draws a line for the operation and each peer, and a bar for each rung.
 pub fn squares(results: &Results) -> anyhow::Result<String> {
     let Results { machine, driver, date, commit, .. } = results;
     let commit = short_commit(commit);
@@ -39,7 +39,7 @@ fn lines(results: &Results, dtype: &str) -> Option<Panel> {
     let mut series: Vec<Series> = Vec::new();
     for contest in results.contests(dtype) {
         let [m, n, k] = contest.ours.extents();
-        // Sizes between the others' are not on the line.
+        // Sizes in between are not on the line.
         if m != n || n != k || !m.is_multiple_of(512) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask report matmul`: runs of benches/peers/matmul.py, into `docs/`.
+//! `cargo xtask report matmul`: writes runs of benches/peers/matmul.py into `docs/`.
 
 mod chart;
 pub mod tables;
@@ -21,10 +21,10 @@ pub const DTYPES: [&str; 4] = ["bf16", "f16", "tf32", "f32"];
 pub const PEERS: [(&str, &str); 4] =
     [("cublaslt", "cuBLASLt"), ("torch", "PyTorch"), ("triton", "Triton"), ("compile", "torch.compile")];
 
-/// The page in `docs` that walks the ladder.
+/// The page in `docs` about the ladder.
 pub const LADDER: &str = "matmul-ladder.md";
 
-/// The sources of what is measured.
+/// The sources of the measured code.
 const SOURCES: [&str; 2] = ["gpu-kernels/src/matmul", "host/src/matmul"];
 
 /// The committed file.
@@ -75,7 +75,7 @@ pub fn run(merged: &Merged) -> anyhow::Result<()> {
     figures::update_readme()
 }
 
-/// The measured steps on the page of the ladder.
+/// Writes the measured steps to the page of the ladder.
 fn fill_ladder(docs: &Path, all: &[Results]) -> anyhow::Result<()> {
     let path = docs.join(LADDER);
     let mut page = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -85,7 +85,7 @@ fn fill_ladder(docs: &Path, all: &[Results]) -> anyhow::Result<()> {
     workspace::write(&path, &page)
 }
 
-/// Ours and the peers' of one file.
+/// Splits a file into ours and the peers'.
 fn split(run: Run<Entry>, number: usize) -> anyhow::Result<Results> {
     let Run { machine, cpu, driver, date, commit, l2_bytes, versions, missing, mut entries } = run;
     for entry in &mut entries {
@@ -110,7 +110,7 @@ fn split(run: Run<Entry>, number: usize) -> anyhow::Result<Results> {
     })
 }
 
-/// Checks that no rate is above the GPU's peak.
+/// Checks that no rate exceeds the GPU's peak.
 fn check(results: &Results) -> anyhow::Result<()> {
     let mut check = Check::default();
     let Some(peaks) = peaks::of(&results.machine) else { return Ok(()) };
@@ -118,7 +118,7 @@ fn check(results: &Results) -> anyhow::Result<()> {
         let told = || format!("{}, {} {}", entry.name, entry.dtype, entry.shape());
         let peak = match (entry.dtype.as_str(), entry.is_ours()) {
             ("f32", false) => peaks.fp32_tflops,
-            // Three products of TF32.
+            // Three TF32 multiplications.
             ("f32", true) => peaks.tensor_tflops / 6.0,
             ("tf32", _) => peaks.tensor_tflops / 2.0,
             _ => peaks.tensor_tflops,
@@ -126,7 +126,7 @@ fn check(results: &Results) -> anyhow::Result<()> {
         if let Some(rate) = entry.tflops().filter(|_| entry.name != COPY) {
             check.rate(told, rate, peak, "TFLOP/s");
         }
-        // Less than a cache's worth may come from there in part.
+        // Less data than a cache holds may partly come from there.
         if let Some(rate) = entry.gigabytes_per_second().filter(|_| entry.bytes() > 64e6) {
             check.rate(told, rate, peaks.gigabytes_per_second, "GB/s");
         }
@@ -145,7 +145,7 @@ pub struct Entry {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    /// The file of the run: only what is in one is compared.
+    /// The index of the run's file: only entries of the same one are compared.
     #[serde(default)]
     pub run: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,14 +167,14 @@ pub struct Entry {
 impl report::Entry for Entry {
     const RUN: &'static str = "matmul";
 
-    /// Each is compared with those of its own run.
+    /// Each is compared with entries of its own run.
     fn is_replaced_by(&self, _: &Self) -> bool {
         false
     }
 }
 
 impl Entry {
-    /// The operation or a rung.
+    /// Whether it is the operation or a rung.
     pub fn is_ours(&self) -> bool {
         self.name == "matmul" || self.is_rung()
     }
@@ -200,7 +200,7 @@ impl Entry {
         Some(2.0 * (self.m * self.n) as f64 * self.k as f64 / self.microseconds? / 1e6)
     }
 
-    /// Every matrix once; of a copy B twice.
+    /// Every matrix once; for a copy, B twice.
     pub fn bytes(&self) -> f64 {
         let of_element = if matches!(self.dtype.as_str(), "bf16" | "f16") { 2.0 } else { 4.0 };
         let [m, n, k] = self.extents().map(|extent| extent as f64);
@@ -214,19 +214,19 @@ impl Entry {
 
 /// The operation at a shape, and all that ran there.
 pub struct Contest<'a> {
-    /// That of the last run.
+    /// From the last run.
     pub ours: &'a Entry,
     all: Vec<&'a Entry>,
 }
 
 impl<'a> Contest<'a> {
-    /// What a contestant did in the last run in which it had a time.
+    /// A contestant's entry from the last run that timed it.
     pub fn of(&self, name: &str) -> Option<&'a Entry> {
         let of_name = self.all.iter().filter(|entry| entry.name == name).copied();
         of_name.max_by_key(|entry| (entry.microseconds.is_some(), entry.run))
     }
 
-    /// The time of a contestant over that of another, in the last run that timed both.
+    /// The time of a contestant divided by another's, in the last run that timed both.
     pub fn ratio(&self, name: &str, other: &str) -> Option<f64> {
         let ratio = |entry: &&Entry| {
             let beside = self.all.iter().find(|beside| beside.name == other && beside.run == entry.run)?;
@@ -236,18 +236,18 @@ impl<'a> Contest<'a> {
         ratios.max_by_key(|(run, _)| *run).map(|(_, ratio)| ratio)
     }
 
-    /// The time of a peer over ours.
+    /// The time of a peer divided by ours.
     pub fn lead(&self, name: &str) -> Option<f64> {
         self.ratio(name, "matmul")
     }
 
-    /// The same of the fastest peer, with its name on the pages.
+    /// The same for the fastest peer, with its name on the pages.
     pub fn least_lead(&self) -> Option<(f64, &'static str)> {
         let leads = PEERS.iter().filter_map(|(name, shown)| Some((self.lead(name)?, *shown)));
         leads.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Our bandwidth over that of the copy.
+    /// Our bandwidth divided by the copy's.
     pub fn share_of_copy(&self) -> Option<f64> {
         let copy = self.of(COPY)?;
         Some(self.ours.bytes() / copy.bytes() * self.lead(COPY)?)

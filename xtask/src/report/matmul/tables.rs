@@ -8,7 +8,7 @@ use crate::report::softmax::targets::geometric_mean;
 use crate::report::stale;
 use crate::report::{row, times};
 
-/// Rows of A up to which the bandwidth of memory sets the speed.
+/// Rows of A up to which memory bandwidth limits the speed.
 const FEW: usize = 64;
 
 /// The sections of the ladder's page, by name.
@@ -28,7 +28,7 @@ pub fn ladder(all: &[Results]) -> Vec<(String, String)> {
     sections
 }
 
-/// A section of the first GPU that has figures for it. The page names it if it is not that of the other sections.
+/// A section of the first GPU that has figures for it. The page names the GPU if it is not that of the other sections.
 fn of_first(
     all: &[Results],
     has_it: impl Fn(&Results) -> bool,
@@ -40,7 +40,7 @@ fn of_first(
     }
 }
 
-/// The names of the rungs, the lowest first.
+/// The names of the rungs, lowest first.
 fn rungs(results: &Results) -> Vec<&str> {
     let mut names: Vec<&str> =
         results.ours.iter().filter(|entry| entry.is_rung()).map(|entry| entry.name.as_str()).collect();
@@ -107,7 +107,7 @@ fn clock_and_power(entry: &Entry) -> [String; 2] {
     }
 }
 
-/// `f32` as three products, against the FP32 units.
+/// `f32` as three multiplications, against the FP32 units.
 fn three_products(results: &Results) -> String {
     let mut text =
         head(&["f32", "time", "TFLOP/s", "cuBLASLt's time over it", "error", "cuBLASLt's error"], 1);
@@ -130,7 +130,7 @@ fn three_products(results: &Results) -> String {
     text + "\nThe error is the root of the mean square of the differences from `f64`, over that of the results.\n"
 }
 
-/// Products of few rows, against a copy.
+/// Multiplications with few rows, against a copy.
 fn few_rows(results: &Results) -> String {
     let mut text =
         head(&["shape", "dtype", "time", "GB/s", "of the copy's GB/s", "cuBLASLt's time over it"], 2);
@@ -153,7 +153,7 @@ fn few_rows(results: &Results) -> String {
 /// Whether a shape is in a group.
 type IsIn = fn(&Entry) -> bool;
 
-/// Groups of shapes that have means of their own.
+/// Groups of shapes with their own means.
 const GROUPS: [(&str, IsIn); 4] = [
     ("all shapes", |_| true),
     ("squares from 1024", |entry| {
@@ -163,7 +163,7 @@ const GROUPS: [(&str, IsIn); 4] = [
     ("rows not at 16 bytes", |entry| !entry.k.is_multiple_of(8) || !entry.n.is_multiple_of(8)),
 ];
 
-/// The page of every figure.
+/// The page with every figure.
 pub fn full(results: &Results) -> String {
     let mut text = format!(
         "# Matrix multiplication on an {}: all figures\n\n{}.",

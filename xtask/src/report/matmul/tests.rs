@@ -1,6 +1,6 @@
 use super::*;
 
-/// What the script writes: `times` are microseconds of the contestants at one shape.
+/// The script's output: `times` are microseconds of the contestants at one shape.
 fn file(dtype: &str, extents: [usize; 3], times: &[(&str, f64)]) -> String {
     let [m, n, k] = extents;
     let entries: Vec<String> = times

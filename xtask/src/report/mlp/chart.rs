@@ -1,11 +1,11 @@
-//! The chart of a training run: the time of an epoch, rung by rung and peer by peer, a panel for each batch size.
+//! The chart of a training run: the time of an epoch, rung by rung and peer by peer, one panel per batch size.
 
 use crate::chart::{Axis, Bar, Bars, Chart, Family, Panel};
 use crate::report::mlp::tables::milliseconds;
 use crate::report::mlp::{BATCHES, Entry, Results, USUAL};
 use crate::report::short_commit;
 
-/// Bars of the medians; what was not measured has none.
+/// Draws bars of the medians; missing measurements have none.
 pub fn ladder(results: &Results) -> anyhow::Result<String> {
     let panels = BATCHES.iter().filter_map(|&batch| panel(results, batch)).map(Panel::Bars).collect();
     let Results { machine, driver, date, commit, .. } = results;
@@ -16,7 +16,7 @@ pub fn ladder(results: &Results) -> anyhow::Result<String> {
     Chart { title: finding(results), subtitle, columns: 2, panels }.svg()
 }
 
-/// What the fastest rung takes at the usual batch, and the fastest peer.
+/// The times of the fastest rung at the usual batch, and of the fastest peer.
 fn finding(results: &Results) -> String {
     let fastest = |entries: &'_ [Entry]| {
         let here = entries.iter().filter(|entry| entry.batch == USUAL);

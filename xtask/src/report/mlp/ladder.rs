@@ -1,4 +1,4 @@
-//! The measured steps on the page that walks the training ladder, `docs/training-ladder.md`.
+//! The measured steps on the page about the training ladder, `docs/training-ladder.md`.
 
 use crate::measure::with_section;
 use crate::report::mlp::tables::{milliseconds, provenance};
@@ -11,12 +11,12 @@ pub const PAGE: &str = "training-ladder.md";
 /// The precision of the rungs that the page shows.
 const PRECISION: &str = "f32";
 
-/// The rungs that the page has a section of figures for, the lowest first.
+/// The rungs with a section of figures on the page, lowest first.
 pub fn rungs(page: &str) -> Vec<&str> {
     page.lines().filter_map(|line| line.strip_prefix("<!-- rung ")?.strip_suffix(" -->")).collect()
 }
 
-/// The page with the figures of a run, or without any run with none.
+/// The page with the figures of a run, or with none if there is no run.
 pub fn fill(page: &str, results: Option<&Results>) -> anyhow::Result<String> {
     let rungs = rungs(page);
     let mut filled = page.to_owned();
@@ -32,7 +32,7 @@ pub fn fill(page: &str, results: Option<&Results>) -> anyhow::Result<String> {
     with_section(PAGE, &filled, "article", &article(results))
 }
 
-/// What the article's steps bought there, and what they buy here. Its figures are those of an RTX 3090 Ti.
+/// The gain of the article's steps there, and of the same steps here. Its figures are from an RTX 3090 Ti.
 fn article(results: Option<&Results>) -> String {
     let epoch = |name: &str, batch| results?.entry((name, PRECISION), batch)?.epoch();
     let [naive, fused, larger] =

@@ -1,4 +1,4 @@
-//! `cargo xtask report mlp`: one run of the training bench and its peers, into `docs/`.
+//! `cargo xtask report mlp`: writes one run of the training bench and its peers into `docs/`.
 
 mod chart;
 pub mod ladder;
@@ -16,26 +16,26 @@ use crate::report::timelines;
 use crate::report::{self, Files, render_png, stem};
 use crate::workspace;
 
-/// The batches that are shown, as `cargo bench mlp` times them.
+/// The shown batches, the same as in `cargo bench mlp`.
 pub const BATCHES: [usize; 4] = [16, 64, 256, 1024];
 
-/// The one at which the ladder is shown: that of `train-mnist`.
+/// The batch of the ladder, the same as in `train-mnist`.
 pub const USUAL: usize = 64;
 
-/// Multiply-adds of 784-300-100-10 forward and backward, two operations each: every weight takes part in the forward pass and in its
-/// own gradient, and all but those of the first layer in the gradient at their input.
+/// Operations of 784-300-100-10 forward and backward, two per multiply-add: every weight takes part in the forward pass and
+/// in its own gradient, and all except the first layer's in the gradient at their input.
 const FLOPS_PER_IMAGE: f64 = 2.0 * (3.0 * (784.0 * 300.0 + 300.0 * 100.0 + 100.0 * 10.0) - 784.0 * 300.0);
 
-/// The page in `docs` that has the short table.
+/// The page in `docs` with the short table.
 pub const PAGE: &str = "training.md";
 
 /// The committed file.
 pub type Results = report::Results<Entry>;
 
-/// The sources of what is measured.
+/// The sources of the measured code.
 const SOURCES: [&str; 2] = ["gpu-kernels/src/mlp", "host/mnist/src/model"];
 
-/// Whether the rung `graph` runs in place of the one of this name, so that its figures are not its own: `resident` takes
+/// Whether the rung `graph` runs instead of the one of this name, so that its figures are not its own: `resident` supports
 /// batches of at most 64.
 pub fn runs_graph(name: &str, batch: usize) -> bool {
     name == "resident" && batch > 64
@@ -71,7 +71,7 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that all trained on the same images, and that no rate is above the GPU's peak.
+/// Checks that all trained on the same images, and that no rate exceeds the GPU's peak.
 fn check(results: &Results) -> anyhow::Result<()> {
     let mut check = Check::default();
     let peaks = peaks::of(&results.machine);
@@ -145,18 +145,18 @@ impl report::Entry for Entry {
 }
 
 impl Entry {
-    /// Whether it is of this contestant.
+    /// Whether it belongs to this contestant.
     pub fn is_of(&self, name: &str, precision: &str) -> bool {
         self.name == name && self.precision == precision
     }
 
-    /// Seconds of an epoch, the median.
+    /// The median seconds of an epoch.
     pub fn epoch(&self) -> Option<f64> {
         measure::median(self.epoch_seconds.clone()).ok()
     }
 }
 
-/// The contestants of a list, by name and precision, in its order.
+/// The contestants in a list, by name and precision, in order.
 pub fn contestants(entries: &[Entry]) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for entry in entries {

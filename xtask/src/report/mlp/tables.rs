@@ -42,7 +42,7 @@ pub fn section(results: Option<&Results>, others: &[&Results]) -> String {
     text
 }
 
-/// Every figure, and what failed.
+/// Every figure, and the failures.
 pub fn full(results: Option<&Results>) -> String {
     let Some(results) = results else {
         return "# Training on a GPU: all figures\n\nNothing is measured yet.\n".to_owned();
@@ -118,7 +118,7 @@ pub fn milliseconds(seconds: f64) -> String {
     if seconds < 10.0 { format!("{:.2} ms", 1e3 * seconds) } else { format!("{seconds:.1} s") }
 }
 
-/// The accuracy, where there is one.
+/// The accuracy, if there is one.
 fn accuracy(entry: Option<&Entry>) -> String {
     let accuracy = entry.and_then(|entry| entry.accuracy);
     accuracy.map_or_else(String::new, |accuracy| format!("{:.2} %", 100.0 * accuracy))

@@ -1,4 +1,4 @@
-//! Made-up runs, merged and drawn in a temporary folder.
+//! Invented runs, merged and drawn in a temporary folder.
 
 use super::*;
 

@@ -6,10 +6,10 @@ use crate::report::short_commit;
 use crate::report::softmax::tables::percent;
 use crate::report::softmax::{Contest, Entry, Results, is_decode};
 
-/// The shape whose figures the title of the first chart gives.
+/// The shape in the title of the first chart.
 const TITLED: (usize, usize) = (4096, 4096);
 
-/// GB/s of f32 against width at 4096 rows: above the rungs, below the operation and its peers.
+/// Draws GB/s of f32 against width at 4096 rows: the rungs above, the operation and its peers below.
 pub fn widths(results: &Results) -> anyhow::Result<String> {
     let contests = results.contests();
     let at =
@@ -22,7 +22,7 @@ pub fn widths(results: &Results) -> anyhow::Result<String> {
     Chart { title, subtitle: subtitle(results, "f32, 4096 rows"), columns: 1, panels }.svg()
 }
 
-/// What the operation reaches at a shape.
+/// The operation's rate at a shape, in words.
 fn finding(results: &Results, contest: &Contest<'_>) -> Option<String> {
     let first = results.ours.iter().find(|entry| entry.is_rung() && (entry.rows, entry.cols) == TITLED)?;
     let share = percent(Some(contest.share_of_copy()?));
@@ -41,7 +41,7 @@ fn subtitle(results: &Results, what: &str) -> String {
     )
 }
 
-/// The lines of all that `is_shown`, if there are any.
+/// The lines of all entries for which `is_shown` holds, if any.
 fn panel(results: &Results, caption: &str, is_shown: &dyn Fn(&Entry) -> bool) -> Option<Lines> {
     let all = results.ours.iter().chain(&results.peers);
     let of_widths = |entry: &&Entry| {
@@ -89,13 +89,13 @@ fn panel(results: &Results, caption: &str, is_shown: &dyn Fn(&Entry) -> bool) ->
     Some(lines)
 }
 
-/// Whether the entry belongs to the chart over widths, and not to that of other shapes.
+/// Whether the entry belongs to the chart over widths, not to that of other shapes.
 fn is_of_widths(entry: &Entry) -> bool {
     entry.rows == 4096 && entry.cols <= 12_672 && entry.cols.is_multiple_of(4)
 }
 
-/// GB/s at the shapes with other numbers of rows and at odd widths, for f32 and bf16; not at those of one token's
-/// logits, whose time is all latency.
+/// Draws GB/s at other numbers of rows and at odd widths, for f32 and bf16; not at one token's logits, where latency
+/// dominates.
 pub fn shapes(results: &Results) -> anyhow::Result<String> {
     let contests: Vec<Contest<'_>> = results.contests();
     let is_here = |c: &&Contest<'_>| {
@@ -113,7 +113,7 @@ pub fn shapes(results: &Results) -> anyhow::Result<String> {
     Chart { title, subtitle, columns: 2, panels }.svg()
 }
 
-/// What a chart is where nothing was timed that it shows.
+/// The chart if nothing in it was timed.
 fn nothing() -> anyhow::Result<String> {
     Ok("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"></svg>\n".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What is impossible among the figures of a softmax run, and what two pages say differently.
+//! Finds impossible figures of a softmax run, and contradictions between two pages.
 
 use std::path::Path;
 
@@ -9,20 +9,20 @@ use crate::report::softmax::ladder;
 use crate::report::softmax::operations;
 use crate::report::softmax::{Entry, PAGE, Results};
 
-/// From that many bytes on a copy takes much longer than its launch, and its rate is a roof.
+/// From this many bytes, a copy takes much longer than its launch, and its rate is a roof.
 const LARGE: f64 = 64e6;
 
-/// Checks that no rate is above that of memory, and that what reads a matrix and writes one is not faster than a copy.
+/// Checks that no rate exceeds memory's, and that an operation that reads a matrix and writes one is not faster than a copy.
 ///
 /// # Errors
-/// Names every figure that cannot be true.
+/// Names every impossible figure.
 pub fn check(results: &Results) -> anyhow::Result<()> {
     let mut check = Check::default();
     let memory = peaks::of(&results.machine).map_or(f64::INFINITY, |peaks| peaks.gigabytes_per_second);
     for entry in results.ours.iter().chain(&results.peers).filter(|entry| entry.name != "clone in cache") {
         let Some(rate) = entry.gigabytes_per_second() else { continue };
         check.rate(|| told(entry), rate, memory, "GB/s");
-        // What reads more than it writes can be faster than a copy.
+        // An operation that reads more than it writes can be faster than a copy.
         let is_even = operations::of(&entry.op).is_some_and(|operation| operation.matrices == 2);
         let copy = results.best_copy(&entry.dtype, entry.rows, entry.cols);
         if let Some(copy) =
@@ -42,7 +42,7 @@ fn told(entry: &Entry) -> String {
 /// Checks that the pages in `docs` give the same time, rate and share for softmax in f32 at each shape.
 ///
 /// # Errors
-/// Names every figure that two pages give differently.
+/// Names every figure that differs between two pages.
 pub fn check_pages(docs: &Path) -> anyhow::Result<()> {
     let mut check = Check::default();
     let full = "results/softmax.md";

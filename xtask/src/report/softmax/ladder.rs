@@ -1,4 +1,4 @@
-//! The measured steps on the page that walks the ladder, `docs/softmax-ladder.md`.
+//! The measured steps on the page about the ladder, `docs/softmax-ladder.md`.
 
 use crate::measure::with_section;
 use crate::report::softmax::tables::{bandwidth, microseconds, percent};
@@ -8,25 +8,25 @@ use crate::report::{row, times};
 /// The page, in `docs`.
 pub const PAGE: &str = "softmax-ladder.md";
 
-/// The operation that users call, as it is named in the results and on the page.
+/// The name of the users' operation in the results and on the page.
 const OPERATION: &str = "softmax";
 
-/// The shapes at which the page shows each rung, if it was timed there: not every rung is for every width.
+/// The shapes at which the page shows each rung, if timed: not every rung supports every width.
 const SHOWN: [(usize, usize); 5] =
     [(4096, 1024), (4096, 4096), (4096, 12_672), (8192, 32_768), (2048, 131_072)];
 
-/// The rungs that the page has a section of figures for, the lowest first.
+/// The rungs with a section of figures on the page, lowest first.
 pub fn rungs(page: &str) -> Vec<String> {
     let names = page.lines().filter_map(|line| line.strip_prefix("<!-- ")?.strip_suffix(" -->"));
     names.filter(|name| is_rung(name)).map(str::to_owned).collect()
 }
 
-/// The page with the figures of a run, or without any run with none.
+/// The page with the figures of a run, or with none if there is no run.
 pub fn fill(page: &str, results: Option<&Results>) -> anyhow::Result<String> {
     let rungs = rungs(page);
     let known = results.into_iter().flat_map(|results| &results.ours).filter(|entry| entry.is_rung());
     let mut names = rungs.clone();
-    // One that the page does not have ends in an error below.
+    // A name that is not on the page becomes an error below.
     names.extend(known.map(|entry| entry.name.clone()).find(|name| !rungs.contains(name)));
     let fill = |page: String, name: &str, section: String| with_section(PAGE, &page, name, &section);
     let mut page = page.to_owned();
@@ -89,7 +89,7 @@ fn find<'a>(results: Option<&'a Results>, name: &str, shape: (usize, usize)) -> 
     })
 }
 
-/// How many times as long the first takes as the second.
+/// The time of the first divided by the second's.
 fn factor(first: Option<&Entry>, second: Option<&Entry>) -> Option<f64> {
     Some(first?.microseconds? / second?.microseconds?)
 }

@@ -1,4 +1,4 @@
-//! Why targets are missed: what Nsight Compute reports about our launch and the peer's, and hand-written reasons.
+//! Reasons for missed targets: Nsight Compute's reports on our launch and the peer's, and hand-written explanations.
 
 use std::path::Path;
 
@@ -66,7 +66,7 @@ pub fn reason(stem: &str, point: &str) -> Option<&'static str> {
     REASONS.iter().find(|(of, name, _)| (*of, *name) == (stem, point)).map(|(.., reason)| *reason)
 }
 
-/// Reads what `run.sh` wrote: for ours and for the peer a line with the points, then a table with a launch for each.
+/// Reads the output of `run.sh`: for ours and for the peer, a line with the points, then a table with a launch for each.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Profile>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     parse(&text).with_context(|| format!("reading {}", path.display()))
@@ -97,7 +97,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Profile>> {
     Ok(profiles)
 }
 
-/// The table of the profiles, ours and the peer's of a point next to each other.
+/// The table of the profiles; ours and the peer's of a point are next to each other.
 pub fn table(results: &Results<Entry>) -> String {
     if results.profiles.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! `cargo xtask report softmax`: one run of the softmax bench and its peers, into `docs/`.
+//! `cargo xtask report softmax`: writes one run of the softmax bench and its peers into `docs/`.
 
 pub mod chart;
 pub mod check;
@@ -18,7 +18,7 @@ use crate::report::figures;
 use crate::report::{self, Files, render_png, stem};
 use crate::workspace;
 
-/// The peers, as they are named in the results and in tables.
+/// The peers, by their names in the results and in tables.
 pub const PEERS: [(&str, &str); 5] = [
     ("torch eager", "PyTorch"),
     ("torch.compile", "torch.compile"),
@@ -27,17 +27,17 @@ pub const PEERS: [(&str, &str); 5] = [
     ("flashinfer", "FlashInfer"),
 ];
 
-/// What one program measured.
+/// The measurements of one program.
 #[cfg(test)]
 type Run = report::Run<Entry>;
 
-/// The page in `docs` that has the short tables.
+/// The page in `docs` with the short tables.
 pub const PAGE: &str = "softmax.md";
 
 /// The committed file.
 pub type Results = report::Results<Entry>;
 
-/// The sources that decide how fast what is measured runs: kernels, and what chooses and launches them.
+/// The sources that determine the measured speed: kernels, and the code that chooses and launches them.
 const SOURCES: [&str; 5] = [
     "gpu-kernels/src/softmax",
     "host/src/softmax/in_registers.rs",
@@ -113,7 +113,7 @@ fn add_profile(folder: &Path, profile: &Path) -> anyhow::Result<()> {
     )
 }
 
-/// Several files of a run may have a peer: what one had no time for, or did not find installed, another may have measured.
+/// Several files of a run may contain a peer: one may have measured what another had no time for, or did not find installed.
 fn keep_measured(results: &mut Results) {
     let has_time = |entry: &&Entry| entry.microseconds.is_some();
     let measured: Vec<Entry> = results.peers.iter().filter(has_time).cloned().collect();
@@ -165,25 +165,25 @@ pub struct Entry {
 impl report::Entry for Entry {
     const RUN: &'static str = "softmax";
 
-    /// An operation is timed with its peers, all of it or nothing.
+    /// An operation is replaced with all its peers.
     fn is_replaced_by(&self, later: &Self) -> bool {
         self.op == later.op
     }
 }
 
 impl Entry {
-    /// Bytes that must be moved at least: the matrices of the operation, once each.
+    /// The minimum bytes moved: the matrices of the operation, once each.
     pub fn bytes(&self) -> f64 {
         let matrices = operations::of(&self.op).map_or(2, |operation| operation.matrices) as f64;
         matrices * matrix_bytes(&self.dtype, self.rows, self.cols)
     }
 
-    /// Whether it copies a matrix, which does not stay in the cache.
+    /// Whether it copies a matrix that does not stay in the cache.
     pub fn is_copy(&self) -> bool {
         self.op == "copy" || self.name == "clone"
     }
 
-    /// Whether it copies a matrix, wherever that lies.
+    /// Whether it copies a matrix, in the cache or not.
     fn is_any_copy(&self) -> bool {
         self.is_copy() || self.name == "clone in cache"
     }
@@ -207,11 +207,11 @@ impl Entry {
 /// Bytes of a matrix.
 fn matrix_bytes(dtype: &str, rows: usize, cols: usize) -> f64 {
     let size = if dtype == "f32" { 4.0 } else { 2.0 };
-    // The numbers come from a file, and their product need not be one of an integer.
+    // The numbers come from a file, and their product may overflow an integer.
     size * rows as f64 * cols as f64
 }
 
-/// Whether the rows are logits of one token each, of a model that serves few sequences.
+/// Whether each row holds one token's logits, for a model that serves few sequences.
 pub fn is_decode(rows: usize, cols: usize) -> bool {
     rows <= 64 && (32_000..=262_144).contains(&cols)
 }
@@ -221,17 +221,17 @@ pub fn is_rung(name: &str) -> bool {
     name.strip_prefix('k').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// What is timed of one operation and type at one shape.
+/// The entries of one operation and type at one shape.
 pub struct Contest<'a> {
     pub op: &'a str,
     pub dtype: &'a str,
     pub rows: usize,
     pub cols: usize,
-    /// The operation that users call, or where it was not timed the fastest rung.
+    /// The operation that users call, or the fastest rung if it was not timed.
     pub ours: Option<&'a Entry>,
-    /// The fastest copy of as many bytes as the matrix has.
+    /// The fastest copy of the matrix's number of bytes.
     pub copy: Option<&'a Entry>,
-    /// Our softmax of that shape and type.
+    /// Our softmax at that shape and type.
     pub softmax: Option<&'a Entry>,
     /// All others that have a time.
     pub peers: Vec<&'a Entry>,
@@ -253,7 +253,7 @@ impl Contest<'_> {
         Some(self.ours?.gigabytes_per_second()? / self.copy?.gigabytes_per_second()?)
     }
 
-    /// How many times as long `other` takes as ours.
+    /// The time of `other` divided by ours.
     pub fn lead_over(&self, other: Option<&Entry>) -> Option<f64> {
         Some(other?.microseconds? / self.ours?.microseconds?)
     }
@@ -279,13 +279,13 @@ impl Results {
         contests
     }
 
-    /// The rate of L2, which a copy that stays in it shows, in GB/s.
+    /// The rate of L2 in GB/s, from a copy that stays in it.
     pub fn cache_rate(&self) -> Option<f64> {
         let copies = self.peers.iter().filter(|entry| entry.name == "clone in cache");
         copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
     }
 
-    /// The rate of the fastest copy of all, in GB/s: what memory gives at best.
+    /// The rate of the fastest copy of all, in GB/s: the best rate of memory.
     pub fn largest_copy_rate(&self) -> Option<f64> {
         let copies = self.ours.iter().chain(&self.peers).filter(|entry| entry.is_copy());
         copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
@@ -296,7 +296,7 @@ impl Results {
         self.ours.iter().any(|ours| std::ptr::eq(ours, entry))
     }
 
-    /// The fastest copy of a matrix of that many bytes: by a kernel of ours, or by the driver, which PyTorch calls. A matrix of an odd number of 16-bit elements has half an element more or less in one of 32 bits.
+    /// The fastest copy of that many bytes, or half an element off: by a kernel of ours or the driver, which PyTorch calls.
     pub fn best_copy(&self, dtype: &str, rows: usize, cols: usize) -> Option<&Entry> {
         let bytes = matrix_bytes(dtype, rows, cols);
         let is_as_large = |entry: &&Entry| {
@@ -309,7 +309,7 @@ impl Results {
         })
     }
 
-    /// The peers that were timed at nothing, and why if the run says so.
+    /// The peers without any time, and the reason if the run states it.
     pub fn missing(&self) -> Vec<String> {
         let is_timed = |name: &str| self.peers.iter().any(|e| e.name == name && e.microseconds.is_some());
         let absent = PEERS.iter().filter(|(name, _)| !is_timed(name));

@@ -1,4 +1,4 @@
-//! The operations of the softmax report: those of the library, so that no public one can be left out.
+//! The operations of the softmax report: those of the library, so that no public one can be omitted.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::operations::{OPERATIONS, Operation};
 use crate::report::softmax::Results;
 use crate::workspace;
 
-/// The operation of an entry. The bench adds a number where it times one with several settings, as in `top_k_64`.
+/// The operation of an entry. The bench appends a number if it times several settings, as in `top_k_64`.
 pub fn of(op: &str) -> Option<&'static Operation> {
     let is_it = |operation: &&Operation| {
         let rest = op.strip_prefix(operation.name);
@@ -18,7 +18,7 @@ pub fn of(op: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(is_it)
 }
 
-/// The names of all rows: every operation of the library, and what is timed of it with other settings.
+/// The names of all rows: every operation of the library, and its variants with other settings.
 pub fn rows(results: &Results) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for operation in &OPERATIONS {
@@ -33,7 +33,7 @@ pub fn rows(results: &Results) -> Vec<String> {
     names
 }
 
-/// Checks that a new run has times of every operation, and nothing that the library does not have.
+/// Checks that a new run has times of every operation, and no operation that the library does not have.
 pub fn check_run(results: &Results) -> anyhow::Result<()> {
     for operation in &OPERATIONS {
         for dtype in ["f32", "bf16"] {
@@ -71,8 +71,8 @@ pub fn check_library() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The public functions in `folder` that no operation lists: those that `mod.rs` defines or re-exports, and methods that
-/// run something.
+/// The public functions in `folder` that no operation lists: those that `mod.rs` defines or re-exports, and methods that run
+/// something.
 fn unlisted(folder: &Path) -> anyhow::Result<Vec<String>> {
     let read =
         |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));

@@ -77,7 +77,7 @@ fn short(results: &Results) -> String {
     text + &ladder(results)
 }
 
-/// The rungs at one shape, each with what it gains on the one below; those that take wider rows only, at the first of theirs.
+/// The rungs at one shape, each with its gain over the one below; rungs for wider rows at the first of their shapes.
 fn ladder(results: &Results) -> String {
     let (rows, cols) = RUNGS_AT;
     let mut text = row(&[format!("rung, f32 at {rows}x{cols}"), "time".into(), "GB/s".into(), "step".into()]);
@@ -101,7 +101,7 @@ fn ladder(results: &Results) -> String {
     text
 }
 
-/// Every shape with its ratios, and what is missed by how much.
+/// Every shape with its ratios, and the missed targets.
 pub fn full(results: &Results) -> String {
     let contests = results.contests();
     let stem = report::stem("softmax", &results.machine);
@@ -128,7 +128,7 @@ pub fn full(results: &Results) -> String {
     text
 }
 
-/// Which peers are not in the run.
+/// The peers that are missing in the run.
 fn missing(results: &Results) -> String {
     let missing = results.missing();
     if missing.is_empty() { String::new() } else { format!(" Not in this run: {}.", missing.join(", ")) }
@@ -192,7 +192,7 @@ fn rungs(results: &Results) -> String {
     text
 }
 
-/// What was not timed, a line for each contestant, operation, type and reason.
+/// The missing times, one line per contestant, operation, type and reason.
 fn failures(results: &Results) -> String {
     let mut reasons: Vec<(String, &str, Vec<String>)> = Vec::new();
     for entry in results.ours.iter().chain(&results.peers) {
@@ -211,7 +211,7 @@ fn failures(results: &Results) -> String {
     if text.is_empty() { "Nothing.\n".to_owned() } else { text }
 }
 
-/// The time, where there is one.
+/// The time, if there is one.
 pub fn microseconds(entry: Option<&Entry>) -> String {
     entry.and_then(|entry| entry.microseconds).map_or_else(String::new, time)
 }
@@ -221,7 +221,7 @@ pub fn time(microseconds: f64) -> String {
     if microseconds < 1e4 { format!("{microseconds:.1} us") } else { format!("{:.1} ms", microseconds / 1e3) }
 }
 
-/// GB/s, where there is a time.
+/// GB/s, if there is a time.
 pub fn bandwidth(entry: Option<&Entry>) -> String {
     let rate = entry.and_then(Entry::gigabytes_per_second);
     rate.map_or_else(
@@ -230,7 +230,7 @@ pub fn bandwidth(entry: Option<&Entry>) -> String {
     )
 }
 
-/// The share in percent, where there is one.
+/// The share in percent, if there is one.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(String::new, |share| format!("{:.1} %", 100.0 * share))
 }

@@ -1,4 +1,4 @@
-//! The targets of the softmax operations, what a run reaches, and its geometric means over the peers.
+//! The targets of the softmax operations, the results of a run, and its geometric means over the peers.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::report::{row, stem, times};
 /// The types that the peers are timed with.
 const DTYPES: [&str; 2] = ["f32", "bf16"];
 
-/// From that many bytes of a matrix on, its operation is limited by memory alone.
+/// From this many bytes of a matrix, only memory limits its operation.
 const LARGE: f64 = 256e6;
 
 /// The widest rows that share a block with others.
@@ -23,13 +23,13 @@ struct Target {
     what: &'static str,
     bound: Bound,
     is_share: bool,
-    /// What is wanted of an operation, where the target applies to it.
+    /// The target of an operation; `None` if it does not apply.
     wanted: fn(&Operation) -> Option<f64>,
-    /// The figure at a shape, where the target applies to it.
+    /// The figure at a shape; `None` if the target does not apply.
     figure: fn(&Contest<'_>) -> Option<f64>,
 }
 
-/// How figures are held against what is wanted.
+/// The comparison of figures with a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bound {
     EachAtLeast,
@@ -104,7 +104,7 @@ impl Target {
         format!("{sign} {}", self.shown(wanted))
     }
 
-    /// What was found, and whether that reaches the target; adds the shapes that do not to `missed`.
+    /// The result, and whether it reaches the target; adds the shapes that do not to `missed`.
     fn judge(&self, found: &[(&Contest<'_>, f64)], wanted: f64, missed: &mut Vec<Missed>) -> (String, bool) {
         let figures = || found.iter().map(|&(_, figure)| figure);
         if matches!(self.bound, Bound::MeanAtLeast | Bound::MeanAtMost) {
@@ -133,7 +133,7 @@ struct Missed {
     figure: String,
 }
 
-/// A table for each target, and the shapes at which one is missed, with the reason.
+/// A table for each target, and the shapes that miss one, with the reason.
 pub fn tables(results: &Results, contests: &[Contest<'_>]) -> String {
     let mut text = String::new();
     let mut missed = Vec::new();
@@ -161,7 +161,7 @@ pub fn tables(results: &Results, contests: &[Contest<'_>]) -> String {
     text + &explained(&missed, &stem("softmax", &results.machine))
 }
 
-/// The points at which a target is missed, each with what a profile said.
+/// The points that miss a target, each with the results of a profile.
 fn explained(missed: &[Missed], stem: &str) -> String {
     if missed.is_empty() {
         return String::new();
@@ -174,7 +174,7 @@ fn explained(missed: &[Missed], stem: &str) -> String {
     text
 }
 
-/// The peers that have a time for what `is_it`.
+/// The peers with a time in a contest for which `is_it` holds.
 pub fn timed_peers(
     contests: &[Contest<'_>],
     is_it: impl Fn(&Contest<'_>) -> bool,
@@ -183,7 +183,7 @@ pub fn timed_peers(
     PEERS.into_iter().filter(|(name, _)| here.iter().any(|contest| contest.peer(name).is_some())).collect()
 }
 
-/// The geometric means of each peer's time over ours, by operation and type, at all shapes that both were timed at.
+/// The geometric means of each peer's time divided by ours, by operation and type, over all shapes at which both were timed.
 pub fn means(results: &Results, contests: &[Contest<'_>]) -> String {
     let peers = timed_peers(contests, |_| true);
     if peers.is_empty() {
@@ -213,7 +213,7 @@ pub fn means(results: &Results, contests: &[Contest<'_>]) -> String {
     text
 }
 
-/// The geometric mean, of at least one figure.
+/// The geometric mean; `None` without figures.
 pub fn geometric_mean(figures: &[f64]) -> Option<f64> {
     let logarithms: f64 = figures.iter().map(|figure| figure.ln()).sum();
     (!figures.is_empty()).then(|| (logarithms / figures.len() as f64).exp())

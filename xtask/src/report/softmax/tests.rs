@@ -1,4 +1,4 @@
-//! Made-up runs, merged and drawn in a temporary folder.
+//! Invented runs, merged and drawn in a temporary folder.
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn contests_have_the_operation_its_copy_and_its_peers() {
     assert_eq!(odd.ours.unwrap().name, "k1_naive");
     // A copy with 0.02 % fewer bytes.
     assert!(odd.best_peer().is_none() && odd.copy.is_some());
-    // bf16 has the bytes of half as many elements of f32.
+    // bf16 has the bytes of half as many f32 elements.
     let half = &contests[2];
     let share = tables::percent(half.share_of_copy());
     assert_eq!((half.copy.unwrap().name.as_str(), share.as_str()), ("copy_x4", "80.0 %"));
@@ -132,7 +132,7 @@ fn documents_hold_figures_charts_and_what_is_missed() {
     assert!(shapes.trim_end().ends_with("</svg>"));
 }
 
-/// A file of figures may hold any numbers, also such as no matrix has.
+/// A file of figures may contain any numbers, even those of no matrix.
 #[test]
 fn impossible_shapes_do_not_overflow() {
     let ours = read(&run("Some GPU", &[entry("softmax", "backward", "f32", usize::MAX, 4.0)])).unwrap();
@@ -287,7 +287,7 @@ fn our_page_has_every_rung_and_the_figures_that_were_merged() {
     let files = workspace::files(&workspace::root().join("gpu-kernels/src/softmax"), &|_| true).unwrap();
     let names = files.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
     let mut rungs: Vec<String> = names.filter(|name| is_rung(name)).collect();
-    // Of k10 and k9 the shorter name is the lower rung.
+    // Of k10 and k9, the shorter name is the lower rung.
     rungs.sort_by_key(|name| name.find('_'));
     assert_eq!(ladder::rungs(&page), rungs);
     let results = Results::read(&docs.join("results/softmax.json")).ok();

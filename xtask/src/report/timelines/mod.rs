@@ -71,7 +71,7 @@ impl Timelines {
         draw(&all)
     }
 
-    /// The files that are to be merged.
+    /// The files to merge.
     fn pictures(&self, of_page: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for path in &self.merge {
@@ -100,7 +100,7 @@ impl Timelines {
             .with_context(|| format!("{} cannot be taken as a timeline", picture.display()))
     }
 
-    /// Trains by one rung. On a GPU the first epoch is to warm up; on a CPU it would only take its time.
+    /// Trains with one rung. On a GPU the first epoch is a warm-up; on a CPU it would only take time.
     fn train(&self, trainer: &Path, name: &str) -> anyhow::Result<Traced> {
         let folder = tempfile::tempdir().context("making a folder for the picture")?;
         let path = folder.path().join(format!("{name}.svg"));
@@ -113,13 +113,13 @@ impl Timelines {
         output(&mut command)?;
         let svg = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let traced = Traced::read(&svg, Some(&Origin { commit: commit()?, date: date()? }))?;
-        // A rung that cannot run here lets another one run.
+        // If a rung cannot run here, another one runs instead.
         ensure!(traced.rung == name, "{name} cannot run on this device; name another one with --device");
         Ok(traced)
     }
 }
 
-/// Draws all pictures, and writes them and their figures into the page.
+/// Draws all pictures, and writes them and their figures to the page.
 fn draw(all: &All) -> anyhow::Result<()> {
     let docs = workspace::root().join("docs");
     for traced in &all.timelines {
@@ -130,7 +130,7 @@ fn draw(all: &All) -> anyhow::Result<()> {
     update_page(all)
 }
 
-/// Writes the figures of all timelines into the page, next to those of the bench.
+/// Writes the figures of all timelines to the page, next to the bench's.
 pub fn update_page(all: &All) -> anyhow::Result<()> {
     let path = workspace::root().join("docs").join(PAGE);
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;

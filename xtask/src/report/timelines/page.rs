@@ -1,4 +1,4 @@
-//! The timelines on the page of the training ladder: pictures on one axis per machine, and what they show in numbers.
+//! The timelines on the page of the training ladder: pictures with one axis per machine, and their figures.
 
 use crate::chart::{Axis, Chart, Panel, Scale, Span, Spans, number};
 use crate::measure::with_section;
@@ -10,10 +10,10 @@ use crate::report::{row, short_commit};
 const WIDTH: u32 = 1100;
 /// A rung that ends before this share of the common axis is also drawn magnified.
 const SHORT: f64 = 0.3;
-/// A step of a picture may differ from one of the table by this share without a remark.
+/// Up to this share, a step of a picture may differ from the table's without a remark.
 const CLOSE: f64 = 0.1;
 
-/// Who does what the lanes show.
+/// The workers shown in the lanes.
 const WORKERS: [(&str, &[&str]); 3] = [
     ("the host decodes, queues, waits", &["load", "host", "fetch"]),
     ("the link copies", &["copy"]),
@@ -69,7 +69,7 @@ fn panel(traced: &Traced, caption: &str, until: Option<f64>) -> Panel {
     })
 }
 
-/// The page with the timelines of each rung, next to the figures of a run of the bench.
+/// The page with the timelines of each rung, next to the figures of a bench run.
 pub fn fill(page: &str, all: &Timelines, results: Option<&mlp::Results>) -> anyhow::Result<String> {
     let mut filled = page.to_owned();
     for name in ladder::rungs(page) {
@@ -80,7 +80,7 @@ pub fn fill(page: &str, all: &Timelines, results: Option<&mlp::Results>) -> anyh
     Ok(filled)
 }
 
-/// The pictures of one rung, a row of figures for each, and what differs from the bench.
+/// The pictures of one rung, a row of figures for each, and differences from the bench.
 fn section(of_rung: &[&Traced], results: Option<&mlp::Results>) -> String {
     if of_rung.is_empty() {
         return "No timeline is drawn yet.\n".to_owned();
@@ -106,7 +106,7 @@ fn section(of_rung: &[&Traced], results: Option<&mlp::Results>) -> String {
             format!("{} us", number(traced.of_step())),
             step.map_or_else(String::new, |step| format!("{} us", number(step))),
         ]);
-        // `naive` copies no batch, so its `copy` is of a time when `fetch` had that name.
+        // `naive` copies no batch, so its `copy` is from a time when `fetch` had that name.
         if traced.rung == "naive" && traced.lanes.iter().any(|lane| lane.name == "copy") {
             notes += &format!(
                 "\nOn {}, the lane `copy` is what is called `fetch` today: how long the host waits, including the kernels \
@@ -121,7 +121,7 @@ fn section(of_rung: &[&Traced], results: Option<&mlp::Results>) -> String {
     text + &notes
 }
 
-/// A sentence where picture and bench differ.
+/// A sentence for a difference between picture and bench.
 fn note(traced: &Traced, step: f64, commit: &str) -> String {
     let share = traced.of_step() / step - 1.0;
     if share.abs() <= CLOSE {

@@ -21,7 +21,7 @@ fn traced(rung: &str, steps: usize, end: usize) -> Traced {
     }
 }
 
-/// What `train-mnist` draws for spans of `kernels` and `host`.
+/// The drawing of `train-mnist` for spans of `kernels` and `host`.
 fn drawn() -> String {
     use ferrowarp_report::{Lane, render_timeline};
     let at = std::time::Duration::from_micros;

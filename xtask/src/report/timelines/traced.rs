@@ -1,5 +1,5 @@
-//! The numbers that a timeline shows. They are read from the pictures that `train-mnist --timeline` writes,
-//! and kept in `docs/results/timelines.json`.
+//! The numbers in a timeline. They are read from the pictures that `train-mnist --timeline` writes, and stored in
+//! `docs/results/timelines.json`.
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct Traced {
     pub epoch: usize,
     pub commit: String,
     pub date: String,
-    /// What of the machine was busy, and when.
+    /// The parts of the machine, and when they were busy.
     pub lanes: Vec<Lane>,
 }
 
@@ -25,7 +25,7 @@ pub struct Traced {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lane {
     pub name: String,
-    /// Microseconds since just before the first step, with blanks between them.
+    /// Microseconds since just before the first step, separated by spaces.
     pub starts: String,
     pub ends: String,
 }
@@ -38,13 +38,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The comment at the end of a picture that names them, as `run.sh` writes it.
+    /// The comment at the end of a picture that names them, as written by `run.sh`.
     #[cfg(test)]
     pub fn comment(&self) -> String {
         format!("<!-- commit {}, date {} -->\n", self.commit, self.date)
     }
 
-    /// What the comment of a picture names.
+    /// Reads the comment of a picture.
     fn of_comment(svg: &str) -> Option<Self> {
         let words = svg.rsplit_once("<!-- commit ")?.1.split_once(" -->")?.0;
         let (commit, date) = words.split_once(", date ")?;
@@ -52,7 +52,7 @@ impl Origin {
     }
 }
 
-/// The file that has all timelines.
+/// The file with all timelines.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timelines {
     pub timelines: Vec<Traced>,
@@ -61,7 +61,7 @@ pub struct Timelines {
 impl Timelines {
     pub const FILE: &str = "docs/results/timelines.json";
 
-    /// The committed ones.
+    /// Reads the committed timelines.
     pub fn read() -> anyhow::Result<Self> {
         let path = workspace::root().join(Self::FILE);
         if !path.is_file() {
@@ -76,7 +76,7 @@ impl Timelines {
         workspace::write(&workspace::root().join(Self::FILE), &(json + "\n"))
     }
 
-    /// Puts a timeline in place of the one whose picture it replaces.
+    /// Stores a timeline, replacing the one with the same picture.
     pub fn put(&mut self, new: Traced) {
         match self.timelines.iter_mut().find(|old| old.file() == new.file()) {
             Some(old) => *old = new,
@@ -93,7 +93,7 @@ impl Traced {
     /// Reads a picture of `train-mnist --timeline`, exact to a pixel. `origin` is for a picture that does not name its own.
     ///
     /// # Errors
-    /// It is no such picture, or nothing names its commit.
+    /// It is not such a picture, or its commit is unknown.
     pub fn read(svg: &str, origin: Option<&Origin>) -> anyhow::Result<Self> {
         let texts = texts(svg);
         let title = texts.iter().find(|text| text.words.starts_with("pipeline "));
@@ -138,7 +138,7 @@ impl Traced {
         })
     }
 
-    /// Where its picture is, in `docs`. Those of a CPU have no folder of their own.
+    /// The path of its picture in `docs`. Pictures of a CPU have no folder of their own.
     pub fn file(&self) -> String {
         let folder = match self.machine.strip_prefix("NVIDIA ") {
             Some(gpu) => format!("{}/", gpu.split(' ').next().unwrap_or(gpu).to_ascii_lowercase()),
@@ -147,7 +147,7 @@ impl Traced {
         format!("timelines/{folder}{}.svg", self.rung)
     }
 
-    /// When the last span ends, in microseconds.
+    /// The end of the last span, in microseconds.
     pub fn end(&self) -> f64 {
         let spans = self.lanes.iter().flat_map(|lane| lane.spans());
         spans.map(|span| span.1).fold(0.0, f64::max)
@@ -196,7 +196,7 @@ fn texts(svg: &str) -> Vec<Text> {
     svg.split("<text").skip(1).filter_map(text).collect()
 }
 
-/// Left, top, width and height of the rectangles that are spans, which alone let the ground shine through.
+/// Left, top, width and height of the rectangles that are spans, the only transparent ones.
 fn spans(svg: &str) -> anyhow::Result<Vec<[f64; 4]>> {
     let tags = svg.split("<rect").skip(1).filter_map(|part| part.split_once('>'));
     let tags = tags.map(|(tag, _)| tag).filter(|tag| attribute(tag, "opacity") == Some("0.8"));

@@ -9,7 +9,7 @@ use cuda_std::{kernel, thread, warp};
 /// `row_sums_256` is for a GPU; `row_sums_64` has blocks that Miri runs in seconds.
 ///
 /// # Safety
-/// A block of `THREADS` threads for each row; `sums` has an element for each row, and `inp` has `rows * cols` elements.
+/// There is a block of `THREADS` threads for each row; `sums` has one element per row, and `inp` has `rows * cols` elements.
 #[kernel(
     max_threads = THREADS,
     instances(

@@ -9,14 +9,14 @@ use cuda_std::launch::{
 };
 use ferrowarp::device::{Buffer, Device};
 
-/// Threads of a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
-/// Runs a kernel whose parameters are pointers to inputs, words, and a pointer to the output, in this order or with the
+/// Runs a kernel with these parameters: pointers to inputs, words, and a pointer to the output, in this order or with the
 /// words first.
 ///
 /// # Safety
-/// The kernel has these parameters, and `out` is as long as it writes with these words and this many threads.
+/// The kernel has these parameters, and `out` has the length that it writes with these words and this number of threads.
 pub unsafe fn launch<I: Pod, O: Pod>(
     device: &Device,
     kernel: &str,
@@ -25,7 +25,7 @@ pub unsafe fn launch<I: Pod, O: Pod>(
     words: &[u32],
     mut out: &mut Buffer<O>,
 ) -> anyhow::Result<()> {
-    // A device keeps what it knows of a kernel as long as it lives, under a name that lives longer.
+    // A device stores its data about a kernel under its name, which must live longer than the device.
     let meta = Box::leak(Box::new(KernelMeta {
         name: kernel.to_owned().leak(),
         file: "",
@@ -66,7 +66,7 @@ pub unsafe fn launch<I: Pod, O: Pod>(
     args.push((&raw mut pointer).cast());
     let config = LaunchConfig::cover(threads as usize, BLOCK.min(threads));
     let call = KernelCall { meta, config, args: &args, buffers: &buffers };
-    // SAFETY: the caller's promise; the inputs are buffers of this device, which live until the device has been waited for.
+    // SAFETY: the caller's contract; the inputs are buffers of this device, which live until the device has been waited for.
     unsafe { device.submit(&call) }.with_context(|| format!("launching {kernel}"))?;
     Ok(device.synchronize()?)
 }

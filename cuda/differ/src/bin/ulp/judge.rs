@@ -1,22 +1,22 @@
-//! The errors of many results of one function, by the host's oracle.
+//! The errors of many results of one function, from the host's oracle.
 
 use float_kernels::{Format, class, is_tiny, units};
 
-/// What came of some results.
+/// The errors of some results.
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     /// The largest error, in units in the last place.
     pub error: f64,
-    /// Inputs, result and exact result of that error, unless all are 0.
+    /// Inputs, result and exact result with that error, unless all are 0.
     pub worst: Option<([f64; 2], f64, f64)>,
-    /// How many results are of another class: NaN, or a zero of the other sign.
+    /// The number of results of another class: NaN, or a zero of the other sign.
     pub others: u64,
     /// Inputs, result and exact result of one of these.
     pub other: Option<([f64; 2], f64, f64)>,
 }
 
 impl Judged {
-    /// With one more result. Returns whether it is of another class.
+    /// Adds a result. Returns whether it is of another class.
     pub fn add(&mut self, inputs: [f64; 2], got: f64, exact: f64, format: Format) -> bool {
         let differs = class(got) != class(exact) && !is_tiny(exact, got);
         if differs {
@@ -30,7 +30,7 @@ impl Judged {
         differs
     }
 
-    /// Both together.
+    /// Combines both.
     pub fn and(mut self, other: Judged) -> Judged {
         if other.error > self.error {
             (self.error, self.worst) = (other.error, other.worst);

@@ -1,7 +1,7 @@
-//! `ulp`: how exact the float functions of `cuda_std` are, by back end and on the CPU executor.
+//! `ulp`: measures the accuracy of the float functions of `cuda_std`, by back end and on the CPU executor.
 //!
-//! `pack` makes a folder where there is Rust: the PTX of each back end. `run` measures on GPU 0, on a machine with no Rust,
-//! and leaves JSON, of which `cargo xtask ulp` makes the page.
+//! `pack` creates a folder on a machine with Rust: the PTX of each back end. `run` measures on GPU 0, on a machine without
+//! Rust, and writes JSON, from which `cargo xtask ulp` creates the page.
 
 mod device;
 mod judge;
@@ -58,7 +58,7 @@ enum On {
 
 const BACKENDS: [Backend; 2] = [Backend::Nvvm, Backend::Llvm];
 
-/// The file of the commit.
+/// The file with the commit.
 const COMMIT: &str = "COMMIT";
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! What is evaluated, and for which inputs.
+//! The evaluated functions, and their inputs.
 
 use ferrowarp::device::{Buffer, Device};
 use float_kernels::{BINARY, BinaryRow, DEVICE_ONLY, DOUBLE, Format, SINGLE, UNARY, UnaryRow};
@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::device::launch;
 use crate::judge::Judged;
 
-/// What a run has measured.
+/// The measurements of a run.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// The GPU, or what stands for it.
+    /// The GPU, or its replacement.
     pub device: String,
     /// The host's processor, which evaluates the oracles.
     pub host: String,
@@ -22,39 +22,39 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// What was measured of one function.
+/// The measurements of one function.
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub function: String,
     /// `f32` or `f64`.
     pub float: &'static str,
-    /// Whether it is one of `fastmath`.
+    /// Whether it is in `fastmath`.
     pub is_fast: bool,
     /// `nvvm`, `llvm` or `executor`.
     pub by: String,
-    /// How many inputs.
+    /// The number of inputs.
     pub inputs: u64,
-    /// Whether these are all there are.
+    /// Whether these are all inputs.
     pub is_exhaustive: bool,
     /// The largest error, in units in the last place.
     pub error: f64,
     /// `f(inputs) = result, exactly ..`.
     pub worst: String,
-    /// How many results are NaN, or a zero of one sign, where the exact result is not.
+    /// The number of results that are NaN, or a zero of one sign, where the exact result is not.
     pub others: u64,
     /// One of them.
     pub other: String,
 }
 
-/// How many inputs.
+/// The numbers of inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Threads of a scan, and inputs of each.
+    /// Threads of a scan, and inputs per thread.
     scan: [u32; 2],
-    /// Distance of the inputs that the host judges, and how many there are in a launch.
+    /// Distance between the inputs that the host checks, and their number per launch.
     stride: u32,
     list: u32,
-    /// Pairs, and numbers of `f64`.
+    /// Pairs, and `f64` numbers.
     random: u32,
 }
 
@@ -68,13 +68,13 @@ impl Size {
         u64::from(self.scan[0]) * u64::from(self.scan[1]) == 1 << 32
     }
 
-    /// Inputs of a list.
+    /// Inputs of all lists.
     fn listed(self) -> u64 {
         (1_u64 << 32).div_ceil(u64::from(self.stride))
     }
 }
 
-/// Measures every function with `only` in its name with the modules of the device.
+/// Measures every function with `only` in its name, using the device's modules.
 pub fn on_device(
     device: &Device,
     by: &str,
@@ -98,7 +98,7 @@ pub fn on_device(
     let (count, inputs) = (doubles.x.len() as u32, doubles.x.len() as u64);
     for row in UNARY.iter().filter(|row| row.name.contains(only) && !row.is_fast) {
         let kernel = format!("double_{}", row.name);
-        // SAFETY: the kernel takes one input, its length and the output, which are of the same length.
+        // SAFETY: the kernel takes one input, its length and the output of the same length.
         unsafe { launch(device, &kernel, count, &[&double_buffers[0]], &[count], &mut out64) }?;
         let judged = doubles.judge(&out64.to_vec()?, |x, _| (row.oracle)(x), DOUBLE);
         rows.push(done(row.name, "f64", false, by, inputs, false, &judged, 1));
@@ -106,7 +106,7 @@ pub fn on_device(
     for row in BINARY.iter().filter(|row| row.name.contains(only)) {
         let [x, y] = &single_buffers;
         let kernel = format!("pairs_{}", row.name);
-        // SAFETY: the kernel takes two inputs, their length and the output, which are of the same length.
+        // SAFETY: the kernel takes two inputs, their length and the output of the same length.
         unsafe { launch(device, &kernel, count, &[x, y], &[count], &mut out32) }?;
         let results: Vec<f64> = out32.to_vec()?.into_iter().map(f64::from).collect();
         let judged = singles.judge(&results, row.oracle, SINGLE);
@@ -116,7 +116,7 @@ pub fn on_device(
         }
         let [x, y] = &double_buffers;
         let kernel = format!("double_pairs_{}", row.name);
-        // SAFETY: as above.
+        // SAFETY: same as above.
         unsafe { launch(device, &kernel, count, &[x, y], &[count], &mut out64) }?;
         let judged = doubles.judge(&out64.to_vec()?, row.oracle, DOUBLE);
         rows.push(done(row.name, "f64", false, by, inputs, false, &judged, 2));
@@ -124,7 +124,7 @@ pub fn on_device(
     Ok(())
 }
 
-/// Measures what the executor computes of `f32`; of `f64` it is the host's own.
+/// Measures the executor's `f32` functions; its `f64` functions are the host's own.
 pub fn executor(size: Size, only: &str, rows: &mut Vec<Row>) {
     for row in UNARY.iter().filter(|row| row.name.contains(only) && !DEVICE_ONLY.contains(&row.name)) {
         let judged = (0..size.listed() as u32)
@@ -146,10 +146,10 @@ pub fn executor(size: Size, only: &str, rows: &mut Vec<Row>) {
     }
 }
 
-/// The worst of all inputs, which the device finds by its function of `f64` and the host judges again.
+/// The worst of all inputs, which the device finds with its `f64` function and the host checks again.
 fn scanned(device: &Device, row: &UnaryRow, size: Size, worst: &mut Buffer<u32>) -> anyhow::Result<Judged> {
     let [threads, each] = size.scan;
-    // SAFETY: the kernel takes two words and an output of 6 words for each thread.
+    // SAFETY: the kernel takes two words and an output of 6 words per thread.
     unsafe { launch(device, &format!("scan_{}", row.name), threads, &NONE, &[0, each], worst) }?;
     let found = worst.to_vec()?;
     let value = |bits: u32| f64::from(f32::from_bits(bits));
@@ -160,7 +160,7 @@ fn scanned(device: &Device, row: &UnaryRow, size: Size, worst: &mut Buffer<u32>)
             judged.add(alone(x), value(result), (row.oracle)(f64::from(x)), SINGLE)
         };
         add(input, result);
-        // The first of them was counted just now.
+        // The first of them has just been counted.
         if others > 0 && add(other, other_result) {
             judged.others += u64::from(others) - 1;
         }
@@ -169,14 +169,14 @@ fn scanned(device: &Device, row: &UnaryRow, size: Size, worst: &mut Buffer<u32>)
     Ok(judged.reduce(Judged::default, Judged::and))
 }
 
-/// Every `stride`th input, judged by the host alone.
+/// Every `stride`th input, checked only by the host.
 fn listed(device: &Device, row: &UnaryRow, size: Size, out: &mut Buffer<f32>) -> anyhow::Result<Judged> {
     let mut all = Judged::default();
     let mut next = 0;
     while next < size.listed() {
         let first = (next * u64::from(size.stride)) as u32;
         let words = [first, size.stride, size.list];
-        // SAFETY: the kernel takes three words, the last of which is the length of the output.
+        // SAFETY: the kernel takes three words; the last one is the length of the output.
         unsafe { launch(device, &format!("list_{}", row.name), size.list, &NONE, &words, out) }?;
         let results = out.to_vec()?;
         let count = (size.listed() - next).min(u64::from(size.list)) as usize;
@@ -188,7 +188,7 @@ fn listed(device: &Device, row: &UnaryRow, size: Size, out: &mut Buffer<f32>) ->
             });
         let mut judged = judged.reduce(Judged::default, Judged::and);
         if size.is_exhaustive() {
-            // The scan has counted them.
+            // The scan has already counted them.
             judged.others = 0;
         }
         all = all.and(judged);
@@ -204,13 +204,13 @@ fn alone(x: f32) -> [f64; 2] {
     [f64::from(x), 0.0]
 }
 
-/// Inputs of functions of two numbers, and of functions of `f64`.
+/// Inputs of functions of two numbers, and of `f64` functions.
 struct Pairs<T> {
     x: Vec<T>,
     y: Vec<T>,
 }
 
-/// Numbers where functions change, in all pairs.
+/// Numbers where functions change, used in all pairs.
 const SPECIAL: [f64; 40] = [
     0.0,
     -0.0,
@@ -263,7 +263,7 @@ fn double_of(bits: u64) -> f64 {
 }
 
 impl Pairs<f64> {
-    /// All pairs of special numbers, pairs of any bits, of numbers below 100, and of such a number and an integer.
+    /// All pairs of special numbers, pairs of arbitrary bits, of numbers below 100, and of such a number and an integer.
     fn new(size: Size, of_bits: fn(u64) -> f64) -> Pairs<f64> {
         let mut state = 41_u64;
         let mut random = || {
@@ -284,7 +284,7 @@ impl Pairs<f64> {
                 _ => (small(a), (b % 81) as f64 - 40.0),
             });
         }
-        // What a function of `f32` is given.
+        // The number that an `f32` function gets.
         let is_single = of_bits(0x3f80_0000) == 1.0;
         let round = |x: f64| if is_single { f64::from(x as f32) } else { x };
         pairs.iter_mut().for_each(|(x, y)| (*x, *y) = (round(*x), round(*y)));
@@ -313,7 +313,7 @@ impl<T: bytemuck::Pod> Pairs<T> {
     }
 }
 
-/// Whether a function of two numbers is one of `fastmath`.
+/// Whether a function of two numbers is in `fastmath`.
 trait Fast {
     fn is_fast(&self) -> bool;
 }

@@ -1,9 +1,9 @@
-//! Arrays, tuples, structures, enums and options; iterators that make one value of many.
+//! Arrays, tuples, structures, enums and options; iterators that reduce many values to one.
 
 use super::Generator;
 use crate::programs::ast::*;
 
-/// A variant whose data are the arguments from `first` on.
+/// A variant with the arguments from `first` as its fields.
 fn variant_text(number: usize, variant: usize, first: usize, count: usize) -> String {
     let holes: Vec<String> = (first..first + count).map(|i| format!("$a{i}")).collect();
     let data = if holes.is_empty() { String::new() } else { format!("({})", holes.join(", ")) };
@@ -11,7 +11,7 @@ fn variant_text(number: usize, variant: usize, first: usize, count: usize) -> St
 }
 
 impl Generator {
-    /// A value of a type that has parts.
+    /// A value of a composite type.
     pub(super) fn aggregate(&mut self, ty: &Ty, depth: usize) -> Expr {
         match ty {
             Ty::Array(element, len) => self.array(element, *len, depth),
@@ -37,7 +37,7 @@ impl Generator {
         }
     }
 
-    /// A variant that a number chooses, so that the parts of the value come together from several branches.
+    /// A variant chosen by a number, so that the fields of the value come from several branches.
     fn chosen_variant(&mut self, number: usize, depth: usize) -> Expr {
         let variants = self.program.enums[number].variants.clone();
         let mut args = vec![self.expr(&Ty::unsigned(32), depth - 1)];
@@ -53,7 +53,7 @@ impl Generator {
         Expr::form(Ty::Enum(number), text, args)
     }
 
-    /// What two functions give for a variant that the input chooses, and whether one gives it back as it was.
+    /// The results of two functions for a variant that the input chooses, and whether one returns it unchanged.
     pub(super) fn value_of_chosen_variant(&mut self, number: usize) -> Expr {
         let args = vec![self.chosen_variant(number, 1), self.expr(&Ty::unsigned(64), 0)];
         let text =
@@ -96,7 +96,7 @@ impl Generator {
         Expr::form(ty, texts[self.random.below(texts.len())], args)
     }
 
-    /// An array; its elements are bytes that were not written to until all were, now and then.
+    /// An array. Sometimes its elements are bytes that stay uninitialised until all of them are written.
     fn array(&mut self, element: &Ty, len: usize, depth: usize) -> Expr {
         let ty = Ty::array(element.clone(), len);
         let has_own_way = depth > 0 && self.spend(len as u64);
@@ -136,7 +136,7 @@ impl Generator {
         }
     }
 
-    /// A form whose argument is made with a bound `usize`.
+    /// A form with an argument computed from a bound `usize`.
     fn with_index(&mut self, ty: Ty, len: usize, text: &str, element: &Ty, depth: usize) -> Expr {
         let (bound, value) = self.repeated(len as u64, |this| {
             let bound = this.declare(USIZE, Mode::Value, false);
@@ -146,7 +146,7 @@ impl Generator {
         Expr { ty, node: Node::Form(Form { text, args: vec![value], binds: vec![bound], ..Form::default() }) }
     }
 
-    /// A bound variable of the first type, and a value of the second made with it.
+    /// A bound variable of the first type, and a value of the second computed from it.
     fn of_element(&mut self, element: &Ty, result: &Ty, depth: usize) -> (Var, Expr) {
         self.scoped(|this| {
             let bound = this.declare(element.clone(), Mode::Value, false);
@@ -154,7 +154,7 @@ impl Generator {
         })
     }
 
-    /// Something to iterate over: a place, and the type of its elements.
+    /// A place to iterate over, and the type of its elements.
     pub(super) fn sequence(&mut self, writes: bool) -> Option<(Place, Ty, usize)> {
         let mut found = Vec::new();
         for visible in self.scope.clone() {
@@ -183,7 +183,7 @@ impl Generator {
         if found.is_empty() { None } else { Some(self.random.pick(&found).clone()) }
     }
 
-    /// A value that an iterator makes of all elements of an array.
+    /// A value that an iterator computes from all elements of an array.
     pub(super) fn fold(&mut self, ty: &Ty, depth: usize) -> Expr {
         const ITERATORS: [&str; 9] = [
             "iter().copied()",
@@ -217,7 +217,7 @@ impl Generator {
         Expr { ty: ty.clone(), node: Node::Form(form) }
     }
 
-    /// Whether something holds of elements of an array.
+    /// Whether a condition holds for elements of an array.
     pub(super) fn over_array(&mut self, depth: usize) -> Expr {
         let Some((place, element, len)) = self.sequence(false) else { return self.leaf(&Ty::Bool) };
         if !self.spend(2 * len as u64) {
@@ -238,7 +238,7 @@ impl Generator {
         Expr { ty: Ty::Bool, node: Node::Form(form) }
     }
 
-    /// What is in an option, or stands in for it.
+    /// The value in an option, or its replacement.
     pub(super) fn of_option(&mut self, ty: &Ty, depth: usize) -> Expr {
         let options: Vec<Ty> = self
             .palette

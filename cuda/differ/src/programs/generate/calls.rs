@@ -1,16 +1,16 @@
-//! Calls: of functions, of methods by way of trait objects, of closures.
+//! Calls of functions, of methods through trait objects, and of closures.
 
 use super::{Generator, Visible};
 use crate::programs::ast::*;
 
 impl Generator {
-    /// Whether the code here can call the function, and has the work left for it.
+    /// Whether the code here can call the function, and has enough work left for it.
     fn can_call(&self, function: &Function) -> bool {
         let is_seen = function.elsewhere || !self.elsewhere;
         is_seen && self.work + self.times * function.work <= self.most_work
     }
 
-    /// A call that changes nothing, for its result.
+    /// A call without side effects, for its result.
     pub(super) fn call(&mut self, ty: &Ty, depth: usize) -> Option<Expr> {
         let fits = |function: &Function| {
             let reads =
@@ -27,7 +27,7 @@ impl Generator {
         Some(Expr { ty: ty.clone(), node: Node::Form(form) })
     }
 
-    /// A call of any function; its result is kept or thrown away.
+    /// A call of any function; its result is kept or discarded.
     pub(super) fn call_statement(&mut self) -> Option<Stmt> {
         let known: Vec<usize> = (0..self.program.functions.len())
             .filter(|&index| self.can_call(&self.program.functions[index]))
@@ -51,14 +51,14 @@ impl Generator {
         }
     }
 
-    /// The text of a call, with an argument for each parameter.
+    /// The text of a call, with one argument per parameter.
     fn call_form(&mut self, index: usize, concrete: &Ty) -> Option<Form> {
         let function = self.program.functions[index].clone();
         self.work += self.times * function.work;
         let mut form = Form { call: Some(index), ..Form::default() };
         let locked = self.locked.len();
         let mut names = vec![String::new(); function.params.len()];
-        // What is lent out is chosen first, so that no other argument touches it.
+        // Borrowed arguments are chosen first, so that no other argument uses them.
         for writes in [true, false] {
             for (name, param) in names.iter_mut().zip(&function.params) {
                 let ty = param.ty.with(concrete);
@@ -102,7 +102,7 @@ impl Generator {
         Some(form)
     }
 
-    /// A part of a sequence that is not empty.
+    /// A nonempty part of a sequence.
     fn slice(&mut self, place: Place, number: usize, len: usize) -> (Place, String) {
         let is_slice = |visible: &Visible| matches!(visible.mode, Mode::Slice | Mode::SliceMut);
         let has_len = !self.scope.iter().any(|visible| visible.var == place.var && is_slice(visible));
@@ -115,7 +115,7 @@ impl Generator {
         (place, text)
     }
 
-    /// A method of one of two structures, of which a condition says which.
+    /// A method of one of two structures; a condition selects which.
     fn dynamic_call(&mut self, ty: &Ty, depth: usize) -> Option<Expr> {
         let knows = !self.elsewhere || self.program.types_elsewhere;
         // Methods call no methods.
@@ -139,7 +139,7 @@ impl Generator {
         Some(Expr::form(ty.clone(), text, args))
     }
 
-    /// A closure, called here or given to a function, or a method that changes a structure.
+    /// A closure, called here or passed to a function, or a method that changes a structure.
     pub(super) fn closure(&mut self, depth: usize) -> Stmt {
         if self.has_input && !self.program.impls.is_empty() && self.random.chance(50) {
             return self.changing_method();
@@ -151,7 +151,7 @@ impl Generator {
         });
         let args = vec![value, self.expr(&param, 1), self.expr(&param, 1), self.expr(&result, 1)];
         let (takes, gives) = (param.name(), result.name());
-        // What is lent to the function cannot be given away.
+        // A value lent to the function cannot be moved.
         let by = if self.has_input { "move " } else { "" };
         let texts = [
             format!("{{ let c = |$v0: {takes}| -> {gives} {{ $a0 }}; c($a1).wrapping_sub(c($a2)) }}"),

@@ -1,4 +1,4 @@
-//! Values with parts as wholes: compared, hashed, passed to functions that are not inlined, and written as text.
+//! Composite values as a whole: compared, hashed, passed to functions that are not inlined, and formatted as text.
 
 use super::Generator;
 use crate::programs::ast::*;
@@ -19,7 +19,7 @@ const COMPARISONS: [&str; 12] = [
     "{ let x = $a0; same(passed(x), x) }",
 ];
 
-/// The same of values that have a total order.
+/// The same for values with a total order.
 const ORDERED: [&str; 5] = [
     "ordered($a0, $a1) > 0",
     "hashed(&$a0) == hashed(&$a1)",
@@ -29,7 +29,7 @@ const ORDERED: [&str; 5] = [
 ];
 
 impl Generator {
-    /// Whether one value is equal to another of the type, or less, or more.
+    /// Whether one value is equal to, less or greater than another of its type.
     pub(super) fn compared(&mut self, ty: &Ty, depth: usize) -> Expr {
         let args = vec![self.expr(ty, depth), self.expr(ty, depth)];
         let is_ordered = self.program.is_ordered(ty) && self.random.chance(40);
@@ -44,7 +44,7 @@ impl Generator {
         Expr::form(Ty::Bool, text, args)
     }
 
-    /// An integer computed from a value that has parts.
+    /// An integer computed from a composite value.
     pub(super) fn of_composite(&mut self, int: Int, depth: usize) -> Expr {
         let (ty, name) = (Ty::Int(int), int.name());
         let field = self.field_of_packed(&ty);
@@ -71,7 +71,7 @@ impl Generator {
         Expr::form(ty, text, args)
     }
 
-    /// What a function gives that takes an enum by value.
+    /// The result of a function that takes an enum by value.
     fn of_enum(&mut self, int: Int, number: usize, depth: usize) -> Expr {
         let from = Ty::Enum(number);
         let args = vec![self.expr(&from, depth), self.expr(&Ty::unsigned(64), depth.min(1))];
@@ -91,14 +91,14 @@ impl Generator {
         Expr::form(Ty::Int(int), texts[self.random.below(last)].clone(), args)
     }
 
-    /// A field of this type of a packed structure.
+    /// A field of this type in a packed structure.
     fn field_of_packed(&mut self, ty: &Ty) -> Option<Expr> {
         let (number, field) = self.packed_field(Some(ty))?;
         let value = self.leaf(&Ty::Struct(number));
         Some(Expr::form(ty.clone(), format!("{{ let x = $a0; x.f{field} }}"), vec![value]))
     }
 
-    /// A packed structure that the code here knows, and one of its fields.
+    /// A packed structure that is visible here, and one of its fields.
     fn packed_field(&mut self, ty: Option<&Ty>) -> Option<(usize, usize)> {
         let knows = !self.elsewhere || self.program.types_elsewhere;
         let all = self.program.structs.iter().enumerate().filter(|(_, s)| s.is_packed && knows);
@@ -109,7 +109,7 @@ impl Generator {
         if fields.is_empty() { None } else { Some(*self.random.pick(&fields)) }
     }
 
-    /// A field of a packed structure is set.
+    /// Sets a field of a packed structure.
     pub(super) fn field_change(&mut self) -> Option<Stmt> {
         let (number, field) = self.packed_field(None)?;
         let place = self.place(&Ty::Struct(number), true, 1)?;
@@ -119,7 +119,7 @@ impl Generator {
         Some(Stmt::Form(Form { text, args, places: vec![place], ..Form::default() }))
     }
 
-    /// Text of one or two values, of which the length and a hash are kept.
+    /// Formats one or two values as text, and keeps its length and a hash.
     pub(super) fn text(&mut self) -> Stmt {
         let formats = |ty: &Ty| -> &[&str] {
             match ty {
@@ -132,7 +132,7 @@ impl Generator {
         };
         self.work += self.times * 300;
         let (a, mut b) = (self.scalar_ty(), self.palette_ty());
-        // What is derived for a type is inlined whole: a thousand lines of PTX for each field.
+        // Derived code is fully inlined: a thousand lines of PTX per field.
         if b == Ty::Generic || self.random.chance(98) {
             b = self.scalar_ty();
         }

@@ -1,9 +1,9 @@
-//! Floats, with operations that are rounded correctly and no others.
+//! Floats, only with correctly rounded operations.
 
 use super::Generator;
 use crate::programs::ast::*;
 
-/// Of `f32` and `f64`. That `min` and `max` may give either zero is undone by adding a positive one.
+/// For `f32` and `f64`. `min` and `max` may return either zero, so a positive zero is added.
 const FLOATS: [&str; 33] = [
     "$a0 % $a1",
     "$a0 % $a1",
@@ -40,7 +40,7 @@ const FLOATS: [&str; 33] = [
     "match $a0.partial_cmp(&$a1) { Some(core::cmp::Ordering::Less) => $a2, None => $a1, _ => $a0 }",
 ];
 
-/// Of 16 bits: `HALF` stands for the type.
+/// For 16-bit floats: `HALF` stands for the type.
 const HALVES: [&str; 12] = [
     "HALF::of($a0.wide() + $a1.wide())",
     "HALF::of($a0.wide() - $a1.wide())",
@@ -57,7 +57,7 @@ const HALVES: [&str; 12] = [
 ];
 
 impl Generator {
-    /// The bits of a float: a usual number, an edge, or any but a NaN with a payload.
+    /// The bits of a float: a usual number, an edge case, or any bits except a NaN with a payload.
     pub(super) fn float_bits(&mut self, ty: &Ty, any: u128) -> u128 {
         const USUAL: [f64; 16] = [
             0.0,

@@ -1,9 +1,9 @@
-//! Functions, the trait's methods among them.
+//! Functions, including the trait's methods.
 
 use super::Generator;
 use crate::programs::ast::*;
 
-/// A result that depends on what the function has summed up, where its type allows it.
+/// A result that depends on the function's sum, if its type allows it.
 fn with_sum(value: Expr, sum: Place) -> Expr {
     let sum = Expr { ty: Ty::unsigned(64), node: Node::Place(sum) };
     let ty = value.ty.clone();
@@ -21,7 +21,7 @@ fn with_sum(value: Expr, sum: Place) -> Expr {
 }
 
 impl Generator {
-    /// All functions of the program, each of which may call those before it.
+    /// All functions of the program; each may call earlier ones.
     pub(super) fn functions(&mut self) {
         for _ in 0..self.random.between(1, 3) {
             let elsewhere = self.random.chance(45);
@@ -70,7 +70,7 @@ impl Generator {
         self.finish(params, result, inline, false)
     }
 
-    /// The type of elements of an array of the palette.
+    /// The element type of an array in the palette.
     fn element_ty(&mut self) -> Ty {
         let elements: Vec<Ty> = self
             .palette
@@ -83,7 +83,7 @@ impl Generator {
         self.random.pick(&elements).clone()
     }
 
-    /// A function over a type that the caller chooses.
+    /// A function generic over a type that the caller chooses.
     fn generic_function(&mut self, elsewhere: bool) -> Function {
         self.elsewhere = elsewhere;
         let mode = [Mode::Slice, Mode::SliceMut, Mode::RefMut, Mode::Value][self.random.below(4)];
@@ -131,7 +131,7 @@ impl Generator {
                 let value = self.expr(result, 2);
                 body.value = Some(Box::new(with_sum(value, sum)));
             }
-            // The parameters alone outlive the function.
+            // Only the parameters outlive the function.
             None => body.stmts.extend(self.absorb(sum, params.len())),
         }
         (self.scope, self.locked) = (scope, locked);
@@ -139,7 +139,7 @@ impl Generator {
         Function { params, result, body, inline, elsewhere: self.elsewhere, is_generic, work }
     }
 
-    /// A trait of two methods, and structures that have it.
+    /// A trait with two methods, and structures that implement it.
     fn methods(&mut self) {
         self.elsewhere = self.program.types_elsewhere;
         for is_mut in [false, true] {

@@ -1,9 +1,9 @@
-//! Integers, truth values and characters.
+//! Integers, booleans and characters.
 
 use super::Generator;
 use crate::programs::ast::*;
 
-/// Two operands and one result of the same type; a third stands in for what there is none of.
+/// Two operands and one result of the same type; a third operand replaces an undefined result.
 const BINARY: [&str; 34] = [
     "$a0.wrapping_add($a1)",
     "$a0.wrapping_sub($a1)",
@@ -54,11 +54,11 @@ const UNARY: [&str; 9] = [
     "$a0.checked_neg().unwrap_or($a1)",
 ];
 
-/// A count of bits of the operand.
+/// A bit count of the operand.
 const COUNTS: [&str; 6] =
     ["leading_zeros", "trailing_zeros", "leading_ones", "trailing_ones", "count_ones", "count_zeros"];
 
-/// An amount below or beyond the width; `BITS` stands for the width.
+/// A shift by an amount below or above the width; `BITS` stands for the width.
 const SHIFTS: [&str; 12] = [
     "$a0 << ($a1 & (BITS - 1))",
     "$a0 >> ($a1 & (BITS - 1))",
@@ -143,10 +143,10 @@ impl Generator {
         }
     }
 
-    /// A cast from any other number, also from a float, which saturates.
+    /// A cast from any other number, including a float, which saturates.
     fn cast(&mut self, to: Int, depth: usize) -> Expr {
         let mut from = self.scalar_ty();
-        // Floats and integers of 128 bits are converted by calls that neither back end knows.
+        // Conversions between floats and 128-bit integers are calls that neither back end supports.
         if to.bits == 128 && from.is_float() {
             from = Ty::unsigned(64);
         }
@@ -159,7 +159,7 @@ impl Generator {
         Expr::form(to, text, vec![arg])
     }
 
-    /// From bytes of an array, or out of a wider product.
+    /// From bytes of an array, or part of a wider product.
     fn of_bytes(&mut self, int: Int, depth: usize) -> Expr {
         let (ty, bytes) = (Ty::Int(int), int.bits as usize / 8);
         let end = ["le", "be", "ne"][self.random.below(3)];
@@ -188,7 +188,7 @@ impl Generator {
         Expr::form(ty, text, args)
     }
 
-    /// An array of at least `least` bytes that can be seen, and its length.
+    /// A visible array of at least `least` bytes, and its length.
     pub(super) fn byte_array(&mut self, least: usize, writes: bool) -> Option<(Place, usize)> {
         let lens: Vec<usize> = self
             .palette
@@ -219,7 +219,7 @@ impl Generator {
         }
     }
 
-    /// A truth value.
+    /// A boolean.
     pub(super) fn boolean(&mut self, depth: usize) -> Expr {
         let form = |text: &str, args| Expr::form(Ty::Bool, text, args);
         match self.random.weighted(&[30, 12, 8, 14, 6, 5]) {

@@ -1,4 +1,4 @@
-//! Loops, each of which comes to an end.
+//! Loops, which all terminate.
 
 use super::Generator;
 use crate::programs::ast::*;
@@ -20,7 +20,7 @@ impl Generator {
         made
     }
 
-    /// A loop that counts.
+    /// A counting loop.
     pub(super) fn any_loop(&mut self, depth: usize) -> Stmt {
         let most = if self.times > 30 { 5 } else { 20 };
         let count = self.random.between(1, most);
@@ -97,7 +97,7 @@ impl Generator {
         }
     }
 
-    /// A loop over the elements of an array, some of which it changes.
+    /// A loop over the elements of an array, which may change some of them.
     pub(super) fn iteration(&mut self, depth: usize) -> Option<Stmt> {
         let writes = self.random.chance(65);
         let (place, element, len) = self.sequence(writes)?;
@@ -122,7 +122,7 @@ impl Generator {
             "for $v0 in $p0.chunks(3).filter_map(|c| c.last().copied()) $b0",
             "for $v0 in $p0.into_iter().copied().skip(1) $b0",
         ];
-        // An array goes into an iterator of values, a slice into one of references.
+        // An array becomes an iterator over values, a slice one over references.
         let way = ways[self.random.below(ways.len() - 1)];
         let (var, block) = self.body(&label, len as u64, depth, Some(element));
         let text = format!("{label}: {way}");
@@ -135,7 +135,7 @@ impl Generator {
         }))
     }
 
-    /// Elements are changed one by one, beside those of another array or beside their neighbours.
+    /// Changes elements one by one, together with those of another array or with their neighbours.
     fn changing(&mut self, place: Place, element: Ty, len: usize, depth: usize) -> Option<Stmt> {
         if self.random.chance(50) {
             let other = self.sequence(false);

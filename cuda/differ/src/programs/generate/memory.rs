@@ -1,9 +1,9 @@
-//! Copies and fills, of lengths that no register has.
+//! Copies and fills with lengths that fit no register.
 
 use super::Generator;
 use crate::programs::ast::*;
 
-/// Two ranges of the same length: `n` elements, from `i` on in the first and from `j` on in the second.
+/// Two ranges of the same length: `n` elements, starting at `i` in the first and at `j` in the second.
 const RANGES: &str = "let n = $a0 % ($p0.len().min($p1.len()) + 1); let i = $a1 % ($p0.len() - n + 1); \
                       let j = $a2 % ($p1.len() - n + 1); ";
 
@@ -15,7 +15,7 @@ const OF_TWO: [&str; 5] = [
     "for (to, from) in $p0[i..i + n].iter_mut().zip(&$p1[j..j + n]) { *to = *from; }",
 ];
 
-/// A range of `n` elements from `i` on, and a value.
+/// A range of `n` elements starting at `i`, and a value.
 const RANGE: &str = "let n = $a0 % ($p0.len() + 1); let i = $a1 % ($p0.len() - n + 1); let k = $a2 % ($p0.len() - n + 1); let x = $a3; ";
 
 const OF_ONE: [&str; 20] = [
@@ -81,7 +81,7 @@ impl Generator {
         Some(Stmt::Form(Form { text, args, places: vec![to], ..Form::default() }))
     }
 
-    /// An array written byte by byte, as generic arrays are, of which a part is copied: what hashes do to pad a block.
+    /// Writes an array byte by byte, like generic arrays, and copies a part of it: like hashes that pad a block.
     fn padded(&mut self) -> Option<Stmt> {
         let (to, len) = self.byte_array(4, true)?;
         self.spend(3 * len as u64).then_some(())?;
@@ -106,7 +106,7 @@ impl Generator {
         Some(Stmt::Form(Form { text, args: vec![value], places: vec![to], ..Form::default() }))
     }
 
-    /// The bytes of a number into an array.
+    /// Writes the bytes of a number to an array.
     fn number_into_bytes(&mut self) -> Option<Stmt> {
         let bits = [16, 32, 64, 64, 128, 128][self.random.below(6)];
         let bytes = bits / 8;
@@ -133,7 +133,7 @@ impl Generator {
         Some(Stmt::Form(Form { text: text.to_owned(), places: vec![a, b?], ..Form::default() }))
     }
 
-    /// Two parts of one array at a time.
+    /// Uses two parts of one array at the same time.
     fn halves(&mut self) -> Option<Stmt> {
         let (to, element, len) = self.sequence(true)?;
         self.spend(2 * len as u64).then_some(())?;

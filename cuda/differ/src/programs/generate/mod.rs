@@ -1,8 +1,8 @@
-//! Programs made from a seed.
+//! Generates programs from a seed.
 //!
-//! Every value is defined, every index is in range, every divisor is guarded and every loop is bounded, so that a program
-//! has one meaning. Bits of a NaN never show: floats are made from bits, and into bits, by the runtime's functions, which
-//! know one NaN only; the sign of a zero that `min` and `max` leave open is taken away.
+//! Every value is defined, every index is in range, every divisor is guarded and every loop is bounded, so a program has one
+//! meaning. Bits of a NaN are never visible: the runtime's functions convert between floats and bits, and have only one NaN.
+//! The sign of a zero, which `min` and `max` leave open, is removed.
 
 mod aggregates;
 mod calls;
@@ -20,47 +20,47 @@ mod types;
 use super::ast::*;
 use super::random::Random;
 
-/// About how many operations a program may do for one input.
+/// The approximate maximum number of operations of a program for one input.
 const MOST_WORK: u64 = 12_000;
 
-/// A variable that can be seen.
+/// A visible variable.
 #[derive(Clone, Debug)]
 struct Visible {
     var: Var,
     ty: Ty,
-    /// How it is bound: owned values are [`Mode::Value`].
+    /// How it is bound; owned values are [`Mode::Value`].
     mode: Mode,
     /// Whether it may be written to.
     is_mut: bool,
 }
 
-/// What makes a program.
+/// The state of the generation of a program.
 pub(super) struct Generator {
     random: Random,
     program: Program,
     scope: Vec<Visible>,
-    /// Variables that something else holds on to.
+    /// Variables that are borrowed.
     locked: Vec<Var>,
-    /// Whether `input` can be seen.
+    /// Whether `input` is visible.
     has_input: bool,
-    /// Whether the code stands in the other crate, which knows the program's types only if they stand there too.
+    /// Whether the code is in the other crate. That crate only knows the program's types if they are there too.
     elsewhere: bool,
-    /// Whether the code is within a closure, which no loop outside can be left from.
+    /// The labels of the enclosing loops; empty within a closure, which cannot leave an outer loop.
     loops: Vec<String>,
     labels: usize,
-    /// How many times the statement is run at most.
+    /// The maximum number of times that the statement runs.
     times: u64,
-    /// What is done so far, and what may be.
+    /// The work so far, and its limit.
     work: u64,
     most_work: u64,
-    /// Types that values have.
+    /// Types of the program's values.
     palette: Vec<Ty>,
 }
 
-/// The longest source of a program: libNVVM takes seconds for one of twice that length.
+/// The maximum length of a program's source: libNVVM takes seconds for one of twice that length.
 const MOST_SOURCE: usize = 3_600;
 
-/// Makes the program of a seed: the first that is not too long of those that the seed's number leads to.
+/// Generates the program of a seed: the first one that is not too long, in the sequence that starts at the seed.
 pub fn generate(seed: u64) -> Program {
     let mut start = seed;
     loop {
@@ -99,7 +99,7 @@ impl Generator {
         self.program.next_var - 1
     }
 
-    /// Spends work; false if there is too little left.
+    /// Spends work; false if too little is left.
     fn spend(&mut self, work: u64) -> bool {
         let all = self.work + self.times * work;
         if all > self.most_work {
@@ -109,7 +109,7 @@ impl Generator {
         true
     }
 
-    /// Runs `make` with what it declares in a scope of its own.
+    /// Runs `make` with a scope of its own for its declarations.
     fn scoped<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         let (seen, locked) = (self.scope.len(), self.locked.len());
         let result = make(self);
@@ -118,7 +118,7 @@ impl Generator {
         result
     }
 
-    /// Runs `make` as the body of a loop that is run `times` times.
+    /// Runs `make` as the body of a loop that runs `times` times.
     fn repeated<T>(&mut self, times: u64, make: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.times;
         self.times *= times.max(1);
@@ -154,7 +154,7 @@ impl Generator {
         found
     }
 
-    /// Adds the parts of `place`, which is a `have`, that are a `want`.
+    /// Adds the parts of type `want` in `place`, which has type `have`.
     fn parts(&self, place: Place, have: &Ty, want: &Ty, depth: usize, found: &mut Vec<Place>) {
         if have == want {
             found.push(place);
@@ -173,7 +173,7 @@ impl Generator {
             Ty::Tuple(parts) => {
                 parts.iter().enumerate().for_each(|(i, part)| go(Step::Field(i.to_string()), part));
             }
-            // No field of a packed structure may be borrowed.
+            // A field of a packed structure must not be borrowed.
             Ty::Struct(number) if !self.program.structs[*number].is_packed => {
                 let fields = self.program.structs[*number].fields.iter().enumerate();
                 fields.for_each(|(i, field)| go(Step::Field(format!("f{i}")), field));
@@ -182,7 +182,7 @@ impl Generator {
         }
     }
 
-    /// One of the places of this type, with indices of its own.
+    /// One of the places of this type, with its own indices.
     fn place(&mut self, ty: &Ty, writes: bool, depth: usize) -> Option<Place> {
         let all = self.places(ty, writes);
         if all.is_empty() {
@@ -228,7 +228,7 @@ impl Generator {
         Expr::form(ty.clone(), texts[self.random.below(3)], args)
     }
 
-    /// A value that is there already, of the input or a literal.
+    /// A variable's value, a value from the input, or a literal.
     fn leaf(&mut self, ty: &Ty) -> Expr {
         if self.random.chance(75)
             && let Some(place) = self.place(ty, false, 0)
@@ -246,7 +246,7 @@ impl Generator {
         }
     }
 
-    /// A number, a `bool` or a `char` of the input.
+    /// A number, a `bool` or a `char` from the input.
     fn of_input(&mut self, ty: &Ty) -> Expr {
         let (function, bytes, cast) = match ty {
             Ty::Int(Int { size: true, .. }) => ("u64_at".to_owned(), 8, " as usize".to_owned()),
@@ -287,7 +287,7 @@ impl Generator {
         Some(Expr::form(ty.clone(), text, vec![value]))
     }
 
-    /// A number written down: small, at the end of its range, or any.
+    /// A literal number: small, at the end of its range, or any.
     fn literal(&mut self, ty: &Ty) -> Expr {
         let any = u128::from(self.random.word()) << 64 | u128::from(self.random.word());
         let bits = match ty {

@@ -1,9 +1,9 @@
-//! Functions that call themselves to a depth that an argument sets, and functions that are called through a pointer.
+//! Functions that recurse to the depth in an argument, and functions that are called through a pointer.
 
 use super::Generator;
 use crate::programs::ast::*;
 
-/// Functions `r` of a number of calls and an `INT`, of which `$v0` is the value and `$v1` the number.
+/// Functions `r` of a number of calls and an `INT`; `$v0` is the value and `$v1` the number.
 const RECURSIVE: [&str; 6] = [
     "{ fn r($v1: u32, $v0: INT) -> INT { if $v1 == 0 { $v0 } else { r($v1 - 1, $a0).wrapping_add($v0) } } r($a2 % 9, $a3) }",
     "{ fn r($v1: u32, $v0: INT) -> INT { if $v1 < 2 { $a0 } else { r($v1 - 1, $v0).wrapping_mul(3) ^ r($v1 - 2, $a1) } } r($a2 % 7, $a3) }",
@@ -18,7 +18,7 @@ const RECURSIVE: [&str; 6] = [
 ];
 
 impl Generator {
-    /// What such a function gives.
+    /// The result of such a function.
     pub(super) fn recursive(&mut self, int: Int, depth: usize) -> Expr {
         let ty = Ty::Int(int);
         if !self.spend(100) {
@@ -39,7 +39,7 @@ impl Generator {
         Expr { ty, node: Node::Form(form) }
     }
 
-    /// Runs `make` for a function within another, which sees nothing of it.
+    /// Runs `make` for a nested function, which sees none of the outer variables.
     fn alone<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         let seen = (core::mem::take(&mut self.scope), core::mem::take(&mut self.locked));
         let (has_input, loops) = (self.has_input, core::mem::take(&mut self.loops));

@@ -1,10 +1,10 @@
-//! Sequences that are put in order, and searched.
+//! Sorted and searched sequences.
 
 use super::Generator;
 use crate::programs::ast::*;
 
-/// Of elements that have a total order; `$a0` is a `usize` and `$a1` an element. The runtime's functions are not inlined,
-/// so that programs share them: a sort is a lot of code.
+/// For elements with a total order; `$a0` is a `usize` and `$a1` an element. The runtime's functions are not inlined, so
+/// that programs share them: a sort is a lot of code.
 const OF_ORDERED: [&str; 10] = [
     "put_in_order(&mut $p0[..]);",
     "put_in_order(&mut $p0[..]);",
@@ -18,14 +18,14 @@ const OF_ORDERED: [&str; 10] = [
     "{ let n = $p0.len().min(18); $p0[..n].sort_unstable(); }",
 ];
 
-/// Of any elements.
+/// For any elements.
 const OF_ANY: [&str; 2] =
     ["order_by_mix(&mut $p0[..]);", "{ let n = $a0 % $p0.len(); order_by_mix(&mut $p0[..n]); }"];
 
 impl Generator {
-    /// A sort, a selection or a search; first the elements are made to differ, mostly.
+    /// A sort, a selection or a search; usually the elements are first made different.
     pub(super) fn sorting(&mut self) -> Option<Stmt> {
-        // The longest of some: short ones are sorted by insertion.
+        // The longest of several: short ones use insertion sort.
         let found: Vec<_> = (0..3).filter_map(|_| self.sequence(true)).collect();
         let (place, element, len) = found.into_iter().max_by_key(|(_, _, len)| *len)?;
         if element == Ty::Generic {

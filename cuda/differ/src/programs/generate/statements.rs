@@ -4,7 +4,7 @@ use super::Generator;
 use crate::programs::ast::*;
 
 impl Generator {
-    /// What is run: values are declared, changed and shown.
+    /// The code that is run: it declares, changes and emits values.
     pub(super) fn main(&mut self) {
         self.has_input = true;
         self.elsewhere = false;
@@ -38,13 +38,13 @@ impl Generator {
         self.program.main = block;
     }
 
-    /// Shows a value.
+    /// Emits a value.
     fn emit(ty: &Ty, place: Place) -> Stmt {
         let value = Expr { ty: ty.clone(), node: Node::Place(place) };
         Stmt::Form(Form { text: "$a0.emit(s);".to_owned(), args: vec![value], ..Form::default() })
     }
 
-    /// Statements in their own scope, and then statements that use some of the variables they declare.
+    /// Statements in a scope of their own, followed by statements that use some of their variables.
     pub(super) fn block(&mut self, depth: usize) -> Block {
         self.scoped(|this| {
             let first = this.scope.len();
@@ -66,7 +66,7 @@ impl Generator {
         })
     }
 
-    /// Mixes a value into an integer that outlives it: one of the first `outer` variables that can be seen.
+    /// Mixes a value into an integer that outlives it: one of the first `outer` visible variables.
     pub(super) fn absorb(&mut self, value: Place, outer: usize) -> Option<Stmt> {
         let inner = self.scope.split_off(outer);
         let ints = [Ty::unsigned(64), self.some_int(), self.some_int(), self.some_int(), Ty::unsigned(8)];
@@ -155,7 +155,7 @@ impl Generator {
         let text = ops[self.random.below(ops.len())].to_owned();
         let place = self.place(&ty, true, 1)?;
         let value = self.expr(&ty, 2);
-        // The place's index is read before the value, and the value may not read the place meanwhile.
+        // The place's index is evaluated before the value, and the value must not read the place in between.
         let text = format!("{{ let x = $a0; {} }}", text.replace("$a0", "x"));
         Some(Stmt::Form(Form { text, args: vec![value], places: vec![place], ..Form::default() }))
     }
@@ -167,7 +167,7 @@ impl Generator {
         Stmt::Form(Form { text: text.to_owned(), args: vec![condition], blocks, ..Form::default() })
     }
 
-    /// `match` of an integer, a tuple, an enum or an option.
+    /// A `match` on an integer, a tuple, an enum or an option.
     fn choice(&mut self, depth: usize) -> Option<Stmt> {
         let knows_all = !self.elsewhere || self.program.types_elsewhere;
         if knows_all && !self.program.enums.is_empty() && self.random.chance(50) {
@@ -213,7 +213,7 @@ impl Generator {
         Stmt::Form(Form { text, args: vec![value], blocks, binds, ..Form::default() })
     }
 
-    /// Leaves a loop or goes on with it, sometimes.
+    /// A `break` or `continue`, under a condition.
     fn jump(&mut self) -> Stmt {
         let label = self.random.pick(&self.loops.clone()).clone();
         let condition = self.expr(&Ty::Bool, 2);

@@ -18,7 +18,7 @@ const ODD: [&[u32]; 10] = [
 ];
 
 impl Generator {
-    /// Types, tables and the trait.
+    /// Generates types, tables and the trait.
     pub(super) fn types(&mut self) {
         self.program.types_elsewhere = self.random.chance(60);
         let ints: Vec<Ty> = (0..4).map(|_| self.int_ty()).collect();
@@ -71,7 +71,7 @@ impl Generator {
         }
     }
 
-    /// A structure, some of them packed or of an odd size.
+    /// A structure; some are packed or of an odd size.
     fn structure_ty(&mut self) -> Structure {
         if self.random.chance(30) {
             let widths = *self.random.pick(&ODD);
@@ -82,7 +82,7 @@ impl Generator {
         Structure { fields, is_packed: self.random.chance(8) }
     }
 
-    /// An enum: the compiler's own choice of discriminants, in niches too, or the program's.
+    /// An enum. Its discriminants are the compiler's choice, also in niches, or the program's.
     fn enum_ty(&mut self) -> Enumeration {
         if self.has_enum_in_a_register() && self.program.enums.is_empty() {
             return self.enum_in_a_register();
@@ -99,7 +99,7 @@ impl Generator {
             (0..count).map(|_| Variant { data: data(self), discriminant: None }).collect();
         let is_plain = variants.iter().all(|variant| variant.data.is_empty());
         let int = Int::new([8, 8, 16, 32, 64][self.random.below(5)], self.random.chance(75));
-        // Discriminants of variants that hold something need an integer that is named.
+        // If variants have fields, explicit discriminants need an explicit integer type.
         let repr = (is_chosen && !(is_plain && self.random.chance(50))).then_some(int);
         if is_chosen {
             for (i, variant) in variants.iter_mut().enumerate() {
@@ -114,13 +114,13 @@ impl Generator {
         Enumeration { repr, variants }
     }
 
-    /// Whether the program's first enum is passed in a register, as that of every fourth program is.
+    /// Whether the program's first enum is passed in a register, as in every fourth program.
     pub(super) fn has_enum_in_a_register(&self) -> bool {
         self.program.seed % 4 == 3
     }
 
-    /// A number, a `bool` or nothing, in 4 or 8 bytes that are passed as one integer. Where the compiler builds the integer, the
-    /// register of the `bool` is unwritten in the other variants. Its upper byte is next to a number of 16 bits.
+    /// A number, a `bool` or nothing, in 4 or 8 bytes that are passed as one integer. Where the compiler builds the integer,
+    /// the register of the `bool` is unwritten in the other variants. Its upper byte is next to a 16-bit number.
     fn enum_in_a_register(&mut self) -> Enumeration {
         let bits = if self.random.chance(70) { 16 } else { 32 };
         let number = Ty::Int(Int::new(bits, self.random.chance(40)));
@@ -130,7 +130,7 @@ impl Generator {
         Enumeration { repr: None, variants: (0..3).map(variant).collect() }
     }
 
-    /// A type of a few bytes, so that a whole enum is passed in a register.
+    /// A type of a few bytes, so that the whole enum fits a register.
     fn small_ty(&mut self) -> Ty {
         let all = [
             Ty::Bool,
@@ -153,7 +153,7 @@ impl Generator {
         Ty::Int(Int::new(bits, self.random.chance(40)))
     }
 
-    /// A number, a `bool` or a `char` of the palette.
+    /// A number, a `bool` or a `char` type of the palette.
     pub(super) fn scalar_ty(&mut self) -> Ty {
         let scalars: Vec<Ty> = self
             .palette
@@ -170,7 +170,7 @@ impl Generator {
         self.random.pick(&ints).clone()
     }
 
-    /// A type without the program's own.
+    /// A type that contains none of the program's own.
     fn plain_ty(&mut self) -> Ty {
         let scalar = self.scalar_ty();
         match self.random.below(10) {
@@ -181,7 +181,7 @@ impl Generator {
         }
     }
 
-    /// An array, half of them of bytes and of the lengths that blocks and padding have.
+    /// An array. Half of them are bytes with typical lengths of blocks and padding.
     fn array_ty(&mut self) -> Ty {
         let lens =
             [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 112, 127, 128, 129];
@@ -200,7 +200,7 @@ impl Generator {
         Ty::array(element, lens[self.random.below(most)])
     }
 
-    /// A type of the palette that the code here knows.
+    /// A type of the palette that is visible here.
     pub(super) fn palette_ty(&mut self) -> Ty {
         let knows_all = !self.elsewhere || self.program.types_elsewhere;
         let known: Vec<Ty> =

@@ -1,6 +1,6 @@
-// The second part of what every generated program uses: orderings, moves, and operations on floats.
+// The second part of the runtime of all generated programs: orderings, moves, and operations on floats.
 
-/// A step of a sequence of numbers.
+/// Advances a sequence of numbers.
 pub fn next_word(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
     *state >> 31
@@ -26,7 +26,7 @@ pub fn select<T: Ord>(all: &mut [T], n: usize) {
     all.select_nth_unstable(n);
 }
 
-/// Floats in an order in which there is one NaN.
+/// Sorts floats in an order with a single NaN.
 #[inline(never)]
 pub fn order_floats<T: Ordered>(all: &mut [T]) {
     all.sort_unstable_by(|a, b| a.order(*b));
@@ -51,10 +51,10 @@ pub fn swapped<T: Copy>(a: &[core::cell::Cell<T>], b: &[core::cell::Cell<T>]) {
     }
 }
 
-/// One element after the other.
+/// Moves elements one by one.
 ///
 /// # Safety
-/// Both are the first of `n` elements.
+/// Both pointers are to the first of `n` elements.
 #[inline(never)]
 pub unsafe fn moved<T: Copy>(from: *const T, to: *mut T, n: usize) {
     for i in 0..n {
@@ -62,12 +62,12 @@ pub unsafe fn moved<T: Copy>(from: *const T, to: *mut T, n: usize) {
     }
 }
 
-/// What the sign of a NaN would show is left out.
+/// Hides the sign of a NaN.
 pub trait Signed: Copy {
     fn with_sign_of(self, other: Self) -> Self;
 }
 
-/// Operations that the two sides have under different names.
+/// Operations with different names on host and device.
 pub trait Rounded: Copy {
     fn root(self) -> Self;
     fn fused(self, b: Self, c: Self) -> Self;
@@ -188,14 +188,14 @@ fn widen_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// To the nearest, of two the even one: of the two neighbours the one that is less far away, exactly in `f64`.
+/// Rounds to nearest, ties to even: chooses the closer of the two neighbours, exactly, in `f64`.
 #[cfg(not(target_arch = "nvptx64"))]
 fn narrow_bf16(wide: f32) -> u16 {
     let below = (wide.to_bits() >> 16) as u16;
     if wide.is_infinite() {
         return below;
     }
-    // As if the exponent had no end: the one after the largest is 2^128.
+    // As if the exponent were unlimited: the number after the largest is 2^128.
     let exact = |bits: u16| if bits & 0x7fff == 0x7f80 { 2f64.powi(128) } else { f64::from(widen_bf16(bits)).abs() };
     let value = f64::from(wide).abs();
     let (down, up) = (value - exact(below), exact(below + 1) - value);
@@ -208,7 +208,7 @@ pub fn widen(bits: u16) -> f32 {
     let (exponent, fraction) = (u32::from(bits >> 10) & 31, u32::from(bits) & 0x3ff);
     match exponent {
         31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
-        // A multiple of the smallest subnormal number, which f32 has exactly.
+        // A multiple of the smallest subnormal number, which f32 represents exactly.
         0 => f32::from_bits(sign | (fraction as f32 * f32::from_bits(0x3380_0000)).to_bits()),
         _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
     }

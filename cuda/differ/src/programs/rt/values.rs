@@ -1,6 +1,6 @@
-//! What every generated program uses. It stands in the crate that the kernels depend on.
+//! The runtime of all generated programs. It is in the crate that the kernels depend on.
 
-/// Takes what a program shows: words into the output as long as there is room, and all of them into a hash at its start.
+/// Receives the emitted values: words go into the output while there is room, and all of them into a hash at its start.
 pub struct Sink<'a> {
     output: &'a mut [u8],
     at: usize,
@@ -27,7 +27,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// What can be shown, and mixed into a number.
+/// A value that can be emitted, and mixed into a number.
 pub trait Emit {
     fn emit(&self, s: &mut Sink<'_>);
     fn mix(&self, hash: u64) -> u64;
@@ -148,7 +148,7 @@ impl<A: Emit, B: Emit> Emit for (A, B) {
 
 macro_rules! halves {
     ($($name:ident $nan:literal $widen:ident $narrow:ident;)*) => {$(
-        /// A float of 16 bits: arithmetic is in `f32`, and a result is rounded once.
+        /// A 16-bit float: arithmetic is in `f32`, and a result is rounded once.
         #[derive(Clone, Copy)]
         pub struct $name(pub u16);
 
@@ -193,7 +193,7 @@ macro_rules! halves {
 }
 halves! { F16 0x7e00 widen narrow; Bf16 0x7fc0 widen_bf16 narrow_bf16; }
 
-/// What generic functions compute with.
+/// The numbers of generic functions.
 pub trait Num: Copy + PartialOrd + Emit {
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -250,7 +250,7 @@ num_floats!(f32 f64);
 
 macro_rules! at {
     ($($name:ident $int:ty;)*) => {$(
-        /// A number of the input.
+        /// Reads a number from the input.
         pub fn $name(input: &[u8; 64], at: usize) -> $int {
             let mut bytes = [0; size_of::<$int>()];
             bytes.copy_from_slice(&input[at..at + size_of::<$int>()]);
@@ -334,7 +334,7 @@ impl core::hash::Hasher for Hasher {
     }
 }
 
-/// A hash by way of what is derived.
+/// A hash from the derived implementation.
 #[inline(never)]
 pub fn hashed<T: core::hash::Hash>(x: &T) -> u64 {
     use core::hash::Hasher as _;
@@ -362,7 +362,7 @@ impl core::fmt::Write for Text {
     }
 }
 
-/// Length and hash of a text, and some of its bytes.
+/// The length and hash of a text, and some of its bytes.
 #[inline(never)]
 pub fn shown(text: core::fmt::Arguments<'_>) -> u64 {
     let mut all = Text { bytes: [0; 96], len: 0, hash: 2 };

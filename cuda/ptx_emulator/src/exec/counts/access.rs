@@ -1,11 +1,11 @@
-//! What an instruction does that counts, from its operands.
+//! The counted actions of an instruction, from its operands.
 
 use super::{Collective, Deed, Way};
 use crate::exec::memory::{self, Home};
 use crate::exec::thread::Cx;
 use crate::instr::{Addr, Instr, Op, Space, Tensor, TensorBox, WarpKind, Wgmma};
 
-/// Whether lanes may go different ways from here, and stay in the function.
+/// Whether lanes may diverge here without leaving the function.
 pub(super) fn is_branch(instr: &Instr) -> bool {
     match instr.op {
         Op::Bra(_) => instr.guard.is_some(),
@@ -14,8 +14,8 @@ pub(super) fn is_branch(instr: &Instr) -> bool {
     }
 }
 
-/// Tells `note` of each deed, with the value that belongs to it and the bytes of an access. Operands that are undefined or out of
-/// bounds are left to the instruction itself, which ends the launch.
+/// Calls `note` for each action, with its value and the bytes of an access. Undefined or out-of-bounds operands are left to
+/// the instruction itself, which ends the launch.
 pub(super) fn deeds(cx: &Cx<'_>, instr: &Instr, mut note: impl FnMut(Deed, u64, u32)) {
     let value = |slot| cx.value(slot).unwrap_or_default();
     let address = |at: &Addr| cx.address(at).unwrap_or_default();
@@ -72,7 +72,7 @@ pub(super) fn deeds(cx: &Cx<'_>, instr: &Instr, mut note: impl FnMut(Deed, u64, 
     }
 }
 
-/// The bytes of a box within its tensor.
+/// The bytes of a box that lie within its tensor.
 fn bytes_within(cx: &Cx<'_>, of: &TensorBox) -> u32 {
     cx.tile(of).map_or(0, |tile| tile.bytes_within() as u32)
 }

@@ -1,4 +1,4 @@
-//! The operations on floats of an instruction.
+//! The floating-point operations of an instruction.
 
 use cuda_std::testing::counts::Flop;
 
@@ -7,7 +7,7 @@ use crate::instr::{FloatMode, FloatOp, FloatTy, FloatUnary, Multiply, Op, Tensor
 /// Threads of a warp.
 const WARP: u64 = 32;
 
-/// Those that `threads` do that execute the instruction.
+/// The operations of `threads` threads that execute the instruction.
 pub(super) fn of(op: &Op, threads: u64) -> Flop {
     match op {
         Op::Float { op: FloatOp::Add | FloatOp::Sub | FloatOp::Mul, mode, .. } => simple(mode, threads),
@@ -15,14 +15,14 @@ pub(super) fn of(op: &Op, threads: u64) -> Flop {
         Op::Float { op: FloatOp::Div | FloatOp::DivApprox | FloatOp::DivFull, .. } => function(threads),
         Op::FloatUnary { op, .. } if !matches!(op, FloatUnary::Neg | FloatUnary::Abs) => function(threads),
         Op::Tensor(tensor) => match **tensor {
-            // 16 x 8 sums of k products, of a whole warp.
+            // A warp computes 16 x 8 sums of k products.
             Tensor::Mma { k, .. } => {
                 Flop { tensor: threads / WARP * 2 * 16 * 8 * k as u64, ..Flop::default() }
             }
             _ => Flop::default(),
         },
         Op::Wgmma(wgmma) => match &**wgmma {
-            // 64 x n sums of k products, of a whole warpgroup.
+            // A warpgroup computes 64 x n sums of k products.
             Wgmma::Multiply(Multiply { n, ty, .. }) => {
                 Flop { tensor: 2 * 64 * (n * ty.k()) as u64 * threads / WARPGROUP as u64, ..Flop::default() }
             }

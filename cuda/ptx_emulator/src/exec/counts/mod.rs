@@ -1,8 +1,8 @@
-//! What warps do, as Nsight Compute counts it.
+//! Counts what warps do, in the same way as Nsight Compute.
 //!
-//! Threads run one by one, so each leaves a trace of what counts. The lanes of a warp count as executing an instruction
-//! together if they are in the same iterations of the loops around it, and came by the same calls. Where all lanes of a warp
-//! wait at one place, or have exited, their traces become requests of the warp.
+//! Threads run one at a time, so each leaves a trace of what counts. Lanes of a warp execute an instruction together if they
+//! are in the same iterations of the loops around it and came through the same calls. Where all lanes of a warp wait at one
+//! instruction, or have exited, their traces become the warp's requests.
 
 mod access;
 mod flop;
@@ -17,8 +17,8 @@ pub(super) use trace::Trace;
 
 use super::thread::{State, Thread};
 
-/// Counts what the lanes of a warp did, if all wait at one place or have exited: nothing that one of them does from now on is
-/// done together with what another did before.
+/// Counts what the lanes of a warp did, if all wait at one instruction or have exited. No later action of a lane can be
+/// joint with an earlier action of another.
 pub(super) fn meet(lanes: &[Thread], traces: &mut [Trace], tally: &RefCell<Tally>) {
     let place = |(thread, trace): (&Thread, &Trace)| match (&thread.state, thread.frames.last()) {
         (State::Exited, _) => Some(None),
@@ -32,29 +32,29 @@ pub(super) fn meet(lanes: &[Thread], traces: &mut [Trace], tally: &RefCell<Tally
     }
 }
 
-/// What a thread did at an instruction that counts.
+/// A counted action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// It began a block; all instructions up to its end follow.
+    /// Began a block; all instructions up to its end follow.
     Block,
     /// Its predicate was off.
     Off,
-    /// It went on at the instruction of this number in the function.
+    /// Jumped to this instruction of the function.
     Branch,
     Global(Way),
     Shared(Way),
-    /// Memory of another block of the cluster.
+    /// Accessed memory of another block of the cluster.
     Cluster,
     Local(Way),
     Constant,
-    /// A bulk copy, by its address in global memory, but for a copy from shared memory to that of another block.
+    /// A bulk copy, by its global address; copies from shared memory to another block's are excluded.
     Bulk(Way),
-    /// A copy of a box of a tensor, by the bytes within the tensor.
+    /// A copy of a tensor box, by the bytes within the tensor.
     Box(Way),
     Collective(Collective),
 }
 
-/// How memory is accessed.
+/// The kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Way {
     Load,

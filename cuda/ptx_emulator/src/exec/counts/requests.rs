@@ -1,4 +1,4 @@
-//! From the traces of a warp's lanes to what the warp did.
+//! Turns the traces of a warp's lanes into the warp's requests.
 
 use std::collections::HashMap;
 
@@ -10,21 +10,21 @@ use super::{Collective, Deed, Way};
 /// Bytes of a sector and of a cache line.
 const SECTOR: u64 = 32;
 const LINE: u64 = 128;
-/// Banks of shared memory, and bytes of a word of one.
+/// Banks of shared memory, and bytes of a bank's word.
 const BANKS: u64 = 32;
 const WORD: u64 = 4;
 
-/// What lanes did together.
+/// An instruction that lanes executed together.
 #[derive(Debug)]
 pub(super) struct Request {
     path: u64,
     pub instr: u32,
     pub deed: Deed,
-    /// In the order of the lanes.
+    /// In lane order.
     pub lanes: Vec<Lane>,
 }
 
-/// The part of one lane.
+/// One lane's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lane {
     pub lane: u8,
@@ -32,12 +32,12 @@ pub(super) struct Lane {
     pub value: u64,
 }
 
-/// What the lanes did together that left these traces, which are empty then.
+/// Takes what the lanes did together from their traces.
 pub(super) fn gather(traces: &mut [Trace]) -> Vec<Request> {
     let mut requests: Vec<Request> = Vec::new();
     let mut known: HashMap<u64, usize> = HashMap::new();
     for (lane, trace) in (0..).zip(traces) {
-        // Lanes mostly do the same one after the other.
+        // Lanes mostly execute the same instructions in the same order.
         let mut next = 0;
         for Event { path, value, instr, deed, bytes } in trace.events.drain(..) {
             let is_it =
@@ -62,7 +62,7 @@ pub(super) fn gather(traces: &mut [Trace]) -> Vec<Request> {
 }
 
 impl Deed {
-    /// Another one for each.
+    /// A distinct number for each.
     fn number(self) -> u64 {
         match self {
             Deed::Block => 0,
@@ -81,7 +81,7 @@ impl Deed {
 }
 
 impl Request {
-    /// What it comes to, without the instructions executed.
+    /// Its counts, without the executed instructions.
     pub fn counts(&self) -> Counts {
         let (mut counts, lanes) = (Counts::default(), &self.lanes[..]);
         let bytes = bytes(lanes);
@@ -133,7 +133,7 @@ impl Request {
     }
 }
 
-/// The sectors that the lanes touch.
+/// The sectors that the lanes access.
 pub(super) fn sectors(lanes: &[Lane]) -> impl Iterator<Item = u64> {
     lanes.iter().flat_map(|lane| units(lane, SECTOR))
 }
@@ -158,7 +158,7 @@ fn distinct(mut numbers: Vec<u64>) -> u64 {
     numbers.len() as u64
 }
 
-/// How many units of `unit` bytes the accesses touch.
+/// The number of units of `unit` bytes that the accesses touch.
 fn touched(lanes: &[Lane], unit: u64) -> u64 {
     distinct(lanes.iter().flat_map(|lane| units(lane, unit)).collect())
 }
@@ -175,7 +175,7 @@ fn global(lanes: &[Lane]) -> GlobalRequests {
 
 fn shared(lanes: &[Lane], way: Way) -> SharedRequests {
     let widest = lanes.iter().map(|lane| u64::from(lane.bytes)).max().unwrap_or(WORD);
-    // Lanes that go at once: as many as have words for all banks.
+    // Lanes served at once: those that can have one word per bank.
     let lanes_at_once = BANKS / (widest / WORD).clamp(1, BANKS);
     let together =
         |a: &Lane, b: &Lane| u64::from(a.lane) / lanes_at_once == u64::from(b.lane) / lanes_at_once;
@@ -185,7 +185,7 @@ fn shared(lanes: &[Lane], way: Way) -> SharedRequests {
     SharedRequests { requests: 1, wavefronts, ideal_wavefronts, bytes: bytes(lanes) }
 }
 
-/// Passes for lanes that go at once: the most words that one bank is asked for.
+/// Passes of the lanes served at once: the largest number of words in one bank.
 fn wavefronts(lanes: &[Lane], way: Way) -> u64 {
     let mut words: Vec<u64> = lanes
         .iter()

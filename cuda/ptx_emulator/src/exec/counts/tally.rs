@@ -9,7 +9,7 @@ use super::trace::Trace;
 use super::{Deed, Way, flop};
 use crate::module::{Function, PtxModule};
 
-/// The sums so far.
+/// The totals so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// By instruction of the module.
@@ -24,7 +24,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds what the lanes of a warp did that left these traces, which are empty then.
+    /// Takes the traces of a warp's lanes and adds what the lanes did.
     pub(super) fn add(&mut self, traces: &mut [Trace]) {
         for request in gather(traces) {
             let threads = request.lanes.len() as u64;
@@ -51,13 +51,13 @@ impl Tally {
         }
     }
 
-    /// Notes that a copy touches bytes of global memory.
+    /// Records a copy's access to bytes of global memory.
     pub(in crate::exec) fn touch(&mut self, way: Way, address: u64, bytes: u64) {
         let sectors = if way == Way::Load { &mut self.loaded } else { &mut self.stored };
         sectors.extend(sectors_of(address, bytes));
     }
 
-    /// What a launch of `kernel` comes to.
+    /// The counts of a launch of `kernel`.
     pub fn finish(mut self, module: &PtxModule, kernel: &str) -> LaunchCounts {
         for (&first, &[warps, threads]) in &self.blocks {
             let (function, pc) = module.instr(first);

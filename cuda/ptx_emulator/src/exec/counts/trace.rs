@@ -1,4 +1,4 @@
-//! Where a thread is, and what it did there.
+//! A thread's position, and its actions there.
 
 use super::Deed;
 use super::access;
@@ -8,50 +8,50 @@ use crate::exec::thread::Cx;
 use crate::flow::{Flow, Index, NONE};
 use crate::module::PtxModule;
 
-/// What a thread did since its warp last met.
+/// What a thread did since the lanes of its warp last met.
 #[derive(Debug, Default)]
 pub(in crate::exec) struct Trace {
     positions: Vec<Position>,
     pub events: Vec<Event>,
 }
 
-/// One thing it did.
+/// One action.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) struct Event {
-    /// A number for calls and iterations: lanes for which it is the same execute the instruction together.
+    /// A number for calls and iterations: lanes with the same number execute the instruction together.
     pub path: u64,
-    /// Of an access the address, of a branch the target.
+    /// The address of an access, or the target of a branch.
     pub value: u64,
-    /// The instruction's number in the module.
+    /// The instruction's index in the module.
     pub instr: u32,
     pub deed: Deed,
-    /// Bytes that are accessed.
+    /// Bytes accessed.
     pub bytes: u32,
 }
 
-/// How far it is in a function.
+/// The position in a function.
 #[derive(Debug)]
 struct Position {
     /// A number for the calls that led here.
     calls: u64,
-    /// The number of the function's first instruction in the module.
+    /// The index of the function's first instruction in the module.
     base: u32,
     block: Index,
-    /// By loop, how often it has come back to the header since it entered.
+    /// By loop, the number of jumps back to the header since the loop was entered.
     iterations: Vec<u32>,
-    /// Ways back that are of no loop.
+    /// Jumps back that belong to no loop.
     returns: u32,
     path: u64,
 }
 
 impl Trace {
-    /// Follows the thread into a function, or out of one.
+    /// Follows the thread into or out of a function.
     pub fn follow(&mut self, module: &PtxModule, frames: &[Frame]) {
         self.positions.truncate(frames.len());
         if let Some(frame) = frames.last()
             && self.positions.len() < frames.len()
         {
-            // The caller stands behind its call.
+            // The caller's pc is after its call.
             let caller = frames.len().checked_sub(2).map(|at| (self.positions[at].path, frames[at].pc));
             let calls = caller.map_or(0, |(path, pc)| mixed(path, pc as u64));
             let function = &module.functions[frame.function];
@@ -60,12 +60,12 @@ impl Trace {
         }
     }
 
-    /// A number for where it is.
+    /// A number for the position.
     pub fn path(&self) -> u64 {
         self.positions.last().map_or(0, |position| position.path)
     }
 
-    /// Notes what the instruction is going to do at which the thread is.
+    /// Records what the thread's current instruction is going to do.
     pub fn note(&mut self, cx: &Cx<'_>) -> Exec {
         let (function, pc) = (&cx.grid.module.functions[cx.frame.function], cx.frame.pc);
         let (flow, instr) = (function.flow(), &function.instrs[pc]);
@@ -115,7 +115,7 @@ impl Position {
     }
 }
 
-/// A number for two: another one for others, but for a chance in 2^64 (the finalizer of SplitMix64).
+/// Hashes two numbers, with a collision chance of 2^-64 (the finalizer of SplitMix64).
 pub(super) fn mixed(a: u64, b: u64) -> u64 {
     let mut x = a.rotate_left(23) ^ b.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

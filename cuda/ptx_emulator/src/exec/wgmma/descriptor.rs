@@ -10,9 +10,9 @@ use crate::error::Cause;
 use crate::instr::{Space, WgmmaTy};
 use crate::tensor_map::Swizzle;
 
-/// Bits of a descriptor that mean something.
+/// The defined bits of a descriptor.
 const KNOWN: u64 = 0x3fff | 0x3fff << 16 | 0x3fff << 32 | 7 << 49 | 3 << 62;
-/// Bytes that move as one.
+/// Bytes that a swizzle keeps together.
 const UNIT: u64 = 16;
 
 /// An operand in shared memory: 64 rows of A, or `n` columns of B.
@@ -21,19 +21,19 @@ pub(super) struct Operand {
     /// The descriptor.
     pub raw: u64,
     pub count: usize,
-    /// Whether rows of A, or columns of B, are innermost, and not k.
+    /// Whether rows of A, or columns of B, are innermost instead of k.
     pub trans: bool,
     pub ty: WgmmaTy,
 }
 
-/// What a descriptor says.
+/// The fields of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Descriptor {
     start: u64,
     /// The leading and the stride byte offset.
     leading: u64,
     stride: u64,
-    /// The row of 128 bytes, of eight, in which the pattern starts.
+    /// The row of 128 bytes, of eight, where the pattern starts.
     base: u64,
     swizzle: Swizzle,
 }
@@ -57,7 +57,7 @@ impl Descriptor {
         Ok(Descriptor { start: field(0), leading: field(16), stride: field(32), base, swizzle })
     }
 
-    /// Where 16 bytes of the matrix would be without a swizzle. `major` counts units of 16 bytes along the innermost
+    /// The address of 16 bytes of the matrix without a swizzle. `major` counts units of 16 bytes along the innermost
     /// dimension, `minor` elements along the other: rows or columns with k innermost, else k.
     fn unit(&self, trans: bool, major: u64, minor: u64) -> u64 {
         let Descriptor { start, leading, stride, .. } = *self;
@@ -76,7 +76,7 @@ impl Descriptor {
 }
 
 impl Operand {
-    /// Reads the matrix, and adds the units of shared memory that it lies in.
+    /// Reads the matrix, and appends the units of shared memory that it lies in.
     pub fn read(&self, cx: &Cx<'_>, negates: bool, units: &mut Vec<u32>) -> Exec<Matrix> {
         let refuse = |reason: String| Cause::Wgmma(reason).into();
         let descriptor = Descriptor::decode(self.raw).map_err(refuse)?;

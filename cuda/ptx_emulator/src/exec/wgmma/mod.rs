@@ -1,7 +1,7 @@
 //! `wgmma` (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 //!
-//! Until the group of a multiplication is waited for, its accumulators hold tokens: any access to one is a fault, as is a
-//! write to what it reads. So it makes no difference when the product is computed, which is at once.
+//! Until the group of a multiplication is waited for, its accumulators hold tokens. Any access to one is a fault, and so is
+//! a write to an operand. So the product can be computed at once: no thread can tell when.
 
 mod descriptor;
 mod number;
@@ -21,7 +21,7 @@ use descriptor::Operand;
 use product::Matrix;
 use sums::Sums;
 
-/// A multiplication that was not waited for.
+/// A multiplication whose group was not waited for.
 #[derive(Debug)]
 struct Pending {
     /// The PTX line.
@@ -30,32 +30,32 @@ struct Pending {
     sums: u32,
     /// The units of shared memory that it reads.
     units: Vec<u32>,
-    /// The registers of A, and the place of their frame.
+    /// The registers of A, and the depth of their frame.
     held: Vec<Slot>,
     depth: usize,
 }
 
-/// What the four warps of a warpgroup have in common.
+/// The state that the four warps of a warpgroup share.
 #[derive(Debug, Default)]
 pub(super) struct Warpgroup {
     /// The registers of each thread, if `setmaxnreg` has changed them.
     pub registers: Option<u64>,
     open: Vec<Pending>,
     groups: VecDeque<Vec<Pending>>,
-    /// Accumulators that multiplications are pending for.
+    /// The accumulators of pending multiplications.
     sums: Vec<Sums>,
     next: u32,
 }
 
 impl Warpgroup {
-    /// The PTX line of a multiplication whose group was not waited for.
+    /// The PTX line of a pending multiplication.
     pub fn pending_line(&self) -> Option<u32> {
         self.groups.iter().flatten().chain(&self.open).next().map(|pending| pending.line)
     }
 }
 
 impl Block<'_> {
-    /// Executes an instruction to which all threads of the warpgroup have come that starts at thread `first`.
+    /// Executes an instruction that all threads of the warpgroup have reached; the warpgroup starts at thread `first`.
     pub fn execute_wgmma(&mut self, first: usize, wgmma: &Wgmma, shared: &mut Shared) -> Result<(), Failed> {
         match wgmma {
             Wgmma::Fence => {
@@ -146,7 +146,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// What all threads of the warpgroup have in a register.
+    /// The value of a register, which must be the same in all threads of the warpgroup.
     fn common(&mut self, first: usize, slot: Slot, shared: &mut Shared) -> Result<u64, Failed> {
         let mut common = None;
         for at in first..first + WARPGROUP {
@@ -164,7 +164,7 @@ impl Block<'_> {
         Ok(common.unwrap_or_default())
     }
 
-    /// The elements of A that the threads have in registers.
+    /// The elements of A in the threads' registers.
     fn fragment(
         &mut self,
         first: usize,
@@ -187,13 +187,13 @@ impl Block<'_> {
         Ok(matrix)
     }
 
-    /// What a step of a thread works on.
+    /// The context for a step of a thread.
     fn cx<'t>(&'t mut self, at: usize, shared: &'t mut Shared) -> Option<Cx<'t>> {
         let ahead = self.grid.progress.time.get().saturating_sub(self.steps);
         self.threads[at].cx(self.grid, shared, [self.steps, ahead])
     }
 
-    /// Checks that a thread which ends leaves no multiplication of its warpgroup pending.
+    /// Checks that a thread that ends leaves no multiplication of its warpgroup pending.
     pub fn check_wgmma_end(&self, at: usize) -> Exec {
         match self.warpgroups[at / WARPGROUP].pending_line() {
             None => Ok(()),
@@ -206,12 +206,12 @@ impl Block<'_> {
     }
 }
 
-/// The cause of a thread without a function, which does not execute instructions.
+/// The fault of a thread that has ended, which executes no instructions.
 fn ended() -> Box<Cause> {
     Cause::Wgmma("a thread that has ended".to_owned()).into()
 }
 
-/// The cause of a register that was accessed after the last `wgmma.fence`.
+/// The fault of a register that was accessed after the last `wgmma.fence`.
 fn unfenced(frame: &Frame, slot: Slot, cx: &Cx<'_>, access: &str) -> Cause {
     let register = &cx.grid.module.functions[frame.function].registers[slot as usize];
     Cause::Wgmma(format!(

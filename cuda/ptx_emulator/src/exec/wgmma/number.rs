@@ -5,25 +5,25 @@ use std::sync::OnceLock;
 use super::super::half::widen;
 use crate::instr::{HalfTy, WgmmaTy};
 
-/// The numbers of all patterns of 16 bits as f16.
+/// The f16 values of all 16-bit patterns.
 fn halves() -> &'static [f32] {
     static HALVES: OnceLock<Vec<f32>> = OnceLock::new();
     HALVES.get_or_init(|| (0..=u16::MAX).map(|bits| widen(HalfTy::F16, bits)).collect())
 }
 
-/// The number in the low bits of `raw`: those of one element.
+/// The number in the low bits of `raw`.
 #[inline]
 pub(super) fn number(ty: WgmmaTy, raw: u64) -> f64 {
     match ty {
         WgmmaTy::Half(HalfTy::Bf16) => f64::from(f32::from_bits((raw as u32 & 0xffff) << 16)),
         WgmmaTy::Half(HalfTy::F16) => f64::from(halves()[raw as usize & 0xffff]),
-        // Only 19 bits of tf32 count.
+        // tf32 uses only 19 bits.
         WgmmaTy::Tf32 => f64::from(f32::from_bits(raw as u32 & !0x1fff)),
         WgmmaTy::E4m3 => e4m3(raw as u8),
     }
 }
 
-/// The bits of an element that count.
+/// The bits that an element uses.
 pub(super) fn mask(ty: WgmmaTy) -> u64 {
     match ty {
         WgmmaTy::Half(_) => 0xffff,

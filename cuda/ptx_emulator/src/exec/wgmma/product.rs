@@ -5,13 +5,13 @@ use super::number::{mask, number};
 use super::sums::Sums;
 use crate::instr::WgmmaTy;
 
-/// A matrix: of A the rows, of B the columns, with `k` elements each.
+/// A matrix: the rows of A or the columns of B, with `k` elements each.
 #[derive(Debug, Default)]
 pub(super) struct Matrix {
     pub k: usize,
     /// By row of A or column of B.
     pub values: Vec<f64>,
-    /// By row of A or column of B, whether a bit of it is undefined.
+    /// By row of A or column of B, whether it has undefined bits.
     pub is_undefined: Vec<bool>,
 }
 
@@ -28,8 +28,8 @@ impl Matrix {
         self.is_undefined[line] |= bits.undefined & mask(ty) != 0;
     }
 
-    /// Sets the elements of A in register `i` of a thread of the warpgroup. Registers of a thread go down first: its row, the row
-    /// 8 below, then the same in the second half of k.
+    /// Sets the elements of A in register `i` of a thread of the warpgroup. Registers go down first: the thread's row, the
+    /// row 8 below, then the same in the second half of k.
     pub fn set_fragment(&mut self, thread: usize, i: usize, bits: Bits, of: (WgmmaTy, bool)) {
         let (warp, lane, in_register) = (thread / 32, thread % 32, 4 / of.0.bytes());
         let row = 16 * warp + lane / 4 + 8 * (i % 2);
@@ -45,7 +45,7 @@ impl Matrix {
 /// order and precision open.
 pub(super) fn multiply(a: &Matrix, b: &Matrix, n: usize, keeps: bool, sums: &mut Sums) {
     let k = a.k;
-    // Columns of B innermost, so that a row of sums grows at once.
+    // Columns of B innermost, so that a row of sums is updated at once.
     let mut columns = vec![0.0; n * k];
     for (column, elements) in b.values.chunks_exact(k).enumerate() {
         elements.iter().enumerate().for_each(|(at, &element)| columns[at * n + column] = element);

@@ -1,4 +1,4 @@
-//! Accumulators: in registers before and after, here while multiplications are pending.
+//! Accumulators: in registers before and after a multiplication, here while it is pending.
 
 use super::super::block::{Block, Failed};
 use super::super::cluster::Shared;
@@ -13,14 +13,14 @@ use crate::instr::{Multiply, Slot, WARPGROUP, WgmmaTy};
 #[derive(Debug)]
 pub(super) struct Sums {
     pub number: u32,
-    /// Multiplications that were not waited for.
+    /// Pending multiplications.
     pub pending: usize,
-    /// The registers of each thread, and the place of their frame.
+    /// The registers of each thread, and the depth of their frame.
     slots: Vec<Slot>,
     depth: usize,
     line: u32,
     k: usize,
-    /// By row; none where undefined.
+    /// By row; only valid where defined.
     pub values: Vec<f32>,
     pub is_undefined: Vec<bool>,
 }
@@ -33,8 +33,8 @@ pub(super) fn position(thread: usize, index: usize) -> (usize, usize) {
 }
 
 impl Block<'_> {
-    /// The number of the accumulators of a multiplication: those of the pending ones before it, or new ones with what the
-    /// registers hold.
+    /// The number of a multiplication's accumulators: those of pending multiplications before it, or new ones with the
+    /// contents of the registers.
     pub(super) fn accumulators(
         &mut self,
         first: usize,
@@ -136,7 +136,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// The cause of a register that is an accumulator of a pending multiplication with other registers, or of another shape.
+    /// The fault of a register that is an accumulator of a pending multiplication with other registers, or of another shape.
     fn other_accumulators(&self, slot: Slot, line: u32, at: usize) -> Box<Cause> {
         let (function, _) = self.place(at);
         let register = &self.grid.module.functions[function].registers[slot as usize];

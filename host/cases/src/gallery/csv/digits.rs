@@ -1,22 +1,22 @@
-//! Images with the statistics of MNIST's, each generated from a number, and their text.
+//! Images with MNIST's statistics, each generated from a number, and their text.
 
 use ferrowarp_csv::{PIXELS, SIDE};
 use rayon::prelude::*;
 
-/// Images from which on all cores are worth waking. Miri runs fewer: it refuses a program that leaves the threads of
-/// rayon's pool behind.
+/// The minimum number of images for using all cores. Miri runs fewer: it rejects a program that leaves threads of rayon's
+/// pool running.
 const MANY: usize = 64;
 
 /// A generator of `images` images.
 #[derive(Clone, Copy)]
 pub(super) struct Digits {
     pub images: usize,
-    /// Whether every pixel may be any number; else most are 0, and strokes cross the middle.
+    /// Whether every pixel may be any number; otherwise most are 0, and strokes cross the middle.
     pub noise: bool,
 }
 
 impl Digits {
-    /// A label below 10, and pixels.
+    /// The image `index`: a label below 10, and pixels.
     pub(super) fn image(self, index: usize) -> (u8, [u8; PIXELS]) {
         let mut state = Random(index as u64 + 1);
         let label = (state.next() % 10) as u8;
@@ -31,7 +31,7 @@ impl Digits {
         (label, pixels)
     }
 
-    /// The text of all of them, a line each, without a header.
+    /// The text of all images, one line each, without a header.
     pub(super) fn text(self) -> Vec<u8> {
         let numbers: Vec<String> = (0..256).map(|number: u16| format!(",{number}")).collect();
         let line = |index| {
@@ -60,8 +60,8 @@ impl Digits {
     }
 }
 
-/// A line from above to below, some four pixels wide and soft at its edges, as a pen leaves it. MNIST's digits stand in the
-/// middle 20 rows and columns.
+/// Draws a line from top to bottom, about four pixels wide with soft edges, like a pen's. MNIST's digits are in the middle
+/// 20 rows and columns.
 fn stroke(state: &mut Random, pixels: &mut [u8; PIXELS]) {
     const MARGIN: usize = 4;
     let mut column = MARGIN + state.next() as usize % (SIDE - 2 * MARGIN - 4);
@@ -91,7 +91,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// 110 MB for 60000 images, of which a fifth of the pixels is not 0: that is MNIST's training set as CSV.
+    /// 110 MB for 60000 images, with a fifth of the pixels not 0: like MNIST's training set as CSV.
     #[test]
     fn images_are_like_mnist_s() {
         let digits = Digits { images: 1000, noise: false };

@@ -1,4 +1,4 @@
-//! What the cores of a CPU do: chains of fused multiplications and additions, scalar, in vectors, and on all cores.
+//! Peak rates of a CPU's cores: chains of fused multiplications and additions, scalar, in vectors, and on all cores.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -25,7 +25,7 @@ pub(super) fn rungs() -> impl Iterator<Item = (&'static str, &'static str)> {
     .into_iter()
 }
 
-/// A trial of each rung, whose chains have `times` operations.
+/// A trial of each rung; its chains have `times` operations.
 pub(super) fn trials(times: usize) -> Vec<Trial> {
     let cores = available_parallelism().map_or(1, usize::from);
     let [scalar, vectors] = [chains::scalar(), Vectors::widest().chains()];
@@ -50,18 +50,17 @@ fn trial(rung: &'static str, chains: Chains, cores: usize, times: usize) -> Tria
 /// Haswell, whatever the vector width.
 const UNITS: usize = 2;
 
-/// The highest clock of the first core in Hz, where the system tells: virtual machines mostly do not.
+/// The highest clock of the first core in Hz, if the system reports it: most virtual machines do not.
 fn hertz() -> Option<f64> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").ok()?;
     Some(text.trim().parse::<f64>().ok()? * 1e3)
 }
 
-/// The time that `cores` cores take when all work at once, from a common start to the end of the last. The result of each
-/// is checked.
+/// The time of `cores` cores working concurrently, from a common start to the end of the last. Checks the result of each.
 fn timed(chains: Chains, cores: usize, times: usize) -> Result<Duration> {
     let meet = Barrier::new(cores);
     let one = || {
-        // So that the clock is up, and vectors are switched on.
+        // Raises the clock and powers up the vector units.
         (chains.run)(NEARS, black_box(times / 8 + 1));
         meet.wait();
         let begin = Instant::now();
@@ -90,7 +89,7 @@ fn timed(chains: Chains, cores: usize, times: usize) -> Result<Duration> {
 mod tests {
     use super::*;
 
-    /// Vectors of every width that there are on this machine, and one number alone.
+    /// Vectors of every width on this machine, and a single number.
     #[test]
     fn chains_end_where_they_must() {
         let all = Vectors::all().into_iter().map(Vectors::chains).chain([chains::scalar()]);

@@ -2,19 +2,19 @@
 
 use super::super::Prediction;
 
-/// Bytes a second over the link: 16 lanes of PCI Express 5.
+/// Bytes per second over the link: 16 lanes of PCI Express 5.
 const LINK: f64 = 63.0e9;
 
 const TOUCH: &str = "The host touches its pages for the first time, and the system has to find and clear 65,536 of them. That takes \
                      longer than all copies together.";
 
 pub(super) fn predictions() -> Vec<Prediction> {
-    // Bytes of both arrays, of one, and the rate of a core of the host.
+    // Bytes of both arrays and of one, and the rate of a host core.
     const BOTH: f64 = 268.4e6;
     const ONE: f64 = BOTH / 2.0;
     const CORE: f64 = 10e9;
     let ms = |seconds: f64| seconds * 1e6;
-    // The host fills both, and adds up one.
+    // The host fills both, and sums up one.
     let (fill, sum) = (BOTH / CORE, ONE / CORE);
     let over_link = (BOTH + ONE) / LINK;
     let all = |rung, seconds: f64| Prediction::microseconds(rung, ms(seconds));

@@ -1,4 +1,4 @@
-//! The table of problems, and the cases that come of it.
+//! The table of problems, and its cases.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
@@ -23,45 +23,45 @@ struct Sweep {
     widths: &'static [usize],
     rows: Rows,
     how: How,
-    /// The most blocks of a cluster, and threads.
+    /// Maximum blocks and threads per cluster.
     cluster: [u32; 2],
     kernels: Which,
 }
 
 #[derive(Clone, Copy)]
 enum Rows {
-    /// The number of rows: first for kernels that give a row one block or a part of it, then for kernels that give it
-    /// many blocks. The latter cost the CPU most.
+    /// The number of rows: for kernels with at most one block per row, then for kernels with many blocks per row. The latter
+    /// are slowest on the CPU.
     Random(usize, usize),
     /// This many rows, and the rows that are hard for a softmax.
     RandomAndHard(usize),
 }
 
-/// Where matrices lie, and with which options they are run.
+/// The layouts of matrices, and the options.
 enum How {
-    /// The options; both go round from case to case.
+    /// The options; both alternate from case to case.
     InTurns(&'static [Options]),
-    /// Each of the options; where matrices lie goes round.
+    /// Each of the options; layouts alternate.
     Each(&'static [Options]),
-    /// Off a boundary, with elements between the rows.
+    /// Misaligned, with elements between the rows.
     Apart(Options),
-    /// In place: the same bits as from one matrix into another that lies as far from a boundary.
+    /// In place: must give the same bits as from one matrix into another with the same misalignment.
     InPlace,
 }
 
-/// Which kernels are run.
+/// The kernels to run.
 enum Which {
     All,
     /// Those with blocks of at most this many threads.
     UpTo(u32),
-    /// Of the pairs for wide rows, which are the same but for type and number of parts, one: of `f32` with the most parts.
+    /// One of the pairs for wide rows, which only differ in type and number of parts: `f32` with the most parts.
     OnePair,
     Clusters,
-    /// Those of a few lanes for a row.
+    /// The kernels with a few lanes per row.
     Narrow,
-    /// What is chosen for the shape.
+    /// The kernel chosen for the shape.
     Chosen,
-    /// At the widest row that a kernel holds, that kernel.
+    /// Each kernel at the widest row that it holds.
     Widest,
 }
 
@@ -99,12 +99,12 @@ const TABLE: &[Sweep] = &{
         row(OldEmulator, "", &[1], Random(9, 9), InTurns(&[PLAIN, OTHER]), NO_CLUSTER, All),
         row(OldEmulator, "", &[33], Random(5, 5), InTurns(&[OTHER, PLAIN]), NO_CLUSTER, All),
         row(OldEmulator, "", &[519], Random(1, 1), InTurns(&[PLAIN, OTHER]), NO_CLUSTER, All),
-        // Enough warps to see how they merge.
+        // Enough warps to exercise merging.
         row(OldEmulator, "", &[133], RandomAndHard(0), Each(&[PLAIN]), NO_CLUSTER, UpTo(128)),
         row(NewEmulator, "", &[33], Random(3, 3), InTurns(&[PLAIN, OTHER]), [2, 2048], All),
         row(NewEmulator, "", &[1031], Random(1, 1), InTurns(&[OTHER, PLAIN]), [2, 2048], All),
         row(NewEmulator, "", &[133], RandomAndHard(0), Each(&[PLAIN]), [2, 2048], UpTo(128)),
-        // More threads of a cluster have more stacks than a process has mappings.
+        // Larger clusters have more stacks than a process has mappings.
         row(Executor, "narrow rows", &[1, 2, 3, 31, 32, 33, 127], Random(14, 2), MANY, [16, 2048], All),
         row(Executor, "rows of some warps", &[1023, 1024, 1025, 4099], Random(7, 2), MANY, [16, 4096], All),
         row(Executor, "wide rows", &[33_001, 65_537], Random(2, 2), MANY, [16, 8192], All),
@@ -119,7 +119,7 @@ const TABLE: &[Sweep] = &{
     ]
 };
 
-/// The cases of the setting in those rows of the table that have a chosen name.
+/// The cases of the setting, from rows of the table with a chosen name.
 pub fn cases(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for sweep in TABLE.iter().filter(|sweep| sweep.scope == setting.scope && chosen(sweep.name)) {
@@ -136,7 +136,7 @@ pub fn cases(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
     cases
 }
 
-/// Runs `$body` for each pair of types `I` and `O` that there are kernels for, with these in `$kernels`.
+/// Runs `$body` for each supported pair of types `I` and `O`, with its kernels in `$kernels`.
 #[macro_export]
 macro_rules! for_each_pair {
     (|$kernels:ident| $body:block) => {{
@@ -193,7 +193,7 @@ impl Sweep {
         all
     }
 
-    /// The cases of a pair of types, as `case` makes them of a problem and a launch.
+    /// The cases of a pair of types; `case` creates one from a problem and a launch.
     fn of<I: Number + SoftmaxAs<O>, O: Number>(
         &self,
         setting: &Setting,
@@ -204,7 +204,7 @@ impl Sweep {
             Random(few, many) => ([few, many], false),
             RandomAndHard(rows) => ([rows; 2], true),
         };
-        // Up to a vector less lies beside the vectors that a kernel holds.
+        // Up to a vector less fits in addition to the vectors that a kernel holds.
         let beside = 16 / size_of::<I>() - 1;
         let kernels = <I as ForwardTo<O>>::FORWARD;
         let all = kernels.variants.iter().chain(kernels.clusters);
@@ -236,7 +236,7 @@ impl Sweep {
         cases
     }
 
-    /// What a launch is run on: options and places whose turn it is, and the logits from this element on.
+    /// The inputs of a launch: the options and layouts at this index, and the logits from this element.
     fn problems(
         &self,
         i: usize,

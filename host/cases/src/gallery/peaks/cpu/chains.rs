@@ -2,17 +2,17 @@
 
 use crate::gallery::peaks::{Map, start};
 
-/// Chains of a core, whose instructions take turns. The result of one is there four or five cycles later and two begin in a
-/// cycle, so it takes ten; with factor and summand these fill the 16 registers that a vector instruction can name.
+/// Interleaved chains of a core. A result is available after four or five cycles and two operations begin per cycle, so at
+/// least ten chains are needed; 12, factor and summand fit the 16 registers that a vector instruction can name.
 pub(super) const CHAINS: usize = 12;
 
-/// The most numbers of a vector.
+/// Maximum numbers per vector.
 pub(super) const LANES: usize = 16;
 
 /// Chains of vectors, each of `lanes` numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Chains {
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub lanes: usize,
     /// Applies the map the given number of times to every chain, and returns the sum of the chains for each lane.
     pub run: fn(Map, usize) -> [f32; LANES],
@@ -25,12 +25,12 @@ pub(super) enum Vectors {
     Avx512,
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// Four numbers, as the compiler makes them of an array.
+    /// Four numbers: the compiler's code for an array.
     Array,
 }
 
 impl Vectors {
-    /// Those that this machine has, the widest first.
+    /// The kinds that this machine has, widest first.
     pub(super) fn all() -> Vec<Self> {
         let mut all = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -50,14 +50,14 @@ impl Vectors {
         Self::all()[0]
     }
 
-    /// Chains of these vectors, which the machine has.
+    /// Chains of these vectors, which the machine must have.
     pub(super) fn chains(self) -> Chains {
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a value of this kind is made where the machine was found to have it.
+            // SAFETY: a value of this kind is only created if the machine has it.
             Self::Avx512 => Chains { lanes: 16, run: |map, times| unsafe { x86::avx512(map, times) } },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a value of this kind is made where the machine was found to have it.
+            // SAFETY: a value of this kind is only created if the machine has it.
             Self::Avx2 => Chains { lanes: 8, run: |map, times| unsafe { x86::avx2(map, times) } },
             Self::Array => Chains { lanes: 4, run: array::<4> },
         }
@@ -68,13 +68,13 @@ impl Vectors {
 pub(super) fn scalar() -> Chains {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("fma") {
-        // SAFETY: the machine was just found to have it.
+        // SAFETY: the machine has it, as just detected.
         return Chains { lanes: 1, run: |map, times| unsafe { x86::scalar(map, times) } };
     }
     Chains { lanes: 1, run: array::<1> }
 }
 
-/// The first numbers of chain `k`.
+/// The initial numbers of chain `k`.
 fn starts(k: usize) -> [f32; LANES] {
     std::array::from_fn(|lane| start(lane, k))
 }
@@ -109,7 +109,7 @@ mod x86 {
                 let (factor, summand) = ($set1(factor), $set1(summand));
                 let mut x: [$vector; CHAINS] = std::array::from_fn(|k| {
                     let first: [f32; N] = std::array::from_fn(|lane| starts(k)[lane]);
-                    // SAFETY: a vector is as many numbers as the array.
+                    // SAFETY: a vector has as many numbers as the array.
                     unsafe { transmute::<[f32; N], $vector>(first) }
                 });
                 for _ in 0..times {
@@ -122,7 +122,7 @@ mod x86 {
                     sum = $add(sum, x);
                 }
                 let mut sums = [0.0; LANES];
-                // SAFETY: a vector is as many numbers as the array.
+                // SAFETY: a vector has as many numbers as the array.
                 sums[..N].copy_from_slice(&unsafe { transmute::<$vector, [f32; N]>(sum) });
                 sums
             }
@@ -130,13 +130,13 @@ mod x86 {
     }
 
     vectors! {
-        /// 16 numbers an instruction.
+        /// 16 numbers per instruction.
         avx512: "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps;
-        /// 8 numbers an instruction.
+        /// 8 numbers per instruction.
         avx2: "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps;
     }
 
-    /// The first lane of a vector alone, as scalar code is compiled.
+    /// Uses only the first lane of a vector, like compiled scalar code.
     #[target_feature(enable = "fma")]
     pub(super) fn scalar(Map { factor, summand }: Map, times: usize) -> [f32; LANES] {
         let (factor, summand) = (_mm_set_ss(factor), _mm_set_ss(summand));
