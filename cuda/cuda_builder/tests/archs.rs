@@ -1,8 +1,6 @@
 //! Every architecture compiles, in the PTX version that the table gives it.
 
-mod common;
-
-use common::builder;
+use crate::common::builder;
 use cuda_builder::NvvmArch;
 
 #[test]

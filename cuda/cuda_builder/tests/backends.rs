@@ -1,19 +1,11 @@
 //! The two back ends, their options, and the programs that they run.
 
-mod common;
-
 use std::path::Path;
 
-use common::child::{self, Child, script};
-use common::{builder, ptx_text};
+use crate::common::child::{Child, script};
+use crate::common::{builder, ptx_text};
 use cuda_builder::ptx::Ptx;
 use cuda_builder::{Backend, CudaBuilder, NvvmArch};
-
-#[test]
-#[ignore = "a part of the other tests"]
-fn child() {
-    child::run();
-}
 
 fn text(builder: CudaBuilder) -> String {
     std::fs::read_to_string(builder.build().unwrap()).unwrap()

@@ -1,12 +1,10 @@
 //! The builder in a real `build.rs`: the program holds the PTX, and cargo runs the script again when a kernel changes.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{builder, tools};
+use crate::common::{builder, tools};
 
 /// What the applications are compiled into, as all crates outside the workspace: what they depend on is compiled once.
 fn target_dir() -> PathBuf {

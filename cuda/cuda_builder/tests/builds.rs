@@ -1,10 +1,8 @@
 //! Builds one after the other and at the same time, and builds that must fail.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::{builder, fixture};
+use crate::common::{builder, fixture};
 use cuda_builder::ptx::Ptx;
 use cuda_builder::{Backend, CudaBuilder, CudaBuilderError, DebugInfo, NvvmArch};
 

@@ -1,18 +1,10 @@
 //! Downloads that fail: each is an error that says what to do, and nothing half-written stays.
 
-mod common;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::child::{self, Child, script};
-
-#[test]
-#[ignore = "a part of the other tests"]
-fn child() {
-    child::run();
-}
+use crate::common::child::{Child, script};
 
 /// A build that needs the package and has none; pip asks nobody but the folder `wheels`, which is empty.
 fn child_without_package(folder: &Path) -> Child {

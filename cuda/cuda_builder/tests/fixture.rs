@@ -1,11 +1,9 @@
 //! Whole builds of the fixture crate: what its PTX must hold, and what it must not.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{COMPILER, builder, ptx, ptx_text, tools};
+use crate::common::{COMPILER, builder, ptx, ptx_text, tools};
 use cuda_builder::ptx::PtxFunction;
 use cuda_builder::{NvvmArch, ptxas};
 
@@ -226,7 +224,7 @@ fn every_supported_compiler_gives_the_same() {
     }
     for (name, rustc) in other_compilers() {
         let mut again = Command::new(std::env::current_exe().unwrap());
-        let output = again.env(COMPILER, &name).env("RUSTC", rustc).output().unwrap();
+        let output = again.arg("fixture::").env(COMPILER, &name).env("RUSTC", rustc).output().unwrap();
         assert!(
             output.status.success(),
             "rustc {name}:\n{}{}",

@@ -1,19 +1,11 @@
 //! Tools that do not end, crash or are killed, and the loop on which libNVVM did not end.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::child::{self, Child, script};
-use common::{builder, fixture};
+use crate::common::child::{Child, script};
+use crate::common::{builder, fixture};
 use cuda_builder::Backend;
-
-#[test]
-#[ignore = "a part of the other tests"]
-fn child() {
-    child::run();
-}
 
 /// The fixture with this kernel alone.
 const VARINT: &str = "empty,varint";

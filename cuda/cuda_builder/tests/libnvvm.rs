@@ -1,18 +1,10 @@
 //! Where libNVVM is taken from, and which are refused.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::child::{self, Child};
-use common::{builder, tools};
-
-#[test]
-#[ignore = "a part of the other tests"]
-fn child() {
-    child::run();
-}
+use crate::common::child::Child;
+use crate::common::{builder, tools};
 
 /// The fetched package's library and libdevice.
 fn pinned() -> [PathBuf; 2] {

@@ -1,10 +1,8 @@
 //! Crates that say nothing of `no_std` or of a language feature, and ask for the architecture by Rust-CUDA's names.
 
-mod common;
-
 use std::path::Path;
 
-use common::{copy_of, target, tools};
+use crate::common::{copy_of, target, tools};
 use cuda_builder::{CudaBuilder, NvvmArch};
 
 #[test]

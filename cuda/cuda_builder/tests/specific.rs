@@ -1,10 +1,8 @@
 //! Kernels that are for one architecture alone are a module of their own, next to that for all later GPUs.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::specific;
+use crate::common::specific;
 use cuda_builder::ptx::Ptx;
 use cuda_builder::{Backend, Built, NvvmArch};
 

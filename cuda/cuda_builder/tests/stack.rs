@@ -1,10 +1,8 @@
 //! Kernels whose stack has no size known when they are compiled.
 
-mod common;
-
 use std::path::Path;
 
-use common::{builder, tools};
+use crate::common::{builder, tools};
 use cuda_builder::{Backend, NvvmArch, ptxas};
 
 #[test]

@@ -1,8 +1,6 @@
 //! Tensor maps that kernels take by value stay in param space.
 
-mod common;
-
-use common::specific;
+use crate::common::specific;
 use cuda_builder::ptx::Ptx;
 use cuda_builder::{Backend, NvvmArch};
 

@@ -1,21 +1,13 @@
 //! Which compiler is taken, and every supported one that is there.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::child::{self, Child, script};
-use common::fixture;
+use crate::common::child::{Child, script};
+use crate::common::fixture;
 
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const INSTALL: &str = "apt-get update && apt-get install -y rustc-web rust-web-src llvm-22";
-
-#[test]
-#[ignore = "a part of the other tests"]
-fn child() {
-    child::run();
-}
 
 /// The compiler of this build, past rustup's proxy.
 fn real_rustc() -> PathBuf {

@@ -1,6 +1,6 @@
 //! What is fuzzed: a function a parser of outside bytes, and the table of them.
 //!
-//! libFuzzer calls them by way of `fuzz_targets/`, and the test `host/mnist/tests/fuzz.rs`, which includes this file, with what
+//! libFuzzer calls them by way of `fuzz_targets/`, and the test `host/mnist/tests/fuzz`, which includes this file, with what
 //! lies in `corpus/`. Each gives whether it accepted the bytes. None may panic, hang or take more memory than the bytes
 //! can be worth.
 

@@ -1,10 +1,8 @@
 //! `train-mnist` on data that are wrong: an error that names the place, exit code 1, nothing written.
 
-mod common;
-
 use std::fs;
 
-use common::{Place, digits, idx_images, idx_labels};
+use crate::common::{Place, digits, idx_images, idx_labels};
 
 /// Trains with every output asked for, and expects a refusal that leaves none of them.
 #[track_caller]

@@ -1,13 +1,9 @@
 //! `train-mnist` on a GPU without what it needs: an error with the cure, exit code 1, nothing written.
 
-mod common;
-#[path = "../../../cuda/cust/tests/support/mod.rs"]
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::Place;
+use crate::common::Place;
 
 /// `train-mnist` on a machine whose driver is this library and whose PTX is in the folder `ptx`.
 fn train(place: &Place, device: &str, driver: &Path) -> Command {
@@ -21,7 +17,7 @@ fn train(place: &Place, device: &str, driver: &Path) -> Command {
 fn with_gpu() -> (Place, std::path::PathBuf) {
     let place = Place::with_idx();
     std::fs::create_dir(place.path("ptx")).unwrap();
-    let driver = support::build_fake_driver(&place.path(""));
+    let driver = crate::driver::build_fake_driver(&place.path(""));
     (place, driver)
 }
 

@@ -1,8 +1,6 @@
 //! Programs with flags and files that make no sense: an error that names them, exit code 1 or 2, nothing written.
 
-mod common;
-
-use common::{Place, succeeds};
+use crate::common::{Place, succeeds};
 
 /// A place with weights of a 784-16-10 network in `w.safetensors`.
 fn with_weights() -> Place {

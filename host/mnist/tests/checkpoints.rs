@@ -1,13 +1,11 @@
 //! Checkpoints through the program: what a resumed run takes over, what it refuses, and what happens when a checkpoint
 //! is damaged, cannot be written, or would hold a training that has diverged.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Place, SIDE, digits, idx_images, idx_labels, succeeds};
+use crate::common::{Place, SIDE, digits, idx_images, idx_labels, succeeds};
 use ferrowarp_mnist::checkpoint;
 use ferrowarp_mnist::model::LayerParameters;
 use gpu_kernels::mlp::batch;

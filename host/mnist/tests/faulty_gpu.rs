@@ -3,17 +3,13 @@
 //!
 //! The GPU is a driver whose kernels do nothing, so the weights stay as they begin; what counts is what the program does.
 
-mod common;
-#[path = "../../../cuda/cust/tests/support/mod.rs"]
-mod support;
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{Place, succeeds};
+use crate::common::{Place, succeeds};
 use ferrowarp_mnist::checkpoint::{self, Snapshot};
 
 /// Far above what a run takes, and far below a hang.
@@ -46,7 +42,7 @@ struct Gpu {
 impl Gpu {
     fn new() -> Gpu {
         let place = Place::with_idx();
-        let driver = support::build_fake_driver(&place.path(""));
+        let driver = crate::driver::build_fake_driver(&place.path(""));
         std::fs::create_dir(place.path("ptx")).unwrap();
         let entries = gpu_kernels::KERNELS
             .iter()

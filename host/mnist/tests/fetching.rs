@@ -1,13 +1,11 @@
 //! `train-mnist` where the data set must be fetched and cannot be.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::thread;
 
-use common::Place;
+use crate::common::Place;
 
 /// Port 9 (discard) of this machine: nobody listens there, and the answer comes at once.
 const NOWHERE: &str = "http://127.0.0.1:9/mnist/";

@@ -1,8 +1,6 @@
 //! Runs that end when they are good enough, and runs of several seeds.
 
-mod common;
-
-use common::{Place, succeeds};
+use crate::common::{Place, succeeds};
 
 const SMALL: [&str; 6] = ["--hidden", "32,16", "--batch-size", "20", "--lr", "0.3"];
 

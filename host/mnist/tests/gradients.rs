@@ -1,12 +1,10 @@
 //! What a step of each rung takes from the parameters, against finite differences of the loss in `f64`, which shares
 //! nothing with the kernels and their oracles.
 
-mod common;
-
 use std::ops::ControlFlow;
 
+use crate::common::{SIDE, digits};
 use clap::ValueEnum as _;
-use common::{SIDE, digits};
 use ferrowarp::device::Device;
 use ferrowarp_data::{Dataset, Samples};
 use ferrowarp_mnist::BatchSize;

@@ -1,12 +1,10 @@
 //! Every rung of the training ladder trains the same function, and gives its own bits on every run.
 
-mod common;
-
 use std::ops::ControlFlow;
 use std::sync::{Arc, Barrier};
 
+use crate::common::{SIDE, digits};
 use clap::ValueEnum as _;
-use common::{SIDE, digits};
 use ferrowarp::device::{Device, DeviceError, Stream};
 use ferrowarp_data::{Dataset, Samples};
 use ferrowarp_mnist::BatchSize;

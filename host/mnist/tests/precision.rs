@@ -1,12 +1,10 @@
 //! Operands of fewer bits, through the program: what has kernels for them, what a resumed run keeps, and how far the weights
 //! come to lie from those of `f32`.
 
-mod common;
-
 use std::ops::ControlFlow;
 
+use crate::common::{Place, SIDE, digits, succeeds};
 use clap::ValueEnum as _;
-use common::{Place, SIDE, digits, succeeds};
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
 use ferrowarp::device::Device;
 use ferrowarp_mnist::BatchSize;

@@ -1,10 +1,8 @@
 //! `train-mnist --profile`: launches are counted, and what they had to do is what the steps of the run had to do.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Place, succeeds};
+use crate::common::{Place, succeeds};
 use ferrowarp_mnist::model::{KernelWork, Pipeline};
 use ferrowarp_report::{EpochRecord, KernelRecord};
 

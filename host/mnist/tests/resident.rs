@@ -1,9 +1,7 @@
 //! The pipeline of many steps a launch, through the program: it learns what the fused one does, stops and goes on between
 //! any two steps, and where it cannot train a network it says why.
 
-mod common;
-
-use common::Place;
+use crate::common::Place;
 use serde_json::Value;
 
 const SMALL: [&str; 8] = ["--hidden", "32,16", "--batch-size", "20", "--lr", "0.3", "--seed", "7"];

@@ -1,10 +1,8 @@
 //! Schedules of the learning rate, images that are held out and presets, through the program.
 
-mod common;
-
 use std::fs;
 
-use common::{Place, SIDE, digits, idx_images, idx_labels, succeeds};
+use crate::common::{Place, SIDE, digits, idx_images, idx_labels, succeeds};
 use ferrowarp_mnist::LrSchedule;
 use ferrowarp_mnist::checkpoint::{self, Training};
 use ferrowarp_mnist::model::{Parameters, Pipeline};

@@ -1,14 +1,12 @@
 //! Runs that are killed or interrupted at any moment, and go on as if nothing had been.
 #![cfg(unix)]
 
-mod common;
-
 use std::fs;
 use std::io::{self, BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Output};
 use std::time::{Duration, Instant};
 
-use common::{Place, Random, succeeds};
+use crate::common::{Place, Random, succeeds};
 use ferrowarp_mnist::checkpoint::{self, Snapshot};
 use serde_json::Value;
 

@@ -1,8 +1,6 @@
 //! From a data set to trained weights and back, through the programs.
 
-mod common;
-
-use common::{Place, SIDE, digits, succeeds};
+use crate::common::{Place, SIDE, digits, succeeds};
 use serde_json::Value;
 
 const PIPELINES: [&str; 5] = ["naive", "deferred", "overlapped", "fused", "graph"];

@@ -1,15 +1,13 @@
 //! What a step must do, as it is computed from the shapes, beside what is launched and what the page of the ladder says.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use crate::common::{SIDE, digits};
 use clap::ValueEnum as _;
-use common::{SIDE, digits};
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
 use cuda_std::simt::Executor;
 use ferrowarp::device::Device;

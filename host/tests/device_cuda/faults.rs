@@ -125,7 +125,7 @@ fn every_fault_is_told_wherever_it_appears() {
     }
     let name = "faults::every_fault_is_told_wherever_it_appears";
     let folder = tempfile::tempdir().unwrap();
-    let driver = support::build_fake_driver(folder.path());
+    let driver = crate::driver::build_fake_driver(folder.path());
     for (i, &(code, ..)) in FAULTS.iter().enumerate() {
         for &(place, is_launched) in PLACES {
             let faults = format!("{place} {code}");

@@ -18,7 +18,7 @@ use ferrowarp_cases::{Case, Scope, assert_right, for_each_pair};
 use gpu_kernels::softmax::forward::ForwardLaunch;
 use gpu_kernels::softmax::operation::ForwardKernels;
 
-use crate::executor;
+use super::executor;
 
 /// A device like an H200.
 fn gpu() -> DeviceProfile {

@@ -11,7 +11,7 @@ use ferrowarp_cases::softmax::logits::logits;
 use ferrowarp_cases::{Case, Scope, assert_right, for_each_pair};
 use proptest::prelude::*;
 
-use crate::executor;
+use super::executor;
 
 fn options() -> impl Strategy<Value = Options> {
     let scale = prop_oneof![Just(1.0f32), 1e-3f32..1e3];

@@ -55,7 +55,7 @@ impl Fuzz {
     pub fn run(&self) -> anyhow::Result<()> {
         if self.replay {
             let status = workspace::cargo()
-                .args(["test", "-p", "ferrowarp-mnist", "--test", "fuzz"])
+                .args(["test", "-p", "ferrowarp-mnist", "--test", "all", "fuzz::"])
                 .current_dir(workspace::root())
                 .status()
                 .context("starting cargo test")?;

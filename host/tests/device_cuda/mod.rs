@@ -9,8 +9,6 @@ mod graphs;
 mod hangs;
 mod stack;
 mod streams;
-#[path = "../../../cuda/cust/tests/support/mod.rs"]
-mod support;
 mod timing;
 mod unified;
 
@@ -104,13 +102,13 @@ fn child(
     let folder = tempfile::tempdir().unwrap();
     let library: OsString = match driver {
         Some(path) => path.into(),
-        None => support::build_fake_driver(folder.path()).into(),
+        None => crate::driver::build_fake_driver(folder.path()).into(),
     };
     let ptx = folder.path().join("ptx");
     std::fs::create_dir(&ptx).unwrap();
     prepare(&ptx);
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", &format!("device_cuda::{test}"), "--nocapture"])
         .env(CHILD, "1")
         .env("FERROWARP_LIBCUDA", library)
         .env("FERROWARP_PTX", ptx)

@@ -1,7 +1,7 @@
 //! The inputs that fuzzing began with and those it found, on every build: `fuzz/corpus/` through the functions that
 //! libFuzzer calls (`cargo xtask fuzz`).
 //!
-//! `UPDATE_EXPECT=1 cargo test -p ferrowarp-mnist --test fuzz` writes the seeds again, by the encoders of `fuzz/seeds.rs`.
+//! `UPDATE_EXPECT=1 cargo test -p ferrowarp-mnist --test all fuzz::` writes the seeds again, by the encoders of `fuzz/seeds.rs`.
 
 mod seeds;
 #[path = "../../../fuzz/src/lib.rs"]

@@ -2,7 +2,7 @@
 
 mod api;
 mod choices;
-mod kernels;
+mod every_kernel;
 mod random;
 
 use cuda_std::simt::Executor;

@@ -5,7 +5,7 @@ use ferrowarp::softmax::KernelChoice;
 use ferrowarp_cases::softmax::{Setting, forward};
 use ferrowarp_cases::{Case, Scope, assert_right, emulated, for_each_pair};
 
-use crate::executor;
+use super::executor;
 
 /// The rows of that name in the table.
 fn cases(scope: Scope, name: &str) -> Vec<Case> {

@@ -37,13 +37,13 @@ fn assert_right_as_ptx(name: &str) {
 }
 
 #[test]
-fn every_rung_agrees_with_the_oracle_on_the_executor() {
+fn on_the_executor_every_rung_agrees_with_the_oracle() {
     let on = executor();
     assert_right(&cases(Scope::Executor, &on, "rows"), &on, Case::assess_twice);
 }
 
 #[test]
-fn every_rung_agrees_with_the_oracle_as_ptx() {
+fn as_ptx_every_rung_agrees_with_the_oracle() {
     assert_right_as_ptx("rows");
 }
 
@@ -56,7 +56,7 @@ fn every_rung_agrees_in_another_order_for_a_newer_architecture() {
 
 /// The kernels that only newer architectures have, which the emulator of the oldest leaves out.
 #[test]
-fn clusters_agree_with_the_oracle_as_ptx() {
+fn as_ptx_clusters_agree_with_the_oracle() {
     let orders = [Turns::Ascending, Turns::Descending].into_iter();
     for (turns, backend) in
         orders.flat_map(|turns| emulated::back_ends().map(move |backend| (turns, backend)))
@@ -68,13 +68,13 @@ fn clusters_agree_with_the_oracle_as_ptx() {
 }
 
 #[test]
-fn edge_rows_come_out_as_defined_on_the_executor() {
+fn on_the_executor_edge_rows_come_out_as_defined() {
     let on = executor();
     assert_right(&cases(Scope::Executor, &on, "hard rows"), &on, Case::assess);
 }
 
 #[test]
-fn edge_rows_come_out_as_defined_as_ptx() {
+fn as_ptx_edge_rows_come_out_as_defined() {
     assert_right_as_ptx("hard rows");
 }
 

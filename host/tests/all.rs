@@ -1,0 +1,24 @@
+//! The tests of the library, in one program: each file and folder here is a module.
+
+mod attention;
+mod axis;
+mod cross_entropy;
+mod device_cpu;
+mod device_cuda;
+#[path = "../../cuda/cust/tests/support/mod.rs"]
+mod driver;
+mod gallery;
+mod guards;
+mod kernels;
+mod matmul;
+mod norm;
+mod outside_crate;
+mod ptx;
+mod resident;
+mod sample;
+mod short;
+mod softmax;
+mod softmax_backward;
+mod softmax_operation;
+mod streams;
+mod top_k;
