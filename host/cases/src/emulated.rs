@@ -197,13 +197,13 @@ pub fn counting(counter: &Counter) -> anyhow::Result<Device> {
 }
 
 /// Devices with the kernels of each of the [`back_ends`] for the oldest architecture:
-/// [`Scope::OldEmulator`](crate::Scope::OldEmulator).
+/// [`Scope::OldEmulator`].
 pub fn by_each() -> Vec<Device> {
     back_ends().map(|backend| device(backend, NvvmArch::Compute75, Turns::Ascending)).collect()
 }
 
 /// Devices with the kernels of each of the [`back_ends`] for a newer architecture. Threads run in the other order, to expose
-/// the other half of all races: [`Scope::NewEmulator`](crate::Scope::NewEmulator).
+/// the other half of all races: [`Scope::NewEmulator`].
 pub fn newer_by_each() -> Vec<Device> {
     back_ends().map(|backend| device(backend, NvvmArch::Compute90, Turns::Descending)).collect()
 }
