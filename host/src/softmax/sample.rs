@@ -105,8 +105,8 @@ impl Default for Sampling {
 /// logits is never drawn. A `top_k` above the number of columns has no effect. Without columns nothing is written.
 ///
 /// # Errors
-/// The temperature is negative, NaN, infinite, or between 0 and 2^-126; `top_k` is 0 or over 128; `top_p` is not in (0, 1];
-/// there is not one token per row; a row has 2^32 elements or more; memory lives on another device; the device failed.
+/// The temperature is negative, NaN, infinite, or between 0 and 2^-126; `top_k` is 0 or over 128; `top_p` is not in
+/// (0, 1]; there is not one token per row; a row has 2^32 elements or more; memory lives on another device; the device failed.
 pub fn sample<'a, T: Real>(
     device: &Device,
     tokens: impl Into<BufferViewMut<'a, u32>>,
