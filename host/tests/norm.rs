@@ -2,9 +2,8 @@
 //! what is refused.
 
 use cuda_std::half::bf16;
-use cuda_std::testing::Counter;
 use ferrowarp::device::Device;
-use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError, Workspace};
+use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError};
 use ferrowarp_cases::norm::cases;
 use ferrowarp_cases::softmax::Setting;
 use ferrowarp_cases::{Case, Scope, assert_right, assert_right_under_shuffled_schedules, emulated};
@@ -136,28 +135,4 @@ fn what_does_not_fit_is_refused() {
     assert!(
         error.is_ok() || error.unwrap_err().to_string().contains("the inputs belong to another `Device`")
     );
-}
-
-/// Rows that follow each other without gaps move as whole vectors, wherever they start. With a gap, each element moves by itself.
-#[test]
-fn gradients_of_rows_without_gaps_take_few_requests() {
-    let counter = Counter::new();
-    let device = emulated::counting(&counter).unwrap();
-    let (rows, cols) = (64, 1001);
-    let [dense, with_gaps] = [cols, cols + 2].map(|stride| {
-        let ones = |len: usize| device.upload(&vec![bf16::ONE; len]).unwrap();
-        let (matrix, weight, rstd) =
-            (ones(rows * stride), ones(cols), device.upload(&vec![1f32; rows]).unwrap());
-        let (mut d_inp, mut d_weight) =
-            (device.alloc_zeroed(rows * stride).unwrap(), device.alloc_zeroed(cols).unwrap());
-        let of = Matrix::new(&matrix, rows, cols).unwrap().with_stride(stride).unwrap();
-        let to = MatrixMut::new(&mut d_inp, rows, cols).unwrap().with_stride(stride).unwrap();
-        let backward = NormBackward::rms(to, of, of, &rstd).weight(&weight).d_weight(&mut d_weight);
-        let kernel = NormBackward::<bf16>::kernels(device.limits(), cols + 7)[0];
-        counter.take();
-        backward.run_by(&device, &mut Workspace::default(), kernel).unwrap();
-        let launch = counter.take().into_iter().find(|launch| launch.kernels == [kernel.name]).unwrap();
-        launch.total.global.loads.requests + launch.total.global.stores.requests
-    });
-    assert!(3 * dense < with_gaps, "{dense} requests without gaps, {with_gaps} with them");
 }

@@ -11,12 +11,7 @@ pub const CENTRED: u32 = 1;
 /// of vectors of 16 bytes.
 pub const ALIGNED: u32 = 2;
 
-/// A flag of the backward pass, for rows that start anywhere: matrices start at multiples of 16 bytes, their rows have no
-/// gaps, and none of them is `d_inp`. All rows of a thread start at the same distance from a multiple of 16 bytes. There is
-/// a vector of dynamic shared memory for each vector that a thread holds.
-pub const SHIFTED: u32 = 4;
-
-/// About as many blocks as a large GPU runs at the same time.
+/// About the number of blocks that a large GPU runs at the same time.
 const FIRST_BLOCKS: u32 = 264;
 
 /// The arguments of the forward kernels.
@@ -110,7 +105,7 @@ pub struct NormBackwardArgs<T> {
     pub cols: u32,
     /// 1 / `cols`.
     pub per_column: f32,
-    /// [`CENTRED`], [`ALIGNED`] or [`SHIFTED`].
+    /// [`CENTRED`], [`ALIGNED`].
     pub flags: u32,
 }
 
@@ -134,7 +129,7 @@ impl<T> NormArgs<T> {
         self.flags & flag != 0
     }
 
-    /// Prefetches weight and bias into L2 while the first blocks wait for their rows. One thread of a block calls this.
+    /// Brings weight and bias into L2 while the first blocks wait for their rows. One thread of a block calls it.
     #[inline(always)]
     pub(super) fn prefetch_vectors(&self) {
         if thread::block_idx_x() < FIRST_BLOCKS && self.has(ALIGNED) {

@@ -2,24 +2,19 @@
 //!
 //! With `g = weight d_out` and `x` the normalised row, the gradient of the input is `rstd (g - x mean(g x) - mean(g))`; only
 //! LayerNorm has the last mean. Blocks take rows in turns, and load the next row while they compute. They keep their rows'
-//! gradients of weight and bias in registers, and write them as parts, for [`super::columns`] to add up in order.
-//!
-//! Rows without gaps may start anywhere ([`SHIFTED`]). A thread's rows all start at the same distance from a vector
-//! boundary, so it accesses whole vectors of the same columns in each, and masks those at a row's ends. It keeps its part of
-//! the weight in shared memory, because the weight starts at another distance.
+//! gradients of weight and bias in registers, and write them as parts. [`super::columns`] adds them up in a fixed order.
 //@ ptx(norm_backward_f32_256x8): .local == 0
 //@ ptx(norm_backward_bf16_256x4, norm_backward_f16_256x4): .local == 0
 //@ ptx(norm_backward_f32_cluster, norm_backward_bf16_cluster, compute_90+): mapa >= 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::{load_shared, store_shared, u32x4};
-use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::mem::u32x4;
 use cuda_std::{cluster, grid, kernel, shared_array, thread};
 
-use super::args::{ALIGNED, CENTRED, NormBackwardArgs, SHIFTED};
+use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::RowsShape;
-use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, packed, row_sums};
+use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, row_sums};
 use crate::element::{Element, Output};
 
 /// Computes the gradients of a norm. A part is the rows that a block takes.
@@ -103,51 +98,25 @@ pub unsafe fn norm_backward_rows<
     let first_row = block * groups + tid / THREADS;
     let (stride, rows) = (thread::grid_dim_x() as usize / blocks * groups, args.rows as usize);
     let (thread, threads) = (rank * THREADS + tid % THREADS, blocks * THREADS);
-    let is_shifted = args.has(SHIFTED);
-    let of_row = if is_shifted {
-        let skip = first_row * args.cols as usize % N;
-        Columns::shifted::<N>(thread, threads, args.cols as usize, skip)
-    } else {
-        Columns::new::<N>(thread, threads, args.cols as usize, args.has(ALIGNED))
-    };
-    let skip = of_row.skip;
-    // The columns that the thread holds of a row, which may not exist.
-    let columns_of = |row: usize| -> (usize, Columns) {
-        let (row, len) = if row < rows { (row, of_row.len) } else { (0, 0) };
-        // After the last row there is nothing to read.
-        let is_aligned = of_row.is_aligned && !(is_shifted && row + 1 == rows);
-        (row, Columns { len, is_aligned, ..of_row })
-    };
+    let of_row = Columns::new::<N>(thread, threads, args.cols as usize, args.has(ALIGNED));
     let (mut d_weight, mut d_bias) = ([[0.0; N]; VECTORS], [[0.0; N]; VECTORS]);
     // All groups of the block take the same number of turns as its first one.
     let turns = rows.saturating_sub(block * groups).div_ceil(stride);
     // x, the gradient of the output, and the mean and the reciprocal deviation of a turn's row.
     let fetch = |turn: usize| -> (Held<VECTORS>, Held<VECTORS>, [f32; 2]) {
-        let (row, columns) = columns_of(first_row + turn * stride);
-        // SAFETY: the kernel's contract; threads without a row in this turn read from row 0.
+        let row = first_row + turn * stride;
+        let (row, len) = if row < rows { (row, args.cols as usize) } else { (0, 0) };
+        let columns = Columns { len, ..of_row };
+        // SAFETY: the kernel's contract; every turn of the block's first group has a row. Groups without one read row 0.
         unsafe {
-            let x =
-                columns.load_all(args.inp.wrapping_add(row * args.inp_stride as usize).wrapping_sub(skip));
-            let d_out = args.d_out.wrapping_add(row * args.d_out_stride as usize).wrapping_sub(skip);
-            let d_out = columns.load_all(d_out);
+            let x = columns.load_all(args.inp.add(row * args.inp_stride as usize));
+            let d_out = columns.load_all(args.d_out.add(row * args.d_out_stride as usize));
             (x, d_out, [if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 }, *args.rstd.add(row)])
         }
     };
     if CLUSTER {
         // SAFETY: as above.
         unsafe { cluster::wait() };
-    }
-    let weights = dynamic_shared_mem::<u32x4>();
-    let own_weight = |i: usize| weights.wrapping_add(i * BLOCK + tid);
-    if is_shifted && !args.weight.is_null() {
-        let single = Columns { is_aligned: false, ..of_row };
-        for i in 0..VECTORS {
-            // SAFETY: the weight has the columns, and the vector belongs to the thread.
-            unsafe {
-                let weight = packed::<T, N>(single.load(args.weight.wrapping_sub(skip), i));
-                store_shared(own_weight(i), weight);
-            }
-        }
     }
     // Without registers for one such block, the next row is not loaded ahead.
     let is_ahead = AHEAD > 0;
@@ -158,17 +127,13 @@ pub unsafe fn norm_backward_rows<
             ([u32x4::new(0, 0, 0, 0); VECTORS], [u32x4::new(0, 0, 0, 0); VECTORS], [0.0; 2])
         };
         for turn in 0..turns {
-            let (mut x, mut d_out, [mean, rstd]) = if is_ahead { ahead } else { fetch(turn) };
+            let (x, d_out, [mean, rstd]) = if is_ahead { ahead } else { fetch(turn) };
             if is_ahead {
                 ahead = fetch(turn + 1);
             }
-            let (row, columns) = columns_of(first_row + turn * stride);
-            for i in 0..VECTORS {
-                if is_shifted && columns.is_edge::<N>(i) {
-                    x[i] = columns.masked::<T, N>(i, x[i]);
-                    d_out[i] = columns.masked::<T, N>(i, d_out[i]);
-                }
-            }
+            let row = first_row + turn * stride;
+            let (row, len) = if row < rows { (row, args.cols as usize) } else { (0, 0) };
+            let columns = Columns { len, ..of_row };
             // SAFETY: the kernel's contract. All threads call the sums. Another turn separates two with the same memory.
             unsafe {
                 // The normalised elements of a vector, and the gradients before and after the weight.
@@ -176,11 +141,7 @@ pub unsafe fn norm_backward_rows<
                     let (x, d) = (T::unpack(x[i]).map(|x| (x - mean) * rstd), T::unpack(d_out[i]));
                     let mut g = d;
                     if !args.weight.is_null() {
-                        let weight: [f32; N] = if is_shifted {
-                            T::unpack(load_shared(own_weight(i)))
-                        } else {
-                            columns.load(args.weight, i)
-                        };
+                        let weight: [f32; N] = columns.load(args.weight, i);
                         g = core::array::from_fn(|j| d[j] * weight[j]);
                     }
                     (x, d, g)
@@ -189,7 +150,7 @@ pub unsafe fn norm_backward_rows<
                 for i in 0..VECTORS {
                     let (x, d, g) = vector(i);
                     for j in 0..N {
-                        // The gradients past the row's end are zeros.
+                        // Past the row's end the gradients are zeros.
                         sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
                         d_weight[i][j] += d[j] * x[j];
                         d_bias[i][j] += d[j];
@@ -207,14 +168,11 @@ pub unsafe fn norm_backward_rows<
                     let (x, _, g) = vector(i);
                     let mut d: [f32; N] = core::array::from_fn(|j| rstd * (g[j] - x[j] * of_x - of_mean));
                     if !args.d_sum.is_null() {
-                        let other: [f32; N] = columns.load(
-                            args.d_sum.wrapping_add(row * args.d_sum_stride as usize).wrapping_sub(skip),
-                            i,
-                        );
+                        let other: [f32; N] =
+                            columns.load(args.d_sum.add(row * args.d_sum_stride as usize), i);
                         d = core::array::from_fn(|j| d[j] + other[j]);
                     }
-                    let to = args.d_inp.wrapping_add(row * args.d_inp_stride as usize).wrapping_sub(skip);
-                    columns.store(to, i, d);
+                    columns.store(args.d_inp.add(row * args.d_inp_stride as usize), i, d);
                 }
             }
         }
@@ -223,18 +181,17 @@ pub unsafe fn norm_backward_rows<
     unsafe {
         if groups > 1 {
             let sums = shared_array![f32; LARGEST];
-            add_groups::<N, VECTORS, THREADS>(sums, groups, &of_row, is_shifted, &mut d_weight);
-            add_groups::<N, VECTORS, THREADS>(sums, groups, &of_row, is_shifted, &mut d_bias);
+            add_groups::<N, VECTORS, THREADS>(sums, groups, &mut d_weight);
+            add_groups::<N, VECTORS, THREADS>(sums, groups, &mut d_bias);
         }
         if tid < THREADS {
             let at = block * args.pitch as usize;
-            let of_part = Columns { is_aligned: of_row.is_aligned && skip == 0, ..of_row };
             for i in 0..VECTORS {
                 if !args.d_weight.is_null() {
-                    of_part.store(args.d_weight.wrapping_add(at).wrapping_sub(skip), i, d_weight[i]);
+                    of_row.store(args.d_weight.add(at), i, d_weight[i]);
                 }
                 if !args.d_bias.is_null() {
-                    of_part.store(args.d_bias.wrapping_add(at).wrapping_sub(skip), i, d_bias[i]);
+                    of_row.store(args.d_bias.add(at), i, d_bias[i]);
                 }
             }
         }
@@ -252,28 +209,17 @@ const LARGEST: usize = 2048;
 unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>(
     shared: *mut f32,
     groups: usize,
-    columns: &Columns,
-    is_shifted: bool,
     sums: &mut [[f32; N]; VECTORS],
 ) {
     let tid = thread::thread_idx_x() as usize;
     let (group, thread) = (tid / THREADS, tid % THREADS);
-    // SAFETY: the caller's contract. Each element is one column's, and the barriers separate the groups. Neighbouring
-    // threads have neighbouring elements, unless the rows are shifted: then each group has its own distance.
+    // SAFETY: the caller's contract. Neighbouring threads have neighbouring elements, and the barriers separate the groups.
     unsafe {
         for turn in (0..groups).rev() {
             if group == turn {
                 for i in 0..VECTORS {
                     for j in 0..N {
-                        let col = columns.at(i, j).wrapping_sub(columns.skip);
-                        let at = shared.wrapping_add(if is_shifted {
-                            col
-                        } else {
-                            (i * N + j) * THREADS + thread
-                        });
-                        if is_shifted && col >= columns.len - columns.skip {
-                            continue;
-                        }
+                        let at = shared.add((i * N + j) * THREADS + thread);
                         if turn + 1 < groups {
                             sums[i][j] += *at;
                         }

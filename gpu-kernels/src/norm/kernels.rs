@@ -64,11 +64,6 @@ impl RowsShape {
         rows.div_ceil(self.rows).clamp(1, at_once.max(1))
     }
 
-    /// Returns the bytes of dynamic shared memory for rows that start anywhere, with `bytes` per element.
-    pub fn shifted_bytes(&self, bytes: u32) -> u32 {
-        self.cols * self.rows * bytes
-    }
-
     /// Returns the launch for `parts` parts of rows of `cols` columns.
     pub fn config_of_parts(&self, parts: u32, cols: u32) -> LaunchConfig {
         let cluster = self.cluster(cols);

@@ -19,10 +19,8 @@ pub(super) struct Columns {
     pub step: usize,
     /// Distance from one element to the next.
     pub stride: usize,
-    /// The end of the row.
+    /// Columns of the row.
     pub len: usize,
-    /// The start of the row. Elements before it belong to the previous row, which shares a vector with this one.
-    pub skip: usize,
     /// Whether whole vectors are read and written.
     pub is_aligned: bool,
 }
@@ -32,30 +30,7 @@ impl Columns {
     #[inline(always)]
     pub fn new<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
         let (first, stride) = if is_aligned { (N * thread, 1) } else { (thread, threads) };
-        Self { first, step: N * threads, stride, len, skip: 0, is_aligned }
-    }
-
-    /// Returns the thread's columns of a row that starts `skip` elements after a vector boundary; columns count from there.
-    /// Whole vectors are read, even those that the row shares with its neighbours.
-    #[inline(always)]
-    pub fn shifted<const N: usize>(thread: usize, threads: usize, len: usize, skip: usize) -> Self {
-        Self { len: len + skip, skip, ..Self::new::<N>(thread, threads, len, true) }
-    }
-
-    /// Returns whether only a part of vector `i` belongs to the row.
-    #[inline(always)]
-    pub fn is_edge<const N: usize>(&self, i: usize) -> bool {
-        self.at(i, 0) < self.skip || self.at(i, 0) + N > self.len
-    }
-
-    /// Returns vector `i` with zeros instead of the neighbours' elements.
-    #[inline(always)]
-    pub fn masked<T: Element<N>, const N: usize>(&self, i: usize, vector: u32x4) -> u32x4 {
-        let x = T::unpack(vector);
-        packed::<T, N>(core::array::from_fn(|j| {
-            let col = self.at(i, j);
-            if col >= self.skip && col < self.len { x[j] } else { 0.0 }
-        }))
+        Self { first, step: N * threads, stride, len, is_aligned }
     }
 
     /// Returns the column of element `j` of vector `i`.
@@ -64,10 +39,10 @@ impl Columns {
         self.first + i * self.step + j * self.stride
     }
 
-    /// Loads vector `i` of the row, zeros past its end. A shared vector includes the neighbours' elements.
+    /// Loads vector `i` of the row, zeros past its end.
     ///
     /// # Safety
-    /// `row` has the elements from `skip` to `len`; if `is_aligned`, it is aligned and has whole vectors.
+    /// `row` has `len` elements, and is aligned if `is_aligned`.
     #[inline(always)]
     pub unsafe fn load<T: Element<N>, const N: usize>(&self, row: *const T, i: usize) -> [f32; N] {
         if self.is_aligned {
@@ -80,7 +55,7 @@ impl Columns {
         core::array::from_fn(|j| {
             let col = self.at(i, j);
             // SAFETY: an element of the row.
-            if col >= self.skip && col < self.len { unsafe { *row.add(col) }.to_f32() } else { 0.0 }
+            if col < self.len { unsafe { *row.add(col) }.to_f32() } else { 0.0 }
         })
     }
 
@@ -114,16 +89,13 @@ impl Columns {
     pub unsafe fn store<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
         // SAFETY: the caller's row.
         unsafe {
-            if self.at(i, 0) >= self.len {
-                return;
-            }
-            if !self.is_aligned || self.is_edge::<N>(i) {
+            if !self.is_aligned {
                 for j in 0..N {
-                    if self.at(i, j) >= self.skip && self.at(i, j) < self.len {
+                    if self.at(i, j) < self.len {
                         *row.add(self.at(i, j)) = T::from_f32(x[j]);
                     }
                 }
-            } else {
+            } else if self.at(i, 0) < self.len {
                 T::store(row.add(self.at(i, 0)), x);
             }
         }

@@ -57,7 +57,7 @@ const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Small], shape: [5, 43], gap: 2, is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [3, 251], gap: 3, is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [5, 40], gap: 8, has_all: true, ..PLAIN },
-    // Rows without gaps that start anywhere: each thread takes several.
+    // Rows without gaps that start anywhere.
     Problem { scopes: &[Scope::Small], shape: [19, 43], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [37, 251], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [70, 131], is_centred: true, has_all: true, ..PLAIN },

@@ -1,9 +1,9 @@
 //! The gradients of a norm.
 
 use cuda_std::launch::{KernelMeta, Limits, RawBuffer};
-use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormBackwardLaunch, SHIFTED};
+use gpu_kernels::norm::Blocks;
+use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormBackwardLaunch};
 use gpu_kernels::norm::columns::SumPartsLaunch;
-use gpu_kernels::norm::{Blocks, RowsShape};
 
 use super::{
     Matrix, MatrixMut, NormError, Real, check_device, check_matrix, check_vector, counted, is_aligned, read,
@@ -117,33 +117,9 @@ impl<'a, T: Real> NormBackward<'a, T> {
     ///
     /// # Errors
     /// Same as for [`Self::run`].
-    pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), NormError> {
-        let (limits, cols) = (device.limits(), self.inp.cols());
-        let roomy = Self::kernels(limits, cols + Self::VECTOR - 1)[0];
-        let shape = T::BACKWARD_ROWS.iter().find(|kernel| kernel.meta.name == roomy.name);
-        let kernel =
-            if shape.is_some_and(|it| self.is_shifted(it)) { roomy } else { Self::kernels(limits, cols)[0] };
-        self.run_by(device, workspace, kernel)
-    }
-
-    /// The number of elements in 16 bytes.
-    const VECTOR: usize = 16 / size_of::<T>();
-
-    /// Whether a kernel can read rows that start at any element as whole vectors.
-    fn is_shifted(&mut self, kernel: &RowsShape) -> bool {
-        let cols = self.inp.cols();
-        let to = self.d_inp.raw();
-        let read = [Some(self.inp), Some(self.d_out), self.d_sum];
-        let fits = |matrix: &Matrix<'_, T>| {
-            let pointer = matrix.raw().pointer;
-            matrix.stride() == cols && pointer.addr().is_multiple_of(16) && pointer != to.pointer
-        };
-        let is_to_aligned = self.d_inp.stride() == cols && to.pointer.addr().is_multiple_of(16);
-        !cols.is_multiple_of(Self::VECTOR)
-            && kernel.most == 1
-            && kernel.cols as usize >= cols + Self::VECTOR - 1
-            && is_to_aligned
-            && read.iter().flatten().all(fits)
+    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), NormError> {
+        let choices = Self::kernels(device.limits(), self.inp.cols());
+        self.run_by(device, workspace, choices[0])
     }
 
     /// The kernels that can do rows of `cols` columns, the default first.
@@ -178,30 +154,19 @@ impl<'a, T: Real> NormBackward<'a, T> {
             },
         );
         let multiprocessors = DeviceProfile::from(device).multiprocessors.max(1);
-        let mut parts = match in_rows {
+        let parts = match in_rows {
             Some(kernel) => kernel.parts([rows, cols], multiprocessors as u32),
             None => rows.clamp(1, PARTS),
         };
-        let shifted = in_rows.filter(|kernel| self.is_shifted(kernel));
-        if shifted.is_some_and(|kernel| parts * kernel.rows < rows) {
-            // All rows of a thread start at the same distance from a vector.
-            let vector = Self::VECTOR as u32;
-            parts = (parts - parts % vector).max(vector);
-        }
         let pitch = cols.next_multiple_of(8);
         let is_wanted = [self.d_weight.is_some(), self.d_bias.is_some()];
         let sums = self.sums(device, workspace, is_wanted, [parts, pitch])?;
-        let mut args = self.args([rows, cols], sums, pitch);
-        let shared = shifted.map_or(0, |kernel| kernel.shifted_bytes(size_of::<T>() as u32));
-        args.flags |= if shifted.is_some() { SHIFTED } else { 0 };
+        let args = self.args([rows, cols], sums, pitch);
         // SAFETY: shapes, lengths and devices were checked, outputs are borrowed exclusively, and the kernel holds the
         // columns. Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match in_rows {
-                Some(kernel) => {
-                    let config = kernel.config_of_parts(parts, cols).with_shared_bytes(shared);
-                    kernel.launch(device, config, args)?;
-                }
+                Some(kernel) => kernel.launch(device, kernel.config_of_parts(parts, cols), args)?,
                 None => {
                     if is_wanted != [false; 2] {
                         let columns = T::columns(blocks);
