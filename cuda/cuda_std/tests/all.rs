@@ -13,7 +13,6 @@ mod faults;
 mod grid;
 mod grid_large;
 mod half;
-mod limit;
 mod memory;
 mod mixed_waits;
 mod named;
