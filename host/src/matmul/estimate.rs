@@ -35,10 +35,8 @@ const FETCHED_ALONE: f64 = 1.6;
 const FROM_MEMORY: f64 = 15.8;
 /// Bytes per cycle that one block requests from memory, and the number of blocks on a multiprocessor.
 const REQUESTED: [f64; 2] = [3.5, 2.0];
-/// The same with tensor copies, for tiles of at least [`WIDE`] columns.
+/// The same with tensor copies. The stages of every tile have about the same number of bytes.
 const WARPGROUP_REQUESTED: f64 = 19.7;
-/// A tile of this many columns or more has enough bytes in its stages to hide the memory latency.
-const WIDE: f64 = 162.0;
 /// Cycles before the first block and after the last.
 const BLOCK_CYCLES: f64 = 2100.0;
 /// A block's cycles before its first term and after its last.
@@ -78,7 +76,7 @@ impl<T: Real> KernelChoice<T> {
                 terms,
                 speed: WARPGROUP_MULTIPLY_ADDS * 2.0 / bytes / products,
                 fetched,
-                requested: [WARPGROUP_REQUESTED * (cols / WIDE).min(1.0), 1.0],
+                requested: [WARPGROUP_REQUESTED, 1.0],
             }
         };
         let mut before = 0.0;

@@ -20,7 +20,7 @@ const LEAST_TERMS_IN_CLUSTER: u32 = 128;
 /// The most splits.
 const MOST_SPLITS: u32 = 32;
 /// The most rows for which the model does not choose: with and without tensor cores.
-const FEW_ROWS: [u32; 2] = [128, 16];
+const FEW_ROWS: [u32; 2] = [64, 16];
 /// Blocks per multiprocessor if a cluster splits k: for tiles of up to 32 rows, and of more. Two would fit, but then the
 /// last clusters find no room: eight splits of 4096 columns take a fifth longer than seven.
 const FEW_ROWS_BLOCKS: [f64; 2] = [1.7, 1.1];
@@ -149,7 +149,7 @@ impl<T: Real> KernelChoice<T> {
         let (kernel, tile) = with_tiles.min_by_key(fewest)?;
         let tiles = problem.m.div_ceil(tile.rows) * problem.n.div_ceil(FewRowsShape::COLS);
         let blocks = FEW_ROWS_BLOCKS[usize::from(tile.rows > 32)] * profile.multiprocessors as f64;
-        let splits = (blocks / f64::from(tiles.saturating_mul(problem.batch).max(1))).round() as u32;
+        let splits = (blocks / f64::from(tiles.saturating_mul(problem.batch).max(1))).floor() as u32;
         let most = (problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER);
         Some(Self { kernel, splits: splits.clamp(1, most) })
     }
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w");
         let unaligned = "matmul_align_16 + matmul_bf16_kk_128x256w";
         assert_eq!(choice(&Problem { is_aligned: false, has_whole_lines: false, ..problem }), unaligned);
-        assert_eq!(choice(&Problem { m: 8, ..problem }), "matmul_bf16_kk_16x128w (4 splits of k)");
+        assert_eq!(choice(&Problem { m: 8, ..problem }), "matmul_bf16_kk_16x128w (3 splits of k)");
     }
 
     #[test]
