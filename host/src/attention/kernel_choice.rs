@@ -5,6 +5,7 @@
 //!
 //! - A `wgmma` kernel runs the blocks of the busiest multiprocessor one after the other, each with all keys. Computing 128
 //!   queries with a key takes about as long as reading it, and a block overlaps the two partly: it takes [`WARPGROUP_KEYS`].
+//!   With three consumers it overlaps more, but a tile has more masked keys and queries that do not exist.
 //! - A kernel that splits the keys runs as many blocks at once as fit a multiprocessor's registers and shared memory. They
 //!   share its bandwidth, so they take as long as one after the other. Blocks with less than [`BYTES_AHEAD`] in flight
 //!   together take as long as with that much. The second launch and each partial result that it reads take time too.
@@ -24,8 +25,11 @@ use crate::DeviceProfile;
 const MOST: u32 = gpu_kernels::attention::operation::serial::MOST as u32;
 /// Bytes in flight per multiprocessor that hide memory latency: 4.8 TB/s / 132 multiprocessors * 1.8 us.
 const BYTES_AHEAD: f64 = 65_536.0;
-/// The time of a key for a tile of 128 queries with `wgmma`, in keys.
-const WARPGROUP_KEYS: f64 = 1.25;
+/// The time of a key for 128 queries with `wgmma`, in keys: with two consumers, and with three.
+const WARPGROUP_KEYS: [f64; 2] = [1.25, 1.09];
+/// The time to start and end a tile with `wgmma`, in keys. With three consumers it stands for what masks add, too: from
+/// 4096 keys on they are the faster ones on an H100, and up to 1024 the slower ones.
+const WARPGROUP_START: [f64; 2] = [64.0, 704.0];
 /// The time to start and end a block, in keys.
 const START_KEYS: f64 = 64.0;
 /// The time of the second launch, in keys.
@@ -129,8 +133,9 @@ impl<T: Real> KernelChoice<T> {
         let multiprocessors = profile.multiprocessors.max(1) as u64;
         let warpgroups = of_warpgroups::<T>(profile, problem).map(|kernel| {
             let blocks = kernel.tiles(problem.queries, problem.heads, problem.batch);
-            let of_key = WARPGROUP_KEYS * f64::from(kernel.queries) / 128.0;
-            let each = f64::from(problem.seen_keys(kernel.queries)) * of_key + START_KEYS;
+            let three = usize::from(kernel.queries > 128);
+            let of_key = WARPGROUP_KEYS[three] * f64::from(kernel.queries) / 128.0;
+            let each = f64::from(problem.seen_keys(kernel.queries)) * of_key + WARPGROUP_START[three];
             let choice = Self { kernel: Kernel::Warpgroups(kernel), splits: 1 };
             (choice, blocks.div_ceil(multiprocessors) as f64 * each)
         });
@@ -251,6 +256,12 @@ mod tests {
     fn many_queries_get_warpgroups_where_there_are_any() {
         assert_eq!(chosen(90, PROBLEM).unwrap(), "attention_bf16_128_2w");
         assert_eq!(chosen(90, Problem { head_size: 64, ..PROBLEM }).unwrap(), "attention_bf16_64_2w");
+        let many = Problem { head_size: 64, batch: 8, ..PROBLEM };
+        assert_eq!(chosen(90, many).unwrap(), "attention_bf16_64_3w");
+        assert_eq!(
+            chosen(90, Problem { queries: 1024, keys: 1024, ..many }).unwrap(),
+            "attention_bf16_64_2w"
+        );
         assert_eq!(chosen(80, PROBLEM).unwrap(), "attention_bf16_128_split");
         let of = |problem| chosen(90, problem).unwrap();
         assert_eq!(of(Problem { head_size: 96, ..PROBLEM }), "attention_bf16_96_split");

@@ -9,8 +9,11 @@
 //!
 //! Only tiles that some query of a consumer does not see entirely are masked. Tiles that no query of the block sees are
 //! neither copied nor computed.
+//!
+//! Heads of 64 elements leave registers for a third consumer, which hides more of the exponentials behind multiplications.
+//! Its larger tiles are worth it from a few thousand keys on.
 //@ ptx(attention_bf16_128_2w, compute_90a): setmaxnreg == 2, .local == 0
-//@ ptx(attention_f16_64_2w, compute_90a): setmaxnreg == 2, .local == 0
+//@ ptx(attention_f16_64_2w, attention_bf16_64_3w, compute_90a): setmaxnreg == 2, .local == 0
 
 use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f16};
@@ -19,7 +22,7 @@ use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Registers};
 use cuda_std::{bulk, kernel, thread};
 
-use super::super::args::{AttentionArgs, Tile};
+use super::super::args::{AttentionArgs, Keys, Tile};
 use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, scale_rows, store};
 use super::super::ring::{Ring, WARPGROUP, init_once};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -48,7 +51,11 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
 /// The launch is as described. The head size is the kernel's. The tensors match their shapes and maps, and no other code
 /// uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
 #[kernel(
-    with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
+    with(
+        S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128,
+        // A multiprocessor's registers: a thread's share in the copying warpgroup, and in a consumer.
+        FEWER = 8 * CONSUMERS + 8, MORE = 400 - 80 * CONSUMERS,
+    ),
     max_threads = THREADS,
     min_blocks = 1,
     arch = "90a",
@@ -58,6 +65,7 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
         for T in [bf16, f16] {
             attention_{T}_128_2w = <128, 128, 2>;
             attention_{T}_64_2w = <64, 128, 2>;
+            attention_{T}_64_3w = <64, 128, 3>;
         }
     ),
 )]
@@ -70,6 +78,8 @@ pub unsafe fn attention_warpgroups<
     const O: usize,
     const FRAGMENTS: usize,
     const THREADS: usize,
+    const FEWER: u32,
+    const MORE: u32,
 >(
     args: AttentionArgs<T>,
 ) where
@@ -97,7 +107,7 @@ pub unsafe fn attention_warpgroups<
         });
         let warpgroup = wgmma::warpgroup_idx();
         if warpgroup == 0 {
-            fewer_registers::<24>();
+            fewer_registers::<FEWER>();
             while tid == 0
                 && let Some(tile) = tiles.next(&args)
             {
@@ -122,7 +132,7 @@ pub unsafe fn attention_warpgroups<
                 }
             }
         } else {
-            more_registers::<240>();
+            more_registers::<MORE>();
             let consumer = warpgroup - 1;
             let q = q_shared.add(consumer as usize * QUERIES * 2 * SIZE);
             let panels = out_shared.add(consumer as usize * QUERIES * 2 * SIZE);
@@ -132,7 +142,9 @@ pub unsafe fn attention_warpgroups<
                 turns.begin();
             }
             while let Some(tile) = tiles.next(&args) {
-                let mask = Mask::new(&args, tile.row + QUERIES as u32 * consumer);
+                // A consumer without queries sees no more than the others.
+                let keys = Keys { count: tile.visible, ..args.all_keys() };
+                let mask = Mask { keys, first: tile.row + QUERIES as u32 * consumer };
                 let mut rows = Online::EMPTY;
                 let mut out = Accumulator::<O>::ZERO;
                 let mut first = tile.hidden / KEYS as u32 * KEYS as u32;
@@ -153,7 +165,7 @@ pub unsafe fn attention_warpgroups<
                     first += KEYS as u32;
                     // Steps without a mask have their own loop, so that the code of the mask is out of their way.
                     macro_rules! step {
-                        ($mask:expr) => {{
+                        ($is_masked:literal) => {{
                             k_ring.wait_full();
                             turns.wait();
                             let mut pending = logits.start();
@@ -172,9 +184,18 @@ pub unsafe fn attention_warpgroups<
                             logits = pending.finish::<1>();
                             k_ring.release();
                             k_ring.advance();
-                            $mask(&mut logits, first);
-                            factors = rows.update(&mut logits.0, factor);
-                            out = sums.finish::<0>();
+                            if $is_masked && CONSUMERS == 3 {
+                                // There are no registers for the mask and for sums in flight.
+                                out = sums.finish::<0>();
+                                mask.apply(&mut logits, first);
+                                factors = rows.update(&mut logits.0, factor);
+                            } else {
+                                if $is_masked {
+                                    mask.apply(&mut logits, first);
+                                }
+                                factors = rows.update(&mut logits.0, factor);
+                                out = sums.finish::<0>();
+                            }
                             v_ring.release();
                             v_ring.advance();
                             weights = fragments::<T, S, FRAGMENTS>(&logits);
@@ -183,12 +204,12 @@ pub unsafe fn attention_warpgroups<
                     }
                     loop {
                         while mask.hides_none(first, KEYS as u32) {
-                            step!(|_: &mut Accumulator<S>, _: u32| ());
+                            step!(false);
                         }
                         if first >= tile.visible {
                             break;
                         }
-                        step!(|logits: &mut Accumulator<S>, first| mask.apply(logits, first));
+                        step!(true);
                     }
                     // The next tile's queries may be copied.
                     q_ring.release();
@@ -208,7 +229,7 @@ pub unsafe fn attention_warpgroups<
                 q_ring.advance();
                 let [[a, log_a], [b, log_b]] = rows.finish(args.scale);
                 scale_rows(&mut out, [a, b]);
-                store_logs(&args, &tile, mask.query, [log_a, log_b]);
+                store_logs(&args, &tile, mask.query(), [log_a, log_b]);
                 let at = [tile.head, tile.row + QUERIES as u32 * consumer, tile.batch];
                 store::<T, SIZE, O>(&args.out_map, at, panels, &out, 1 + consumer);
             }
@@ -272,40 +293,28 @@ impl Turns {
     }
 }
 
-/// The keys that the queries of a thread see.
+/// The keys that the queries of a warpgroup see. What a thread needs of it is computed where a tile is masked, so that the
+/// other tiles have its registers.
 #[derive(Clone, Copy)]
 struct Mask {
-    /// The first of the thread's two queries; the other one comes 8 later.
-    query: u32,
-    /// The first key that each of the two sees.
-    hidden: [u32; 2],
-    /// The ends of the keys that they see.
-    visible: [u32; 2],
-    /// The first key and the end of the keys that all queries of the warpgroup see.
-    common: [u32; 2],
+    keys: Keys,
+    /// The first query.
+    first: u32,
 }
 
 impl Mask {
-    /// Returns the mask of a warpgroup whose queries start at `first`.
+    /// Returns the first of a thread's two queries; the other one comes 8 later.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn new<T>(args: &AttentionArgs<T>, first: u32) -> Self {
-        let thread = thread::thread_idx_x() % WARPGROUP;
-        let query = first + Accumulator::<4>::position(thread, 0).0 as u32;
-        let keys = args.all_keys();
-        Self {
-            query,
-            hidden: [keys.hidden(query), keys.hidden(query + 8)],
-            visible: [keys.visible(query), keys.visible(query + 8)],
-            common: [keys.hidden(first + QUERIES as u32 - 1), keys.visible(first)],
-        }
+    fn query(self) -> u32 {
+        self.first + Accumulator::<4>::position(thread::thread_idx_x() % WARPGROUP, 0).0 as u32
     }
 
     /// Returns whether every query sees all of the `count` keys from `first` on.
     #[inline(always)]
     fn hides_none(self, first: u32, count: u32) -> bool {
-        let [from, to] = self.common;
-        first >= from && first + count <= to
+        first >= self.keys.hidden(self.first + QUERIES as u32 - 1)
+            && first + count <= self.keys.visible(self.first)
     }
 
     /// Replaces the logits of keys that a query does not see by -inf, for the keys from `first` on.
@@ -316,7 +325,8 @@ impl Mask {
             return;
         }
         let thread = thread::thread_idx_x() % WARPGROUP;
-        let [from, to] = [self.hidden, self.visible].map(|keys| keys.map(|key| key.saturating_sub(first)));
+        let queries = [self.query(), self.query() + 8];
+        let to = queries.map(|query| self.keys.visible(query).saturating_sub(first));
         let mut i = 0;
         while i < S {
             let key = Accumulator::<S>::position(thread, i).1 as u32;
@@ -326,9 +336,10 @@ impl Mask {
             i += 1;
         }
         // Without a window no key is hidden from the start.
-        if first >= self.common[0] {
+        if first >= self.keys.hidden(self.first + QUERIES as u32 - 1) {
             return;
         }
+        let from = queries.map(|query| self.keys.hidden(query).saturating_sub(first));
         let mut i = 0;
         while i < S {
             let key = Accumulator::<S>::position(thread, i).1 as u32;
