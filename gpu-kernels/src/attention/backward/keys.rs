@@ -44,7 +44,11 @@ pub const fn shared_bytes(head_size: usize, consumers: usize) -> usize {
 /// The launch is as described. The head size is at most the kernel's. The tensors match their shapes and maps, `stats` holds
 /// the output of [`super::delta`], and no other code uses `dk` and `dv`. There is at least one query.
 #[kernel(
-    with(O = SIZE / 2, THREADS = 128 * CONSUMERS + 128),
+    with(
+        O = SIZE / 2, THREADS = 128 * CONSUMERS + 128,
+        // A multiprocessor's registers: a thread's share in the copying warpgroup, and in a consumer.
+        FEWER = 8 * CONSUMERS + 8, MORE = 400 - 80 * CONSUMERS,
+    ),
     max_threads = THREADS,
     min_blocks = 1,
     arch = "90a",
@@ -53,7 +57,7 @@ pub const fn shared_bytes(head_size: usize, consumers: usize) -> usize {
     instances(
         for T in [bf16, f16] {
             attention_{T}_128_dkv = <128, 2>;
-            attention_{T}_64_dkv = <64, 2>;
+            attention_{T}_64_dkv = <64, 3>;
         }
     ),
 )]
@@ -63,6 +67,8 @@ pub unsafe fn attention_dkv<
     const CONSUMERS: usize,
     const O: usize,
     const THREADS: usize,
+    const FEWER: u32,
+    const MORE: u32,
 >(
     args: BackwardArgs<T>,
 ) where
@@ -90,7 +96,7 @@ pub unsafe fn attention_dkv<
         });
         let warpgroup = wgmma::warpgroup_idx();
         if warpgroup == 0 {
-            fewer_registers::<24>();
+            fewer_registers::<FEWER>();
             if tid == 0 {
                 let full = key_ring.fill((2 * CONSUMERS * own) as u32);
                 for consumer in 0..CONSUMERS {
@@ -115,55 +121,88 @@ pub unsafe fn attention_dkv<
                 }
             }
         } else {
-            more_registers::<240>();
+            more_registers::<MORE>();
             let consumer = warpgroup - 1;
             let k = k_shared.add(consumer as usize * own);
             let v = v_shared.add(consumer as usize * own);
             let first_key = tile.first + ROWS as u32 * consumer;
             let factor = args.scale * core::f32::consts::LOG2_E;
             let (mut dk, mut dv) = (Accumulator::<O>::ZERO, Accumulator::<O>::ZERO);
+            let tiles = end.saturating_sub(first_query).div_ceil(ROWS as u32);
+            let (mut query, mut left) = (first_query, tiles * args.group);
             key_ring.wait_full();
-            let mut head = 0;
-            while head < args.group {
-                let mut query = first_query;
-                while query < end {
-                    ring.wait_full();
-                    let (q, d_out) = (q_shared.add(ring.stage() * stage), d_shared.add(ring.stage() * stage));
-                    let logs = stats.add(ring.stage() * STATS);
-                    let mut logits = Accumulator::<32>::ZERO.start();
-                    let mut products = Accumulator::<32>::ZERO.start();
-                    wgmma::fence();
-                    multiply_rows::<T, SIZE, ROWS, 32>(&mut logits, k, q);
-                    wgmma::commit();
-                    multiply_rows::<T, SIZE, ROWS, 32>(&mut products, v, d_out);
-                    wgmma::commit();
-                    let mut p = logits.finish::<1>();
-                    hide(&args, &mut p, first_key, query);
-                    each(logs, &mut p, |x, log| ex2_approx_ftz(x.mul_add(factor, -log)));
-                    let weights = fragments::<T, 32, 4>(&p);
-                    let mut sums = dv.start();
-                    wgmma::fence();
-                    multiply_columns::<T, SIZE, ROWS, O, 4>(&mut sums, &weights, d_out);
-                    wgmma::commit();
-                    let mut ds = products.finish::<1>();
-                    let mut i = 0;
-                    each(logs.add(ROWS), &mut ds, |x, delta| {
-                        let ds = p.0[i] * (x - delta);
-                        i += 1;
-                        ds
-                    });
-                    let weights = fragments::<T, 32, 4>(&ds);
-                    let mut key_sums = dk.start();
-                    wgmma::fence();
-                    multiply_columns::<T, SIZE, ROWS, O, 4>(&mut key_sums, &weights, q);
-                    wgmma::commit();
-                    dv = sums.finish::<1>();
-                    dk = key_sums.finish::<0>();
-                    ring.release();
-                    ring.advance();
-                    query += ROWS as u32;
+            if left > 0 {
+                macro_rules! next_logits {
+                    () => {{
+                        ring.wait_full();
+                        let mut logits = Accumulator::<32>::ZERO.start();
+                        wgmma::fence();
+                        multiply_rows::<T, SIZE, ROWS, 32>(
+                            &mut logits,
+                            k,
+                            q_shared.add(ring.stage() * stage),
+                        );
+                        wgmma::commit();
+                        logits.finish::<0>()
+                    }};
                 }
-                head += 1;
+                let mut logits = next_logits!();
+                macro_rules! step {
+                    ($is_masked:literal, $next:expr) => {{
+                        let now = ring;
+                        let (q, d_out) =
+                            (q_shared.add(now.stage() * stage), d_shared.add(now.stage() * stage));
+                        let mut products = Accumulator::<32>::ZERO.start();
+                        wgmma::fence();
+                        multiply_rows::<T, SIZE, ROWS, 32>(&mut products, v, d_out);
+                        wgmma::commit();
+                        let mut p = logits;
+                        if $is_masked {
+                            hide(&args, &mut p, first_key, query);
+                        }
+                        let numbers = stats.add(now.stage() * STATS);
+                        each(numbers, &mut p, |x, log| ex2_approx_ftz(x.mul_add(factor, -log)));
+                        let weights = fragments::<T, 32, 4>(&p);
+                        let mut sums = dv.start();
+                        wgmma::fence();
+                        multiply_columns::<T, SIZE, ROWS, O, 4>(&mut sums, &weights, d_out);
+                        wgmma::commit();
+                        let mut ds = products.finish::<1>();
+                        let mut i = 0;
+                        each(numbers.add(ROWS), &mut ds, |x, delta| {
+                            let ds = p.0[i] * (x - delta);
+                            i += 1;
+                            ds
+                        });
+                        let weights = fragments::<T, 32, 4>(&ds);
+                        let mut key_sums = dk.start();
+                        wgmma::fence();
+                        multiply_columns::<T, SIZE, ROWS, O, 4>(&mut key_sums, &weights, q);
+                        wgmma::commit();
+                        ring.advance();
+                        let next = $next;
+                        dv = sums.finish::<0>();
+                        dk = key_sums.finish::<0>();
+                        now.release();
+                        next
+                    }};
+                }
+                // The logits of the next tile start right after the sums of this one, before these are done. Tiles without a
+                // mask have their own loop, so that the code of the mask is out of their way.
+                let after =
+                    |query: u32| if query + ROWS as u32 >= end { first_query } else { query + ROWS as u32 };
+                loop {
+                    while left > 1 && hides_none(&args, first_key, query) {
+                        logits = step!(false, next_logits!());
+                        (query, left) = (after(query), left - 1);
+                    }
+                    if left == 1 {
+                        break;
+                    }
+                    logits = step!(true, next_logits!());
+                    (query, left) = (after(query), left - 1);
+                }
+                step!(true, ());
             }
             dk.0 = dk.0.map(|x| x * args.scale);
             let at = [tile.head, first_key, tile.batch];
@@ -198,16 +237,23 @@ unsafe fn each(numbers: *const f32, tile: &mut Accumulator<32>, mut f: impl FnMu
     }
 }
 
+/// Returns whether every query of a tile sees every key of it. The tile starts at `first_key` and `first_query`.
+#[inline(always)]
+fn hides_none<T>(args: &BackwardArgs<T>, first_key: u32, first_query: u32) -> bool {
+    let seen = first_query as i32 + args.diagonal - first_key as i32;
+    seen >= ROWS as i32 - 1 && seen <= args.window - ROWS as i32
+}
+
 /// Replaces the logits of keys that a query does not see by -inf. The tile starts at `first_key` and `first_query`.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 fn hide<T>(args: &BackwardArgs<T>, tile: &mut Accumulator<32>, first_key: u32, first_query: u32) {
+    if hides_none(args, first_key, first_query) {
+        return;
+    }
     // The first query sees the keys up to `seen`, and each later one sees one more.
     let seen = first_query as i32 + args.diagonal - first_key as i32;
     let is_cut = seen > args.window - ROWS as i32;
-    if !is_cut && seen >= ROWS as i32 - 1 {
-        return;
-    }
     let thread = thread::thread_idx_x() % WARPGROUP;
     let mut i = 0;
     while i < tile.0.len() {

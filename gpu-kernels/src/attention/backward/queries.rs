@@ -37,7 +37,11 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
 /// The launch is as described. The head size is at most the kernel's. The tensors match their shapes and maps, `stats` holds
 /// the output of [`super::delta`], and no other code uses `dq`. Without keys the maps of K and V are not used.
 #[kernel(
-    with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
+    with(
+        S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128,
+        // A multiprocessor's registers: a thread's share in the copying warpgroup, and in a consumer.
+        FEWER = 8 * CONSUMERS + 8, MORE = 400 - 80 * CONSUMERS,
+    ),
     max_threads = THREADS,
     min_blocks = 1,
     arch = "90a",
@@ -46,7 +50,7 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
     instances(
         for T in [bf16, f16] {
             attention_{T}_128_dq = <128, 128, 2>;
-            attention_{T}_64_dq = <64, 128, 2>;
+            attention_{T}_64_dq = <64, 64, 3>;
         }
     ),
 )]
@@ -59,6 +63,8 @@ pub unsafe fn attention_dq<
     const O: usize,
     const FRAGMENTS: usize,
     const THREADS: usize,
+    const FEWER: u32,
+    const MORE: u32,
 >(
     args: BackwardArgs<T>,
 ) where
@@ -84,7 +90,7 @@ pub unsafe fn attention_dq<
         });
         let warpgroup = wgmma::warpgroup_idx();
         if warpgroup == 0 {
-            fewer_registers::<24>();
+            fewer_registers::<FEWER>();
             if tid == 0 {
                 let full = query_ring.fill((2 * CONSUMERS * own) as u32);
                 for consumer in 0..CONSUMERS {
@@ -103,7 +109,7 @@ pub unsafe fn attention_dq<
                 }
             }
         } else {
-            more_registers::<240>();
+            more_registers::<MORE>();
             let consumer = warpgroup - 1;
             let q = q_shared.add(consumer as usize * own);
             let d_out = d_shared.add(consumer as usize * own);
@@ -111,43 +117,64 @@ pub unsafe fn attention_dq<
             let factor = args.scale * core::f32::consts::LOG2_E;
             let (row, _) = Accumulator::<S>::position(tid % WARPGROUP, 0);
             let stats = args.stats.cast_const();
-            let stats = stats.add(args.stat_index(tile.batch, tile.head, first_query) + row);
+            // Queries after the last one take the statistics of others; their gradients are not stored.
+            let of_stats = first_query.min(args.padded() - ROWS as u32);
+            let stats = stats.add(args.stat_index(tile.batch, tile.head, of_stats) + row);
             let (logs, deltas) = ([*stats, *stats.add(8)], [*stats.add(ROWS), *stats.add(ROWS + 8)]);
             let mut dq = Accumulator::<O>::ZERO;
-            query_ring.wait_full();
             let mut key = tile.hidden / KEYS as u32 * KEYS as u32;
-            while key < tile.visible {
-                ring.wait_full();
-                let (k, v) = (k_shared.add(ring.stage() * stage), v_shared.add(ring.stage() * stage));
-                let mut logits = Accumulator::<S>::ZERO.start();
-                let mut products = Accumulator::<S>::ZERO.start();
-                wgmma::fence();
-                multiply_rows::<T, SIZE, KEYS, S>(&mut logits, q, k);
-                wgmma::commit();
-                multiply_rows::<T, SIZE, KEYS, S>(&mut products, d_out, v);
-                wgmma::commit();
-                let mut p = logits.finish::<1>();
-                hide(&args, &mut p, first_query, key);
-                let mut i = 0;
-                while i < S {
-                    p.0[i] = ex2_approx_ftz(p.0[i].mul_add(factor, -logs[i / 2 % 2]));
-                    i += 1;
+            query_ring.wait_full();
+            if key < tile.visible {
+                macro_rules! next_logits {
+                    () => {{
+                        ring.wait_full();
+                        let mut logits = Accumulator::<S>::ZERO.start();
+                        wgmma::fence();
+                        multiply_rows::<T, SIZE, KEYS, S>(&mut logits, q, k_shared.add(ring.stage() * stage));
+                        wgmma::commit();
+                        logits.finish::<0>()
+                    }};
                 }
-                let mut ds = products.finish::<0>();
-                let mut i = 0;
-                while i < S {
-                    ds.0[i] = p.0[i] * (ds.0[i] - deltas[i / 2 % 2]);
-                    i += 1;
+                let mut logits = next_logits!();
+                macro_rules! step {
+                    ($next:expr) => {{
+                        let now = ring;
+                        let (k, v) = (k_shared.add(now.stage() * stage), v_shared.add(now.stage() * stage));
+                        let mut products = Accumulator::<S>::ZERO.start();
+                        wgmma::fence();
+                        multiply_rows::<T, SIZE, KEYS, S>(&mut products, d_out, v);
+                        wgmma::commit();
+                        let mut p = logits;
+                        hide(&args, &mut p, first_query, key);
+                        let mut i = 0;
+                        while i < S {
+                            p.0[i] = ex2_approx_ftz(p.0[i].mul_add(factor, -logs[i / 2 % 2]));
+                            i += 1;
+                        }
+                        let mut ds = products.finish::<0>();
+                        let mut i = 0;
+                        while i < S {
+                            ds.0[i] = p.0[i] * (ds.0[i] - deltas[i / 2 % 2]);
+                            i += 1;
+                        }
+                        let weights = fragments::<T, S, FRAGMENTS>(&ds);
+                        let mut sums = dq.start();
+                        wgmma::fence();
+                        multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, k);
+                        wgmma::commit();
+                        ring.advance();
+                        let next = $next;
+                        dq = sums.finish::<0>();
+                        now.release();
+                        next
+                    }};
                 }
-                let weights = fragments::<T, S, FRAGMENTS>(&ds);
-                let mut sums = dq.start();
-                wgmma::fence();
-                multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, k);
-                wgmma::commit();
-                dq = sums.finish::<0>();
-                ring.release();
-                ring.advance();
-                key += KEYS as u32;
+                // The logits of the next tile start right after the sum of this one, before it is done.
+                while key + (KEYS as u32) < tile.visible {
+                    logits = step!(next_logits!());
+                    key += KEYS as u32;
+                }
+                step!(());
             }
             dq.0 = dq.0.map(|x| x * args.scale);
             let at = [tile.head, first_query, tile.batch];
@@ -168,10 +195,13 @@ fn hide<T, const S: usize>(
     first_query: u32,
     first_key: u32,
 ) {
-    // The first query's visible keys end first, and the last query's begin last.
     let keys = args.all_keys();
-    let is_cut = first_key < keys.hidden(first_query + ROWS as u32 - 1);
-    if !is_cut && first_key + 2 * S as u32 <= keys.visible(first_query) {
+    // The last key that the first query sees; of all queries its keys end first.
+    let last = first_query as i32 + args.diagonal;
+    let end = first_key as i32 + 2 * S as i32;
+    // The last query's keys begin last.
+    let is_cut = (first_key as i32) < last + ROWS as i32 - args.window;
+    if !is_cut && end <= args.keys as i32 && end <= last + 1 {
         return;
     }
     let thread = thread::thread_idx_x() % WARPGROUP;
