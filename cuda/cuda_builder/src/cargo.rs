@@ -13,6 +13,7 @@ use crate::error::{CudaBuilderError, IoContext};
 use crate::files;
 use crate::fingerprint;
 use crate::output;
+use crate::own_libraries;
 use crate::packages::{DevicePackage, KernelCrate};
 use crate::toolchain::Toolchain;
 
@@ -65,12 +66,15 @@ pub(crate) fn emit_ir(
     // Cargo keeps one build of a crate, whatever the flags of its profile. Without a folder per architecture, each build
     // would replace the last, which would then be compiled again.
     let specific = if options.only_specific { "-only" } else { "" };
+    // Of one path in all of these folders: it is part of the flags for Rust's own libraries.
+    let linker = work.join("no-linker.sh");
     let work = &work.join(format!("{arch}{specific}"));
     let _lock = files::lock(&work.join("lock"))?;
-    let linker = work.join("no-linker.sh");
     write_linker(&linker)?;
     let profile = if options.release { "release" } else { "debug" };
-    let output_folder = work.join("nvptx64-nvidia-cuda").join(profile);
+    let of_device = Path::new("nvptx64-nvidia-cuda").join(profile);
+    own_libraries::copy(work, [&of_device, Path::new(profile)]);
+    let output_folder = work.join(of_device);
     // Cargo keeps a separate build for each of these, so each needs its own module.
     let build = format!("{} {options:?} {:?}", kernel_crate.path.display(), toolchain.rustc);
     let unique = fingerprint::of_parts(&[&build, &toolchain.version]);

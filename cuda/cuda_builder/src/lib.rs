@@ -35,6 +35,7 @@ mod llvm;
 mod native;
 mod nvvm;
 mod output;
+mod own_libraries;
 mod packages;
 mod pipeline;
 mod process;

@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 
 use cuda_ir::{Cut, Edits};
-use similar::TextDiff;
 
 const SEPARATOR: &str = "\n; ---- becomes ----\n";
 
@@ -30,9 +29,19 @@ fn check(path: &Path) -> Result<(), String> {
         std::fs::write(path, format!("{input}{SEPARATOR}{found}")).unwrap();
         return Ok(());
     }
-    let diff = TextDiff::from_lines(expected, &found);
-    let diff = diff.unified_diff().header("expected", "found").to_string();
-    Err(format!("{}:\n{diff}", path.file_name().unwrap().display()))
+    Err(format!("{}:{}", path.file_name().unwrap().display(), difference(expected, &found)))
+}
+
+/// The lines that are expected and those that were found, without the lines at the start and the end that are the same.
+fn difference(expected: &str, found: &str) -> String {
+    let [expected, found] = [expected, found].map(|text| text.split('\n').collect::<Vec<_>>());
+    let start = expected.iter().zip(&found).take_while(|(a, b)| a == b).count();
+    let ends = expected[start..].iter().rev().zip(found[start..].iter().rev());
+    let end = ends.take_while(|(a, b)| a == b).count();
+    let lines = |sign: char, text: &[&str]| {
+        text[start..text.len() - end].iter().map(|line| format!("{sign}{line}\n")).collect::<String>()
+    };
+    format!("{}:\n{}{}", start + 1, lines('-', &expected), lines('+', &found))
 }
 
 #[test]
