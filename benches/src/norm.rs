@@ -138,7 +138,7 @@ fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) 
     let out = sets[0].d_inp.to_vec()?;
     check(kind, [&inp, &weight], &out, cols).with_context(|| format!("{} {rows}x{cols}", T::NAME))?;
     let name = if kind.is_backward {
-        NormBackward::<T>::kernels(device.limits(), cols)[0].name
+        NormBackward::<T>::kernels(device.limits(), cols, true)[0].name
     } else {
         Norm::<T>::kernels(device.limits(), cols)[0].name
     };

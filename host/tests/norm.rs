@@ -2,6 +2,7 @@
 //! what is refused.
 
 use cuda_std::half::bf16;
+use cuda_std::testing::Counter;
 use ferrowarp::device::Device;
 use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError};
 use ferrowarp_cases::norm::cases;
@@ -135,4 +136,38 @@ fn what_does_not_fit_is_refused() {
     assert!(
         error.is_ok() || error.unwrap_err().to_string().contains("the inputs belong to another `Device`")
     );
+}
+
+/// Rows that follow each other without gaps move as whole vectors, wherever they start. With a gap, or if the matrix starts
+/// within a vector, each element moves on its own.
+#[test]
+fn gradients_of_rows_without_gaps_take_few_requests() {
+    let counter = Counter::new();
+    let device = emulated::counting(&counter).unwrap();
+    let (rows, cols) = (64, 1001);
+    let requests = |first: usize, stride: usize| {
+        let ones = |len: usize| device.upload(&vec![bf16::ONE; len]).unwrap();
+        let (matrix, weight) = (ones(first + rows * stride), ones(cols));
+        let rstd = device.upload(&vec![1f32; rows]).unwrap();
+        let mut d_inp = device.alloc_zeroed(first + rows * stride).unwrap();
+        let mut d_weight = device.alloc_zeroed(cols).unwrap();
+        let (from, to) = (matrix.view(first..).unwrap(), d_inp.view_mut(first..).unwrap());
+        let of = Matrix::new(from, rows, cols).unwrap().with_stride(stride).unwrap();
+        let to = MatrixMut::new(to, rows, cols).unwrap().with_stride(stride).unwrap();
+        counter.take();
+        let backward = NormBackward::rms(to, of, of, &rstd).weight(&weight).d_weight(&mut d_weight);
+        backward.run(&device).unwrap();
+        assert_eq!(d_weight.to_vec().unwrap(), vec![bf16::from_f32(rows as f32); cols]);
+        let launches = counter.take();
+        let launch = launches.iter().find(|it| it.kernels[0].starts_with("norm_backward_")).unwrap();
+        launch.total.global.loads.requests + launch.total.global.stores.requests
+    };
+    let dense = requests(0, cols);
+    for (first, stride) in [(0, cols + 2), (1, cols)] {
+        let others = requests(first, stride);
+        assert!(
+            3 * dense < others,
+            "{dense} requests, {others} for a stride of {stride} from element {first}"
+        );
+    }
 }

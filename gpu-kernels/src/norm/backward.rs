@@ -3,18 +3,24 @@
 //! With `g = weight d_out` and `x` the normalised row, the gradient of the input is `rstd (g - x mean(g x) - mean(g))`; only
 //! LayerNorm has the last mean. Blocks take rows in turns, and load the next row while they compute. They keep their rows'
 //! gradients of weight and bias in registers, and write them as parts. [`super::columns`] adds them up in a fixed order.
+//!
+//! Rows without gaps may start at any element of a vector. With `SHIFTED`, all rows of a thread start at the same one, so that
+//! the thread has the same columns in each. It reads and writes whole vectors, and masks the two that a row shares with its
+//! neighbours. The weight starts at another element, so the thread keeps its columns' weights in shared memory.
 //@ ptx(norm_backward_f32_256x8): .local == 0
 //@ ptx(norm_backward_bf16_256x4, norm_backward_f16_256x4): .local == 0
+//@ ptx(norm_backward_f32_256x8s, norm_backward_bf16_256x4s, norm_backward_f16_256x4s): .local == 0
 //@ ptx(norm_backward_f32_cluster, norm_backward_bf16_cluster, compute_90+): mapa >= 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::u32x4;
+use cuda_std::mem::{load_shared, store_shared, u32x4};
+use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{cluster, grid, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::RowsShape;
-use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, row_sums};
+use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, packed, row_sums};
 use crate::element::{Element, Output};
 
 /// Computes the gradients of a norm. A part is the rows that a block takes.
@@ -25,18 +31,38 @@ use crate::element::{Element, Output};
 /// 0, it has one block that does not load ahead. Launched with any number of blocks of `BLOCK` threads, or with `CLUSTER` of
 /// clusters of at most eight blocks. There are that many parts.
 ///
+/// With `SHIFTED` the launch has the dynamic shared memory of its [`RowsShape`](super::RowsShape), and the flag `ALIGNED` has
+/// no meaning.
+///
 /// # Safety
 /// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The pointers are valid for
 /// their shapes and strides; the flags hold; no other code uses what is written. `d_inp` may be `d_out`, `d_sum` or `inp`
-/// with the same stride.
+/// with the same stride. With `SHIFTED` every stride is `cols`, the matrices start at multiples of 16 bytes, `d_inp` is none
+/// of the inputs, and the rows that a thread takes start at the same element of a vector.
 #[kernel(
     with(BLOCK = max(THREADS, 128), AHEAD = 65536 / (BLOCK * (80 + VECTORS * (N + 16))), BLOCKS = max(AHEAD, 1)),
     max_threads = BLOCK,
     min_blocks = BLOCKS,
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_blocks(BLOCKS).in_clusters(CLUSTER),
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_blocks(BLOCKS).in_clusters(CLUSTER)
+        .shifted(SHIFTED, N),
     instances(
-        T = f32, N = 4, CLUSTER = false {
+        T = f32, N = 4, CLUSTER = false, SHIFTED = true {
+            norm_backward_f32_32x4s = <32, 4>;
+            norm_backward_f32_64x6s = <64, 6>;
+            norm_backward_f32_128x6s = <128, 6>;
+            norm_backward_f32_192x6s = <192, 6>;
+            norm_backward_f32_256x8s = <256, 8>;
+        }
+        for T in [f16, bf16], N = 8, CLUSTER = false, SHIFTED = true {
+            norm_backward_{T}_32x2s = <32, 2>;
+            norm_backward_{T}_64x2s = <64, 2>;
+            norm_backward_{T}_64x3s = <64, 3>;
+            norm_backward_{T}_128x3s = <128, 3>;
+            norm_backward_{T}_192x3s = <192, 3>;
+            norm_backward_{T}_256x4s = <256, 4>;
+        }
+        T = f32, N = 4, CLUSTER = false, SHIFTED = false {
             norm_backward_f32_32x2 = <32, 2>;
             norm_backward_f32_32x4 = <32, 4>;
             norm_backward_f32_32x6 = <32, 6>;
@@ -49,7 +75,7 @@ use crate::element::{Element, Output};
             norm_backward_f32_256x8 = <256, 8>;
             norm_backward_f32_cluster = <512, 4>, CLUSTER = true, min_arch = 90;
         }
-        for T in [f16, bf16], N = 8, CLUSTER = false {
+        for T in [f16, bf16], N = 8, CLUSTER = false, SHIFTED = false {
             norm_backward_{T}_16x2 = <16, 2>;
             norm_backward_{T}_32x2 = <32, 2>;
             norm_backward_{T}_32x3 = <32, 3>;
@@ -72,6 +98,7 @@ pub unsafe fn norm_backward_rows<
     const VECTORS: usize,
     const BLOCK: usize,
     const CLUSTER: bool,
+    const SHIFTED: bool,
     const AHEAD: usize,
     const BLOCKS: usize,
 >(
@@ -98,19 +125,24 @@ pub unsafe fn norm_backward_rows<
     let first_row = block * groups + tid / THREADS;
     let (stride, rows) = (thread::grid_dim_x() as usize / blocks * groups, args.rows as usize);
     let (thread, threads) = (rank * THREADS + tid % THREADS, blocks * THREADS);
-    let of_row = Columns::new::<N>(thread, threads, args.cols as usize, args.has(ALIGNED));
+    let skip = if SHIFTED { first_row * args.cols as usize % N } else { 0 };
+    let of_row = Columns::new::<N>(thread, threads, args.cols as usize, SHIFTED || args.has(ALIGNED));
+    let of_row = Columns::<SHIFTED> { skip, len: args.cols as usize + skip, ..of_row };
+    // Nothing follows the last row.
+    let shares = |row: usize| !SHIFTED || row + 1 < rows;
     let (mut d_weight, mut d_bias) = ([[0.0; N]; VECTORS], [[0.0; N]; VECTORS]);
     // All groups of the block take the same number of turns as its first one.
     let turns = rows.saturating_sub(block * groups).div_ceil(stride);
     // x, the gradient of the output, and the mean and the reciprocal deviation of a turn's row.
     let fetch = |turn: usize| -> (Held<VECTORS>, Held<VECTORS>, [f32; 2]) {
         let row = first_row + turn * stride;
-        let (row, len) = if row < rows { (row, args.cols as usize) } else { (0, 0) };
-        let columns = Columns { len, ..of_row };
+        let (row, len) = if row < rows { (row, args.cols as usize + skip) } else { (0, 0) };
+        let columns = Columns { len, is_aligned: of_row.is_aligned && shares(row), ..of_row };
         // SAFETY: the kernel's contract; every turn of the block's first group has a row. Groups without one read row 0.
         unsafe {
-            let x = columns.load_all(args.inp.add(row * args.inp_stride as usize));
-            let d_out = columns.load_all(args.d_out.add(row * args.d_out_stride as usize));
+            let x = columns.load_all(args.inp.add(row * args.inp_stride as usize).wrapping_sub(skip));
+            let d_out = args.d_out.add(row * args.d_out_stride as usize).wrapping_sub(skip);
+            let d_out = columns.load_all(d_out);
             (x, d_out, [if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 }, *args.rstd.add(row)])
         }
     };
@@ -118,6 +150,7 @@ pub unsafe fn norm_backward_rows<
         // SAFETY: as above.
         unsafe { cluster::wait() };
     }
+    let own_weight = |i: usize| dynamic_shared_mem::<u32x4>().wrapping_add(i * BLOCK + tid);
     // Without registers for one such block, the next row is not loaded ahead.
     let is_ahead = AHEAD > 0;
     if turns > 0 {
@@ -126,14 +159,29 @@ pub unsafe fn norm_backward_rows<
         } else {
             ([u32x4::new(0, 0, 0, 0); VECTORS], [u32x4::new(0, 0, 0, 0); VECTORS], [0.0; 2])
         };
+        if SHIFTED && !args.weight.is_null() {
+            for i in 0..VECTORS {
+                let weight = |j| match of_row.has(i, j) {
+                    // SAFETY: a column of the row.
+                    true => unsafe { *args.weight.add(of_row.at(i, j) - skip) }.to_f32(),
+                    false => 0.0,
+                };
+                // SAFETY: the vector is the thread's own.
+                unsafe { store_shared(own_weight(i), packed::<T, N>(core::array::from_fn(weight))) };
+            }
+        }
         for turn in 0..turns {
             let (x, d_out, [mean, rstd]) = if is_ahead { ahead } else { fetch(turn) };
             if is_ahead {
                 ahead = fetch(turn + 1);
             }
             let row = first_row + turn * stride;
-            let (row, len) = if row < rows { (row, args.cols as usize) } else { (0, 0) };
-            let columns = Columns { len, ..of_row };
+            let (row, len) = if row < rows { (row, args.cols as usize + skip) } else { (0, 0) };
+            let columns = Columns { len, is_aligned: of_row.is_aligned && shares(row), ..of_row };
+            let (x, d_out) = match SHIFTED {
+                true => (columns.masked::<T, N, VECTORS>(x), columns.masked::<T, N, VECTORS>(d_out)),
+                false => (x, d_out),
+            };
             // SAFETY: the kernel's contract. All threads call the sums. Another turn separates two with the same memory.
             unsafe {
                 // The normalised elements of a vector, and the gradients before and after the weight.
@@ -141,7 +189,11 @@ pub unsafe fn norm_backward_rows<
                     let (x, d) = (T::unpack(x[i]).map(|x| (x - mean) * rstd), T::unpack(d_out[i]));
                     let mut g = d;
                     if !args.weight.is_null() {
-                        let weight: [f32; N] = columns.load(args.weight, i);
+                        let weight: [f32; N] = if SHIFTED {
+                            T::unpack(load_shared(own_weight(i)))
+                        } else {
+                            columns.load(args.weight, i)
+                        };
                         g = core::array::from_fn(|j| d[j] * weight[j]);
                     }
                     (x, d, g)
@@ -168,17 +220,28 @@ pub unsafe fn norm_backward_rows<
                     let (x, _, g) = vector(i);
                     let mut d: [f32; N] = core::array::from_fn(|j| rstd * (g[j] - x[j] * of_x - of_mean));
                     if !args.d_sum.is_null() {
-                        let other: [f32; N] =
-                            columns.load(args.d_sum.add(row * args.d_sum_stride as usize), i);
+                        let d_sum = args.d_sum.add(row * args.d_sum_stride as usize).wrapping_sub(skip);
+                        let other: [f32; N] = columns.load(d_sum, i);
                         d = core::array::from_fn(|j| d[j] + other[j]);
                     }
-                    columns.store(args.d_inp.add(row * args.d_inp_stride as usize), i, d);
+                    let to = args.d_inp.add(row * args.d_inp_stride as usize).wrapping_sub(skip);
+                    columns.store(to, i, d);
                 }
             }
         }
     }
     // SAFETY: the kernel's contract. All threads reach the barriers; each shared element has one thread in each group.
     unsafe {
+        if SHIFTED {
+            let at = block * args.pitch as usize;
+            if !args.d_weight.is_null() {
+                write_sums::<N, VECTORS, THREADS, BLOCK, SHIFTED>(&of_row, &d_weight, args.d_weight.add(at));
+            }
+            if !args.d_bias.is_null() {
+                write_sums::<N, VECTORS, THREADS, BLOCK, SHIFTED>(&of_row, &d_bias, args.d_bias.add(at));
+            }
+            return;
+        }
         if groups > 1 {
             let sums = shared_array![f32; LARGEST];
             add_groups::<N, VECTORS, THREADS>(sums, groups, &mut d_weight);
@@ -228,6 +291,51 @@ unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>
                 }
             }
             thread::sync_threads_aligned();
+        }
+    }
+}
+
+/// Returns the index of a column's sum in shared memory. The columns that a warp has at a time have different banks.
+pub(super) const fn padded(col: usize) -> usize {
+    col + col / 32
+}
+
+/// Adds up the groups' sums of each column, in order, and writes them to `part`. The groups' columns may differ.
+///
+/// # Safety
+/// All threads of the block call this. The dynamic shared memory has [`padded`] elements for the columns of a row; no thread
+/// needs what was in it. `part` has the columns, and no other code uses it.
+#[inline(always)]
+unsafe fn write_sums<
+    const N: usize,
+    const VECTORS: usize,
+    const THREADS: usize,
+    const BLOCK: usize,
+    const SHIFTED: bool,
+>(
+    columns: &Columns<SHIFTED>,
+    sums: &[[f32; N]; VECTORS],
+    part: *mut f32,
+) {
+    let (tid, shared) = (thread::thread_idx_x() as usize, dynamic_shared_mem::<f32>());
+    // SAFETY: the caller's contract. Each column has one thread in each group, and the barriers separate the groups.
+    unsafe {
+        for group in 0..BLOCK / THREADS {
+            thread::sync_threads_aligned();
+            if group == tid / THREADS {
+                for i in 0..VECTORS {
+                    for j in 0..N {
+                        if columns.has(i, j) {
+                            let at = shared.add(padded(columns.at(i, j) - columns.skip));
+                            *at = if group > 0 { *at } else { 0.0 } + sums[i][j];
+                        }
+                    }
+                }
+            }
+        }
+        thread::sync_threads_aligned();
+        for col in (tid..columns.len - columns.skip).step_by(BLOCK) {
+            *part.add(col) = *shared.add(padded(col));
         }
     }
 }

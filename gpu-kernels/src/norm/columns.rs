@@ -43,7 +43,8 @@ where
         return;
     }
     let is_aligned = args.has(ALIGNED);
-    let columns = Columns { first: col, step: 0, stride: 1, len: args.cols as usize, is_aligned };
+    let columns: Columns =
+        Columns { first: col, step: 0, stride: 1, skip: 0, len: args.cols as usize, is_aligned };
     let (mut d_weight, mut d_bias) = ([0.0; N], [0.0; N]);
     // SAFETY: the kernel's contract; the thread has columns.
     unsafe {

@@ -92,7 +92,8 @@ pub unsafe fn norm_rows<
     // Threads without a row take part in the shuffles and barriers of the others.
     let is_there = row < args.rows as usize;
     let (row, len) = if is_there { (row, args.cols as usize) } else { (0, 0) };
-    let columns = Columns::new::<N>(rank * THREADS + tid % THREADS, blocks * THREADS, len, args.has(ALIGNED));
+    let columns: Columns =
+        Columns::new::<N>(rank * THREADS + tid % THREADS, blocks * THREADS, len, args.has(ALIGNED));
     if tid == 0 && !EARLY {
         args.prefetch_vectors();
     }

@@ -4,7 +4,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
 
 use super::args::{NormArgs, NormBackwardArgs};
-use super::backward::norm_backward_rows;
+use super::backward::{norm_backward_rows, padded};
 use super::columns::{SumPartsArgs, norm_columns, norm_sum_parts};
 use super::forward::norm_rows;
 use super::row::MOST_BLOCKS;
@@ -23,11 +23,34 @@ pub struct RowsShape {
     pub blocks: u32,
     /// The largest number of blocks of a cluster that share a row.
     pub most: u32,
+    /// Elements of a vector, if rows without gaps start at any of them; otherwise 1.
+    pub vector: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
 }
 
 impl RowsShape {
     pub(super) const fn new(cols: usize, block: usize, threads: usize) -> Self {
-        Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32, blocks: 1, most: 1 }
+        let (cols, block, rows) = (cols as u32, block as u32, (block / threads) as u32);
+        Self { cols, block, rows, blocks: 1, most: 1, vector: 1, shared: 0 }
+    }
+
+    /// Sets whether rows without gaps start at any element of a vector of `n`. Each thread has its weights in shared memory,
+    /// and at the end the block has a sum for each column there.
+    pub(super) const fn shifted(self, is_so: bool, n: usize) -> Self {
+        if !is_so {
+            return self;
+        }
+        let vector = n as u32;
+        let weights = self.cols * self.rows * (16 / vector);
+        let sums = 4 * padded(self.cols as usize) as u32;
+        let shared = if weights > sums { weights } else { sums };
+        Self { cols: self.cols - (vector - 1), vector, shared, ..self }
+    }
+
+    /// Returns whether the kernel takes only rows without gaps that start at any element of a vector.
+    pub fn is_shifted(&self) -> bool {
+        self.vector > 1
     }
 
     /// Sets whether the blocks form clusters.
@@ -61,13 +84,15 @@ impl RowsShape {
     pub fn parts(&self, [rows, cols]: [u32; 2], multiprocessors: u32) -> u32 {
         let cluster = self.cluster(cols);
         let at_once = self.blocks * multiprocessors / cluster * if cluster > 2 { 4 } else { 1 };
-        rows.div_ceil(self.rows).clamp(1, at_once.max(1))
+        // All rows of a thread start at the same element of a vector.
+        let step = (self.vector >> (self.rows * cols).trailing_zeros()).max(1);
+        rows.div_ceil(self.rows).clamp(1, (at_once - at_once % step).max(step))
     }
 
     /// Returns the launch for `parts` parts of rows of `cols` columns.
     pub fn config_of_parts(&self, parts: u32, cols: u32) -> LaunchConfig {
         let cluster = self.cluster(cols);
-        LaunchConfig::new(parts * cluster, self.block).with_cluster(cluster)
+        LaunchConfig::new(parts * cluster, self.block).with_cluster(cluster).with_shared_bytes(self.shared)
     }
 }
 
@@ -115,7 +140,7 @@ impl Blocks {
 pub trait NormKernels: Sized + 'static {
     /// The forward kernels, narrow rows first.
     const ROWS: &'static [KernelOf<NormArgs<Self>, RowsShape>];
-    /// The backward kernels, narrow rows first.
+    /// The backward kernels: first those of shifted rows, then the others, each narrow rows first.
     const BACKWARD_ROWS: &'static [KernelOf<NormBackwardArgs<Self>, RowsShape>];
     /// The kernel that adds up parts.
     const SUM_PARTS: &'static KernelOf<SumPartsArgs<Self>, ColumnsShape>;

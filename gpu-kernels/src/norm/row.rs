@@ -11,26 +11,31 @@ pub(super) type Held<const VECTORS: usize> = [u32x4; VECTORS];
 
 /// The columns of a thread's vectors of `N` elements each. Neighbouring threads have neighbouring vectors where whole
 /// vectors are read and written, and otherwise neighbouring elements.
+///
+/// With `SHIFTED` the row starts at any element of its first vector, and columns count from the start of that vector. The row
+/// shares its first and its last vector with its neighbours.
 #[derive(Clone, Copy)]
-pub(super) struct Columns {
+pub(super) struct Columns<const SHIFTED: bool = false> {
     /// The first element of the first vector.
     pub first: usize,
     /// Distance from one vector to the next.
     pub step: usize,
     /// Distance from one element to the next.
     pub stride: usize,
-    /// Columns of the row.
+    /// The row's first column: 0 without `SHIFTED`.
+    pub skip: usize,
+    /// The end of the row's columns.
     pub len: usize,
-    /// Whether whole vectors are read and written.
+    /// Whether whole vectors are read and written. With `SHIFTED`: whether the shared vectors may be read.
     pub is_aligned: bool,
 }
 
-impl Columns {
+impl<const SHIFTED: bool> Columns<SHIFTED> {
     /// Returns the thread's columns of a row that `threads` threads hold.
     #[inline(always)]
     pub fn new<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
         let (first, stride) = if is_aligned { (N * thread, 1) } else { (thread, threads) };
-        Self { first, step: N * threads, stride, len, is_aligned }
+        Self { first, step: N * threads, stride, skip: 0, len, is_aligned }
     }
 
     /// Returns the column of element `j` of vector `i`.
@@ -39,13 +44,47 @@ impl Columns {
         self.first + i * self.step + j * self.stride
     }
 
-    /// Loads vector `i` of the row, zeros past its end.
+    /// Returns whether element `j` of vector `i` belongs to the row.
+    #[inline(always)]
+    pub fn has(&self, i: usize, j: usize) -> bool {
+        (!SHIFTED || self.at(i, j) >= self.skip) && self.at(i, j) < self.len
+    }
+
+    /// Returns whether the row shares vector `i` with a neighbour.
+    #[inline(always)]
+    fn is_shared<const N: usize>(&self, i: usize) -> bool {
+        let first = self.at(i, 0);
+        SHIFTED && (first < self.skip || first < self.len && first + N > self.len)
+    }
+
+    /// Returns whether vector `i` is read and written whole.
+    #[inline(always)]
+    fn is_whole<const N: usize>(&self, i: usize) -> bool {
+        if SHIFTED { !self.is_shared::<N>(i) } else { self.is_aligned }
+    }
+
+    /// Replaces the neighbours' elements in the shared vectors with zeros.
+    #[inline(always)]
+    pub fn masked<T: Element<N>, const N: usize, const VECTORS: usize>(
+        &self,
+        vectors: Held<VECTORS>,
+    ) -> Held<VECTORS> {
+        core::array::from_fn(|i| match self.is_shared::<N>(i) {
+            true => {
+                let x = T::unpack(vectors[i]);
+                packed::<T, N>(core::array::from_fn(|j| if self.has(i, j) { x[j] } else { 0.0 }))
+            }
+            false => vectors[i],
+        })
+    }
+
+    /// Loads vector `i` of the row, zeros where the row has no elements.
     ///
     /// # Safety
-    /// `row` has `len` elements, and is aligned if `is_aligned`.
+    /// `row` points to column 0; the columns from `skip` to `len` are valid. It is aligned if `is_aligned` or `SHIFTED`.
     #[inline(always)]
     pub unsafe fn load<T: Element<N>, const N: usize>(&self, row: *const T, i: usize) -> [f32; N] {
-        if self.is_aligned {
+        if self.is_whole::<N>(i) {
             if self.at(i, 0) >= self.len {
                 return [0.0; N];
             }
@@ -53,16 +92,16 @@ impl Columns {
             return T::unpack(unsafe { load_global(row.add(self.at(i, 0)).cast()) });
         }
         core::array::from_fn(|j| {
-            let col = self.at(i, j);
             // SAFETY: an element of the row.
-            if col < self.len { unsafe { *row.add(col) }.to_f32() } else { 0.0 }
+            if self.has(i, j) { unsafe { *row.add(self.at(i, j)) }.to_f32() } else { 0.0 }
         })
     }
 
     /// Loads the thread's vectors of the row, zeros past its end. All loads are in flight before the first result is used.
+    /// With `SHIFTED` and `is_aligned`, shared vectors keep the neighbours' elements; see [`Self::masked`].
     ///
     /// # Safety
-    /// Same as for [`Self::load`].
+    /// Same as for [`Self::load`]. With `SHIFTED` and `is_aligned`, shared vectors are valid.
     #[inline(always)]
     pub unsafe fn load_all<T: Element<N>, const N: usize, const VECTORS: usize>(
         &self,
@@ -81,7 +120,7 @@ impl Columns {
         core::array::from_fn(|i| packed::<T, N>(unsafe { single.load(row, i) }))
     }
 
-    /// Rounds vector `i` and writes it to the row, except past the row's end.
+    /// Rounds vector `i` and writes it to the row, only the elements that the row has.
     ///
     /// # Safety
     /// Same as for [`Self::load`], and no other code uses the elements.
@@ -89,9 +128,9 @@ impl Columns {
     pub unsafe fn store<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
         // SAFETY: the caller's row.
         unsafe {
-            if !self.is_aligned {
+            if !self.is_whole::<N>(i) {
                 for j in 0..N {
-                    if self.at(i, j) < self.len {
+                    if self.has(i, j) {
                         *row.add(self.at(i, j)) = T::from_f32(x[j]);
                     }
                 }

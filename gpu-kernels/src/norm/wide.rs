@@ -32,7 +32,8 @@ where
 {
     let (shared_mean, shared_square) = (shared_array![[f32; 1]; 32], shared_array![[f32; 1]; 32]);
     let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
-    let columns = Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
+    let columns: Columns =
+        Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
     let vectors = cols.div_ceil(N * THREADS);
     let per_column = args.per_column;
     // SAFETY: the kernel's contract; all threads call the sums, and each sum has its own shared memory. A thread only reads
@@ -113,7 +114,8 @@ where
 {
     let shared = shared_array![[f32; 2]; 32];
     let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
-    let columns = Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
+    let columns: Columns =
+        Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
     let vectors = cols.div_ceil(N * THREADS);
     let per_column = args.per_column;
     // SAFETY: the kernel's contract; all threads call the sums.

@@ -57,12 +57,16 @@ const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Small], shape: [5, 43], gap: 2, is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [3, 251], gap: 3, is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [5, 40], gap: 8, has_all: true, ..PLAIN },
-    // Rows without gaps that start anywhere.
+    // Rows without gaps that start at any element of a vector. Each thread takes several.
     Problem { scopes: &[Scope::Small], shape: [19, 43], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: &[Scope::Small], shape: [21, 42], ..PLAIN },
     Problem { scopes: EMULATORS, shape: [37, 251], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: EMULATORS, shape: [35, 46], ..PLAIN },
     Problem { scopes: LARGER, shape: [70, 131], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [23, 1023], has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [11, 4097], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [10, 8185], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [50, 180], is_centred: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [1, 1], ..PLAIN },
     Problem { scopes: LARGER, shape: [7, 256], is_centred: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [6, 1000], has_all: true, ..PLAIN },
@@ -263,7 +267,7 @@ impl<T: Number + Real> Operands<T> {
         if has_all {
             norm = norm.weight(&weight).d_sum(matrix(&d_sum)?).d_bias(&mut d_bias);
         }
-        let kernels = NormBackward::<T>::kernels(device.limits(), cols);
+        let kernels = NormBackward::<T>::kernels(device.limits(), cols, gap == 0);
         let meta = kernels.into_iter().find(|meta| meta.name == kernel).expect("the kernel is one of them");
         norm.run_by(device, &mut Workspace::default(), meta)?;
         let mut outputs =
@@ -348,7 +352,7 @@ fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> 
         let run = move |device: &Device| on_run.forward(device, name);
         cases.push(Case::new(vec![name], words, run, move || on_expect.expected_forward()));
     }
-    for name in names(NormBackward::<T>::kernels(limits, cols)).filter(is_small) {
+    for name in names(NormBackward::<T>::kernels(limits, cols, of.gap == 0)).filter(is_small) {
         let (on_run, on_expect) = (operands.clone(), operands.clone());
         let run = move |device: &Device| on_run.backward(device, name);
         let columns = [("_serial", Blocks::Serial), ("_wide", Blocks::Wide)].into_iter();

@@ -117,23 +117,41 @@ impl<'a, T: Real> NormBackward<'a, T> {
     ///
     /// # Errors
     /// Same as for [`Self::run`].
-    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), NormError> {
-        let choices = Self::kernels(device.limits(), self.inp.cols());
+    pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), NormError> {
+        let choices = Self::kernels(device.limits(), self.inp.cols(), self.is_dense());
         self.run_by(device, workspace, choices[0])
     }
 
-    /// The kernels that can do rows of `cols` columns, the default first.
+    /// Whether rows follow each other without gaps in all matrices, which start at multiples of 16 bytes, and `d_inp` is not
+    /// one of the inputs.
+    fn is_dense(&mut self) -> bool {
+        let (to, cols) = (self.d_inp.raw().pointer, self.inp.cols());
+        let is_dense = |pointer: *mut T, stride| stride == cols && pointer.addr().is_multiple_of(16);
+        let inputs = [Some(self.inp), Some(self.d_out), self.d_sum];
+        is_dense(to, self.d_inp.stride())
+            && inputs.iter().flatten().all(|matrix| {
+                let pointer = matrix.raw().pointer;
+                is_dense(pointer, matrix.stride()) && pointer != to
+            })
+    }
+
+    /// The kernels that can do rows of `cols` columns, the default first. If `is_dense`, rows have no gaps between them, the
+    /// matrices start at multiples of 16 bytes, and the gradient of the input is not written in place.
     #[doc(hidden)]
-    pub fn kernels(limits: &Limits, cols: usize) -> Vec<&'static KernelMeta> {
+    pub fn kernels(limits: &Limits, cols: usize, is_dense: bool) -> Vec<&'static KernelMeta> {
+        let is_shifted = is_dense && !(cols * size_of::<T>()).is_multiple_of(16);
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
         let wide = wide.filter(|blocks| limits.runs(T::backward_wide(*blocks).meta));
         let wide = wide.map(|blocks| T::backward_wide(blocks).meta);
         let rows = T::BACKWARD_ROWS.iter().filter(|kernel| kernel.holds(cols) && limits.runs(kernel.meta));
-        let rows = rows.map(|kernel| kernel.meta);
+        let rows = rows.filter(|kernel| is_shifted || !kernel.is_shifted()).map(|kernel| kernel.meta);
         if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
     }
 
     /// Runs it with one of its [`kernels`](Self::kernels).
+    ///
+    /// # Panics
+    /// The kernel needs dense rows, and these are not.
     #[doc(hidden)]
     pub fn run_by(
         mut self,
@@ -152,6 +170,11 @@ impl<'a, T: Real> NormBackward<'a, T> {
             } else {
                 Blocks::Wide
             },
+        );
+        assert!(
+            self.is_dense() || !in_rows.is_some_and(|it| it.is_shifted()),
+            "{} needs dense rows",
+            kernel.name
         );
         let multiprocessors = DeviceProfile::from(device).multiprocessors.max(1);
         let parts = match in_rows {
