@@ -31,7 +31,7 @@ use crate::element::{Element, Output};
 /// 0, it has one block that does not load ahead. Launched with any number of blocks of `BLOCK` threads, or with `CLUSTER` of
 /// clusters of at most eight blocks. There are that many parts.
 ///
-/// With `SHIFTED` the launch has the dynamic shared memory of its [`RowsShape`](super::RowsShape), and the flag `ALIGNED` has
+/// With `SHIFTED` the launch has the dynamic shared memory of its [`RowsShape`], and the flag `ALIGNED` has
 /// no meaning.
 ///
 /// # Safety

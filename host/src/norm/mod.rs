@@ -19,7 +19,7 @@
 //! Rows may have any length and stride. They are read and written 16 bytes at a time if every row starts at a multiple of 16
 //! bytes and has a multiple of 16 bytes; otherwise element by element, which is slower. Gradients of up to 8185 columns are
 //! also read and written 16 bytes at a time if the rows have no gaps between them, every matrix starts at a multiple of 16
-//! bytes, and none is written in place. On a GPU a row of up to 16384 elements (backward: 8192) is read once.
+//! bytes, and no matrix is written in place. On a GPU a row of up to 16384 elements (backward: 8192) is read once.
 //!
 //! # Accuracy
 //! Sums are `f32`. The variance is computed from the differences to the mean. A result is rounded once. For one device and
