@@ -1,6 +1,6 @@
 //! Chooses the kernel for a multiplication.
 //!
-//! Up to [`FEW_ROWS`] rows take [`few_rows`](gpu_kernels::matmul::operation::few_rows), if it can do the layout, with about
+//! Up to [`FEW_ROWS`] rows take [`few_rows`](gpu_kernels::matmul::operation::few_rows), if it can do the layout, with at most
 //! [`FEW_ROWS_BLOCKS`] blocks per multiprocessor. For the rest, [the model](super::estimate) ranks every kernel that can do
 //! the layout, with every number of splits that leaves each split at least [`LEAST_TERMS`] terms.
 
