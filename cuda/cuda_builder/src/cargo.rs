@@ -66,7 +66,7 @@ pub(crate) fn emit_ir(
     // Cargo keeps one build of a crate, whatever the flags of its profile. Without a folder per architecture, each build
     // would replace the last, which would then be compiled again.
     let specific = if options.only_specific { "-only" } else { "" };
-    // Of one path in all of these folders: it is part of the flags for Rust's own libraries.
+    // All of these folders share it, because its path is one of the flags of Rust's own libraries.
     let linker = work.join("no-linker.sh");
     let work = &work.join(format!("{arch}{specific}"));
     let _lock = files::lock(&work.join("lock"))?;

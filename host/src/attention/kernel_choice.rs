@@ -5,7 +5,7 @@
 //!
 //! - A `wgmma` kernel runs the blocks of the busiest multiprocessor one after the other, each with all keys. Computing 128
 //!   queries with a key takes about as long as reading it, and a block overlaps the two partly: it takes [`WARPGROUP_KEYS`].
-//!   With three consumers it overlaps more, but a tile has more masked keys and queries that do not exist.
+//!   With three consumers it overlaps more, but its larger tiles waste more work at masks and at the last queries.
 //! - A kernel that splits the keys runs as many blocks at once as fit a multiprocessor's registers and shared memory. They
 //!   share its bandwidth, so they take as long as one after the other. Blocks with less than [`BYTES_AHEAD`] in flight
 //!   together take as long as with that much. The second launch and each partial result that it reads take time too.
@@ -27,8 +27,9 @@ const MOST: u32 = gpu_kernels::attention::operation::serial::MOST as u32;
 const BYTES_AHEAD: f64 = 65_536.0;
 /// The time of a key for 128 queries with `wgmma`, in keys: with two consumers, and with three.
 const WARPGROUP_KEYS: [f64; 2] = [1.25, 1.09];
-/// The time to start and end a tile with `wgmma`, in keys. With three consumers it stands for what masks add, too: from
-/// 4096 keys on they are the faster ones on an H100, and up to 1024 the slower ones.
+/// The time to start and end a tile with `wgmma`, in keys: with two consumers, and with three. The second includes what masks
+/// add to larger tiles. So three consumers are chosen from about 2500 keys on: on an H100 they are slower at 1024 keys, and
+/// faster at 4096.
 const WARPGROUP_START: [f64; 2] = [64.0, 704.0];
 /// The time to start and end a block, in keys.
 const START_KEYS: f64 = 64.0;
