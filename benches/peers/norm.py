@@ -66,8 +66,10 @@ def with_function(timer, sets, norm, function):
     torch = timer.torch
     if norm.endswith("backward"):
         run = gradients(torch, norm, function)
-        for given in sets:
-            run(*given)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(timer.stream):
+            for given in sets:
+                run(*given)
         return Peer(timer, sets, run)
 
     def run(x, weight, bias, _):

@@ -42,6 +42,8 @@ class Timer:
         self.torch = torch
         self.device = device
         self.is_cuda = device == "cuda"
+        # Graphs are recorded on it. Gradients run on the stream of their forward pass, so that pass belongs here, too.
+        self.stream = torch.cuda.Stream() if self.is_cuda else None
         torch.manual_seed(42)
 
     def machine(self, versions, missing):
@@ -86,13 +88,11 @@ class Timer:
             return figures([wall_time(lambda: function(0)) for _ in range(samples)], 1, count)
         torch = self.torch
         # Compilers and autotuners run now, and PyTorch wants a warm-up on a stream of its own before it captures.
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream):
             for _ in range(2):
                 for i in range(min(count, 3)):
                     function(i)
-        torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
 
         graph = self.record(function, count, 1)
@@ -131,7 +131,7 @@ class Timer:
         torch = self.torch
         results = [None] * count
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=self.stream):
             for _ in range(rounds):
                 for i in range(count):
                     results[i] = None
