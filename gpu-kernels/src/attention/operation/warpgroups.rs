@@ -2,10 +2,11 @@
 //! 128 elements.
 //!
 //! A block computes tiles of queries of one head, 64 per consumer warpgroup, one after the other. One thread of another
-//! warpgroup copies Q, and copies K and V into rings of two stages; it starts the next tile while this one ends. A consumer
+//! warpgroup copies Q, K and V into rings of two stages each; it starts the next tile while this one ends. A consumer
 //! keeps its logits in registers, turns them into exponentials there, and multiplies V by these registers, so the matrix of
 //! the logits is never in memory. It starts the logits of the next keys, then the multiplication of V by the exponentials of
-//! these keys. While the tensor cores do the second, it computes the exponentials of the first.
+//! these keys. While the tensor cores do the second, it computes the exponentials of the first. With the last keys of a tile
+//! it starts the logits of the next tile.
 //!
 //! Only tiles that some query of a consumer does not see entirely are masked. Tiles that no query of the block sees are
 //! neither copied nor computed.
@@ -31,14 +32,14 @@ use super::online::Online;
 
 /// Queries of a consumer.
 const QUERIES: usize = ROWS;
-/// Stages of K, and of V.
+/// Stages of Q, of K, and of V.
 const STAGES: u32 = 2;
 
-/// Returns the bytes of the panels of Q and of the results, of the stages of K and V, and of the barriers, after the first
-/// multiple of 1024.
+/// Returns the bytes of the stages of Q, K and V, of the panels of the results, and of the barriers, after the first multiple
+/// of 1024.
 pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> usize {
-    let rows = 2 * consumers * QUERIES + 2 * STAGES as usize * keys;
-    rows * 2 * head_size + size_of::<Barrier>() * (Ring::<1>::BARRIERS + 2 * Ring::<STAGES>::BARRIERS)
+    let rows = (STAGES as usize + 1) * consumers * QUERIES + 2 * STAGES as usize * keys;
+    rows * 2 * head_size + size_of::<Barrier>() * 3 * Ring::<STAGES>::BARRIERS
 }
 
 /// Computes attention, through the maps of Q, K, V and the result. A map has the dimensions head size, heads, length and
@@ -88,15 +89,15 @@ pub unsafe fn attention_warpgroups<
 {
     let tid = thread::thread_idx_x();
     let q_shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
-    let k_shared = q_shared.wrapping_add(CONSUMERS * QUERIES * 2 * SIZE);
+    let k_shared = q_shared.wrapping_add(STAGES as usize * CONSUMERS * QUERIES * 2 * SIZE);
     let v_shared = k_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
     let out_shared = v_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
     let barriers = out_shared.wrapping_add(CONSUMERS * QUERIES * 2 * SIZE).cast::<Barrier>();
-    let mut q_ring = Ring::<1>::new(barriers);
-    let mut k_ring = Ring::<STAGES>::new(barriers.wrapping_add(Ring::<1>::BARRIERS));
-    let mut v_ring =
-        Ring::<STAGES>::new(barriers.wrapping_add(Ring::<1>::BARRIERS + Ring::<STAGES>::BARRIERS));
+    let mut q_ring = Ring::<STAGES>::new(barriers);
+    let mut k_ring = Ring::<STAGES>::new(barriers.wrapping_add(Ring::<STAGES>::BARRIERS));
+    let mut v_ring = Ring::<STAGES>::new(barriers.wrapping_add(2 * Ring::<STAGES>::BARRIERS));
     let mut tiles = args.tiles((CONSUMERS * QUERIES) as u32);
+    let first_key = |tile: &Tile| tile.hidden / KEYS as u32 * KEYS as u32;
     // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads
     // of a warpgroup reach its collectives.
     unsafe {
@@ -113,12 +114,12 @@ pub unsafe fn attention_warpgroups<
             {
                 let full = q_ring.fill((CONSUMERS * QUERIES * 2 * SIZE) as u32);
                 for consumer in 0..CONSUMERS {
-                    let to = q_shared.add(consumer * QUERIES * 2 * SIZE);
+                    let to = q_shared.add((q_ring.stage() * CONSUMERS + consumer) * QUERIES * 2 * SIZE);
                     let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
                     copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
                 }
                 q_ring.advance();
-                let mut key = tile.hidden / KEYS as u32 * KEYS as u32;
+                let mut key = first_key(&tile);
                 while key < tile.visible {
                     let at = [tile.key_head, key, tile.batch];
                     let bytes = KEYS * 2 * SIZE;
@@ -134,100 +135,132 @@ pub unsafe fn attention_warpgroups<
         } else {
             more_registers::<MORE>();
             let consumer = warpgroup - 1;
-            let q = q_shared.add(consumer as usize * QUERIES * 2 * SIZE);
             let panels = out_shared.add(consumer as usize * QUERIES * 2 * SIZE);
             let factor = args.scale * core::f32::consts::LOG2_E;
             let turns = Turns::new(consumer, CONSUMERS as u32);
             if consumer == 0 {
                 turns.begin();
             }
-            while let Some(tile) = tiles.next(&args) {
-                // A consumer without queries sees no more than the others.
-                let keys = Keys { count: tile.visible, ..args.all_keys() };
-                let mask = Mask { keys, first: tile.row + QUERIES as u32 * consumer };
-                let mut rows = Online::EMPTY;
+            // A consumer without queries sees no more than the others.
+            let mask_of = |tile: &Tile| Mask {
+                keys: Keys { count: tile.visible, ..args.all_keys() },
+                first: tile.row + QUERIES as u32 * consumer,
+            };
+            let (mut rows, mut factors) = (Online::EMPTY, [0.0; 2]);
+            let mut logits = Accumulator::<S>::ZERO;
+            let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
+            // Whether the consumer has the weights of the tile's first keys.
+            let mut has_first = false;
+            let mut next = tiles.next(&args);
+            while let Some(tile) = next {
+                next = tiles.next(&args);
+                let mask = mask_of(&tile);
                 let mut out = Accumulator::<O>::ZERO;
-                let mut first = tile.hidden / KEYS as u32 * KEYS as u32;
-                q_ring.wait_full();
+                let mut first = first_key(&tile);
+                macro_rules! start_logits {
+                    () => {{
+                        let mut pending = logits.start();
+                        wgmma::fence();
+                        let q = q_shared
+                            .add((q_ring.stage() * CONSUMERS + consumer as usize) * (QUERIES * 2 * SIZE));
+                        let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
+                        multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
+                        wgmma::commit();
+                        pending
+                    }};
+                }
+                macro_rules! start_sums {
+                    () => {{
+                        scale_rows(&mut out, factors);
+                        v_ring.wait_full();
+                        let mut sums = out.start();
+                        wgmma::fence();
+                        let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
+                        multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
+                        wgmma::commit();
+                        sums
+                    }};
+                }
+                // The logits of the keys from `first` on, over the sums of the keys before.
+                macro_rules! step {
+                    ($mask:expr, $first:expr, $is_masked:expr, $is_next:literal) => {{
+                        k_ring.wait_full();
+                        turns.wait();
+                        let pending = start_logits!();
+                        let sums = start_sums!();
+                        turns.pass();
+                        logits = pending.finish::<1>();
+                        k_ring.release();
+                        k_ring.advance();
+                        if $is_next {
+                            rows = Online::EMPTY;
+                        }
+                        if $is_masked && CONSUMERS == 3 {
+                            // There are no registers for the mask and for sums in flight.
+                            out = sums.finish::<0>();
+                            $mask.apply(&mut logits, $first);
+                            factors = rows.update(&mut logits.0, factor);
+                        } else {
+                            if $is_masked {
+                                $mask.apply(&mut logits, $first);
+                            }
+                            factors = rows.update(&mut logits.0, factor);
+                            out = sums.finish::<0>();
+                        }
+                        v_ring.release();
+                        v_ring.advance();
+                        weights = fragments::<T, S, FRAGMENTS>(&logits);
+                    }};
+                }
+                if !has_first {
+                    q_ring.wait_full();
+                }
+                let totals;
                 if first < tile.visible {
-                    k_ring.wait_full();
-                    let mut pending = Accumulator::<S>::ZERO.start();
-                    wgmma::fence();
-                    let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
-                    multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
-                    wgmma::commit();
-                    let mut logits = pending.finish::<0>();
-                    k_ring.release();
-                    k_ring.advance();
-                    mask.apply(&mut logits, first);
-                    let mut factors = rows.update(&mut logits.0, factor);
-                    let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
+                    if !has_first {
+                        k_ring.wait_full();
+                        logits = start_logits!().finish::<0>();
+                        k_ring.release();
+                        k_ring.advance();
+                        mask.apply(&mut logits, first);
+                        rows = Online::EMPTY;
+                        factors = rows.update(&mut logits.0, factor);
+                        weights = fragments::<T, S, FRAGMENTS>(&logits);
+                    }
                     first += KEYS as u32;
                     // Steps without a mask have their own loop, so that the code of the mask is out of their way.
-                    macro_rules! step {
-                        ($is_masked:literal) => {{
-                            k_ring.wait_full();
-                            turns.wait();
-                            let mut pending = logits.start();
-                            wgmma::fence();
-                            let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
-                            multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
-                            wgmma::commit();
-                            scale_rows(&mut out, factors);
-                            v_ring.wait_full();
-                            let mut sums = out.start();
-                            wgmma::fence();
-                            let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
-                            multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
-                            wgmma::commit();
-                            turns.pass();
-                            logits = pending.finish::<1>();
-                            k_ring.release();
-                            k_ring.advance();
-                            if $is_masked && CONSUMERS == 3 {
-                                // There are no registers for the mask and for sums in flight.
-                                out = sums.finish::<0>();
-                                mask.apply(&mut logits, first);
-                                factors = rows.update(&mut logits.0, factor);
-                            } else {
-                                if $is_masked {
-                                    mask.apply(&mut logits, first);
-                                }
-                                factors = rows.update(&mut logits.0, factor);
-                                out = sums.finish::<0>();
-                            }
-                            v_ring.release();
-                            v_ring.advance();
-                            weights = fragments::<T, S, FRAGMENTS>(&logits);
-                            first += KEYS as u32;
-                        }};
-                    }
                     loop {
                         while mask.hides_none(first, KEYS as u32) {
-                            step!(false);
+                            step!(mask, first, false, false);
+                            first += KEYS as u32;
                         }
                         if first >= tile.visible {
                             break;
                         }
-                        step!(true);
+                        step!(mask, first, true, false);
+                        first += KEYS as u32;
                     }
-                    // The next tile's queries may be copied.
+                    totals = rows;
+                    // The queries after the next may be copied.
                     q_ring.release();
-                    scale_rows(&mut out, factors);
-                    v_ring.wait_full();
-                    let mut sums = out.start();
-                    wgmma::fence();
-                    let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
-                    multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
-                    wgmma::commit();
-                    out = sums.finish::<0>();
-                    v_ring.release();
-                    v_ring.advance();
+                    q_ring.advance();
+                    let with_keys = next.filter(|next| first_key(next) < next.visible);
+                    has_first = with_keys.is_some();
+                    if let Some(next) = with_keys {
+                        q_ring.wait_full();
+                        step!(mask_of(&next), first_key(&next), true, true);
+                    } else {
+                        out = start_sums!().finish::<0>();
+                        v_ring.release();
+                        v_ring.advance();
+                    }
                 } else {
+                    totals = Online::EMPTY;
                     q_ring.release();
+                    q_ring.advance();
+                    has_first = false;
                 }
-                q_ring.advance();
-                let [[a, log_a], [b, log_b]] = rows.finish(args.scale);
+                let [[a, log_a], [b, log_b]] = totals.finish(args.scale);
                 scale_rows(&mut out, [a, b]);
                 store_logs(&args, &tile, mask.query(), [log_a, log_b]);
                 let at = [tile.head, tile.row + QUERIES as u32 * consumer, tile.batch];
