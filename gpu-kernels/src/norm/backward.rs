@@ -20,7 +20,7 @@ use cuda_std::{cluster, grid, kernel, shared_array, thread};
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::RowsShape;
-use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, packed, row_sums};
+use super::row::{Columns, Exchange, Held, packed, row_sums};
 use crate::element::{Element, Output};
 
 /// Computes the gradients of a norm. A part is the rows that a block takes.
@@ -107,9 +107,8 @@ pub unsafe fn norm_backward_rows<
     T: Element<N>,
     f32: Output<N>,
 {
-    // The sums of the warps, and of the blocks of a cluster, for two turns.
+    // The sums of the warps, for two turns.
     let of_warps = shared_array![[f32; 2]; 64];
-    let of_blocks = shared_array![[f32; 2]; 2 * MOST_BLOCKS];
     let tid = thread::thread_idx_x() as usize;
     let groups = BLOCK / THREADS;
     let (rank, blocks) = if CLUSTER {
@@ -133,8 +132,7 @@ pub unsafe fn norm_backward_rows<
     let (mut d_weight, mut d_bias) = ([[0.0; N]; VECTORS], [[0.0; N]; VECTORS]);
     // All groups of the block take the same number of turns as its first one.
     let turns = rows.saturating_sub(block * groups).div_ceil(stride);
-    // x, the gradient of the output, and the mean and the reciprocal deviation of a turn's row.
-    let fetch = |turn: usize| -> (Held<VECTORS>, Held<VECTORS>, [f32; 2]) {
+    let fetch = |turn: usize| -> Fetched<VECTORS> {
         let row = first_row + turn * stride;
         let (row, len) = if row < rows { (row, args.cols as usize + skip) } else { (0, 0) };
         let columns = Columns { len, is_aligned: of_row.is_aligned && shares(row), ..of_row };
@@ -151,9 +149,83 @@ pub unsafe fn norm_backward_rows<
         unsafe { cluster::wait() };
     }
     let own_weight = |i: usize| dynamic_shared_mem::<u32x4>().wrapping_add(i * BLOCK + tid);
+    // The normalised elements of a vector, and the gradients before and after the weight.
+    let vector = |columns: &Columns<SHIFTED>, (x, d_out, [mean, rstd]): &Fetched<VECTORS>, i: usize| {
+        let (x, d) = (T::unpack(x[i]).map(|x| (x - mean) * rstd), T::unpack(d_out[i]));
+        let mut g = d;
+        if !args.weight.is_null() {
+            // SAFETY: the kernel's contract; with `SHIFTED`, the vector is the thread's own.
+            let weight: [f32; N] = unsafe {
+                if SHIFTED { T::unpack(load_shared(own_weight(i))) } else { columns.load(args.weight, i) }
+            };
+            g = core::array::from_fn(|j| d[j] * weight[j]);
+        }
+        (x, d, g)
+    };
+    // Adds to the gradients of weight and bias, and returns the thread's sums for the gradient of the input.
+    let mut sums_of = |columns: &Columns<SHIFTED>, row: &Fetched<VECTORS>| {
+        let mut sums = [0.0; 2];
+        for i in 0..VECTORS {
+            let (x, d, g) = vector(columns, row, i);
+            for j in 0..N {
+                // Past the row's end the gradients are zeros.
+                sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
+                d_weight[i][j] += d[j] * x[j];
+                d_bias[i][j] += d[j];
+            }
+        }
+        sums
+    };
+    // Writes the gradient of the input, from the sums over the row.
+    let write = |columns: &Columns<SHIFTED>, turn: usize, fetched: &Fetched<VECTORS>, sums: [f32; 2]| {
+        let row = first_row + turn * stride;
+        let row = if row < rows { row } else { 0 };
+        let [of_x, of_mean] = sums.map(|sum| sum * args.per_column);
+        let of_mean = if args.has(CENTRED) { of_mean } else { 0.0 };
+        let rstd = fetched.2[1];
+        for i in 0..VECTORS {
+            let (x, _, g) = vector(columns, fetched, i);
+            let mut d: [f32; N] = core::array::from_fn(|j| rstd * (g[j] - x[j] * of_x - of_mean));
+            // SAFETY: the kernel's contract; a row without elements is neither read nor written.
+            unsafe {
+                if !args.d_sum.is_null() {
+                    let d_sum = args.d_sum.add(row * args.d_sum_stride as usize).wrapping_sub(skip);
+                    let other: [f32; N] = columns.load(d_sum, i);
+                    d = core::array::from_fn(|j| d[j] + other[j]);
+                }
+                let to = args.d_inp.add(row * args.d_inp_stride as usize).wrapping_sub(skip);
+                columns.store(to, i, d);
+            }
+        }
+    };
     // Without registers for one such block, the next row is not loaded ahead.
     let is_ahead = AHEAD > 0;
-    if turns > 0 {
+    if CLUSTER && turns > 0 {
+        let exchange = Exchange::new();
+        let mut this = fetch(0);
+        let mut next = if is_ahead { fetch(1) } else { this };
+        // SAFETY: all threads of the cluster take the same turns; each row's sums are sent, and then received.
+        unsafe { exchange.send(0, sums_of(&of_row, &this)) };
+        for turn in 0..turns {
+            if !is_ahead {
+                next = fetch(turn + 1);
+            }
+            // SAFETY: as above.
+            let sums = unsafe { exchange.receive(turn) };
+            let after = if is_ahead { fetch(turn + 2) } else { next };
+            if is_ahead && turn + 1 < turns {
+                // SAFETY: as above.
+                unsafe { exchange.send(turn + 1, sums_of(&of_row, &next)) };
+            }
+            write(&of_row, turn, &this, sums);
+            this = next;
+            if !is_ahead && turn + 1 < turns {
+                // SAFETY: as above.
+                unsafe { exchange.send(turn + 1, sums_of(&of_row, &this)) };
+            }
+            next = after;
+        }
+    } else if turns > 0 {
         let mut ahead = if is_ahead {
             fetch(0)
         } else {
@@ -171,63 +243,23 @@ pub unsafe fn norm_backward_rows<
             }
         }
         for turn in 0..turns {
-            let (x, d_out, [mean, rstd]) = if is_ahead { ahead } else { fetch(turn) };
+            let mut this = if is_ahead { ahead } else { fetch(turn) };
             if is_ahead {
                 ahead = fetch(turn + 1);
             }
             let row = first_row + turn * stride;
             let (row, len) = if row < rows { (row, args.cols as usize + skip) } else { (0, 0) };
             let columns = Columns { len, is_aligned: of_row.is_aligned && shares(row), ..of_row };
-            let (x, d_out) = match SHIFTED {
-                true => (columns.masked::<T, N, VECTORS>(x), columns.masked::<T, N, VECTORS>(d_out)),
-                false => (x, d_out),
-            };
-            // SAFETY: the kernel's contract. All threads call the sums. Another turn separates two with the same memory.
-            unsafe {
-                // The normalised elements of a vector, and the gradients before and after the weight.
-                let vector = |i: usize| {
-                    let (x, d) = (T::unpack(x[i]).map(|x| (x - mean) * rstd), T::unpack(d_out[i]));
-                    let mut g = d;
-                    if !args.weight.is_null() {
-                        let weight: [f32; N] = if SHIFTED {
-                            T::unpack(load_shared(own_weight(i)))
-                        } else {
-                            columns.load(args.weight, i)
-                        };
-                        g = core::array::from_fn(|j| d[j] * weight[j]);
-                    }
-                    (x, d, g)
-                };
-                let mut sums = [0.0; 2];
-                for i in 0..VECTORS {
-                    let (x, d, g) = vector(i);
-                    for j in 0..N {
-                        // Past the row's end the gradients are zeros.
-                        sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
-                        d_weight[i][j] += d[j] * x[j];
-                        d_bias[i][j] += d[j];
-                    }
-                }
-                let of_turn = of_warps.cast::<[f32; 2]>().add(turn % 2 * 32);
-                let mut sums = row_sums::<THREADS, 2>(of_turn, sums);
-                if CLUSTER {
-                    let of_turn = of_blocks.cast::<[f32; 2]>().add(turn % 2 * MOST_BLOCKS);
-                    sums = cluster_sums(of_turn, sums);
-                }
-                let [of_x, of_mean] = sums.map(|sum| sum * args.per_column);
-                let of_mean = if args.has(CENTRED) { of_mean } else { 0.0 };
-                for i in 0..VECTORS {
-                    let (x, _, g) = vector(i);
-                    let mut d: [f32; N] = core::array::from_fn(|j| rstd * (g[j] - x[j] * of_x - of_mean));
-                    if !args.d_sum.is_null() {
-                        let d_sum = args.d_sum.add(row * args.d_sum_stride as usize).wrapping_sub(skip);
-                        let other: [f32; N] = columns.load(d_sum, i);
-                        d = core::array::from_fn(|j| d[j] + other[j]);
-                    }
-                    let to = args.d_inp.add(row * args.d_inp_stride as usize).wrapping_sub(skip);
-                    columns.store(to, i, d);
-                }
+            if SHIFTED {
+                let (x, d_out, of_mean) = this;
+                this = (columns.masked::<T, N, VECTORS>(x), columns.masked::<T, N, VECTORS>(d_out), of_mean);
             }
+            // SAFETY: all threads call it. Another turn separates two with the same memory.
+            let sums = unsafe {
+                let of_turn = of_warps.cast::<[f32; 2]>().add(turn % 2 * 32);
+                row_sums::<THREADS, 2>(of_turn, sums_of(&columns, &this))
+            };
+            write(&columns, turn, &this, sums);
         }
     }
     // SAFETY: the kernel's contract. All threads reach the barriers; each shared element has one thread in each group.
@@ -260,6 +292,9 @@ pub unsafe fn norm_backward_rows<
         }
     }
 }
+
+/// A row's x and gradient of the output, its mean, and the reciprocal of its standard deviation.
+type Fetched<const VECTORS: usize> = (Held<VECTORS>, Held<VECTORS>, [f32; 2]);
 
 /// Columns of the largest kernel that has several rows in a block.
 const LARGEST: usize = 2048;

@@ -2,7 +2,7 @@
 
 use cuda_std::mem::{load_global, u32x4};
 use cuda_std::warp::reduce_sum_width;
-use cuda_std::{cluster, thread};
+use cuda_std::{cluster, shared_array, thread};
 
 use crate::element::{Element, Output};
 
@@ -228,5 +228,71 @@ pub(super) unsafe fn cluster_sums<const SUMS: usize>(
             }
         }
         sums
+    }
+}
+
+/// Warps of the largest block of a cluster whose blocks exchange sums.
+const MOST_WARPS: usize = 16;
+
+/// The sums of the warps of a cluster, for two rows: blocks work on something else while the sums are on their way.
+#[derive(Clone, Copy)]
+pub(super) struct Exchange {
+    /// Each block has the sums of all warps.
+    of_warps: *mut [f32; 2],
+}
+
+impl Exchange {
+    /// The sums of a row.
+    const EACH: usize = MOST_BLOCKS * MOST_WARPS;
+
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn new() -> Self {
+        Self { of_warps: shared_array![[f32; 2]; 2 * Exchange::EACH].cast() }
+    }
+
+    /// Adds up the sums of the warp's threads, and sends them to all blocks.
+    ///
+    /// # Safety
+    /// All threads of the cluster call this, and its blocks have started. Every call is followed by
+    /// [`receive`](Self::receive), and the turns are consecutive.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn send(self, turn: usize, x: [f32; 2]) {
+        let (tid, warps) = (thread::thread_idx_x(), thread::block_dim_x() / 32);
+        // SAFETY: the caller's contract. A warp writes its own element in each block. All have read what was there: each
+        // block read it before it sent the sums in between, which this one has received.
+        unsafe {
+            let of_warp = lanes_sums::<32, 2>(x);
+            if tid % 32 < cluster::num_blocks() {
+                let at = turn % 2 * Self::EACH + (cluster::block_rank() * warps + tid / 32) as usize;
+                *cluster::map_shared(self.of_warps.add(at), tid % 32) = of_warp;
+            }
+            cluster::arrive();
+        }
+    }
+
+    /// Waits for the sums of all warps, and adds them up, in a fixed order. All threads get the result.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn receive(self, turn: usize) -> [f32; 2] {
+        let lane = thread::thread_idx_x() as usize % 32;
+        let count = (cluster::num_blocks() * (thread::block_dim_x() / 32)) as usize;
+        let mut sums = [0.0; 2];
+        // SAFETY: the caller's contract: the barrier orders the writes before these reads.
+        unsafe {
+            cluster::wait();
+            for i in 0..Self::EACH / 32 {
+                let at = 32 * i + lane;
+                if at < count {
+                    let of_warp = *self.of_warps.add(turn % 2 * Self::EACH + at);
+                    sums = [sums[0] + of_warp[0], sums[1] + of_warp[1]];
+                }
+            }
+            lanes_sums::<32, 2>(sums)
+        }
     }
 }
