@@ -54,9 +54,9 @@ use crate::shared::SharedPtr;
 /// One copy; `$after` and `$operand` are what follows the size of `T`.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! copy_asm {
-    ($cache:literal, $shared:ident, $global:ident, $after:literal, $($operand:tt)*) => {
+    ($cache:literal, $prefetch:literal, $shared:ident, $global:ident, $after:literal, $($operand:tt)*) => {
         core::arch::asm!(
-            concat!("cp.async.", $cache, ".shared.global [{shared}], [{global}], {size}", $after, ";"),
+            concat!("cp.async.", $cache, ".shared.global", $prefetch, " [{shared}], [{global}], {size}", $after, ";"),
             shared = in(reg32) $shared.address(), global = in(reg64) $global, size = const size_of::<T>(), $($operand)*
             options(nostack, preserves_flags),
         )
@@ -64,7 +64,7 @@ macro_rules! copy_asm {
 }
 
 macro_rules! copies {
-    ($($(#[$doc:meta])* $name:ident, $zfill:ident = $cache:literal, $($size:literal)|*;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $zfill:ident = $cache:literal, $prefetch:literal, $($size:literal)|*;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -78,7 +78,7 @@ macro_rules! copies {
             #[cfg(target_arch = "nvptx64")]
             // SAFETY: the caller guarantees valid memory.
             unsafe {
-                copy_asm!($cache, shared, global, "",);
+                copy_asm!($cache, $prefetch, shared, global, "",);
             }
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller guarantees valid memory.
@@ -101,7 +101,7 @@ macro_rules! copies {
             #[cfg(target_arch = "nvptx64")]
             // SAFETY: the caller guarantees valid memory.
             unsafe {
-                copy_asm!($cache, shared, global, ", {bytes}", bytes = in(reg32) bytes,);
+                copy_asm!($cache, $prefetch, shared, global, ", {bytes}", bytes = in(reg32) bytes,);
             }
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller guarantees valid memory.
@@ -114,10 +114,13 @@ macro_rules! copies {
 
 copies! {
     /// Starts a copy of 4, 8 or 16 bytes, which L1 and L2 may keep (PTX ISA, `cp.async.ca`).
-    memcpy_async, memcpy_async_zfill = "ca", 4 | 8 | 16;
+    memcpy_async, memcpy_async_zfill = "ca", "", 4 | 8 | 16;
     /// Starts a copy of 16 bytes, which only L2 may keep: for data that the multiprocessor reads once (PTX
     /// ISA, `cp.async.cg`).
-    memcpy_async_l2, memcpy_async_l2_zfill = "cg", 16;
+    memcpy_async_l2, memcpy_async_l2_zfill = "cg", "", 16;
+    /// As [`memcpy_async_l2`], and L2 fetches the 128 bytes around the source: for rows of a multiple of 128 bytes that are
+    /// read once (PTX ISA, `.L2::128B`).
+    memcpy_async_l2_128, memcpy_async_l2_128_zfill = "cg", ".L2::128B", 16;
 }
 
 /// Groups the copies that the thread has started since its last commit. The group may be empty.

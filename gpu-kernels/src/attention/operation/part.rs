@@ -2,7 +2,7 @@
 
 use cuda_std::mem::{store_shared, u32x4};
 use cuda_std::mma::{FragmentC, ldmatrix};
-use cuda_std::pipeline::memcpy_async_l2_zfill;
+use cuda_std::pipeline::{memcpy_async_l2_128_zfill, memcpy_async_l2_zfill};
 use cuda_std::thread;
 
 use super::super::args::{ALIGNED, AttentionArgs, Keys, Row, Strides};
@@ -168,7 +168,12 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
                 unsafe {
                     let to = to.add(i * Self::DOWN * const { pitch(SIZE) });
                     let from = from.wrapping_add(i * Self::DOWN * across);
-                    memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), 2 * self.count);
+                    let bytes = 2 * self.count;
+                    if SIZE.is_multiple_of(64) {
+                        memcpy_async_l2_128_zfill::<u32x4>(to.cast(), from.cast(), bytes);
+                    } else {
+                        memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), bytes);
+                    }
                 }
                 i += 1;
             }
