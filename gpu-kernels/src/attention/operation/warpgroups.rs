@@ -109,27 +109,36 @@ pub unsafe fn attention_warpgroups<
         let warpgroup = wgmma::warpgroup_idx();
         if warpgroup == 0 {
             fewer_registers::<FEWER>();
-            while tid == 0
-                && let Some(tile) = tiles.next(&args)
-            {
-                let full = q_ring.fill((CONSUMERS * QUERIES * 2 * SIZE) as u32);
-                for consumer in 0..CONSUMERS {
-                    let to = q_shared.add((q_ring.stage() * CONSUMERS + consumer) * QUERIES * 2 * SIZE);
-                    let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
-                    copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
-                }
-                q_ring.advance();
-                let mut key = first_key(&tile);
-                while key < tile.visible {
-                    let at = [tile.key_head, key, tile.batch];
-                    let bytes = KEYS * 2 * SIZE;
-                    let full = k_ring.fill(bytes as u32);
-                    copy::<SIZE, KEYS, KEYS>(k_shared.add(k_ring.stage() * bytes), &args.k_map, at, full);
-                    let full = v_ring.fill(bytes as u32);
-                    copy::<SIZE, KEYS, KEYS>(v_shared.add(v_ring.stage() * bytes), &args.v_map, at, full);
-                    k_ring.advance();
-                    v_ring.advance();
-                    key += KEYS as u32;
+            if tid == 0 {
+                let mut copy_queries = |tile: Tile| {
+                    let full = q_ring.fill((CONSUMERS * QUERIES * 2 * SIZE) as u32);
+                    for consumer in 0..CONSUMERS {
+                        let to = q_shared.add((q_ring.stage() * CONSUMERS + consumer) * QUERIES * 2 * SIZE);
+                        let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
+                        copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
+                    }
+                    q_ring.advance();
+                };
+                let mut next = tiles.next(&args);
+                next.map(&mut copy_queries);
+                while let Some(tile) = next {
+                    next = tiles.next(&args);
+                    // The next queries are copied early: all blocks start tiles at the same time, and want much at once.
+                    let mut queries = next;
+                    let mut key = first_key(&tile);
+                    while key < tile.visible {
+                        let at = [tile.key_head, key, tile.batch];
+                        let bytes = KEYS * 2 * SIZE;
+                        let full = k_ring.fill(bytes as u32);
+                        copy::<SIZE, KEYS, KEYS>(k_shared.add(k_ring.stage() * bytes), &args.k_map, at, full);
+                        let full = v_ring.fill(bytes as u32);
+                        copy::<SIZE, KEYS, KEYS>(v_shared.add(v_ring.stage() * bytes), &args.v_map, at, full);
+                        k_ring.advance();
+                        v_ring.advance();
+                        queries.take().map(&mut copy_queries);
+                        key += KEYS as u32;
+                    }
+                    queries.map(&mut copy_queries);
                 }
             }
         } else {
