@@ -6,7 +6,7 @@
 //!
 //! Rows without gaps may start at any element of a vector. With `SHIFTED`, all rows of a thread start at the same one, so that
 //! the thread has the same columns in each. It reads and writes whole vectors, and masks the two that a row shares with its
-//! neighbours. The weight starts at another element, so the thread keeps its columns' weights in shared memory.
+//! neighbours. A thread keeps its columns' weights in shared memory.
 //@ ptx(norm_backward_f32_256x8): .local == 0
 //@ ptx(norm_backward_bf16_256x4, norm_backward_f16_256x4): .local == 0
 //@ ptx(norm_backward_f32_256x8s, norm_backward_bf16_256x4s, norm_backward_f16_256x4s): .local == 0
@@ -15,7 +15,7 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{load_shared, store_shared, u32x4};
 use cuda_std::shared::dynamic_shared_mem;
-use cuda_std::{cluster, grid, kernel, shared_array, thread};
+use cuda_std::{cluster, grid, kernel, shared_array, thread, warp};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -31,8 +31,7 @@ use crate::element::{Element, Output};
 /// 0, it has one block that does not load ahead. Launched with any number of blocks of `BLOCK` threads, or with `CLUSTER` of
 /// clusters of at most eight blocks. There are that many parts.
 ///
-/// With `SHIFTED` the launch has the dynamic shared memory of its [`RowsShape`], and the flag `ALIGNED` has
-/// no meaning.
+/// The launch has the dynamic shared memory of its [`RowsShape`]. With `SHIFTED` the flag `ALIGNED` has no meaning.
 ///
 /// # Safety
 /// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The pointers are valid for
@@ -45,7 +44,7 @@ use crate::element::{Element, Output};
     min_blocks = BLOCKS,
     args,
     facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_blocks(BLOCKS).in_clusters(CLUSTER)
-        .shifted(SHIFTED, N),
+        .with_weights(N, SHIFTED),
     instances(
         T = f32, N = 4, CLUSTER = false, SHIFTED = true {
             norm_backward_f32_32x4s = <32, 4>;
@@ -112,8 +111,6 @@ pub unsafe fn norm_backward_rows<
     let tid = thread::thread_idx_x() as usize;
     let groups = BLOCK / THREADS;
     let (rank, blocks) = if CLUSTER {
-        // SAFETY: all threads of the cluster get here, and to the wait below.
-        unsafe { cluster::arrive_relaxed() };
         (cluster::block_rank() as usize, cluster::num_blocks() as usize)
     } else {
         (0, 1)
@@ -144,29 +141,30 @@ pub unsafe fn norm_backward_rows<
             (x, d_out, [if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 }, *args.rstd.add(row)])
         }
     };
-    if CLUSTER {
-        // SAFETY: as above.
-        unsafe { cluster::wait() };
-    }
     let own_weight = |i: usize| dynamic_shared_mem::<u32x4>().wrapping_add(i * BLOCK + tid);
+    // The mean and the deviation of a row, from the first lane. If a block has one row, ptxas wants them in uniform registers,
+    // and without this it would wait for them where they are loaded. All threads call it.
+    let late = |of_row: [f32; 2]| match THREADS == BLOCK {
+        // SAFETY: all lanes of the warp call this.
+        true => of_row.map(|x| unsafe { warp::warp_shuffle_idx(u32::MAX, x, 0, 32) }.0),
+        false => of_row,
+    };
     // The normalised elements of a vector, and the gradients before and after the weight.
-    let vector = |columns: &Columns<SHIFTED>, (x, d_out, [mean, rstd]): &Fetched<VECTORS>, i: usize| {
+    let vector = |(x, d_out, _): &Fetched<VECTORS>, [mean, rstd]: [f32; 2], i: usize| {
         let (x, d) = (T::unpack(x[i]).map(|x| (x - mean) * rstd), T::unpack(d_out[i]));
         let mut g = d;
         if !args.weight.is_null() {
-            // SAFETY: the kernel's contract; with `SHIFTED`, the vector is the thread's own.
-            let weight: [f32; N] = unsafe {
-                if SHIFTED { T::unpack(load_shared(own_weight(i))) } else { columns.load(args.weight, i) }
-            };
+            // SAFETY: the vector is the thread's own.
+            let weight = T::unpack(unsafe { load_shared(own_weight(i)) });
             g = core::array::from_fn(|j| d[j] * weight[j]);
         }
         (x, d, g)
     };
     // Adds to the gradients of weight and bias, and returns the thread's sums for the gradient of the input.
-    let mut sums_of = |columns: &Columns<SHIFTED>, row: &Fetched<VECTORS>| {
-        let mut sums = [0.0; 2];
+    let mut sums_of = |row: &Fetched<VECTORS>| {
+        let (mut sums, of_row) = ([0.0; 2], late(row.2));
         for i in 0..VECTORS {
-            let (x, d, g) = vector(columns, row, i);
+            let (x, d, g) = vector(row, of_row, i);
             for j in 0..N {
                 // Past the row's end the gradients are zeros.
                 sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
@@ -182,10 +180,10 @@ pub unsafe fn norm_backward_rows<
         let row = if row < rows { row } else { 0 };
         let [of_x, of_mean] = sums.map(|sum| sum * args.per_column);
         let of_mean = if args.has(CENTRED) { of_mean } else { 0.0 };
-        let rstd = fetched.2[1];
+        let of_row = late(fetched.2);
         for i in 0..VECTORS {
-            let (x, _, g) = vector(columns, fetched, i);
-            let mut d: [f32; N] = core::array::from_fn(|j| rstd * (g[j] - x[j] * of_x - of_mean));
+            let (x, _, g) = vector(fetched, of_row, i);
+            let mut d: [f32; N] = core::array::from_fn(|j| of_row[1] * (g[j] - x[j] * of_x - of_mean));
             // SAFETY: the kernel's contract; a row without elements is neither read nor written.
             unsafe {
                 if !args.d_sum.is_null() {
@@ -198,14 +196,34 @@ pub unsafe fn norm_backward_rows<
             }
         }
     };
+    if turns > 0 && !args.weight.is_null() {
+        for i in 0..VECTORS {
+            let weight = |j| match of_row.has(i, j) {
+                // SAFETY: a column of the row.
+                true => unsafe { *args.weight.add(of_row.at(i, j) - skip) }.to_f32(),
+                false => 0.0,
+            };
+            let weight = match SHIFTED {
+                true => core::array::from_fn(weight),
+                // SAFETY: the kernel's contract.
+                false => unsafe { of_row.load(args.weight, i) },
+            };
+            // SAFETY: the vector is the thread's own.
+            unsafe { store_shared(own_weight(i), packed::<T, N>(weight)) };
+        }
+    }
     // Without registers for one such block, the next row is not loaded ahead.
     let is_ahead = AHEAD > 0;
     if CLUSTER && turns > 0 {
-        let exchange = Exchange::new();
+        // SAFETY: all threads of the cluster call it, and wait below.
+        let exchange = unsafe { Exchange::new(turns) };
         let mut this = fetch(0);
         let mut next = if is_ahead { fetch(1) } else { this };
         // SAFETY: all threads of the cluster take the same turns; each row's sums are sent, and then received.
-        unsafe { exchange.send(0, sums_of(&of_row, &this)) };
+        unsafe {
+            cluster::wait();
+            exchange.send(0, sums_of(&this));
+        }
         for turn in 0..turns {
             if !is_ahead {
                 next = fetch(turn + 1);
@@ -215,13 +233,13 @@ pub unsafe fn norm_backward_rows<
             let after = if is_ahead { fetch(turn + 2) } else { next };
             if is_ahead && turn + 1 < turns {
                 // SAFETY: as above.
-                unsafe { exchange.send(turn + 1, sums_of(&of_row, &next)) };
+                unsafe { exchange.send(turn + 1, sums_of(&next)) };
             }
             write(&of_row, turn, &this, sums);
             this = next;
             if !is_ahead && turn + 1 < turns {
                 // SAFETY: as above.
-                unsafe { exchange.send(turn + 1, sums_of(&of_row, &this)) };
+                unsafe { exchange.send(turn + 1, sums_of(&this)) };
             }
             next = after;
         }
@@ -231,17 +249,6 @@ pub unsafe fn norm_backward_rows<
         } else {
             ([u32x4::new(0, 0, 0, 0); VECTORS], [u32x4::new(0, 0, 0, 0); VECTORS], [0.0; 2])
         };
-        if SHIFTED && !args.weight.is_null() {
-            for i in 0..VECTORS {
-                let weight = |j| match of_row.has(i, j) {
-                    // SAFETY: a column of the row.
-                    true => unsafe { *args.weight.add(of_row.at(i, j) - skip) }.to_f32(),
-                    false => 0.0,
-                };
-                // SAFETY: the vector is the thread's own.
-                unsafe { store_shared(own_weight(i), packed::<T, N>(core::array::from_fn(weight))) };
-            }
-        }
         for turn in 0..turns {
             let mut this = if is_ahead { ahead } else { fetch(turn) };
             if is_ahead {
@@ -257,7 +264,7 @@ pub unsafe fn norm_backward_rows<
             // SAFETY: all threads call it. Another turn separates two with the same memory.
             let sums = unsafe {
                 let of_turn = of_warps.cast::<[f32; 2]>().add(turn % 2 * 32);
-                row_sums::<THREADS, 2>(of_turn, sums_of(&columns, &this))
+                row_sums::<THREADS, 2>(of_turn, sums_of(&this))
             };
             write(&columns, turn, &this, sums);
         }

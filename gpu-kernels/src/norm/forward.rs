@@ -3,7 +3,7 @@
 //! The variance is computed from differences to the mean, which are in registers, not as the difference of two large sums.
 //@ ptx(norm_f32_256x8): ld.global.v4 >= 8, st.global.v4 >= 8, .local == 0
 //@ ptx(norm_bf16_256x4, norm_f16_256x4): ld.global.v4 >= 4, st.global.v4 >= 4, .local == 0
-//@ ptx(norm_f32_256x8_cluster, norm_bf16_256x4_cluster, compute_90+): mapa >= 1, .local == 0
+//@ ptx(norm_f32_512x4_cluster, norm_bf16_256x4_cluster, compute_90+): mapa >= 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::u32x4;
@@ -43,7 +43,7 @@ use crate::element::Element;
             norm_f32_256x8 = <256, 8>;
             norm_f32_512x6 = <512, 6>, EARLY = false, min_blocks = 2;
             norm_f32_512x8 = <512, 8>, EARLY = false;
-            norm_f32_256x8_cluster = <256, 8>, CLUSTER = true, EARLY = false, min_arch = 90;
+            norm_f32_512x4_cluster = <512, 4>, CLUSTER = true, EARLY = false, min_blocks = 2, min_arch = 90;
             norm_f32_512x8_cluster = <512, 8>, CLUSTER = true, EARLY = false, min_arch = 90;
         }
         for T in [f16, bf16], N = 8, CLUSTER = false, EARLY = true {

@@ -35,14 +35,14 @@ impl RowsShape {
         Self { cols, block, rows, blocks: 1, most: 1, vector: 1, shared: 0 }
     }
 
-    /// Sets whether rows without gaps start at any element of a vector of `n`. Each thread has its weights in shared memory,
-    /// and at the end the block has a sum for each column there.
-    pub(super) const fn shifted(self, is_so: bool, n: usize) -> Self {
-        if !is_so {
-            return self;
-        }
+    /// Gives each thread shared memory for the weights of its vectors of `n` elements. With `is_shifted`, rows without gaps
+    /// start at any element of a vector, and at the end the block has a sum for each column there.
+    pub(super) const fn with_weights(self, n: usize, is_shifted: bool) -> Self {
         let vector = n as u32;
         let weights = self.cols * self.rows * (16 / vector);
+        if !is_shifted {
+            return Self { shared: weights, ..self };
+        }
         let sums = 4 * padded(self.cols as usize) as u32;
         let shared = if weights > sums { weights } else { sums };
         Self { cols: self.cols - (vector - 1), vector, shared, ..self }
