@@ -109,12 +109,12 @@ fn queries_and_keys<T: Number>(shape: Shape) -> (Vec<T>, Vec<T>) {
         Inputs::Large => q.iter_mut().for_each(|x| *x = T::nearest(16.0 * x.value())),
         Inputs::Dominant => {
             let (key, row) = (shape.length / 3, shape.key_heads * shape.head_size);
-            q.iter_mut().step_by(shape.head_size).for_each(|x| *x = T::nearest(30.0));
+            q.iter_mut().step_by(shape.head_size).for_each(|x| *x = T::nearest(13.0));
             for keys in k.chunks_exact_mut(shape.length * row) {
                 keys[key * row..][..row]
                     .iter_mut()
                     .step_by(shape.head_size)
-                    .for_each(|x| *x = T::nearest(30.0));
+                    .for_each(|x| *x = T::nearest(13.0));
             }
         }
     }
