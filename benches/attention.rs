@@ -6,7 +6,8 @@
 //!
 //! A GPU's clock depends on what ran before, so contenders should be timed in turns. `--serve` lets
 //! `benches/peers/attention.py` do that: the bench reads `prepare NAME TYPE SHAPE` and `time NAME` from standard input, and
-//! answers with a line: error and kernel, seconds, or `error` and the reason. NAME is `attention` or a rung of the ladder.
+//! answers with a line: error and kernel, seconds, or `error` and the reason. NAME is `attention`, a rung of the ladder, or a
+//! kernel to use instead of the chosen one.
 //!
 //! On a GPU, the rungs of the ladder are timed, too, at the shape [`RUNG_SHAPE`].
 //!
@@ -37,7 +38,7 @@ fn contenders(device: &Device) -> Vec<Contender<Shape>> {
             dtype,
             shape,
             work: shape.operations(),
-            prepare: Box::new(move |device| prepare(device, dtype, shape)),
+            prepare: Box::new(move |device| prepare(device, dtype, shape, None)),
         })
     };
     let rungs = RUNGS.iter().filter(|_| device.is_cuda()).map(|rung| Contender {
@@ -58,6 +59,6 @@ fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepa
     let shape = Shape::from_words(shape)?;
     match RUNGS.iter().find(|rung| rung.name == name) {
         Some(rung) => prepare_rung(device, rung, shape),
-        None => prepare(device, ty, shape),
+        None => prepare(device, ty, shape, Some(name).filter(|name| *name != "attention")),
     }
 }

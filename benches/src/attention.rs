@@ -33,19 +33,29 @@ struct Set<T> {
     workspace: Workspace,
 }
 
-/// Prepares and checks attention at a shape: ready to be timed, and its kernel.
+/// Prepares and checks attention at a shape: ready to be timed, and its kernel. `by` names a forward kernel to use instead of
+/// the chosen one.
 ///
 /// # Errors
-/// There is not enough memory, a launch failed, or a result is wrong.
-pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
+/// There is not enough memory, a launch failed, a result is wrong, or no such kernel can do it.
+pub fn prepare(
+    device: &Device,
+    ty: Type,
+    shape: Shape,
+    by: Option<&str>,
+) -> anyhow::Result<(Box<dyn Timed>, String)> {
     match ty {
-        Type::Bf16 => prepare_as::<bf16>(device, shape),
-        Type::F16 => prepare_as::<f16>(device, shape),
+        Type::Bf16 => prepare_as::<bf16>(device, shape, by),
+        Type::F16 => prepare_as::<f16>(device, shape, by),
         Type::Tf32 | Type::F32 => bail!("no attention of {}; pass bf16 or f16", ty.name()),
     }
 }
 
-fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
+fn prepare_as<T: Number + Real>(
+    device: &Device,
+    shape: Shape,
+    by: Option<&str>,
+) -> anyhow::Result<(Box<dyn Timed>, String)> {
     if shape.backward {
         return gradients::prepare::<T>(device, shape);
     }
@@ -57,10 +67,17 @@ fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result
         window: shape.window.map_or(NO_WINDOW as u32, |keys| keys as u32),
         ..Problem::new(shape.batch as u32, shape.length as u32, shape.head_size as u32)
     };
-    let kernel = KernelChoice::<T>::new(&DeviceProfile::from(device), &problem)?.to_string();
-    let on = device.clone();
-    let timed = prepare_launch(device, shape, move |set: &mut Set<T>| Ok(run(&on, set, shape)?))?;
-    Ok((timed, kernel))
+    let profile = DeviceProfile::from(device);
+    let choice = match by {
+        None => KernelChoice::new(&profile, &problem)?,
+        Some(name) => KernelChoice::every(&profile, &problem)
+            .into_iter()
+            .find(|choice| choice.to_string() == name)
+            .with_context(|| format!("no kernel {name} for {shape}"))?,
+    };
+    let (on, by) = (device.clone(), by.map(|_| choice));
+    let timed = prepare_launch(device, shape, move |set: &mut Set<T>| Ok(run(&on, set, shape, by)?))?;
+    Ok((timed, choice.to_string()))
 }
 
 /// Prepares and checks a rung of the ladder at a shape: ready to be timed, and its kernels.
@@ -90,6 +107,7 @@ fn run<T: Real>(
     device: &Device,
     set: &mut Set<T>,
     shape: Shape,
+    by: Option<KernelChoice<T>>,
 ) -> Result<(), ferrowarp::attention::AttentionError> {
     let Shape { batch, queries, length, heads, key_heads, head_size, causal, window, .. } = shape;
     let (of_queries, of_keys) = ([batch, queries, heads, head_size], [batch, length, key_heads, head_size]);
@@ -98,7 +116,10 @@ fn run<T: Real>(
         Attention::new(TensorMut::new(&mut set.out, of_queries)?, Tensor::new(&set.q, of_queries)?, k, v);
     let call = if causal { call.causal(Causal::TopLeft) } else { call };
     let call = if let Some(keys) = window { call.sliding_window(keys) } else { call };
-    call.run_with(device, &mut set.workspace)
+    match by {
+        None => call.run_with(device, &mut set.workspace),
+        Some(choice) => call.run_by(device, choice),
+    }
 }
 
 /// Q and K.
@@ -148,8 +169,11 @@ fn prepare_launch<T: Number>(
 
 /// Checked rows, spread over the result.
 const CHECKED: usize = 32;
-/// The last queries of the last head; their error is reported, like the peers'.
-const LAST: usize = 16;
+/// Returns how many of the last queries of the last head have their error reported, like the peers'. It varies from query to
+/// query with hard inputs.
+fn last(shape: Shape) -> usize {
+    shape.queries.min(if shape.inputs == Inputs::Normal { 16 } else { 128 })
+}
 
 /// Compares rows spread over the result with f64. Returns the last queries' [`Timed::relative_error`].
 fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Result<f64> {
@@ -159,7 +183,7 @@ fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Re
     let rows = batch * queries * heads;
     let mut squares = [0.0; 2];
     let from_all = (0..CHECKED).map(|i| (i * (rows - 1) / (CHECKED - 1), false));
-    let last = (0..LAST.min(queries)).map(|i| (rows - 1 - i * heads, true));
+    let last = (0..last(shape)).map(|i| (rows - 1 - i * heads, true));
     for (row, is_last) in from_all.chain(last) {
         let (entry, query, head) = (row / heads / queries, row / heads % queries, row % heads);
         let key_row = |key: usize| ((entry * length + key) * key_heads + head / (heads / key_heads)) * size;
@@ -217,6 +241,6 @@ mod tests {
         let shape = Shape::from_words("1x8x2x1x8-causal").unwrap();
         let error = prepare_launch::<bf16>(&Device::cpu(), shape, |_| Ok(())).err().unwrap();
         assert!(format!("{error:#}").contains("bf16 1x8x2x1x8-causal: result 0 of query 0"), "{error:#}");
-        assert!(prepare(&Device::cpu(), Type::F16, shape).is_ok());
+        assert!(prepare(&Device::cpu(), Type::F16, shape, None).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 
-use super::{LAST, Shape, queries_and_keys};
+use super::{Shape, last, queries_and_keys};
 use crate::timed::{Timed, count_of_sets, normal, timed};
 
 /// Keys whose gradients are checked.
@@ -134,7 +134,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
         Ok(())
     };
     let mut squares = [0.0; 2];
-    for query in queries - LAST.min(queries)..queries {
+    for query in queries - last(shape)..queries {
         // Computes everything in f64, like the peers' errors.
         let i = at_query(query, heads - 1);
         let with_keys = |row: &[f64], of: &[f64]| -> Vec<f64> {
@@ -168,7 +168,7 @@ fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Res
             }
         }
         // With a causal mask the last key has one query. Its dS is the difference of two equal numbers.
-        if key + LAST < length || !causal {
+        if key + last(shape) < length || !causal {
             compare(&format!("key {key}"), &dk[at_key(key)..][..size], &of_k)?;
         }
         compare(&format!("value {key}"), &dv[at_key(key)..][..size], &of_v)?;
