@@ -64,6 +64,7 @@ fn prepare_as<T: Number + Real>(
         heads: shape.heads as u32,
         key_heads: shape.key_heads as u32,
         is_aligned: shape.head_size.is_multiple_of(8),
+        is_causal: shape.causal,
         window: shape.window.map_or(NO_WINDOW as u32, |keys| keys as u32),
         ..Problem::new(shape.batch as u32, shape.length as u32, shape.head_size as u32)
     };
@@ -118,7 +119,7 @@ fn run<T: Real>(
     let call = if let Some(keys) = window { call.sliding_window(keys) } else { call };
     match by {
         None => call.run_with(device, &mut set.workspace),
-        Some(choice) => call.run_by(device, choice),
+        Some(choice) => call.run_by(device, &mut set.workspace, choice),
     }
 }
 

@@ -110,11 +110,8 @@ pub unsafe fn norm_backward_rows<
     let of_warps = shared_array![[f32; 2]; 64];
     let tid = thread::thread_idx_x() as usize;
     let groups = BLOCK / THREADS;
-    let (rank, blocks) = if CLUSTER {
-        (cluster::block_rank() as usize, cluster::num_blocks() as usize)
-    } else {
-        (0, 1)
-    };
+    let (rank, blocks) =
+        if CLUSTER { (cluster::block_rank() as usize, cluster::num_blocks() as usize) } else { (0, 1) };
     // The kernel that adds up the parts may start; it waits for them.
     grid::launch_dependents();
     let block = thread::block_idx_x() as usize / blocks;

@@ -27,10 +27,11 @@ const MOST: u32 = gpu_kernels::attention::operation::serial::MOST as u32;
 const BYTES_AHEAD: f64 = 65_536.0;
 /// The time of a key for 128 queries with `wgmma`, in keys: with two consumers, and with three.
 const WARPGROUP_KEYS: [f64; 2] = [1.25, 1.09];
-/// The time to start and end a tile with `wgmma`, in keys: with two consumers, and with three. The second includes what masks
-/// add to larger tiles. So three consumers are chosen from about 2500 keys on: on an H100 they are slower at 1024 keys, and
-/// faster at 4096.
-const WARPGROUP_START: [f64; 2] = [64.0, 704.0];
+/// The time to start and end a tile with `wgmma`, in keys.
+const WARPGROUP_START: f64 = 64.0;
+/// What a causal mask adds to a tile, in keys: with two consumers, and with three, whose larger tiles waste more. So three are
+/// chosen from about 2500 keys on: on an H100 they are slower at 1024 keys, and faster at 4096.
+const WARPGROUP_MASK: [f64; 2] = [0.0, 640.0];
 /// The time to start and end a block, in keys.
 const START_KEYS: f64 = 64.0;
 /// The time of the second launch, in keys.
@@ -66,12 +67,14 @@ pub struct Problem {
     pub is_aligned: bool,
     /// Whether K and V are in pages, or each batch entry has its own length.
     pub is_ragged: bool,
+    /// Whether a query sees no keys after its own position.
+    pub is_causal: bool,
     /// The most keys that a query sees with a sliding window; 2^30 without one.
     pub window: u32,
 }
 
 impl Problem {
-    /// One head of aligned tensors, with `length` queries and `length` keys.
+    /// One head of aligned tensors, with `length` queries and `length` keys, and no mask.
     pub const fn new(batch: u32, length: u32, head_size: u32) -> Self {
         Self {
             queries: length,
@@ -82,6 +85,7 @@ impl Problem {
             head_size,
             is_aligned: true,
             is_ragged: false,
+            is_causal: false,
             window: NO_WINDOW as u32,
         }
     }
@@ -136,7 +140,8 @@ impl<T: Real> KernelChoice<T> {
             let blocks = kernel.tiles(problem.queries, problem.heads, problem.batch);
             let three = usize::from(kernel.queries > 128);
             let of_key = WARPGROUP_KEYS[three] * f64::from(kernel.queries) / 128.0;
-            let each = f64::from(problem.seen_keys(kernel.queries)) * of_key + WARPGROUP_START[three];
+            let mask = if problem.is_causal { WARPGROUP_MASK[three] } else { 0.0 };
+            let each = f64::from(problem.seen_keys(kernel.queries)) * of_key + WARPGROUP_START + mask;
             let choice = Self { kernel: Kernel::Warpgroups(kernel), splits: 1 };
             (choice, blocks.div_ceil(multiprocessors) as f64 * each)
         });
@@ -259,10 +264,9 @@ mod tests {
         assert_eq!(chosen(90, Problem { head_size: 64, ..PROBLEM }).unwrap(), "attention_bf16_64_2w");
         let many = Problem { head_size: 64, batch: 8, ..PROBLEM };
         assert_eq!(chosen(90, many).unwrap(), "attention_bf16_64_3w");
-        assert_eq!(
-            chosen(90, Problem { queries: 1024, keys: 1024, ..many }).unwrap(),
-            "attention_bf16_64_2w"
-        );
+        let short = Problem { queries: 1024, keys: 1024, batch: 32, ..many };
+        assert_eq!(chosen(90, short).unwrap(), "attention_bf16_64_3w");
+        assert_eq!(chosen(90, Problem { is_causal: true, ..short }).unwrap(), "attention_bf16_64_2w");
         assert_eq!(chosen(80, PROBLEM).unwrap(), "attention_bf16_128_split");
         let of = |problem| chosen(90, problem).unwrap();
         assert_eq!(of(Problem { head_size: 96, ..PROBLEM }), "attention_bf16_96_split");
