@@ -119,7 +119,7 @@ fn run<T: Real>(
     let call = if let Some(keys) = window { call.sliding_window(keys) } else { call };
     match by {
         None => call.run_with(device, &mut set.workspace),
-        Some(choice) => call.run_by(device, &mut set.workspace, choice),
+        Some(choice) => call.run_by(device, choice),
     }
 }
 

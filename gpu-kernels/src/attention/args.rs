@@ -1,9 +1,6 @@
 //! The arguments of the operation's kernels.
 
-use core::sync::atomic::Ordering;
-
 use cuda_std::KernelArgs;
-use cuda_std::atomic::AtomicU32;
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
@@ -72,9 +69,6 @@ pub struct AttentionArgs<T> {
     pub page_table: *const u32,
     /// The number of keys of each batch entry; at most `keys` of them count. Null if all entries have `keys`.
     pub lengths: *const u32,
-    /// The number of tiles that blocks have taken after their first, for kernels whose blocks take tiles when they are done
-    /// with others: 0 at the start and at the end of a launch. Null if each block has the same share.
-    pub taken: *mut u32,
     /// How `out` is stored.
     pub out_strides: Strides,
     /// How Q is stored.
@@ -109,8 +103,6 @@ pub struct AttentionArgs<T> {
     pub pages: u32,
     /// Parts into which the keys are split. At least 1.
     pub splits: u32,
-    /// Heads whose tiles are numbered together. At least 1.
-    pub together: u32,
     /// The bits above.
     pub flags: u32,
 }
@@ -124,7 +116,6 @@ pub type AttentionLaunch<T> = AttentionArgsHost<
     RawBuffer<T>,
     RawBuffer<f32>,
     RawBuffer<f32>,
-    RawBuffer<u32>,
     RawBuffer<u32>,
     RawBuffer<u32>,
 >;
@@ -225,27 +216,20 @@ impl<T> AttentionArgs<T> {
         u64::from(self.batch) * u64::from(self.heads) * u64::from(self.queries)
     }
 
-    /// Returns the number of tiles with `rows` queries.
+    /// Returns the block's share of all tiles with `rows` queries.
     #[inline(always)]
-    pub fn tiles(&self, rows: u32) -> u32 {
-        self.queries.div_ceil(rows) * self.heads * self.batch
+    pub fn tiles(&self, rows: u32) -> Tiles {
+        Tiles { rows, all: self.queries.div_ceil(rows) * self.heads * self.batch, round: 0 }
     }
 
-    /// Returns tile number `tile` of tiles with `rows` queries. `together` heads have consecutive numbers: first the last tile
-    /// of each, which sees the most keys, then the one before it.
+    /// Returns tile number `tile` of tiles with `rows` queries. The tiles of a head are consecutive, then come those of the
+    /// next head. The tiles of a head start with the last one, which sees the most keys.
     #[inline(always)]
     pub fn tile(&self, tile: u32, rows: u32) -> Tile {
         let tiles = self.queries.div_ceil(rows);
-        let of_heads = tiles * self.together;
         // SAFETY: there is a tile, so there are tiles and heads, and groups have heads. It keeps a panic out of the kernel.
-        unsafe {
-            core::hint::assert_unchecked(of_heads != 0 && self.heads != 0 && self.group != 0);
-        }
-        let first = tile / of_heads * self.together;
-        let together = self.together.min(self.heads * self.batch - first);
-        // SAFETY: the tile exists, so there is a head. It keeps a panic out of the kernel.
-        unsafe { core::hint::assert_unchecked(together != 0) };
-        let (place, head) = (tile % of_heads / together, first + tile % of_heads % together);
+        unsafe { core::hint::assert_unchecked(tiles != 0 && self.heads != 0 && self.group != 0) };
+        let (place, head) = (tile % tiles, tile / tiles);
         let (head, batch) = (head % self.heads, head / self.heads);
         let row = (tiles - 1 - place) * rows;
         let (keys, last) = (self.all_keys(), self.queries.min(row + rows) - 1);
@@ -292,45 +276,25 @@ pub struct Row {
     pub key_head: u32,
 }
 
-/// The numbers of the tiles of a block. With [`taken`](AttentionArgs::taken) it takes the next one that no block has taken.
-/// Otherwise it has one of every `grid_dim_x`, in every second round in reverse order, because tiles with many visible keys
-/// alternate with tiles with few.
+/// The tiles of a block: one of every `grid_dim_x`. In every second round the blocks take them in reverse order, because
+/// tiles with many visible keys alternate with tiles with few.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiles {
+    rows: u32,
     all: u32,
     round: u32,
 }
 
 impl Tiles {
-    /// Returns the numbers of a block's tiles, of `all` tiles.
+    /// Returns the next tile.
     #[inline(always)]
-    pub fn new(all: u32) -> Self {
-        Self { all, round: 0 }
-    }
-
-    /// Returns the number of the next tile, or `all` or more if there is none.
-    ///
-    /// # Safety
-    /// The arguments are a kernel's, with at most `all` blocks. One thread of each block calls this, until there is no tile.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn next<T>(&mut self, args: &AttentionArgs<T>) -> u32 {
+    pub fn next<T>(&mut self, args: &AttentionArgs<T>) -> Option<Tile> {
         let (block, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
-        let round = self.round;
+        let first = self.round * blocks;
+        let is_backwards = self.round % 2 == 1 && first + blocks <= self.all;
+        let tile = first + if is_backwards { blocks - 1 - block } else { block };
         self.round += 1;
-        if round > 0 && !args.taken.is_null() {
-            // SAFETY: all blocks use the number atomically. After a first tile each block calls this until there is none:
-            // `all` calls, of which the last one puts the number back.
-            let taken = unsafe { AtomicU32::from_ptr(args.taken) };
-            let before = taken.fetch_add(1, Ordering::Relaxed);
-            if before + 1 == self.all {
-                taken.store(0, Ordering::Relaxed);
-            }
-            return blocks + before;
-        }
-        let first = round * blocks;
-        let is_backwards = round % 2 == 1 && first + blocks <= self.all;
-        first + if is_backwards { blocks - 1 - block } else { block }
+        (tile < self.all).then(|| args.tile(tile, self.rows))
     }
 }
 

@@ -65,35 +65,10 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn fill(self, bytes: u32) -> *mut Barrier {
-        // SAFETY: the caller's contract.
-        unsafe {
-            self.wait_empty();
-            self.announce(bytes)
-        }
-    }
-
-    /// Waits until the stage is empty.
-    ///
-    /// # Safety
-    /// Same as for [`fill`](Self::fill).
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn wait_empty(self) {
-        // SAFETY: the caller's barriers.
-        unsafe { Barrier::wait_parity(self.empty.add(self.stage()), self.parity ^ 1) };
-    }
-
-    /// Announces `bytes` bytes of copies to the stage, which is empty. Who waits for them also sees what the thread wrote
-    /// before. Returns the barrier that counts them.
-    ///
-    /// # Safety
-    /// Same as for [`fill`](Self::fill).
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn announce(self, bytes: u32) -> *mut Barrier {
         // SAFETY: the caller's barriers.
         unsafe {
             let full = self.full.add(self.stage());
+            Barrier::wait_parity(self.empty.add(self.stage()), self.parity ^ 1);
             Barrier::arrive_expect_tx(full, bytes);
             full
         }

@@ -15,10 +15,8 @@ use crate::device::{BufferView, BufferViewMut, Device};
 
 /// The largest length.
 pub(super) const MOST_POSITIONS: usize = 1 << 29;
-/// The most queries per head for which the blocks share the tiles of a causal mask evenly, without a workspace.
+/// The most queries per head for which the blocks share the tiles of a causal mask evenly.
 const MOST_IN_TURNS: u32 = 2048;
-/// Bytes of K and V that blocks read at the same time with a causal mask: they should stay in the level-2 cache.
-const BYTES_TOGETHER: u64 = 12 << 20;
 /// A page size is a multiple of this: the keys that a kernel reads together.
 const PAGE_MULTIPLE: usize = SplitShape::KEYS as usize;
 /// The most blocks of a grid.
@@ -163,14 +161,11 @@ impl<'a, T: Real> Attention<'a, T> {
     /// # Errors
     /// The shapes do not match, the scale is out of range, a sliding window is empty or has no causal mask, an extent is too
     /// large, the device has no kernel for the head size, a tensor lives on another device, or the device failed.
-    pub fn run(mut self, device: &Device) -> Result<(), AttentionError> {
-        let problem = self.checked(device)?;
-        let choice = KernelChoice::new(&DeviceProfile::from(device), &problem)?;
-        self.launch(device, &mut Workspace::for_one_run(), &problem, choice)
+    pub fn run(self, device: &Device) -> Result<(), AttentionError> {
+        self.run_with(device, &mut Workspace::default())
     }
 
-    /// Same as [`run`](Self::run), but keeps the workspace for the next run. With a causal mask on a GPU it is faster: blocks
-    /// count there which tiles they have taken.
+    /// Same as [`run`](Self::run), but keeps the workspace for the next run.
     ///
     /// # Errors
     /// Same as for [`run`](Self::run).
@@ -182,14 +177,9 @@ impl<'a, T: Real> Attention<'a, T> {
 
     /// Runs it with the kernel of `choice`, to compare kernels.
     #[doc(hidden)]
-    pub fn run_by(
-        mut self,
-        device: &Device,
-        workspace: &mut Workspace,
-        choice: KernelChoice<T>,
-    ) -> Result<(), AttentionError> {
+    pub fn run_by(mut self, device: &Device, choice: KernelChoice<T>) -> Result<(), AttentionError> {
         let problem = self.checked(device)?;
-        self.launch(device, workspace, &problem, choice)
+        self.launch(device, &mut Workspace::default(), &problem, choice)
     }
 
     /// Checks everything else and returns the problem that a kernel is chosen for.
@@ -299,29 +289,12 @@ impl<'a, T: Real> Attention<'a, T> {
                     self.check_alignment()?;
                     let layouts = [&self.out.layout, &self.q.layout, &self.k.layout, &self.v.layout];
                     let args = with_maps(device, kernel, args, layouts)?;
-                    // Tiles of equal cost are shared evenly. Otherwise blocks take the next tile, or each tile gets a block.
-                    let is_even = self.mask.causal.is_none() || self.mask.window.is_some();
+                    // Tiles of equal cost are shared evenly. Otherwise each tile gets a block.
+                    let is_even =
+                        self.mask.causal.is_none() || self.mask.window.is_some() || queries <= MOST_IN_TURNS;
                     let multiprocessors = DeviceProfile::from(device).multiprocessors as u32;
-                    let at_once = tiles.min(multiprocessors).max(1);
-                    if is_even || at_once == tiles {
-                        return Ok(kernel.launch(device, kernel.config(at_once), args)?);
-                    }
-                    let of_head =
-                        4 * u64::from(problem.keys) * u64::from(problem.head_size) * u64::from(key_heads);
-                    let together = BYTES_TOGETHER * u64::from(heads) / of_head.max(1);
-                    let together = together.clamp(1, u64::from(heads) * u64::from(batch)) as u32;
-                    let Some(taken) = workspace.taken(device)? else {
-                        let (blocks, together) =
-                            if queries <= MOST_IN_TURNS { (at_once, 1) } else { (tiles, together) };
-                        let args = AttentionLaunch { together, ..args };
-                        return Ok(kernel.launch(device, kernel.config(blocks), args)?);
-                    };
-                    let args = AttentionLaunch { taken, together, ..args };
-                    let launched = kernel.launch(device, kernel.config(at_once), args);
-                    if launched.is_err() {
-                        workspace.forget_taken();
-                    }
-                    launched?;
+                    let blocks = if is_even { tiles.min(multiprocessors).max(1) } else { tiles };
+                    kernel.launch(device, kernel.config(blocks), args)?;
                 }
             }
         }
@@ -366,7 +339,6 @@ impl<'a, T: Real> Attention<'a, T> {
             sums: RawBuffer::NULL,
             page_table: self.page_table.map_or(RawBuffer::NULL, RawBuffer::read),
             lengths: self.lengths.map_or(RawBuffer::NULL, RawBuffer::read),
-            taken: RawBuffer::NULL,
             out_strides: self.out.layout.strides(),
             q_strides: self.q.layout.strides(),
             k_strides: self.k.layout.strides(),
@@ -384,7 +356,6 @@ impl<'a, T: Real> Attention<'a, T> {
             page_size: self.k.shape()[1] as u32,
             pages: self.k.shape()[0] as u32,
             splits: 1,
-            together: 1,
             flags: if is_aligned { ALIGNED } else { 0 } | if is_from_end { FROM_END } else { 0 },
         }
     }

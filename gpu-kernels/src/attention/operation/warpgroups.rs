@@ -20,11 +20,10 @@ use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::warp::warp_shuffle_idx;
 use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Registers};
 use cuda_std::{bulk, kernel, thread};
 
-use super::super::args::{AttentionArgs, Keys, Tile, Tiles};
+use super::super::args::{AttentionArgs, Keys, Tile};
 use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, scale_rows, store};
 use super::super::ring::{Ring, WARPGROUP, init_once};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -36,18 +35,18 @@ const QUERIES: usize = ROWS;
 /// Stages of Q, of K, and of V.
 const STAGES: u32 = 2;
 
-/// Returns the bytes of the stages of Q, K and V, of the panels of the results, of the barriers, and of the numbers of the
-/// stages' tiles, after the first multiple of 1024.
+/// Returns the bytes of the stages of Q, K and V, of the panels of the results, and of the barriers, after the first multiple
+/// of 1024.
 pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> usize {
     let rows = (STAGES as usize + 1) * consumers * QUERIES + 2 * STAGES as usize * keys;
-    rows * 2 * head_size + size_of::<Barrier>() * 3 * Ring::<STAGES>::BARRIERS + 4 * STAGES as usize
+    rows * 2 * head_size + size_of::<Barrier>() * 3 * Ring::<STAGES>::BARRIERS
 }
 
 /// Computes attention, through the maps of Q, K, V and the result. A map has the dimensions head size, heads, length and
 /// batch, the innermost first. Its boxes have 64 columns of one head and one batch entry; `facts` states their positions.
 ///
-/// Launched with blocks along x, which share the tiles of queries of all heads of the batch, with the threads and the shared
-/// memory of `facts`; with `taken`, at most as many as there are tiles.
+/// Launched with any number of blocks along x, which share the tiles of queries of all heads of the batch, with the threads
+/// and the shared memory of `facts`.
 ///
 /// # Safety
 /// The launch is as described. The head size is the kernel's. The tensors match their shapes and maps, and no other code
@@ -56,7 +55,7 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
     with(
         S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128,
         // A multiprocessor's registers: a thread's share in the copying warpgroup, and in a consumer.
-        FEWER = 56 - 8 * CONSUMERS, MORE = 376 - 72 * CONSUMERS,
+        FEWER = 8 * CONSUMERS + 8, MORE = 400 - 80 * CONSUMERS,
     ),
     max_threads = THREADS,
     min_blocks = 1,
@@ -97,10 +96,7 @@ pub unsafe fn attention_warpgroups<
     let mut q_ring = Ring::<STAGES>::new(barriers);
     let mut k_ring = Ring::<STAGES>::new(barriers.wrapping_add(Ring::<STAGES>::BARRIERS));
     let mut v_ring = Ring::<STAGES>::new(barriers.wrapping_add(2 * Ring::<STAGES>::BARRIERS));
-    // The number of the tile whose queries a stage has.
-    let numbers = barriers.wrapping_add(3 * Ring::<STAGES>::BARRIERS).cast::<u32>();
-    let rows_of_tile = (CONSUMERS * QUERIES) as u32;
-    let all = args.tiles(rows_of_tile);
+    let mut tiles = args.tiles((CONSUMERS * QUERIES) as u32);
     let first_key = |tile: &Tile| tile.hidden / KEYS as u32 * KEYS as u32;
     // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads
     // of a warpgroup reach its collectives.
@@ -114,32 +110,21 @@ pub unsafe fn attention_warpgroups<
         if warpgroup == 0 {
             fewer_registers::<FEWER>();
             if tid == 0 {
-                let mut tiles = Tiles::new(all);
-                // After the last tile, consumers get a number without queries.
-                let mut start_tile = |number: u32| {
-                    q_ring.wait_empty();
-                    *numbers.add(q_ring.stage()) = number;
-                    if number < all {
-                        let full = q_ring.announce((CONSUMERS * QUERIES * 2 * SIZE) as u32);
-                        let tile = args.tile(number, rows_of_tile);
-                        for consumer in 0..CONSUMERS {
-                            let to =
-                                q_shared.add((q_ring.stage() * CONSUMERS + consumer) * QUERIES * 2 * SIZE);
-                            let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
-                            copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
-                        }
-                    } else {
-                        q_ring.announce(0);
+                let mut copy_queries = |tile: Tile| {
+                    let full = q_ring.fill((CONSUMERS * QUERIES * 2 * SIZE) as u32);
+                    for consumer in 0..CONSUMERS {
+                        let to = q_shared.add((q_ring.stage() * CONSUMERS + consumer) * QUERIES * 2 * SIZE);
+                        let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
+                        copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
                     }
                     q_ring.advance();
                 };
-                let mut number = tiles.next(&args);
-                start_tile(number);
-                while number < all {
-                    let tile = args.tile(number, rows_of_tile);
-                    number = tiles.next(&args);
+                let mut next = tiles.next(&args);
+                next.map(&mut copy_queries);
+                while let Some(tile) = next {
+                    next = tiles.next(&args);
                     // The next queries are copied early: all blocks start tiles at the same time, and want much at once.
-                    let mut has_started = false;
+                    let mut queries = next;
                     let mut key = first_key(&tile);
                     while key < tile.visible {
                         let at = [tile.key_head, key, tile.batch];
@@ -150,15 +135,10 @@ pub unsafe fn attention_warpgroups<
                         copy::<SIZE, KEYS, KEYS>(v_shared.add(v_ring.stage() * bytes), &args.v_map, at, full);
                         k_ring.advance();
                         v_ring.advance();
-                        if !has_started {
-                            start_tile(number);
-                            has_started = true;
-                        }
+                        queries.take().map(&mut copy_queries);
                         key += KEYS as u32;
                     }
-                    if !has_started {
-                        start_tile(number);
-                    }
+                    queries.map(&mut copy_queries);
                 }
             }
         } else {
@@ -180,17 +160,9 @@ pub unsafe fn attention_warpgroups<
             let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
             // Whether the consumer has the weights of the tile's first keys.
             let mut has_first = false;
-            // Waits for the next tile's queries.
-            macro_rules! next_tile {
-                () => {{
-                    q_ring.wait_full();
-                    // From one lane, so that what depends on it stays in uniform registers.
-                    let number = warp_shuffle_idx(u32::MAX, *numbers.add(q_ring.stage()), 0, 32).0;
-                    (number < all).then(|| args.tile(number, rows_of_tile))
-                }};
-            }
-            let mut next = next_tile!();
+            let mut next = tiles.next(&args);
             while let Some(tile) = next {
+                next = tiles.next(&args);
                 let mask = mask_of(&tile);
                 let mut out = Accumulator::<O>::ZERO;
                 let mut first = first_key(&tile);
@@ -249,6 +221,9 @@ pub unsafe fn attention_warpgroups<
                         weights = fragments::<T, S, FRAGMENTS>(&logits);
                     }};
                 }
+                if !has_first {
+                    q_ring.wait_full();
+                }
                 let totals;
                 if first < tile.visible {
                     if !has_first {
@@ -278,10 +253,10 @@ pub unsafe fn attention_warpgroups<
                     // The queries after the next may be copied.
                     q_ring.release();
                     q_ring.advance();
-                    next = next_tile!();
                     let with_keys = next.filter(|next| first_key(next) < next.visible);
                     has_first = with_keys.is_some();
                     if let Some(next) = with_keys {
+                        q_ring.wait_full();
                         step!(mask_of(&next), first_key(&next), true, true);
                     } else {
                         out = start_sums!().finish::<0>();
@@ -292,7 +267,6 @@ pub unsafe fn attention_warpgroups<
                     totals = Online::EMPTY;
                     q_ring.release();
                     q_ring.advance();
-                    next = next_tile!();
                     has_first = false;
                 }
                 let [[a, log_a], [b, log_b]] = totals.finish(args.scale);

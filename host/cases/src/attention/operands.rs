@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
-use ferrowarp::attention::{Attention, KernelChoice, Problem as Shape, Real, Tensor, TensorMut, Workspace};
+use ferrowarp::attention::{Attention, KernelChoice, Problem as Shape, Real, Tensor, TensorMut};
 use ferrowarp::device::Device;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -195,7 +195,7 @@ impl<T: Number + Real> Operands<T> {
             if has_log {
                 call = call.log_sum_exp(&mut log);
             }
-            call.run_by(device, &mut Workspace::default(), choice)?;
+            call.run_by(device, choice)?;
         }
         let mut outputs = vec![("out", out.inside(&buffer.to_vec()?)?)];
         if has_log {
