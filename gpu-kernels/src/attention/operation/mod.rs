@@ -8,6 +8,7 @@ pub mod serial;
 
 pub mod warpgroups;
 
+mod mask;
 pub(super) mod online;
 mod part;
 

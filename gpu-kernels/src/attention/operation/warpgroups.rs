@@ -28,6 +28,7 @@ use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_row
 use super::super::ring::{Ring, WARPGROUP, init_once};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
+use super::mask::Mask;
 use super::online::Online;
 
 /// Queries of a consumer.
@@ -332,64 +333,6 @@ impl Turns {
     pub unsafe fn pass(self) {
         // SAFETY: the caller's contract.
         unsafe { thread::arrive_named_aligned(self.next, 2 * WARPGROUP) };
-    }
-}
-
-/// The keys that the queries of a warpgroup see. What a thread needs of it is computed where a tile is masked, so that the
-/// other tiles have its registers.
-#[derive(Clone, Copy)]
-struct Mask {
-    keys: Keys,
-    /// The first query.
-    first: u32,
-}
-
-impl Mask {
-    /// Returns the first of a thread's two queries; the other one comes 8 later.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn query(self) -> u32 {
-        self.first + Accumulator::<4>::position(thread::thread_idx_x() % WARPGROUP, 0).0 as u32
-    }
-
-    /// Returns whether every query sees all of the `count` keys from `first` on.
-    #[inline(always)]
-    fn hides_none(self, first: u32, count: u32) -> bool {
-        first >= self.keys.hidden(self.first + QUERIES as u32 - 1)
-            && first + count <= self.keys.visible(self.first)
-    }
-
-    /// Replaces the logits of keys that a query does not see by -inf, for the keys from `first` on.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn apply<const S: usize>(self, logits: &mut Accumulator<S>, first: u32) {
-        if self.hides_none(first, 2 * S as u32) {
-            return;
-        }
-        let thread = thread::thread_idx_x() % WARPGROUP;
-        let queries = [self.query(), self.query() + 8];
-        let to = queries.map(|query| self.keys.visible(query).saturating_sub(first));
-        let mut i = 0;
-        while i < S {
-            let key = Accumulator::<S>::position(thread, i).1 as u32;
-            if key >= to[i / 2 % 2] {
-                logits.0[i] = f32::NEG_INFINITY;
-            }
-            i += 1;
-        }
-        // Without a window no key is hidden from the start.
-        if first >= self.keys.hidden(self.first + QUERIES as u32 - 1) {
-            return;
-        }
-        let from = queries.map(|query| self.keys.hidden(query).saturating_sub(first));
-        let mut i = 0;
-        while i < S {
-            let key = Accumulator::<S>::position(thread, i).1 as u32;
-            if key < from[i / 2 % 2] {
-                logits.0[i] = f32::NEG_INFINITY;
-            }
-            i += 1;
-        }
     }
 }
 
