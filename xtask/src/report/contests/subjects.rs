@@ -65,7 +65,7 @@ pub const ATTENTION: Subject = Subject {
     title: "Attention",
     about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, or the five of the \
             gradients (`backward`), half of them of a causal mask, and with a sliding window (`window`) those with its keys. Our gradients take seven \
-            products, which are added in a fixed order. Errors are of the last 16 queries of the last head, against f64: the root of the mean \
+            products, which are added in a fixed order. Errors are of the last queries of the last head, against f64: the root of the mean \
             square of the differences, over that of the results. `large`: Q is 16 times as large. `dominant`: one key of each head has nearly all \
             the weight.",
     peers: &[
