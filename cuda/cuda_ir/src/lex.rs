@@ -57,7 +57,7 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
         loop {
             match bytes.get(at)? {
                 b' ' | b'\t' | b'\n' | b'\r' => at += 1,
-                b';' => at = end_of_run(bytes, at, |b| b != b'\n'),
+                b';' => at = end_of_line(bytes, at),
                 _ => break,
             }
         }
@@ -107,31 +107,64 @@ pub(super) fn split_at_commas(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
 fn token_at(bytes: &[u8], at: usize) -> (Kind, usize) {
     let next = bytes.get(at + 1).copied().unwrap_or(b' ');
     let sigil = |kind| {
-        let end = if next == b'"' { end_of_text(bytes, at + 1) } else { end_of_run(bytes, at + 1, is_word) };
+        let end = if next == b'"' { end_of_text(bytes, at + 1) } else { end_of_word(bytes, at + 1) };
         (kind, end)
     };
     match bytes[at] {
         b'"' => (Kind::Text, end_of_text(bytes, at)),
         b'@' => sigil(Kind::Global),
         b'%' => sigil(Kind::Local),
-        b'#' if next.is_ascii_digit() => (Kind::Group, end_of_run(bytes, at + 1, |b| b.is_ascii_digit())),
-        b'!' if is_word(next) => (Kind::Metadata, end_of_run(bytes, at + 1, is_word)),
-        b if is_word(b) => (Kind::Word, end_of_run(bytes, at, is_word)),
+        b'#' if next.is_ascii_digit() => {
+            let digits = bytes[at + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
+            (Kind::Group, at + 1 + digits)
+        }
+        b'!' if is_word(next) => (Kind::Metadata, end_of_word(bytes, at + 1)),
+        b if is_word(b) => (Kind::Word, end_of_word(bytes, at)),
         _ => (Kind::Punct, at + 1),
     }
 }
 
+// Users' build scripts are not optimised. These loops, over megabytes, call nothing.
+
 fn end_of_text(bytes: &[u8], open: usize) -> usize {
-    (end_of_run(bytes, open + 1, |b| b != b'"') + 1).min(bytes.len())
+    let (mut at, len) = (open + 1, bytes.len());
+    while at < len && bytes[at] != b'"' {
+        at += 1;
+    }
+    if at < len { at + 1 } else { len }
 }
 
-fn end_of_run(bytes: &[u8], start: usize, in_run: impl Fn(u8) -> bool) -> usize {
-    bytes[start..].iter().position(|&b| !in_run(b)).map_or(bytes.len(), |n| start + n)
+fn end_of_line(bytes: &[u8], mut at: usize) -> usize {
+    let len = bytes.len();
+    while at < len && bytes[at] != b'\n' {
+        at += 1;
+    }
+    at
+}
+
+fn end_of_word(bytes: &[u8], mut at: usize) -> usize {
+    let len = bytes.len();
+    while at < len && IS_WORD[bytes[at] as usize] {
+        at += 1;
+    }
+    at
 }
 
 fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'-')
+    IS_WORD[byte as usize]
 }
+
+/// Whether a byte belongs to a word.
+static IS_WORD: [bool; 256] = {
+    let mut is_word = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        is_word[byte] =
+            (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'_' | b'.' | b'$' | b'-');
+        byte += 1;
+    }
+    is_word
+};
 
 #[cfg(test)]
 mod tests {
