@@ -7,7 +7,7 @@ kernels! { min_arch = 80;
     //@ sm_80: cp.async.ca.shared.global _, _, 4 == 1
     //@ sm_80: cp.async.ca.shared.global _, _, 8 == 1
     //@ sm_80: cp.async.ca.shared.global _, _, 16 == 1
-    //@ sm_80: cp.async.cg.shared.global _, _, 16 == 1
+    //@ sm_80: cp.async.cg.shared.global _, _, 16 == 2
     //@ sm_80: cp.async.cg.shared.global.L2::128B _, _, 16 == 1
     //@ sm_80: cp.async.commit_group == 1
     //@ sm_80: cp.async.wait_group 1 == 1
@@ -25,7 +25,7 @@ kernels! { min_arch = 80;
     }
 
     //@ sm_80: cp.async.ca.shared.global _, _, 8, _ == 1
-    //@ sm_80: cp.async.cg.shared.global _, _, 16, _ == 1
+    //@ sm_80: cp.async.cg.shared.global _, _, 16, _ == 2
     //@ sm_80: cp.async.cg.shared.global.L2::128B _, _, 16, _ == 1
     copies_with_zeros(inp: *const f32x4, bytes: u32) {
         let tile = cuda_std::shared_array![f32x4; 3];
