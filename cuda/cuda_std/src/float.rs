@@ -5,6 +5,9 @@ use crate::intrinsics as nv;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod host;
+mod maximum;
+
+pub use maximum::maximum;
 
 /// Returns `x`, but on the host 0 for a subnormal number.
 ///
