@@ -1,5 +1,6 @@
 //! How two elements, or the results of two parts, are combined.
 
+use cuda_std::float::maximum;
 use cuda_std::mem::{load_global_nc, u32x4};
 
 use crate::element::Number;
@@ -13,13 +14,7 @@ pub(super) const fn neutral(is_sum: bool) -> f32 {
 /// Returns the sum, or the larger number; if one of them is NaN, NaN.
 #[inline(always)]
 pub(super) fn combine(is_sum: bool, a: f32, b: f32) -> f32 {
-    if is_sum {
-        a + b
-    } else if a > b || a.is_nan() {
-        a
-    } else {
-        b
-    }
+    if is_sum { a + b } else { maximum(a, b) }
 }
 
 /// Combines all elements of an array, as a tree.
