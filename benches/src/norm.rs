@@ -140,7 +140,7 @@ fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) 
     let name = if kind.is_backward {
         NormBackward::<T>::kernels(device.limits(), cols, true)[0].name
     } else {
-        Norm::<T>::kernels(device.limits(), cols)[0].name
+        Norm::<T>::kernels(device.limits(), cols, cols.is_multiple_of(16 / size_of::<T>()))[0].name
     };
     let on = device.clone();
     let launch = move |set: &mut Set<T>| {

@@ -1,25 +1,24 @@
-//! RMSNorm and LayerNorm of rows that fit the registers of a warp, a block or a cluster of blocks.
+//! RMSNorm and LayerNorm of rows that fit the registers of a warp or a block.
 //!
 //! The variance is computed from differences to the mean, which are in registers, not as the difference of two large sums.
 //@ ptx(norm_f32_256x8): ld.global.v4 >= 8, st.global.v4 >= 8, .local == 0
 //@ ptx(norm_bf16_256x4, norm_f16_256x4): ld.global.v4 >= 4, st.global.v4 >= 4, .local == 0
-//@ ptx(norm_f32_512x4_cluster, norm_bf16_256x4_cluster, compute_90+): mapa >= 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::u32x4;
-use cuda_std::{cluster, fastmath, kernel, shared_array, thread};
+use cuda_std::{fastmath, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::RowsShape;
-use super::row::{Columns, Held, MOST_BLOCKS, cluster_sums, packed, row_sums};
+use super::row::{Columns, Held, packed, row_sums};
 use crate::element::Element;
 
 /// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
 ///
-/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each; with `CLUSTER`, those of all its blocks do.
-/// Launched with blocks of `BLOCK` threads, enough for `rows`, and with `CLUSTER` in clusters of at most eight. `EARLY`
-/// loads the weight into registers before the sums are known, unless these registers would leave room for fewer blocks.
+/// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each. Launched with blocks of `BLOCK` threads, enough for
+/// `rows`. `EARLY` loads the weight into registers before the sums are known, unless these registers would leave room for
+/// fewer blocks.
 ///
 /// # Safety
 /// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The pointers are valid for
@@ -28,9 +27,9 @@ use crate::element::Element;
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).in_clusters(CLUSTER),
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS),
     instances(
-        T = f32, N = 4, CLUSTER = false, EARLY = true {
+        T = f32, N = 4, EARLY = true {
             norm_f32_32x2 = <32, 2>;
             norm_f32_32x4 = <32, 4>;
             norm_f32_32x6 = <32, 6>;
@@ -43,10 +42,8 @@ use crate::element::Element;
             norm_f32_256x8 = <256, 8>;
             norm_f32_512x6 = <512, 6>, EARLY = false, min_blocks = 2;
             norm_f32_512x8 = <512, 8>, EARLY = false;
-            norm_f32_512x4_cluster = <512, 4>, CLUSTER = true, EARLY = false, min_blocks = 2, min_arch = 90;
-            norm_f32_512x8_cluster = <512, 8>, CLUSTER = true, EARLY = false, min_arch = 90;
         }
-        for T in [f16, bf16], N = 8, CLUSTER = false, EARLY = true {
+        for T in [f16, bf16], N = 8, EARLY = true {
             norm_{T}_16x2 = <16, 2>;
             norm_{T}_32x2 = <32, 2>;
             norm_{T}_32x3 = <32, 3>;
@@ -54,15 +51,18 @@ use crate::element::Element;
             norm_{T}_64x3 = <64, 3>;
             norm_{T}_64x4 = <64, 4>;
             norm_{T}_128x3 = <128, 3>;
-            norm_{T}_128x4 = <128, 4>;
+        }
+        N = 8, EARLY = true {
+            norm_f16_128x4 = <f16, 128, 4>;
+            norm_bf16_128x4 = <bf16, 128, 4>, min_blocks = 8;
+        }
+        for T in [f16, bf16], N = 8, EARLY = true {
             norm_{T}_160x4 = <160, 4>, EARLY = false;
             norm_{T}_256x3 = <256, 3>, EARLY = false;
             norm_{T}_256x4 = <256, 4>;
             norm_{T}_512x3 = <512, 3>;
             norm_{T}_512x4 = <512, 4>, EARLY = false;
             norm_{T}_1024x4 = <1024, 4>, EARLY = false;
-            norm_{T}_256x4_cluster = <256, 4>, CLUSTER = true, EARLY = false, min_arch = 90;
-            norm_{T}_1024x4_cluster = <1024, 4>, CLUSTER = true, EARLY = false, min_arch = 90;
         }
     ),
 )]
@@ -72,30 +72,20 @@ pub unsafe fn norm_rows<
     const THREADS: usize,
     const VECTORS: usize,
     const BLOCK: usize,
-    const CLUSTER: bool,
     const EARLY: bool,
 >(
     args: NormArgs<T>,
 ) where
     T: Element<N>,
 {
-    // The sums of the warps, and of the blocks of a cluster: for the mean, then for the variance.
+    // The sums of the warps: for the mean, then for the variance.
     let of_warps = shared_array![[f32; 1]; 64];
-    let of_blocks = shared_array![[f32; 1]; 2 * MOST_BLOCKS];
     let tid = thread::thread_idx_x() as usize;
-    let (rank, blocks) = if CLUSTER {
-        // SAFETY: all threads of the cluster get here, and to the wait below.
-        unsafe { cluster::arrive_relaxed() };
-        (cluster::block_rank() as usize, cluster::num_blocks() as usize)
-    } else {
-        (0, 1)
-    };
-    let row = thread::block_idx_x() as usize / blocks * (BLOCK / THREADS) + tid / THREADS;
+    let row = thread::block_idx_x() as usize * (BLOCK / THREADS) + tid / THREADS;
     // Threads without a row take part in the shuffles and barriers of the others.
     let is_there = row < args.rows as usize;
     let (row, len) = if is_there { (row, args.cols as usize) } else { (0, 0) };
-    let columns: Columns =
-        Columns::new::<N>(rank * THREADS + tid % THREADS, blocks * THREADS, len, args.has(ALIGNED));
+    let columns: Columns = Columns::new::<N>(tid % THREADS, THREADS, len, args.has(ALIGNED));
     if tid == 0 && !EARLY {
         args.prefetch_vectors();
     }
@@ -119,16 +109,8 @@ pub unsafe fn norm_rows<
                 columns.store(args.sum.add(row * args.sum_stride as usize), i, T::unpack(x[i]));
             }
         }
-        if CLUSTER {
-            cluster::wait();
-        }
-        let sum_of_row = |i: usize, x: f32| {
-            let mut sum = row_sums::<THREADS, 1>(of_warps.cast::<[f32; 1]>().add(32 * i), [x]);
-            if CLUSTER {
-                sum = cluster_sums(of_blocks.cast::<[f32; 1]>().add(MOST_BLOCKS * i), sum);
-            }
-            sum[0]
-        };
+        let sum_of_row =
+            |i: usize, x: f32| row_sums::<THREADS, 1>(of_warps.cast::<[f32; 1]>().add(32 * i), [x])[0];
         let mut mean = 0.0;
         if args.has(CENTRED) {
             // The elements past the row's end are zeros.
@@ -141,7 +123,7 @@ pub unsafe fn norm_rows<
         });
         let variance = sum_of_row(1, sum) * args.per_column;
         let rstd = fastmath::rsqrt_approx(variance + args.epsilon);
-        if is_there && rank == 0 && tid.is_multiple_of(THREADS) {
+        if is_there && tid.is_multiple_of(THREADS) {
             if !args.mean.is_null() {
                 *args.mean.add(row) = mean;
             }

@@ -7,10 +7,11 @@ use super::args::{NormArgs, NormBackwardArgs};
 use super::backward::{norm_backward_rows, padded};
 use super::columns::{SumPartsArgs, norm_columns, norm_sum_parts};
 use super::forward::norm_rows;
+use super::in_shared::norm_in_shared;
 use super::row::MOST_BLOCKS;
 use super::wide::{norm_backward_wide, norm_wide};
 
-/// The rows that a kernel can hold in registers.
+/// The rows that a kernel can hold in registers or in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowsShape {
     /// The largest number of columns of a block.
@@ -25,14 +26,21 @@ pub struct RowsShape {
     pub most: u32,
     /// Elements of a vector, if rows without gaps start at any of them; otherwise 1.
     pub vector: u32,
-    /// Bytes of dynamic shared memory.
+    /// Bytes of dynamic shared memory, at most.
     pub shared: u32,
+    /// If the shared memory holds the row: from how many columns on the kernel is the fastest. Otherwise 0.
+    pub in_shared_from: u32,
 }
 
 impl RowsShape {
     pub(super) const fn new(cols: usize, block: usize, threads: usize) -> Self {
         let (cols, block, rows) = (cols as u32, block as u32, (block / threads) as u32);
-        Self { cols, block, rows, blocks: 1, most: 1, vector: 1, shared: 0 }
+        Self { cols, block, rows, blocks: 1, most: 1, vector: 1, shared: 0, in_shared_from: 0 }
+    }
+
+    /// Sets that a block holds its vectors of `n` elements in shared memory, which is fastest from `least` columns on.
+    pub(super) const fn in_shared(self, n: usize, least: u32) -> Self {
+        Self { shared: self.cols * (16 / n as u32), in_shared_from: least, ..self }
     }
 
     /// Gives each thread shared memory for the weights of its vectors of `n` elements. With `is_shifted`, rows without gaps
@@ -76,7 +84,15 @@ impl RowsShape {
     /// Returns the launch for a matrix.
     pub fn config(&self, [rows, cols]: [u32; 2]) -> LaunchConfig {
         let cluster = self.cluster(cols);
-        LaunchConfig::new(rows.div_ceil(self.rows) * cluster, self.block).with_cluster(cluster)
+        // Blocks have equal numbers of vectors, except the last.
+        let shared = if self.in_shared_from > 0 {
+            (cols * (self.shared / self.cols) / 16).div_ceil(cluster) * 16
+        } else {
+            0
+        };
+        LaunchConfig::new(rows.div_ceil(self.rows) * cluster, self.block)
+            .with_cluster(cluster)
+            .with_shared_bytes(shared)
     }
 
     /// Returns the number of blocks, or clusters, that take the rows in turns on `multiprocessors` multiprocessors. Larger
@@ -138,8 +154,10 @@ impl Blocks {
 
 /// An element type that has kernels.
 pub trait NormKernels: Sized + 'static {
-    /// The forward kernels, narrow rows first.
+    /// The forward kernels whose threads hold a row in registers, narrow rows first.
     const ROWS: &'static [KernelOf<NormArgs<Self>, RowsShape>];
+    /// The forward kernels whose blocks hold a long row in shared memory, in the order of preference. They take aligned rows.
+    const IN_SHARED: &'static [KernelOf<NormArgs<Self>, RowsShape>];
     /// The backward kernels: first those of shifted rows, then the others, each narrow rows first.
     const BACKWARD_ROWS: &'static [KernelOf<NormBackwardArgs<Self>, RowsShape>];
     /// The kernel that adds up parts.
@@ -157,6 +175,8 @@ macro_rules! kernels {
         impl NormKernels for $ty {
             const ROWS: &'static [KernelOf<NormArgs<Self>, RowsShape>] =
                 <norm_rows as KernelsOf<NormArgs<$ty>>>::INSTANCES;
+            const IN_SHARED: &'static [KernelOf<NormArgs<Self>, RowsShape>] =
+                <norm_in_shared as KernelsOf<NormArgs<$ty>>>::INSTANCES;
             const BACKWARD_ROWS: &'static [KernelOf<NormBackwardArgs<Self>, RowsShape>] =
                 <norm_backward_rows as KernelsOf<NormBackwardArgs<$ty>>>::INSTANCES;
             const SUM_PARTS: &'static KernelOf<SumPartsArgs<Self>, ColumnsShape> =
@@ -180,8 +200,9 @@ macro_rules! kernels {
 kernels! { f32, f16, bf16 }
 
 /// All kernels of the norms.
-pub const KERNELS: [&[&KernelMeta]; 6] = [
+pub const KERNELS: [&[&KernelMeta]; 7] = [
     norm_rows::KERNELS,
+    norm_in_shared::KERNELS,
     norm_wide::KERNELS,
     norm_backward_rows::KERNELS,
     norm_backward_wide::KERNELS,

@@ -156,7 +156,7 @@ pub(super) fn packed<T: Element<N>, const N: usize>(x: [f32; N]) -> u32x4 {
     unsafe { core::mem::transmute_copy(&x) }
 }
 
-/// Returns the sums over the `THREADS` threads that hold a row, to all of them; in a cluster, this block's sums.
+/// Returns the sums over the `THREADS` threads that hold a row, to all of them.
 ///
 /// # Safety
 /// All threads of the block call this. `shared` belongs to the block and has an element per warp. A barrier lies between two
@@ -200,37 +200,6 @@ unsafe fn lanes_sums<const LANES: u32, const SUMS: usize>(x: [f32; SUMS]) -> [f3
 
 /// The largest number of blocks of a cluster that every GPU with clusters supports.
 pub(super) const MOST_BLOCKS: usize = 8;
-
-/// Adds up the sums of the blocks of a cluster, in order, and returns them to all threads. Each block writes its sums into
-/// the shared memory of all blocks.
-///
-/// # Safety
-/// All threads of the cluster call this, and its blocks have started. `shared` belongs to the block and has [`MOST_BLOCKS`]
-/// elements. A call with another `shared` lies between two calls with the same one.
-#[inline(always)]
-pub(super) unsafe fn cluster_sums<const SUMS: usize>(
-    shared: *mut [f32; SUMS],
-    x: [f32; SUMS],
-) -> [f32; SUMS] {
-    let (rank, blocks) = (cluster::block_rank(), cluster::num_blocks());
-    let tid = thread::thread_idx_x();
-    // SAFETY: the caller's contract. A block writes its own element in each block, and reads its block's elements after the
-    // barrier. No block writes an element again before all have reached the barrier in between.
-    unsafe {
-        if tid < blocks {
-            *cluster::map_shared(shared.add(rank as usize), tid) = x;
-        }
-        cluster::sync();
-        let mut sums = [0.0; SUMS];
-        for block in 0..blocks as usize {
-            let of_block = *shared.add(block);
-            for i in 0..SUMS {
-                sums[i] += of_block[i];
-            }
-        }
-        sums
-    }
-}
 
 /// Warps of the largest block of a cluster whose blocks exchange sums.
 const MOST_WARPS: usize = 16;

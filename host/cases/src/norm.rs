@@ -39,6 +39,13 @@ struct Problem {
     values: Values,
 }
 
+impl Problem {
+    /// Whether rows of elements of type `T` are whole vectors of 16 bytes.
+    fn is_aligned<T>(&self) -> bool {
+        [self.shape[1], self.gap].iter().all(|len| (len * size_of::<T>()).is_multiple_of(16))
+    }
+}
+
 const PLAIN: Problem = Problem {
     scopes: &[],
     shape: [1, 1],
@@ -62,6 +69,9 @@ const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Small], shape: [21, 42], ..PLAIN },
     Problem { scopes: EMULATORS, shape: [37, 251], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [35, 46], ..PLAIN },
+    // Clusters of two and three blocks, the last one with fewer vectors.
+    Problem { scopes: &[Scope::NewEmulator], shape: [2, 8200], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [2, 17_000], has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [70, 131], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [23, 1023], has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [11, 4097], is_centred: true, has_all: true, ..PLAIN },
@@ -202,7 +212,7 @@ impl<T: Number + Real> Operands<T> {
             norm = norm.residual(Matrix::new(&residual, rows, cols)?.with_stride(cols + gap)?);
             norm = norm.sum(MatrixMut::new(&mut sum, rows, cols)?.with_stride(cols + gap)?);
         }
-        let kernels = Norm::<T>::kernels(device.limits(), cols);
+        let kernels = Norm::<T>::kernels(device.limits(), cols, self.problem.is_aligned::<T>());
         let meta = kernels.into_iter().find(|meta| meta.name == kernel).expect("the kernel is one of them");
         norm.run_by(device, meta)?;
         let mut outputs = vec![
@@ -347,7 +357,7 @@ fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> 
     let mut cases = Vec::new();
     let names =
         |kernels: Vec<&'static cuda_std::launch::KernelMeta>| kernels.into_iter().map(|meta| meta.name);
-    for name in names(Norm::<T>::kernels(limits, cols)).filter(is_small) {
+    for name in names(Norm::<T>::kernels(limits, cols, of.is_aligned::<T>())).filter(is_small) {
         let (on_run, on_expect) = (operands.clone(), operands.clone());
         let run = move |device: &Device| on_run.forward(device, name);
         cases.push(Case::new(vec![name], words, run, move || on_expect.expected_forward()));

@@ -1,8 +1,8 @@
 //! The forward pass of a norm.
 
-use cuda_std::launch::{KernelMeta, Limits, RawBuffer};
-use gpu_kernels::norm::Blocks;
+use cuda_std::launch::{KernelMeta, KernelOf, Limits, RawBuffer};
 use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormLaunch};
+use gpu_kernels::norm::{Blocks, RowsShape};
 
 use super::{
     Matrix, MatrixMut, NormError, Real, check_device, check_matrix, check_vector, counted, is_aligned, read,
@@ -112,23 +112,40 @@ impl<'a, T: Real> Norm<'a, T> {
     /// # Errors
     /// Shapes or lengths differ, epsilon is out of range, the matrix is too large, an operand lives on another device, or the device
     /// failed.
-    pub fn run(self, device: &Device) -> Result<(), NormError> {
-        let choices = Self::kernels(device.limits(), self.inp.cols());
+    pub fn run(mut self, device: &Device) -> Result<(), NormError> {
+        let choices = Self::kernels(device.limits(), self.inp.cols(), self.is_aligned());
         self.run_by(device, choices[0])
+    }
+
+    /// Whether rows are whole vectors of 16 bytes, and all matrices and vectors of the columns are aligned to 16 bytes.
+    fn is_aligned(&mut self) -> bool {
+        let mut strides =
+            vec![(self.inp.raw(), self.inp.stride()), (read(self.weight), 0), (read(self.bias), 0)];
+        strides.push((self.out.raw(), self.out.stride()));
+        strides.extend(self.residual.map(|residual| (residual.raw(), residual.stride())));
+        strides.extend(self.sum.as_mut().map(|sum| (sum.raw(), sum.stride())));
+        is_aligned(self.inp.cols(), &strides)
     }
 
     /// The kernels that can do rows of `cols` columns, the default first.
     #[doc(hidden)]
-    pub fn kernels(limits: &Limits, cols: usize) -> Vec<&'static KernelMeta> {
+    pub fn kernels(limits: &Limits, cols: usize, is_aligned: bool) -> Vec<&'static KernelMeta> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
         let wide = wide.filter(|blocks| limits.runs(T::wide(*blocks).meta));
         let wide = wide.map(|blocks| T::wide(blocks).meta);
-        let rows = T::ROWS.iter().filter(|kernel| kernel.holds(cols) && limits.runs(kernel.meta));
+        let holds = |kernel: &&KernelOf<_, RowsShape>| kernel.holds(cols) && limits.runs(kernel.meta);
+        let in_shared = T::IN_SHARED.iter().filter(|kernel| is_aligned && holds(kernel));
+        let (first, last): (Vec<_>, Vec<_>) =
+            in_shared.partition(|kernel| cols >= kernel.in_shared_from as usize);
+        let rows = first.into_iter().chain(T::ROWS.iter().filter(holds)).chain(last);
         let rows = rows.map(|kernel| kernel.meta);
         if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
     }
 
     /// Runs it with one of its [`kernels`](Self::kernels).
+    ///
+    /// # Panics
+    /// The kernel takes aligned rows, and these are not.
     #[doc(hidden)]
     pub fn run_by(mut self, device: &Device, kernel: &'static KernelMeta) -> Result<(), NormError> {
         let [rows, cols] = self.checked(device)?;
@@ -136,7 +153,12 @@ impl<'a, T: Real> Norm<'a, T> {
             return Ok(());
         }
         let args = self.args([rows, cols]);
-        let in_rows = T::ROWS.iter().find(|it| it.meta.name == kernel.name);
+        let in_rows = T::ROWS.iter().chain(T::IN_SHARED).find(|it| it.meta.name == kernel.name);
+        assert!(
+            args.flags & ALIGNED != 0 || !in_rows.is_some_and(|it| it.in_shared_from > 0),
+            "{} takes aligned rows",
+            kernel.name
+        );
         let is_serial = T::wide(Blocks::Serial).meta.name == kernel.name;
         let blocks = if is_serial { Blocks::Serial } else { Blocks::Wide };
         // SAFETY: shapes, lengths and devices were checked, and outputs are borrowed exclusively. The kernel holds the
@@ -180,6 +202,7 @@ impl<'a, T: Real> Norm<'a, T> {
     }
 
     fn args(&mut self, [rows, cols]: [u32; 2]) -> NormLaunch<T> {
+        let aligned = if self.is_aligned() { ALIGNED } else { 0 };
         let residual_stride = self.residual.map_or(0, |residual| residual.stride());
         let sum_stride = self.sum.as_ref().map_or(0, |sum| sum.stride());
         let (out_stride, inp_stride) = (self.out.stride(), self.inp.stride());
@@ -187,15 +210,6 @@ impl<'a, T: Real> Norm<'a, T> {
         let residual = self.residual.map_or(RawBuffer::NULL, |residual| residual.raw());
         let sum = self.sum.as_mut().map_or(RawBuffer::NULL, MatrixMut::raw);
         let (weight, bias) = (read(self.weight), read(self.bias));
-        let strides = [
-            (out, out_stride),
-            (inp, inp_stride),
-            (residual, residual_stride),
-            (sum, sum_stride),
-            (weight, 0),
-            (bias, 0),
-        ];
-        let aligned = if is_aligned(cols as usize, &strides) { ALIGNED } else { 0 };
         NormLaunch {
             out,
             inp,
