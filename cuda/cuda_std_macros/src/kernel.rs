@@ -11,7 +11,7 @@ mod stamp;
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::spanned::Spanned as _;
-use syn::{Error, FnArg, GenericParam, Ident, ItemFn, Pat, Result, ReturnType, Type};
+use syn::{Attribute, Error, File, FnArg, GenericParam, Ident, ItemFn, Pat, Result, ReturnType, Type};
 
 use arguments::{Arguments, Bounds};
 use stamp::{DeviceCall, Stamped};
@@ -33,7 +33,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
         let kernel = kernel(&function, None, arguments.bounds(None)?)?;
         let launch_type = name::of_launch_type(&function.sig.ident);
         let facts = stamp::facts(&function, facts, None);
-        let entry = Listed { launch_type: launch_type.clone(), facts, params: kernel.params };
+        let entry = Listed { launch_type: launch_type.clone(), facts, params: kernel.params, cfg: None };
         let lists = stamp::lists(&function, &[entry], args, facts_type, &launch_type)?;
         let tokens = kernel.tokens;
         return Ok(quote!(#tokens #lists));
@@ -43,10 +43,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let mut entries = Vec::new();
     for (instance, Stamped { function, call }) in instances.iter().zip(&stamped) {
         let kernel = kernel(function, Some(call), arguments.bounds(Some(instance))?)?;
-        kernels.extend(kernel.tokens);
+        let items: File = syn::parse2(kernel.tokens)?;
+        let (items, cfg) = (items.items, &instance.cfg);
+        kernels.extend(quote!(#(#cfg #items)*));
         let facts = stamp::facts(&generic, facts, Some(instance));
         let launch_type = name::of_launch_type(&instance.name);
-        entries.push(Listed { launch_type, facts, params: kernel.params });
+        entries.push(Listed { launch_type, facts, params: kernel.params, cfg: instance.cfg.clone() });
     }
     let list_type = name::of_launch_type(&function.sig.ident);
     let lists = stamp::lists(&function, &entries, args, facts_type, &list_type)?;
@@ -75,6 +77,7 @@ struct Listed {
     launch_type: Ident,
     facts: TokenStream,
     params: Vec<Param>,
+    cfg: Option<Attribute>,
 }
 
 fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Result<Kernel> {

@@ -78,6 +78,7 @@ use proc_macro::TokenStream;
 /// * A line lists, in order, the type and const parameters that nothing else sets. Others are set by the header of its
 ///   group (`for T in [..]`, which repeats the group for each type, and `NAME = value`), by a `NAME = value` after the
 ///   list, which takes precedence over the header's, or by `with(..)`, which computes const parameters from others.
+/// * `#[cfg(..)]` before a group's header is the condition of these instances.
 /// * A name may contain parameters in braces.
 /// * `max_threads`, `min_blocks`, `min_arch` and `with(..)` are expressions of integers and const parameters, with
 ///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set its own values for the first three.

@@ -6,7 +6,8 @@ use syn::ext::IdentExt as _;
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{
-    Error, Expr, GenericArgument, GenericParam, ItemFn, Result, Token, Type, braced, bracketed, token,
+    Attribute, Error, Expr, GenericArgument, GenericParam, ItemFn, Result, Token, Type, braced, bracketed,
+    token,
 };
 
 use super::arguments::comma;
@@ -19,6 +20,8 @@ pub(super) struct Instance {
     pub arguments: Vec<(Ident, TokenStream)>,
     /// `name = expression` for other names, innermost first: launch bounds, and names in `facts`.
     pub settings: Vec<(Ident, Expr)>,
+    /// `#[cfg(..)]` of its group.
+    pub cfg: Option<Attribute>,
 }
 
 /// The generic parameters of a kernel, and those of them that are computed from others.
@@ -32,6 +35,7 @@ pub(super) struct Names<'a> {
 struct Header {
     arguments: Vec<(Ident, TokenStream)>,
     settings: Vec<(Ident, Expr)>,
+    cfg: Option<Attribute>,
 }
 
 fn name_of(param: &GenericParam) -> &Ident {
@@ -91,9 +95,19 @@ impl<'a> Names<'a> {
         Ok(instances)
     }
 
-    /// `for T in [a, b], NAME = value, ..`, up to the brace: a header for each type.
+    /// `for T in [a, b], NAME = value, ..`, up to the brace: a header for each type. `#[cfg(..)]` may come first.
     fn headers(&self, input: ParseStream<'_>) -> Result<Vec<Header>> {
-        let mut headers = vec![Header::default()];
+        let mut attributes = input.call(Attribute::parse_outer)?.into_iter();
+        let cfg = attributes.next();
+        if let Some(other) =
+            cfg.iter().find(|attr| !attr.path().is_ident("cfg")).or(attributes.next().as_ref())
+        {
+            return Err(Error::new_spanned(
+                other,
+                "a group of instances has no attribute but one `#[cfg(..)]`",
+            ));
+        }
+        let mut headers = vec![Header { cfg, ..Header::default() }];
         while !input.peek(token::Brace) {
             if input.peek(Token![for]) {
                 input.parse::<Token![for]>()?;
@@ -205,7 +219,7 @@ impl<'a> Names<'a> {
         // In the order of the generic parameters.
         let find = |param: &&GenericParam| known.iter().find(|(name, _)| name == name_of(param)).cloned();
         let arguments: Vec<_> = self.all.iter().filter_map(find).collect();
-        Ok(Instance { name: name.with(&arguments)?, arguments, settings })
+        Ok(Instance { name: name.with(&arguments)?, arguments, settings, cfg: header.cfg.clone() })
     }
 }
 

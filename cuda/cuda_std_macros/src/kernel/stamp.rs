@@ -189,7 +189,7 @@ pub(super) fn lists(
     facts: Option<&Type>,
     list_type: &Ident,
 ) -> Result<TokenStream> {
-    let types = kernels.iter().map(|kernel| &kernel.launch_type);
+    let metas_of = kernels.iter().map(|Listed { launch_type, cfg, .. }| quote!(#cfg #launch_type::META));
     let name = function.sig.ident.to_string();
     let metas = format!(
         "Names and places of the kernels that [`{name}`](fn@{name}) makes, in the order of their list."
@@ -205,7 +205,7 @@ pub(super) fn lists(
         #[allow(dead_code, reason = "not everybody asks for the list")]
         impl #list_type {
             #[doc = #metas]
-            pub const KERNELS: &'static [&'static ::cuda_std::launch::KernelMeta] = &[#(#types::META),*];
+            pub const KERNELS: &'static [&'static ::cuda_std::launch::KernelMeta] = &[#(#metas_of),*];
 
             #own
         }
@@ -218,9 +218,10 @@ fn list_of_fields(name: &str, kernels: &[Listed], args: &Type, facts_type: &Toke
     let doc = format!(
         "The kernels that [`{name}`](fn@{name}) makes with their launches and facts, in the order of their list."
     );
-    let instances = kernels.iter().map(|Listed { launch_type, facts, params }| {
+    let instances = kernels.iter().map(|Listed { launch_type, facts, params, cfg }| {
         let params = params.iter().map(|param| &param.name);
         quote! {
+            #cfg
             ::cuda_std::launch::Instance {
                 meta: #launch_type::META,
                 launch: {
@@ -251,9 +252,9 @@ fn lists_by_argument(
     facts_type: &TokenStream,
     list_type: &Ident,
 ) -> Result<TokenStream> {
-    let mut lists: Vec<(&Type, Vec<TokenStream>)> = Vec::new();
+    let mut lists: Vec<(&Type, Vec<TokenStream>, Vec<&Option<Attribute>>)> = Vec::new();
     let mut checks = TokenStream::new();
-    for Listed { launch_type, facts, params } in kernels {
+    for Listed { launch_type, facts, params, cfg } in kernels {
         let [Param { ty, .. }] = &params[..] else {
             let message = format!(
                 "`args` without a type needs a kernel whose only argument is a struct, but this one has {}; write \
@@ -263,6 +264,7 @@ fn lists_by_argument(
             return Err(Error::new_spanned(&function.sig.inputs, message));
         };
         checks.extend(quote_spanned! {ty.span()=>
+            #cfg
             #[cfg(not(target_arch = "nvptx64"))]
             const _: () = ::core::assert!(
                 #launch_type::__KINDS[0] == ::cuda_std::param::VALUE,
@@ -270,17 +272,25 @@ fn lists_by_argument(
             );
         });
         let kernel = quote! {
+            #cfg
             // SAFETY: this is the type of the kernel's only parameter, which is passed by value.
             unsafe { ::cuda_std::launch::KernelOf::new(#launch_type::META, #facts) }
         };
         let is_same = |listed: &Type| quote!(#listed).to_string() == quote!(#ty).to_string();
-        match lists.iter_mut().find(|(listed, _)| is_same(listed)) {
-            Some((_, list)) => list.push(kernel),
-            None => lists.push((ty, vec![kernel])),
+        match lists.iter_mut().find(|(listed, ..)| is_same(listed)) {
+            Some((_, list, cfgs)) => {
+                list.push(kernel);
+                cfgs.push(cfg);
+            }
+            None => lists.push((ty, vec![kernel], vec![cfg])),
         }
     }
-    let lists = lists.iter().map(|(args, kernels)| {
+    let lists = lists.iter().map(|(args, kernels, cfgs)| {
+        // A list whose kernels all have the same condition has it, too.
+        let text = |cfg: &Option<Attribute>| quote!(#cfg).to_string();
+        let cfg = cfgs.iter().all(|cfg| text(cfg) == text(cfgs[0])).then_some(cfgs[0]).into_iter().flatten();
         quote! {
+            #(#cfg)*
             #[cfg(not(target_arch = "nvptx64"))]
             impl ::cuda_std::launch::KernelsOf<#args> for #list_type {
                 type Facts = #facts_type;
