@@ -6,9 +6,10 @@
 //! cores, [`attention`] computes attention, and [`norm`] computes RMSNorm and LayerNorm. [`axis`] computes sums, cumulative
 //! sums and transposes. [`gallery`] has one lesson of GPU programming per file.
 //!
-//! Each part is a feature, and all are on by default. `softmax`, `cross-entropy`, `sampling`, `matmul`, `attention`, `norm`
-//! and `axis` have the operations. `lessons` has the softmax ladder, the gallery and the copies, and `mlp` the training
-//! step. `table` has `KERNELS`, the list of all kernels, and turns on every other feature.
+//! Each part is a feature, and all are on by default. `softmax`, `softmax-mixed`, `softmax-backward`, `cross-entropy`,
+//! `sampling`, `matmul`, `attention`, `norm` and `axis` have the operations. `lessons` has the softmax ladder, the gallery
+//! and the copies, and `mlp` the training step. `table` has `KERNELS`, the list of all kernels, and turns on every other
+//! feature.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]

@@ -29,7 +29,10 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
-#![cfg_attr(not(feature = "softmax"), allow(dead_code, reason = "some items are for the operations alone"))]
+#![cfg_attr(
+    not(feature = "softmax-backward"),
+    allow(dead_code, reason = "some items are for the operations alone")
+)]
 
 pub use cuda_std::half::{bf16, f16};
 #[doc(hidden)]

@@ -91,6 +91,7 @@ use crate::element::{Element, Output};
             softmax_{I}_cluster_512x4 = <512, 4>, CLUSTER = true, min_arch = 90;
             softmax_{I}_cluster_1024x4 = <1024, 4>, CLUSTER = true, min_arch = 90;
         }
+        #[cfg(feature = "softmax-mixed")]
         for O in [f16, bf16], I = f32, N = 4, CLUSTER = false {
             softmax_f32_{O}_8x2 = <8, 2>, min_blocks = 21;
             softmax_f32_{O}_32x2 = <32, 2>, min_blocks = 21;
@@ -102,6 +103,7 @@ use crate::element::{Element, Output};
             softmax_f32_{O}_1024x8 = <1024, 8>;
             softmax_f32_{O}_cluster_1024x8 = <1024, 8>, CLUSTER = true, min_arch = 90;
         }
+        #[cfg(feature = "softmax-mixed")]
         for I in [f16, bf16], O = f32, N = 8, CLUSTER = false {
             softmax_{I}_f32_8x2 = <8, 2>, min_blocks = 14;
             softmax_{I}_f32_32x2 = <32, 2>, min_blocks = 14;
@@ -158,9 +160,11 @@ pub unsafe fn softmax<
             softmax_{I}_narrow_4x2 = <4, 2, 2>;
             softmax_{I}_narrow_4x4 = <4, 4, 1>, min_blocks = 3;
         }
+        #[cfg(feature = "softmax-mixed")]
         for O in [f16, bf16], I = f32, N = 4 {
             softmax_f32_{O}_narrow_4x2 = <4, 2, 1>;
         }
+        #[cfg(feature = "softmax-mixed")]
         for I in [f16, bf16], O = f32, N = 8 {
             softmax_{I}_f32_narrow_4x2 = <4, 2, 1>;
         }
@@ -202,14 +206,18 @@ pub unsafe fn narrow<
     instances(
         N = 4 {
             softmax_f32_staged = <f32, f32>;
-            softmax_f32_f16_staged = <f32, f16>;
-            softmax_f32_bf16_staged = <f32, bf16>;
         }
         N = 8 {
             softmax_f16_staged = <f16, f16>;
-            softmax_f16_f32_staged = <f16, f32>;
             softmax_bf16_staged = <bf16, bf16>;
-            softmax_bf16_f32_staged = <bf16, f32>;
+        }
+        #[cfg(feature = "softmax-mixed")]
+        for O in [f16, bf16], N = 4 {
+            softmax_f32_{O}_staged = <f32>;
+        }
+        #[cfg(feature = "softmax-mixed")]
+        for I in [f16, bf16], N = 8 {
+            softmax_{I}_f32_staged = <f32>;
         }
     ),
 )]
@@ -237,11 +245,15 @@ pub unsafe fn staged<I: Element<N>, O: Output<N>, const N: usize, const BLOCK: u
         BLOCK = 512 {
             softmax_f32_reduce = <f32, f32, 4, 4>;
         }
+        #[cfg(feature = "softmax-mixed")]
         for O in [f16, bf16], I = f32, N = 4, VECTORS = 4, BLOCK = 512 {
             softmax_f32_{O}_reduce = <>;
         }
         for I in [f16, bf16], N = 8, VECTORS = 2, BLOCK = 512 {
             softmax_{I}_reduce = <I>;
+        }
+        #[cfg(feature = "softmax-mixed")]
+        for I in [f16, bf16], N = 8, VECTORS = 2, BLOCK = 512 {
             softmax_{I}_f32_reduce = <f32>;
         }
     ),
@@ -276,11 +288,15 @@ pub unsafe fn reduce<
         BLOCK = 512 {
             softmax_f32_write = <f32, f32, 4, 4>;
         }
+        #[cfg(feature = "softmax-mixed")]
         for O in [f16, bf16], I = f32, N = 4, VECTORS = 4, BLOCK = 512 {
             softmax_f32_{O}_write = <>;
         }
         for I in [f16, bf16], N = 8, VECTORS = 2, BLOCK = 512 {
             softmax_{I}_write = <I>;
+        }
+        #[cfg(feature = "softmax-mixed")]
+        for I in [f16, bf16], N = 8, VECTORS = 2, BLOCK = 512 {
             softmax_{I}_f32_write = <f32>;
         }
     ),

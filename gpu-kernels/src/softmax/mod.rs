@@ -50,6 +50,7 @@ pub mod forward_kernels;
 
 pub mod serial;
 
+#[cfg(feature = "softmax-backward")]
 pub mod backward;
 
 #[cfg(feature = "cross-entropy")]

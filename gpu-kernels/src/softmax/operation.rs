@@ -3,6 +3,7 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig, Limits};
 
+#[cfg(feature = "softmax-backward")]
 use super::backward::{BackwardArgs, softmax_backward, softmax_backward_staged};
 use super::forward::ForwardArgs;
 use super::forward_kernels::{narrow, reduce, softmax, staged, write};
@@ -226,7 +227,7 @@ where
 /// The kernels keep their contracts.
 #[diagnostic::on_unimplemented(
     message = "there is no softmax of `{Self}` as `{O}`",
-    note = "f32, f16 and bf16 (of `cuda_std::half`) are given as themselves, f32 as f16 or bf16, and those as f32"
+    note = "f32, f16 and bf16 (of `cuda_std::half`) are given as themselves; with the feature `softmax-mixed`, f32 also as f16 or bf16, and those as f32"
 )]
 pub unsafe trait ForwardTo<O: 'static>: Number {
     /// The kernels.
@@ -239,6 +240,7 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
 /// Same as for [`ForwardTo`].
 pub unsafe trait RowKernels: ForwardTo<Self> {
     /// The kernels of the gradient.
+    #[cfg(feature = "softmax-backward")]
     const BACKWARD: &'static RowVariants<BackwardArgs<Self>>;
     /// The kernels of cross entropy.
     #[cfg(feature = "cross-entropy")]
@@ -262,14 +264,20 @@ pub struct RowVariants<A: 'static> {
 
 macro_rules! kernels {
     ($($ty:ident as [$($out:ident),*];)*) => {$(
+        // SAFETY: kernels of this crate, of these types.
+        unsafe impl ForwardTo<$ty> for $ty {
+            const FORWARD: &'static ForwardKernels<$ty, $ty> = &ForwardKernels::new();
+        }
         $(
-            // SAFETY: kernels of this crate, of these types.
+            // SAFETY: as above.
+            #[cfg(feature = "softmax-mixed")]
             unsafe impl ForwardTo<$out> for $ty {
                 const FORWARD: &'static ForwardKernels<$ty, $out> = &ForwardKernels::new();
             }
         )*
         // SAFETY: as above.
         unsafe impl RowKernels for $ty {
+            #[cfg(feature = "softmax-backward")]
             const BACKWARD: &'static RowVariants<BackwardArgs<$ty>> = &RowVariants {
                 variants: softmax_backward::INSTANCES,
                 staged: Some(&<softmax_backward_staged as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0]),
@@ -285,7 +293,7 @@ macro_rules! kernels {
 }
 
 kernels! {
-    f32 as [f32, f16, bf16];
-    f16 as [f16, f32];
-    bf16 as [bf16, f32];
+    f32 as [f16, bf16];
+    f16 as [f32];
+    bf16 as [f32];
 }

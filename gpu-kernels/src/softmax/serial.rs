@@ -92,12 +92,16 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
     facts: Fit = Fit::serial(BLOCK),
     instances(
         softmax_f32_serial = <f32, f32>;
+        for I in [f16, bf16] {
+            softmax_{I}_serial = <I>;
+        }
+        #[cfg(feature = "softmax-mixed")]
         for O in [f16, bf16], I = f32 {
             softmax_f32_{O}_serial = <>;
         }
-        for I in [f16, bf16] {
-            softmax_{I}_serial = <I>;
-            softmax_{I}_f32_serial = <f32>;
+        #[cfg(feature = "softmax-mixed")]
+        for I in [f16, bf16], O = f32 {
+            softmax_{I}_f32_serial = <>;
         }
     ),
 )]

@@ -42,6 +42,7 @@
 
 #[cfg(feature = "ndarray")]
 mod arrays;
+#[cfg(feature = "softmax-backward")]
 mod backward;
 #[cfg(feature = "cross-entropy")]
 pub(crate) mod cross_entropy;
@@ -69,6 +70,7 @@ pub use crate::rows::{Matrix, MatrixMut, SoftmaxError};
 
 #[cfg(feature = "ndarray")]
 pub use arrays::softmax_of_array;
+#[cfg(feature = "softmax-backward")]
 pub use backward::{softmax_backward, softmax_backward_in_place};
 #[cfg(all(feature = "cross-entropy", feature = "ndarray"))]
 pub use cross_entropy::cross_entropy_of_array;

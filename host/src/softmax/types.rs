@@ -3,8 +3,8 @@
 use bytemuck::Pod;
 use gpu_kernels::softmax::operation::{ForwardTo, RowKernels};
 
-/// An input type with a softmax of type `O`: `f32`, `f16` and `bf16` as themselves, `f32` as `f16` or `bf16`, and both as
-/// `f32`.
+/// An input type with a softmax of type `O`: `f32`, `f16` and `bf16` as themselves; with the feature `softmax-mixed`, also
+/// `f32` as `f16` or `bf16`, and both as `f32`.
 ///
 /// All are computed in `f32` and rounded once.
 ///
@@ -22,7 +22,7 @@ pub trait SoftmaxAs<O: Pod>: Pod + ForwardTo<O> {}
 
 impl<I: Pod + ForwardTo<O>, O: Pod> SoftmaxAs<O> for I {}
 
-/// `f32`, `f16` or `bf16`: the element type of logits, with softmax and gradients of the same type.
+/// `f32`, `f16` or `bf16`: the element type of logits, with softmax of the same type.
 ///
 /// ```
 /// use ferrowarp::device::Device;
