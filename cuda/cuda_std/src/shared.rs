@@ -13,7 +13,8 @@ pub use pointer::SharedPtr;
 /// memory to every other block. The elements are uninitialised when the block starts; nothing drops them. The array is
 /// aligned like `T`: for 16-byte accesses use elements of [`f32x4`](crate::mem::f32x4), not `f32`. `T` and `N` cannot
 /// name type or const parameters of the surrounding function. On the CPU executor each block has its own array, so
-/// blocks run in parallel.
+/// blocks run in parallel. A write just after the end of an array is
+/// [`FaultKind::BeyondShared`](crate::simt::FaultKind::BeyondShared) there.
 ///
 /// The macro itself is safe. Accesses through the pointer are not: the kernel must order those of different threads
 /// with barriers.
@@ -43,11 +44,13 @@ macro_rules! shared_array {
 #[inline]
 #[track_caller]
 pub fn __slot<T, const N: usize>(key: &'static core::sync::atomic::AtomicU8) -> *mut T {
-    let key = core::ptr::from_ref(key).addr();
-    crate::simt::context::current("shared_array!", |context| {
-        context.shared().static_slot(key, size_of::<[T; N]>(), align_of::<T>())
-    })
-    .cast()
+    let array = crate::simt::shared::Array {
+        key: core::ptr::from_ref(key).addr(),
+        bytes: size_of::<[T; N]>(),
+        align: align_of::<T>(),
+        location: core::panic::Location::caller(),
+    };
+    crate::simt::context::current("shared_array!", |context| context.shared().static_slot(array)).cast()
 }
 
 /// The symbol that the builder turns into the block's dynamic shared memory.
