@@ -107,8 +107,8 @@ fn a_mismatch_names_buffer_index_values_error_tolerance_and_number() {
     let error = scaled_test(0, &expected, |_| ()).unwrap_err();
     assert_eq!(
         format!("{error:?}"),
-        "`out` of kernel scaled on the CPU differs from the expectation: 2 of 100 elements differ; the first: [3] is 1.5, not 1.25: \
-         off by 2.500e-1, allowed 5.960e-7; the worst: [70] is 35.0, not 0.0: off by 3.500e1, allowed 1.175e-38"
+        "`out` of kernel scaled on the CPU differs from the expectation: 2 of 100 elements differ; the first: [3] is 1.5, \
+         not 1.25: off by 2.500e-1, allowed 5.960e-7; the worst: [70] is 35.0, not 0.0: off by 3.500e1, allowed 1.175e-38"
     );
 }
 
