@@ -165,6 +165,8 @@ fn an_error_in_a_kernel_is_shown_as_rustc_writes_it() {
     let (_, said) = log.split_once("--- stderr\n").unwrap();
     assert!(said.trim_start().starts_with("error[E0599]: no method named `sqrt` found"), "{log}");
     assert!(said.contains("--> src/lib.rs:15:"), "{log}");
+    // rustc says what to import.
+    assert!(said.contains("use cuda_std::GpuFloat;"), "{log}");
     // Only a few lines of cargo come before it. A slow machine adds what takes long.
     let (_, before) = log.split_once("error: failed to run custom build command for `outside").unwrap();
     let before = before.split_once("--- stderr").unwrap().0;

@@ -26,6 +26,8 @@ pub const MUT_SLICE: u8 = 6;
 pub const EXCLUSIVE: u8 = 7;
 /// By value, aligned to more than 16 bytes; only on the device.
 pub const OVER_ALIGNED: u8 = 8;
+/// `&T` or `&[T]` of values that must be dropped, such as a `Vec` or a trait object, which no kernel takes.
+pub const OWNER: u8 = 9;
 
 /// The largest alignment of a value that rustc passes to a kernel by value.
 const MOST_ALIGNED: usize = 16;
@@ -75,7 +77,7 @@ const fn of_pointer<T: ?Sized>(thin: u8, wide: u8) -> u8 {
 
 impl<T: ?Sized> Probe<&T> {
     /// The kind.
-    pub const KIND: u8 = of_pointer::<T>(REFERENCE, SLICE);
+    pub const KIND: u8 = if core::mem::needs_drop::<T>() { OWNER } else { of_pointer::<T>(REFERENCE, SLICE) };
 }
 
 impl<T: ?Sized> Probe<&mut T> {
@@ -112,8 +114,8 @@ macro_rules! __kind {
     message = "a kernel cannot take a parameter of type `{Self}`",
     label = "this does not cross a launch",
     note = "take numbers and plain `Copy` structs by value, arrays as `&[T]`, other memory as `*const T` or `*mut T`",
-    note = "a `&mut` every thread would hold at once; a `&str`, a trait object or a `Box` has no meaning on a device: \
-            for text take `&[u8]`"
+    note = "a `&mut` every thread would hold at once; a `&str`, a trait object, a `Box` or a `Vec` has no meaning on a \
+            device, nor has a struct that holds one: for text take `&[u8]`"
 )]
 pub unsafe trait Param<const KIND: u8>: Sized {
     /// The parameter, or the pointer of a slice.

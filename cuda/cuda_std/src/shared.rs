@@ -12,8 +12,10 @@ pub use pointer::SharedPtr;
 /// Every evaluation of one `shared_array!` in the source gives the same memory to all threads of a block, and different
 /// memory to every other block. The elements are uninitialised when the block starts; nothing drops them. The array is
 /// aligned like `T`: for 16-byte accesses use elements of [`f32x4`](crate::mem::f32x4), not `f32`. `T` and `N` cannot
-/// name type or const parameters of the surrounding function. On the CPU executor each block has its own array, so
-/// blocks run in parallel.
+/// name type or const parameters of the surrounding function (E0401): write `#[shared(N)]` before a parameter of a
+/// [kernel with instances](macro@crate::kernel), or pass the pointer. On the CPU executor each block has its own array, so
+/// blocks run in parallel. A write just after the end of an array is
+/// [`FaultKind::BeyondShared`](crate::simt::FaultKind::BeyondShared) there.
 ///
 /// The macro itself is safe. Accesses through the pointer are not: the kernel must order those of different threads
 /// with barriers.
@@ -30,6 +32,8 @@ macro_rules! shared_array {
         }
         #[cfg(not(target_arch = "nvptx64"))]
         {
+            // An item, as on the device: so the host too refuses parameters of the surrounding function.
+            const _: usize = ::core::mem::size_of::<[$ty; $len]>();
             // A byte that can change has an address that no other static shares.
             static KEY: ::core::sync::atomic::AtomicU8 = ::core::sync::atomic::AtomicU8::new(0);
             $crate::shared::__slot::<$ty, { $len }>(&KEY)
@@ -43,11 +47,13 @@ macro_rules! shared_array {
 #[inline]
 #[track_caller]
 pub fn __slot<T, const N: usize>(key: &'static core::sync::atomic::AtomicU8) -> *mut T {
-    let key = core::ptr::from_ref(key).addr();
-    crate::simt::context::current("shared_array!", |context| {
-        context.shared().static_slot(key, size_of::<[T; N]>(), align_of::<T>())
-    })
-    .cast()
+    let array = crate::simt::shared::Array {
+        key: core::ptr::from_ref(key).addr(),
+        bytes: size_of::<[T; N]>(),
+        align: align_of::<T>(),
+        location: core::panic::Location::caller(),
+    };
+    crate::simt::context::current("shared_array!", |context| context.shared().static_slot(array)).cast()
 }
 
 /// The symbol that the builder turns into the block's dynamic shared memory.

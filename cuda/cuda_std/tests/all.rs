@@ -22,6 +22,7 @@ mod shared;
 mod tensor;
 mod tensor_copies;
 mod testing;
+mod testing_far;
 mod testing_rows;
 mod thread;
 mod threads;

@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
-use cuda_std::thread;
+use cuda_std::testing::KernelTest;
+use cuda_std::{kernel, thread};
 
 /// Runs the ignored test `name` in its own process, with this variable in the environment.
 fn run(name: &str, variable: Option<(&str, &str)>) -> (Output, String) {
@@ -55,6 +56,15 @@ fn a_wild_pointer_names_the_thread() {
         );
         assert!(said.contains(&needle), "{said}");
     }
+}
+
+#[test]
+fn a_wild_index_in_a_test_names_the_thread() {
+    let (output, said) = run("a_wild_index", None);
+    assert!(!output.status.success());
+    let needle =
+        "error: kernel writes_at failed in block (1, 0, 0), thread (5, 0, 0): accessed the address 0x";
+    assert!(said.contains(needle) && said.contains(", where there is no memory"), "{said}");
 }
 
 /// Signals that do not concern the executor go to the previous handler.
@@ -125,6 +135,31 @@ fn a_wild_pointer() {
         // SAFETY: none. There is no memory, so the system ends the program.
         unsafe { black_box(8 as *mut u8).write_volatile(1) }
     });
+}
+
+/// Thread 5 of block 1 writes element `at` of `out`.
+///
+/// # Safety
+/// `out` has that element, unless the test is about its absence.
+#[kernel]
+unsafe fn writes_at(out: *mut f32, at: usize) {
+    if thread::block_idx_x() == 1 && thread::thread_idx_x() == 5 {
+        // SAFETY: the kernel's contract.
+        unsafe { out.wrapping_add(at).write_volatile(1.0) };
+    }
+}
+
+/// An index beyond the guard zones of a buffer, which end after 256 MiB.
+#[test]
+#[ignore = "run by the tests above, in processes of their own"]
+fn a_wild_index() {
+    let mut test = KernelTest::new();
+    let out = test.output("out", &[0.0f32; 100]);
+    // SAFETY: none. There is no memory, so the system ends the program.
+    let run = test.run(|on, memory| unsafe {
+        writes_at::launch(on, LaunchConfig::new(2, 32), memory.output(out), black_box(1 << 28))
+    });
+    run.unwrap();
 }
 
 /// An address that no program can have, and that the processor does not report.

@@ -3,8 +3,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cuda_std::launch::{Dim3, LaunchConfig, LaunchError, Limits};
-use cuda_std::simt::{Executor, Fault, FaultKind, Instead};
-use cuda_std::{kernel, shared_array, thread, warp};
+use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::simt::{Executor, Fault, FaultKind, Instead, Scheduler};
+use cuda_std::{cluster, kernel, mem, shared_array, thread, warp};
+
+/// The largest alignment of an element in shared memory.
+#[repr(C, align(1024))]
+struct Tile([u8; 1024]);
 
 /// Runs `kernel` on 2 blocks of `threads` threads, and returns the fault it must end with.
 fn fault_of(threads: u32, kernel: impl Fn() + Sync) -> Fault {
@@ -171,6 +176,79 @@ fn static_shared_memory_over_the_limit() {
         std::hint::black_box(shared_array![f32; 8 * 1024]);
     });
     assert_eq!(fault.kind, FaultKind::SharedOverLimit { got: 64 * 1024, max: 48 * 1024 });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri ends the program itself")]
+fn a_write_one_beyond_a_shared_array() {
+    for scheduler in [Scheduler::Coroutines, Scheduler::Threads] {
+        let line = line!() + 2;
+        let kernel = || {
+            let array = shared_array![f32; 5];
+            let tid = thread::thread_idx_x() as usize;
+            let by = usize::from(thread::block_idx_x() == 1);
+            // SAFETY: one element per thread; in block 1 the guard takes the last one.
+            unsafe { *array.add(tid + by) = -1.0 };
+        };
+        let cpu = Executor::new().without_seed().with_scheduler(scheduler);
+        let result = cpu.run("one_beyond", LaunchConfig::new(2, 5), kernel);
+        let Err(LaunchError::Fault(fault)) = result else { panic!("expected a fault, got {result:?}") };
+        assert_eq!(fault.kind, FaultKind::BeyondShared { byte: 20, bytes: 20, is_dynamic: false });
+        let location = fault.location.as_ref().expect("a location");
+        assert!(location.file.ends_with("faults.rs") && location.line == line, "{location}");
+        assert_eq!(
+            fault.to_string(),
+            format!(
+                "kernel one_beyond failed in block (1, 0, 0), at {location}: a thread wrote to byte 20 of this \
+                 shared_array!, which has 20 bytes; compare the index with the length first"
+            )
+        );
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri ends the program itself")]
+fn a_write_beyond_shared_memory_of_a_cluster_and_beyond_dynamic_shared_memory() {
+    let wrong = |config: LaunchConfig, kernel: &(dyn Fn() + Sync)| match Executor::new()
+        .run("beyond", config, kernel)
+    {
+        Err(LaunchError::Fault(fault)) => (fault.place.block.x, fault.kind),
+        other => panic!("expected a fault, got {other:?}"),
+    };
+    // Both blocks write beyond the array of the second.
+    let found = wrong(LaunchConfig::new(2, 1).with_cluster(2), &|| {
+        let array = shared_array![u8; 3];
+        // SAFETY: the guard takes the write.
+        unsafe {
+            cluster::sync();
+            *cluster::map_shared(array, 1).add(3) = 9;
+            cluster::sync();
+        }
+    });
+    assert_eq!(found, (1, FaultKind::BeyondShared { byte: 3, bytes: 3, is_dynamic: false }));
+    for bytes in [0, 8] {
+        let found = wrong(LaunchConfig::new(1, 1).with_shared_bytes(bytes), &|| {
+            // SAFETY: the guard takes the write.
+            unsafe { *dynamic_shared_mem::<u8>().add(bytes as usize) = 9 };
+        });
+        let bytes = bytes as usize;
+        assert_eq!(found, (0, FaultKind::BeyondShared { byte: bytes, bytes, is_dynamic: true }));
+    }
+}
+
+#[test]
+fn guards_do_not_count_against_the_limit() {
+    let kernel = || {
+        let arrays = [
+            (shared_array![u8; 1].addr(), 1),
+            (shared_array![[mem::f32x4; 64]; 20].addr(), 16),
+            (shared_array![Tile; 7].addr(), 1024),
+            (shared_array![u8; 16].addr(), 1),
+            (shared_array![Tile; 19].addr(), 1024),
+        ];
+        assert!(arrays.iter().all(|(address, align)| address.is_multiple_of(*align)));
+    };
+    Executor::new().run("full", LaunchConfig::new(3, 2), kernel).unwrap();
 }
 
 #[test]

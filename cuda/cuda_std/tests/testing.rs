@@ -7,13 +7,13 @@ use std::process::Command;
 use cuda_std::atomic::AtomicF32;
 use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Residence};
 use cuda_std::simt::Executor;
-use cuda_std::testing::{Access, Against, DeviceMemory, KernelTest, Run, TestDevice, TestError, Tolerance};
+use cuda_std::testing::{Against, DeviceMemory, KernelTest, Run, TestDevice, TestError, Tolerance};
 use cuda_std::{f16, kernel, shared_array, thread};
 
 /// The number of threads per block in every launch here.
 const BLOCK: usize = 64;
 
-fn config(elements: usize) -> LaunchConfig {
+pub(crate) fn config(elements: usize) -> LaunchConfig {
     LaunchConfig::cover(elements, BLOCK as u32)
 }
 
@@ -107,8 +107,41 @@ fn a_mismatch_names_buffer_index_values_error_tolerance_and_number() {
     let error = scaled_test(0, &expected, |_| ()).unwrap_err();
     assert_eq!(
         format!("{error:?}"),
-        "`out` on the CPU differs from the expectation: 2 of 100 elements differ; the first: [3] is 1.5, not 1.25: \
-         off by 2.500e-1, allowed 5.960e-7; the worst: [70] is 35.0, not 0.0: off by 3.500e1, allowed 1.175e-38"
+        "`out` of kernel scaled on the CPU differs from the expectation: 2 of 100 elements differ; the first: [3] is 1.5, \
+         not 1.25: off by 2.500e-1, allowed 5.960e-7; the worst: [70] is 35.0, not 0.0: off by 3.500e1, allowed 1.175e-38"
+    );
+}
+
+/// Writes half of a tile in shared memory, and copies all of it to `out`.
+///
+/// # Safety
+/// One block of 64 threads; `out` has 64 elements.
+#[kernel]
+pub unsafe fn half_a_tile(out: *mut f32) {
+    let (tile, tid) = (shared_array![f32; BLOCK], thread::thread_idx_x() as usize);
+    // SAFETY: inside the arrays; nothing orders the accesses, since each thread has its own element.
+    unsafe {
+        if tid < BLOCK / 2 {
+            *tile.add(tid) = 1.0;
+        }
+        *out.add(tid) = *tile.add(tid);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri ends the program itself")]
+fn unwritten_shared_memory_is_called_so() {
+    let mut test = KernelTest::new();
+    let out = test.output("out", &[0.0f32; BLOCK]);
+    test.expect(out, &[1.0; BLOCK]);
+    // SAFETY: a block for 64 elements.
+    let run = test.run(|on, memory| unsafe {
+        half_a_tile::launch(on, LaunchConfig::new(1, BLOCK as u32), memory.output(out))
+    });
+    assert_eq!(
+        run.unwrap_err().to_string(),
+        "`out` of kernel half_a_tile on the CPU differs from the expectation: 32 of 64 elements differ; the first: [32] \
+         is NaN, not 1.0: off by inf, allowed 4.768e-7 (all its bits are 1, as in shared memory that no thread wrote)"
     );
 }
 
@@ -121,77 +154,6 @@ fn a_write_beyond_the_end_names_its_thread() {
         "on the CPU kernel scaled, block (1, 0, 0), thread (35, 0, 0) wrote to byte 400 of `out`, which has 400 bytes; \
          compare the index with the length first"
     );
-}
-
-#[test]
-#[cfg_attr(not(target_os = "linux"), ignore = "only on Linux there is more than the guards")]
-#[cfg_attr(miri, ignore = "Miri ends the program itself")]
-fn an_access_far_beyond_names_its_thread() {
-    // Beyond the guards, on both sides, as far as the zones go.
-    for (at, writes) in [(1 << 12, true), (-1 << 12, true), (1 << 24, false), (-(1 << 24), false)] {
-        let mut test = KernelTest::new();
-        let out = test.output("out", &[0.0f32; 100]);
-        let run = |seeds: u64, test: &mut KernelTest<'_>| {
-            test.seeds(0..seeds).run(|on, memory| {
-                let (config, writes) = (LaunchConfig::new(3, 64), u32::from(writes));
-                // SAFETY: the memory around the buffer belongs to the test.
-                unsafe { far::launch(on, config, memory.output(out), at * 4, writes) }
-            })
-        };
-        for seeds in [0, 1] {
-            let error = run(seeds, &mut test).unwrap_err();
-            let TestError::OutOfBounds { buffer, run: Run::Cpu, origin, access, byte, len: 400, .. } = &error
-            else {
-                panic!("{error}");
-            };
-            let did = if writes { Access::Write } else { Access::Read };
-            assert!(*access == did || *access == Access::Unknown, "{error}");
-            assert_eq!((buffer.as_str(), *byte), ("out", at * 4), "{error}");
-            assert_eq!(origin.to_string(), "kernel far, block (2, 0, 0), thread (9, 0, 0)");
-        }
-    }
-}
-
-/// One thread writes past the end and waits for the others, which all end before that.
-///
-/// # Safety
-/// A block of 64 threads.
-#[kernel]
-pub unsafe fn early(out: *mut f32, len: u32) {
-    let tid = thread::thread_idx_x();
-    if tid == 63 {
-        // SAFETY: the guard takes the write.
-        unsafe { *out.add(len as usize) = 1.0 };
-    }
-    thread::sync_threads();
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "Miri ends the program itself")]
-fn a_thread_that_waits_after_its_write_is_named() {
-    let mut test = KernelTest::new();
-    let out = test.output("out", &[0.0f32; 100]);
-    // SAFETY: the guard takes the write.
-    let run = test.run(|on, memory| unsafe {
-        scaled::launch(on, config(100), memory.output(out), &[0.0f32; 100], 0.5, 0)?;
-        early::launch(on, LaunchConfig::new(2, 64), memory.output(out), 100)
-    });
-    let error = run.unwrap_err().to_string();
-    let thread = "thread (63, 0, 0) wrote to byte 400 of `out`";
-    assert!(error.starts_with("on the CPU kernel early, block (") && error.contains(thread), "{error}");
-}
-
-/// One thread writes to byte `at` of `out`, or reads there, at any distance.
-///
-/// # Safety
-/// The memory there belongs to the test.
-#[kernel]
-pub unsafe fn far(out: *mut f32, at: isize, writes: u32) {
-    if thread::index_1d() == 2 * 64 + 9 {
-        let to = out.wrapping_byte_offset(at);
-        // SAFETY: the kernel's contract.
-        unsafe { if writes == 1 { to.write_volatile(1.0) } else { *out = to.read_volatile() } };
-    }
 }
 
 /// A device does not distinguish threads. It distinguishes kernels as far as it can.
@@ -387,10 +349,15 @@ fn a_device_that_computes_something_else_is_found() {
     };
     let run = |expect, fails| format!("{:?}", run(expect, fails));
     let error = run(true, false);
-    assert!(error.starts_with("`out` on a faulty GPU differs from the expectation: 1 of 100"), "{error}");
+    assert!(
+        error.starts_with("`out` of kernel scaled on a faulty GPU differs from the expectation: 1 of 100"),
+        "{error}"
+    );
     let error = run(false, false);
     assert!(
-        error.starts_with("`out` on a faulty GPU differs from the first run on the CPU: 1 of 100"),
+        error.starts_with(
+            "`out` of kernel scaled on a faulty GPU differs from the first run on the CPU: 1 of 100"
+        ),
         "{error}"
     );
     assert_eq!(run(true, true), "on a faulty GPU: reading `out` failed: it fell off the bus");

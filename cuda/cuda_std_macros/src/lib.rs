@@ -17,7 +17,9 @@ use proc_macro::TokenStream;
 /// value, `*const T` and `*mut T` for device memory, `&[T]` for a read-only array. A slice, `&[T]`, `*const [T]` or
 /// `*mut [T]`, is passed as two arguments, pointer and length; a type without size is not passed; everything else is
 /// passed as it is. Types decide this, so an alias or a macro's `$t:ty` counts as the type behind it. `&mut` is refused,
-/// because many threads would hold it at once; use `*mut T`. So are other pointers of two words, such as `&str`.
+/// because many threads would hold it at once; use `*mut T`. So are other pointers of two words, such as `&str`, and
+/// references to what must be dropped, such as a struct with a `Vec`. The fields of a struct that is passed by value are
+/// not checked: a reference or pointer there must lead to device memory. [`KernelArgs`](derive@KernelArgs) checks them.
 ///
 /// A struct aligned to more than 16 bytes stays where the launch put it, unless the kernel changes it. So a tensor map
 /// may be a parameter or a field of one. Pass it on by reference, to functions that are inlined.

@@ -21,6 +21,8 @@ fn rules_of_the_cuda_model_are_faults_under_both_schedulers() {
         assert!(matches!(kind, FaultKind::LaneNotTakingPart { lane: 31, .. }), "{kind}");
         let kind = fault("wrong-scope", scheduler);
         assert!(matches!(kind, FaultKind::ScopeOfBlock { .. }), "{kind}");
+        let kind = fault("behind-a-shared-array", scheduler);
+        assert!(matches!(kind, FaultKind::BeyondShared { byte: 256, bytes: 256, .. }), "{kind}");
         let kind = fault("bulk-copy-not-expected", scheduler);
         assert!(matches!(kind, FaultKind::CopyNotWaitedFor { bytes: 256, .. }), "{kind}");
         for bug in ["cluster-store-not-expected", "cluster-store-not-waited-for"] {

@@ -77,5 +77,8 @@ fn what_is_counted_is_compared_too() {
     let counts = count(0).unwrap();
     assert_eq!((counts.kernels, counts.total.global.stores.sectors), (vec!["k".to_owned()], 2 * 4));
     let error = count(1).unwrap_err().to_string();
-    assert!(error.starts_with("`out` on the PTX emulator differs from the expectation: 32 of 32"), "{error}");
+    assert!(
+        error.starts_with("`out` of kernel k on the PTX emulator differs from the expectation: 32 of 32"),
+        "{error}"
+    );
 }

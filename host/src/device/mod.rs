@@ -9,6 +9,7 @@
 //! A device does its work in order, except work on separate [`Stream`]s. A [`Graph`] is work that is recorded once and
 //! launched many times.
 
+mod allocate;
 mod buffer;
 mod cpu;
 mod cuda;
@@ -38,7 +39,6 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytemuck::Pod;
 use cuda_std::launch::{
     Dim3, KernelCall, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg as _, Residence,
 };
@@ -264,31 +264,6 @@ impl Device {
     /// launch ends before it returns.
     pub(crate) fn is_in_order_with(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner) || !(self.is_cuda() || other.is_cuda())
-    }
-
-    /// Allocates a buffer of `len` elements with all bytes zero.
-    ///
-    /// # Errors
-    /// The device is out of memory or failed.
-    pub fn alloc_zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
-        Buffer::filled(self, len, 0)
-    }
-
-    /// Allocates a buffer of `len` elements that kernels must write before they read. Its bytes are arbitrary: 0xab on a
-    /// device with soiled memory.
-    pub(crate) fn alloc_unwritten<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
-        let is_soiled = matches!(&self.inner.backend, Backend::Cuda(cuda) if cuda.unwritten_len() > 0);
-        Buffer::filled(self, len, if is_soiled { cuda::soil::BYTE } else { 0 })
-    }
-
-    /// Allocates a buffer with a copy of `data`.
-    ///
-    /// # Errors
-    /// The device is out of memory or failed.
-    pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>, DeviceError> {
-        let mut buffer = self.alloc_zeroed(data.len())?;
-        buffer.copy_from(data)?;
-        Ok(buffer)
     }
 
     /// Waits until all queued work on all streams has ended.

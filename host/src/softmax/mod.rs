@@ -62,7 +62,7 @@ mod types;
 
 use bytemuck::Pod;
 
-use crate::device::Device;
+use crate::device::{Buffer, Device};
 
 #[doc(hidden)]
 pub use crate::DeviceProfile;
@@ -136,6 +136,34 @@ pub fn softmax_in_place<T: SoftmaxAs<T>>(
     options: &Options,
 ) -> Result<(), SoftmaxError> {
     Plan::new(device, matrix.rows(), matrix.cols(), options)?.run_in_place(matrix)
+}
+
+/// Returns the softmax of each row of `inp`, `[rows, cols]`, in a new buffer without gaps between the rows. On a GPU the
+/// work is queued. For repeated runs, [`softmax()`] writes into a buffer that is allocated once.
+///
+/// ```
+/// use ferrowarp::device::{Buffer, Device};
+/// use ferrowarp::softmax::{Matrix, Options, SoftmaxError, softmax_to_buffer};
+///
+/// let device = Device::cpu();
+/// let logits = device.upload(&[0.0f32, 0.0, 1.0, f32::NEG_INFINITY])?;
+/// let probabilities: Buffer<f32> =
+///     softmax_to_buffer(&device, &Matrix::new(&logits, 2, 2)?, &Options::new())?;
+/// assert_eq!(probabilities.to_vec()?, [0.5, 0.5, 1.0, 0.0]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
+///
+/// # Errors
+/// Same as for [`softmax()`], or the device is out of memory, or the work is being recorded.
+pub fn softmax_to_buffer<I: SoftmaxAs<O>, O: Pod>(
+    device: &Device,
+    inp: &Matrix<'_, I>,
+    options: &Options,
+) -> Result<Buffer<O>, SoftmaxError> {
+    let [rows, cols] = [inp.rows(), inp.cols()];
+    let mut out = device.alloc_unwritten(rows * cols)?;
+    softmax(device, &mut MatrixMut::new(&mut out, rows, cols)?, inp, options)?;
+    Ok(out)
 }
 
 /// Checks that a matrix has the expected shape, and that its device works in order with `device`.

@@ -27,6 +27,7 @@ pub const OPERATIONS: [Operation; 7] = [
         &[
             "softmax",
             "softmax_in_place",
+            "softmax_to_buffer",
             "softmax_of_slice",
             "softmax_of_array",
             "plan::run",

@@ -1,10 +1,10 @@
 //! The functions and types that users see, on the CPU.
 
 use cuda_std::half::{bf16, f16};
-use ferrowarp::device::Device;
+use ferrowarp::device::{Buffer, Device};
 use ferrowarp::softmax::{
     CrossEntropy, Matrix, MatrixMut, Options, Plan, SoftmaxError, softmax, softmax_backward,
-    softmax_backward_in_place, softmax_in_place,
+    softmax_backward_in_place, softmax_in_place, softmax_to_buffer,
 };
 
 #[test]
@@ -21,6 +21,36 @@ fn halves_are_computed_in_f32_and_given_as_either() {
     let (half, single) = (half.to_vec().unwrap(), single.to_vec().unwrap());
     assert_eq!(half, [single[0], single[1], single[2]].map(f16::from_f32));
     assert!((single.iter().sum::<f32>() - 1.0).abs() < 1e-6 && single[2] > single[0]);
+}
+
+#[test]
+fn an_allocated_output_is_that_of_softmax() {
+    let device = Device::cpu();
+    let logits: Vec<f32> = (0..3 * 7).map(|i| (i * 5 % 11) as f32).collect();
+    let logits = device.upload(&logits).unwrap();
+    // Rows with gaps, whose softmax has none.
+    let inp = Matrix::new(&logits, 3, 5).unwrap().with_stride(7).unwrap();
+    let mut out = device.alloc_zeroed::<f32>(3 * 5).unwrap();
+    for options in [Options::new(), Options::new().log().scale(0.5)] {
+        softmax(&device, &mut MatrixMut::new(&mut out, 3, 5).unwrap(), &inp, &options).unwrap();
+        let allocated: Buffer<f32> = softmax_to_buffer(&device, &inp, &options).unwrap();
+        assert_eq!(allocated.to_vec().unwrap(), out.to_vec().unwrap());
+    }
+    let half: Buffer<f32> = softmax_to_buffer(
+        &device,
+        &Matrix::new(&device.upload(&[f16::ONE; 2]).unwrap(), 1, 2).unwrap(),
+        &Options::new(),
+    )
+    .unwrap();
+    assert_eq!(half.to_vec().unwrap(), [0.5, 0.5]);
+    for (rows, cols) in [(0, 5), (5, 0)] {
+        let inp = Matrix::new(&logits, rows, cols).unwrap();
+        let nothing: Buffer<f32> = softmax_to_buffer(&device, &inp, &Options::new()).unwrap();
+        assert_eq!(nothing.len(), 0);
+    }
+    let inp = Matrix::new(&logits, 1, 7).unwrap();
+    let error = softmax_to_buffer::<f32, f32>(&device, &inp, &Options::new().scale(0.0)).unwrap_err();
+    assert!(error.to_string().contains("softmax with a scale of 0 failed"), "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use super::context::WARP_SIZE;
 use super::fault::{Fault, FaultKind, Place, SourceLine};
 use super::flights::Flight;
-use super::shared::BlockShared;
+use super::shared::{BlockShared, Overrun};
 use super::{Grid, panic_hook};
 use crate::launch::Dim3;
 
@@ -79,6 +79,13 @@ impl<'a> Block<'a> {
         let holds = |address| self.shared.contains(address);
         let flight = self.cluster.iter().find_map(|member| member.shared.flights.that_reads(holds))?;
         Some(self.fault_in_flight(&flight))
+    }
+
+    /// Returns the fault of a write after the end of an array in the block's shared memory, when its threads have returned.
+    pub fn why_overrun(&self) -> Option<Fault> {
+        let Overrun { byte, bytes, array } = self.shared.overrun()?;
+        let kind = FaultKind::BeyondShared { byte, bytes, is_dynamic: array.is_none() };
+        Some(self.fault_of(None, array.map(SourceLine::from), kind))
     }
 
     fn fault_in_flight(&self, flight: &Flight) -> Fault {

@@ -209,7 +209,7 @@ fn note_end(block: &Scheduler<'_>, rank: usize) -> Result<(), Box<Fault>> {
         return Ok(());
     }
     let block = block.block();
-    let mut fault = block.why_in_flight();
+    let mut fault = block.why_in_flight().or_else(|| block.why_overrun());
     if block.cluster.len() > 1 {
         block.cluster[rank].has_ended.store(true, Ordering::Relaxed);
         fault = fault.or_else(|| block.why_read());

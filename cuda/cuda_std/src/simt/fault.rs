@@ -173,6 +173,15 @@ pub enum FaultKind {
         /// Bytes it can have.
         max: usize,
     },
+    /// A thread wrote after the end of an array in shared memory. [`Fault::location`] is that of the `shared_array!`.
+    BeyondShared {
+        /// The first byte that changed, from the start of the array.
+        byte: usize,
+        /// Bytes of the array.
+        bytes: usize,
+        /// Whether it is the dynamic shared memory, which has no location.
+        is_dynamic: bool,
+    },
     /// The executor could not get the memory for a thread's stack.
     OutOfStacks {
         /// The operating system's message.
@@ -306,6 +315,16 @@ impl fmt::Display for FaultKind {
             FaultKind::SharedOverLimit { got, max } => {
                 write!(f, "{got} bytes of static shared memory per block, at most {max} are allowed")
             }
+            FaultKind::BeyondShared { byte, bytes, is_dynamic: false } => write!(
+                f,
+                "a thread wrote to byte {byte} of this shared_array!, which has {bytes} bytes; compare the index with the \
+                 length first"
+            ),
+            FaultKind::BeyondShared { byte, bytes, is_dynamic: true } => write!(
+                f,
+                "a thread wrote to byte {byte} of the dynamic shared memory, which has {bytes} bytes; compare the index \
+                 with the length first, or launch with more"
+            ),
             FaultKind::OutOfStacks { message } => {
                 write!(f, "no stack for the thread: {message}")
             }

@@ -1,7 +1,11 @@
 //! Shared memory of a block on the executor.
 
+#[path = "shared_guards.rs"]
+mod guards;
+
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
+use core::panic::Location;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use linkme::distributed_slice;
@@ -13,6 +17,8 @@ use super::proxy::{CHUNK, Refused};
 use crate::tensor::Swizzle;
 use crate::thread::named::host::Named;
 use crate::wgmma::host::Warpgroups;
+pub(super) use guards::Overrun;
+use guards::{GUARD_BYTES, write_guard};
 
 /// Bytes of static shared memory a block can have on every CUDA device.
 pub(crate) const MAX_STATIC_BYTES: usize = 48 * 1024;
@@ -50,6 +56,23 @@ const DYNAMIC_START: usize = 16;
 /// The number of `shared_array!`s that a block can have.
 const MOST_SLOTS: usize = 128;
 
+/// Bytes of all guards, each with the padding after it.
+const ALL_GUARDS: usize = 2 * GUARD_BYTES * MOST_SLOTS;
+
+/// Bytes of the static part: the arrays, the guards, and the padding before arrays that are aligned to more than 16
+/// bytes, each of which has at least as many bytes as its alignment.
+const STATIC_ROOM: usize = if cfg!(miri) { MAX_STATIC_BYTES } else { 2 * MAX_STATIC_BYTES + ALL_GUARDS };
+
+/// A `shared_array!` in the source.
+#[derive(Clone, Copy)]
+pub(crate) struct Array {
+    /// A different number for each, and never 0.
+    pub key: usize,
+    pub bytes: usize,
+    pub align: usize,
+    pub location: &'static Location<'static>,
+}
+
 /// One `shared_array!` in the static part. Threads that run at the same time create it and look it up in relaxed order:
 /// the look-up of an array's address orders nothing on the GPU, and must not here.
 struct Slot {
@@ -59,6 +82,8 @@ struct Slot {
     array: AtomicPtr<u8>,
     bytes: AtomicUsize,
     align: AtomicUsize,
+    /// Null in a slot that was never taken.
+    location: AtomicPtr<Location<'static>>,
 }
 
 impl Slot {
@@ -68,7 +93,20 @@ impl Slot {
             array: AtomicPtr::new(core::ptr::null_mut()),
             bytes: AtomicUsize::new(0),
             align: AtomicUsize::new(0),
+            location: AtomicPtr::new(core::ptr::null_mut()),
         }
+    }
+
+    /// Returns its array, if a thread has placed it.
+    fn placed(&self) -> Option<*mut u8> {
+        let array = self.array.load(Ordering::Relaxed);
+        (!array.is_null() && array != NO_ROOM).then_some(array)
+    }
+
+    /// Returns the `shared_array!` that took the slot.
+    fn location(&self) -> Option<&'static Location<'static>> {
+        // SAFETY: null, or a location that lives as long as the program.
+        unsafe { self.location.load(Ordering::Relaxed).as_ref() }
     }
 }
 
@@ -76,6 +114,9 @@ impl Slot {
 pub(crate) struct BlockShared {
     /// The static part. Kernel threads write through raw pointers.
     fixed: Vec<UnsafeCell<MaybeUninit<Line>>>,
+    /// Bytes of the static part that are in use, with the guards.
+    fixed_used: AtomicUsize,
+    /// Bytes of the arrays as a GPU would place them, without guards.
     fixed_bytes: AtomicUsize,
     slots: Box<[Slot; MOST_SLOTS]>,
     /// The dynamic part.
@@ -103,10 +144,12 @@ impl BlockShared {
             lines
         };
         let shared = Self {
-            fixed: lines(MAX_STATIC_BYTES),
-            fixed_bytes: AtomicUsize::new(MAX_STATIC_BYTES),
+            fixed: lines(STATIC_ROOM),
+            // What all arrays need, unless some of them are aligned to more than 16 bytes.
+            fixed_used: AtomicUsize::new(MAX_STATIC_BYTES + ALL_GUARDS),
+            fixed_bytes: AtomicUsize::new(0),
             slots: Box::new([const { Slot::free() }; MOST_SLOTS]),
-            dynamic: lines(DYNAMIC_START + dynamic_bytes as usize),
+            dynamic: lines(DYNAMIC_START + dynamic_bytes as usize + GUARD_BYTES),
             dynamic_bytes,
             flights: Flights::default(),
             fences: Fences::default(),
@@ -114,7 +157,7 @@ impl BlockShared {
             wgmma: Warpgroups::default(),
         };
         shared.poison();
-        shared.fixed_bytes.store(0, Ordering::Relaxed);
+        shared.fixed_used.store(0, Ordering::Relaxed);
         shared
     }
 
@@ -125,13 +168,18 @@ impl BlockShared {
         self.fences.clear();
         self.named.clear();
         self.wgmma.clear();
-        self.poison();
-        self.fixed_bytes.store(0, Ordering::Relaxed);
-        let is_used = |slot: &&Slot| slot.key.load(Ordering::Relaxed) != 0;
-        for slot in self.slots.iter().take_while(is_used) {
+        // Slots first: poisoning writes the guards of arrays.
+        for slot in self.used_slots() {
             slot.array.store(core::ptr::null_mut(), Ordering::Relaxed);
             slot.key.store(0, Ordering::Relaxed);
         }
+        self.poison();
+        self.fixed_used.store(0, Ordering::Relaxed);
+        self.fixed_bytes.store(0, Ordering::Relaxed);
+    }
+
+    fn used_slots(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().take_while(|slot| slot.key.load(Ordering::Relaxed) != 0)
     }
 
     /// Makes the content of the memory uninitialised. No thread of the block runs, since it has not started or has
@@ -142,13 +190,19 @@ impl BlockShared {
         }
         // SAFETY: both ranges lie in the parts, which no thread uses now.
         unsafe {
-            start(&self.fixed).write_bytes(POISON, self.fixed_bytes.load(Ordering::Relaxed));
+            start(&self.fixed).write_bytes(POISON, self.fixed_used.load(Ordering::Relaxed));
             start_of_dynamic(&self.dynamic).write_bytes(POISON, self.dynamic_bytes as usize);
+        }
+        for (first, bytes, _) in self.guarded() {
+            // SAFETY: `guarded` returns memory with a guard after it.
+            unsafe { write_guard(first.add(bytes)) };
         }
     }
 
-    /// Returns the static array that `key` names: the same memory for all threads of the block, uninitialised at first.
-    pub(crate) fn static_slot(&self, key: usize, bytes: usize, align: usize) -> *mut u8 {
+    /// Returns the static array of this `shared_array!`: the same memory for all threads of the block, uninitialised at
+    /// first.
+    pub(crate) fn static_slot(&self, array: Array) -> *mut u8 {
+        let Array { key, bytes, align, location } = array;
         for slot in &*self.slots {
             let found = slot.key.load(Ordering::Relaxed);
             let found = match found {
@@ -161,6 +215,7 @@ impl BlockShared {
             if found == 0 {
                 slot.bytes.store(bytes, Ordering::Relaxed);
                 slot.align.store(align, Ordering::Relaxed);
+                slot.location.store(core::ptr::from_ref(location).cast_mut(), Ordering::Relaxed);
                 slot.array.store(self.place(bytes, align).unwrap_or(NO_ROOM), Ordering::Relaxed);
             }
             if found == 0 || found == key {
@@ -189,12 +244,25 @@ impl BlockShared {
         }
     }
 
-    /// Allocates memory for an array; the pointer reaches only the array. Returns `None` if too little is left.
+    /// Allocates memory for an array, with a guard after it; the pointer reaches only the array. Returns `None` if too
+    /// little is left.
     fn place(&self, bytes: usize, align: usize) -> Option<*mut u8> {
         let take = |used| Some(offset_after(used, align) + bytes).filter(|&end| end <= MAX_STATIC_BYTES);
-        let used = self.fixed_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        // SAFETY: the array lies in the static part, as was just checked.
-        Some(unsafe { only(start(&self.fixed).add(offset_after(used, align)), bytes) })
+        self.fixed_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        if bytes == 0 {
+            return Some(start(&self.fixed));
+        }
+        let take = |used| Some(offset_after(used, align) + bytes + GUARD_BYTES);
+        let used = self.fixed_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        // SAFETY: array and guard lie in the static part, which has room for all arrays up to the limit that was just
+        // checked, for their guards and for the padding.
+        unsafe {
+            let array = start(&self.fixed).add(offset_after(used, align));
+            if !cfg!(miri) {
+                write_guard(array.add(bytes));
+            }
+            Some(only(array, bytes))
+        }
     }
 
     /// Returns where the array of a slot without room would end.
@@ -220,7 +288,9 @@ impl BlockShared {
         // The blocks may create their arrays in different orders.
         let [key, bytes, align] =
             [&slot.key, &slot.bytes, &slot.align].map(|number| number.load(Ordering::Relaxed));
-        let array = other.static_slot(key, bytes, align);
+        // A thread may see the array before its location, which is only for messages.
+        let location = slot.location().unwrap_or_else(|| Location::caller());
+        let array = other.static_slot(Array { key, bytes, align, location });
         // SAFETY: the array has the same length in both blocks.
         Some(unsafe { array.add(offset) })
     }
@@ -231,7 +301,7 @@ impl BlockShared {
             address.checked_sub(start).is_some_and(|at| bytes <= size && at <= size - bytes)
         };
         // A plain load may give an old value.
-        within(start(&self.fixed).addr(), self.fixed_bytes.fetch_add(0, Ordering::Relaxed))
+        within(start(&self.fixed).addr(), self.fixed_used.fetch_add(0, Ordering::Relaxed))
             || within(start_of_dynamic(&self.dynamic).addr(), self.dynamic_bytes as usize)
             || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
     }
@@ -262,7 +332,7 @@ impl BlockShared {
     /// Returns whether the address lies in this memory.
     pub(super) fn contains(&self, address: usize) -> bool {
         let lies_in = |start: *mut u8, bytes: usize| address.wrapping_sub(start.addr()) < bytes;
-        lies_in(start(&self.fixed), MAX_STATIC_BYTES)
+        lies_in(start(&self.fixed), STATIC_ROOM)
             || lies_in(start_of_dynamic(&self.dynamic), self.dynamic_bytes as usize)
     }
 

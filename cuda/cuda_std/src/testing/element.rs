@@ -90,10 +90,15 @@ pub(super) fn from_bytes<T: Element>(bytes: &[u8]) -> Vec<T> {
     elements.map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }).collect()
 }
 
+/// Returns whether these are the bytes of an element that no kernel has written, in memory filled with
+/// [`NAN`](super::buffer::NAN); `false` for integers.
+pub(super) fn is_unwritten<T: Element>(bytes: &[u8]) -> bool {
+    T::IS_FLOAT && bytes.iter().all(|&byte| byte == super::buffer::NAN)
+}
+
 /// Returns the first element of a buffer of [`NAN`](super::buffer::NAN) that no kernel has written; `None` for integers.
 pub(super) fn first_unwritten<T: Element>(bytes: &[u8]) -> Option<usize> {
-    let is_unwritten = |bytes: &[u8]| T::IS_FLOAT && bytes.iter().all(|&byte| byte == super::buffer::NAN);
-    bytes.chunks_exact(size_of::<T>()).position(is_unwritten)
+    bytes.chunks_exact(size_of::<T>()).position(is_unwritten::<T>)
 }
 
 #[cfg(test)]

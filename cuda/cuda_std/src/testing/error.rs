@@ -124,12 +124,14 @@ pub enum TestError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// Results are over their tolerance.
-    #[error("`{buffer}` {run} differs from {against}: {difference}")]
+    #[error("`{buffer}` of {origin} {run} differs from {against}: {difference}")]
     Mismatch {
         /// The output's name.
         buffer: String,
         /// Where.
         run: Run,
+        /// The launched kernels.
+        origin: Box<Origin>,
         /// The other side of the comparison.
         against: Against,
         /// The difference.

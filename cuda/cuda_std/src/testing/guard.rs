@@ -15,6 +15,14 @@ use crate::simt::{Executor, Scheduler};
 /// The bytes of each buffer.
 pub(super) type Contents = Vec<Vec<u8>>;
 
+/// The result of a run.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub contents: Contents,
+    /// The launched kernels, each once.
+    pub kernels: Vec<&'static str>,
+}
+
 /// Where a test runs. Only an error asks a device for its name.
 #[derive(Clone, Copy)]
 pub(super) enum Where<'a> {
@@ -37,7 +45,7 @@ impl Where<'_> {
 /// The launches of a test on memory.
 pub(super) type Launch<'a> = dyn Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError> + 'a;
 
-/// Runs `launch` on fresh copies of the buffers on the CPU, and returns their contents.
+/// Runs `launch` on fresh copies of the buffers on the CPU, and returns their contents and the kernels.
 ///
 /// # Errors
 /// The first failure. To find the thread that wrote to an input, or close to a buffer, a second run checks the byte
@@ -47,7 +55,7 @@ pub(super) fn run_on_cpu(
     run: Where<'_>,
     executor: &Executor,
     launch: &Launch<'_>,
-) -> Result<Contents, TestError> {
+) -> Result<Done, TestError> {
     let watch = Arc::new(Watch::default());
     let device = executor.clone().with_watch(Arc::clone(&watch));
     let stray = |memory: &Memory<'_>| stray_error(buffers, run, memory, &watch);
@@ -62,7 +70,7 @@ pub(super) fn run_on(
     run: Where<'_>,
     device: &dyn TestDevice,
     launch: &Launch<'_>,
-) -> Result<Contents, TestError> {
+) -> Result<Done, TestError> {
     run_and_check(buffers, run, (device, Ends::Exact), launch, |_| None, |_| None)
 }
 
@@ -73,7 +81,7 @@ fn run_and_check(
     launch: &Launch<'_>,
     stray: impl Fn(&Memory<'_>) -> Option<TestError>,
     whose: impl Fn(&Change) -> Option<Whose>,
-) -> Result<Contents, TestError> {
+) -> Result<Done, TestError> {
     let memory = Memory::new(buffers, run, device, ends)?;
     let noted = Noted { device, kernels: RefCell::default() };
     let launched = launch(&noted, &memory);
@@ -98,7 +106,8 @@ fn run_and_check(
             None => Ok(packed),
         }
     };
-    buffers.iter().zip(contents).map(packed).collect()
+    let contents = buffers.iter().zip(contents).map(packed).collect::<Result<_, _>>()?;
+    Ok(Done { contents, kernels: noted.kernels.into_inner() })
 }
 
 /// A device that remembers which kernels were launched.

@@ -88,7 +88,7 @@ pub use tolerance::{Difference, Tolerance, Wrong, difference};
 use crate::launch::{LaunchError, Launcher};
 use crate::simt::Executor;
 use buffer::{Buffer, Compared, NAN, Role};
-use guard::{Contents, Where};
+use guard::{Contents, Done, Where};
 
 /// How long a launch on the CPU may take, if neither the executor nor the environment sets a limit.
 const TIME_LIMIT: Duration = Duration::from_mins(10);
@@ -277,18 +277,18 @@ impl<'a> KernelTest<'a> {
         let seeds = if replayed.is_some() || cfg!(miri) { &[] } else { &self.seeds[..] };
         for &seed in seeds {
             let (run, executor) = (Where::Cpu(Some(seed)), executor.clone().with_seed(seed));
-            let contents = guard::run_on_cpu(&self.buffers, run, &executor, &launch)?;
-            self.compare(run, &contents, None)?;
+            let done = guard::run_on_cpu(&self.buffers, run, &executor, &launch)?;
+            self.compare(run, &done, None)?;
             if !self.may_depend_on_order {
-                self.compare_bits(run, &contents, &first)?;
+                self.compare_bits(run, &done, &first)?;
             }
         }
         if let Some(device) = self.device {
             let run = Where::Device(device);
-            let contents = guard::run_on(&self.buffers, run, device, &launch)?;
-            self.compare(run, &contents, Some(&first))?;
+            let done = guard::run_on(&self.buffers, run, device, &launch)?;
+            self.compare(run, &done, Some(&first))?;
         }
-        Ok(Results { contents: first })
+        Ok(Results { contents: first.contents })
     }
 
     /// Runs `launch` only on this device, and compares with the expected results: for kernels that have been tested on
@@ -306,9 +306,9 @@ impl<'a> KernelTest<'a> {
     ) -> Result<Results, TestError> {
         self.check()?;
         let run = Where::Device(device);
-        let contents = guard::run_on(&self.buffers, run, device, &launch)?;
-        self.compare(run, &contents, None)?;
-        Ok(Results { contents })
+        let done = guard::run_on(&self.buffers, run, device, &launch)?;
+        self.compare(run, &done, None)?;
+        Ok(Results { contents: done.contents })
     }
 
     /// Checks that the buffers are described without a mistake.
@@ -338,16 +338,18 @@ impl<'a> KernelTest<'a> {
     }
 
     /// Compares with the expectations, and with the results of the CPU if given.
-    fn compare(&self, run: Where<'_>, got: &Contents, cpu: Option<&Contents>) -> Result<(), TestError> {
+    fn compare(&self, run: Where<'_>, done: &Done, cpu: Option<&Done>) -> Result<(), TestError> {
         for (at, buffer, compared) in self.outputs() {
-            let mismatch = |difference, against| mismatch(buffer, run, against, difference);
+            let got = &done.contents[at];
+            let mismatch = |difference, against| mismatch(buffer, (run, done), against, difference);
             if let Some(expected) = &compared.expected
-                && let Some(found) = (compared.difference)(&got[at], expected, &compared.tolerance)
+                && let Some(found) = (compared.difference)(got, expected, &compared.tolerance)
             {
                 return Err(mismatch(found, Against::Expectation));
             }
             if let Some(cpu) = cpu
-                && let Some(found) = (compared.difference)(&got[at], &cpu[at], &compared.tolerance.twice())
+                && let Some(found) =
+                    (compared.difference)(got, &cpu.contents[at], &compared.tolerance.twice())
             {
                 return Err(mismatch(found, Against::FirstRun));
             }
@@ -356,20 +358,27 @@ impl<'a> KernelTest<'a> {
     }
 
     /// Compares with the first run, bit for bit.
-    fn compare_bits(&self, run: Where<'_>, got: &Contents, first: &Contents) -> Result<(), TestError> {
-        if let Some((at, buffer, compared)) = self.outputs().find(|&(at, ..)| got[at] != first[at]) {
-            let found = (compared.difference)(&got[at], &first[at], &Tolerance::EXACT);
+    fn compare_bits(&self, run: Where<'_>, done: &Done, first: &Done) -> Result<(), TestError> {
+        let (got, before) = (&done.contents, &first.contents);
+        if let Some((at, buffer, compared)) = self.outputs().find(|&(at, ..)| got[at] != before[at]) {
+            let found = (compared.difference)(&got[at], &before[at], &Tolerance::EXACT);
             // Without one, they differ in the sign of a zero or in the bits of a NaN, which compare as equal numbers.
-            let found = found.unwrap_or_else(|| tolerance::in_bits(buffer.element, &got[at], &first[at]));
-            return Err(mismatch(buffer, run, Against::FirstRun, found));
+            let found = found.unwrap_or_else(|| tolerance::in_bits(buffer.element, &got[at], &before[at]));
+            return Err(mismatch(buffer, (run, done), Against::FirstRun, found));
         }
         Ok(())
     }
 }
 
-fn mismatch(buffer: &Buffer, run: Where<'_>, against: Against, difference: Difference) -> TestError {
-    let (buffer, run) = (buffer.name.clone(), run.name());
-    TestError::Mismatch { buffer, run, against, difference: Box::new(difference) }
+fn mismatch(
+    buffer: &Buffer,
+    (run, done): (Where<'_>, &Done),
+    against: Against,
+    found: Difference,
+) -> TestError {
+    let origin = Box::new(Origin { kernels: done.kernels.clone(), place: None });
+    let (buffer, run, difference) = (buffer.name.clone(), run.name(), Box::new(found));
+    TestError::Mismatch { buffer, run, origin, against, difference }
 }
 
 /// The content of the buffers after the first run, which is on the CPU unless it is [on a device](KernelTest::run_on) only.

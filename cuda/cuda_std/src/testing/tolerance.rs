@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::element::{Element, from_bytes};
+use super::element::{Element, from_bytes, is_unwritten, to_bytes};
 
 /// How far an element may be off: `absolute + relative * |expected|`.
 ///
@@ -74,12 +74,20 @@ pub struct Wrong {
     pub error: f64,
     /// How far it may be off.
     pub allowed: f64,
+    /// Whether it is a float whose bits are all 1. That is a NaN that no arithmetic produces, and what the CPU executor
+    /// fills shared memory with before a block starts.
+    pub is_unwritten: bool,
 }
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wrong { index, got, expected, error, allowed } = self;
-        write!(f, "[{index}] is {got}, not {expected}: off by {error:.3e}, allowed {allowed:.3e}")
+        let Wrong { index, got, expected, error, allowed, is_unwritten } = self;
+        write!(f, "[{index}] is {got}, not {expected}: off by {error:.3e}, allowed {allowed:.3e}")?;
+        f.write_str(if *is_unwritten {
+            " (all its bits are 1, as in shared memory that no thread wrote)"
+        } else {
+            ""
+        })
     }
 }
 
@@ -115,8 +123,14 @@ pub fn difference<T: Element>(got: &[T], expected: &[T], tolerance: &Tolerance) 
         if error <= allowed {
             continue;
         }
-        let wrong =
-            || Wrong { index, got: format!("{got:?}"), expected: format!("{expected:?}"), error, allowed };
+        let wrong = || Wrong {
+            index,
+            got: format!("{got:?}"),
+            expected: format!("{expected:?}"),
+            error,
+            allowed,
+            is_unwritten: is_unwritten::<T>(&to_bytes(&[got])),
+        };
         match &mut found {
             None => found = Some(Difference { first: wrong(), worst: wrong(), wrong: 1, len: 0 }),
             Some(found) => {
@@ -149,7 +163,8 @@ pub(super) fn in_bits(size: usize, got: &[u8], expected: &[u8]) -> Difference {
     };
     let (index, (got_bits, expected_bits)) = unequal.next().unwrap_or_default();
     let (got_bits, expected_bits) = (bits(got_bits), bits(expected_bits));
-    let first = Wrong { index, got: got_bits, expected: expected_bits, error: 0.0, allowed: 0.0 };
+    let [error, allowed] = [0.0; 2];
+    let first = Wrong { index, got: got_bits, expected: expected_bits, error, allowed, is_unwritten: false };
     Difference { worst: first.clone(), first, wrong: 1 + unequal.count(), len: got.len() / size }
 }
 

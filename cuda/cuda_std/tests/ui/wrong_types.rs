@@ -18,6 +18,16 @@ unsafe fn dynamic(_of: Dynamic) {}
 #[kernel]
 unsafe fn trait_object(_of: &(dyn Fn() + Sync)) {}
 
+struct Owns {
+    _names: Vec<f32>,
+}
+
+#[kernel]
+unsafe fn owner(_of: &Owns) {}
+
+#[kernel]
+unsafe fn owners(_of: &[Owns]) {}
+
 #[kernel]
 unsafe fn generic(_f: impl Fn()) {}
 

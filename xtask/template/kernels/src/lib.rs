@@ -2,6 +2,7 @@
 
 #![no_std]
 
+// For `sqrt`, `exp` and other methods of floats, add `use cuda_std::GpuFloat as _;`.
 use cuda_std::{kernel, thread, warp};
 
 /// `sums[row]` becomes the sum of that row of `inp`, which is `[rows, cols]`. A block of `THREADS` threads sums a row.

@@ -116,8 +116,11 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
         }
     }
     let fault = tables.into_iter().find_map(Table::into_fault);
-    let in_flight = || blocks.iter().flatten().find_map(Block::why_in_flight).map(Box::new);
-    fault.or_else(in_flight).map_or(Ok(()), Err)
+    let all = || blocks.iter().flatten();
+    let in_flight = || all().find_map(Block::why_in_flight).map(Box::new);
+    let overrun = || all().find_map(Block::why_overrun).map(Box::new);
+    let fault = fault.or_else(in_flight).or_else(overrun);
+    fault.map_or(Ok(()), Err)
 }
 
 /// Does something when it is dropped.
