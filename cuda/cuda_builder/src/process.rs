@@ -18,11 +18,16 @@ const LONGEST_AT_HIGHER_LEVELS: Duration = Duration::from_secs(120);
 pub(crate) const VARIABLE: &str = "FERROWARP_COMPILER_SECONDS";
 /// The limit on wall time is this many times that on processor time: a tool may wait, or others may use the processors.
 const WAITING: u32 = 5;
+/// The most bytes of output that a tool may write: a hundred times the largest module of a build.
+const MAX_OUTPUT: u64 = 1 << 30;
+/// The most bytes of messages that are kept. The rest is read and dropped, so that the tool goes on.
+const MAX_MESSAGES: u64 = 16 << 20;
 
 /// The output of a program that ended on its own.
 pub(crate) struct Ended {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
+    /// At most [`MAX_MESSAGES`], with a note if there were more.
     pub stderr: String,
 }
 
@@ -61,6 +66,23 @@ pub(crate) enum Stopped {
     Failed(String),
     /// It did not end within this time.
     TimedOut(Duration),
+}
+
+/// What happens to the bytes of a pipe after the first ones that are kept.
+#[derive(Clone, Copy)]
+enum Rest {
+    /// They are read.
+    Drain,
+    /// The pipe is closed, which ends the writer.
+    Close,
+}
+
+/// The first bytes of a pipe.
+#[derive(Default)]
+struct Piped {
+    bytes: Vec<u8>,
+    /// Whether there were more.
+    is_cut: bool,
 }
 
 impl fmt::Display for Stopped {
@@ -105,30 +127,85 @@ pub(crate) fn check_variable() -> Result<(), CudaBuilderError> {
 /// system reports it, so a busy machine stops no tool that an idle one would not.
 ///
 /// # Errors
-/// It could not be started, or had to be stopped.
-pub(crate) fn run(mut command: Command, input: Vec<u8>, limit: Duration) -> Result<Ended, Stopped> {
-    watch::stage(&tool(&command));
+/// It could not be started, had to be stopped, or wrote more than [`MAX_OUTPUT`].
+pub(crate) fn run(command: Command, input: Vec<u8>, limit: Duration) -> Result<Ended, Stopped> {
+    run_bounded(command, input, limit, MAX_OUTPUT)
+}
+
+fn run_bounded(
+    mut command: Command,
+    input: Vec<u8>,
+    limit: Duration,
+    max_output: u64,
+) -> Result<Ended, Stopped> {
+    let name = tool(&command);
+    watch::stage(&name);
     let failed = |deed: &str, e: std::io::Error| Stopped::Failed(format!("{deed}: {e}"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    put_in_group(&mut command);
     let mut child = spawn(&mut command).map_err(|e| failed("starting it", e))?;
     if let Some(mut stdin) = child.stdin.take() {
         // A tool that does not read its input reports its own error.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
     }
-    let stdout = read_all(child.stdout.take());
-    let stderr = read_all(child.stderr.take());
+    let stdout = read_start(child.stdout.take(), max_output, Rest::Close);
+    let stderr = read_start(child.stderr.take(), MAX_MESSAGES, Rest::Drain);
     let status = wait(&mut child, limit).map_err(|e| failed("waiting for it", e))?;
     let Some(status) = status else {
-        // A process that cannot be stopped has ended already.
-        let _ = child.kill();
+        kill(&mut child);
         let _ = child.wait();
         return Err(Stopped::TimedOut(limit));
     };
     // A grandchild may hold the pipes open: only the output so far counts.
     let grace = Duration::from_secs(5);
-    let collect = |pipe: Receiver<Vec<u8>>| pipe.recv_timeout(grace).unwrap_or_default();
+    let collect = |pipe: Receiver<Piped>| pipe.recv_timeout(grace).unwrap_or_default();
     let (stdout, stderr) = (collect(stdout), collect(stderr));
-    Ok(Ended { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+    if stdout.is_cut {
+        return Err(Stopped::Failed(format!(
+            "{name} wrote more than the limit of {max_output} bytes to its standard output; check that it is the tool that \
+             it should be"
+        )));
+    }
+    let mut messages = String::from_utf8_lossy(&stderr.bytes).into_owned();
+    if stderr.is_cut {
+        messages += &format!("\n(cut after {} MiB)\n", MAX_MESSAGES >> 20);
+    }
+    Ok(Ended { status, stdout: stdout.bytes, stderr: messages })
+}
+
+/// Starts the tool in a process group of its own, so that [`kill`] also ends what the tool has started.
+///
+/// Ctrl-C at a terminal does not reach such a group. On Linux the system therefore kills the tool when the builder ends,
+/// however that happens. Elsewhere, and for what the tool has started, the builder's end closes the pipes: the next write
+/// to one fails, and the input ends.
+#[cfg(unix)]
+fn put_in_group(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    command.process_group(0);
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+        let builder = Pid::from_raw(std::process::id().cast_signed());
+        let end_with_builder = move || {
+            // The signal comes when the thread that started the tool ends. That thread waits for the tool.
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The builder may have ended before.
+            if getppid() == builder { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
+        };
+        // SAFETY: the closure only makes two system calls and allocates nothing, so it may run between fork and exec.
+        unsafe { command.pre_exec(end_with_builder) };
+    }
+}
+
+/// Kills a tool that has not been waited for, and what it has started.
+fn kill(child: &mut Child) {
+    // A process that cannot be stopped has ended already.
+    #[cfg(unix)]
+    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
 }
 
 /// The tool's name: its file name.
@@ -180,72 +257,25 @@ fn processor_time(child: &Child) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
 }
 
-/// Reads a pipe to its end on its own thread.
-fn read_all(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+/// Reads the first `most` bytes of a pipe on its own thread.
+fn read_start(pipe: Option<impl Read + Send + 'static>, most: u64, rest: Rest) -> Receiver<Piped> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
+        let mut piped = Piped::default();
         if let Some(mut pipe) = pipe {
             // Whatever could be read is shown.
-            let _ = pipe.read_to_end(&mut bytes);
+            let _ = pipe.by_ref().take(most).read_to_end(&mut piped.bytes);
+            piped.is_cut = pipe.read(&mut [0]).is_ok_and(|len| len > 0);
+            if let Rest::Drain = rest {
+                let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+            }
         }
         // After a time limit the receiver is gone.
-        let _ = sender.send(bytes);
+        let _ = sender.send(piped);
     });
     receiver
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
-
-    #[test]
-    fn input_and_output_of_any_size_pass() {
-        let input = vec![b'x'; 3 << 20];
-        let ended = run(shell("cat; echo said >&2"), input.clone(), LONGEST).unwrap();
-        assert!(ended.status.success());
-        assert_eq!((ended.stdout, ended.stderr.as_str()), (input, "said\n"));
-    }
-
-    #[test]
-    fn what_hangs_is_stopped() {
-        let start = Instant::now();
-        let error = run(shell("exec sleep 60"), Vec::new(), Duration::from_millis(200)).err().unwrap();
-        let text = error.to_string();
-        assert!(text.contains("did not end") && text.contains(VARIABLE), "{text}");
-        assert!(start.elapsed() < Duration::from_secs(20));
-    }
-
-    #[test]
-    fn what_fails_or_is_missing_says_so() {
-        let ended = run(shell("exit 3"), Vec::new(), LONGEST).unwrap();
-        assert!(ended.log().contains("said nothing") && ended.log().contains('3'), "{}", ended.log());
-        let error = run(Command::new("/nonexistent/compiler"), Vec::new(), LONGEST).err().unwrap();
-        assert!(error.to_string().starts_with("starting it"), "{error}");
-    }
-
-    #[test]
-    fn the_limit_is_of_the_processors_time() {
-        let limit = Duration::from_millis(300);
-        let waits = run(shell("exec sleep 0.6"), Vec::new(), limit).unwrap();
-        assert!(waits.status.success(), "it used no time of the processor");
-        let start = Instant::now();
-        let error = run(shell("while :; do :; done"), Vec::new(), limit).err().unwrap();
-        assert_eq!(error, Stopped::TimedOut(limit));
-        assert!(start.elapsed() >= limit);
-    }
-
-    #[test]
-    fn a_signal_that_ends_it_is_named() {
-        let killed = |script| run(shell(script), Vec::new(), LONGEST).unwrap().killed();
-        assert!(killed("kill -SEGV $$").unwrap().starts_with("SIGSEGV"));
-        assert!(killed("kill -KILL $$").unwrap().contains("memory runs out"));
-        assert_eq!(killed("exit 139"), None);
-    }
-}
+#[path = "process_tests.rs"]
+mod tests;

@@ -114,8 +114,7 @@ impl BuildPtx {
         if !failures.is_empty() {
             bail!("{} checks of the PTX failed:\n  {}", failures.len(), failures.join("\n  "));
         }
-        report.write(&stage.path().join(report::FILE))?;
-        let changed = publish(stage.path(), &out)?;
+        let changed = publish(stage.path(), &out, &built.library, &report)?;
         say(&built, &report, &out, changed);
         Ok(())
     }
@@ -164,14 +163,21 @@ fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
         .with_context(|| format!("making a folder in {}", parent.display()))
 }
 
-/// Moves all files of the folder `stage` to `out`, and removes old files in the report of an earlier build. Returns the
-/// number of changed PTX files.
-fn publish(stage: &Path, out: &Path) -> anyhow::Result<usize> {
+/// Moves all files of the folder `stage` to `out`, and writes the report there. Removes old files of the same library that
+/// the report of an earlier build lists; modules of other libraries stay, and stay in the report. Returns the number of
+/// changed PTX files.
+fn publish(stage: &Path, out: &Path, library: &str, report: &Report) -> anyhow::Result<usize> {
     std::fs::create_dir_all(out).with_context(|| format!("making the folder {}", out.display()))?;
+    let before = Report::read(&out.join(report::FILE)).unwrap_or_default();
+    let is_own = |file: &str| file.strip_prefix(library).is_some_and(|rest| rest.starts_with('.'));
+    let (own, mut modules): (Vec<Module>, Vec<Module>) =
+        before.modules.into_iter().partition(|module| is_own(&module.file));
+    modules.retain(|module| out.join(&module.file).is_file());
+    modules.extend(report.modules.iter().cloned());
+    Report { modules }.write(&stage.join(report::FILE))?;
     let entries = stage.read_dir().with_context(|| format!("reading {}", stage.display()))?;
     let new: Vec<std::ffi::OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
-    let before = Report::read(&out.join(report::FILE)).unwrap_or_default();
-    let listed = before.modules.iter().filter_map(|module| Path::new(&module.file).file_name());
+    let listed = own.iter().filter_map(|module| Path::new(&module.file).file_name());
     let outputs =
         listed.flat_map(|name| ["ptx", "cubin", "ll"].map(|kind| Path::new(name).with_extension(kind)));
     for stale in outputs.filter(|name| !new.iter().any(|new| new == name.as_os_str())) {
@@ -271,24 +277,67 @@ mod tests {
     fn what_is_published_replaces_what_an_earlier_build_left_and_no_other_file() {
         let folder = tempfile::tempdir().unwrap();
         let (stage, out) = (folder.path().join("stage"), folder.path().join("out"));
-        for (name, text) in [("a.ptx", "1"), ("b.ptx", "2"), ("b.cubin", "3")] {
+        for (name, text) in [("k.a.ptx", "1"), ("k.b.ptx", "2"), ("k.b.cubin", "3")] {
             std::fs::create_dir_all(&stage).unwrap();
             std::fs::write(stage.join(name), text).unwrap();
         }
         std::fs::create_dir(&out).unwrap();
-        let files = ["a.ptx", "gone.ptx", "gone.cubin", "mine.ptx", "mine.compute_75.cubin", "notes.txt"];
+        let files =
+            ["k.a.ptx", "k.gone.ptx", "k.gone.cubin", "k.mine.ptx", "mine.compute_75.cubin", "notes.txt"];
         for (name, text) in files.into_iter().zip(["1", "0", "0", "mine", "mine", "mine"]) {
             std::fs::write(out.join(name), text).unwrap();
         }
-        let module = |file: &str| Module { file: file.to_owned(), ..Module::default() };
-        let before = Report { modules: vec![module("a.ptx"), module("gone.ptx")] };
-        before.write(&out.join(report::FILE)).unwrap();
-        assert_eq!(publish(&stage, &out).unwrap(), 1, "b.ptx alone is other than before");
-        let mut names: Vec<_> = out.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
+        report_of(&["k.a.ptx", "k.gone.ptx"]).write(&out.join(report::FILE)).unwrap();
+        let report = report_of(&["k.a.ptx", "k.b.ptx"]);
+        assert_eq!(publish(&stage, &out, "k", &report).unwrap(), 1, "only k.b.ptx has changed");
         assert_eq!(
-            names,
-            ["a.ptx", "b.cubin", "b.ptx", "mine.compute_75.cubin", "mine.ptx", "notes.txt", "resources.json"]
+            names(&out),
+            [
+                "k.a.ptx",
+                "k.b.cubin",
+                "k.b.ptx",
+                "k.mine.ptx",
+                "mine.compute_75.cubin",
+                "notes.txt",
+                "resources.json"
+            ]
         );
+    }
+
+    fn report_of(files: &[&str]) -> Report {
+        let module = |&file: &&str| Module { file: file.to_owned(), ..Module::default() };
+        Report { modules: files.iter().map(module).collect() }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn two_crates_in_one_folder_keep_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let build = |library: &str, files: &[&str]| {
+            let stage = stage_beside(&out).unwrap();
+            for file in files {
+                std::fs::write(stage.path().join(file), library).unwrap();
+            }
+            publish(stage.path(), &out, library, &report_of(files)).unwrap();
+            let mut files = names(&out);
+            files.retain(|file| file != report::FILE);
+            let report = Report::read(&out.join(report::FILE)).unwrap();
+            let mut listed: Vec<String> = report.modules.into_iter().map(|module| module.file).collect();
+            listed.sort();
+            assert_eq!(listed, files);
+            files
+        };
+        assert_eq!(build("a", &["a.x.ptx"]), ["a.x.ptx"]);
+        // The name of one library may begin with that of another.
+        assert_eq!(build("b", &["b.y.ptx"]), ["a.x.ptx", "b.y.ptx"]);
+        assert_eq!(build("ab", &["ab.z.ptx"]), ["a.x.ptx", "ab.z.ptx", "b.y.ptx"]);
+        assert_eq!(build("a", &["a.w.ptx"]), ["a.w.ptx", "ab.z.ptx", "b.y.ptx"]);
     }
 }
