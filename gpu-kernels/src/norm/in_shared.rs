@@ -21,7 +21,7 @@ use crate::element::Element;
 ///
 /// `THREADS` threads of each block of a cluster hold a row, `VECTORS` vectors of `N` elements each. Launched with a cluster
 /// of at most eight blocks for each row, or a block; its dynamic shared memory has these vectors. It is the fastest kernel
-/// for rows of `LEAST` columns or more.
+/// for rows of `least` columns or more.
 ///
 /// # Safety
 /// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The flag `ALIGNED` is set.
@@ -32,17 +32,17 @@ use crate::element::Element;
     min_blocks = BLOCKS,
     min_arch = 90,
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, THREADS, THREADS).in_clusters(IN_CLUSTERS)
-        .in_shared(N, LEAST),
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, THREADS, THREADS).in_clusters(in_clusters)
+        .in_shared(N, least),
     instances(
-        T = f32, N = 4, IN_CLUSTERS = true {
-            norm_f32_shared_256x4 = <256, 4, 4>, LEAST = 16385;
-            norm_f32_shared_256x8 = <256, 8, 3>, LEAST = 32769;
+        T = f32, N = 4, in_clusters = true {
+            norm_f32_shared_256x4 = <256, 4, 4>, least = 16385;
+            norm_f32_shared_256x8 = <256, 8, 3>, least = 32769;
         }
-        for T in [f16, bf16], N = 8, IN_CLUSTERS = true {
-            norm_{T}_shared_512x3 = <512, 3, 2>, IN_CLUSTERS = false, LEAST = 8193;
-            norm_{T}_shared_256x4 = <256, 4, 5>, LEAST = 16385;
-            norm_{T}_shared_256x8 = <256, 8, 3>, LEAST = 65537;
+        for T in [f16, bf16], N = 8, in_clusters = true {
+            norm_{T}_shared_512x3 = <512, 3, 2>, in_clusters = false, least = 8193;
+            norm_{T}_shared_256x4 = <256, 4, 5>, least = 16385;
+            norm_{T}_shared_256x8 = <256, 8, 3>, least = 65537;
         }
     ),
 )]
@@ -81,8 +81,8 @@ pub unsafe fn norm_in_shared<
             }
         }
         let vector = |from: *const T, i: usize| match has(i) {
-            // SAFETY: a vector of the block's columns.
-            true => unsafe { load_global(from.add(i * step).cast()) },
+            // A vector of the block's columns.
+            true => load_global(from.add(i * step).cast()),
             false => u32x4::new(0, 0, 0, 0),
         };
         let mut weight = [u32x4::new(0, 0, 0, 0); VECTORS];
