@@ -129,16 +129,21 @@ impl<T> NormArgs<T> {
         self.flags & flag != 0
     }
 
-    /// Brings weight and bias into L2 while the first blocks wait for their rows. One thread of a block calls it.
+    /// Brings the bias, and perhaps the weight, into L2 while the first blocks wait for their rows. One thread of a block
+    /// calls it.
     #[inline(always)]
-    pub(super) fn prefetch_vectors(&self) {
+    pub(super) fn prefetch_vectors(&self, with_weight: bool) {
         if thread::block_idx_x() < FIRST_BLOCKS && self.has(ALIGNED) {
-            for vector in [self.weight, self.bias] {
+            let prefetch = |vector: *const T| {
                 if !vector.is_null() {
                     // SAFETY: there are `cols` elements, at least one, aligned because of the flag.
                     unsafe { prefetch_l2(vector, self.cols * size_of::<T>() as u32) };
                 }
+            };
+            if with_weight {
+                prefetch(self.weight);
             }
+            prefetch(self.bias);
         }
     }
 }

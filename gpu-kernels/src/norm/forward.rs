@@ -86,8 +86,8 @@ pub unsafe fn norm_rows<
     let is_there = row < args.rows as usize;
     let (row, len) = if is_there { (row, args.cols as usize) } else { (0, 0) };
     let columns: Columns = Columns::new::<N>(tid % THREADS, THREADS, len, args.has(ALIGNED));
-    if tid == 0 && !EARLY {
-        args.prefetch_vectors();
+    if tid == 0 {
+        args.prefetch_vectors(!EARLY);
     }
     // SAFETY: the kernel's contract; all threads call the sums, and each sum has its own shared memory.
     unsafe {

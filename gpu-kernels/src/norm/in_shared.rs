@@ -1,6 +1,6 @@
 //! RMSNorm and LayerNorm of long rows, which a block or a cluster of blocks holds in shared memory.
 //!
-//! Each thread copies its own vectors there and reads only these. Registers hold the weights alone, so many blocks load at
+//! Each thread copies its own vectors there and reads only these. Registers hold only weights and biases, so many blocks load at
 //! once; in [`super::forward`] the row takes these registers.
 //!
 //! The variance is computed from differences to the mean, not as the difference of two large sums.
@@ -41,7 +41,7 @@ use crate::element::Element;
         }
         for T in [f16, bf16], N = 8, in_clusters = true {
             norm_{T}_shared_512x3 = <512, 3, 2>, in_clusters = false, least = 8193;
-            norm_{T}_shared_256x4 = <256, 4, 5>, least = 16385;
+            norm_{T}_shared_256x4 = <256, 4, 4>, least = 16385;
             norm_{T}_shared_256x8 = <256, 8, 3>, least = 65537;
         }
     ),
@@ -86,8 +86,14 @@ pub unsafe fn norm_in_shared<
             false => u32x4::new(0, 0, 0, 0),
         };
         let mut weight = [u32x4::new(0, 0, 0, 0); VECTORS];
+        let mut early_bias = weight;
         if !args.weight.is_null() {
             weight = core::array::from_fn(|i| vector(args.weight.add(from), i));
+        }
+        // More vectors would leave registers for fewer blocks.
+        let is_bias_early = VECTORS <= 4;
+        if is_bias_early && !args.bias.is_null() {
+            early_bias = core::array::from_fn(|i| vector(args.bias.add(from), i));
         }
         let sums = if args.has(CENTRED) { 2 } else { 1 };
         let exchange = if blocks > 1 { Some(Exchange::new(sums)) } else { None };
@@ -156,7 +162,8 @@ pub unsafe fn norm_in_shared<
                     y = core::array::from_fn(|j| y[j] * weight[j]);
                 }
                 if !args.bias.is_null() {
-                    let bias = T::unpack(load_global(args.bias.add(from).add(i * step).cast()));
+                    let bias =
+                        T::unpack(if is_bias_early { early_bias[i] } else { vector(args.bias.add(from), i) });
                     y = core::array::from_fn(|j| y[j] + bias[j]);
                 }
                 T::store(out.add(i * step), y);
