@@ -41,7 +41,7 @@ use crate::element::Element;
         }
         for T in [f16, bf16], N = 8, in_clusters = true {
             norm_{T}_shared_512x3 = <512, 3, 2>, in_clusters = false, least = 8193;
-            norm_{T}_shared_256x4 = <256, 4, 4>, least = 16385;
+            norm_{T}_shared_256x4 = <256, 4, 5>, least = 16385;
             norm_{T}_shared_256x8 = <256, 8, 3>, least = 65537;
         }
     ),
@@ -90,8 +90,8 @@ pub unsafe fn norm_in_shared<
         if !args.weight.is_null() {
             weight = core::array::from_fn(|i| vector(args.weight.add(from), i));
         }
-        // More vectors would leave registers for fewer blocks.
-        let is_bias_early = VECTORS <= 4;
+        // With 16 bits an element, and with more vectors, this would leave registers for fewer blocks, and be slower.
+        let is_bias_early = N == 4 && VECTORS <= 4;
         if is_bias_early && !args.bias.is_null() {
             early_bias = core::array::from_fn(|i| vector(args.bias.add(from), i));
         }
