@@ -93,6 +93,7 @@ fn a_kernel_that_never_ends_is_named() {
         let (output, said) = run("spinning", Some(("FERROWARP_KERNEL_SECONDS", wrong)));
         let needle = format!("FERROWARP_KERNEL_SECONDS is `{wrong}`");
         assert!(!output.status.success() && said.contains(&needle), "{said}");
+        assert!(said.contains("above 0 and at most 1e19"), "{said}");
     }
 }
 

@@ -249,6 +249,11 @@ pub enum DataError {
         /// The sources that were tried, in order, and why each failed.
         failures: Vec<FetchFailure>,
     },
+    /// The user ended the program while the data set was fetched.
+    #[error(
+        "stopped while fetching MNIST, nothing was kept; start again, or name a folder with the data with --data"
+    )]
+    Interrupted,
 }
 
 fn join(failures: &[FetchFailure]) -> String {

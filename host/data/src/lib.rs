@@ -16,7 +16,7 @@ use std::path::Path;
 
 pub use csv::{csv_from, parse_csv, read_csv};
 pub use error::DataError;
-pub use fetch::{FILES, FetchFailure, IdxFile, Source, fetch, fetch_if_missing, unpack_package};
+pub use fetch::{FILES, FetchFailure, IdxFile, IsStopped, Source, fetch, fetch_if_missing, unpack_package};
 pub use files::{Found, default_dir, find};
 pub use idx::{Images, images_from, labels_from, parse_images, parse_labels, read_images, read_labels};
 pub use picture::Picture;

@@ -3,10 +3,10 @@
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader};
-use std::process::{Child, ChildStdout, Command, Output};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::common::{Place, Random, succeeds};
+use crate::common::{Place, Random, signal, started, stopped, succeeds};
 use ferrowarp_mnist::checkpoint::{self, Snapshot};
 use serde_json::Value;
 
@@ -212,28 +212,6 @@ fn a_run_that_is_killed_again_and_again_ends() {
     assert!(result == whole, "after {kills} kills the run ends elsewhere");
 }
 
-fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
-    assert!(status.expect("there is a program `kill`").success());
-}
-
-/// Starts a run and waits until it listens to signals. Its standard output stays open until the second value goes.
-fn started(place: &Place, flags: &[&str]) -> (Child, BufReader<ChildStdout>) {
-    let mut child = place.train(flags).spawn().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.contains(" training and ") {
-        line.clear();
-        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the run ends before it begins");
-    }
-    (child, output)
-}
-
-fn stopped(child: Child) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
-    (status.code(), String::from_utf8(stderr).unwrap())
-}
-
 fn interrupted_run(name: &str, code: i32) {
     let long =
         [&["--epochs", "80"], &WITH_MOMENTUM[6..], &["--hidden", "24,16", "--batch-size", "20"]].concat();
@@ -324,16 +302,38 @@ fn an_interrupted_run_without_checkpoints_keeps_its_weights_and_says_how_to_go_o
     assert!(predicted.contains("test image 0"), "{predicted}");
 }
 
+/// The first epoch takes far longer than the signal.
 #[test]
 fn an_interrupted_run_that_writes_nothing_says_so() {
     let place = Place::with_idx();
     let files = ["--plot", "p.svg", "--metrics", "m"];
-    let (child, _output) = started(&place, &[&["--epochs", "1000", "--hidden", "24"], &files[..]].concat());
+    let slow = ["--hidden", "1000,1000", "--batch-size", "50"];
+    let (child, _output) = started(&place, &[&slow[..], &files[..]].concat());
     signal(&child, "INT");
     let (code, message) = stopped(child);
     assert_eq!(code, Some(130), "{message}");
     assert!(message.contains("nothing was saved") && message.contains("with --checkpoint"), "{message}");
     assert!(message.contains("; nothing was written for --plot;"), "{message}");
+    assert!(!place.path("p.svg").exists());
+}
+
+#[test]
+fn an_interrupted_run_draws_what_it_has() {
+    let place = Place::with_idx();
+    let flags = ["--epochs", "100000", "--hidden", "8", "--plot", "p.svg"];
+    let (child, mut output) = started(&place, &flags);
+    let mut line = String::new();
+    while !line.contains(" 2/100000: ") {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the run ends before its second epoch");
+    }
+    signal(&child, "INT");
+    let (code, message) = stopped(child);
+    assert_eq!(code, Some(130), "{message}");
+    assert!(message.contains("; the plot so far is in p.svg;"), "{message}");
+    assert!(!message.contains("--plot"), "{message}");
+    let plot = String::from_utf8(place.read("p.svg")).unwrap();
+    assert!(plot.starts_with("<svg") && plot.contains("784-8-10 in batches of"), "{plot}");
 }
 
 #[test]

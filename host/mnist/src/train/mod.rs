@@ -281,14 +281,18 @@ fn write_files(config: &Config, training: &Training, outcome: &Outcome) -> Resul
         checkpoint::save(path, &outcome.parameters, training)?;
     }
     if let Some(path) = &config.plot {
-        let sizes: Vec<String> = outcome.run.sizes.iter().map(usize::to_string).collect();
-        let title = format!(
-            "{} in batches of {}: {:.2} % of the test images right",
-            sizes.join("-"),
-            config.batch_size,
-            100.0 * outcome.test.accuracy()
-        );
-        save_plot(path, &title, &outcome.records)?;
+        save_plot(path, &plot_title(&outcome.run, config, outcome.test.accuracy()), &outcome.records)?;
     }
     Ok(())
+}
+
+/// The plot's title; `accuracy` is that of the last test.
+fn plot_title(run: &Run, config: &Config, accuracy: f64) -> String {
+    let sizes: Vec<String> = run.sizes.iter().map(usize::to_string).collect();
+    format!(
+        "{} in batches of {}: {:.2} % of the test images right",
+        sizes.join("-"),
+        config.batch_size,
+        100.0 * accuracy
+    )
 }

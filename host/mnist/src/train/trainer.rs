@@ -237,7 +237,7 @@ impl<'a> Trainer<'a> {
     /// Handles a pause between two steps of an epoch: writes a checkpoint, and stops if the observer wants it.
     fn pause(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         self.save()?;
-        if observer.stop() { Err(self.stopped()?) } else { Ok(()) }
+        if observer.stop() { Err(self.stopped(observer)?) } else { Ok(()) }
     }
 
     /// Handles the time between two epochs: writes a checkpoint if one is due, and stops if the observer wants it.
@@ -247,7 +247,7 @@ impl<'a> Trainer<'a> {
         if stop || self.saver.as_ref().is_some_and(|saver| saver.is_due_after_epoch(steps)) {
             self.save()?;
         }
-        if stop { Err(self.stopped()?) } else { Ok(()) }
+        if stop { Err(self.stopped(observer)?) } else { Ok(()) }
     }
 
     /// Writes a checkpoint of the current state, if the settings name a folder and it has none of this state yet. Training

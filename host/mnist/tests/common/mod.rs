@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -154,9 +155,9 @@ impl Place {
     }
 
     /// Runs `command`, which must fail properly: exit code 1, or 2 if its arguments cannot be used, one message on the
-    /// standard error with all of `needles` and no panic, and this folder as it was.
+    /// standard error with all of `needles` and no panic, and this folder as it was. Returns the message.
     #[track_caller]
-    pub fn refuses(&self, mut command: Command, needles: &[&str]) {
+    pub fn refuses(&self, mut command: Command, needles: &[&str]) -> String {
         let before = self.listing();
         let child = command.spawn().expect("the program can be started");
         let output = child.wait_with_output().expect("the program can be waited for");
@@ -174,6 +175,7 @@ impl Place {
         let after = self.listing();
         assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "files came or went");
         assert!(before == after, "a file was changed");
+        message
     }
 }
 
@@ -183,4 +185,28 @@ pub fn succeeds(mut command: Command) -> String {
     let Output { status, stdout, stderr } = command.output().expect("the program can be started");
     assert!(status.success(), "{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     String::from_utf8(stdout).expect("programs print UTF-8")
+}
+
+/// Sends a signal, such as `INT`, to a program.
+pub fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    assert!(status.expect("there is a program `kill`").success());
+}
+
+/// Starts a run and waits until it listens to signals. Its standard output stays open until the second value goes.
+pub fn started(place: &Place, flags: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let mut child = place.train(flags).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(" training and ") {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the run ends before it begins");
+    }
+    (child, output)
+}
+
+/// Waits for a program that was sent a signal, and returns its exit code and its messages.
+pub fn stopped(child: Child) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use ferrowarp::collective::Communicator;
 use ferrowarp::device;
-use ferrowarp_data::LazyMnist;
+use ferrowarp_data::{DataError, LazyMnist};
 use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
 use ferrowarp_mnist::model::Pipeline;
@@ -74,10 +74,13 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     args.note(&config).map_or(Ok(()), |note| console.line(note))?;
     // Rank 0 fetches the data, and the others wait for it.
     let mut communicator = if ranks.is_first() { None } else { ranks.connect(&device)? };
-    let (dir, fetch) = data_dir(args.data.as_deref())?;
+    let signals = Signals::listen().context("could not prepare for Ctrl-C")?;
+    let Some((dir, fetch)) = data_dir(args.data.as_deref(), &signals)? else {
+        return Ok(Ended::Stopped(signals.exit_code()));
+    };
     if ranks.is_first() {
         ranks.start()?;
-        communicator = ranks.connect(&device)?;
+        communicator = signals.ending_at_once(|| ranks.connect(&device))?;
     } else {
         config = Config { metrics: None, save: None, plot: None, checkpoints: None, ..config };
     }
@@ -94,7 +97,6 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         None => mnist,
     };
     let load = before_load.elapsed();
-    let signals = Signals::listen().context("could not prepare for Ctrl-C")?;
     introduce(&mut console, &mnist, &dir, args.hold_out.is_some())?;
     if let Some(found) = start.resumed() {
         introduce_resumed(&mut console, found, &train::differences(&device, &config, found))?;
@@ -171,17 +173,24 @@ fn tell_how_to_go_on(error: TrainError, config: &Config) -> TrainError {
 }
 
 /// Returns the folder with the data, and the time it took to fetch them. Fetches the data if the default folder has no
-/// complete data set.
-fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
+/// complete data set. Returns `None` if a signal has stopped that.
+fn data_dir(named: Option<&Path>, signals: &Signals) -> anyhow::Result<Option<(PathBuf, Duration)>> {
     if let Some(dir) = named {
-        return Ok((dir.to_owned(), Duration::ZERO));
+        return Ok(Some((dir.to_owned(), Duration::ZERO)));
     }
     let here =
         std::env::current_dir().context("could not find the current folder; name the data with --data")?;
     let dir = ferrowarp_data::default_dir(&here);
     let started = Instant::now();
-    let fetched = ferrowarp_data::fetch_if_missing(&dir, &ferrowarp_data::Source::defaults())?;
-    Ok((dir, if fetched { started.elapsed() } else { Duration::ZERO }))
+    let is_stopped = || signals.has_arrived();
+    match ferrowarp_data::fetch_if_missing(&dir, &ferrowarp_data::Source::defaults(), &is_stopped) {
+        Ok(fetched) => Ok(Some((dir, if fetched { started.elapsed() } else { Duration::ZERO }))),
+        Err(error @ DataError::Interrupted) => {
+            print_note(format_args!("interrupted: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn introduce(

@@ -27,27 +27,42 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The signal that requested a stop, once one has arrived. A second signal ends the process at once.
 pub struct Signals {
     arrived: Arc<AtomicUsize>,
+    /// Whether the next signal ends the process at once.
+    at_once: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// Starts to listen for signals that request a stop: Ctrl-C, termination by the system, or a closed terminal.
     pub fn listen() -> io::Result<Signals> {
         let arrived = Arc::new(AtomicUsize::new(0));
-        let again = Arc::new(AtomicBool::new(false));
+        let at_once = Arc::new(AtomicBool::new(false));
         for signal in signals() {
             // This order ensures that the first signal does not end the process.
             flag::register_conditional_shutdown(
                 signal,
                 i32::from(EXIT_CODE_OF_SIGNALS) + signal,
-                again.clone(),
+                at_once.clone(),
             )?;
-            flag::register(signal, again.clone())?;
+            flag::register(signal, at_once.clone())?;
             flag::register_usize(signal, arrived.clone(), usize::try_from(signal).unwrap_or_default())?;
         }
         let seen = arrived.clone();
         // Without this thread the signals still work, but are not acknowledged.
         let _ = thread::Builder::new().name("signals".to_owned()).spawn(move || acknowledge(&seen));
-        Ok(Signals { arrived })
+        Ok(Signals { arrived, at_once })
+    }
+
+    /// Whether a signal has arrived.
+    pub fn has_arrived(&self) -> bool {
+        self.arrived.load(Ordering::SeqCst) != 0
+    }
+
+    /// Does `work`, which cannot be stopped in between: even a first signal ends the process at once.
+    pub fn ending_at_once<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.at_once.store(true, Ordering::SeqCst);
+        let result = work();
+        self.at_once.store(self.has_arrived(), Ordering::SeqCst);
+        result
     }
 
     /// The exit code after a stop by a signal.
@@ -104,7 +119,7 @@ impl Observer for Stoppable<'_> {
     }
 
     fn stop(&mut self) -> bool {
-        self.observer.stop() || self.signals.arrived.load(Ordering::SeqCst) != 0
+        self.observer.stop() || self.signals.has_arrived()
     }
 
     fn warning(&mut self, warning: &str) {

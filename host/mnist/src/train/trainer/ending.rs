@@ -1,10 +1,11 @@
 //! What a run that ends early writes and reports.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{Config, Observer, Symptom, TrainError, Trainer, first_infinite};
+use super::{Observer, Symptom, TrainError, Trainer, first_infinite};
 use crate::checkpoint::{self, CheckpointError};
-use ferrowarp_report::in_one_line;
+use crate::train::plot_title;
+use ferrowarp_report::{ReportError, in_one_line, save_plot};
 
 impl Trainer<'_> {
     pub(super) fn stopped_learning(&self) -> String {
@@ -54,15 +55,27 @@ impl Trainer<'_> {
         }
     }
 
-    /// Writes the current weights, and returns the error of a stopped run. It names the epoch of the last completed step.
-    pub(super) fn stopped(&self) -> Result<TrainError, TrainError> {
+    /// Writes the current weights and the plot of the finished epochs, and returns the error of a stopped run. It names the
+    /// epoch of the last completed step.
+    pub(super) fn stopped(&self, observer: &mut dyn Observer) -> Result<TrainError, TrainError> {
         let saved = self.save_weights()?.map(Path::to_owned);
         let checkpoint = self.newest_checkpoint();
         let epoch = if self.stats.samples == 0 { self.epoch - 1 } else { self.epoch };
-        let Config { plot, timeline, .. } = self.config;
+        let plot = self.save_plot_so_far().unwrap_or_else(|error| {
+            observer.warning(&in_one_line(&error));
+            None
+        });
+        let timeline = self.config.timeline.as_ref().filter(|_| self.epoch <= self.watched);
         let mut missing = Vec::new();
-        missing.extend(plot.as_ref().map(|_| "plot"));
-        missing.extend(timeline.as_ref().filter(|_| self.epoch <= self.watched).map(|_| "timeline"));
-        Ok(TrainError::Stopped { epoch, step: self.steps(), checkpoint, saved, missing })
+        missing.extend(self.config.plot.as_ref().filter(|_| plot.is_none()).map(|_| "plot"));
+        missing.extend(timeline.map(|_| "timeline"));
+        Ok(TrainError::Stopped { epoch, step: self.steps(), checkpoint, saved, plot, missing })
+    }
+
+    /// Draws the finished epochs if the settings name a file and there are any, and returns the file.
+    fn save_plot_so_far(&self) -> Result<Option<PathBuf>, ReportError> {
+        let (Some(path), Some(last)) = (&self.config.plot, self.records.last()) else { return Ok(None) };
+        save_plot(path, &plot_title(&self.run, self.config, last.test_accuracy), &self.records)?;
+        Ok(Some(path.clone()))
     }
 }
