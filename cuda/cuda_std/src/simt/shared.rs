@@ -59,8 +59,8 @@ const MOST_SLOTS: usize = 128;
 /// Bytes of all guards, each with the padding after it.
 const ALL_GUARDS: usize = 2 * GUARD_BYTES * MOST_SLOTS;
 
-/// Bytes of the static part: the arrays, the guards, and the padding before arrays that are aligned to more than 16
-/// bytes, each of which has at least as many bytes as its alignment.
+/// Bytes of the static part: the arrays, the guards, and the padding before arrays that are aligned to more than 16 bytes.
+/// Such an array has at least as many bytes as its alignment.
 const STATIC_ROOM: usize = if cfg!(miri) { MAX_STATIC_BYTES } else { 2 * MAX_STATIC_BYTES + ALL_GUARDS };
 
 /// A `shared_array!` in the source.
