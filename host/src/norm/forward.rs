@@ -155,7 +155,7 @@ impl<'a, T: Real> Norm<'a, T> {
         let args = self.args([rows, cols]);
         let in_rows = T::ROWS.iter().chain(T::IN_SHARED).find(|it| it.meta.name == kernel.name);
         assert!(
-            args.flags & ALIGNED != 0 || !in_rows.is_some_and(|it| it.in_shared_from > 0),
+            args.flags & ALIGNED != 0 || in_rows.is_none_or(|it| it.in_shared_from == 0),
             "{} takes aligned rows",
             kernel.name
         );

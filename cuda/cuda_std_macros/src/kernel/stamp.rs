@@ -245,6 +245,13 @@ fn list_of_fields(name: &str, kernels: &[Listed], args: &Type, facts_type: &Toke
     }
 }
 
+/// The kernels whose only argument is a struct of type `args`, with their conditions.
+struct ListOf<'a> {
+    args: &'a Type,
+    kernels: Vec<TokenStream>,
+    cfgs: Vec<&'a Option<Attribute>>,
+}
+
 /// Returns a list for each struct that is the only argument of some of the kernels.
 fn lists_by_argument(
     function: &ItemFn,
@@ -252,7 +259,7 @@ fn lists_by_argument(
     facts_type: &TokenStream,
     list_type: &Ident,
 ) -> Result<TokenStream> {
-    let mut lists: Vec<(&Type, Vec<TokenStream>, Vec<&Option<Attribute>>)> = Vec::new();
+    let mut lists: Vec<ListOf> = Vec::new();
     let mut checks = TokenStream::new();
     for Listed { launch_type, facts, params, cfg } in kernels {
         let [Param { ty, .. }] = &params[..] else {
@@ -277,15 +284,15 @@ fn lists_by_argument(
             unsafe { ::cuda_std::launch::KernelOf::new(#launch_type::META, #facts) }
         };
         let is_same = |listed: &Type| quote!(#listed).to_string() == quote!(#ty).to_string();
-        match lists.iter_mut().find(|(listed, ..)| is_same(listed)) {
-            Some((_, list, cfgs)) => {
-                list.push(kernel);
-                cfgs.push(cfg);
+        match lists.iter_mut().find(|list| is_same(list.args)) {
+            Some(list) => {
+                list.kernels.push(kernel);
+                list.cfgs.push(cfg);
             }
-            None => lists.push((ty, vec![kernel], vec![cfg])),
+            None => lists.push(ListOf { args: ty, kernels: vec![kernel], cfgs: vec![cfg] }),
         }
     }
-    let lists = lists.iter().map(|(args, kernels, cfgs)| {
+    let lists = lists.iter().map(|ListOf { args, kernels, cfgs }| {
         // A list whose kernels all have the same condition has it, too.
         let text = |cfg: &Option<Attribute>| quote!(#cfg).to_string();
         let cfg = cfgs.iter().all(|cfg| text(cfg) == text(cfgs[0])).then_some(cfgs[0]).into_iter().flatten();
