@@ -385,3 +385,14 @@ fn target(tool: &str) -> PathBuf {
 fn triple() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_documents_name_the_tested_nightly() {
+        for page in ["docs/miri.md", "docs/versions.md"] {
+            let text = std::fs::read_to_string(super::workspace::root().join(page)).unwrap();
+            assert!(text.contains(super::NIGHTLY), "{page} does not name {}; update it", super::NIGHTLY);
+        }
+    }
+}
