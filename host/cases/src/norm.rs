@@ -62,6 +62,8 @@ const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
 const PROBLEMS: &[Problem] = &[
     Problem { scopes: &[Scope::Tiny], shape: [2, 9], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: &[Scope::Small], shape: [5, 43], gap: 2, is_centred: true, has_all: true, ..PLAIN },
+    // Rows of whole vectors, which shared memory may hold.
+    Problem { scopes: &[Scope::Small], shape: [3, 40], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [3, 251], gap: 3, is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [5, 40], gap: 8, has_all: true, ..PLAIN },
     // Rows without gaps that start at any element of a vector. Each thread takes several.
