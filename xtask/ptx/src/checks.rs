@@ -5,6 +5,7 @@
 //! //@ ptx(softmax_k3_warp, compute_80): shfl.sync.bfly >= 2
 //! //@ ptx(softmax_k9_cluster, compute_90+): mapa == 1
 //! //@ allow-local(softmax_k1): the row is an array with an index known at run time only
+//! //@ allow-local(softmax_k5, compute_75): one register of 64 too few
 //! ```
 //!
 //! Without names, a line applies to every kernel of the file except CPU-only ones; after a row of `instances(..)`, to that
@@ -27,14 +28,17 @@ use kernels::{instance, kernels_in, kernels_with_archs};
 struct Check {
     place: String,
     kernels: Vec<String>,
-    /// Empty for all.
-    archs: Vec<String>,
+    archs: Archs,
     conditions: Vec<Condition>,
 }
 
-impl Check {
-    /// Whether it applies to modules for `arch`, such as `compute_90`.
-    fn holds_on(&self, arch: &str) -> bool {
+/// Architectures as a line names them, such as `compute_75` and `compute_90+`; all if it names none.
+#[derive(Debug, PartialEq)]
+struct Archs(Vec<String>);
+
+impl Archs {
+    /// Whether modules for `arch`, such as `compute_90`, are among them.
+    fn contain(&self, arch: &str) -> bool {
         let number = |arch: &str| -> Option<u32> {
             let digits = arch.strip_prefix("compute_")?.trim_end_matches(|c: char| !c.is_ascii_digit());
             digits.parse().ok()
@@ -43,7 +47,20 @@ impl Check {
             Some(first) => number(first) <= number(arch),
             None => name == arch,
         };
-        self.archs.is_empty() || self.archs.iter().any(names)
+        self.0.is_empty() || self.0.iter().any(names)
+    }
+}
+
+/// Kernels that may use local memory.
+pub struct Allowed {
+    kernels: Vec<String>,
+    archs: Archs,
+}
+
+impl Allowed {
+    /// Whether `kernel` may use local memory on `arch`, such as `compute_90`.
+    pub fn covers(&self, kernel: &str, arch: &str) -> bool {
+        self.archs.contain(arch) && self.kernels.iter().any(|name| name == kernel)
     }
 }
 
@@ -109,7 +126,7 @@ pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<S
     let specific = specific_kernels(folder)?;
     let mut failures = Vec::new();
     for modules in by_arch.values() {
-        for check in checks.iter().filter(|check| check.holds_on(modules.arch)) {
+        for check in checks.iter().filter(|check| check.archs.contain(modules.arch)) {
             failures.extend(failures_of(check, modules, &specific));
         }
     }
@@ -122,21 +139,33 @@ fn is_specific(path: &Path) -> bool {
     name.split('.').any(|part| part.starts_with("only_"))
 }
 
-/// The kernels that may use local memory, with the reasons in their sources.
-pub fn allowed(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
-    let mut allowed = BTreeMap::new();
-    for (place, line) in marked_lines(folder)? {
-        let Some(rest) = line.strip_prefix("allow-local(") else {
-            continue;
-        };
-        let (kernel, reason) =
-            rest.split_once("):").with_context(|| format!("{place}: no `):` in `{line}`"))?;
-        if reason.trim().is_empty() {
-            bail!("{place}: allow-local({kernel}) gives no reason");
-        }
-        allowed.insert(kernel.trim().to_owned(), reason.trim().to_owned());
+/// The kernels that may use local memory according to the sources in `folder`, which must say why.
+pub fn allowed(folder: &Path) -> anyhow::Result<Vec<Allowed>> {
+    let lines = marked_lines(folder)?.into_iter();
+    lines.filter_map(|(place, line)| allowance(&line).with_context(|| place).transpose()).collect()
+}
+
+/// Parses an `allow-local` line; `None` if the line is of another kind.
+fn allowance(line: &str) -> anyhow::Result<Option<Allowed>> {
+    let Some(rest) = line.strip_prefix("allow-local(") else {
+        return Ok(None);
+    };
+    let (names, reason) = rest.split_once("):").with_context(|| format!("no `):` in `{line}`"))?;
+    if reason.trim().is_empty() {
+        bail!("allow-local({names}) gives no reason");
     }
-    Ok(allowed)
+    let (archs, kernels) = archs_and_kernels(names);
+    if kernels.is_empty() {
+        bail!("allow-local({names}) names no kernel");
+    }
+    Ok(Some(Allowed { kernels, archs }))
+}
+
+/// Splits names between commas into architectures and kernels.
+fn archs_and_kernels(names: &str) -> (Archs, Vec<String>) {
+    let names = names.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    let (archs, kernels) = names.partition(|name| name.starts_with("compute_"));
+    (Archs(archs), kernels)
 }
 
 fn failures_of(check: &Check, modules: &Modules<'_>, specific: &BTreeMap<String, String>) -> Vec<String> {
@@ -212,10 +241,7 @@ fn parse(place: &str, line: &str, kernels_of_file: &[String]) -> anyhow::Result<
     };
     let (names, conditions) = rest.split_once(':').context("no `:` behind `ptx`")?;
     let names = names.trim().strip_prefix('(').and_then(|names| names.strip_suffix(')')).unwrap_or("");
-    let names: Vec<String> =
-        names.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect();
-    let (archs, mut kernels): (Vec<String>, Vec<String>) =
-        names.into_iter().partition(|name| name.starts_with("compute_"));
+    let (archs, mut kernels) = archs_and_kernels(names);
     if kernels.is_empty() {
         kernels = kernels_of_file.to_vec();
     }
@@ -312,7 +338,7 @@ mod tests {
         let kernels = kernels_in(SOURCE);
         let check = parse("p", "ptx(two, compute_80): bar.sync == 0, .v4 >= 2", &kernels).unwrap().unwrap();
         assert_eq!(
-            (check.kernels.as_slice(), check.archs.as_slice()),
+            (check.kernels.as_slice(), check.archs.0.as_slice()),
             (&["two".to_owned()][..], &["compute_80".to_owned()][..])
         );
         assert_eq!(
@@ -326,7 +352,7 @@ mod tests {
             ("(compute_90+)", [false, true, true, true]),
         ] {
             let check = parse("p", &format!("ptx{names}: bar == 1"), &kernels).unwrap().unwrap();
-            assert_eq!(archs.map(|arch| check.holds_on(arch)), holds, "{names}");
+            assert_eq!(archs.map(|arch| check.archs.contain(arch)), holds, "{names}");
         }
         assert_eq!(parse("p", "ptx: bar == 1", &kernels).unwrap().unwrap().kernels, ["one", "two"]);
         assert!(parse("p", "allow-local(one): it must", &kernels).unwrap().is_none());
@@ -334,6 +360,22 @@ mod tests {
             assert!(parse("p", wrong, &kernels).is_err(), "{wrong}");
         }
         assert!(parse("p", "ptx: bar == 1", &[]).is_err());
+    }
+
+    #[test]
+    fn local_memory_is_allowed_by_kernel_and_architecture() {
+        let allowed = |line, kernel, arch| allowance(line).unwrap().unwrap().covers(kernel, arch);
+        for arch in ["compute_75", "compute_90"] {
+            assert!(allowed("allow-local(one): it must", "one", arch), "{arch}");
+            assert!(!allowed("allow-local(one): it must", "two", arch), "{arch}");
+        }
+        let on_one = "allow-local(one, two, compute_75): one register too few";
+        assert!(allowed(on_one, "one", "compute_75") && allowed(on_one, "two", "compute_75"));
+        assert!(!allowed(on_one, "one", "compute_90"));
+        assert!(allowance("ptx: bar == 1").unwrap().is_none());
+        for wrong in ["allow-local(one)", "allow-local(one): ", "allow-local(compute_75): it must"] {
+            assert!(allowance(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use anyhow::Context;
 use cuda_builder::ptxas::KernelResources;
 use serde::{Deserialize, Serialize};
 
+use crate::checks::Allowed;
+
 /// The report's name in the folder of the PTX files.
 pub const FILE: &str = "resources.json";
 
@@ -106,12 +108,14 @@ impl Report {
         found
     }
 
-    /// The kernels that spill or use local memory and are not in `allowed`, which has a reason by kernel.
-    pub fn local_memory(&self, allowed: &BTreeMap<String, String>) -> Vec<String> {
+    /// The kernels that spill or use local memory where `allowed` does not cover them.
+    pub fn local_memory(&self, allowed: &[Allowed]) -> Vec<String> {
         // The finding, and its architectures.
         let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for module in &self.modules {
-            for kernel in module.kernels.iter().filter(|kernel| !allowed.contains_key(&kernel.kernel)) {
+            let is_allowed =
+                |kernel: &str| allowed.iter().any(|allowed| allowed.covers(kernel, &module.arch));
+            for kernel in module.kernels.iter().filter(|kernel| !is_allowed(&kernel.kernel)) {
                 let (spilled, stack) = (kernel.spill_stores + kernel.spill_loads, kernel.stack);
                 if spilled > 0 || stack > 0 {
                     let what = format!(
@@ -144,11 +148,12 @@ mod tests {
 
     #[test]
     fn local_memory_needs_a_reason() {
-        assert_eq!(report(0).local_memory(&BTreeMap::new()).len(), 0);
-        let found = report(16).local_memory(&BTreeMap::new());
+        assert_eq!(report(0).local_memory(&[]).len(), 0);
+        let found = report(16).local_memory(&[]);
         assert!(found[0].ends_with("on compute_90") && found[0].contains("16 bytes of stack"), "{found:?}");
-        let allowed = BTreeMap::from([("k".to_owned(), "a table".to_owned())]);
-        assert_eq!(report(16).local_memory(&allowed).len(), 0);
+        let sources = tempfile::tempdir().unwrap();
+        std::fs::write(sources.path().join("k.rs"), "//@ allow-local(k): a table\n").unwrap();
+        assert_eq!(report(16).local_memory(&crate::checks::allowed(sources.path()).unwrap()).len(), 0);
     }
 
     #[test]

@@ -13,8 +13,7 @@
 //@ ptx(matmul_f16_mn_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.trans == 12, .local == 0
 //@ ptx(matmul_f32_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 >= 16, .local == 0
 //@ ptx(matmul_f32x3_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 >= 48, .local == 0
-//@ allow-local(matmul_bf16_mk_128x128): two registers of 128 too few for compute capability 8.0
-//@ allow-local(matmul_f16_mk_128x128): two registers of 128 too few for compute capability 8.0
+//@ allow-local(matmul_bf16_mk_128x128, matmul_f16_mk_128x128, compute_80): two registers of 128 too few
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{f32x4, load_shared};
