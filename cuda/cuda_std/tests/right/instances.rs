@@ -78,8 +78,13 @@ unsafe fn add<const N: u32>(out: *mut u32) {
     instances(
         nothing_1 = <1>;
         nothing_2 = <2>, min_arch = 80;
+        #[cfg(target_pointer_width = "64")]
         arch = "100a" {
             nothing_3 = <3>;
+        }
+        #[cfg(target_pointer_width = "16")]
+        arch = "100a" {
+            nothing_4 = <4>;
         }
     ),
 )]
@@ -122,6 +127,7 @@ pub fn main() {
         ("add_one_here", true, 0),
         ("add_two_here", true, 90)
     ]));
+    // A group whose `cfg` does not hold is left out.
     let places = nothing::KERNELS.iter().map(|meta| (meta.name, meta.min_arch, meta.arch_specific));
     assert!(places.eq([("nothing_1", 90, true), ("nothing_2", 80, false), ("nothing_3", 100, true)]));
     assert!(!reverse_single::META.cpu_only);

@@ -47,4 +47,10 @@ unsafe fn from_without_instances(out: *mut f32, #[from(u32)] len: usize) {}
 #[kernel(with(BLOCK = 32))]
 unsafe fn with_alone(out: *mut f32) {}
 
+#[kernel(instances(#[inline] BLOCK = 32 { inlined = <>; }))]
+unsafe fn no_cfg<const BLOCK: usize>(out: *mut f32) {}
+
+#[kernel(instances(#[cfg(unix)] #[cfg(windows)] BLOCK = 32 { both = <>; }))]
+unsafe fn two_cfgs<const BLOCK: usize>(out: *mut f32) {}
+
 fn main() {}
