@@ -9,7 +9,7 @@
 //! Requires: compute capability 9.0; the launch's shared memory holds the block's part.
 
 use cuda_std::mem::{f32x2, u32x4};
-use cuda_std::{GpuFloat as _, cluster, thread};
+use cuda_std::{cluster, thread};
 
 use super::forward::{ForwardArgs, exp, sum_of};
 use super::row::{NO_PAIR, Part, Row, exchange, merge, prefetch_rows};
