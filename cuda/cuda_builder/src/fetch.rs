@@ -354,7 +354,7 @@ fn unpack(
             CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(member.reader())),
             other => return Err(fail(format!("{name} in the wheel is compressed as {other:?}"))),
         };
-        // Compares the length and the checksum at the end.
+        // At the end this reader compares the length and the checksum.
         let contents = member.verifying_reader(contents);
         let path = unpacked.join(name);
         files::create_dir(path.parent().unwrap_or(&unpacked))?;

@@ -69,7 +69,7 @@ fn a_whole_wheel_is_unpacked_and_runnable() {
     }
 }
 
-/// The hash of the wheel is right, but its file is not what the wheel says.
+/// The changed wheel has the expected hash, but its member does not have its checksum.
 #[test]
 fn files_without_compression_are_unpacked_and_compared_with_their_checksum() {
     let tools = tempfile::tempdir().unwrap();

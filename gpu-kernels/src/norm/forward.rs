@@ -3,8 +3,8 @@
 //! The variance is computed from differences to the mean, which are in registers, not as the difference of two large sums.
 //@ ptx(norm_f32_256x8): ld.global.v4 >= 8, st.global.v4 >= 8, .local == 0
 //@ ptx(norm_bf16_256x4, norm_f16_256x4): ld.global.v4 >= 4, st.global.v4 >= 4, .local == 0
-//@ allow-local(norm_bf16_128x4, compute_75, compute_80): a few registers of 64 too few, which eight blocks leave a thread
-//@ allow-local(norm_f32_256x6, compute_80): one register, where `ptxas` stops at 64
+//@ allow-local(norm_bf16_128x4, compute_75, compute_80): eight blocks leave a thread 64 registers, a few too few
+//@ allow-local(norm_f32_256x6, compute_80): `ptxas` stops at 64 registers and spills one
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::u32x4;

@@ -158,6 +158,10 @@ fn allowance(line: &str) -> anyhow::Result<Option<Allowed>> {
     if kernels.is_empty() {
         bail!("allow-local({names}) names no kernel");
     }
+    // As a kernel's name, a misspelt architecture would make the line hold for all architectures.
+    if let Some(arch) = kernels.iter().find(|name| name.starts_with("compute")) {
+        bail!("allow-local({names}): {arch} is not an architecture like compute_75");
+    }
     Ok(Some(Allowed { kernels, archs }))
 }
 
@@ -233,7 +237,7 @@ fn all(folder: &Path) -> anyhow::Result<Vec<Check>> {
 
 /// Parses a check; `None` if the line is of another kind.
 fn parse(place: &str, line: &str, kernels_of_file: &[String]) -> anyhow::Result<Option<Check>> {
-    if line.starts_with("allow-local(") {
+    if allowance(line)?.is_some() {
         return Ok(None);
     }
     let Some(rest) = line.strip_prefix("ptx") else {
@@ -372,9 +376,8 @@ mod tests {
         let on_one = "allow-local(one, two, compute_75): one register too few";
         assert!(allowed(on_one, "one", "compute_75") && allowed(on_one, "two", "compute_75"));
         assert!(!allowed(on_one, "one", "compute_90"));
-        assert!(allowance("ptx: bar == 1").unwrap().is_none());
-        for wrong in ["allow-local(one)", "allow-local(one): ", "allow-local(compute_75): it must"] {
-            assert!(allowance(wrong).is_err(), "{wrong}");
+        for wrong in ["one)", "one): ", "compute_75): it must", "one, compute75): it must"] {
+            assert!(parse("p", &format!("allow-local({wrong}"), &["one".to_owned()]).is_err(), "{wrong}");
         }
     }
 
