@@ -140,7 +140,8 @@ fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) 
     let name = if kind.is_backward {
         NormBackward::<T>::kernels(device.limits(), cols, true)[0].name
     } else {
-        Norm::<T>::kernels(device.limits(), cols, cols.is_multiple_of(16 / size_of::<T>()))[0].name
+        let is_aligned = cols.is_multiple_of(16 / size_of::<T>());
+        Norm::<T>::kernels(device.limits(), device.multiprocessors(), [rows, cols], is_aligned)[0].name
     };
     let on = device.clone();
     let launch = move |set: &mut Set<T>| {

@@ -35,19 +35,39 @@ pub fn prefetch_line<T>(ptr: *const T) {
 /// Returns `value`, hidden from the compiler. It costs no instruction. A loop with the counter `i = opaque(i + step)`
 /// is not unrolled: use it where unrolled iterations would take registers that other warps need.
 #[inline(always)]
-pub fn opaque(value: usize) -> usize {
+pub fn opaque<T: Opaque>(value: T) -> T {
     #[cfg(target_arch = "nvptx64")]
     {
-        let mut value = value;
-        // SAFETY: there is no instruction, and the register keeps its value.
-        unsafe {
-            core::arch::asm!("/* {} */", inout(reg64) value, options(pure, nomem, nostack, preserves_flags));
-        }
-        value
+        value.hidden()
     }
     #[cfg(not(target_arch = "nvptx64"))]
     core::hint::black_box(value)
 }
+
+/// A value that [`opaque()`] takes.
+pub trait Opaque: Copy {
+    #[doc(hidden)]
+    #[cfg(target_arch = "nvptx64")]
+    fn hidden(self) -> Self;
+}
+
+macro_rules! opaque {
+    ($($ty:ident: $class:ident),*) => {$(
+        impl Opaque for $ty {
+            #[cfg(target_arch = "nvptx64")]
+            #[inline(always)]
+            fn hidden(mut self) -> Self {
+                // SAFETY: there is no instruction, and the register keeps its value.
+                unsafe {
+                    core::arch::asm!("/* {} */", inout($class) self, options(pure, nomem, nostack, preserves_flags));
+                }
+                self
+            }
+        }
+    )*};
+}
+
+opaque! { usize: reg64, u32: reg32 }
 
 #[cfg(all(target_arch = "nvptx64", any(target_feature = "sm_90a", target_feature = "sm_100a")))]
 mod device {

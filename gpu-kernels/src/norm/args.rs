@@ -129,21 +129,18 @@ impl<T> NormArgs<T> {
         self.flags & flag != 0
     }
 
-    /// Brings the bias, and perhaps the weight, into L2 while the first blocks wait for their rows. One thread of a block
-    /// calls it.
+    /// Brings the weight and the bias into L2 while the first blocks wait for their rows. One thread of a block calls it.
     #[inline(always)]
-    pub(super) fn prefetch_vectors(&self, with_weight: bool) {
+    pub(super) fn prefetch_vectors(&self, weight: bool, bias: bool) {
         if thread::block_idx_x() < FIRST_BLOCKS && self.has(ALIGNED) {
-            let prefetch = |vector: *const T| {
-                if !vector.is_null() {
+            let prefetch = |vector: *const T, is_wanted: bool| {
+                if is_wanted && !vector.is_null() {
                     // SAFETY: there are `cols` elements, at least one, aligned because of the flag.
                     unsafe { prefetch_l2(vector, self.cols * size_of::<T>() as u32) };
                 }
             };
-            if with_weight {
-                prefetch(self.weight);
-            }
-            prefetch(self.bias);
+            prefetch(self.weight, weight);
+            prefetch(self.bias, bias);
         }
     }
 }

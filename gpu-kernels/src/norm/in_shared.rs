@@ -32,15 +32,14 @@ use crate::element::Element;
     min_blocks = BLOCKS,
     min_arch = 90,
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, THREADS, THREADS).in_clusters(in_clusters)
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, THREADS, THREADS).in_clusters(true)
         .in_shared(N, least),
     instances(
-        T = f32, N = 4, in_clusters = true {
+        T = f32, N = 4 {
             norm_f32_shared_256x4 = <256, 4, 4>, least = 16385;
             norm_f32_shared_256x8 = <256, 8, 3>, least = 32769;
         }
-        for T in [f16, bf16], N = 8, in_clusters = true {
-            norm_{T}_shared_512x3 = <512, 3, 2>, in_clusters = false, least = 8193;
+        for T in [f16, bf16], N = 8 {
             norm_{T}_shared_256x4 = <256, 4, 5>, least = 16385;
             norm_{T}_shared_256x8 = <256, 8, 3>, least = 65537;
         }

@@ -30,17 +30,37 @@ pub struct RowsShape {
     pub shared: u32,
     /// If the shared memory holds the row: from how many columns on the kernel is the fastest. Otherwise 0.
     pub in_shared_from: u32,
+    /// Whether every row has to be aligned, and a whole number of vectors.
+    pub is_whole: bool,
+    /// Whether the kernel is the fastest one if every block has a multiprocessor of its own.
+    pub is_for_few: bool,
 }
 
 impl RowsShape {
     pub(super) const fn new(cols: usize, block: usize, threads: usize) -> Self {
         let (cols, block, rows) = (cols as u32, block as u32, (block / threads) as u32);
-        Self { cols, block, rows, blocks: 1, most: 1, vector: 1, shared: 0, in_shared_from: 0 }
+        Self {
+            cols,
+            block,
+            rows,
+            blocks: 1,
+            most: 1,
+            vector: 1,
+            shared: 0,
+            in_shared_from: 0,
+            is_whole: false,
+            is_for_few: false,
+        }
     }
 
     /// Sets that a block holds its vectors of `n` elements in shared memory, which is fastest from `least` columns on.
     pub(super) const fn in_shared(self, n: usize, least: u32) -> Self {
-        Self { shared: self.cols * (16 / n as u32), in_shared_from: least, ..self }
+        Self { shared: self.cols * (16 / n as u32), in_shared_from: least, is_whole: true, ..self }
+    }
+
+    /// Sets whether the rows have to be whole vectors, and whether the kernel is for few rows.
+    pub(super) const fn of_rows(self, is_whole: bool, is_for_few: bool) -> Self {
+        Self { is_whole, is_for_few, ..self }
     }
 
     /// Gives each thread shared memory for the weights of its vectors of `n` elements. With `is_shifted`, rows without gaps

@@ -144,6 +144,10 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
     /// Returns the sum of `term` over the columns that vector `i` has.
     #[inline(always)]
     pub fn sum<const N: usize>(&self, i: usize, term: impl Fn(usize) -> f32) -> f32 {
+        if self.is_whole::<N>(i) {
+            let sum = (0..N).fold(0.0, |sum, j| sum + term(j));
+            return if self.at(i, 0) < self.len { sum } else { 0.0 };
+        }
         (0..N).fold(0.0, |sum, j| if self.at(i, j) < self.len { sum + term(j) } else { sum })
     }
 }

@@ -214,7 +214,12 @@ impl<T: Number + Real> Operands<T> {
             norm = norm.residual(Matrix::new(&residual, rows, cols)?.with_stride(cols + gap)?);
             norm = norm.sum(MatrixMut::new(&mut sum, rows, cols)?.with_stride(cols + gap)?);
         }
-        let kernels = Norm::<T>::kernels(device.limits(), cols, self.problem.is_aligned::<T>());
+        let kernels = Norm::<T>::kernels(
+            device.limits(),
+            device.multiprocessors(),
+            [rows, cols],
+            self.problem.is_aligned::<T>(),
+        );
         let meta = kernels.into_iter().find(|meta| meta.name == kernel).expect("the kernel is one of them");
         norm.run_by(device, meta)?;
         let mut outputs = vec![
@@ -341,7 +346,7 @@ fn stored<T: Number>(value: f64, off: f64) -> Bound {
 
 /// The cases of a problem, forward and backward, one for every kernel that supports it.
 fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
-    let (of, limits) = (*problem, &setting.profile.limits);
+    let (of, limits, multiprocessors) = (*problem, &setting.profile.limits, setting.profile.multiprocessors);
     let operands = Arc::new(Operands::<T>::new(problem));
     let cols = of.shape[1];
     // Miri takes minutes for a thousand threads.
@@ -359,7 +364,8 @@ fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> 
     let mut cases = Vec::new();
     let names =
         |kernels: Vec<&'static cuda_std::launch::KernelMeta>| kernels.into_iter().map(|meta| meta.name);
-    for name in names(Norm::<T>::kernels(limits, cols, of.is_aligned::<T>())).filter(is_small) {
+    let forward = Norm::<T>::kernels(limits, multiprocessors, of.shape, of.is_aligned::<T>());
+    for name in names(forward).filter(is_small) {
         let (on_run, on_expect) = (operands.clone(), operands.clone());
         let run = move |device: &Device| on_run.forward(device, name);
         cases.push(Case::new(vec![name], words, run, move || on_expect.expected_forward()));

@@ -113,7 +113,8 @@ impl<'a, T: Real> Norm<'a, T> {
     /// Shapes or lengths differ, epsilon is out of range, the matrix is too large, an operand lives on another device, or the device
     /// failed.
     pub fn run(mut self, device: &Device) -> Result<(), NormError> {
-        let choices = Self::kernels(device.limits(), self.inp.cols(), self.is_aligned());
+        let choices =
+            Self::kernels(device.limits(), device.multiprocessors(), self.inp.shape(), self.is_aligned());
         self.run_by(device, choices[0])
     }
 
@@ -127,18 +128,27 @@ impl<'a, T: Real> Norm<'a, T> {
         is_aligned(self.inp.cols(), &strides)
     }
 
-    /// The kernels that can do rows of `cols` columns, the default first.
+    /// The kernels that can do a matrix of `rows` rows and `cols` columns, the fastest first.
     #[doc(hidden)]
-    pub fn kernels(limits: &Limits, cols: usize, is_aligned: bool) -> Vec<&'static KernelMeta> {
+    pub fn kernels(
+        limits: &Limits,
+        multiprocessors: usize,
+        [rows, cols]: [usize; 2],
+        is_aligned: bool,
+    ) -> Vec<&'static KernelMeta> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
         let wide = wide.filter(|blocks| limits.runs(T::wide(*blocks).meta));
         let wide = wide.map(|blocks| T::wide(blocks).meta);
-        let holds = |kernel: &&KernelOf<_, RowsShape>| kernel.holds(cols) && limits.runs(kernel.meta);
-        let in_shared = T::IN_SHARED.iter().filter(|kernel| is_aligned && holds(kernel));
+        let can = |kernel: &&KernelOf<_, RowsShape>| {
+            kernel.holds(cols) && limits.runs(kernel.meta) && (is_aligned || !kernel.is_whole)
+        };
+        let is_fast = |kernel: &&KernelOf<_, RowsShape>| {
+            let is_few = rows.div_ceil(kernel.rows as usize) <= multiprocessors;
+            cols >= kernel.in_shared_from as usize && (is_few || !kernel.is_for_few)
+        };
         let (first, last): (Vec<_>, Vec<_>) =
-            in_shared.partition(|kernel| cols >= kernel.in_shared_from as usize);
-        let rows = first.into_iter().chain(T::ROWS.iter().filter(holds)).chain(last);
-        let rows = rows.map(|kernel| kernel.meta);
+            T::IN_SHARED.iter().chain(T::ROWS).filter(can).partition(is_fast);
+        let rows = first.into_iter().chain(last).map(|kernel| kernel.meta);
         if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
     }
 
@@ -155,7 +165,7 @@ impl<'a, T: Real> Norm<'a, T> {
         let args = self.args([rows, cols]);
         let in_rows = T::ROWS.iter().chain(T::IN_SHARED).find(|it| it.meta.name == kernel.name);
         assert!(
-            args.flags & ALIGNED != 0 || in_rows.is_none_or(|it| it.in_shared_from == 0),
+            args.flags & ALIGNED != 0 || in_rows.is_none_or(|it| !it.is_whole),
             "{} takes aligned rows",
             kernel.name
         );
