@@ -11,6 +11,7 @@ mod fold;
 mod kernels;
 pub mod rows;
 pub mod scan;
+mod tile;
 pub mod transpose;
 
 #[cfg(not(target_arch = "nvptx64"))]

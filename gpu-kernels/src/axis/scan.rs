@@ -6,37 +6,31 @@
 //!
 //! [`axis_scan()`] takes rows of one tile. [`axis_scan_grid()`] takes longer ones, and reads each element once: a block
 //! publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own
-//! last tile, because it knows the sum of all groups before. All blocks are on the device at once. While a block waits, it
-//! loads its next tile.
+//! last tile, because it knows the sum of all groups before. All blocks are on the device at once. Before a block waits for
+//! the sums that its tile needs, it publishes the sum of its next tile. Meanwhile its own tile's elements are in shared
+//! memory, and those of the tile after the next are on the way.
 //@ ptx(axis_scan_f32): ld.global.nc.v4 == 4, st.global.v4 == 4, bar.sync == 1, .local == 0
 //@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 == 2, st.global.v4 == 2, bar.sync == 1, .local == 0
-//@ ptx(axis_scan_grid_f32, axis_scan_grid_f16, axis_scan_grid_bf16): ld.relaxed.gpu >= 1, st.relaxed.gpu >= 1, bar.sync == 3, .local == 0
+//@ ptx(axis_scan_grid_f32, axis_scan_grid_f16, axis_scan_grid_bf16): ld.relaxed.gpu >= 1, st.relaxed.gpu >= 1, bar.sync == 5, .local == 0
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::{store_global, u32x4};
-use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_up};
+use cuda_std::mem::{load_shared, store_global, store_shared, u32x4};
 use cuda_std::{grid, kernel, shared_array, thread};
 
 use super::args::ScanArgs;
-use super::fold::load;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::ScanShape;
+use super::tile::{BLOCK, OF_WARP, Share, TILE, WARPS, add_up, add_warps, lane};
 use crate::element::{Element, Number};
 
-/// Warps of a block.
-const WARPS: usize = 16;
-/// Threads of a block.
-const BLOCK: usize = 32 * WARPS;
-/// Elements of a tile that a warp has.
-const OF_WARP: usize = 512;
-/// Elements of a tile.
-pub(super) const TILE: usize = WARPS * OF_WARP;
 /// Neighbouring tiles of a row whose sums are added up on their own.
 const GROUP: usize = 16;
 /// The most blocks that wait for each other. A block waits for fewer than `blocks + GROUP` tiles, one per thread.
 pub(super) const MOST_BLOCKS: usize = BLOCK - GROUP;
 /// Elements that a CPU's thread adds up before it adds their sum to the sum of the elements before.
 const RUN: usize = 256;
+/// Vectors of 16 bytes that hold a thread's elements of a tile as `f32`.
+const HELD: usize = TILE / BLOCK / 4;
 /// The bit of a published word that marks it as written. The lower 16 bits are half of a number.
 const WRITTEN: u32 = 1 << 16;
 
@@ -106,43 +100,71 @@ where
         shared_array![f32; BLOCK + BLOCK / GROUP],
         shared_array![f32; BLOCK / GROUP + 1],
     );
-    let (tid, blocks) = (thread::thread_idx_x() as usize, thread::grid_dim_x() as usize);
-    let (cols, of_row) = (args.cols as usize, args.tiles as usize);
-    let tiles = args.rows as usize * of_row;
-    let first = tid / 32 * OF_WARP + N * lane();
-    let share =
-        |tile: usize| Share { first: tile % of_row * TILE + first, cols, is_aligned: args.is_aligned() };
-    let mut tile = thread::block_idx_x() as usize;
+    let (tid, blocks) = (thread::thread_idx_x() as usize, thread::grid_dim_x());
+    // The thread's own elements of this tile.
+    let held = shared_array![u32x4; HELD * BLOCK].cast::<u32x4>().wrapping_add(tid);
+    let tiles = args.rows * args.tiles;
+    let share = |at: Place| Share {
+        first: at.of_row as usize * TILE + tid / 32 * OF_WARP + N * lane(),
+        cols: args.cols as usize,
+        is_aligned: args.is_aligned(),
+    };
     // SAFETY: the kernel's contract. All threads of the block take the same tiles, and reach all barriers. Only the
     // functions of `grid` access the words of `sums`. A barrier lies between any two uses of the same shared memory.
     unsafe {
-        let inp = |tile: usize| args.inp.add(tile / of_row * args.inp_stride as usize);
-        let sum_of = |tile: usize| args.sums.cast::<[u32; 4]>().add(tile);
-        let mut packed: [u32x4; VECTORS] = share(tile).load::<T, N, VECTORS>(inp(tile));
-        // The sum of the groups before the group of the block's last tile.
-        let mut last = 0.0;
-        while tile < tiles {
-            let (x, of_warp) = add_up(share(tile).unpack(inp(tile), packed));
+        let inp = |at: Place| args.inp.add(at.row as usize * args.inp_stride as usize);
+        let sum_of = |tile: u32| args.sums.cast::<[u32; 4]>().add(tile as usize);
+        let load = |at: Place| -> [u32x4; VECTORS] {
+            if at.tile < tiles {
+                share(at).load::<T, N, VECTORS>(inp(at))
+            } else {
+                [u32x4::splat(0); VECTORS]
+            }
+        };
+        // Adds up a tile's elements, publishes its sum, and returns the sum of the warps before this one.
+        let publish = |at: Place, packed: [u32x4; VECTORS]| {
+            let (x, of_warp) = add_up(share(at).unpack(inp(at), packed));
             let [before, of_tile] = add_warps(of_warps, of_warp, [0, WARPS]);
             if tid == 0 {
                 let bits = of_tile.to_bits();
-                grid::store_all(sum_of(tile), [WRITTEN | bits >> 16, WRITTEN | bits & 0xffff, 0, 0]);
+                grid::store_all(sum_of(at.tile), [WRITTEN | bits >> 16, WRITTEN | bits & 0xffff, 0, 0]);
             }
-            if tile + blocks < tiles {
-                packed = share(tile + blocks).load::<T, N, VECTORS>(inp(tile + blocks));
+            (x, before)
+        };
+        let hold = |x: [[f32; N]; VECTORS]| {
+            // The elements of a thread are as many as `HELD` vectors have.
+            let x: [u32x4; HELD] = core::mem::transmute_copy(&x);
+            for i in 0..HELD {
+                store_shared(held.add(i * BLOCK), x[i]);
+            }
+        };
+        let mut this = Place::new(thread::block_idx_x(), args.tiles);
+        let (x, mut before) = publish(this, load(this));
+        hold(x);
+        thread::sync_threads_aligned();
+        let mut next = Place::new(this.tile + blocks, args.tiles);
+        let mut packed = load(next);
+        // The sum of the groups before the group of the block's last tile.
+        let mut last = 0.0;
+        while this.tile < tiles {
+            let mut ahead = ([[0.0; N]; VECTORS], 0.0);
+            let after = Place::new(next.tile + blocks, args.tiles);
+            if next.tile < tiles {
+                ahead = publish(next, packed);
+                packed = load(after);
             }
             // Tiles of the row since the group of the block's last tile.
-            let in_row = tile % of_row;
-            let has_last = in_row >= blocks;
-            let count = if has_last { in_row - (in_row - blocks) / GROUP * GROUP } else { in_row };
+            let has_last = this.of_row >= blocks;
+            let known = if has_last { (this.of_row - blocks) & !(GROUP as u32 - 1) } else { 0 };
+            let (count, groups) = ((this.of_row - known) as usize, (this.of_row - known) as usize / GROUP);
             if tid < count {
                 let is_written = |[high, low, ..]: [u32; 4]| high & low & WRITTEN != 0;
-                let [high, low, ..] = grid::wait_until_all(sum_of(tile - count + tid), is_written);
+                let of_tile = sum_of(this.tile - count as u32 + tid as u32);
+                let [high, low, ..] = grid::wait_until_all(of_tile, is_written);
                 *of_tiles.add(tid + tid / GROUP) = f32::from_bits(high << 16 | low & 0xffff);
             }
             thread::sync_threads_aligned();
             // Whole groups. The last sum is of the tiles after them.
-            let groups = count / GROUP;
             if tid <= groups {
                 let mut sum = 0.0;
                 for i in GROUP * tid..(GROUP * (tid + 1)).min(count) {
@@ -156,10 +178,30 @@ where
                 last += *of_groups.add(group);
             }
             let prefix = last + *of_groups.add(groups);
-            let to = args.out.add(tile / of_row * args.out_stride as usize);
-            share(tile).store(to, prefix + before, x);
-            tile += blocks;
+            let x: [u32x4; HELD] = core::array::from_fn(|i| load_shared(held.add(i * BLOCK)));
+            let to = args.out.add(this.row as usize * args.out_stride as usize);
+            share(this).store::<T, N, VECTORS>(to, prefix + before, core::mem::transmute_copy(&x));
+            hold(ahead.0);
+            before = ahead.1;
+            (this, next) = (next, after);
         }
+    }
+}
+
+/// A tile of the matrix.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Its number in the matrix.
+    tile: u32,
+    row: u32,
+    /// Its number in the row.
+    of_row: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn new(tile: u32, tiles_of_row: u32) -> Self {
+        Self { tile, row: tile / tiles_of_row, of_row: tile % tiles_of_row }
     }
 }
 
@@ -207,153 +249,4 @@ pub unsafe fn axis_scan_serial<T: Number>(args: ScanArgs<T>) {
         }
         before += sum;
     }
-}
-
-#[inline(always)]
-fn lane() -> usize {
-    thread::thread_idx_x() as usize % 32
-}
-
-/// The thread's vectors of a tile of a row, of `N` elements each: the first one, and every 32nd after it.
-#[derive(Clone, Copy)]
-struct Share {
-    /// The column of the first element.
-    first: usize,
-    /// Columns of the row.
-    cols: usize,
-    /// Whether the row is read and written by whole vectors.
-    is_aligned: bool,
-}
-
-impl Share {
-    /// Returns the column of the first element of vector `i`.
-    #[inline(always)]
-    fn at<const N: usize>(&self, i: usize) -> usize {
-        self.first + i * 32 * N
-    }
-
-    /// Loads the vectors of an aligned row, zeros past its end. Returns zeros for other rows.
-    ///
-    /// # Safety
-    /// `row` has the share's columns and is aligned if the share is; no code writes it.
-    #[inline(always)]
-    unsafe fn load<T, const N: usize, const VECTORS: usize>(&self, row: *const T) -> [u32x4; VECTORS] {
-        core::array::from_fn(|i| {
-            if self.is_aligned && self.at::<N>(i) < self.cols {
-                // SAFETY: a whole vector of the row.
-                unsafe { load(row.add(self.at::<N>(i))) }
-            } else {
-                u32x4::splat(0)
-            }
-        })
-    }
-
-    /// Returns the elements: of an aligned row from [`Self::load`]'s `packed`; otherwise loads them one by one.
-    ///
-    /// # Safety
-    /// Same as for [`Self::load`].
-    #[inline(always)]
-    unsafe fn unpack<T: Element<N>, const N: usize, const VECTORS: usize>(
-        &self,
-        row: *const T,
-        packed: [u32x4; VECTORS],
-    ) -> [[f32; N]; VECTORS] {
-        if self.is_aligned {
-            return packed.map(T::unpack);
-        }
-        core::array::from_fn(|i| {
-            core::array::from_fn(|j| {
-                let col = self.at::<N>(i) + j;
-                // SAFETY: an element of the row.
-                if col < self.cols { unsafe { *row.add(col) }.to_f32() } else { 0.0 }
-            })
-        })
-    }
-
-    /// Adds `before`, rounds, and writes the elements that lie in the row.
-    ///
-    /// # Safety
-    /// Same as for [`Self::load`], and no other code uses the elements.
-    #[inline(always)]
-    unsafe fn store<T: Element<N>, const N: usize, const VECTORS: usize>(
-        &self,
-        row: *mut T,
-        before: f32,
-        x: [[f32; N]; VECTORS],
-    ) {
-        for i in 0..VECTORS {
-            let (col, x) = (self.at::<N>(i), x[i].map(|x| before + x));
-            // SAFETY: the caller's row.
-            unsafe {
-                if !self.is_aligned {
-                    for j in 0..N {
-                        if col + j < self.cols {
-                            *row.add(col + j) = T::from_f32(x[j]);
-                        }
-                    }
-                } else if col < self.cols {
-                    T::store(row.add(col), x);
-                }
-            }
-        }
-    }
-}
-
-/// Returns the cumulative sums of a warp's elements, and the sum of all.
-///
-/// # Safety
-/// All lanes of the warp call this.
-#[inline(always)]
-unsafe fn add_up<const N: usize, const VECTORS: usize>(
-    mut x: [[f32; N]; VECTORS],
-) -> ([[f32; N]; VECTORS], f32) {
-    for i in 0..VECTORS {
-        for j in 1..N {
-            x[i][j] += x[i][j - 1];
-        }
-    }
-    let mut up_to: [f32; VECTORS] = core::array::from_fn(|i| x[i][N - 1]);
-    let mut before = 0.0;
-    // SAFETY: the caller's contract: all lanes execute this.
-    unsafe {
-        let mut distance = 1;
-        while distance < 32 {
-            for i in 0..VECTORS {
-                let (other, is_there) = warp_shuffle_up(u32::MAX, up_to[i], distance, 32);
-                up_to[i] = if is_there { other + up_to[i] } else { up_to[i] };
-            }
-            distance *= 2;
-        }
-        for i in 0..VECTORS {
-            let (left, is_there) = warp_shuffle_up(u32::MAX, up_to[i], 1, 32);
-            let left = before + if is_there { left } else { 0.0 };
-            x[i] = x[i].map(|x| left + x);
-            before += warp_shuffle_idx(u32::MAX, up_to[i], 31, 32).0;
-        }
-    }
-    (x, before)
-}
-
-/// Returns the sum of the warps before this one in its group, and of the whole group: `warps` warps from `first` on.
-///
-/// # Safety
-/// All threads of the block call this. `shared` has an element per warp, its own. Another barrier separates two calls.
-#[inline(always)]
-unsafe fn add_warps(shared: *mut f32, of_warp: f32, [first, warps]: [usize; 2]) -> [f32; 2] {
-    let own = thread::thread_idx_x() as usize / 32;
-    let (mut before, mut sum) = (0.0, 0.0);
-    // SAFETY: a warp writes its own element, and reads the others' after the barrier.
-    unsafe {
-        if lane() == 0 {
-            *shared.add(own) = of_warp;
-        }
-        thread::sync_threads_aligned();
-        for warp in first..first + warps {
-            if warp == own {
-                before = sum;
-            }
-            sum += *shared.add(warp);
-        }
-    }
-    [before, sum]
 }
