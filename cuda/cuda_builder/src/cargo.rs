@@ -157,10 +157,11 @@ fn command(
         "-Csymbol-mangling-version=v0".to_owned(),
         // Jump threading duplicated barriers (rust-lang/rust#137086).
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
-        // The device has no std, so crates need not declare `no_std`. A crate that does declares it twice, which is a
-        // warning.
+        // The device has no std, so crates need not declare `no_std`.
         "-Zcrate-attr=no_std".to_owned(),
-        "-Aunused-attributes".to_owned(),
+        // The host's build has the warnings. This one's would come before the errors, and some would be wrong: of a second
+        // `no_std`, or of imports that only the host's part of a kernel uses.
+        "-Awarnings".to_owned(),
     ];
     command
         .current_dir(&kernel_crate.path)
