@@ -159,8 +159,8 @@ fn command(
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
         // The device has no std, so crates need not declare `no_std`.
         "-Zcrate-attr=no_std".to_owned(),
-        // The host's build has the warnings. This one's would come before the errors, and some would be wrong: of a second
-        // `no_std`, or of imports that only the host's part of a kernel uses.
+        // The host build shows the warnings. Here they would precede the errors, and some would be false: a duplicate
+        // `no_std`, or imports that only host code uses.
         "-Awarnings".to_owned(),
     ];
     command

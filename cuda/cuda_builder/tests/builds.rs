@@ -55,7 +55,7 @@ fn what_the_compiler_says_is_handed_on() {
     let error = failure("broken");
     assert!(matches!(error, CudaBuilderError::CargoFailed { .. }), "{error}");
     assert!(error.to_string().contains("this crate is broken"), "{error}");
-    // Also of an import that is not used.
+    // The crate also has an unused import.
     assert!(!error.to_string().contains("warning"), "{error}");
     let error = failure("nonexistent");
     assert!(matches!(error, CudaBuilderError::Manifest { .. }), "{error}");

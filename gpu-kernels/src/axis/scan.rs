@@ -6,9 +6,9 @@
 //!
 //! [`axis_scan()`] takes rows of one tile. [`axis_scan_grid()`] takes longer ones, and reads each element once: a block
 //! publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own
-//! last tile, because it knows the sum of all groups before. All blocks are on the device at once. Before a block waits for
-//! the sums that its tile needs, it publishes the sum of its next tile. Meanwhile its own tile's elements are in shared
-//! memory, and those of the tile after the next are on the way.
+//! last tile, because it knows the sum of all groups before. All blocks are on the device at once. A block publishes
+//! the sum of its next tile before it waits for the sums that the current tile needs. The current tile stays in shared
+//! memory meanwhile, and the loads of the tile after the next are in flight.
 //@ ptx(axis_scan_f32): ld.global.nc.v4 == 4, st.global.v4 == 4, bar.sync == 1, .local == 0
 //@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 == 2, st.global.v4 == 2, bar.sync == 1, .local == 0
 //@ ptx(axis_scan_grid_f32, axis_scan_grid_f16, axis_scan_grid_bf16): ld.relaxed.gpu >= 1, st.relaxed.gpu >= 1, bar.sync == 5, .local == 0
@@ -29,7 +29,7 @@ const GROUP: usize = 16;
 pub(super) const MOST_BLOCKS: usize = BLOCK - GROUP;
 /// Elements that a CPU's thread adds up before it adds their sum to the sum of the elements before.
 const RUN: usize = 256;
-/// Vectors of 16 bytes that hold a thread's elements of a tile as `f32`.
+/// 16-byte vectors for a thread's elements of a tile, as `f32`.
 const HELD: usize = TILE / BLOCK / 4;
 /// The bit of a published word that marks it as written. The lower 16 bits are half of a number.
 const WRITTEN: u32 = 1 << 16;
@@ -101,7 +101,7 @@ where
         shared_array![f32; BLOCK / GROUP + 1],
     );
     let (tid, blocks) = (thread::thread_idx_x() as usize, thread::grid_dim_x());
-    // The thread's own elements of this tile.
+    // The thread's elements of the current tile.
     let held = shared_array![u32x4; HELD * BLOCK].cast::<u32x4>().wrapping_add(tid);
     let tiles = args.rows * args.tiles;
     let share = |at: Place| Share {
@@ -121,7 +121,7 @@ where
                 [u32x4::splat(0); VECTORS]
             }
         };
-        // Adds up a tile's elements, publishes its sum, and returns the sum of the warps before this one.
+        // Scans a tile and publishes its sum. Returns the scanned elements and the sum of the preceding warps.
         let publish = |at: Place, packed: [u32x4; VECTORS]| {
             let (x, of_warp) = add_up(share(at).unpack(inp(at), packed));
             let [before, of_tile] = add_warps(of_warps, of_warp, [0, WARPS]);
@@ -132,7 +132,7 @@ where
             (x, before)
         };
         let hold = |x: [[f32; N]; VECTORS]| {
-            // The elements of a thread are as many as `HELD` vectors have.
+            // A thread's elements fill `HELD` vectors.
             let x: [u32x4; HELD] = core::mem::transmute_copy(&x);
             for i in 0..HELD {
                 store_shared(held.add(i * BLOCK), x[i]);

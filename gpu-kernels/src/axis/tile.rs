@@ -1,4 +1,4 @@
-//! The elements that the threads of a block have of a row's tile, and their cumulative sums.
+//! A block's tile of a row: its loads and stores, and the scan within it.
 
 use cuda_std::mem::u32x4;
 use cuda_std::thread;

@@ -129,7 +129,7 @@ impl<T> NormArgs<T> {
         self.flags & flag != 0
     }
 
-    /// Brings the weight and the bias into L2 while the first blocks wait for their rows. One thread of a block calls it.
+    /// Prefetches the weight and the bias into L2 while the first blocks wait for their rows. One thread of a block calls it.
     #[inline(always)]
     pub(super) fn prefetch_vectors(&self, weight: bool, bias: bool) {
         if thread::block_idx_x() < FIRST_BLOCKS && self.has(ALIGNED) {

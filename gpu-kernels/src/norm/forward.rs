@@ -20,11 +20,10 @@ use crate::element::Element;
 /// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
 ///
 /// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each. Launched with blocks of `BLOCK` threads, enough for
-/// `rows`. With `WHOLE` whole vectors are read and written, otherwise single elements.
+/// `rows`. With `WHOLE`, every load and store is a vector; otherwise it is one element.
 ///
-/// `EARLY` is 1 if the weight is loaded before the sums are known, 2 if the bias is too, and otherwise 0. Loading early takes
-/// registers, which is worth it while enough blocks still fit on a multiprocessor. The kernels with `few` are the fastest
-/// where every block has a multiprocessor to itself.
+/// With `EARLY` 0 the weight and the bias are loaded after the row's sums, with 1 the weight before them, with 2 both. Early
+/// loads hide latency and cost registers. The instances with `few` are the fastest if each block has its own multiprocessor.
 ///
 /// # Safety
 /// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. With `WHOLE` the flag
@@ -153,7 +152,7 @@ pub unsafe fn norm_rows<
             sum + columns.sum::<N>(i, |j| (x[j] - mean) * (x[j] - mean))
         });
         if size_of::<T>() < size_of::<f32>() {
-            // Otherwise the compiler would keep the unpacked elements too.
+            // Stops the compiler from keeping the unpacked elements in registers as well.
             for x in &mut x {
                 *x = u32x4::new(opaque(x.x), opaque(x.y), opaque(x.z), opaque(x.w));
             }

@@ -30,9 +30,9 @@ pub struct RowsShape {
     pub shared: u32,
     /// If the shared memory holds the row: from how many columns on the kernel is the fastest. Otherwise 0.
     pub in_shared_from: u32,
-    /// Whether every row has to be aligned, and a whole number of vectors.
+    /// Whether the kernel requires the flag `ALIGNED`.
     pub is_whole: bool,
-    /// Whether the kernel is the fastest one if every block has a multiprocessor of its own.
+    /// Whether the kernel is the fastest if each block has its own multiprocessor.
     pub is_for_few: bool,
 }
 
@@ -58,7 +58,7 @@ impl RowsShape {
         Self { shared: self.cols * (16 / n as u32), in_shared_from: least, is_whole: true, ..self }
     }
 
-    /// Sets whether the rows have to be whole vectors, and whether the kernel is for few rows.
+    /// Sets [`Self::is_whole`] and [`Self::is_for_few`].
     pub(super) const fn of_rows(self, is_whole: bool, is_for_few: bool) -> Self {
         Self { is_whole, is_for_few, ..self }
     }

@@ -13,13 +13,14 @@ mod operations;
 mod support;
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use ferrowarp::collective::{Communicator, World};
 use ferrowarp::device::Device;
+use tempfile::TempDir;
 
 /// Present in the environment of a rank.
 const CHILD: &str = "FERROWARP_TEST_CHILD";
@@ -41,14 +42,13 @@ struct Ended {
 }
 
 /// The fake NCCL, which is compiled once.
-fn library() -> PathBuf {
-    static LIBRARY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, library) = LIBRARY.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let library = support::build_fake_nccl(folder.path(), &[]);
-        (folder, library)
-    });
-    library.clone()
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("collective");
+        std::fs::create_dir_all(&folder).unwrap();
+        support::build_fake_nccl(&folder, &[])
+    })
 }
 
 /// A port that was free a moment ago.
@@ -56,15 +56,22 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// Running ranks, and the folder of the fake NCCL's sockets. A killed rank leaves its socket there.
+struct Started {
+    ranks: Vec<Child>,
+    _folder: TempDir,
+}
+
 /// Starts these ranks of a world of `size`, which run this test, with additional variables.
-fn start(test: &str, ranks: &[u32], size: u32, variables: &[(&str, &str)]) -> Vec<Child> {
+fn start(test: &str, ranks: &[u32], size: u32, variables: &[(&str, &str)]) -> Started {
     let port = free_port().to_string();
-    let library = library();
+    let (library, folder) = (library(), tempfile::tempdir().unwrap());
     let start = |rank: &u32| {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
             .env(CHILD, "1")
-            .env("FERROWARP_NCCL", &library)
+            .env("TMPDIR", folder.path())
+            .env("FERROWARP_NCCL", library)
             .envs([("RANK", rank.to_string()), ("LOCAL_RANK", rank.to_string())])
             .envs([("WORLD_SIZE", size.to_string().as_str()), ("MASTER_ADDR", "127.0.0.1")])
             .env("FERROWARP_COLLECTIVE_PORT", &port)
@@ -75,11 +82,12 @@ fn start(test: &str, ranks: &[u32], size: u32, variables: &[(&str, &str)]) -> Ve
             .spawn()
             .unwrap()
     };
-    ranks.iter().map(start).collect()
+    Started { ranks: ranks.iter().map(start).collect(), _folder: folder }
 }
 
 /// How they ended. A rank in `stuck` never ends; it is killed once the others have.
-fn ended(mut children: Vec<Child>, stuck: &[usize]) -> Vec<Ended> {
+fn ended(mut started: Started, stuck: &[usize]) -> Vec<Ended> {
+    let children = &mut started.ranks;
     let start = Instant::now();
     let mut times = vec![None; children.len()];
     let is_waited_for = |at: &usize| !stuck.contains(at);
@@ -93,7 +101,7 @@ fn ended(mut children: Vec<Child>, stuck: &[usize]) -> Vec<Ended> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let end = |(mut child, time): (Child, Option<Duration>)| {
+    let end = |(child, time): (&mut Child, Option<Duration>)| {
         if time.is_none() {
             child.kill().unwrap();
         }
@@ -103,7 +111,7 @@ fn ended(mut children: Vec<Child>, stuck: &[usize]) -> Vec<Ended> {
         child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
         Ended { code, output, time: time.unwrap_or(PATIENCE) }
     };
-    children.into_iter().zip(times).map(end).collect()
+    children.iter_mut().zip(times).map(end).collect()
 }
 
 /// Runs `body` in each rank of a world of `size`, where it must succeed.
