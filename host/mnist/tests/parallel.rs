@@ -4,9 +4,7 @@ mod common;
 #[path = "../../tests/support/nccl.rs"]
 mod support;
 
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::OnceLock;
 
 use common::{Place, succeeds};
 use ferrowarp_mnist::checkpoint;
@@ -15,19 +13,10 @@ use ferrowarp_mnist::model::Parameters;
 /// Settings of a run of a few steps; the last batch of an epoch has 57 images, so ranks have unequal parts.
 const RUN: [&str; 6] = ["--hidden", "20,12", "--momentum", "0.5", "--pipeline", "deferred"];
 
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("parallel");
-        std::fs::create_dir_all(&folder).unwrap();
-        support::build_fake_nccl(&folder, &[])
-    })
-}
-
 /// `train-mnist` with the fake NCCL. Ranks that die leave their sockets in `TMPDIR`; a busy machine needs the long limit.
 fn train(place: &Place, flags: &[&str]) -> Command {
     let mut command = place.train(flags);
-    command.env("FERROWARP_NCCL", library()).env("TMPDIR", place.path(""));
+    command.env("FERROWARP_NCCL", support::fake_nccl()).env("TMPDIR", place.path(""));
     command.env("FERROWARP_COLLECTIVE_SECONDS", "60");
     command
 }

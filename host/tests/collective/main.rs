@@ -13,9 +13,7 @@ mod operations;
 mod support;
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use ferrowarp::collective::{Communicator, World};
@@ -41,16 +39,6 @@ struct Ended {
     time: Duration,
 }
 
-/// The fake NCCL, which is compiled once.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("collective");
-        std::fs::create_dir_all(&folder).unwrap();
-        support::build_fake_nccl(&folder, &[])
-    })
-}
-
 /// A port that was free a moment ago.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -65,7 +53,7 @@ struct Started {
 /// Starts these ranks of a world of `size`, which run this test, with additional variables.
 fn start(test: &str, ranks: &[u32], size: u32, variables: &[(&str, &str)]) -> Started {
     let port = free_port().to_string();
-    let (library, folder) = (library(), tempfile::tempdir().unwrap());
+    let (library, folder) = (support::fake_nccl(), tempfile::tempdir().unwrap());
     let start = |rank: &u32| {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])

@@ -2,6 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
+
+/// Returns the path of the fake NCCL, which is compiled once.
+pub fn fake_nccl() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME"));
+        std::fs::create_dir_all(&folder).unwrap();
+        build_fake_nccl(&folder, &[])
+    })
+}
 
 /// Compiles the fake NCCL in `directory`, with these arguments of the compiler, and returns the library's path.
 pub fn build_fake_nccl(directory: &Path, arguments: &[&str]) -> PathBuf {
