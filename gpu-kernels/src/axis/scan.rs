@@ -77,7 +77,8 @@ where
 /// Launched with at most 496 blocks of 512 threads along x, and at most one per tile. `sums` holds zeros before the launch.
 ///
 /// # Safety
-/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, a multiple of 16.
+/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, a multiple of 16. The number of
+/// tiles plus twice the number of blocks fits `u32`.
 #[kernel(
     cooperative,
     max_threads = 512,

@@ -118,10 +118,13 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
                 ScanBy::Rows => T::SCAN.launch(device, T::SCAN.rows(rows, args.log_warps), args)?,
                 ScanBy::Grid(most) => {
                     let all = u64::from(rows) * u64::from(tiles);
-                    let Ok(count) = u32::try_from(all) else {
-                        let (value, most) = (all as usize, u32::MAX as usize);
+                    // The kernel adds the number of blocks to a tile's number twice.
+                    let largest = u32::MAX - 2 * ScanShape::MOST_BLOCKS;
+                    if all > u64::from(largest) {
+                        let (value, most) = (all as usize, largest as usize);
                         return Err(AxisError::TooLarge { operation: NAME, what: "tiles", value, most });
-                    };
+                    }
+                    let count = all as u32;
                     let block = T::SCAN_GRID.block;
                     let fit = device.resident_blocks(T::SCAN_GRID.meta, &LaunchConfig::new(1, block))?;
                     let blocks = most.min(ScanShape::MOST_BLOCKS).min(count).min(fit as u32).max(1);
