@@ -44,7 +44,7 @@ pub fn opaque<T: Opaque>(value: T) -> T {
     core::hint::black_box(value)
 }
 
-/// A value that [`opaque()`] takes.
+/// The types that [`opaque()`] takes: `usize` and `u32`.
 pub trait Opaque: Copy {
     #[doc(hidden)]
     #[cfg(target_arch = "nvptx64")]

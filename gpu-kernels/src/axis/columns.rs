@@ -2,7 +2,7 @@
 //!
 //! Each thread has `N` columns, and a block's threads share the rows of a part. They combine their results in shared memory.
 //@ ptx(axis_columns_f32, axis_columns_f16, axis_columns_bf16): ld.global.nc.v4 >= 8, bar.sync == 1, .local == 0
-//@ allow-local(axis_columns_bf16, compute_75): it has no instruction for maxima, and 64 registers are two too few
+//@ allow-local(axis_columns_bf16, compute_75): without an instruction for maxima, a thread needs two more than 64 registers
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::opaque;

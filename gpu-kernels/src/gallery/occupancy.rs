@@ -10,7 +10,7 @@
 //! Requires: any block size, any dynamic shared memory.
 //@ ptx(occupancy_1): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
 //@ ptx(occupancy_4): ld.global.b32 == 4, st.global.b32 == 4, .local == 0
-//@ allow-local(occupancy_16, compute_75): it spills a little there, and the lesson was not measured there
+//@ allow-local(occupancy_16, compute_75): it spills a little on this architecture, where the lesson was not measured
 //@ ptx(occupancy_16): ld.global.b32 == 16, st.global.b32 == 16, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]

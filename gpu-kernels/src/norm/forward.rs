@@ -3,8 +3,8 @@
 //! The variance is computed from differences to the mean, which are in registers, not as the difference of two large sums.
 //@ ptx(norm_f32_512x4): ld.global.v4 >= 8, st.global.v4 >= 4, .local == 0
 //@ ptx(norm_bf16_256x4, norm_f16_256x4): ld.global.v4 >= 8, st.global.v4 >= 4, .local == 0
-//@ allow-local(norm_bf16_256x4, norm_f16_256x4, compute_75, compute_100): four blocks leave a thread 64 registers, a few too few
-//@ allow-local(norm_f32_any_1024x4, compute_90): a thread has at most 64 registers, a few too few
+//@ allow-local(norm_bf16_256x4, norm_f16_256x4, compute_75, compute_100): four blocks limit a thread to 64 registers, and it needs a few more
+//@ allow-local(norm_f32_any_1024x4, compute_90): a thread has at most 64 registers and needs a few more
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::opaque;
