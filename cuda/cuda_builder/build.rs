@@ -3,6 +3,9 @@
 //!
 //! A library cannot start itself again in a process of its own: its program is a build script, a test or anything else.
 
+#[path = "src/pip.rs"]
+mod pip;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +13,20 @@ use std::{env, fs, io};
 
 const SOURCE: &str = "child/nvvm.rs";
 
+/// The variable that the configuration of our workspace sets. Its tests build kernels, which needs pip.
+const OURS: &str = "FERROWARP_WORKSPACE";
+
 fn main() -> io::Result<()> {
+    let variable = |name: &str| env::var(name).unwrap_or_default();
+    // Before most of the workspace is compiled.
+    if variable(OURS) == "1" && !pip::can_fetch(Path::new(&variable("OUT_DIR"))) {
+        eprintln!(
+            "error: building kernels needs NVIDIA's libNVVM, which pip fetches, and there is no pip: {}; or set LIBNVVM_PATH \
+             to the libnvvm.so of CUDA 13.5 or later",
+            pip::INSTALL
+        );
+        std::process::exit(1);
+    }
     let mut hasher = DefaultHasher::new();
     for folder in ["src", "child"] {
         hash(Path::new(folder), &mut hasher)?;
@@ -18,7 +34,6 @@ fn main() -> io::Result<()> {
     }
     println!("cargo:rustc-env=SOURCES={:016x}", hasher.finish());
     println!("cargo:rerun-if-changed=build.rs");
-    let variable = |name: &str| env::var(name).unwrap_or_default();
     let out = Path::new(&variable("OUT_DIR")).join("nvvm-child");
     let mut rustc = Command::new(variable("RUSTC"));
     // Small: libNVVM does the work.

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use crate::arch::NvvmArch;
 use crate::error::CudaBuilderError;
+use crate::files;
 use crate::fingerprint;
 use crate::packages::{self, KernelCrate};
 
@@ -31,7 +32,7 @@ impl Asked {
         let mut asked = BTreeSet::new();
         for folder in kernel_crate.sources.iter().filter(|folder| !is_of_macros(folder)) {
             for file in fingerprint::files(folder)? {
-                let text = std::fs::read(&file).unwrap_or_default();
+                let text = files::read(&file).unwrap_or_default();
                 if !read(&String::from_utf8_lossy(&text), &mut asked) {
                     return Ok(Asked(None));
                 }

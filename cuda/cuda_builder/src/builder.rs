@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::arch::NvvmArch;
 use crate::backend::Backend;
 use crate::error::CudaBuilderError;
-use crate::files;
+use crate::{files, pip};
 use cuda_ir::{Cut, Edits};
 
 /// The debug info in the PTX.
@@ -306,16 +306,14 @@ impl CudaBuilder {
     }
 
     /// The folder of the fetched packages for a crate with the target directory `target`: `FERROWARP_TOOLS`, or `ferrowarp`
-    /// in the user's cache folder, or `ferrowarp-tools` in `target` if that cannot be written.
+    /// in the user's cache folder, or `ferrowarp-tools` in `target` if that cannot be written or is mounted noexec.
     pub fn tools_dir_in(target: &Path) -> PathBuf {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        if let Some(named) = variable("FERROWARP_TOOLS") {
+        let [named, ours] = pip::tools_folders();
+        if let Some(named) = named {
             return named;
         }
-        let caches = variable("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
-        let caches = caches.or_else(|| Some(variable("HOME")?.join(".cache")));
-        let ours = caches.map(|folder| folder.join("ferrowarp"));
-        ours.filter(|folder| files::is_writable(folder)).unwrap_or_else(|| target.join("ferrowarp-tools"))
+        let is_usable = |folder: &PathBuf| files::is_writable(folder) && files::runs_programs(folder);
+        ours.filter(is_usable).unwrap_or_else(|| target.join("ferrowarp-tools"))
     }
 
     /// Edits each module's text before the back end gets it.

@@ -86,21 +86,21 @@ impl Cache {
     /// Returns the entry of `key`, if it exists and is undamaged.
     pub fn get(&self, key: &str) -> Option<Made> {
         let entry = self.folder.join(key);
-        let record: Record = serde_json::from_slice(&std::fs::read(entry.join(RECORD)).ok()?).ok()?;
-        let ptx = std::fs::read(entry.join(PTX)).ok()?;
+        let record: Record = serde_json::from_slice(&files::read(&entry.join(RECORD)).ok()?).ok()?;
+        let ptx = files::read(&entry.join(PTX)).ok()?;
         let is_whole = |bytes: &[u8], hash: &str| files::hex(&Sha256::digest(bytes)) == hash;
         if !is_whole(&ptx, &record.ptx) {
             return None;
         }
         let assembled = match &record.cubin {
             Some(hash) => {
-                let cubin = std::fs::read(entry.join(CUBIN)).ok().filter(|cubin| is_whole(cubin, hash))?;
+                let cubin = files::read(&entry.join(CUBIN)).ok().filter(|cubin| is_whole(cubin, hash))?;
                 Some((cubin, record.resources))
             }
             None => None,
         };
         // Marks the entry as used; if that fails, it is only removed earlier.
-        let _ = std::fs::File::open(entry.join(RECORD)).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = files::open(&entry.join(RECORD)).and_then(|file| file.set_modified(SystemTime::now()));
         Some(Made { ptx: String::from_utf8(ptx).ok()?, assembled, fell_back: record.fell_back })
     }
 
@@ -127,8 +127,8 @@ impl Cache {
         files::write(&temporary.path().join(RECORD), &record)?;
         let entry = self.folder.join(key);
         // Another process may have been first. Its entry is the same, or damaged or worse and then replaced.
-        if entry.exists() && self.get(key).is_none_or(|there| there.fell_back.is_some()) {
-            std::fs::remove_dir_all(&entry).during("removing", &entry)?;
+        if self.get(key).is_none_or(|there| there.fell_back.is_some()) {
+            files::remove(&entry)?;
         }
         let kept = temporary.keep();
         if std::fs::rename(&kept, &entry).is_err() {
@@ -151,7 +151,7 @@ impl Cache {
         entries.sort();
         for (_, path) in &entries[..entries.len() - MOST_ENTRIES] {
             // An entry that cannot be removed only takes space.
-            let _ = std::fs::remove_dir_all(path);
+            let _ = files::remove(path);
         }
     }
 }
@@ -191,5 +191,37 @@ mod tests {
         }
         let left = folder.path().join("cache").read_dir().unwrap().count();
         assert_eq!(left, 2, "nothing temporary is left");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn whatever_is_in_the_place_of_an_entry_is_replaced() {
+        let pipe = |path: &Path| {
+            assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::in_folder(folder.path());
+        let made = Made { ptx: "text".to_owned(), assembled: None, fell_back: None };
+        let entry = folder.path().join("cache/a");
+        let spoilers: [&dyn Fn(); 6] = [
+            &|| std::fs::write(&entry, "file").unwrap(),
+            &|| std::os::unix::fs::symlink("nowhere", &entry).unwrap(),
+            &|| pipe(&entry),
+            &|| pipe(&entry.join(RECORD)),
+            &|| pipe(&entry.join(PTX)),
+            &|| std::fs::create_dir(entry.join(RECORD)).unwrap(),
+        ];
+        for (n, spoil) in spoilers.iter().enumerate() {
+            cache.put("a", &made).unwrap();
+            match n {
+                0..=2 => std::fs::remove_dir_all(&entry).unwrap(),
+                3 | 5 => std::fs::remove_file(entry.join(RECORD)).unwrap(),
+                _ => std::fs::remove_file(entry.join(PTX)).unwrap(),
+            }
+            spoil();
+            assert!(cache.get("a").is_none(), "{n}");
+            cache.put("a", &made).unwrap();
+            assert_eq!(cache.get("a").as_ref(), Some(&made), "{n}");
+        }
     }
 }

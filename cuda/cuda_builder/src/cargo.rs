@@ -213,10 +213,10 @@ pub(crate) fn mentions_offline(output: &Output) -> bool {
 }
 
 fn write_linker(path: &Path) -> Result<(), CudaBuilderError> {
-    if std::fs::read_to_string(path).is_ok_and(|text| text == NO_LINKER) {
+    if files::read(path).is_ok_and(|text| text == NO_LINKER.as_bytes()) {
         return Ok(());
     }
-    files::write_executable(path, NO_LINKER.as_bytes())
+    files::replace_executable(path, NO_LINKER.as_bytes())
 }
 
 /// Removes cargo's record that `package` is up to date.
@@ -229,7 +229,7 @@ fn forget(fingerprints: &Path, package: &str) -> Result<(), CudaBuilderError> {
         let hash =
             name.to_str().and_then(|name| name.strip_prefix(package)).and_then(|rest| rest.strip_prefix('-'));
         if hash.is_some_and(|hash| !hash.contains('-')) {
-            std::fs::remove_dir_all(entry.path()).during("removing", &entry.path())?;
+            files::remove(&entry.path())?;
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use flate2::read::DeflateDecoder;
@@ -17,7 +17,7 @@ use rawzip::{CompressionMethod, ZipArchive};
 use crate::cache::FellBack;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::stack::UnboundedStack;
-use crate::{files, whole};
+use crate::{files, pip, whole};
 
 /// The progress of downloads and other long steps, and warnings about the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,8 +184,17 @@ impl Package {
 /// Fetches `package` into the folder `tools`, unless a complete copy is there.
 pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Result<(), CudaBuilderError> {
     let folder = package.folder(tools);
-    let _lock = files::lock(&tools.join(format!("{}.lock", package.name)))?;
+    // A complete folder may be read-only.
     let Err(damage) = package.check(tools) else { return Ok(()) };
+    let lock = files::lock(&tools.join(format!("{}.lock", package.name)));
+    let _lock = lock.map_err(|error| CudaBuilderError::Download {
+        package: package.title(),
+        reason: format!("{error:?} (it was needed because {damage})"),
+    })?;
+    // Another process may have fetched it.
+    if package.check(tools).is_ok() {
+        return Ok(());
+    }
     let is_new = folder.symlink_metadata().is_err();
     let wheel = package.wheel()?;
     let prefix = format!(".{}-", package.name);
@@ -209,7 +218,7 @@ pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Resu
 fn remove_leftovers(tools: &Path, prefix: &str) -> Result<(), CudaBuilderError> {
     for entry in tools.read_dir().during("reading the folder", tools)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(prefix) {
-            std::fs::remove_dir_all(entry.path()).during("removing", &entry.path())?;
+            files::remove(&entry.path())?;
         }
     }
     Ok(())
@@ -225,8 +234,7 @@ fn download(
     let fail = |reason: String| CudaBuilderError::Download { package: package.title(), reason };
     let scratch = folder.join("pip");
     files::create_dir(&scratch)?;
-    let mut pip =
-        pip().ok_or_else(|| fail("there is no pip: install python3-pip, or activate a venv".to_owned()))?;
+    let mut pip = pip::command().ok_or_else(|| fail(format!("there is no pip: {}", pip::INSTALL)))?;
     pip.args([
         "download",
         "--quiet",
@@ -245,12 +253,17 @@ fn download(
     let mut child = pip.spawn().map_err(|e| fail(format!("running pip: {e}")))?;
     // Read into memory: if the disk is full, a file could not hold pip's error message.
     let stderr = child.stderr.take();
-    let log = std::thread::spawn(move || {
+    let log = std::thread::Builder::new().spawn(move || {
         let mut log = Vec::new();
         // Unreadable output is not shown; pip's status reports the failure.
         let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut log));
         String::from_utf8_lossy(&log).into_owned()
     });
+    let log = log.map_err(|e| {
+        let _ = child.kill();
+        let _ = child.wait();
+        fail(format!("starting a thread: {e}"))
+    })?;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|e| fail(format!("waiting for pip: {e}")))? {
             break status;
@@ -286,22 +299,6 @@ fn reason_in(log: &str) -> String {
     let errors: Vec<&str> = log.lines().filter(|line| line.starts_with("ERROR: ")).collect();
     let last = || log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     if errors.is_empty() || log.contains("ERROR: Exception:") { last().to_owned() } else { errors.join("; ") }
-}
-
-/// The first of the usual commands that runs pip.
-fn pip() -> Option<Command> {
-    // Isolated (-I), because Python would otherwise run a `pip.py` in the current folder.
-    let commands: [&[&str]; 4] =
-        [&["python3", "-I", "-m", "pip"], &["pip3"], &["pip"], &["python", "-I", "-m", "pip"]];
-    commands.into_iter().find_map(|words| {
-        let command = || {
-            let mut command = Command::new(words[0]);
-            command.args(&words[1..]);
-            command
-        };
-        let answer = command().arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        answer.is_ok_and(|status| status.success()).then(command)
-    })
 }
 
 fn size_of_folder(folder: &Path) -> u64 {
@@ -370,7 +367,7 @@ fn unpack(
     }
     whole::record(&unpacked, package.files)?;
     if folder.symlink_metadata().is_ok() {
-        std::fs::remove_dir_all(folder).during("removing", folder)?;
+        files::remove(folder)?;
     }
     std::fs::rename(&unpacked, folder).during("naming the folder", folder)
 }

@@ -44,6 +44,30 @@ fn all_under(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// A lock that cannot be opened stands in for tools that are read-only, which root could still write to.
+#[test]
+fn complete_tools_may_be_read_only() {
+    let tools = tempfile::tempdir().unwrap();
+    std::fs::create_dir(tools.path().join("some.lock")).unwrap();
+    let error = fetch(&PACKAGE, tools.path(), &|_| ()).unwrap_err().to_string();
+    assert!(error.contains("opening the lock") && error.contains("some.lock failed: "), "{error}");
+    assert!(error.contains("it was needed because"), "{error}");
+    unpacked(tools.path(), &wheel_with(tools.path(), &[("some/bin/tool", None, b"content")]), 100).unwrap();
+    fetch(&PACKAGE, tools.path(), &|_| ()).unwrap();
+}
+
+#[test]
+fn whatever_a_killed_fetch_left_is_removed() {
+    let tools = tempfile::tempdir().unwrap();
+    std::fs::write(tools.path().join(".some-file"), "").unwrap();
+    std::fs::create_dir_all(tools.path().join(".some-folder/inner")).unwrap();
+    std::fs::write(tools.path().join("some-1"), "a file in the place of the package").unwrap();
+    remove_leftovers(tools.path(), ".some-").unwrap();
+    assert_eq!(all_under(tools.path()), [tools.path().join("some-1")]);
+    unpacked(tools.path(), &wheel_with(tools.path(), &[("some/bin/tool", None, b"content")]), 100).unwrap();
+    PACKAGE.check(tools.path()).unwrap();
+}
+
 #[test]
 fn pips_reason_is_found() {
     assert_eq!(reason_in("WARNING: x\nERROR: one\nERROR: two\n"), "ERROR: one; ERROR: two");

@@ -1,29 +1,37 @@
 //! Files that are either complete or absent.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{CudaBuilderError, IoContext};
 
-/// Writes `bytes` to a temporary file next to `path` and renames it. A special file, such as `/dev/stdout`, is written
-/// directly and stays as it is.
+/// Writes a file of the user's choice, as [`replace`] does. A special file, such as `/dev/stdout`, is written directly and
+/// stays as it is.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), CudaBuilderError> {
-    write_with_mode(path, bytes, 0o644)
-}
-
-/// Same as [`write`], and makes the file executable.
-pub(crate) fn write_executable(path: &Path, bytes: &[u8]) -> Result<(), CudaBuilderError> {
-    write_with_mode(path, bytes, 0o755)
-}
-
-fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CudaBuilderError> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    create_dir(folder)?;
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return std::fs::write(path, bytes).during("writing", path);
+    }
+    replace(path, bytes)
+}
+
+/// Writes `bytes` to a temporary file next to `path` and renames it; replaces whatever is there, even a folder.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), CudaBuilderError> {
+    replace_with_mode(path, bytes, 0o644)
+}
+
+/// Same as [`replace`], and makes the file executable.
+pub(crate) fn replace_executable(path: &Path, bytes: &[u8]) -> Result<(), CudaBuilderError> {
+    replace_with_mode(path, bytes, 0o755)
+}
+
+fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CudaBuilderError> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create_dir(folder)?;
+    if path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        remove(path)?;
     }
     let mut file = tempfile::NamedTempFile::new_in(folder).during("creating a file in", folder)?;
     file.write_all(bytes).during("writing", path)?;
@@ -34,14 +42,57 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CudaBuild
 }
 
 #[cfg(unix)]
-pub(crate) fn set_mode(file: &File, mode: u32) -> std::io::Result<()> {
+pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     file.set_permissions(std::fs::Permissions::from_mode(mode))
 }
 
 #[cfg(not(unix))]
-pub(crate) fn set_mode(_file: &File, _mode: u32) -> std::io::Result<()> {
+pub(crate) fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
     Ok(())
+}
+
+/// Opens a regular file to read it. Opening a pipe would wait for its writer.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    open_with(path, File::options().read(true))
+}
+
+fn open_with(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        }
+        _ => options.open(path),
+    }
+}
+
+/// Reads a regular file.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Removes a folder with all in it, or a file or link, if it exists.
+pub(crate) fn remove(path: &Path) -> Result<(), CudaBuilderError> {
+    let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+    let removed = if is_folder { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.during("removing", path),
+    }
+}
+
+/// Whether the file system of the folder lets programs run, as far as the system says.
+#[cfg(unix)]
+pub(crate) fn runs_programs(folder: &Path) -> bool {
+    use rustix::fs::StatVfsMountFlags;
+    !rustix::fs::statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOEXEC))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn runs_programs(_folder: &Path) -> bool {
+    true
 }
 
 /// Whether files can be created in the folder, which is created if it does not exist.
@@ -58,12 +109,8 @@ pub(crate) fn lock(path: &Path) -> Result<File, CudaBuilderError> {
     if let Some(folder) = path.parent() {
         create_dir(folder)?;
     }
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)
-        .during("opening the lock", path)?;
+    let file = open_with(path, File::options().create(true).truncate(false).write(true));
+    let file = file.during("opening the lock", path)?;
     file.lock().during("locking", path)?;
     Ok(file)
 }
@@ -74,26 +121,21 @@ pub(crate) fn hex(digest: &[u8]) -> String {
 
 /// The sha256 of the file at `path`, in hexadecimal.
 pub(crate) fn sha256_of(path: &Path) -> Result<String, CudaBuilderError> {
-    // Opening a pipe would wait for its writer.
-    if !path.metadata().during("opening", path)?.is_file() {
-        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file");
-        return Err(error).during("opening", path);
-    }
-    let mut file = File::open(path).during("opening", path)?;
+    let mut file = open(path).during("opening", path)?;
     let mut hasher = Sha256::new();
-    std::io::copy(&mut file, &mut Hashing(&mut hasher)).during("reading", path)?;
+    io::copy(&mut file, &mut Hashing(&mut hasher)).during("reading", path)?;
     Ok(hex(&hasher.finalize()))
 }
 
 struct Hashing<'a>(&'a mut Sha256);
 
 impl Write for Hashing<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

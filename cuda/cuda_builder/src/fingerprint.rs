@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::error::{CudaBuilderError, IoContext};
-use crate::files::hex;
+use crate::files::{self, hex};
 use crate::packages::KernelCrate;
 
 /// Folders of a crate that do not contribute to a library.
@@ -32,7 +32,7 @@ pub(crate) fn of_tool(path: &Path) -> String {
 pub(crate) fn of_sources(kernel_crate: &KernelCrate) -> Result<String, CudaBuilderError> {
     let mut hasher = Sha256::new();
     let mut add = |path: &Path| -> Result<(), CudaBuilderError> {
-        let content = std::fs::read(path).during("reading", path)?;
+        let content = files::read(path).during("reading", path)?;
         for part in [path.display().to_string().as_bytes(), &content] {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);

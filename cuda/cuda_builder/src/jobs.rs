@@ -36,7 +36,8 @@ pub(crate) fn run<J: Send, R: Send, E: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..cores {
-            scope.spawn(work);
+            // Without it, fewer threads do the work.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         for n in 0..count {
             if lock(&state).error.is_some() {

@@ -37,6 +37,7 @@ mod nvvm;
 mod output;
 mod own_libraries;
 mod packages;
+mod pip;
 mod pipeline;
 mod process;
 mod proof;

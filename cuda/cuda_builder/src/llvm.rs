@@ -1,5 +1,6 @@
 //! LLVM's own tools: the passes before libNVVM, and LLVM's back end.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -105,13 +106,9 @@ impl Llvm {
         let folder = tempfile::tempdir().during("creating a folder in", &std::env::temp_dir())?;
         let file = folder.path().join("module.ll");
         std::fs::write(&file, &module).during("writing", &file)?;
-        let (file, libdevice) = (file.display().to_string(), libdevice.display().to_string());
-        self.run(
-            "llvm-link",
-            &[&file, "--only-needed", "--internalize", &libdevice],
-            Vec::new(),
-            options.arch,
-        )
+        let arguments =
+            [file.as_os_str(), "--only-needed".as_ref(), "--internalize".as_ref(), libdevice.as_os_str()];
+        self.run("llvm-link", &arguments, Vec::new(), options.arch)
     }
 
     /// Runs a tool and returns its output, which is text.
@@ -129,7 +126,7 @@ impl Llvm {
     fn run(
         &self,
         tool: &'static str,
-        arguments: &[&str],
+        arguments: &[impl AsRef<OsStr>],
         input: Vec<u8>,
         arch: NvvmArch,
     ) -> Result<Vec<u8>, CudaBuilderError> {
@@ -139,7 +136,7 @@ impl Llvm {
     fn run_to_end(
         &self,
         tool: &'static str,
-        arguments: &[&str],
+        arguments: &[impl AsRef<OsStr>],
         input: Vec<u8>,
         arch: NvvmArch,
     ) -> Result<Ended, CudaBuilderError> {

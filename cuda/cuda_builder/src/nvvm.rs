@@ -1,7 +1,8 @@
 //! libNVVM. It runs in a child process for each module, which can be stopped and may crash.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
@@ -65,7 +66,7 @@ impl Nvvm {
             let reason = "it is no shared library of this machine, or was cut short".to_owned();
             return Err(CudaBuilderError::NvvmLoad { path: path.to_owned(), reason });
         }
-        if !whole::is_whole_bitcode(&std::fs::read(libdevice).during("reading", libdevice)?) {
+        if !whole::is_whole_bitcode(&files::read(libdevice).during("reading", libdevice)?) {
             return Err(CudaBuilderError::Libdevice { path: libdevice.to_owned() });
         }
         let child = Child::install(tools)?;
@@ -131,14 +132,14 @@ impl Nvvm {
         arch: NvvmArch,
         NvvmOptions(options): &NvvmOptions,
     ) -> Result<String, Refusal> {
-        let libdevice = libdevice.unwrap_or(Path::new("-")).display().to_string();
-        let arguments: Vec<&str> =
-            std::iter::once(&*libdevice).chain(options.iter().map(String::as_str)).collect();
+        let libdevice = libdevice.unwrap_or(Path::new("-")).as_os_str();
+        let arguments: Vec<&OsStr> =
+            std::iter::once(libdevice).chain(options.iter().map(OsStr::new)).collect();
         self.run(&arguments, module.to_vec(), arch)
     }
 
     /// Runs the child with `arguments`, and returns its output.
-    fn run(&self, arguments: &[&str], module: Vec<u8>, arch: NvvmArch) -> Result<String, Refusal> {
+    fn run(&self, arguments: &[&OsStr], module: Vec<u8>, arch: NvvmArch) -> Result<String, Refusal> {
         let mut command = Command::new(&self.child.path);
         command.arg(&self.library).args(arguments);
         let name = format!("{NAME} ({})", self.library.display());
@@ -168,19 +169,79 @@ impl Nvvm {
 }
 
 impl Child {
-    /// Writes the child's file to `tools`, or to a folder for this build alone if `tools` is not writable.
+    /// Writes the child's file to `tools`, or to a folder for this build alone if `tools` is not writable or programs cannot
+    /// run there.
     fn install(tools: &Path) -> Result<Child, CudaBuilderError> {
         static HASH: OnceLock<String> = OnceLock::new();
         let hash = HASH.get_or_init(|| files::hex(&Sha256::digest(PROGRAM)));
         let name = format!("{CHILD}-{}", &hash[..16]);
         let path = tools.join(&name);
-        let is_there = std::fs::read(&path).is_ok_and(|bytes| bytes == PROGRAM);
-        if is_there || files::write_executable(&path, PROGRAM).is_ok() {
+        let is_there = files::read(&path).is_ok_and(|bytes| bytes == PROGRAM);
+        if is_there && start(&path).is_ok()
+            || files::replace_executable(&path, PROGRAM).is_ok() && start(&path).is_ok()
+        {
             return Ok(Child { path, _folder: None });
         }
         let folder = tempfile::tempdir().during("creating a folder in", &std::env::temp_dir())?;
         let path = folder.path().join(&name);
-        files::write_executable(&path, PROGRAM)?;
-        Ok(Child { path, _folder: Some(Arc::new(folder)) })
+        files::replace_executable(&path, PROGRAM)?;
+        match start(&path) {
+            Ok(()) => Ok(Child { path, _folder: Some(Arc::new(folder)) }),
+            Err(error) => Err(CudaBuilderError::Options {
+                reason: format!(
+                    "no program can be started in {} or {} ({error}); set FERROWARP_TOOLS to a folder that is not mounted \
+                     noexec",
+                    tools.display(),
+                    folder.path().display()
+                ),
+            }),
+        }
+    }
+}
+
+/// Starts the child without work.
+fn start(child: &Path) -> std::io::Result<()> {
+    let mut command = Command::new(child);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that is not executable, a pipe, and a folder in its place are replaced.
+    #[cfg(unix)]
+    #[test]
+    fn the_child_can_always_be_started() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let tools = tempfile::tempdir().unwrap();
+        let path = Child::install(tools.path()).unwrap().path;
+        assert_eq!(path.parent(), Some(tools.path()));
+        let remove = || std::fs::remove_file(&path).unwrap();
+        let spoilers: [&dyn Fn(); 4] = [
+            &|| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap(),
+            &|| std::fs::write(&path, "other").unwrap(),
+            &|| {
+                remove();
+                assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+            },
+            &|| {
+                remove();
+                std::fs::create_dir(&path).unwrap();
+            },
+        ];
+        for (n, spoil) in spoilers.iter().enumerate() {
+            spoil();
+            assert_eq!(Child::install(tools.path()).unwrap().path, path, "{n}");
+            start(&path).unwrap();
+        }
+    }
+
+    /// A folder that cannot be created stands in for one in which no program can be started.
+    #[test]
+    fn the_child_goes_elsewhere_if_the_tools_cannot_hold_it() {
+        let tools = tempfile::NamedTempFile::new().unwrap();
+        let child = Child::install(tools.path()).unwrap();
+        start(&child.path).unwrap();
     }
 }

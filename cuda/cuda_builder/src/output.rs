@@ -190,10 +190,15 @@ pub(crate) fn watch(kernel_crate: &KernelCrate) {
     }
 }
 
-/// Prints long steps and warnings, each line once. In a build script they are cargo warnings, the only output that cargo
-/// shows, and only when the script has ended.
+/// Prints long steps and warnings, each line once. In a build script, only warnings: cargo shows nothing else, and only when
+/// the script has ended, and again in every later build.
 pub(crate) fn say_once(event: &Progress, said: &Mutex<Vec<String>>) {
-    if matches!(event, Progress::Unpacking { .. } | Progress::Ready { .. }) {
+    let is_shown = match event {
+        Progress::Unpacking { .. } | Progress::Ready { .. } => false,
+        Progress::Downloading { .. } | Progress::Working { .. } => !in_build_script(),
+        Progress::FellBack(_) | Progress::UnboundedStack(_) => true,
+    };
+    if !is_shown {
         return;
     }
     let line = event.to_string();

@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use crate::files;
+
 /// Their packages.
 const LIBRARIES: [&str; 3] = ["core", "alloc", "compiler_builtins"];
 
@@ -20,7 +22,7 @@ pub(crate) fn copy(work: &Path, profiles: [&Path; 2]) {
     let Ok(entries) = all.read_dir() else { return };
     for other in entries.flatten().map(|entry| entry.path()).filter(|other| other != work) {
         // Another process or thread may be compiling there. Nobody waits for it: it could be waiting for this one.
-        let Ok(lock) = File::options().write(true).open(other.join("lock")) else { continue };
+        let Ok(lock) = files::open(&other.join("lock")) else { continue };
         if lock.try_lock().is_err() || !other.join(profiles[0]).join("deps").is_dir() {
             continue;
         }
@@ -99,7 +101,7 @@ mod tests {
         let [from, to] = ["compute_75", "compute_90"].map(|name| folder.path().join(name));
         std::fs::create_dir_all(from.join("release/deps")).unwrap();
         std::fs::write(from.join("release/deps/libcore-0a.rlib"), "text").unwrap();
-        let lock = crate::files::lock(&from.join("lock")).unwrap();
+        let lock = files::lock(&from.join("lock")).unwrap();
         copy(&to, [Path::new("release"); 2]);
         assert!(!to.exists());
         drop(lock);

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::cargo::{cargo, mentions_offline};
 use crate::error::CudaBuilderError;
+use crate::files;
 
 /// The kernel crate, from cargo's metadata.
 #[derive(Clone, Debug)]
@@ -280,7 +281,7 @@ pub(crate) fn asking_files(folder: &Path) -> Vec<Vec<u8>> {
         if path.is_dir() {
             asking.extend(asking_files(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = std::fs::read(&path).unwrap_or_default();
+            let text = files::read(&path).unwrap_or_default();
             let has_word = ARCH_WORDS.iter().any(|word| memmem::find(&text, word.as_bytes()).is_some());
             let asks = has_word || specific_archs(&String::from_utf8_lossy(&text)).next().is_some();
             asking.extend(asks.then_some(text));

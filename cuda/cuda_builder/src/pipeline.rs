@@ -15,8 +15,9 @@ use crate::backend::{CodegenOptions, Compiler};
 use crate::builder::{CudaBuilder, DebugInfo};
 use crate::cache::{Cache, FellBack};
 use crate::cargo::CargoOptions;
-use crate::error::CudaBuilderError;
+use crate::error::{CudaBuilderError, IoContext as _};
 use crate::fetch::{Progress, ProgressFn};
+use crate::files;
 use crate::fingerprint;
 use crate::jobs;
 use crate::output::{self, Outputs};
@@ -206,6 +207,9 @@ impl<'b> Session<'b> {
         let sources = fingerprint::of_sources(&kernel_crate)?;
         let work = builder.target_dir.clone().or_else(output::work_of_build_script);
         let work = work.unwrap_or_else(|| kernel_crate.target_directory.join("cuda-builder"));
+        // Cargo runs in the crate's folder, where a relative path is another one.
+        files::create_dir(&work)?;
+        let work = work.canonicalize().during("finding the folder", &work)?;
         let cache = Cache::in_folder(&work);
         let times = Mutex::default();
         Ok(Session {

@@ -1,10 +1,11 @@
 //! Runs a compiler that may fail, hang or print a lot.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::CudaBuilderError;
@@ -140,17 +141,17 @@ fn run_bounded(
 ) -> Result<Ended, Stopped> {
     let name = tool(&command);
     watch::stage(&name);
-    let failed = |deed: &str, e: std::io::Error| Stopped::Failed(format!("{deed}: {e}"));
+    let failed = |deed: &str, e: io::Error| Stopped::Failed(format!("{deed}: {e}"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     #[cfg(unix)]
     put_in_group(&mut command);
     let mut child = spawn(&mut command).map_err(|e| failed("starting it", e))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A tool that does not read its input reports its own error.
-        std::thread::spawn(move || drop(stdin.write_all(&input)));
-    }
-    let stdout = read_start(child.stdout.take(), max_output, Rest::Close);
-    let stderr = read_start(child.stderr.take(), MAX_MESSAGES, Rest::Drain);
+    let piped = start_pipes(&mut child, input, max_output);
+    let (stdout, stderr) = piped.map_err(|e| {
+        kill(&mut child);
+        let _ = child.wait();
+        failed("starting a thread", e)
+    })?;
     let status = wait(&mut child, limit).map_err(|e| failed("waiting for it", e))?;
     let Some(status) = status else {
         kill(&mut child);
@@ -191,7 +192,7 @@ fn put_in_group(command: &mut Command) {
             // The signal comes when the thread that started the tool ends. That thread waits for the tool.
             set_parent_process_death_signal(Some(Signal::KILL))?;
             // The builder may have ended before.
-            if getppid() == builder { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
+            if getppid() == builder { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         };
         // SAFETY: the closure only makes two system calls and allocates nothing, so it may run between fork and exec.
         unsafe { command.pre_exec(end_with_builder) };
@@ -214,21 +215,21 @@ fn tool(command: &Command) -> String {
     if name.starts_with(nvvm::CHILD) { nvvm::NAME.to_owned() } else { name.into_owned() }
 }
 
-fn spawn(command: &mut Command) -> std::io::Result<Child> {
+fn spawn(command: &mut Command) -> io::Result<Child> {
     let mut tries = 0;
     loop {
         match command.spawn() {
             // A process that another thread has just started may still hold the new file open.
-            Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy && tries < 100 => {
+            Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < 100 => {
                 tries += 1;
-                std::thread::sleep(Duration::from_millis(10));
+                thread::sleep(Duration::from_millis(10));
             }
             result => return result,
         }
     }
 }
 
-fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     let mut pause = Duration::from_micros(500);
     loop {
@@ -241,7 +242,7 @@ fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus
         {
             return Ok(None);
         }
-        std::thread::sleep(pause);
+        thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
@@ -257,23 +258,41 @@ fn processor_time(child: &Child) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
 }
 
+/// Writes the child's input and reads its output and messages, each on its own thread.
+fn start_pipes(
+    child: &mut Child,
+    input: Vec<u8>,
+    max_output: u64,
+) -> io::Result<(Receiver<Piped>, Receiver<Piped>)> {
+    if let Some(mut stdin) = child.stdin.take() {
+        // A tool that does not read its input reports its own error.
+        thread::Builder::new().spawn(move || drop(stdin.write_all(&input)))?;
+    }
+    let stdout = read_start(child.stdout.take(), max_output, Rest::Close)?;
+    Ok((stdout, read_start(child.stderr.take(), MAX_MESSAGES, Rest::Drain)?))
+}
+
 /// Reads the first `most` bytes of a pipe on its own thread.
-fn read_start(pipe: Option<impl Read + Send + 'static>, most: u64, rest: Rest) -> Receiver<Piped> {
+fn read_start(
+    pipe: Option<impl Read + Send + 'static>,
+    most: u64,
+    rest: Rest,
+) -> io::Result<Receiver<Piped>> {
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let mut piped = Piped::default();
         if let Some(mut pipe) = pipe {
             // Whatever could be read is shown.
             let _ = pipe.by_ref().take(most).read_to_end(&mut piped.bytes);
             piped.is_cut = pipe.read(&mut [0]).is_ok_and(|len| len > 0);
             if let Rest::Drain = rest {
-                let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+                let _ = io::copy(&mut pipe, &mut io::sink());
             }
         }
         // After a time limit the receiver is gone.
         let _ = sender.send(piped);
-    });
-    receiver
+    })?;
+    Ok(receiver)
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ fn pid_in(file: &Path) -> u32 {
         if let Some(pid) = text.strip_suffix('\n').and_then(|text| text.parse().ok()) {
             return pid;
         }
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     panic!("no process id in {}", file.display());
 }
@@ -74,7 +74,7 @@ fn ends(pid: u32) {
         if stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X'])) {
             return;
         }
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     panic!("process {pid} goes on");
 }

@@ -88,7 +88,8 @@ impl Watch {
     ) -> T {
         let (ended, end) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
-            scope.spawn(move || {
+            // Without it, nothing is reported.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
                 let mut quiet = quiet;
                 while end.recv_timeout(quiet) == Err(RecvTimeoutError::Timeout) {
                     progress(self.now());

@@ -37,18 +37,18 @@ pub(crate) fn record(folder: &Path, names: &[&str]) -> Result<(), CudaBuilderErr
     let entry =
         |name: &&str| Ok(Entry { name: (*name).to_owned(), sha256: files::sha256_of(&folder.join(name))? });
     let entries = names.iter().map(entry).collect::<Result<Vec<_>, CudaBuilderError>>()?;
-    files::write(&folder.join(MANIFEST), json(&entries).as_bytes())
+    files::replace(&folder.join(MANIFEST), json(&entries).as_bytes())
 }
 
 /// Checks the files `names` in `folder`. The error is about the first one that has changed since it was unpacked.
 pub(crate) fn check(folder: &Path, names: &[&str]) -> Result<(), CudaBuilderError> {
     let seen: Option<Vec<Seen>> = names.iter().map(|name| see(folder, name)).collect();
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
-    let before = read(CHECKED).and_then(|text| serde_json::from_str::<Vec<Seen>>(&text).ok());
+    let read = |name: &str| files::read(&folder.join(name)).ok();
+    let before = read(CHECKED).and_then(|text| serde_json::from_slice::<Vec<Seen>>(&text).ok());
     if seen.is_some() && seen == before {
         return Ok(());
     }
-    let entries = read(MANIFEST).and_then(|text| serde_json::from_str::<Vec<Entry>>(&text).ok());
+    let entries = read(MANIFEST).and_then(|text| serde_json::from_slice::<Vec<Entry>>(&text).ok());
     let entries = entries.unwrap_or_default();
     for name in names {
         let path = folder.join(name);
@@ -67,7 +67,7 @@ pub(crate) fn check(folder: &Path, names: &[&str]) -> Result<(), CudaBuilderErro
     }
     if let Some(seen) = seen {
         // In a folder that is not writable, they are hashed every time.
-        let _ = files::write(&folder.join(CHECKED), json(&seen).as_bytes());
+        let _ = files::replace(&folder.join(CHECKED), json(&seen).as_bytes());
     }
     Ok(())
 }
@@ -100,11 +100,7 @@ fn changed(_metadata: &std::fs::Metadata) -> i128 {
 /// A truncated library is not.
 pub(crate) fn is_whole_elf(path: &Path) -> bool {
     use std::io::{Read, Seek, SeekFrom};
-    // Opening a pipe would wait for its writer.
-    if !path.is_file() {
-        return false;
-    }
-    let Ok(mut file) = std::fs::File::open(path) else { return false };
+    let Ok(mut file) = files::open(path) else { return false };
     let mut header = [0u8; 64];
     if file.read_exact(&mut header).is_err() || header[..5] != *b"\x7fELF\x02" {
         return false;
@@ -145,6 +141,16 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         assert!(!is_whole_elf(&pipe));
         assert!(files::sha256_of(&pipe).is_err());
+        assert!(files::lock(&pipe).is_err());
+        std::fs::write(folder.path().join("one"), "one").unwrap();
+        for name in [MANIFEST, CHECKED] {
+            std::fs::rename(&pipe, folder.path().join(name)).unwrap();
+            assert_eq!(check(folder.path(), &["one"]).is_ok(), name == CHECKED);
+            record(folder.path(), &["one"]).unwrap();
+            check(folder.path(), &["one"]).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+            std::fs::remove_file(folder.path().join(CHECKED)).unwrap();
+        }
     }
 
     #[test]

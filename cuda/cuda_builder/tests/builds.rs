@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::common::{builder, fixture};
+use crate::common::{builder, fixture, target, tools};
 use cuda_builder::ptx::Ptx;
 use cuda_builder::{Backend, CudaBuilder, CudaBuilderError, DebugInfo, NvvmArch};
 
@@ -153,4 +153,25 @@ fn options_reach_libnvvm() {
     let lines = text(base().debug(DebugInfo::LineTables));
     assert!(lines.contains(".loc") && lines.contains("memory.rs") && !lines.contains(", debug"));
     assert_eq!(Ptx::parse(&lines), Ptx::parse(&plain), "what is profiled is what runs");
+}
+
+/// Cargo runs in the crate's folder, where a relative path is another one.
+#[cfg(target_os = "linux")]
+#[test]
+fn folders_may_be_relative_and_of_any_bytes() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let any_bytes = folder.path().join(std::ffi::OsStr::from_bytes(b"t\xffls"));
+    std::os::unix::fs::symlink(tools(), &any_bytes).unwrap();
+    let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+    let up: PathBuf = here.ancestors().skip(1).map(|_| "..").collect();
+    let work = target().join("cuda-builder");
+    std::fs::create_dir_all(&work).unwrap();
+    let relative = up.join(work.canonicalize().unwrap().strip_prefix("/").unwrap());
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        let module = folder.path().join("module.ll");
+        let builder = builder("relative").target_dir(&relative).tools_dir(&any_bytes).backend(backend);
+        let path = builder.arch(NvvmArch::Compute75).final_module_path(&module).build().unwrap();
+        assert!(module.is_file() && std::fs::read_to_string(path).unwrap().contains(".target sm_75"));
+    }
 }

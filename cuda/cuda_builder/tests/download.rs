@@ -2,9 +2,11 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::child::{Child, script};
+use crate::common::target;
 
 /// A build that needs the package and has none; pip asks nobody but the folder `wheels`, which is empty.
 fn child_without_package(folder: &Path) -> Child {
@@ -37,7 +39,34 @@ fn no_pip() {
     let child = child_without_package(folder.path()).env("PATH", folder.path().join("nothing"));
     let error = failure(folder.path(), child);
     assert!(error.starts_with("downloading nvidia-nvvm 13.5.37 with pip failed: there is no pip"), "{error}");
-    assert!(error.contains("install python3-pip"), "{error}");
+    assert!(error.contains("install Python with pip"), "{error}");
+}
+
+/// The build script of this crate, in our workspace: it is compiled long before the first test runs.
+#[test]
+fn a_missing_pip_ends_the_build_of_the_workspace() {
+    let build = target().join("debug/build");
+    let folders = build.read_dir().unwrap().flatten().map(|entry| entry.path().join("build-script-build"));
+    let ours = folders.filter(|path| path.to_string_lossy().contains("/ferrowarp-cuda-builder-"));
+    let script = ours.max_by_key(|path| path.metadata().and_then(|file| file.modified()).ok()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let run = |variables: &[(&str, &Path)]| {
+        let mut command = Command::new(&script);
+        command
+            .env_clear()
+            .env("PATH", folder.path())
+            .env("FERROWARP_WORKSPACE", "1")
+            .env("OUT_DIR", folder.path());
+        String::from_utf8(command.envs(variables.iter().copied()).output().unwrap().stderr).unwrap()
+    };
+    let message = run(&[]);
+    let expected = "error: building kernels needs NVIDIA's libNVVM, which pip fetches, and there is no pip: install Python with pip";
+    assert!(message.starts_with(expected), "{message}");
+    std::fs::create_dir(folder.path().join("nvidia-nvvm-1")).unwrap();
+    for variable in ["FERROWARP_TOOLS", "LIBNVVM_PATH"] {
+        let message = run(&[(variable, folder.path())]);
+        assert!(!message.contains("pip"), "{message}");
+    }
 }
 
 #[test]
@@ -122,7 +151,7 @@ fn a_killed_download_leaves_nothing_that_counts() {
     process.kill().unwrap();
     process.wait().unwrap();
     let pip = std::fs::read_to_string(&started).unwrap();
-    assert!(std::process::Command::new("kill").arg(pip.trim()).status().unwrap().success());
+    assert!(Command::new("kill").arg(pip.trim()).status().unwrap().success());
     let package = tools(folder.path()).join("nvidia-nvvm-13.5.37");
     assert!(!package.exists());
     let left = tools(folder.path()).read_dir().unwrap().count();

@@ -74,7 +74,7 @@ impl Session<'_> {
                 continue;
             }
             let stamp = serde_json::to_vec_pretty(&(self.fingerprint(*arch), &parts[n])).unwrap_or_default();
-            files::write(&self.stamp(*arch), &stamp)?;
+            files::replace(&self.stamp(*arch), &stamp)?;
         }
         Ok(parts)
     }
@@ -149,7 +149,7 @@ impl Session<'_> {
         if self.builder.wants_ir() {
             return None;
         }
-        let stamp = std::fs::read(self.stamp(arch)).ok()?;
+        let stamp = files::read(&self.stamp(arch)).ok()?;
         let (fingerprint, parts): (String, Vec<Part>) = serde_json::from_slice(&stamp).ok()?;
         let is_whole = |part: &Part| self.cache.has(&part.key) && self.cached(&part.key).is_some();
         (fingerprint == self.fingerprint(arch) && parts.iter().all(is_whole)).then_some(parts)
