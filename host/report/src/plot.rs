@@ -59,7 +59,8 @@ fn draw(svg: &mut String, title: &str, records: &[EpochRecord]) -> Drawn {
     let (left, right) = root.split_horizontally(SIZE.0 / 2);
 
     let losses = records.iter().flat_map(|record| [record.train_loss, record.test_loss]);
-    let top = losses.fold(0.0, f64::max) * 1.05;
+    // The drawing library overflows far outside this range.
+    let top = (losses.fold(0.0, f64::max) * 1.05).min(f64::from(f32::MAX));
     let loss = Panel {
         caption: "loss",
         y_label: "cross-entropy, nats",
@@ -110,8 +111,9 @@ fn draw_panel(
         .label_style(("sans-serif", 13))
         .draw()?;
     for (name, colour, value) in [("training", TRAIN, panel.train), ("test", TEST, panel.test)] {
+        let inside = |y: f64| y.clamp(panel.y_range.start, panel.y_range.end);
         let points: Vec<(f64, f64)> =
-            records.iter().map(|record| (f64::from(record.epoch), value(record))).collect();
+            records.iter().map(|record| (f64::from(record.epoch), inside(value(record)))).collect();
         chart
             .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
             .label(name)
@@ -195,6 +197,35 @@ mod tests {
             assert!(render_plot("x", &records).unwrap().contains("<circle "));
         }
         assert!(matches!(render_plot("x", &[]), Err(ReportError::NothingToPlot)));
+    }
+
+    #[test]
+    fn any_number_can_be_drawn() {
+        let numbers = [
+            -f64::MAX,
+            -1e308,
+            -1e38,
+            -1.0,
+            f64::MIN_POSITIVE,
+            1e38,
+            1e308,
+            f64::MAX,
+            f64::NAN,
+            f64::INFINITY,
+        ];
+        for number in numbers {
+            let all = EpochRecord {
+                train_loss: number,
+                test_loss: number,
+                train_accuracy: number,
+                test_accuracy: number,
+                ..sample(2)
+            };
+            for records in [vec![all.clone()], vec![sample(1), all, sample(3)]] {
+                let svg = render_plot("x", &records).unwrap();
+                assert_eq!(svg.matches("<circle ").count(), 4 * records.len(), "{number}");
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use ferrowarp_report::in_one_line;
 use ferrowarp_report::output_file;
 
 /// The prefix of an incomplete file's name.
-const TEMPORARY: &str = ".checkpoint-";
+const TEMPORARY: &str = ".checkpoint-incomplete-";
 
 /// The newest intact snapshot of a folder.
 #[derive(Clone, Debug)]

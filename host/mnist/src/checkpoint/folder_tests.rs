@@ -151,8 +151,8 @@ fn one_folder_is_for_one_run_at_a_time() {
 fn what_a_killed_run_left_is_removed_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     for name in [
-        ".checkpoint-abcdef",
-        ".checkpoint-my-old",
+        ".checkpoint-incomplete-abcDEF123456",
+        ".checkpoint-backup",
         "notes",
         ".hidden",
         "step-1.checkpoint",
@@ -166,7 +166,7 @@ fn what_a_killed_run_left_is_removed_and_nothing_else() {
     assert_eq!(
         names(dir.path()),
         [
-            ".checkpoint-my-old",
+            ".checkpoint-backup",
             ".hidden",
             "notes",
             "step-0000000001.checkpoint.bak",
