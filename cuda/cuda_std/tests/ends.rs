@@ -58,6 +58,17 @@ fn a_wild_pointer_names_the_thread() {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_jump_to_what_is_not_code_names_the_thread() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let (output, said) = run("an_illegal_instruction", None);
+    assert_eq!(output.status.signal(), Some(libc::SIGILL), "{said}");
+    let needle = "error: kernel an_illegal_instruction failed in block (1, 0, 0), thread (5, 0, 0): ran an illegal \
+                  instruction at the address 0x";
+    assert!(said.contains(needle) && said.contains("check its function pointers"), "{said}");
+}
+
 #[test]
 fn a_wild_index_in_a_test_names_the_thread() {
     let (output, said) = run("a_wild_index", None);
@@ -171,6 +182,17 @@ fn an_impossible_pointer() {
     launch("an_impossible_pointer", || {
         // SAFETY: as above.
         unsafe { black_box((1_usize << 63) as *mut u8).write_volatile(1) }
+    });
+}
+
+/// A jump into data, for example, meets such bytes.
+#[test]
+#[cfg(target_arch = "x86_64")]
+#[ignore = "run by the tests above, in processes of their own"]
+fn an_illegal_instruction() {
+    launch("an_illegal_instruction", || {
+        // SAFETY: none; the instruction ends the process.
+        unsafe { core::arch::asm!("ud2") }
     });
 }
 

@@ -324,6 +324,8 @@ fn the_environment_seeds_every_executor() {
             run(seed)
         );
     }
+    let unset = run("");
+    assert!(unset.contains("planted") && !unset.contains("schedule seed"), "{unset}");
     let message = run("fourty");
     assert!(message.contains("FERROWARP_SEED is `fourty`, which is not a 64-bit number"), "{message}");
 }

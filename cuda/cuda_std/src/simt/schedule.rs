@@ -25,7 +25,7 @@ pub(super) enum Seed {
 impl Seed {
     /// Reads the seed from the environment.
     pub fn from_environment() -> Self {
-        match std::env::var_os(VARIABLE) {
+        match std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
             None => Seed::Fixed,
             Some(text) => Self::parse(&text.to_string_lossy()),
         }

@@ -1,5 +1,5 @@
-//! Reports a kernel thread that overflows its stack, accesses an address without memory, or does not end. The system
-//! alone would only end the program.
+//! Reports a kernel thread that overflows its stack, accesses an address without memory, runs into bytes that are not
+//! code, or does not end. The system alone would only end the program.
 //!
 //! A stack ends in a guard page. When a thread touches it, the signal handler writes one line and aborts. The handler
 //! runs on a stack that the standard library keeps for it. It does the same for the signal sent to a thread of a launch
@@ -25,8 +25,11 @@ const NEAR: usize = 64 * 1024;
 /// The code of a signal without an address (sigaction(2), SI_KERNEL).
 const SI_KERNEL: c_int = 128;
 
-/// The previous handler of the signal.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+/// The signals of an access without memory, of one beyond the end of a mapped file, and of an illegal instruction.
+const SIGNALS: [c_int; 3] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL];
+
+/// The previous handlers of the [`SIGNALS`].
+static BEFORE: [OnceLock<libc::sigaction>; 3] = [const { OnceLock::new() }; 3];
 
 /// A thread of the operating system.
 #[derive(PartialEq)]
@@ -47,26 +50,28 @@ impl OsThread {
     }
 }
 
-/// Installs the handler, once.
+/// Installs the handlers, once.
 pub(super) fn watch() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let mut before = MaybeUninit::<libc::sigaction>::uninit();
-        // SAFETY: with no new action the call only writes the one in force to `before`, all of it if it succeeds. The
-        // new action is valid in full: zeros, a handler of the type that SA_SIGINFO requires, an empty mask.
-        unsafe {
-            if libc::sigaction(libc::SIGSEGV, ptr::null(), before.as_mut_ptr()) != 0 {
-                return;
-            }
-            let _ = BEFORE.set(before.assume_init());
-            let mut action: libc::sigaction = core::mem::zeroed();
-            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
-            action.sa_sigaction = handler as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            libc::sigemptyset(&mut action.sa_mask);
-            libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
+    ONCE.call_once(|| SIGNALS.into_iter().zip(&BEFORE).for_each(install));
+}
+
+fn install((signal, kept): (c_int, &OnceLock<libc::sigaction>)) {
+    let mut before = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: with no new action the call only writes the one in force to `before`, all of it if it succeeds. The new
+    // action is valid in full: zeros, a handler of the type that SA_SIGINFO requires, an empty mask.
+    unsafe {
+        if libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) != 0 {
+            return;
         }
-    });
+        let _ = kept.set(before.assume_init());
+        let mut action: libc::sigaction = core::mem::zeroed();
+        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(signal, &action, ptr::null_mut());
+    }
 }
 
 /// Handles a signal. It allocates nothing and takes no lock, as required of a signal handler.
@@ -80,6 +85,16 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
     // SAFETY: as above.
     let (address, stack_pointer, is_write) =
         unsafe { ((*info).si_addr() as usize, stack_pointer(machine.cast()), is_write(machine.cast())) };
+    if signal == libc::SIGILL {
+        context::with_running(|thread| {
+            let Whose { kernel, place } = Whose::of(thread);
+            let address = Address(Some(address));
+            write_error(format_args!(
+                "kernel {kernel} failed in {place}: ran an illegal instruction at {address}: check its function pointers"
+            ));
+        });
+        return hand_on(signal);
+    }
     let mut can_go_on = false;
     context::with_running(|thread| {
         let regions = &thread.grid().regions;
@@ -110,9 +125,15 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
              numbers that it adds to them, such as an unsigned index below 0"
         ));
     });
-    if let Some(before) = BEFORE.get() {
-        // SAFETY: the system returned the action. When this returns, the access is repeated, and its signal goes to
-        // that action.
+    hand_on(signal);
+}
+
+/// Restores the signal's previous handler. When the calling handler returns, the instruction is repeated, and its signal
+/// goes to that one.
+fn hand_on(signal: c_int) {
+    let before = SIGNALS.iter().zip(&BEFORE).find(|(known, _)| **known == signal);
+    if let Some(before) = before.and_then(|(_, before)| before.get()) {
+        // SAFETY: the system returned the action.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
 }
