@@ -4,6 +4,8 @@ use super::Row::{Absent, Differs, Fixed, Item, Same};
 use super::{Difference, Group, On};
 
 const PROGRAMS: &str = "cust/tests/programs.rs::programs_for_upstream_run";
+const SOUNDNESS: &str =
+    "cust/tests/soundness.rs::objects_outlive_their_context_and_are_left_alone_after_a_fork";
 
 pub const GROUPS: &[Group] = &[
     Group {
@@ -28,6 +30,21 @@ pub const GROUPS: &[Group] = &[
                 item: "`Module::from_cubin` and `from_fatbin`, which let the driver read past the end of a truncated image",
                 here: "`CudaError::InvalidImage`",
                 test: PROGRAMS,
+            }),
+            Fixed(super::Fixed {
+                item: "a context that is released while streams, events, modules or memory of it are alive",
+                here: "it lives as long as they do",
+                test: SOUNDNESS,
+            }),
+            Fixed(super::Fixed {
+                item: "`Symbol`, which copies any bytes of a variable as a value of any type",
+                here: "`AnyBitPattern` types only; rustc: `the trait bound .. is not satisfied`",
+                test: PROGRAMS,
+            }),
+            Fixed(super::Fixed {
+                item: "calls and drops in a process that was forked, which may end it",
+                here: "`CudaError::Forked`; drops do nothing",
+                test: SOUNDNESS,
             }),
             Differs(Difference {
                 item: "the build, which needs a CUDA installation or `CUDA_LIBRARY_PATH`",

@@ -10,6 +10,7 @@ mod common;
 mod copies;
 mod ends;
 mod faults;
+mod fork;
 mod grid;
 mod grid_large;
 mod half;

@@ -39,6 +39,11 @@ pub fn main() -> Result<(), Box<dyn Error>> {
         });
         other.join().expect("the thread does not panic")
     })?;
+    // The objects own a part of their context.
+    let buffer = [7u8; 3].as_dbuf()?;
+    drop(context);
+    stream.synchronize()?;
+    assert_eq!(buffer.as_host_vec()?, [7; 3]);
     println!("all calls did what they should");
     Ok(())
 }

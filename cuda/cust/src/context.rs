@@ -1,12 +1,15 @@
 //! Primary contexts: each device has one, shared by all parts of a program.
 
+use std::collections::BTreeMap;
 use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::Device;
 use crate::error::CudaResult;
 use crate::sys::{self, CUcontext, CUdevice};
 
-/// The primary context of a device. It lives until the last of these is dropped.
+/// The primary context of a device. It lives until the last of these, and the last stream, event, module and memory that was
+/// created in it, is dropped.
 #[derive(Debug)]
 pub struct Context {
     raw: CUcontext,
@@ -40,8 +43,69 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: this object retained it once. After a failure the context lives until the process ends.
-        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+        if crate::is_forked() {
+            return;
+        }
+        let mut objects = objects();
+        match objects.get_mut(&(self.raw as usize)) {
+            Some(of) => of.releases.push(self.device),
+            None => {
+                drop(objects);
+                release(self.device);
+            }
+        }
+    }
+}
+
+fn release(device: CUdevice) {
+    // SAFETY: a `Context` that is gone retained it once. After a failure the context lives until the process ends.
+    let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(device) };
+}
+
+/// The objects in a context that are alive.
+#[derive(Default)]
+struct Objects {
+    alive: usize,
+    /// The releases that wait for their end.
+    releases: Vec<CUdevice>,
+}
+
+/// The contexts with objects in them, by address.
+fn objects() -> MutexGuard<'static, BTreeMap<usize, Objects>> {
+    static OBJECTS: Mutex<BTreeMap<usize, Objects>> = Mutex::new(BTreeMap::new());
+    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Part of each object that the driver creates in a context: the driver must not get an object whose context is gone.
+#[derive(Debug)]
+pub(crate) struct InContext(usize);
+
+impl InContext {
+    /// Keeps the current context alive. Call it before the object is created.
+    pub fn current() -> CudaResult<Self> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuCtxGetCurrent(&mut raw) }.ok()?;
+        objects().entry(raw as usize).or_default().alive += 1;
+        Ok(Self(raw as usize))
+    }
+}
+
+impl Drop for InContext {
+    fn drop(&mut self) {
+        // In a forked process nothing is released, and another thread may have held the lock.
+        if crate::is_forked() {
+            return;
+        }
+        let mut objects = objects();
+        let Some(of) = objects.get_mut(&self.0) else { return };
+        of.alive -= 1;
+        if of.alive == 0 {
+            let releases = std::mem::take(&mut of.releases);
+            objects.remove(&self.0);
+            drop(objects);
+            releases.into_iter().for_each(release);
+        }
     }
 }
 

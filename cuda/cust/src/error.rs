@@ -56,6 +56,12 @@ pub enum CudaError {
     },
 }
 
+impl CudaError {
+    /// [`CUresult::FORKED`].
+    #[expect(non_upper_case_globals, reason = "the other codes are named so")]
+    pub const Forked: CudaError = CudaError::Driver(CUresult::FORKED);
+}
+
 /// The result of most functions here.
 pub type CudaResult<T> = Result<T, CudaError>;
 
@@ -127,6 +133,9 @@ impl CUresult {
     /// The call succeeded.
     pub const CUDA_SUCCESS: CUresult = CUresult(0);
 
+    /// The driver was started before this process was forked, so it was not called. Not a code of the driver.
+    pub const FORKED: CUresult = CUresult(-1);
+
     /// `Ok` for success, or the code as an error.
     ///
     /// # Errors
@@ -161,6 +170,12 @@ impl fmt::Display for CUresult {
                     driver.library().display()
                 ),
             };
+        }
+        if *self == CUresult::FORKED {
+            return f.write_str(
+                "the CUDA driver was started before this process was forked, and it works only in the process that started \
+                 it; start it after the fork, or start another program instead",
+            );
         }
         let name = self.name().unwrap_or_else(|| "an unknown CUDA error".to_owned());
         write!(f, "{name} ({})", self.0)?;

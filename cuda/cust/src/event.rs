@@ -3,6 +3,7 @@
 use std::ptr;
 use std::time::Duration;
 
+use crate::context::InContext;
 use crate::error::{CudaError, CudaResult};
 use crate::stream::Stream;
 use crate::sys::{self, CUevent};
@@ -35,6 +36,7 @@ pub enum EventStatus {
 #[derive(Debug)]
 pub struct Event {
     raw: CUevent,
+    _context: InContext,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -48,10 +50,10 @@ impl Event {
     /// # Errors
     /// There is no context, or the flags contradict each other.
     pub fn new(flags: EventFlags) -> CudaResult<Self> {
-        let mut raw = ptr::null_mut();
+        let (mut raw, context) = (ptr::null_mut(), InContext::current()?);
         // SAFETY: the out parameter is valid.
         unsafe { sys::cuEventCreate(&mut raw, flags.bits()) }.ok()?;
-        Ok(Self { raw })
+        Ok(Self { raw, _context: context })
     }
 
     /// The driver's handle.

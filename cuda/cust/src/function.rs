@@ -207,7 +207,10 @@ pub fn argument<T: DeviceCopy>(value: &T) -> *mut c_void {
 ///
 /// # Safety
 /// - The arguments have the types of the kernel's parameters, in order.
-/// - The memory that the kernel accesses through them lives until it has ended, and no other code uses it until then.
+/// - The memory that the kernel accesses through them lives until it has ended, and no other code uses it until then. That
+///   includes the host's slices of unified memory; on a device without concurrent managed access the host uses no unified
+///   memory at all meanwhile.
+/// - What the kernel writes are values of the elements' types.
 #[macro_export]
 macro_rules! launch {
     ($module:ident . $function:ident <<<$grid:expr, $block:expr, $shared:expr, $stream:ident>>>($($arg:expr),* $(,)?)) => {

@@ -10,6 +10,8 @@
 //! - Only commonly used items exist: no textures, surfaces, graphs, linker, context flags, or contexts other than primary
 //!   ones. [`sys`] has functions of the driver itself.
 //!
+//! [`soundness`] lists what makes the safe functions sound.
+//!
 //! ```no_run
 //! use cust::prelude::*;
 //!
@@ -38,12 +40,15 @@ pub mod device;
 pub mod error;
 pub mod event;
 mod exit;
+mod fork;
 pub mod function;
 mod load;
 pub mod memory;
 pub mod module;
 pub mod nccl;
 pub mod prelude;
+#[doc = include_str!("soundness.md")]
+pub mod soundness {}
 pub mod stream;
 pub mod sys;
 pub mod tensor;
@@ -53,6 +58,7 @@ use std::ffi::c_int;
 
 pub use cuda_std_macros::DeviceCopy;
 pub use exit::exit_at_once;
+pub use fork::is_forked;
 pub use load::{Driver, LIBRARY_VARIABLE, LoadError, load};
 
 use context::Context;
@@ -66,7 +72,10 @@ bitflags::bitflags! {
 }
 
 /// Loads the driver's library and initialises the driver. May be called more than once.
+///
+/// The driver then works in this process alone: in one that is forked later, all calls fail and drops do nothing.
 pub fn init(flags: CudaFlags) -> CudaResult<()> {
+    fork::watch();
     // SAFETY: cuInit may be called at any time; a wrong flag is an error code.
     unsafe { sys::cuInit(flags.bits()) }.ok()
 }

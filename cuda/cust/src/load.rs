@@ -91,9 +91,12 @@ pub fn load() -> Result<Driver, LoadError> {
     }
 }
 
-/// The driver's functions, if there is a driver.
+/// The driver's functions, if there is a driver that this process may call.
 #[inline]
 pub(crate) fn functions() -> Option<&'static Functions> {
+    if crate::is_forked() {
+        return None;
+    }
     load_once().as_ref().ok().map(|loaded| &loaded.functions)
 }
 

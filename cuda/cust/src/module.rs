@@ -4,6 +4,9 @@ use std::ffi::{CStr, CString, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 
+use bytemuck::AnyBitPattern;
+
+use crate::context::InContext;
 use crate::error::{CudaError, CudaResult};
 use crate::function::Function;
 use crate::memory::{CopyDestination, DeviceCopy, DevicePointer, DeviceSlice};
@@ -50,6 +53,8 @@ impl ModuleJitOption {
 #[derive(Debug)]
 pub struct Module {
     raw: CUmodule,
+    /// `None` for a module of the caller's own.
+    _context: Option<InContext>,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -115,7 +120,7 @@ impl Module {
             .map(|option| option.raw())
             .map(|(n, v)| (n, ptr::without_provenance_mut(v)))
             .unzip();
-        let mut raw = ptr::null_mut();
+        let (mut raw, context) = (ptr::null_mut(), InContext::current()?);
         // SAFETY: the caller guarantees the image; there are as many options and values as stated.
         let status = unsafe {
             sys::cuModuleLoadDataEx(
@@ -127,15 +132,15 @@ impl Module {
             )
         };
         status.ok()?;
-        Ok(Module { raw })
+        Ok(Module { raw, _context: Some(context) })
     }
 
     /// Wraps a module that the driver's own function loaded. It is unloaded with this object.
     ///
     /// # Safety
-    /// `raw` is a module, and no other code unloads it.
+    /// `raw` is a module, no other code unloads it, and its context outlives this object.
     pub unsafe fn from_raw(raw: CUmodule) -> Self {
-        Self { raw }
+        Self { raw, _context: None }
     }
 
     /// The driver's handle.
@@ -186,7 +191,14 @@ pub struct Symbol<'a, T: DeviceCopy> {
     module: PhantomData<&'a Module>,
 }
 
-impl<T: DeviceCopy> CopyDestination<T> for Symbol<'_, T> {
+/// The module decides which bytes the variable begins with, so only a type for which all bytes are values can be copied.
+///
+/// ```compile_fail,E0277
+/// fn read(symbol: &cust::module::Symbol<'_, std::num::NonZeroU32>, value: &mut std::num::NonZeroU32) {
+///     let _ = cust::memory::CopyDestination::copy_to(symbol, value);
+/// }
+/// ```
+impl<T: DeviceCopy + AnyBitPattern> CopyDestination<T> for Symbol<'_, T> {
     fn copy_from(&mut self, source: &T) -> CudaResult<()> {
         self.slice.copy_from(std::slice::from_ref(source))
     }

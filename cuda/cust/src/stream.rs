@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::ffi::c_void;
 use std::ptr;
 
+use crate::context::InContext;
 use crate::error::CudaResult;
 use crate::event::Event;
 use crate::function::{BlockSize, Function, GridSize};
@@ -34,6 +35,8 @@ bitflags::bitflags! {
 #[derive(Debug)]
 pub struct Stream {
     raw: CUstream,
+    /// `None` for a stream of the caller's own.
+    _context: Option<InContext>,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -44,19 +47,19 @@ unsafe impl Sync for Stream {}
 impl Stream {
     /// Creates a stream of the current context. Lower `priority` numbers run first.
     pub fn new(flags: StreamFlags, priority: Option<i32>) -> CudaResult<Self> {
-        let mut raw = ptr::null_mut();
+        let (mut raw, context) = (ptr::null_mut(), InContext::current()?);
         let flags = flags.difference(StreamFlags::NON_BLOCKING).bits();
         // SAFETY: the out parameter is valid.
         unsafe { sys::cuStreamCreateWithPriority(&mut raw, flags, priority.unwrap_or(0)) }.ok()?;
-        Ok(Self { raw })
+        Ok(Self { raw, _context: Some(context) })
     }
 
     /// Wraps a stream that the driver's own function created. It is destroyed with this object.
     ///
     /// # Safety
-    /// `raw` is a stream, and no other code destroys it.
+    /// `raw` is a stream, no other code destroys it, and its context outlives this object.
     pub unsafe fn from_raw(raw: CUstream) -> Self {
-        Self { raw }
+        Self { raw, _context: None }
     }
 
     /// Waits until all queued work has ended.

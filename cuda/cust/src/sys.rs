@@ -1,7 +1,8 @@
 //! The driver's functions and types, under the names of `cuda.h` (CUDA 13.0).
 //!
 //! Each function calls the one in the driver's library. If there is no driver, or the driver lacks the function, it returns
-//! `CUDA_ERROR_STUB_LIBRARY` (34). The first call of any of them loads the library.
+//! `CUDA_ERROR_STUB_LIBRARY` (34). The first call of any of them loads the library. In a process that was forked after
+//! [`crate::init`], they return [`CUresult::FORKED`] and do not call the driver.
 
 #![expect(non_snake_case, non_camel_case_types, reason = "the names are those of cuda.h")]
 #![expect(clippy::too_many_arguments, reason = "the driver takes that many")]
@@ -35,8 +36,8 @@ pub type CUstreamCaptureMode = c_uint;
 pub const CU_JIT_ERROR_LOG_BUFFER: CUjit_option = 5;
 /// That buffer's size in bytes, in place of a pointer.
 pub const CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: CUjit_option = 6;
-/// Only the capturing thread's calls are checked.
-pub const CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: CUstreamCaptureMode = 1;
+/// A capture forbids no other calls.
+pub const CU_STREAM_CAPTURE_MODE_RELAXED: CUstreamCaptureMode = 2;
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident = $pointee:ident;)*) => {
@@ -192,6 +193,7 @@ macro_rules! functions {
                 match load::functions().and_then(|functions| functions.$name) {
                     // SAFETY: the caller's contract is the driver's.
                     Some(function) => unsafe { function($($parameter),*) },
+                    None if crate::is_forked() => CUresult::FORKED,
                     None => CUresult::CUDA_ERROR_STUB_LIBRARY,
                 }
             }
@@ -226,6 +228,8 @@ functions! {
     fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
     /// Makes the context the calling thread's.
     fn cuCtxSetCurrent(context: CUcontext);
+    /// The calling thread's context; null if it has none.
+    fn cuCtxGetCurrent(context: *mut CUcontext);
     /// The flags of the calling thread's context.
     fn cuCtxGetFlags(flags: *mut c_uint);
     /// A limit of the calling thread's context.

@@ -18,6 +18,7 @@ pub mod norm;
 pub mod reference;
 pub mod small;
 pub mod softmax;
+pub mod soundness;
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};

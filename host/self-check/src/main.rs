@@ -16,7 +16,7 @@ use clap::Parser;
 use cuda_std::simt::parse_seed;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, attention, axis, gallery, layer, matmul, norm, of_part};
+use ferrowarp_cases::{Case, Scope, attention, axis, gallery, layer, matmul, norm, of_part, soundness};
 use ferrowarp_report::{OutputError, pool, print_line};
 
 /// Runs every kernel on a device and checks its results.
@@ -172,6 +172,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.only.is_none() {
         for (name, check) in mechanics::MECHANICS {
             tally.count(name, check(&device).map(|()| String::new()))?;
+        }
+        let target = soundness::Target::new(&device)?;
+        for (name, attack) in soundness::ATTACKS {
+            tally.count(name, attack(&target).map(|()| String::new()))?;
         }
         if device.is_cuda() && !arguments.no_soil {
             let result = mechanics::soiled(&device);

@@ -15,6 +15,7 @@ use super::operation::{Element, Named, Operation, Reduction, copies_of};
 use super::rendezvous::{Meeting, meet};
 use super::watch::{Failure, Watch};
 use super::{CollectiveError, Group, World};
+use crate::device::memory::Needed;
 use crate::device::stream::foreign::{Queue, Queued};
 use crate::device::{BufferView, BufferViewMut, Device, DeviceError, Stream};
 
@@ -302,7 +303,7 @@ impl Communicator {
         let accesses = operations.iter().flat_map(Operation::accesses);
         let Some(link) = &self.link else {
             let copies = copies_of(operations).map_err(refused)?;
-            let copied = stream.queue_foreign(named.name(), accesses, |queue| {
+            let copied = stream.queue_foreign(named.name(), accesses, None, |queue| {
                 copies.iter().try_for_each(|copy| {
                     // SAFETY: input and output are borrowed from different buffers and have this many bytes, and later work
                     // on the stream runs after the copy.
@@ -311,7 +312,8 @@ impl Communicator {
             });
             return copied.map(drop).map_err(|error| self.device_error(&named.to_string(), error));
         };
-        let queued = stream.queue_foreign(named.name(), accesses, |queue| {
+        let needed: Arc<dyn Needed> = link.handle.clone();
+        let queued = stream.queue_foreign(named.name(), accesses, Some(needed), |queue| {
             let raw = match queue {
                 Queue::Cuda(raw) => raw,
                 Queue::Host => ptr::null_mut(),

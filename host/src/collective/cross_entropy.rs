@@ -31,8 +31,7 @@ const MOST_ROWS: u64 = i32::MAX as u64;
 /// The ranks exchange three numbers per row in one all-gather: the maximum of a rank's logits, the sum of their
 /// exponentials, and the target's logit.
 ///
-/// [`Self::run`] only queues, so it can be [recorded](crate::device::Device::record). A recorded run uses the workspace:
-/// keep this value as long as the graph.
+/// [`Self::run`] only queues, so it can be [recorded](crate::device::Device::record). The graph keeps the workspace.
 ///
 /// ```
 /// use std::sync::Arc;

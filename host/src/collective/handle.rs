@@ -9,6 +9,7 @@ use cust::nccl::{Nccl, ncclComm_t, ncclConfig_t, ncclResult_t, ncclUniqueId};
 use cust::sys::CUstream;
 
 use super::operation::{Kind, Operation};
+use crate::device::memory::{Held, Needed};
 
 /// How long an abort waits for an NCCL call in progress. Calls of a non-blocking communicator return soon.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,6 +24,13 @@ unsafe impl Send for Raw {}
 pub(super) struct Handle {
     nccl: &'static Nccl,
     raw: Mutex<Raw>,
+}
+
+impl Needed for Handle {
+    fn hold(&self) -> Option<Box<dyn Held + '_>> {
+        let raw = self.lock();
+        if raw.0.is_null() { None } else { Some(Box::new(raw)) }
+    }
 }
 
 impl Handle {

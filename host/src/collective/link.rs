@@ -82,6 +82,10 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        // The communicator is the parent's.
+        if cust::is_forked() {
+            return;
+        }
         let shared = self.watch.shared();
         if thread::panicking() {
             shared.fail_here();

@@ -339,7 +339,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.shared.is_stopped.store(true, Ordering::Release);
         let start = Instant::now();
-        let Some(thread) = self.thread.take() else { return };
+        // A forked process has no such thread.
+        let Some(thread) = self.thread.take().filter(|_| !cust::is_forked()) else { return };
         // A thread that is stuck in NCCL's abort is left behind.
         while !thread.is_finished() && start.elapsed() < self.shared.limit {
             thread::sleep(Duration::from_millis(1));

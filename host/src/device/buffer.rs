@@ -5,9 +5,11 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Bound, RangeBounds};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 
+use super::memory::Allocation;
 use super::{Device, DeviceError, RawAllocError, cpu};
 
 mod args;
@@ -30,6 +32,8 @@ pub struct Buffer<T> {
     /// A host address on the CPU, a device address on a GPU. Dangling, aligned and not null for 0 bytes.
     pointer: NonNull<T>,
     len: usize,
+    /// `None` for 0 bytes.
+    memory: Option<Arc<Allocation>>,
 }
 
 // SAFETY: a buffer owns its memory, and `T` is plain data.
@@ -51,16 +55,13 @@ impl<T: Pod> Buffer<T> {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
-        let pointer = if bytes == 0 {
-            NonNull::dangling()
-        } else {
-            let memory = device.raw_alloc(bytes, byte).map_err(|error| match error {
-                RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
-                RawAllocError::Device(error) => error,
-            })?;
-            memory.cast()
-        };
-        Ok(Self { device: device.clone(), pointer, len })
+        let memory = (bytes > 0).then(|| Allocation::filled(device, bytes, byte)).transpose();
+        let memory = memory.map_err(|error| match error {
+            RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
+            RawAllocError::Device(error) => error,
+        })?;
+        let pointer = memory.as_ref().map_or(NonNull::dangling(), |memory| memory.first().cast());
+        Ok(Self { device: device.clone(), pointer, len, memory })
     }
 
     /// Copies `data` into the buffer, after all work queued on the device.
@@ -145,10 +146,8 @@ impl<T> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        let bytes = self.len * size_of::<T>();
-        if bytes > 0 {
-            // SAFETY: this device allocated the memory with the same number of bytes, and the buffer is being dropped.
-            unsafe { self.device.raw_free(self.pointer.cast(), bytes) };
+        if self.memory.is_some() {
+            self.device.note_drop("freeing a buffer");
         }
     }
 }

@@ -20,19 +20,13 @@ pub(super) struct CpuDevice {
     pub limits: Limits,
     /// The number of cores that run kernels.
     pub workers: usize,
-    /// Allocations by first address.
-    allocations: Mutex<BTreeMap<usize, Allocation>>,
-}
-
-struct Allocation {
-    bytes: usize,
-    /// Its memory, if it has guards; otherwise it is the allocator's.
-    guarded: Option<GuardedMemory>,
+    /// The allocations with guards, by first address. The others are the allocator's.
+    guarded: Mutex<BTreeMap<usize, GuardedMemory>>,
 }
 
 impl CpuDevice {
     pub fn new(launcher: Box<dyn Launcher + Send + Sync>, limits: Limits, workers: usize) -> Self {
-        Self { launcher, guarding: None, limits, workers, allocations: Mutex::default() }
+        Self { launcher, guarding: None, limits, workers, guarded: Mutex::default() }
     }
 
     /// Makes a device from an executor. In a debug build, an access beyond a buffer is an error that names the thread.
@@ -49,8 +43,7 @@ impl CpuDevice {
             // SAFETY: the caller's contract is the callee's.
             return unsafe { self.launcher.submit(call) };
         };
-        let buffers: Vec<GuardedMemory> =
-            self.allocations().values().filter_map(|allocation| allocation.guarded.clone()).collect();
+        let buffers: Vec<GuardedMemory> = self.guarded().values().cloned().collect();
         // SAFETY: as above.
         unsafe { executor.submit_guarded(call, &buffers) }
     }
@@ -66,35 +59,26 @@ impl CpuDevice {
 
     /// Allocates `bytes` zero bytes; returns `None` if out of memory.
     pub fn alloc_zeroed(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let guarded = self.guarding.as_ref().and_then(|_| GuardedMemory::zeroed(bytes));
-        let memory = match &guarded {
-            Some(guarded) => NonNull::new(guarded.pointer())?,
-            None => alloc_zeroed(bytes)?,
+        let Some(guarded) = self.guarding.as_ref().and_then(|_| GuardedMemory::zeroed(bytes)) else {
+            return alloc_zeroed(bytes);
         };
-        self.allocations().insert(memory.addr().get(), Allocation { bytes, guarded });
+        let memory = NonNull::new(guarded.pointer())?;
+        self.guarded().insert(memory.addr().get(), guarded);
         Some(memory)
     }
 
     /// # Safety
     /// `memory` came from [`Self::alloc_zeroed`] with the same `bytes`, and is not used afterwards.
     pub unsafe fn free(&self, memory: NonNull<u8>, bytes: usize) {
-        let removed = self.allocations().remove(&memory.addr().get());
-        if removed.is_some_and(|allocation| allocation.guarded.is_some()) {
+        if self.guarded().remove(&memory.addr().get()).is_some() {
             return;
         }
         // SAFETY: the caller's contract is the callee's; the memory has no guards, so it came from the allocator.
         unsafe { free(memory, bytes) };
     }
 
-    /// Whether the address lies in memory that this device allocated.
-    pub fn has_allocated(&self, address: usize) -> bool {
-        let allocations = self.allocations();
-        let before = allocations.range(..=address).next_back();
-        before.is_some_and(|(&start, allocation)| address - start < allocation.bytes)
-    }
-
-    fn allocations(&self) -> MutexGuard<'_, BTreeMap<usize, Allocation>> {
-        self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
+    fn guarded(&self) -> MutexGuard<'_, BTreeMap<usize, GuardedMemory>> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

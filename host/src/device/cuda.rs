@@ -73,6 +73,8 @@ struct State {
     queued: QueuedLaunches,
     /// The additional streams, by number.
     streams: Vec<(u32, Queue)>,
+    /// The streams of the recording in progress, by the number of the stream that each stands for.
+    recording: Vec<(u32, Queue)>,
     /// The first failure of a kernel or of the GPU.
     fault: Option<Arc<KernelFault>>,
 }

@@ -1,8 +1,10 @@
 //! Graphs: work that is recorded once and launched many times.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::launches::Launches;
+use super::memory::{Allocation, Needed};
 use super::order::{Admission, Order, Recorded, Spoiled, Touch};
 use super::profile::Launched;
 use super::{Backend, Device, DeviceError, Stream, cuda};
@@ -55,6 +57,9 @@ struct Replay {
     recording: Option<cuda::timing::Recording>,
     launches: Launches,
     touches: Vec<Touch>,
+    /// The memory that the launches touch. It outlives the driver's graph.
+    _memory: Vec<Arc<Allocation>>,
+    needed: Vec<Arc<dyn Needed>>,
 }
 
 /// Ends the recording, even if the work panics.
@@ -86,13 +91,16 @@ impl Device {
     /// otherwise. At the end the default stream must wait for the other stream.
     ///
     /// `work` must queue the same launches every time, because each launch of the graph calls it on the CPU, but not on a
-    /// GPU. It must not allocate, free, copy or synchronise. Meanwhile, no other thread may queue work on these streams: it
-    /// would be recorded too.
+    /// GPU. It must not allocate, free, copy or synchronise. Only what its own thread queues is recorded. Meanwhile other
+    /// threads use the device and all its streams as usual.
+    ///
+    /// The graph owns the memory that its launches touch, together with the buffers: dropping a buffer frees its memory when
+    /// the graph is gone, too.
     ///
     /// Launch a kernel once before recording it: the driver may load its code at the first launch, which cannot be recorded.
     ///
-    /// The contract of an `unsafe` launch in `work` must hold for every launch of the graph: its arguments belong to the
-    /// state or are captured by `work`, and stay in place as long as the graph.
+    /// The contract of an `unsafe` launch in `work` must hold for every launch of the graph: memory behind raw pointers stays
+    /// in place as long as the graph.
     ///
     /// # Errors
     /// The errors of `work`, including [`DeviceError::Unordered`] for launches on two streams of the graph that race;
@@ -129,8 +137,10 @@ impl Device {
             }
             (captured, Ok(recorded)) => (captured?, recorded),
         };
-        let (recording, Recorded { launches, touches }) = recording;
-        Ok(Graph { replay: Replay { device: self.clone(), recording, launches, touches }, work, state })
+        let (recording, Recorded { launches, touches, memory, needed }) = recording;
+        let device = self.clone();
+        let replay = Replay { device, recording, launches, touches, _memory: memory, needed };
+        Ok(Graph { replay, work, state })
     }
 }
 
@@ -151,7 +161,7 @@ impl<S> Graph<S> {
     /// the memory of a launch; on the CPU, the errors of the work; the device failed, now or in an earlier kernel. A fault
     /// of one of the graph's kernels appears, with their names, at [`Device::synchronize`] or the next copy.
     pub fn launch_on(&mut self, stream: &Stream) -> Result<(), DeviceError> {
-        let Self { replay: Replay { device, recording, launches, touches }, work, state } = self;
+        let Self { replay: Replay { device, recording, launches, touches, needed, .. }, work, state } = self;
         device.refuse_other(stream.device(), "launching a graph")?;
         device.refuse_in_recorded_work("launching a graph")?;
         let order = &device.inner.order;
@@ -162,6 +172,12 @@ impl<S> Graph<S> {
                 return Err(DeviceError::NotRecordable { device: device.name(), action });
             }
             false => order.admit(stream.number(), None, touches).map_err(DeviceError::Unordered)?,
+        };
+        let held: Option<Vec<_>> = needed.iter().map(|needed| needed.hold()).collect();
+        let Some(_held) = held else {
+            order.cancel(&admission);
+            let reason = "launching a graph failed: a communicator of its operations has ended; record it again with another";
+            return Err(DeviceError::Work(reason.into()));
         };
         let replay = || match (&device.inner.backend, recording) {
             // SAFETY: the recording is this device's and exclusively borrowed. The caller who recorded a launch promised

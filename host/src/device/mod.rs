@@ -8,6 +8,8 @@
 //!
 //! A device does its work in order, except work on separate [`Stream`]s. A [`Graph`] is work that is recorded once and
 //! launched many times.
+//!
+//! [`soundness`] lists what makes the safe functions sound.
 
 mod allocate;
 mod buffer;
@@ -18,6 +20,7 @@ mod fault;
 mod graph;
 mod hung;
 mod launches;
+pub(crate) mod memory;
 mod modules;
 mod open;
 mod order;
@@ -26,6 +29,8 @@ mod pinned;
 mod profile;
 mod ptx_header;
 mod race;
+#[doc = include_str!("soundness.md")]
+pub mod soundness {}
 mod stack;
 pub(crate) mod stream;
 mod tensor_map;
@@ -35,7 +40,6 @@ mod transfer;
 mod unified;
 
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -80,6 +84,7 @@ pub struct Device {
 struct Inner {
     backend: Backend,
     order: order::Order,
+    allocations: memory::Allocations,
     transfers: Mutex<TransferTimes>,
     profile: profile::Profile,
 }
@@ -129,6 +134,9 @@ impl Device {
     /// }
     /// ```
     ///
+    /// A process that is forked afterwards cannot use a GPU: its calls fail, and its drops do nothing. Open the device after the
+    /// fork.
+    ///
     /// # Errors
     /// There is no driver, no such device or no module for its architecture, or the driver refuses a module.
     pub fn cuda(ordinal: u32, modules: &PtxModules) -> Result<Device, DeviceError> {
@@ -136,8 +144,8 @@ impl Device {
     }
 
     fn of(backend: Backend) -> Device {
-        let (order, transfers, profile) = Default::default();
-        Device { inner: Arc::new(Inner { backend, order, transfers, profile }) }
+        let (order, allocations, transfers, profile) = Default::default();
+        Device { inner: Arc::new(Inner { backend, order, allocations, transfers, profile }) }
     }
 
     /// Limits waits for queued work: they end after `limit` with an error of the kind [`FaultKind::TimedOut`]. The limit
@@ -278,39 +286,7 @@ impl Device {
     /// Waits until all queued work has ended, before `action`.
     fn wait_before(&self, action: &'static str) -> Result<(), DeviceError> {
         self.refuse_in_recorded_work(action)?;
-        let order = &self.inner.order;
-        let stamp = if order.is_plain() { None } else { Some(order.stamp_all()) };
-        if let Backend::Cuda(cuda) = &self.inner.backend {
-            cuda.synchronize()?;
-        }
-        stamp.iter().for_each(|stamp| order.ended(stamp));
-        Ok(())
-    }
-
-    /// Allocates `bytes` bytes (not 0), each `byte`, which is 0 on the CPU.
-    fn raw_alloc(&self, bytes: usize, byte: u8) -> Result<NonNull<u8>, RawAllocError> {
-        self.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
-        match &self.inner.backend {
-            Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(|| RawAllocError::Full {
-                reason: "the system does not have that much".to_owned(),
-                memory: None,
-            }),
-            Backend::Cuda(cuda) => cuda.alloc(bytes, byte),
-        }
-    }
-
-    /// # Safety
-    /// `memory` came from [`Self::raw_alloc`] of this device with the same `bytes`, and is not used afterwards.
-    unsafe fn raw_free(&self, memory: NonNull<u8>, bytes: usize) {
-        // The work of other streams must end first. If a GPU does not report its end, the memory is leaked.
-        if !self.inner.order.is_plain() && self.wait_before("freeing a buffer").is_err() && self.is_cuda() {
-            return;
-        }
-        match &self.inner.backend {
-            // SAFETY: the caller's contract is the callee's.
-            Backend::Cpu(cpu) => unsafe { cpu.free(memory, bytes) },
-            Backend::Cuda(cuda) => cuda.free(memory),
-        }
+        self.wait_for_all()
     }
 
     /// # Safety
@@ -357,6 +333,12 @@ enum RawAllocError {
     },
     /// Something else failed.
     Device(DeviceError),
+}
+
+impl RawAllocError {
+    fn system_is_full() -> Self {
+        Self::Full { reason: "the system does not have that much".to_owned(), memory: None }
+    }
 }
 
 impl Launcher for Device {

@@ -2,11 +2,13 @@
 //!
 //! With one stream and no recording, all work is in order and nothing is tracked.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use super::launches::{Launch, Launches};
+use super::memory::{Allocation, Needed};
 use super::race::DataRace;
 
 mod world;
@@ -51,10 +53,13 @@ pub(super) enum Outside {
 }
 
 /// The contents of a recording.
-#[derive(Debug)]
 pub(super) struct Recorded {
     pub launches: Launches,
     pub touches: Vec<Touch>,
+    /// All memory that the launches touch.
+    pub memory: Vec<Arc<Allocation>>,
+    /// What else they use.
+    pub needed: Vec<Arc<dyn Needed>>,
 }
 
 /// Why a recording cannot become a graph.
@@ -66,14 +71,13 @@ pub(super) enum Spoiled {
     By(&'static str),
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Order {
     /// Whether anything must be tracked.
     is_kept: AtomicBool,
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
 struct State {
     /// The streams' numbers, the default stream's first.
     streams: Vec<u32>,
@@ -84,13 +88,15 @@ struct State {
     replaying: Vec<ThreadId>,
 }
 
-#[derive(Debug)]
 struct Recording {
     id: u64,
     thread: ThreadId,
     streams: Vec<u32>,
     world: World,
     launches: Launches,
+    /// By first address. Dropping it locks the order, so that must not happen under its lock.
+    memory: BTreeMap<usize, Arc<Allocation>>,
+    needed: Vec<Arc<dyn Needed>>,
     spoiled_by: Option<&'static str>,
 }
 
@@ -106,8 +112,16 @@ impl State {
         !self.replaying.is_empty() && self.replaying.contains(&std::thread::current().id())
     }
 
+    /// This thread's recording, if the stream is part of it. A recording has streams of its own for its work, so what other
+    /// threads do on a stream of the same number runs as usual.
     fn recording_of(&mut self, stream: u32) -> Option<&mut Recording> {
-        self.recording.as_mut().filter(|recording| recording.streams.contains(&stream))
+        self.own_recording().filter(|recording| recording.streams.contains(&stream))
+    }
+
+    /// The recording, if this thread records it.
+    fn own_recording(&mut self) -> Option<&mut Recording> {
+        let current = std::thread::current().id();
+        self.recording.as_mut().filter(|recording| recording.thread == current)
     }
 }
 
@@ -186,6 +200,27 @@ impl Order {
         Ok(Admission::Run(Some((stream, time))))
     }
 
+    /// Makes this thread's recording, and later its graph, an owner of the memory.
+    pub fn keep(&self, memory: Arc<Allocation>) {
+        let mut state = self.lock();
+        let known = match state.own_recording() {
+            Some(recording) => recording.memory.insert(memory.first().addr().get(), memory),
+            None => Some(memory),
+        };
+        drop(state);
+        drop(known);
+    }
+
+    /// Makes launches of this thread's recording depend on something.
+    #[cfg(feature = "collective")]
+    pub fn need(&self, needed: Arc<dyn Needed>) {
+        if let Some(recording) = self.lock().own_recording()
+            && !recording.needed.iter().any(|known| Arc::ptr_eq(known, &needed))
+        {
+            recording.needed.push(needed);
+        }
+    }
+
     /// Removes admitted work that could not be queued.
     pub fn cancel(&self, admission: &Admission) {
         if let &Admission::Run(Some((stream, time))) = admission {
@@ -202,19 +237,21 @@ impl Order {
         }
     }
 
-    /// Orders the stream's later work after the point. A stream that waits for a point of the recording joins it.
-    pub fn wait(&self, stream: u32, stamp: &Stamp) -> Result<(), Outside> {
+    /// Orders the stream's later work after the point, and returns whether the wait is recorded. A stream that waits for a
+    /// point of the recording joins it.
+    pub fn wait(&self, stream: u32, stamp: &Stamp) -> Result<bool, Outside> {
         let mut state = self.lock();
         if state.is_replaying() {
-            return Ok(());
+            return Ok(false);
         }
-        match (stamp.recording, &mut state.recording) {
+        match (stamp.recording, state.own_recording()) {
             (Some(id), Some(recording)) if recording.id == id => {
                 if !recording.streams.contains(&stream) {
                     recording.streams.push(stream);
                     recording.world.advance(stream);
                 }
                 recording.world.wait(stream, &stamp.clock);
+                return Ok(true);
             }
             (Some(_), _) => return Err(Outside::EventRecorded),
             (None, Some(recording)) if recording.streams.contains(&stream) => {
@@ -226,7 +263,7 @@ impl Order {
                 world.forget_ordered(streams);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Notes that the host has seen the end of all work before the point.
@@ -254,6 +291,8 @@ impl Order {
                 streams: vec![0],
                 world: World::default(),
                 launches: Launches::default(),
+                memory: BTreeMap::new(),
+                needed: Vec::new(),
                 spoiled_by: None,
             });
             true
@@ -263,7 +302,8 @@ impl Order {
     /// Ends the recording in progress.
     pub fn end_recording(&self) -> Result<Recorded, Spoiled> {
         let recording = self.change(|state| state.recording.take());
-        let Some(Recording { streams, mut world, launches, spoiled_by, .. }) = recording else {
+        let Some(Recording { streams, mut world, launches, memory, needed, spoiled_by, .. }) = recording
+        else {
             return Err(Spoiled::By("ending another recording"));
         };
         if let Some(action) = spoiled_by {
@@ -271,7 +311,10 @@ impl Order {
         }
         match streams.into_iter().find(|&stream| !world.has_joined(stream)) {
             Some(stream) => Err(Spoiled::Unjoined(stream)),
-            None => Ok(Recorded { launches, touches: world.into_touches() }),
+            None => {
+                let (touches, memory) = (world.into_touches(), memory.into_values().collect());
+                Ok(Recorded { launches, touches, memory, needed })
+            }
         }
     }
 
@@ -285,25 +328,18 @@ impl Order {
         if self.is_plain() {
             return false;
         }
-        let state = self.lock();
-        let current = std::thread::current().id();
-        state.is_replaying() || state.recording.as_ref().is_some_and(|recording| recording.thread == current)
+        let mut state = self.lock();
+        state.is_replaying() || state.own_recording().is_some()
     }
 
     /// Whether this thread is recording, and the stream is not part of the recording.
     pub fn is_outside_of_recording(&self, stream: u32) -> bool {
-        let current = std::thread::current().id();
-        self.lock()
-            .recording
-            .as_ref()
-            .is_some_and(|recording| recording.thread == current && !recording.streams.contains(&stream))
+        self.lock().own_recording().is_some_and(|recording| !recording.streams.contains(&stream))
     }
 
     /// Marks this thread's recording, if there is one, as unusable because of `action`.
     pub fn spoil(&self, action: &'static str) {
-        let mut state = self.lock();
-        let current = std::thread::current().id();
-        if let Some(recording) = state.recording.as_mut().filter(|recording| recording.thread == current) {
+        if let Some(recording) = self.lock().own_recording() {
             recording.spoiled_by.get_or_insert(action);
         }
     }

@@ -145,9 +145,8 @@ impl Device {
                 let error = DeviceError::NotRecordable { device: self.name(), action };
                 return Err(LaunchError::Device(Box::new(error)));
             }
-            order
-                .admit(lane.number, Some(Launch::of(call)), &self.touches(call))
-                .map_err(|race| LaunchError::Device(Box::new(DeviceError::Unordered(race))))?
+            self.admit(lane.number, Some(Launch::of(call)), &self.touches(call))
+                .map_err(|error| LaunchError::Device(Box::new(error)))?
         };
         let is_recorded = matches!(admission, Admission::Record);
         let submit = || match &self.inner.backend {
@@ -176,10 +175,7 @@ impl Device {
         let touch = |buffer: &cuda_std::launch::Buffer| {
             let bytes = buffer.bytes.filter(|&bytes| bytes > 0 && buffer.residence == residence)?;
             let start = buffer.pointer.addr();
-            let is_ours = match &self.inner.backend {
-                Backend::Cpu(cpu) => cpu.has_allocated(start),
-                Backend::Cuda(_) => true,
-            };
+            let is_ours = self.is_cuda() || self.inner.allocations.has(start);
             is_ours.then(|| Touch {
                 argument: buffer.name,
                 bytes: start..start.saturating_add(bytes),
@@ -247,7 +243,9 @@ impl Stream {
         let stamp = self.device.inner.order.stamp(self.lane.number);
         let raw = match &self.device.inner.backend {
             Backend::Cpu(_) => None,
-            Backend::Cuda(cuda) => Some(cuda.record_event(&self.lane)?),
+            Backend::Cuda(cuda) => {
+                Some(cuda.record_event(&cuda.lane_in_recording(&self.lane, stamp.is_recorded())?)?)
+            }
         };
         Ok(Event { device: self.device.clone(), raw, time: Instant::now(), stamp })
     }
@@ -259,9 +257,10 @@ impl Stream {
     /// failed.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
         self.device.refuse_other(&event.device, "waiting for an event")?;
-        self.device.inner.order.wait(self.lane.number, &event.stamp).map_err(|outside| {
+        let waited = self.device.inner.order.wait(self.lane.number, &event.stamp);
+        let is_recorded = waited.map_err(|outside| {
             let reason = match outside {
-                Outside::EventRecorded => "it belongs to a recording that does not include this stream",
+                Outside::EventRecorded => "it belongs to a recording that is over or another thread's",
                 Outside::WaitRecorded => {
                     "this stream is being recorded, but the event does not belong to that recording"
                 }
@@ -269,7 +268,9 @@ impl Stream {
             DeviceError::EventOfRecording { device: self.device.name(), reason }
         })?;
         match (&self.device.inner.backend, &event.raw) {
-            (Backend::Cuda(cuda), Some(raw)) => cuda.wait_for_event(&self.lane, raw),
+            (Backend::Cuda(cuda), Some(raw)) => {
+                cuda.wait_for_event(&cuda.lane_in_recording(&self.lane, is_recorded)?, raw)
+            }
             _ => Ok(()),
         }
     }
@@ -287,16 +288,15 @@ impl Drop for Stream {
         if self.lane.number == 0 {
             return;
         }
-        // A recording cannot continue without its stream.
-        if self.device.inner.order.is_in_recorded_work() {
-            self.device.inner.order.spoil("dropping a stream");
-        }
+        self.device.note_drop("dropping a stream");
         let lane = std::mem::take(&mut self.lane);
         let number = lane.number;
         if let Backend::Cuda(cuda) = &self.device.inner.backend {
             cuda.close_stream(lane);
         }
-        self.device.inner.order.close(number);
+        if !self.device.is_of_another_process() {
+            self.device.inner.order.close(number);
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::ops::RangeBounds;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 
 use super::buffer::resolve;
+use super::memory::Allocation;
 use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, RawAllocError, Stream, cpu};
 
 /// `len` elements at the same address on the host and the device ("unified" or "managed" memory), freed when dropped. On a
@@ -40,6 +42,8 @@ pub struct UnifiedBuffer<T> {
     /// Dangling and aligned for 0 bytes.
     pointer: NonNull<T>,
     len: usize,
+    /// `None` for 0 bytes.
+    memory: Option<Arc<Allocation>>,
 }
 
 /// The possible locations of unified memory.
@@ -122,21 +126,13 @@ impl Device {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
-        let pointer = match &self.inner.backend {
-            _ if bytes == 0 => NonNull::dangling(),
-            Backend::Cpu(cpu) => cpu
-                .alloc_zeroed(bytes)
-                .ok_or_else(|| out_of_memory("the system does not have that much".to_owned(), None))?
-                .cast(),
-            Backend::Cuda(cuda) => {
-                let memory = cuda.alloc_unified(bytes).map_err(|error| match error {
-                    RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
-                    RawAllocError::Device(error) => error,
-                })?;
-                memory.cast()
-            }
-        };
-        Ok(UnifiedBuffer { device: self.clone(), pointer, len })
+        let memory = (bytes > 0).then(|| Allocation::unified(self, bytes)).transpose();
+        let memory = memory.map_err(|error| match error {
+            RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
+            RawAllocError::Device(error) => error,
+        })?;
+        let pointer = memory.as_ref().map_or(NonNull::dangling(), |memory| memory.first().cast());
+        Ok(UnifiedBuffer { device: self.clone(), pointer, len, memory })
     }
 }
 
@@ -144,24 +140,35 @@ impl<T: Pod> UnifiedBuffer<T> {
     /// Borrows the elements for the host to read, after all work queued on the device. Kernels may read them meanwhile.
     ///
     /// # Errors
-    /// The device failed, now or in an earlier kernel.
+    /// [`DeviceError::NoUnifiedMemory`] while a [graph](super::Graph) has launches that touch the buffer; the device failed,
+    /// now or in an earlier kernel.
     pub fn host(&self) -> Result<&[T], DeviceError> {
-        self.device.wait_before("reading unified memory")?;
+        self.wait_for_host("reading unified memory on the host")?;
         // SAFETY: this buffer owns the memory, which has `len` elements that are initialised by the constructor's contract.
-        // Earlier work that writes them has ended, and a launch that writes them needs an exclusive borrow. Host and device
-        // may use the memory at the same time, since the allocation checks that.
+        // Earlier work that writes them has ended, no graph can begin other such work, and a launch that writes them needs an
+        // exclusive borrow. Host and device may use the memory at the same time, since the allocation checks that.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
     }
 
     /// Borrows the elements for the host to write, after all work queued on the device.
     ///
     /// # Errors
-    /// The device failed, now or in an earlier kernel.
+    /// Same as for [`Self::host`].
     pub fn host_mut(&mut self) -> Result<&mut [T], DeviceError> {
-        self.device.wait_before("writing unified memory")?;
+        self.wait_for_host("writing unified memory on the host")?;
         // SAFETY: as in `host`; a launch that reads them needs a borrow too. Uninitialised bytes are written before they are
         // read, by the contract of `alloc_unified_unwritten`.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
+    }
+
+    /// Waits for all queued work, unless a graph could begin other work that touches the memory.
+    fn wait_for_host(&self, action: &'static str) -> Result<(), DeviceError> {
+        if self.memory.as_ref().is_some_and(|memory| Arc::strong_count(memory) > 1) {
+            let (device, reason) =
+                (self.device.name(), "a graph touches it; drop the graph first".to_owned());
+            return Err(DeviceError::NoUnifiedMemory { action, device, reason });
+        }
+        self.device.wait_before(action)
     }
 
     /// Borrows the elements of `range` for kernels to read.
@@ -250,15 +257,8 @@ impl<T> UnifiedBuffer<T> {
 
 impl<T> Drop for UnifiedBuffer<T> {
     fn drop(&mut self) {
-        let bytes = self.len * size_of::<T>();
-        // If a GPU does not report the end of its work, the memory is leaked.
-        let has_ended = bytes > 0 && self.device.wait_before("freeing unified memory").is_ok();
-        match &self.device.inner.backend {
-            _ if bytes == 0 => {}
-            // SAFETY: `cpu` allocated it with the same number of bytes, and the buffer is being dropped.
-            Backend::Cpu(cpu) => unsafe { cpu.free(self.pointer.cast(), bytes) },
-            Backend::Cuda(cuda) if has_ended => cuda.free(self.pointer.cast()),
-            Backend::Cuda(_) => {}
+        if self.memory.is_some() {
+            self.device.note_drop("freeing unified memory");
         }
     }
 }

@@ -10,8 +10,7 @@ use crate::device::{Buffer, Device};
 /// The softmax of `I` as `O` for one shape on one device, with its kernels chosen and their workspace allocated.
 ///
 /// [`Self::run`] only launches, so it can be [recorded](Device::record) after a first run. Making a plan may allocate and
-/// dropping it may free, so do neither in a recording. A recorded run uses the plan's workspace: keep the plan as long as
-/// the graph.
+/// dropping it may free, so do neither in a recording. The graph keeps the plan's workspace.
 ///
 /// ```
 /// use ferrowarp::device::Device;

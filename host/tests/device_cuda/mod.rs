@@ -7,6 +7,7 @@ mod cooperative;
 mod faults;
 mod graphs;
 mod hangs;
+mod soundness;
 mod stack;
 mod streams;
 mod timing;

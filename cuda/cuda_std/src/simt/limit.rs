@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::context;
 use super::fault::FaultKind;
+use super::per_process::PerProcess;
 #[cfg(all(target_os = "linux", not(miri)))]
 use super::signal::OsThread;
 use crate::launch::LaunchError;
@@ -36,9 +37,11 @@ pub(super) enum TimeLimit {
 /// Whether some launch is over its limit; otherwise nothing else is checked.
 static EXPIRED: AtomicBool = AtomicBool::new(false);
 
-static WATCHDOG: Watchdog = Watchdog { launches: Mutex::new(Vec::new()), changed: Condvar::new() };
+static WATCHDOG: PerProcess<Watchdog> = PerProcess::new(Watchdog::default);
 
+#[derive(Default)]
 struct Watchdog {
+    is_started: AtomicBool,
     launches: Mutex<Vec<Arc<Clock>>>,
     changed: Condvar,
 }
@@ -110,7 +113,7 @@ impl Timed {
     fn new(kernel: &'static str, limit: Duration) -> Self {
         let (has_expired, workers) = (AtomicBool::new(false), Mutex::default());
         let clock = Arc::new(Clock { kernel, limit, start: Instant::now(), has_expired, workers });
-        WATCHDOG.begin(Arc::clone(&clock));
+        WATCHDOG.get().begin(Arc::clone(&clock));
         Self(clock)
     }
 
@@ -127,7 +130,7 @@ impl Timed {
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        WATCHDOG.end(&self.0);
+        WATCHDOG.get().end(&self.0);
     }
 }
 
@@ -175,12 +178,11 @@ impl Clock {
 
 impl Watchdog {
     fn begin(&'static self, clock: Arc<Clock>) {
-        static STARTED: AtomicBool = AtomicBool::new(false);
         let mut launches = lock(&self.launches);
         let is_first = launches.iter().all(|other| clock.limit < other.rest());
         launches.push(clock);
         drop(launches);
-        if !STARTED.swap(true, Ordering::Relaxed) {
+        if !self.is_started.swap(true, Ordering::Relaxed) {
             // If no thread can be spawned, there is no limit.
             let _ = std::thread::Builder::new().name("simt-watchdog".to_owned()).spawn(|| self.watch());
         } else if is_first {

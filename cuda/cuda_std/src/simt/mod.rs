@@ -4,8 +4,7 @@
 //! Blocks run in parallel on the cores, each on one OS thread with its own shared memory. The blocks of a cluster share an
 //! OS thread and access each other's memory. What the CUDA model leaves undefined is an error here: a barrier that some
 //! threads of the block do not reach, a shuffle or vote whose mask names lanes that do not participate, shared memory over
-//! the limit. Shared memory starts out
-//! filled with `0xff` bytes, a NaN in every float format, so that a read of unwritten memory is noticed.
+//! the limit. Shared memory starts as `0xff` bytes, a NaN in every float format, so that reads of unwritten memory are noticed.
 //!
 //! `coroutine` is the scheduler of [`Scheduler::Coroutines`], `threads` that of [`Scheduler::Threads`].
 //!
@@ -66,6 +65,7 @@ mod guarded;
 mod launcher;
 pub(crate) mod limit;
 mod panic_hook;
+mod per_process;
 mod pool;
 pub(crate) mod proxy;
 mod schedule;

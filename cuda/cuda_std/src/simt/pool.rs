@@ -11,6 +11,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::per_process::PerProcess;
+
 /// The number of times that an idle helper, or a caller that waits for helpers, polls before it sleeps: some tens of
 /// microseconds, about the time between two launches of a training step.
 const SPINS: u32 = 2_000;
@@ -50,13 +52,13 @@ struct Pool {
     helper_left: Condvar,
 }
 
-static POOL: Pool = Pool {
+static POOL: PerProcess<Pool> = PerProcess::new(|| Pool {
     state: Mutex::new(State { jobs: Vec::new(), helpers: 0, next_id: 0 }),
     offered: AtomicU64::new(0),
     left: AtomicU64::new(0),
     new_job: Condvar::new(),
     helper_left: Condvar::new(),
-};
+});
 
 thread_local! {
     /// The helper's number, from 1 on; 0 in every other thread.
@@ -75,9 +77,10 @@ pub(super) fn share(helpers: usize, work: &(dyn Fn() + Sync)) {
     // then `work` is borrowed.
     let erased =
         Work(unsafe { core::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(work) });
-    let id = POOL.offer(helpers, erased);
+    let pool = POOL.get();
+    let id = pool.offer(helpers, erased);
     let own = catch_unwind(AssertUnwindSafe(work));
-    let helpers_panic = POOL.withdraw(id);
+    let helpers_panic = pool.withdraw(id);
     if let Err(payload) = own {
         resume_unwind(payload);
     }

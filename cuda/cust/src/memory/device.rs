@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use bytemuck::{Pod, Zeroable};
 
 use super::{DeviceCopy, DevicePointer, bytes_of};
+use crate::context::InContext;
 use crate::error::{CudaError, CudaResult};
 use crate::stream::Stream;
 use crate::sys;
@@ -44,7 +45,8 @@ impl<T: DeviceCopy> DeviceSlice<T> {
     /// Creates a slice of the elements at an address.
     ///
     /// # Safety
-    /// There are `len` elements, and they are not freed or changed while the slice is used.
+    /// There are `len` elements, and they are not freed or changed while the slice is used. The slice is not exchanged with a
+    /// buffer's, as by [`std::mem::swap`]: the buffer would free the memory.
     pub unsafe fn from_raw_parts(pointer: DevicePointer<T>, len: usize) -> Self {
         Self { pointer, len }
     }
@@ -171,6 +173,8 @@ impl<T: DeviceCopy> CopyDestination<DeviceBuffer<T>> for DeviceSlice<T> {
 #[derive(Debug)]
 pub struct DeviceBuffer<T: DeviceCopy> {
     slice: DeviceSlice<T>,
+    /// `None` for 0 bytes.
+    _context: Option<InContext>,
 }
 
 impl<T: DeviceCopy> DeviceBuffer<T> {
@@ -181,11 +185,13 @@ impl<T: DeviceCopy> DeviceBuffer<T> {
     pub unsafe fn uninitialized(size: usize) -> CudaResult<Self> {
         let mut address = 0;
         let bytes = bytes_of::<T>(size)?;
+        let context = (bytes > 0).then(InContext::current).transpose()?;
         if bytes > 0 {
             // SAFETY: the out parameter is valid.
             unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }.ok()?;
         }
-        Ok(Self { slice: DeviceSlice { pointer: DevicePointer::from_raw(address), len: size } })
+        let slice = DeviceSlice { pointer: DevicePointer::from_raw(address), len: size };
+        Ok(Self { slice, _context: context })
     }
 
     /// Allocates `size` zeros.

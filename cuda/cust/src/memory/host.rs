@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
 use super::{DeviceCopy, DevicePointer, bytes_of};
+use crate::context::InContext;
 use crate::error::{CudaError, CudaResult};
 use crate::sys;
 
@@ -77,6 +78,8 @@ pub struct HostBuffer<T: DeviceCopy, K: Kind> {
     memory: NonNull<T>,
     len: usize,
     kind: PhantomData<K>,
+    /// `None` for 0 bytes.
+    _context: Option<InContext>,
 }
 
 // SAFETY: this object alone owns the memory, like a `Vec`.
@@ -101,11 +104,12 @@ impl<T: DeviceCopy, K: Kind> HostBuffer<T, K> {
     /// No element is read before it is written.
     pub unsafe fn uninitialized(size: usize) -> CudaResult<Self> {
         let bytes = bytes_of::<T>(size)?;
+        let context = (bytes > 0).then(InContext::current).transpose()?;
         let memory = match bytes {
             0 => NonNull::dangling(),
             _ => NonNull::new(K::allocate(bytes)?).ok_or(CudaError::OutOfMemory)?.cast(),
         };
-        Ok(Self { memory, len: size, kind: PhantomData })
+        Ok(Self { memory, len: size, kind: PhantomData, _context: context })
     }
 
     fn filled(size: usize, element: impl Fn(usize) -> T) -> CudaResult<Self> {

@@ -25,6 +25,7 @@ pub fn mem_get_info() -> CudaResult<(usize, usize)> {
 
 /// The bytes of `elements` values of type `T`.
 fn bytes_of<T>(elements: usize) -> CudaResult<usize> {
+    const { assert!(align_of::<T>() <= 256, "the element's alignment is over the driver's") };
     let bytes = elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
     bytes.ok_or(CudaError::InvalidMemoryAllocation { elements, element_bytes: size_of::<T>() })
 }

@@ -172,13 +172,14 @@ unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut Even
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventDestroy_v2(event: *mut Event) -> c_int {
+    super::fake_memory::need_context();
     drop(unsafe { Box::from_raw(event) });
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) -> c_int {
-    assert!(is_stream(stream) && mode == 1, "thread-local");
+    assert!(is_stream(stream) && mode == 2, "relaxed");
     let mut capture = CAPTURE.lock().unwrap();
     if capture.is_some() {
         return INVALID_VALUE;
@@ -188,8 +189,9 @@ extern "C" fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) -> c_int
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamEndCapture(_stream: *mut c_void, graph: *mut *mut Vec<Node>) -> c_int {
+unsafe extern "C" fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mut Vec<Node>) -> c_int {
     match CAPTURE.lock().unwrap().take() {
+        Some(capture) if capture.streams[0].0 != stream as usize => INVALID_VALUE,
         Some(Capture { streams, .. }) if streams[1..].iter().any(|&(_, work, joined)| joined < work) => {
             unsafe { *graph = std::ptr::null_mut() };
             CAPTURE_UNJOINED

@@ -124,19 +124,6 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device: c_int) -> c_int {
-    unsafe { *context = 0x1000 as *mut c_void };
-    0
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> c_int {
-    fake_faults::trace("the context");
-    fake_faults::wait();
-    0
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
     if context as usize == 0x1000 { fake_faults::answer("context") } else { INVALID_VALUE }
 }
@@ -167,6 +154,7 @@ extern "C" fn cuCtxSynchronize() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_int {
+    fake_memory::need_context();
     fake_faults::trace_call("synchronize", stream);
     synchronize(stream, || {
         fake_faults::wait();
@@ -191,6 +179,7 @@ fn synchronize(stream: *mut c_void, wait: impl FnOnce() -> c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamDestroy_v2(stream: *mut c_void) -> c_int {
+    fake_memory::need_context();
     assert!(fake_graph::is_stream(stream));
     fake_faults::trace_call("destroy", stream);
     fake_faults::wait();

@@ -1,15 +1,44 @@
-//! The fake driver's memory: device memory is host memory, and copies happen at once. With `FAKE_CUDA_EXCLUSIVE=1` host and
+//! The fake driver's context and memory: device memory is host memory, and copies happen at once. With `FAKE_CUDA_EXCLUSIVE=1` host and
 //! device cannot use unified memory at the same time.
 
 use std::alloc::Layout;
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::{INVALID_VALUE, fake_faults};
 
 const OUT_OF_MEMORY: c_int = 2;
 /// The bytes that are always free.
 pub const FREE: usize = 1 << 30;
+
+/// How often the context is retained. At 0 it is gone, and so is what was created in it.
+static RETAINED: AtomicI32 = AtomicI32::new(0);
+
+/// Ends the process if the context is gone, as a driver may that gets an object of it.
+pub fn need_context() {
+    assert!(RETAINED.load(Ordering::Relaxed) > 0, "the object's context is gone");
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device: c_int) -> c_int {
+    RETAINED.fetch_add(1, Ordering::Relaxed);
+    unsafe { *context = 0x1000 as *mut c_void };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetCurrent(context: *mut *mut c_void) -> c_int {
+    unsafe { *context = 0x1000 as *mut c_void };
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> c_int {
+    fake_faults::trace("the context");
+    fake_faults::wait();
+    RETAINED.fetch_sub(1, Ordering::Relaxed);
+    0
+}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
@@ -32,6 +61,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFree_v2(address: u64) -> c_int {
+    need_context();
     fake_faults::trace("memory");
     fake_faults::wait();
     match fake_faults::answer("free") {

@@ -53,6 +53,7 @@ impl CudaDevice {
         self.enter()?;
         let launch = Launch::of(call);
         let Handles { kernels, panic_slot, stream: own, .. } = &*self.handles;
+        let lane = &self.lane_in_recording(lane, is_recorded)?;
         let stream = self.stream_of(lane);
         if !kernels.is_ready(launch.kernel) {
             // Loading a module waits for queued work.

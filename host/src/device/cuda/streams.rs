@@ -16,7 +16,7 @@ use cust::stream::{Stream, StreamWaitEventFlags};
 use cust::sys;
 
 use super::super::{DeviceError, RawAllocError};
-use super::{CudaDevice, address_of, handles};
+use super::{CudaDevice, State, address_of, handles};
 
 /// An additional stream of the device.
 pub(in super::super) type Queue = Arc<Stream>;
@@ -32,6 +32,27 @@ impl CudaDevice {
     /// The driver's stream.
     pub(super) fn stream_of<'a>(&'a self, lane: &'a Lane) -> &'a Stream {
         lane.queue.as_deref().unwrap_or(&self.handles.stream)
+    }
+
+    /// The lane itself or, for recorded work, one whose stream stands for it in the recording in progress. No other work
+    /// goes there, so that a recording contains the recording thread's work alone.
+    pub fn lane_in_recording(&self, lane: &Lane, is_recorded: bool) -> Result<Lane, DeviceError> {
+        if !is_recorded {
+            return Ok(lane.clone());
+        }
+        let number = lane.number;
+        let known = |state: &State| state.recording.iter().find(|of| of.0 == number).map(|of| of.1.clone());
+        let known = known(&self.state());
+        let queue = match known {
+            Some(queue) => queue,
+            None => {
+                self.enter()?;
+                let queue = Arc::new(self.recheck(handles::stream())?);
+                self.state().recording.push((number, Arc::clone(&queue)));
+                queue
+            }
+        };
+        Ok(Lane { number, queue: Some(queue) })
     }
 
     /// Opens a stream. Its work begins after the queued work of the default stream.

@@ -28,20 +28,24 @@ unsafe impl Send for Recording {}
 // SAFETY: as above; the contract of `replay` excludes that two threads launch a graph at once.
 unsafe impl Sync for Recording {}
 
-/// A capture in progress. However it ends, the stream runs its work normally afterwards.
+/// A capture in progress, on streams that are its own.
 struct Capture<'a> {
     device: &'a CudaDevice,
+    first: Lane,
     is_open: bool,
 }
 
 impl<'a> Capture<'a> {
     fn begin(device: &'a CudaDevice) -> Result<Self, DeviceError> {
-        // In this thread, calls that a graph cannot contain fail; other threads are not restricted.
-        let mode = sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream lives as long as the device.
-        let status = unsafe { sys::cuStreamBeginCapture_v2(device.handles.stream.as_inner(), mode) };
+        let first = device.lane_in_recording(&Lane::default(), true)?;
+        // No call is forbidden, in any thread: this library decides what recorded work may do.
+        let mode = sys::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream is alive.
+        let status = unsafe { sys::cuStreamBeginCapture_v2(device.stream_of(&first).as_inner(), mode) };
+        let mut capture = Self { device, first, is_open: false };
         driver(status.ok(), || format!("beginning to record on {}", device.name))?;
-        Ok(Self { device, is_open: true })
+        capture.is_open = true;
+        Ok(capture)
     }
 
     fn end(mut self) -> Result<CapturedGraph, DeviceError> {
@@ -52,19 +56,25 @@ impl<'a> Capture<'a> {
 
     fn close(&mut self) -> (CudaResult<()>, CapturedGraph) {
         self.is_open = false;
-        let mut raw = ptr::null_mut();
+        let (mut raw, stream) = (ptr::null_mut(), self.device.stream_of(&self.first).as_inner());
         // SAFETY: the out parameter is valid, and the stream is in the capture that this object began.
-        let status = unsafe { sys::cuStreamEndCapture(self.device.handles.stream.as_inner(), &mut raw) };
+        let status = unsafe { sys::cuStreamEndCapture(stream, &mut raw) };
         (status.ok(), CapturedGraph { raw })
     }
 }
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
+        // The drops of the streams need the context to be current.
+        let _ = CurrentContext::set_current(&self.device.handles.context);
         if self.is_open {
             // The work failed or panicked; its error says more than the capture's.
-            let _ = CurrentContext::set_current(&self.device.handles.context);
             let _ = self.close();
+        }
+        let streams = std::mem::take(&mut self.device.state().recording);
+        let all = (std::mem::take(&mut self.first), streams);
+        if self.device.is_hung() {
+            std::mem::forget(all);
         }
     }
 }

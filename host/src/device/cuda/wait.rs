@@ -110,7 +110,10 @@ impl CudaDevice {
 
     /// Makes the context current, unless the device has failed.
     pub fn enter(&self) -> Result<(), DeviceError> {
-        if let Some(first) = &self.state().fault {
+        // A thread that is not in this process may have locked the state.
+        if !cust::is_forked()
+            && let Some(first) = &self.state().fault
+        {
             return Err(self.faulted(first));
         }
         let current = CurrentContext::set_current(&self.handles.context);
@@ -171,14 +174,14 @@ impl CudaDevice {
         DeviceError::Faulted { device: self.name.clone(), first: Arc::clone(first) }
     }
 
-    /// Whether the device has failed. Its memory is then freed with its context.
+    /// Whether the device has failed, or belongs to another process. Its memory is then freed with its context.
     pub(super) fn has_failed(&self) -> bool {
-        self.state().fault.is_some()
+        cust::is_forked() || self.state().fault.is_some()
     }
 
-    /// Whether a driver call may block forever.
+    /// Whether a driver call may block forever, or is not this process's to make.
     pub(super) fn is_hung(&self) -> bool {
-        self.state().fault.as_ref().is_some_and(|fault| fault.kind.hangs())
+        cust::is_forked() || self.state().fault.as_ref().is_some_and(|fault| fault.kind.hangs())
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

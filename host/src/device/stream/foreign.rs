@@ -1,7 +1,10 @@
 //! Work that another library queues on a stream: collective operations of NCCL.
 
+use std::sync::Arc;
+
 use cust::sys::CUstream;
 
+use super::super::memory::Needed;
 use super::super::order::{Admission, Touch};
 use super::super::race::StreamWork;
 use super::super::{Backend, Device, DeviceError, Stream};
@@ -39,7 +42,7 @@ pub(crate) enum Queue {
 impl Device {
     /// Whether both are handles to the same device.
     pub(crate) fn is_same_as(&self, other: &Device) -> bool {
-        std::sync::Arc::ptr_eq(&self.inner, &other.inner)
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// Makes the GPU's context current in the calling thread, for libraries that need it there.
@@ -53,7 +56,7 @@ impl Device {
 
 impl Stream {
     /// Lets `queue` queue work that touches this memory, unless it races with another stream's work. On a CPU the work runs
-    /// in `queue`, which is not called in a recording.
+    /// in `queue`, which is not called in a recording. A graph with the work needs `needed`.
     ///
     /// # Errors
     /// [`DeviceError::Unordered`], [`DeviceError::NotRecordable`], an error of `queue`, or the device failed.
@@ -61,6 +64,7 @@ impl Stream {
         &self,
         operation: &'static str,
         accesses: impl Iterator<Item = Access>,
+        needed: Option<Arc<dyn Needed>>,
         queue: impl FnOnce(Queue) -> Result<(), E>,
     ) -> Result<Queued, E> {
         let device = self.device();
@@ -82,14 +86,20 @@ impl Stream {
                     work: StreamWork::Collective(operation),
                 })
                 .collect();
-            order.admit(self.number(), None, &touches).map_err(DeviceError::Unordered)?
+            device.admit(self.number(), None, &touches)?
         };
         let is_recorded = matches!(admission, Admission::Record);
+        // On the CPU the graph performs the work again, which checks it.
+        if let Some(needed) = needed.filter(|_| is_recorded && device.is_cuda()) {
+            order.need(needed);
+        }
         let queued = match &device.inner.backend {
             Backend::Cpu(_) if is_recorded => Ok(()),
             Backend::Cpu(_) => queue(Queue::Host),
             Backend::Cuda(cuda) => {
-                cuda.raw_stream(self.lane()).map_err(E::from).and_then(|raw| queue(Queue::Cuda(raw)))
+                let lane = cuda.lane_in_recording(self.lane(), is_recorded);
+                let raw = lane.and_then(|lane| cuda.raw_stream(&lane));
+                raw.map_err(E::from).and_then(|raw| queue(Queue::Cuda(raw)))
             }
         };
         if queued.is_err() {
