@@ -180,6 +180,8 @@ impl Compiler {
     /// thread has not written.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         let ptx = self.compile_before_edits(text, options)?;
+        let ptx = cuda_ir::negations::hide(&ptx);
+        let ptx = cuda_ir::byte_parameters::extend(&ptx);
         let ptx = cuda_ir::absolutes::spell_out(&ptx);
         let ptx = cuda_ir::narrow_stores::copy_floats(&ptx);
         let ptx = cuda_ir::local_addresses::keep_generic(&ptx);

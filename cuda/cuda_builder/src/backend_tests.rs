@@ -1,7 +1,7 @@
 //! Tests which ptxas errors the edits of the PTX avoid, and the effect of the flags.
 
 use super::*;
-use crate::{ptxas, toolchain};
+use crate::{ptxas, suspects, toolchain};
 
 #[test]
 fn a_module_is_prepared_once_and_again_after_a_failure() {
@@ -21,6 +21,8 @@ const PAYLOAD: &str = include_str!("../tests/modules/payload.ll");
 
 const ROOTS: &str = include_str!("../tests/modules/roots.ll");
 const ABSOLUTES: &str = include_str!("../tests/modules/absolutes.ll");
+const BYTES: &str = include_str!("../tests/modules/bytes.ll");
+const NEGATIONS: &str = include_str!("../tests/modules/negations.ll");
 const BYTES_OF_FLOATS: &str = include_str!("../tests/modules/bytes_of_floats.ll");
 const SATURATED: &str = include_str!("../tests/modules/saturated.ll");
 const UNREACHABLE: &str = include_str!("../tests/modules/unreachable.ll");
@@ -113,6 +115,12 @@ fn minima_of_halves(machine_code: &[u8]) -> usize {
     count(machine_code, |low, high| [0x248, 0x848].contains(&(low & 0xfff)) && high & 0x200 != 0)
 }
 
+/// Counts signed minima and maxima of three, unless an operand is hidden: PRMT with the selector that keeps all bytes.
+fn lost_negations(machine_code: &[u8]) -> usize {
+    let hidden = count(machine_code, |low, _| low & 0xfff == 0x816 && low >> 32 == 0x3210);
+    if hidden > 0 { 0 } else { suspects(machine_code).unwrap().len() }
+}
+
 /// Asserts that `counted` finds nothing in the machine code of a module. Without the edits of the PTX it finds something, if
 /// the back ends optimise at level `from` or above.
 fn is_mended_by_edits(module: &str, from: u8, levels: [u8; 2], counted: impl Fn(&[u8]) -> usize) {
@@ -142,6 +150,16 @@ fn ptxas_converts_no_number_that_is_stored_in_parts() {
 #[test]
 fn ptxas_sees_no_minimum_of_16_bits() {
     is_mended_by_edits(SATURATED, 1, [1, 3], minima_of_halves);
+}
+
+#[test]
+fn ptxas_folds_no_negation_into_a_minimum_of_three() {
+    is_mended_by_edits(NEGATIONS, 1, [1, 3], lost_negations);
+}
+
+#[test]
+fn ptxas_extends_no_sign_of_a_parameter_of_8_bits() {
+    is_mended_by_edits(BYTES, 1, [1, 3], |code| suspects(code).unwrap().len());
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub(crate) fn assemble(
 }
 
 /// Whether the bytes are an ELF file for NVIDIA's GPUs (`EM_CUDA`, 190).
-fn is_machine_code(bytes: &[u8]) -> bool {
+pub(crate) fn is_machine_code(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20) == Some(&[190, 0])
 }
 

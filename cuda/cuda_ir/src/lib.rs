@@ -8,6 +8,7 @@ pub mod absolutes;
 mod bodies;
 mod bounds;
 mod by_value;
+pub mod byte_parameters;
 mod convergent;
 mod decimal;
 mod divisors;
@@ -20,6 +21,7 @@ mod messages;
 mod module;
 mod names;
 pub mod narrow_stores;
+pub mod negations;
 mod noalias;
 mod overflow;
 mod panics;
@@ -151,7 +153,7 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and the edits of the back ends' output. Their cached output
 /// is valid while it stays the same.
-pub const LAST_EDITS: [&str; 17] = [
+pub const LAST_EDITS: [&str; 19] = [
     include_str!("bodies.rs"),
     include_str!("last_labels.rs"),
     include_str!("tensor_maps.rs"),
@@ -159,7 +161,9 @@ pub const LAST_EDITS: [&str; 17] = [
     include_str!("divisors.rs"),
     include_str!("overflow.rs"),
     include_str!("absolutes.rs"),
+    include_str!("byte_parameters.rs"),
     include_str!("narrow_stores.rs"),
+    include_str!("negations.rs"),
     include_str!("local_addresses.rs"),
     include_str!("reconverge.rs"),
     include_str!("sign_extensions.rs"),

@@ -104,10 +104,10 @@ impl BuildPtx {
         if !self.quiet {
             print!("{}", report.table());
         }
-        let mut failures = Vec::new();
+        let mut failures = suspects(&built)?;
         // The checks in the sources, of the PTX and of local memory, apply to libNVVM's highest level.
         if self.backend == Backend::Nvvm && self.opt_level == 3 {
-            failures = checks::run(&built.source_folder, &report.files(stage.path()))?;
+            failures.extend(checks::run(&built.source_folder, &report.files(stage.path()))?);
             failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));
             failures.extend(report.serialized_wgmma());
         }
@@ -238,6 +238,19 @@ fn module(built: &cuda_builder::BuiltModule) -> anyhow::Result<Module> {
         sha256: built.sha256.clone(),
         kernels: built.resources.clone(),
     })
+}
+
+/// What ptxas may have got wrong in the machine code.
+fn suspects(built: &Built) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for path in built.modules.iter().filter_map(|module| module.machine_code.as_ref()) {
+        let code = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let suspects =
+            cuda_builder::suspects(&code).with_context(|| format!("{name} is not machine code"))?;
+        found.extend(suspects.iter().map(|suspect| format!("{name}: {suspect}")));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
