@@ -1,8 +1,9 @@
 //! How the ranks find each other: rank 0 listens, and the others connect and receive the NCCL communicator's name. The
 //! connections stay open for [`super::watch`].
 //!
-//! A rank sends its [hello](hello), 16 bytes. Once all have arrived, rank 0 answers each with a status byte, a length and
-//! that many bytes: the name, or an error text.
+//! A rank sends its [`Hello`]. Once all have arrived, rank 0 answers each with a status byte, a length and that many bytes:
+//! the name, or an error text. Rank 0 answers a hello that cannot be right with an error and goes on waiting, so a stranger
+//! cannot end the run.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
@@ -13,7 +14,7 @@ use super::error::ranks;
 use super::{CollectiveError, World};
 
 /// The first bytes of a hello, with the version of the protocol.
-const MAGIC: &[u8; 8] = b"ferroW-1";
+const MAGIC: &[u8; 8] = b"ferroW-2";
 
 /// Bytes of an NCCL communicator's name.
 const NAME_BYTES: usize = 128;
@@ -54,24 +55,49 @@ pub(super) fn meet(world: &World, name: [u8; NAME_BYTES]) -> Result<Meeting, Col
     })
 }
 
-fn hello(world: &World) -> [u8; 16] {
-    let mut hello = [0; 16];
+/// Magic bytes, rank, number of ranks, and the hash of the key.
+type Hello = [u8; 24];
+
+fn hello(world: &World) -> Hello {
+    let mut hello = [0; 24];
     hello[..8].copy_from_slice(MAGIC);
     hello[8..12].copy_from_slice(&world.rank().to_le_bytes());
-    hello[12..].copy_from_slice(&world.size().to_le_bytes());
+    hello[12..16].copy_from_slice(&world.size().to_le_bytes());
+    hello[16..].copy_from_slice(&world.key.to_le_bytes());
     hello
 }
 
-/// The rank and the number of ranks in a hello; `None` if the sender is not one of our processes.
-fn parse_hello(hello: [u8; 16]) -> Option<(u32, u32)> {
+/// The rank of a hello to rank 0 of `world`; `None` if the sender is not one of our processes.
+///
+/// # Errors
+/// The sender cannot be a rank of `world`.
+fn parse_hello(hello: Hello, world: &World) -> Option<Result<u32, String>> {
     let number = |at: usize| u32::from_le_bytes(hello[at..at + 4].try_into().unwrap_or_default());
-    hello.starts_with(MAGIC).then(|| (number(8), number(12)))
+    let (rank, size) = (number(8), number(12));
+    if !hello.starts_with(MAGIC) {
+        return None;
+    }
+    Some(if hello[16..] != world.key.to_le_bytes() {
+        Err("a process has another key; give all ranks the same FERROWARP_COLLECTIVE_KEY, and two jobs on one machine \
+             different ports (MASTER_PORT)"
+            .to_owned())
+    } else if size != world.size() {
+        Err(format!(
+            "rank {rank} belongs to a world of {size} ranks and rank 0 to one of {}; give all ranks the same number, and \
+             two jobs on one machine different ports (MASTER_PORT)",
+            world.size()
+        ))
+    } else if rank >= size {
+        Err(format!("a process has rank {rank} of {size}; number the ranks from 0"))
+    } else {
+        Ok(rank)
+    })
 }
 
 /// A connection with an incomplete hello.
 struct Arrival {
     stream: TcpStream,
-    hello: [u8; 16],
+    hello: Hello,
     len: usize,
 }
 
@@ -103,13 +129,13 @@ fn listen(world: &World, deadline: Instant) -> Result<Vec<Peer>, String> {
     listener.set_nonblocking(true).map_err(in_use)?;
     let mut joined: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
     let mut arrivals: Vec<Arrival> = Vec::new();
+    let mut last_refusal = None;
     loop {
         while let Ok((stream, _)) = listener.accept() {
             if stream.set_nonblocking(true).is_ok() {
-                arrivals.push(Arrival { stream, hello: [0; 16], len: 0 });
+                arrivals.push(Arrival { stream, hello: [0; 24], len: 0 });
             }
         }
-        let mut refusal = None;
         let mut at = 0;
         while at < arrivals.len() {
             if !arrivals[at].has_ended() {
@@ -117,42 +143,38 @@ fn listen(world: &World, deadline: Instant) -> Result<Vec<Peer>, String> {
                 continue;
             }
             let Arrival { mut stream, hello, .. } = arrivals.swap_remove(at);
-            let Some((rank, their_size)) = parse_hello(hello) else { continue };
-            let seat = joined.get_mut(rank as usize).filter(|_| rank > 0);
-            let reason = match seat {
-                _ if their_size != size => format!(
-                    "rank {rank} belongs to a world of {their_size} ranks and rank 0 to one of {size}; give all ranks the \
-                     same number, and two jobs on one machine different ports (MASTER_PORT)"
-                ),
-                Some(seat) if seat.is_none() => {
+            let Some(rank) = parse_hello(hello, world) else { continue };
+            let reason = match rank.map(|rank| (rank, joined.get_mut(rank as usize).filter(|_| rank > 0))) {
+                Ok((_, Some(seat @ None))) => {
                     *seat = Some(stream);
                     continue;
                 }
-                _ => format!(
+                Ok((rank, _)) => format!(
                     "two processes have rank {rank}; give each process its own rank, and two jobs on one machine different \
                      ports (MASTER_PORT)"
                 ),
+                Err(reason) => reason,
             };
             // A rank that is gone needs no answer.
             let _ = answer(&mut stream, 1, reason.as_bytes());
-            refusal = Some(reason);
+            last_refusal = Some(reason);
         }
         let missing: Vec<u32> =
             (1..size).zip(&joined[1..]).filter(|(_, seat)| seat.is_none()).map(|(rank, _)| rank).collect();
-        if refusal.is_none() && missing.is_empty() {
+        if missing.is_empty() {
             let peers =
                 (0..size).zip(joined).filter_map(|(rank, stream)| Some(Peer { rank, stream: stream? }));
             return Ok(peers.collect());
         }
-        if refusal.is_none() && Instant::now() >= deadline {
-            refusal = Some(format!(
+        if Instant::now() >= deadline {
+            let refused = last_refusal.map(|reason| format!("; it refused a connection: {reason}"));
+            let reason = format!(
                 "{} of {size} did not connect within {:?}; see the errors of the missing ranks, or set \
-                 FERROWARP_JOIN_SECONDS to wait longer",
+                 FERROWARP_JOIN_SECONDS to wait longer{}",
                 ranks(&missing),
-                world.join_limit()
-            ));
-        }
-        if let Some(reason) = refusal {
+                world.join_limit(),
+                refused.unwrap_or_default()
+            );
             for mut stream in joined.into_iter().flatten() {
                 let _ = answer(&mut stream, 1, reason.as_bytes());
             }
@@ -293,33 +315,68 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_of_one_rank_and_other_worlds_are_refused() {
-        let limit = Duration::from_secs(30);
+    fn a_rank_that_cannot_be_right_is_told_so_at_once_and_named_by_rank_0() {
+        let limit = Duration::from_secs(2);
         for (other, expected) in [
             (world(1, 3, 0, limit), "two processes have rank 1"),
+            (world(0, 3, 0, limit), "two processes have rank 0"),
             (world(1, 2, 0, limit), "rank 1 belongs to a world of 2 ranks and rank 0 to one of 3"),
+            (world(1, 3, 0, limit).with_key("other"), "another key"),
         ] {
             let port = free_port();
-            let other = World::new(1, other.size(), 1, "127.0.0.1", port).unwrap();
-            let met = meet_all(vec![world(0, 3, port, limit), world(1, 3, port, limit), other]);
-            let error = met[0].as_ref().unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
+            let hello = hello(&other);
+            let refused = thread::spawn(move || say(port, &hello, Duration::from_millis(300)));
+            let error =
+                meet_all(vec![world(0, 3, port, limit), world(1, 3, port, limit)]).remove(0).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("rank 2 of 3 did not connect") && error.contains(expected), "{error}");
+            assert!(refused.join().unwrap().contains(expected));
         }
     }
 
     #[test]
     fn strangers_are_not_counted() {
-        let port = free_port();
         let limit = Duration::from_secs(30);
-        let zero = thread::spawn(move || meet(&world(0, 2, port, limit), [1; 128]));
-        let mut stranger = loop {
-            match TcpStream::connect(("127.0.0.1", port)) {
-                Ok(stream) => break stream,
-                Err(_) => thread::sleep(PAUSE),
+        let hello_of = |rank: u32, size: u32| {
+            let mut hello = hello(&world(1, 2, 0, limit));
+            hello[8..12].copy_from_slice(&rank.to_le_bytes());
+            hello[12..16].copy_from_slice(&size.to_le_bytes());
+            hello
+        };
+        let key = |world: World| world.with_key("secret");
+        let port = free_port();
+        let zero = thread::spawn(move || meet(&key(world(0, 2, port, limit)), [1; 128]));
+        say(port, b"GET / HTTP/1.1\r\n\r\n and more", PAUSE);
+        say(port, b"ferroW-1\x01\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0", PAUSE);
+        for (rank, size) in [(9, 2), (0, 2), (1, 3), (1, 2), (u32::MAX, u32::MAX)] {
+            say(port, &hello_of(rank, size), PAUSE);
+        }
+        assert_eq!(meet(&key(world(1, 2, port, limit)), [0; 128]).unwrap().name, [1; 128]);
+        assert!(zero.join().unwrap().is_ok());
+    }
+
+    #[test]
+    fn any_limit_can_be_set() {
+        let port = free_port();
+        let met = meet_all((0..2).map(|rank| world(rank, 2, port, Duration::MAX)).collect());
+        assert!(met.iter().all(Result::is_ok), "{met:?}");
+    }
+
+    /// Sends `bytes` to whatever listens at `port`, after `pause`, and returns the answer.
+    fn say(port: u16, bytes: &[u8], pause: Duration) -> String {
+        let connect = |_| match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => Some(stream),
+            Err(_) => {
+                thread::sleep(PAUSE);
+                None
             }
         };
-        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-        assert_eq!(meet(&world(1, 2, port, limit), [0; 128]).unwrap().name, [1; 128]);
-        assert!(zero.join().unwrap().is_ok());
+        let mut stream = (0..1000).find_map(connect).unwrap();
+        thread::sleep(pause);
+        stream.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        // The other side closes the connection.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
     }
 }

@@ -1,6 +1,7 @@
 //! The processes that work together, and where they meet.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use super::CollectiveError;
@@ -11,6 +12,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long the ranks may take to find each other: programs start at different times.
 const JOIN_LIMIT: Duration = Duration::from_secs(60);
+
+/// The longest limit, a century: the system's clock can add it to the present.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// The default port of torchrun's own store.
 const MASTER_PORT: u16 = 29500;
@@ -37,6 +41,8 @@ pub struct World {
     port: u16,
     time_limit: Duration,
     join_limit: Duration,
+    /// The hash of the ranks' common key; 0 without one.
+    pub(super) key: u64,
 }
 
 /// Reads a variable of the environment, or of a test's.
@@ -53,6 +59,7 @@ impl World {
             port: MASTER_PORT + 1,
             time_limit: TIME_LIMIT,
             join_limit: JOIN_LIMIT,
+            key: 0,
         }
     }
 
@@ -95,12 +102,13 @@ impl World {
     /// The first launcher in this order that has set its rank is used. `MASTER_PORT` belongs to torchrun's own store, so the
     /// port is the next one: 29501 if it is not set, and under Slurm a port derived from the job's number.
     /// `FERROWARP_COLLECTIVE_PORT` overrides it. `FERROWARP_COLLECTIVE_SECONDS` and `FERROWARP_JOIN_SECONDS` are the limits
-    /// of [`World::with_time_limit`] and [`World::with_join_limit`].
+    /// of [`World::with_time_limit`] and [`World::with_join_limit`], `FERROWARP_COLLECTIVE_KEY` is [`World::with_key`]'s.
     ///
     /// # Errors
     /// A variable is missing or has an invalid value; the error names it.
     pub fn from_environment() -> Result<World, CollectiveError> {
-        Self::from_variables(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self::from_variables(&|name| set(name).map(|value| value.to_string_lossy().into_owned()))
             .map_err(|reason| CollectiveError::World { reason })
     }
 
@@ -138,10 +146,12 @@ impl World {
             ("FERROWARP_JOIN_SECONDS", &mut world.join_limit),
         ] {
             if let Some(text) = get(name) {
-                *limit = parse_time_limit(&text).map_err(|reason| format!("{name} is {text:?}: {reason}"))?;
+                let parsed =
+                    parse_time_limit(&text).map_err(|reason| format!("{name} is {text:?}: {reason}"))?;
+                *limit = parsed.min(LONGEST);
             }
         }
-        Ok(world)
+        Ok(get("FERROWARP_COLLECTIVE_KEY").map_or(world.clone(), |key| world.with_key(&key)))
     }
 
     fn numbered(
@@ -206,14 +216,20 @@ impl World {
     }
 
     /// Sets the time limit: an operation that waits longer than `limit` for other ranks ends with an error. The default is
-    /// 10 s. It must be longer than any rank computes between two operations.
+    /// 10 s, the longest a century. It must be longer than any rank computes between two operations.
     pub fn with_time_limit(self, limit: Duration) -> World {
-        World { time_limit: limit, ..self }
+        World { time_limit: limit.min(LONGEST), ..self }
     }
 
-    /// Sets how long the ranks wait for the last one to start. The default is 60 s.
+    /// Sets how long the ranks wait for the last one to start. The default is 60 s, the longest a century.
     pub fn with_join_limit(self, limit: Duration) -> World {
-        World { join_limit: limit, ..self }
+        World { join_limit: limit.min(LONGEST), ..self }
+    }
+
+    /// Sets the key that all ranks share; rank 0 refuses others. Without one, any program that reaches its port while the ranks
+    /// join can take a rank's place. A program that reads the network learns the key.
+    pub fn with_key(self, key: &str) -> World {
+        World { key: BuildHasherDefault::<DefaultHasher>::default().hash_one(key), ..self }
     }
 
     /// The number of this process, from 0.
@@ -295,6 +311,7 @@ mod tests {
     #[test]
     fn a_program_without_a_launcher_is_alone() {
         assert_eq!(read(&[]), Ok(World::single()));
+        assert_eq!(read(&[("FERROWARP_COLLECTIVE_KEY", "k")]), Ok(World::single().with_key("k")));
     }
 
     #[test]
