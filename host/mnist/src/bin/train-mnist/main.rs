@@ -93,7 +93,10 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         _ => ferrowarp_data::load(&dir)?.into(),
     };
     let mnist = match args.hold_out {
-        Some(images) => mnist.hold_out(images)?,
+        Some(images) => mnist.hold_out(images).map_err(|error| match error {
+            DataError::HoldOut { .. } => ranks::setting("hold-out", images, error.to_string()).into(),
+            error => anyhow::Error::from(error),
+        })?,
         None => mnist,
     };
     let load = before_load.elapsed();
@@ -112,15 +115,13 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     }
     let mut silent = Silent;
     let shown: &mut dyn Observer = if ranks.is_first() { &mut console } else { &mut silent };
-    let mut observer = signals.observe(shown);
     let result = match &communicator {
         Some(communicator) => {
-            let mut observer = Together::new(communicator, &mut observer);
+            let mut observer = Together::new(communicator, &signals, shown);
             train::run_as_rank(&device, &mnist, &config, start, &mut observer, Some(communicator))
         }
-        None => train::run(&device, &mnist, &config, start, &mut observer),
+        None => train::run(&device, &mnist, &config, start, &mut signals.observe(shown)),
     };
-    drop(observer);
     let mut outcome = match result {
         Ok(outcome) => outcome,
         Err(error @ TrainError::Stopped { .. }) => {
@@ -182,7 +183,7 @@ fn data_dir(named: Option<&Path>, signals: &Signals) -> anyhow::Result<Option<(P
         std::env::current_dir().context("could not find the current folder; name the data with --data")?;
     let dir = ferrowarp_data::default_dir(&here);
     let started = Instant::now();
-    let is_stopped = || signals.has_arrived();
+    let is_stopped = || signals.arrived().is_some();
     match ferrowarp_data::fetch_if_missing(&dir, &ferrowarp_data::Source::defaults(), &is_stopped) {
         Ok(fetched) => Ok(Some((dir, if fetched { started.elapsed() } else { Duration::ZERO }))),
         Err(error @ DataError::Interrupted) => {

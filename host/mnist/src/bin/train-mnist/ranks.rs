@@ -1,5 +1,6 @@
 //! The processes of a run on several devices: this process's rank, the processes it starts, and their common stop.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -13,6 +14,8 @@ use ferrowarp::device::{self, Device, DeviceChoice, DeviceError, PtxModules};
 use ferrowarp_mnist::model::Pipeline;
 use ferrowarp_mnist::train::{Config, Observer, Run, TrainError};
 use ferrowarp_report::EpochRecord;
+
+use crate::stop::Signals;
 
 /// Set in the environment of processes that rank 0 starts.
 const STARTED: &str = "FERROWARP_STARTED_BY_RANK_0";
@@ -29,6 +32,8 @@ pub struct Ranks {
     pub world: World,
     /// Whether rank 0 has started the others.
     is_started_here: bool,
+    /// Random, for the processes that this one starts.
+    key: String,
     children: Vec<Child>,
 }
 
@@ -38,8 +43,9 @@ impl Ranks {
         let world = World::from_environment()?;
         let gpus = gpus.unwrap_or(world.size());
         let is_started_here = gpus != world.size() || std::env::var_os(STARTED).is_some();
+        let key = RandomState::new().hash_one(std::process::id()).to_string();
         if gpus == world.size() {
-            return Ok(Ranks { world, is_started_here, children: Vec::new() });
+            return Ok(Ranks { world, is_started_here, key, children: Vec::new() });
         }
         if world.size() > 1 {
             let problem =
@@ -49,8 +55,8 @@ impl Ranks {
         let port = free_port().context("could not find a free port for the processes of --gpus")?;
         let (time_limit, join_limit) = (world.time_limit(), world.join_limit());
         let world = World::new(0, gpus, 0, HERE, port)?;
-        let world = world.with_time_limit(time_limit).with_join_limit(join_limit);
-        Ok(Ranks { world, is_started_here, children: Vec::new() })
+        let world = world.with_time_limit(time_limit).with_join_limit(join_limit).with_key(&key);
+        Ok(Ranks { world, is_started_here, key, children: Vec::new() })
     }
 
     /// Starts the other processes, unless a launcher has. They run this program with the same arguments and print only
@@ -68,6 +74,7 @@ impl Ranks {
                 .env("MASTER_ADDR", HERE)
                 .env(STARTED, "1")
                 .env("FERROWARP_COLLECTIVE_PORT", port.to_string())
+                .env("FERROWARP_COLLECTIVE_KEY", &self.key)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .spawn()
@@ -188,31 +195,33 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-fn setting(flag: &'static str, value: impl ToString, problem: impl Into<String>) -> TrainError {
+/// The error of a flag whose value cannot be used.
+pub fn setting(flag: &'static str, value: impl ToString, problem: impl Into<String>) -> TrainError {
     TrainError::Setting { flag, value: value.to_string(), problem: problem.into() }
 }
 
-/// An observer that stops the run after the same step on all ranks: a rank that must stop tells the others.
+/// An observer that stops the run after the same step on all ranks: a rank with a signal tells the others.
 pub struct Together<'a> {
     communicator: &'a Communicator,
+    signals: &'a Signals,
     observer: &'a mut dyn Observer,
     is_stopping: bool,
 }
 
 impl<'a> Together<'a> {
-    pub fn new(communicator: &'a Communicator, observer: &'a mut dyn Observer) -> Self {
-        Self { communicator, observer, is_stopping: false }
+    pub fn new(communicator: &'a Communicator, signals: &'a Signals, observer: &'a mut dyn Observer) -> Self {
+        Self { communicator, signals, observer, is_stopping: false }
     }
 
-    /// Asks all ranks whether any of them must stop.
-    fn agree(&mut self) -> Result<bool, CollectiveError> {
+    /// Returns a signal that has arrived at any rank.
+    fn agree(&mut self) -> Result<Option<u32>, CollectiveError> {
         let communicator = self.communicator;
         let (device, stream) = (communicator.device(), communicator.device().default_stream());
         let on_device = |error| communicator.device_error("agreeing on a stop", error);
-        let mut is_stopping = device.upload(&[u32::from(self.observer.stop())]).map_err(on_device)?;
-        communicator.all_reduce(&stream, &mut is_stopping, Reduction::Max)?;
+        let mut signal = device.upload(&[self.signals.arrived().unwrap_or(0)]).map_err(on_device)?;
+        communicator.all_reduce(&stream, &mut signal, Reduction::Max)?;
         communicator.synchronize(&stream)?;
-        Ok(is_stopping.to_vec().map_err(on_device)? != [0])
+        Ok(signal.to_vec().map_err(on_device)?.into_iter().find(|&signal| signal != 0))
     }
 }
 
@@ -224,7 +233,8 @@ impl Observer for Together<'_> {
     fn progress(&mut self, images: usize) {
         self.observer.progress(images);
         // The next step reports the error.
-        if self.agree().unwrap_or(false) {
+        if let Ok(Some(signal)) = self.agree() {
+            self.signals.receive(signal);
             self.is_stopping = true;
         }
     }

@@ -52,22 +52,28 @@ impl Signals {
         Ok(Signals { arrived, at_once })
     }
 
-    /// Whether a signal has arrived.
-    pub fn has_arrived(&self) -> bool {
-        self.arrived.load(Ordering::SeqCst) != 0
+    /// The signal that has arrived.
+    pub fn arrived(&self) -> Option<u32> {
+        u32::try_from(self.arrived.load(Ordering::SeqCst)).ok().filter(|&signal| signal != 0)
+    }
+
+    /// Takes a signal that has arrived at another rank for one that has arrived here.
+    pub fn receive(&self, signal: u32) {
+        self.arrived.store(signal as usize, Ordering::SeqCst);
+        self.at_once.store(true, Ordering::SeqCst);
     }
 
     /// Does `work`, which cannot be stopped in between: even a first signal ends the process at once.
     pub fn ending_at_once<T>(&self, work: impl FnOnce() -> T) -> T {
         self.at_once.store(true, Ordering::SeqCst);
         let result = work();
-        self.at_once.store(self.has_arrived(), Ordering::SeqCst);
+        self.at_once.store(self.arrived().is_some(), Ordering::SeqCst);
         result
     }
 
     /// The exit code after a stop by a signal.
     pub fn exit_code(&self) -> u8 {
-        let signal = u8::try_from(self.arrived.load(Ordering::SeqCst)).unwrap_or_default();
+        let signal = self.arrived().and_then(|signal| u8::try_from(signal).ok()).unwrap_or_default();
         EXIT_CODE_OF_SIGNALS.saturating_add(signal)
     }
 
@@ -119,7 +125,7 @@ impl Observer for Stoppable<'_> {
     }
 
     fn stop(&mut self) -> bool {
-        self.observer.stop() || self.signals.has_arrived()
+        self.observer.stop() || self.signals.arrived().is_some()
     }
 
     fn warning(&mut self, warning: &str) {
