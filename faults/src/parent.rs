@@ -65,12 +65,21 @@ fn check(arguments: &Arguments, fault: &Fault, expected: &Expected, checkpoint: 
 /// Waits for the child to end; kills it if it exceeds [`PATIENCE`].
 fn wait(mut child: Child, start: Instant) -> Result<Ended> {
     let mut errors = child.stderr.take().context("the child has no standard error")?;
-    let reader = std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().spawn(move || {
         let mut text = Vec::new();
         // The output so far is checked.
         let _ = errors.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
+    let reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => {
+            // A child that has ended needs no kill.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error).context("starting a thread to read a child's messages");
+        }
+    };
     let status = loop {
         if let Some(status) = child.try_wait().context("waiting for the child")? {
             break Some(status);

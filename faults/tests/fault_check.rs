@@ -27,6 +27,15 @@ fn fault_check(flags: &[&str], variables: &[(&str, &str)]) -> Output {
     command.args(flags).envs(variables.iter().copied()).output().unwrap()
 }
 
+/// No system has memory for stacks of this size.
+#[test]
+fn a_thread_that_cannot_be_started_is_an_error() {
+    let output = fault_check(&["--device", "cpu"], &[("RUST_MIN_STACK", "4611686018427387904")]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("error: starting a thread to read a child's messages"), "{text}");
+}
+
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
