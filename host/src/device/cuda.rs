@@ -40,6 +40,22 @@ use streams::Queue;
 /// The variables that make every launch wait for its end, so that a fault belongs to it: ours and the driver's.
 const SYNC_VARIABLES: [&str; 2] = ["FERROWARP_SYNC", "CUDA_LAUNCH_BLOCKING"];
 
+/// Whether one of [`SYNC_VARIABLES`] is set.
+fn waits_for_each_launch() -> Result<bool, DeviceError> {
+    let mut waits = false;
+    for name in SYNC_VARIABLES {
+        match std::env::var_os(name).unwrap_or_default().to_string_lossy() {
+            value if value == "1" => waits = true,
+            value if value.is_empty() || value == "0" => {}
+            value => {
+                let expected = "1 to wait for each launch or to 0";
+                return Err(DeviceError::Variable { name, value: value.into_owned(), expected });
+            }
+        }
+    }
+    Ok(waits)
+}
+
 /// The smallest compute capability that can begin a launch before the previous one has ended.
 const PROGRAMMATIC_LAUNCH: u32 = 90;
 
@@ -165,6 +181,7 @@ fn driver<T>(result: CudaResult<T>, action: impl FnOnce() -> String) -> Result<T
 
 impl CudaDevice {
     pub fn open(ordinal: u32, modules: &PtxModules) -> Result<Self, DeviceError> {
+        let waits_for_each_launch = waits_for_each_launch()?;
         let found = find(ordinal)?;
         let chosen = modules.best_for(&found.name, found.major, found.minor)?;
         let limits = limits(&found)?;
@@ -188,9 +205,7 @@ impl CudaDevice {
             multiprocessors: multiprocessors as usize,
             limits,
             limit_nanos: AtomicU64::new(0),
-            waits_for_each_launch: SYNC_VARIABLES
-                .iter()
-                .any(|variable| std::env::var_os(variable).is_some_and(|value| value == "1")),
+            waits_for_each_launch,
             state: Mutex::default(),
         })
     }

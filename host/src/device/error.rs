@@ -148,12 +148,22 @@ pub enum DeviceError {
         /// The driver's error.
         status: CudaError,
     },
+    /// A variable of the environment has an invalid value.
+    #[error("{name} is `{value}`; set it to {expected}, or unset it")]
+    Variable {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it can be.
+        expected: &'static str,
+    },
     /// The stack size of threads was refused.
     #[error(
         "a stack of {bytes} bytes for each thread was refused: {reason}; ask for less, or end other programs there"
     )]
     NoStack {
-        /// The bytes asked for, or the invalid text given instead.
+        /// The bytes asked for.
         bytes: String,
         /// Why.
         reason: String,

@@ -139,7 +139,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
     /// matrices start at multiples of 16 bytes, and the gradient of the input is not written in place.
     #[doc(hidden)]
     pub fn kernels(limits: &Limits, cols: usize, is_dense: bool) -> Vec<&'static KernelMeta> {
-        let is_shifted = is_dense && !(cols * size_of::<T>()).is_multiple_of(16);
+        let is_shifted = is_dense && !cols.wrapping_mul(size_of::<T>()).is_multiple_of(16);
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
         let wide = wide.filter(|blocks| limits.runs(T::backward_wide(*blocks).meta));
         let wide = wide.map(|blocks| T::backward_wide(blocks).meta);

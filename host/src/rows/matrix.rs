@@ -169,15 +169,22 @@ pub(crate) fn written<T: Pod>(view: &mut Option<BufferViewMut<'_, T>>) -> RawBuf
 /// 16 bytes.
 #[cfg(any(feature = "axis", feature = "norm"))]
 pub(crate) fn is_aligned<T>(cols: usize, buffers: &[(RawBuffer<T>, usize)]) -> bool {
-    (cols * size_of::<T>()).is_multiple_of(16) && starts_aligned(buffers)
+    is_multiple_of_16::<T>(cols) && starts_aligned(buffers)
 }
 
 /// Whether all rows of each buffer, with its stride, start at multiples of 16 bytes.
 #[cfg(any(feature = "axis", feature = "norm"))]
 pub(crate) fn starts_aligned<T>(buffers: &[(RawBuffer<T>, usize)]) -> bool {
-    buffers.iter().all(|(buffer, stride)| {
-        buffer.pointer.addr().is_multiple_of(16) && (stride * size_of::<T>()).is_multiple_of(16)
-    })
+    buffers
+        .iter()
+        .all(|(buffer, stride)| buffer.pointer.addr().is_multiple_of(16) && is_multiple_of_16::<T>(*stride))
+}
+
+/// Whether the bytes of `elements` are a multiple of 16. The stride of a single row, or the length of no row, may be more
+/// elements than an address space has bytes; wrapping does not change the remainder.
+#[cfg(any(feature = "axis", feature = "norm"))]
+fn is_multiple_of_16<T>(elements: usize) -> bool {
+    elements.wrapping_mul(size_of::<T>()).is_multiple_of(16)
 }
 
 #[cfg(test)]

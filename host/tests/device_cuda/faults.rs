@@ -232,6 +232,31 @@ fn blocking_launches_name_the_one() {
 }
 
 #[test]
+fn a_variable_is_never_ignored() {
+    let name = "faults::a_variable_is_never_ignored";
+    if let Some(expected) = std::env::var_os(EXPECTED) {
+        let text = open(DeviceChoice::Cuda).map_or_else(|error| error.to_string(), |_| String::new());
+        assert_eq!(text, expected.to_str().unwrap());
+        return;
+    }
+    let switch = |variable: &str, value: &str| {
+        format!("{variable} is `{value}`; set it to 1 to wait for each launch or to 0, or unset it")
+    };
+    let mut cases = vec![("FERROWARP_STACK_BYTES", "", String::new())];
+    let reason = "FERROWARP_STACK_BYTES is `big`; set it to a number of bytes, or unset it";
+    cases.push(("FERROWARP_STACK_BYTES", "big", reason.to_owned()));
+    for variable in ["FERROWARP_SYNC", "CUDA_LAUNCH_BLOCKING"] {
+        cases.extend(["", "0", "1"].map(|value| (variable, value, String::new())));
+        cases.extend(["yes", "true", "2", " 1"].map(|value| (variable, value, switch(variable, value))));
+    }
+    for (variable, value, expected) in cases {
+        let output = child(name, None, "1", good_ptx, &[(variable, value), (EXPECTED, &expected)]);
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{variable}={value}: {text}");
+    }
+}
+
+#[test]
 fn errors_that_pass_leave_the_device_in_order() {
     let name = "faults::errors_that_pass_leave_the_device_in_order";
     if std::env::var_os(EXPECTED).is_some() {

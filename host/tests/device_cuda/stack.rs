@@ -75,8 +75,10 @@ fn a_size_that_is_no_number_or_refused_is_an_error() {
         return again(name, &[("FERROWARP_STACK_BYTES", "65536"), ("FAKE_CUDA_STACK", "10000")]);
     }
     let error = error_of(open(DeviceChoice::Cuda).map(drop));
-    assert!(matches!(error, DeviceError::NoStack { .. }), "{error}");
     let text = error.to_string();
     let refused = text.contains("a stack of 65536 bytes for each thread was refused");
-    assert!(refused || text.contains("FERROWARP_STACK_BYTES is not a number of bytes"), "{text}");
+    assert!(
+        refused || text.contains("FERROWARP_STACK_BYTES is `much`; set it to a number of bytes"),
+        "{text}"
+    );
 }

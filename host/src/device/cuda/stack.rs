@@ -39,9 +39,9 @@ impl Stack {
         let text = value.to_string_lossy();
         match text.parse() {
             Ok(bytes) => self.set(bytes),
-            Err(error) => {
-                let reason = format!("{VARIABLE} is not a number of bytes: {error}");
-                Err(DeviceError::NoStack { bytes: text.into_owned(), reason })
+            Err(_) => {
+                let (value, expected) = (text.into_owned(), "a number of bytes");
+                Err(DeviceError::Variable { name: VARIABLE, value, expected })
             }
         }
     }
