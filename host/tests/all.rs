@@ -14,6 +14,7 @@ mod matmul;
 mod norm;
 mod outside_crate;
 mod ptx;
+mod random;
 mod resident;
 mod sample;
 mod short;

@@ -1,7 +1,11 @@
 //! Attention against its f64 oracle, on the CPU executor and as PTX on the emulator.
 
 use cuda_std::half::bf16;
-use ferrowarp::attention::{Attention, Causal, Tensor, TensorMut, Workspace, run_rung};
+use cuda_std::launch::Limits;
+use cuda_std::simt::Executor;
+use ferrowarp::attention::{
+    Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut, Workspace, run_rung,
+};
 use ferrowarp::device::Device;
 use ferrowarp_cases::attention::cases;
 use ferrowarp_cases::softmax::Setting;
@@ -93,6 +97,26 @@ fn errors_of_pages_name_the_value_and_the_fix() {
     assert!(text.contains("pages of 24 positions") && text.contains("multiple of 16"), "{text}");
     let text = error([2, 24, 1, 8], None, Some(5));
     assert!(text.contains("with 5 lengths") && text.contains("pass 2"), "{text}");
+}
+
+/// A tensor copy would overwrite what follows the rows.
+#[test]
+fn gradients_of_rows_that_end_within_16_bytes_are_refused_on_a_gpu() {
+    let limits = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
+    let error = |device: &Device, head_size: usize| {
+        let zeros = device.alloc_zeroed::<bf16>(64).unwrap();
+        let logs = device.alloc_zeroed::<f32>(1).unwrap();
+        let mut gradients = [0; 3].map(|_| device.alloc_zeroed::<bf16>(64).unwrap());
+        let [q, k, v] = gradients.each_mut().map(|it| TensorMut::new(it, [1, 1, 1, head_size]).unwrap());
+        let of = Tensor::new(&zeros, [1, 1, 1, head_size]).unwrap();
+        let forward = Forward { q: of, k: of, v: of, out: of, log_sum_exp: (&logs).into() };
+        Backward::new(Gradients { q, k, v }, of, forward).run(device).map_err(|error| error.to_string())
+    };
+    let gpu = Device::cpu_with(Executor::new().with_limits(limits));
+    let text = error(&gpu, 12).unwrap_err();
+    assert!(text.contains("head size of 12") && text.contains("a multiple of 8"), "{text}");
+    assert_eq!(error(&gpu, 16), Ok(()));
+    assert_eq!(error(&Device::cpu(), 12), Ok(()));
 }
 
 #[test]

@@ -38,7 +38,7 @@ const BENCHES: [(&str, &str); 7] = [
     ("axis", "bench-axis"),
     ("collective", "bench-collective"),
 ];
-const PEERS: [(&str, &str); 8] = [
+const PEERS: [(&str, &str); 9] = [
     ("benches/peers/softmax.py", "peers_softmax.py"),
     ("benches/peers/mnist.py", "peers_mnist.py"),
     ("benches/peers/gallery.py", "peers_gallery.py"),
@@ -46,6 +46,7 @@ const PEERS: [(&str, &str); 8] = [
     ("benches/peers/attention.py", "peers_attention.py"),
     ("benches/peers/norm.py", "peers_norm.py"),
     ("benches/peers/axis.py", "peers_axis.py"),
+    ("benches/peers/accuracy.py", "peers_accuracy.py"),
     ("benches/peers/collective.py", "peers_collective.py"),
 ];
 

@@ -1,5 +1,7 @@
 //! RMSNorm and LayerNorm, forward and backward: every kernel in every type.
 
+mod dense;
+
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
@@ -112,16 +114,17 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
 }
 
 /// The operands in one type.
-struct Operands<T> {
+pub(crate) struct Operands<T> {
     problem: Problem,
+    epsilon: f32,
     inp: Vec<T>,
     residual: Vec<T>,
     weight: Vec<T>,
     bias: Vec<T>,
     d_out: Vec<T>,
     d_sum: Vec<T>,
-    mean: Vec<f32>,
-    rstd: Vec<f32>,
+    pub(crate) mean: Vec<f32>,
+    pub(crate) rstd: Vec<f32>,
 }
 
 impl<T: Number + Real> Operands<T> {
@@ -137,8 +140,9 @@ impl<T: Number + Real> Operands<T> {
             Values::Offset => 100.0 + x,
             Values::Constant => 0.75 + (i / (cols + problem.gap)) as f32,
         };
-        let mut operands = Self {
+        let operands = Self {
             problem: *problem,
+            epsilon: EPSILON,
             inp: numbers(len, &of_row),
             residual: numbers(len, &|_, x| x),
             weight: numbers(cols, &|_, x| x),
@@ -148,9 +152,14 @@ impl<T: Number + Real> Operands<T> {
             mean: Vec::new(),
             rstd: Vec::new(),
         };
-        let statistics = (0..rows).map(|row| operands.statistics(&operands.row(&operands.inp, row)));
-        (operands.mean, operands.rstd) = statistics.map(|[mean, rstd]| (mean as f32, rstd as f32)).unzip();
-        operands
+        operands.with_statistics()
+    }
+
+    fn with_statistics(mut self) -> Self {
+        let rows = 0..self.problem.shape[0];
+        let statistics = rows.map(|row| self.statistics(&self.row(&self.inp, row)));
+        (self.mean, self.rstd) = statistics.map(|[mean, rstd]| (mean as f32, rstd as f32)).unzip();
+        self
     }
 
     /// A row of a matrix.
@@ -175,7 +184,7 @@ impl<T: Number + Real> Operands<T> {
         let len = x.len() as f64;
         let mean = if self.problem.is_centred { x.iter().sum::<f64>() / len } else { 0.0 };
         let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / len;
-        [mean, 1.0 / (variance + f64::from(EPSILON)).sqrt()]
+        [mean, 1.0 / (variance + f64::from(self.epsilon)).sqrt()]
     }
 
     fn weight_of(&self, col: usize) -> f64 {
@@ -233,7 +242,7 @@ impl<T: Number + Real> Operands<T> {
         Ok(outputs)
     }
 
-    fn expected_forward(&self) -> Expected {
+    pub(crate) fn expected_forward(&self) -> Expected {
         let Problem { shape: [rows, cols], has_all, .. } = self.problem;
         let [mut out, mut means, mut rstds, mut sums] = [const { Vec::new() }; 4];
         let roundings = (64 + cols) as f64 * ROUNDING;
@@ -243,7 +252,7 @@ impl<T: Number + Real> Operands<T> {
             let size = x.iter().map(|x| x.abs()).sum::<f64>() / cols as f64;
             let off_mean = if self.problem.is_centred { roundings * size } else { 0.0 };
             // The variance is off by the error of the mean and by its own roundings; a root halves that.
-            let deviation = (1.0 / (rstd * rstd) - f64::from(EPSILON)).max(0.0).sqrt();
+            let deviation = (1.0 / (rstd * rstd) - f64::from(self.epsilon)).max(0.0).sqrt();
             let off_variance = 2.0 * deviation * off_mean + off_mean * off_mean;
             let off_rstd = roundings + off_variance * rstd * rstd;
             means.push(Bound { value: mean, allowed: off_mean + ROUNDING * mean.abs() });
@@ -295,7 +304,7 @@ impl<T: Number + Real> Operands<T> {
         Ok(outputs)
     }
 
-    fn expected_backward(&self) -> Expected {
+    pub(crate) fn expected_backward(&self) -> Expected {
         let Problem { shape: [rows, cols], is_centred, has_all, .. } = self.problem;
         let mut d_inp = Vec::new();
         // Sums, with the sums of their terms' absolute values.

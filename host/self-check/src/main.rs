@@ -3,6 +3,7 @@
 //! Prints a line per case and ends with a line `N passed, N failed`; the exit code is 1 if any failed.
 
 mod mechanics;
+mod random;
 mod streams;
 mod stress;
 
@@ -71,6 +72,13 @@ struct Arguments {
     /// Make a kernel panic and print the device's report.
     #[arg(long, hide = true)]
     provoke_fault: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Random(random::Random),
 }
 
 /// Assesses a case: returns its largest error as a share of the tolerance.
@@ -141,6 +149,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     print_line(line)?;
+    if let Some(Command::Random(random)) = &arguments.command {
+        return random.run(&random.device(device)?);
+    }
     let mut cases = cases(arguments, &device);
     if arguments.launch_only {
         let launch: Assess = |case, device| case.run(device).map(|_| 0.0);

@@ -58,6 +58,26 @@ fn one_kernel_can_be_chosen() {
 }
 
 #[test]
+fn random_problems_leave_their_errors_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("errors.json");
+    let random = ["--device", "cpu", "random", "--only", "norm", "--problems", "40", "--seed", "3"];
+    let output = self_check(&[&random[..], &["--json", path.to_str().unwrap()]].concat());
+    let printed = text(&output.stdout);
+    assert!(
+        output.status.success() && printed.contains("40 problems of seed 3: 0 wrong, 0 without"),
+        "{printed}"
+    );
+    let json = std::fs::read_to_string(path).unwrap();
+    for part in ["\"operation\": \"LayerNorm backward: d_inp\"", "\"wrong\": []", "\"commit\": "] {
+        assert!(json.contains(part), "{part} is not in {json}");
+    }
+    let output = self_check(&["--device", "cpu", "random", "--only", "no_such"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no operation's name contains `no_such`"));
+}
+
+#[test]
 fn a_missing_driver_is_an_error() {
     let output = self_check(&["--device", "cuda"]);
     assert_eq!(output.status.code(), Some(1));

@@ -6,7 +6,7 @@ use gpu_kernels::attention::backward::args::{BackwardLaunch, PADDED};
 use gpu_kernels::attention::backward::{BackwardShape, delta_config, serial::MOST, serial_config};
 
 use super::maps::map;
-use super::operation::{MOST_POSITIONS, check_device, check_heads, check_scale, extent};
+use super::operation::{MOST_POSITIONS, MULTIPLE, check_device, check_heads, check_scale, extent};
 use super::tensor::Layout;
 use super::types::Mask;
 use super::{AttentionError, Causal, Real, Tensor, TensorMut, Workspace};
@@ -118,7 +118,8 @@ pub enum BackwardBy {
 }
 
 impl BackwardBy {
-    /// Returns every choice that the device has for a head size and alignment, the fastest first.
+    /// Returns every choice that the device has for a head size, the fastest first. Rows that start and end at multiples of
+    /// 16 bytes are aligned.
     pub fn every<T: Real>(profile: &DeviceProfile, head_size: u32, is_aligned: bool) -> Vec<Self> {
         let size = T::KEYS.iter().position(|kernel| kernel.head_size >= head_size).filter(|_| is_aligned);
         let warpgroups = size.map(|size| Self::Warpgroups { size });
@@ -190,14 +191,17 @@ impl<'a, T: Real> Backward<'a, T> {
     /// Same as for [`run`](Self::run).
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
         let (profile, head_size) = (DeviceProfile::from(device), self.forward.q.shape()[3]);
-        let of = |is_aligned| BackwardBy::every::<T>(&profile, head_size as u32, is_aligned).first().copied();
-        let Some(by) = of(true) else {
+        let of = |size: u32| {
+            BackwardBy::every::<T>(&profile, size, size.is_multiple_of(MULTIPLE)).first().copied()
+        };
+        let Some(by) = of(head_size as u32) else {
             let most = if profile.is_cpu { MOST as u32 } else { T::KEYS[T::KEYS.len() - 1].head_size };
-            let capability = profile.limits.capability;
             return Err(if head_size > most as usize {
                 AttentionError::HeadSize { head_size, most }
+            } else if of(MULTIPLE).is_some() {
+                AttentionError::HeadSizeMultiple { head_size, multiple: MULTIPLE }
             } else {
-                AttentionError::NoKernel { capability, needs: 90 }
+                AttentionError::NoKernel { capability: profile.limits.capability, needs: 90 }
             });
         };
         self.run_by(device, workspace, by)

@@ -142,6 +142,17 @@ pub enum AttentionError {
         /// The largest head size with a kernel.
         most: u32,
     },
+    /// Tensor copies cannot write rows of this head size.
+    #[error(
+        "gradients of attention on a GPU with a head size of {head_size} failed: the head size must be a multiple of {multiple}; \
+         append zeros to the rows"
+    )]
+    HeadSizeMultiple {
+        /// Elements of a row.
+        head_size: usize,
+        /// The number that it must be a multiple of.
+        multiple: u32,
+    },
     /// Tensor copies cannot read or write a tensor.
     #[error(
         "attention on a GPU failed: the {what} with strides {strides:?} has rows that do not start at multiples of 16 bytes, \

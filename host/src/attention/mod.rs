@@ -39,7 +39,7 @@
 //!
 //! # Gradients
 //! [`Backward`] computes the gradients of Q, K and V from the log-sum-exp, and recomputes the weights. On a GPU it needs
-//! compute capability 9.0, head sizes up to 128, and rows that start at multiples of 16 bytes. Each sum has a fixed order,
+//! compute capability 9.0, head sizes up to 128 that are multiples of 8, and rows that start at multiples of 16 bytes. Each sum has a fixed order,
 //! so gradients also have the same bits in every run.
 //!
 //! # A KV cache

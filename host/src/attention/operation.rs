@@ -19,6 +19,8 @@ pub(super) const MOST_POSITIONS: usize = 1 << 29;
 const MOST_IN_TURNS: u32 = 2048;
 /// A page size is a multiple of this: the keys that a kernel reads together.
 const PAGE_MULTIPLE: usize = SplitShape::KEYS as usize;
+/// The elements that a tensor copy writes at a time, even at the end of a row.
+pub(super) const MULTIPLE: u32 = 8;
 /// The most blocks of a grid.
 pub(super) const MOST_BLOCKS: usize = i32::MAX as usize;
 

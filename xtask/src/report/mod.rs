@@ -1,6 +1,7 @@
 //! `cargo xtask report`: writes GPU measurements of the benches and their peers into `docs/` and the README. This is the
 //! common part of the reports: the files of a run, their merging, and the parts of a page.
 
+pub mod accuracy;
 pub mod collective;
 pub mod contests;
 pub mod figures;
@@ -25,6 +26,8 @@ use crate::workspace;
 /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
 #[derive(clap::Subcommand)]
 pub enum Report {
+    /// The errors of every operation: `self-check random --json` on a GPU and a CPU, and benches/peers/accuracy.py
+    Accuracy(accuracy::Merged),
     /// Attention and its peers, in turns: benches/peers/attention.py; and the rungs of its ladder
     Attention(contests::ladder::WithLadder),
     /// Sums, cumulative sums and transposes and their peers, in turns: benches/peers/axis.py
@@ -49,6 +52,7 @@ impl Report {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
+            Report::Accuracy(merged) => accuracy::run(merged),
             Report::Attention(files) => files.run(),
             Report::Axis(merged) => contests::run(&contests::AXIS, merged),
             Report::Collective(files) => collective::run(files),

@@ -159,13 +159,13 @@ impl Total {
 }
 
 /// The operands of a problem in one type, the gradient of its result, and the expected values.
-struct Operation<T> {
+pub(crate) struct Operation<T> {
     of: Operands<T>,
     /// The result, rounded to nearest.
-    out: Stored<T>,
+    pub out: Stored<T>,
     d_out: Stored<T>,
     /// The logarithms, rounded to nearest.
-    logs: Vec<f32>,
+    pub logs: Vec<f32>,
     /// The expected values with unrounded and with rounded weights, computed for the first comparison.
     expected: [OnceLock<Expected>; 2],
 }
@@ -178,15 +178,21 @@ fn dot<T: Number>(a: &[T], b: &[T]) -> Sum {
 impl<T: Number + Real> Operation<T> {
     fn new(problem: &Problem) -> Self {
         let of = Operands::<T>::new(problem);
-        let [batch, queries, heads, size] = of.q.shape;
+        let shape @ [_, queries, _, size] = of.q.shape;
         let mut rng = StdRng::seed_from_u64((queries + size) as u64);
         let nan = T::nearest(f32::NAN);
-        let stored = || Stored::new(of.q.shape, problem.heads_first, nan);
+        let stored = || Stored::new(shape, problem.heads_first, nan);
         let d_out = stored().filled(|| rng.random_range(-1.0f32..1.0));
-        let mut out = stored();
+        let out = stored();
+        Self::with(of, out, d_out)
+    }
+
+    /// The gradients of these operands, with a tensor for the result.
+    pub fn with(of: Operands<T>, mut out: Stored<T>, d_out: Stored<T>) -> Self {
+        let (problem, [batch, queries, heads, size]) = (of.problem, of.q.shape);
         let mut logs = vec![f32::NEG_INFINITY; batch * heads * queries];
         for (entry, query, head) in of.rows() {
-            let scale = f64::from(of.scale());
+            let scale = f64::from(of.scale);
             let logits: Vec<_> = of.products(entry, query, head).map(|sum| sum.value * scale).collect();
             let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = logits.iter().map(|x| (x - max).exp()).sum();
@@ -250,7 +256,7 @@ impl<T: Number + Real> Operation<T> {
         Ok(outputs)
     }
 
-    fn expected(&self, is_rounded: bool) -> Expected {
+    pub fn expected(&self, is_rounded: bool) -> Expected {
         let of = &self.of;
         let group = of.problem.heads[1];
         let size = of.problem.head_size;
@@ -259,7 +265,7 @@ impl<T: Number + Real> Operation<T> {
         let dense = |shape: [usize; 4], [entry, position, head]: [usize; 3]| {
             ((entry * shape[1] + position) * shape[2] + head) * size
         };
-        let scale = f64::from(of.scale());
+        let scale = f64::from(of.scale);
         let [_, queries, heads, _] = of.q.shape;
         for (entry, query, head) in of.rows() {
             let log = f64::from(self.logs[(entry * heads + head) * queries + query]);

@@ -2,8 +2,8 @@
 //!
 //! [`problem`] has the table. A row states its [`Scope`](crate::Scope)s, and gives a case for each kernel that supports it.
 
-mod gradients;
-mod operands;
+pub(crate) mod gradients;
+pub(crate) mod operands;
 mod oracle;
 pub mod problem;
 mod rungs;

@@ -20,7 +20,7 @@ use crate::softmax::Setting;
 pub(super) const UNTOUCHED: u8 = 0x5b;
 
 /// A stored tensor, with gaps.
-pub(super) struct Stored<T> {
+pub(crate) struct Stored<T> {
     pub elements: Vec<T>,
     pub shape: [usize; 4],
     pub strides: [usize; 3],
@@ -83,8 +83,9 @@ impl<T: Number + Real> Stored<T> {
 }
 
 /// The operands of a problem in one type, and the expected values.
-pub(super) struct Operands<T> {
+pub(crate) struct Operands<T> {
     pub problem: Problem,
+    pub scale: f32,
     pub q: Stored<T>,
     pub k: Stored<T>,
     pub v: Stored<T>,
@@ -120,11 +121,12 @@ impl<T: Number + Real> Operands<T> {
                 k.elements[i] = T::nearest(if is_last { 40.0 } else { 0.0 });
             }
         }
-        Self { problem: *problem, q, k, v, expected: Default::default() }
+        Self::with(problem, 1.0 / (head_size as f32).sqrt(), [q, k, v])
     }
 
-    pub fn scale(&self) -> f32 {
-        1.0 / (self.problem.head_size as f32).sqrt()
+    /// The operands of a problem, with the factor of the logits.
+    pub fn with(problem: &Problem, scale: f32, [q, k, v]: [Stored<T>; 3]) -> Self {
+        Self { problem: *problem, scale, q, k, v, expected: Default::default() }
     }
 
     /// K or V as the problem stores it. Elements outside a batch entry's keys are NaN.
@@ -222,10 +224,10 @@ impl<T: Number + Real> Operands<T> {
     }
 
     fn logits(&self, batch: usize, query: usize, head: usize) -> Row {
-        Row::new(self.products(batch, query, head), self.problem.head_size, self.scale().into())
+        Row::new(self.products(batch, query, head), self.problem.head_size, self.scale.into())
     }
 
-    fn expected(&self, is_rounded: bool) -> Expected {
+    pub fn expected(&self, is_rounded: bool) -> Expected {
         let &Problem { heads: [_, group], head_size, has_log, .. } = &self.problem;
         let [batch, queries, heads, _] = self.q.shape;
         let mut out = Vec::with_capacity(batch * queries * heads * head_size);

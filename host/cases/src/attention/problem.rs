@@ -82,7 +82,7 @@ impl Problem {
 }
 
 /// The defaults of most problems.
-pub(super) const PLAIN: Problem = Problem {
+pub(crate) const PLAIN: Problem = Problem {
     scopes: &[],
     lengths: [1, 1],
     batch: 1,

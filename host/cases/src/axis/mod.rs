@@ -36,7 +36,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
 }
 
 /// A problem's matrix in one type.
-struct Operand<T> {
+pub(crate) struct Operand<T> {
     problem: Problem,
     inp: Vec<T>,
 }
@@ -65,6 +65,15 @@ impl<T: Number + Real> Operand<T> {
         let matrix = (0..rows * (cols + gap)).map(|i| T::nearest(element(i)));
         let inp = core::iter::repeat_n(T::nearest(0.0), start).chain(matrix).collect();
         Self { problem: *problem, inp }
+    }
+
+    /// A matrix without gaps, and its reduction.
+    pub(crate) fn dense(
+        shape: [usize; 2],
+        (operation, is_of_rows, is_full): (Operation, bool, bool),
+        inp: Vec<T>,
+    ) -> Self {
+        Self { problem: Problem { shape, operation, is_of_rows, is_full, ..problems::ROWS }, inp }
     }
 
     /// The number at a row and column.
@@ -96,7 +105,7 @@ impl<T: Number + Real> Operand<T> {
         Ok(vec![("out", inside(&out.to_vec()?, [1, len], len + GUARD)?)])
     }
 
-    fn expected_reduce(&self) -> Vec<Bound> {
+    pub(crate) fn expected_reduce(&self) -> Vec<Bound> {
         let Problem { shape: [rows, cols], operation, is_of_rows, is_full, .. } = self.problem;
         let (outputs, len) = if is_of_rows { (rows, cols) } else { (cols, rows) };
         let result = |output: usize| {
@@ -126,7 +135,7 @@ impl<T: Number + Real> Operand<T> {
         Ok(vec![("out", inside(&out.to_vec()?[start..], [rows, cols], cols + gap)?)])
     }
 
-    fn expected_scan(&self) -> Vec<Bound> {
+    pub(crate) fn expected_scan(&self) -> Vec<Bound> {
         let [rows, cols] = self.problem.shape;
         let of_row = |row: usize| {
             (0..cols).scan(Sum::default(), move |sum, col| {

@@ -36,7 +36,7 @@ pub(super) struct Problem {
     pub is_split: bool,
 }
 
-const ROWS: Problem = Problem {
+pub(super) const ROWS: Problem = Problem {
     scopes: &[],
     shape: [1, 1],
     gap: 0,

@@ -301,6 +301,16 @@ impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
     }
 }
 
+/// The error of an operand's rounding, relative to a product.
+pub(crate) fn operand_error<T: Number>(precision: Precision) -> f64 {
+    match (T::NAME, precision) {
+        // Operands are rounded or truncated.
+        ("f32", Precision::Tf32) => 2f64.powi(-9),
+        ("f32", Precision::F32) => 3.0 * 2f64.powi(-22),
+        _ => 0.0,
+    }
+}
+
 /// The cases of a problem with operands of `T` and results of `O`: all four layouts with every kernel that supports them.
 pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
     problem: &Problem,
@@ -352,12 +362,7 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
                     )
                 };
                 let (on_run, on_expect) = (operands.clone(), operands.clone());
-                let operand_error = match (T::NAME, precision) {
-                    // Operands are rounded or truncated.
-                    ("f32", Precision::Tf32) => 2f64.powi(-9),
-                    ("f32", Precision::F32) => 3.0 * 2f64.powi(-22),
-                    _ => 0.0,
-                };
+                let operand_error = operand_error::<T>(precision);
                 let run = move |device: &Device| on_run.run(device, choice, precision);
                 cases.push(Case::new(kernels, words, run, move || {
                     on_expect.expected.get_or_init(|| on_expect.expected(operand_error)).clone()

@@ -137,6 +137,6 @@ impl Rowwise for Backward {
 }
 
 /// The numbers, rounded to a type.
-pub(super) fn rounded<T: Number>(numbers: &[f32]) -> Vec<T> {
+pub(crate) fn rounded<T: Number>(numbers: &[f32]) -> Vec<T> {
     numbers.iter().map(|&x| T::nearest_finite(x)).collect()
 }

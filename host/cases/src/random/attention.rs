@@ -1,0 +1,314 @@
+//! Attention and its gradients.
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::Limits;
+use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Real, Tensor, TensorMut};
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, rngs::StdRng};
+
+use super::place::{Layout, Place, Size, extents};
+use super::softmax::counted;
+use super::{Class, Drawn, pick, ulp, uniform};
+use crate::attention::gradients::Operation;
+use crate::attention::operands::{Operands, Stored};
+use crate::attention::problem::{PLAIN, Problem};
+use crate::case::wide;
+use crate::compare::{Expected, Outputs};
+use crate::later::Later;
+use crate::reference::Number;
+
+pub(super) fn forward(rng: &mut StdRng, size: &Size) -> Drawn {
+    if rng.random_bool(0.5) { forward_of::<bf16>(rng, size) } else { forward_of::<f16>(rng, size) }
+}
+
+pub(super) fn backward(rng: &mut StdRng, size: &Size) -> Drawn {
+    if rng.random_bool(0.5) { backward_of::<bf16>(rng, size) } else { backward_of::<f16>(rng, size) }
+}
+
+/// The shape, the mask and the operands, dense.
+struct Common<T> {
+    layout: Layout,
+    batch: usize,
+    /// What all entries of the batch have in common. The number of keys is the most.
+    problem: Problem,
+    scale: Option<f32>,
+    is_hard: bool,
+    q: Vec<T>,
+    k: Vec<T>,
+    v: Vec<T>,
+}
+
+impl<T: Number + Real> Common<T> {
+    /// Draws them. `ranges` are those of hard queries and keys.
+    fn new(rng: &mut StdRng, terms: usize, most_size: usize, ranges: &[f32]) -> Self {
+        let batch = pick(rng, &[1, 1, 1, 2, 3, 4]);
+        let heads @ [key_heads, group] = [pick(rng, &[1, 1, 2, 3]), pick(rng, &[1, 1, 1, 2, 4, 5, 8])];
+        let head_size = pick(rng, &[64, 64, 128, 128, 8, 16, 96, 256, 0]);
+        let head_size =
+            if head_size == 0 { rng.random_range(1..=most_size) } else { head_size.min(most_size) };
+        let mut lengths: [usize; 2] = extents(rng, terms / (batch * key_heads * group * head_size));
+        // The next token of sequences.
+        if rng.random_ratio(1, 4) {
+            lengths = [pick(rng, &[1, 1, 2, 5]), lengths[0] * lengths[1]];
+        }
+        let causal = pick(rng, &[None, Some(Causal::TopLeft), Some(Causal::BottomRight)]);
+        let window = causal.filter(|_| rng.random_ratio(1, 3));
+        let window = window.map(|_| rng.random_range(1..=2 * lengths[1].max(1)));
+        let range = if rng.random_bool(0.7) { 2.0 } else { pick(rng, ranges) };
+        // Keys with an offset: all logits of a query are far from 0.
+        let offset = if rng.random_ratio(1, 16) { 3.0 } else { 0.0 };
+        let of_keys = batch * lengths[1] * key_heads * head_size;
+        let k = uniform::<f32>(rng, of_keys, range).into_iter().map(|x| T::nearest(x + offset)).collect();
+        let v = uniform(rng, of_keys, 1.0);
+        let q = uniform(rng, batch * lengths[0] * key_heads * group * head_size, range);
+        let scale = rng.random_ratio(1, 4).then(|| 2f32.powf(rng.random_range(-6.0..1.0)));
+        let problem = Problem { lengths, heads, head_size, causal, window, ..PLAIN };
+        let is_hard = range != 2.0 || offset != 0.0 || scale.is_some();
+        Self { layout: Layout::draw(rng), batch, problem, scale, is_hard, q, k, v }
+    }
+
+    /// A place for Q or, with the number of keys, for K. All heads of a position, or all positions of a head, are neighbours.
+    fn place(&self, rng: &mut StdRng, batch: usize, of_keys: Option<usize>) -> Place {
+        let &Problem { lengths, heads: [key_heads, group], head_size, .. } = &self.problem;
+        let order = pick(rng, &[[2, 1, 0], [2, 1, 0], [1, 2, 0], [0, 2, 1]]);
+        let [length, heads] = of_keys.map_or([lengths[0], key_heads * group], |keys| [keys, key_heads]);
+        Place::new::<T>(rng, self.layout, [batch, length, heads, head_size], order)
+    }
+
+    /// The operands of a batch entry with this number of keys.
+    fn entry(&self, entry: usize, keys: usize) -> Operands<T> {
+        let Problem { lengths: [queries, most], heads: [key_heads, group], head_size, .. } = self.problem;
+        let part = |all: &[T], [length, heads]: [usize; 2], used: usize| {
+            let mut stored = Stored::new([1, used, heads, head_size], None, T::nearest(0.0));
+            let first = entry * length * heads * head_size;
+            stored.elements.copy_from_slice(&all[first..][..used * heads * head_size]);
+            stored
+        };
+        let problem = Problem { lengths: [queries, keys], ..self.problem };
+        let q = part(&self.q, [queries, key_heads * group], queries);
+        let [k, v] = [&self.k, &self.v].map(|all| part(all, [most, key_heads], keys));
+        Operands::with(&problem, self.scale.unwrap_or(1.0 / (head_size as f32).sqrt()), [q, k, v])
+    }
+
+    fn words(&self) -> String {
+        let Problem {
+            lengths: [queries, keys], heads: [key_heads, group], head_size, causal, window, ..
+        } = self.problem;
+        let Self { batch, scale, is_hard, .. } = self;
+        format!(
+            "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, window {window:?}, scale \
+             {scale:?}, hard: {is_hard}"
+        )
+    }
+}
+
+/// Appends the outputs of the batch entries to each other.
+fn joined(entries: impl Iterator<Item = Expected>) -> Expected {
+    let mut all = Expected::new();
+    for entry in entries {
+        for (name, bounds) in entry {
+            match all.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, before)) => before.extend(bounds),
+                None => all.push((name, bounds)),
+            }
+        }
+    }
+    all
+}
+
+/// Where the keys of the batch entries are.
+#[derive(Debug)]
+struct Cache {
+    /// The keys of each entry, if they are given.
+    lengths: Option<Vec<u32>>,
+    /// The page of each part of an entry.
+    pages: Option<Vec<u32>>,
+    page_size: usize,
+}
+
+fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+    let mut common = Common::<T>::new(rng, size.terms, 256, &[0.0, 32.0, 4096.0]);
+    let has_log = rng.random_bool(0.5);
+    common.problem.has_log = has_log;
+    let (batch, [_, keys]) = (common.batch, common.problem.lengths);
+    let mut cache = Cache { lengths: None, pages: None, page_size: 16 * rng.random_range(1..5) };
+    let [is_paged, has_lengths] = [rng.random_ratio(1, 4) && keys > 0, rng.random_ratio(1, 3)];
+    let each = keys.div_ceil(cache.page_size);
+    // Without lengths, all positions of the pages are keys.
+    if has_lengths || is_paged {
+        let lengths =
+            (0..batch).map(|_| if rng.random_ratio(1, 4) { keys } else { rng.random_range(0..=keys) });
+        cache.lengths = Some(lengths.map(|keys| keys as u32).collect());
+    }
+    let spare = rng.random_range(0..3);
+    if is_paged {
+        let mut pages: Vec<u32> = (0..(batch * each + spare) as u32).collect();
+        pages.shuffle(rng);
+        pages.truncate(batch * each);
+        cache.pages = Some(pages);
+    }
+    let of_keys = if is_paged { [batch * each + spare, cache.page_size] } else { [batch, keys] };
+    let (of_q, of_out) = (common.place(rng, batch, None), common.place(rng, batch, None));
+    let [of_k, of_v] = [0; 2].map(|_| common.place(rng, of_keys[0], Some(of_keys[1])));
+    let of_logs = Place::matrix::<f32>(rng, common.layout, [1, of_q.shape[..3].iter().product()]);
+    let kind = if is_paged { "attention in pages" } else { "attention" };
+    let words = format!("{}, {cache:?}, q {of_q:?}, k {of_k:?}, v {of_v:?}, out {of_out:?}", common.words());
+    let common = std::sync::Arc::new(common);
+    let on_run = common.clone();
+    let lengths: Vec<usize> = match &cache.lengths {
+        Some(lengths) => lengths.iter().map(|&keys| keys as usize).collect(),
+        None => vec![keys; batch],
+    };
+    let of_lengths = lengths.clone();
+    Drawn {
+        class: Class::new(kind, T::NAME, common.layout.name()),
+        words,
+        counted: counted(common.is_hard, &["out"]),
+        ulp: ulp::<T>(),
+        may_be_refused: Box::new(|limits| limits.capability < 80),
+        run: Box::new(move |device, byte| {
+            let Common { problem, scale, q, k, v, .. } = &*on_run;
+            // Elements outside of an entry's keys are NaN.
+            let stored = |place: &Place, elements: &[T]| {
+                let mut all = place.unwritten::<T>(0xff);
+                let indices: Vec<usize> = place.indices().collect();
+                let row = place.shape[2] * place.shape[3];
+                for entry in 0..batch {
+                    for key in 0..of_lengths[entry] {
+                        let position = match &cache.pages {
+                            Some(pages) => {
+                                let page = pages[entry * each + key / cache.page_size] as usize;
+                                page * cache.page_size + key % cache.page_size
+                            }
+                            None => entry * keys + key,
+                        };
+                        let to = &indices[position * row..][..row];
+                        let from = &elements[(entry * keys + key) * row..][..row];
+                        to.iter().zip(from).for_each(|(&to, &from)| all[to] = from);
+                    }
+                }
+                all
+            };
+            let (q, k) = (device.upload(&of_q.filled(q))?, device.upload(&stored(&of_k, k))?);
+            let v = device.upload(&stored(&of_v, v))?;
+            let pages = device.upload(cache.pages.as_deref().unwrap_or_default())?;
+            let lengths = device.upload(cache.lengths.as_deref().unwrap_or_default())?;
+            let mut out = device.upload(&of_out.unwritten::<T>(byte))?;
+            let mut logs = device.upload(&of_logs.unwritten::<f32>(byte))?;
+            {
+                let to = out.view_mut(of_out.first..)?;
+                let mut call = Attention::new(
+                    TensorMut::with_strides(to, of_out.shape, of_out.strides)?,
+                    Tensor::with_strides(q.view(of_q.first..)?, of_q.shape, of_q.strides)?,
+                    Tensor::with_strides(k.view(of_k.first..)?, of_k.shape, of_k.strides)?,
+                    Tensor::with_strides(v.view(of_v.first..)?, of_v.shape, of_v.strides)?,
+                );
+                call = problem.causal.into_iter().fold(call, Attention::causal);
+                call = problem.window.into_iter().fold(call, Attention::sliding_window);
+                call = scale.iter().fold(call, |call, &scale| call.scale(scale));
+                if cache.pages.is_some() {
+                    call = call.pages(&pages);
+                }
+                if cache.lengths.is_some() {
+                    call = call.lengths(&lengths);
+                }
+                if has_log {
+                    call = call.log_sum_exp(logs.view_mut(of_logs.first..of_logs.first + of_logs.shape[3])?);
+                }
+                call.run(device)?;
+            }
+            let mut outputs: Outputs = vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))];
+            if has_log {
+                outputs.push(("log_sum_exp", wide(&of_logs.inside(&logs.to_vec()?, byte)?)));
+            }
+            Ok(outputs)
+        }),
+        expected: Box::new(move || {
+            let entries = lengths.iter().enumerate();
+            joined(entries.map(|(entry, &keys)| common.entry(entry, keys).expected(true)))
+        }),
+    }
+}
+
+fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+    let most_size = pick(rng, &[128, 128, 128, 128, 128, 256]);
+    // From larger logits, a rounded logarithm of their sum leaves no digits of the weights.
+    let mut common = Common::<T>::new(rng, size.terms / 2, most_size, &[0.0, 8.0]);
+    if common.layout == Layout::Anywhere && rng.random_bool(0.7) {
+        common.layout = Layout::Aligned;
+    }
+    let batch = common.batch;
+    let [_, keys] = common.problem.lengths;
+    let [of_q, of_dq, of_out, of_d_out] = [0; 4].map(|_| common.place(rng, batch, None));
+    let [of_k, of_dk, of_v, of_dv] = [0; 4].map(|_| common.place(rng, batch, Some(keys)));
+    let d_out: Vec<T> = uniform(rng, of_q.shape.iter().product(), 1.0);
+    let all = [&of_q, &of_dq, &of_out, &of_d_out, &of_k, &of_dk, &of_v, &of_dv];
+    let is_aligned = all.iter().all(|place| {
+        let rows = (0..3).all(|i| place.shape[i] <= 1 || place.strides[i].is_multiple_of(8));
+        place.first.is_multiple_of(8) && rows
+    });
+    let size = common.problem.head_size;
+    let has_kernel = is_aligned && size <= 128 && size.is_multiple_of(8);
+    let words = format!("{}, {all:?}", common.words());
+    let (class, is_hard) = (Class::new("attention backward", T::NAME, common.layout.name()), common.is_hard);
+    let Problem { causal, window, .. } = common.problem;
+    let scale = common.scale;
+    let [q, k, v] = [&common.q, &common.k, &common.v].map(|all| all.clone());
+    let for_entries = d_out.clone();
+    let entries: Later<Vec<Operation<T>>> = Later::new(move || {
+        let entry = |entry: usize| {
+            let of = common.entry(entry, keys);
+            let [out, mut d_out] = [(); 2].map(|()| Stored::new(of.q.shape, None, T::nearest(0.0)));
+            let len = d_out.elements.len();
+            d_out.elements.copy_from_slice(&for_entries[entry * len..][..len]);
+            Operation::with(of, out, d_out)
+        };
+        (0..batch).map(entry).collect()
+    });
+    let on_run = entries.clone();
+    Drawn {
+        class,
+        words,
+        counted: counted(is_hard, &["dq", "dk", "dv"]),
+        ulp: ulp::<T>(),
+        may_be_refused: Box::new(move |limits: &Limits| !has_kernel || limits.capability != 90),
+        run: Box::new(move |device, byte| {
+            let out: Vec<T> = on_run.iter().flat_map(|it| it.out.elements.iter().copied()).collect();
+            let logs: Vec<f32> = on_run.iter().flat_map(|it| it.logs.iter().copied()).collect();
+            let (q, k) = (device.upload(&of_q.filled(&q))?, device.upload(&of_k.filled(&k))?);
+            let (v, out) = (device.upload(&of_v.filled(&v))?, device.upload(&of_out.filled(&out))?);
+            let (d_out, logs) = (device.upload(&of_d_out.filled(&d_out))?, device.upload(&logs)?);
+            let mut dq = device.upload(&of_dq.unwritten::<T>(byte))?;
+            let mut dk = device.upload(&of_dk.unwritten::<T>(byte))?;
+            let mut dv = device.upload(&of_dv.unwritten::<T>(byte))?;
+            {
+                let tensor = |buffer, place: &Place| Tensor::with_strides(buffer, place.shape, place.strides);
+                let tensor_mut = |buffer, at: &Place| TensorMut::with_strides(buffer, at.shape, at.strides);
+                let gradients = Gradients {
+                    q: tensor_mut(dq.view_mut(of_dq.first..)?, &of_dq)?,
+                    k: tensor_mut(dk.view_mut(of_dk.first..)?, &of_dk)?,
+                    v: tensor_mut(dv.view_mut(of_dv.first..)?, &of_dv)?,
+                };
+                let forward = Forward {
+                    q: tensor(q.view(of_q.first..)?, &of_q)?,
+                    k: tensor(k.view(of_k.first..)?, &of_k)?,
+                    v: tensor(v.view(of_v.first..)?, &of_v)?,
+                    out: tensor(out.view(of_out.first..)?, &of_out)?,
+                    log_sum_exp: (&logs).into(),
+                };
+                let d_out = tensor(d_out.view(of_d_out.first..)?, &of_d_out)?;
+                let mut call = Backward::new(gradients, d_out, forward);
+                call = causal.into_iter().fold(call, Backward::causal);
+                call = window.into_iter().fold(call, Backward::sliding_window);
+                call = scale.iter().fold(call, |call, &scale| call.scale(scale));
+                call.run(device)?;
+            }
+            let outputs = [("dq", &of_dq, dq), ("dk", &of_dk, dk), ("dv", &of_dv, dv)];
+            let outputs = outputs.into_iter().map(|(name, place, buffer)| {
+                anyhow::Ok((name, wide(&place.inside(&buffer.to_vec()?, byte)?)))
+            });
+            outputs.collect()
+        }),
+        expected: Box::new(move || joined(entries.iter().map(|entry| entry.expected(true)))),
+    }
+}

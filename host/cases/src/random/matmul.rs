@@ -1,0 +1,213 @@
+//! Matrix multiplications.
+
+use anyhow::Result;
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::Buffer;
+use ferrowarp::matmul::{Activation, Matmul, MatmulAs, Matrix, MatrixMut, Precision};
+use rand::{RngExt as _, rngs::StdRng};
+
+use super::place::{Layout, Place, Size, extents};
+use super::{Class, Drawn, pick, types, ulp, uniform};
+use crate::case::wide;
+use crate::matmul::oracle::{Ends, bound};
+use crate::matmul::problem::operand_error;
+use crate::reference::{Number, Sum};
+
+pub(super) fn draw(rng: &mut StdRng, size: &Size) -> Drawn {
+    match rng.random_range(0..8) {
+        0 | 1 => of::<f32, f32>(rng, size, Precision::F32),
+        2 => of::<f32, f32>(rng, size, Precision::Tf32),
+        3 => of::<f16, f16>(rng, size, Precision::F32),
+        4 | 5 => of::<bf16, bf16>(rng, size, Precision::F32),
+        6 => of::<f16, f32>(rng, size, Precision::F32),
+        _ => of::<bf16, f32>(rng, size, Precision::F32),
+    }
+}
+
+/// The values of the operands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Values {
+    /// Between -1 and 1.
+    Ordinary,
+    /// Between 0 and 1, so that nothing cancels.
+    Positive,
+    /// The same in all rows and columns.
+    Equal,
+    /// Results near the smallest normal numbers, or subnormal operands.
+    Tiny,
+    /// Large, with results that fit `f32`.
+    Large,
+    /// A NaN in A and an infinity in B.
+    Damaged,
+}
+
+/// A stored operand, which may be stored transposed.
+struct Operand<T> {
+    place: Place,
+    is_transposed: bool,
+    elements: Vec<T>,
+}
+
+impl<T: Number> Operand<T> {
+    /// Draws matrices of this shape, or one for the whole batch.
+    fn new(
+        rng: &mut StdRng,
+        layout: Layout,
+        (batch, [rows, cols]): (usize, [usize; 2]),
+        is_transposed: bool,
+        values: Values,
+    ) -> Self {
+        let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
+        let mut place = Place::new::<T>(rng, layout, [1, batch, rows, cols], [2, 1, 0]);
+        if batch > 1 && rng.random_ratio(1, 8) {
+            place.strides[1] = 0;
+        }
+        let is_f16 = T::LARGEST < 1e5;
+        let range = match (values, is_f16) {
+            (Values::Large, true) => 8.0,
+            (Values::Large, false) => 2f32.powi(50),
+            (Values::Tiny, true) => 2f32.powi(-15),
+            (Values::Tiny, false) => 2f32.powi(-63),
+            _ => 1.0,
+        };
+        let mut elements: Vec<T> = uniform(rng, batch * rows * cols, range);
+        match values {
+            Values::Positive => elements.iter_mut().for_each(|x| *x = T::nearest(x.value().abs())),
+            Values::Equal => elements.fill(T::nearest(0.7)),
+            _ => {}
+        }
+        Self { place, is_transposed, elements }
+    }
+
+    /// The buffer, and the elements as stored: equal matrices of a batch are one.
+    fn stored(&self) -> Vec<T> {
+        self.place.filled(&self.elements)
+    }
+
+    fn matrix<'a>(&self, buffer: &'a Buffer<T>) -> Result<Matrix<'a, T>> {
+        let [_, batch, rows, cols] = self.place.shape;
+        let matrix = Matrix::new(buffer.view(self.place.first..)?, rows, cols)?;
+        let matrix = matrix.with_stride(self.place.stride())?.with_batch(batch, self.place.strides[1])?;
+        Ok(if self.is_transposed { matrix.transposed() } else { matrix })
+    }
+
+    /// The vectors of each matrix, row by row, or column by column if `by_columns`.
+    fn vectors(&self, by_columns: bool) -> Vec<f64> {
+        let [_, batch, rows, cols] = self.place.shape;
+        let stored = self.stored();
+        let all: Vec<f64> = self.place.indices().map(|i| stored[i].value().into()).collect();
+        if self.is_transposed == by_columns {
+            return all;
+        }
+        let columns = (0..batch * cols).flat_map(|i| {
+            let (matrix, col) = (i / cols, i % cols);
+            (0..rows).map(move |row| matrix * rows * cols + row * cols + col)
+        });
+        columns.map(|i| all[i]).collect()
+    }
+}
+
+/// The sum of products, and of their magnitudes, in several parts that a processor adds side by side.
+fn dot(a: &[f64], b: &[f64]) -> Sum {
+    const LANES: usize = 8;
+    let mut sums = [[0.0; LANES]; 2];
+    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).fold(Sum::default(), Sum::and);
+    for (a, b) in a.zip(b) {
+        for lane in 0..LANES {
+            let term = a[lane] * b[lane];
+            sums[0][lane] += term;
+            sums[1][lane] += term.abs();
+        }
+    }
+    let [value, magnitude] = sums.map(|sums| sums.iter().sum::<f64>());
+    Sum { value: rest.value + value, magnitude: rest.magnitude + magnitude }
+}
+
+fn of<T: Number + MatmulAs<O>, O: Number>(rng: &mut StdRng, size: &Size, precision: Precision) -> Drawn {
+    let [m, n, k] = extents(rng, size.terms);
+    let batch = if rng.random_ratio(1, 4) { rng.random_range(0..6) } else { 1 };
+    // More columns are refused.
+    let [m, n, k] = [m, n, k].map(|extent| extent.min(if batch > 1 { 512 } else { 1 << 22 }));
+    let layout = Layout::draw(rng);
+    let [a_is_transposed, b_is_transposed] = [rng.random_bool(0.5), rng.random_bool(0.5)];
+    let is_plain = rng.random_bool(0.6);
+    let mut values = Values::Ordinary;
+    if !is_plain {
+        values = pick(rng, &[Values::Ordinary, Values::Positive, Values::Equal, Values::Tiny, Values::Large]);
+        // Three TF32 products turn infinity times an exact number into NaN.
+        if rng.random_ratio(1, 5) && (T::NAME != "f32" || precision == Precision::Tf32) {
+            values = Values::Damaged;
+        }
+    }
+    let mut a = Operand::<T>::new(rng, layout, (batch, [m, k]), a_is_transposed, values);
+    let mut b = Operand::<T>::new(rng, layout, (batch, [k, n]), b_is_transposed, values);
+    if values == Values::Damaged && !a.elements.is_empty() && !b.elements.is_empty() {
+        let (in_a, in_b) = (rng.random_range(0..a.elements.len()), rng.random_range(0..b.elements.len()));
+        a.elements[in_a] = T::nearest(f32::NAN);
+        b.elements[in_b] = T::nearest(f32::INFINITY);
+    }
+    let of_out = Place::new::<O>(rng, layout, [1, batch, m, n], [2, 1, 0]);
+    let of_residual = Place::new::<O>(rng, layout, [1, batch, m, n], [2, 1, 0]);
+    let bias = (!is_plain && rng.random_bool(0.5)).then(|| uniform::<T>(rng, n, 1.0));
+    let residual = (!is_plain && rng.random_bool(0.5)).then(|| uniform::<O>(rng, batch * m * n, 1.0));
+    let scale = if !is_plain && rng.random_bool(0.5) { pick(rng, &[0.75, -2.0, 0.0, 1e-3]) } else { 1.0 };
+    let activation = match is_plain {
+        true => Activation::None,
+        false => pick(rng, &[Activation::None, Activation::None, Activation::Relu, Activation::Gelu]),
+    };
+    let name = |is_transposed: bool, names: [&'static str; 2]| names[usize::from(is_transposed)];
+    let stored_as =
+        [name(a_is_transposed, ["[m, k]", "[k, m]"]), name(b_is_transposed, ["[k, n]", "[n, k]"])];
+    let types = match (T::NAME, precision) {
+        ("f32", Precision::Tf32) => "tf32".to_owned(),
+        _ => types::<T, O>(),
+    };
+    let (b_of_oracle, a_of_oracle) = (b.vectors(true), a.vectors(false));
+    let (bias_of_oracle, residual_of_oracle) = (bias.clone(), residual.clone());
+    Drawn {
+        class: Class::new("matmul", types, format!("{} {}", stored_as[0], stored_as[1])),
+        words: format!(
+            "{batch} x {m} x {n} x {k}, {values:?}, bias: {}, residual: {}, scale {scale}, {activation:?}, out {of_out:?}, a \
+             {:?}, b {:?}, residual {of_residual:?}",
+            bias.is_some(),
+            residual.is_some(),
+            a.place,
+            b.place
+        ),
+        counted: if is_plain { &["out"] } else { &[] },
+        ulp: if precision == Precision::Tf32 { 2f64.powi(-10) } else { ulp::<O>() },
+        may_be_refused: Box::new(|limits| limits.capability < 80),
+        run: Box::new(move |device, byte| {
+            let (on_a, on_b) = (device.upload(&a.stored())?, device.upload(&b.stored())?);
+            let on_bias = device.upload(bias.as_deref().unwrap_or_default())?;
+            let on_residual = device.upload(&of_residual.filled(residual.as_deref().unwrap_or_default()))?;
+            let mut out = device.upload(&of_out.unwritten::<O>(byte))?;
+            let to = MatrixMut::new(out.view_mut(of_out.first..)?, m, n)?;
+            let to = to.with_stride(of_out.stride())?.with_batch(batch, of_out.strides[1])?;
+            let mut call = Matmul::new(to, a.matrix(&on_a)?, b.matrix(&on_b)?);
+            if bias.is_some() {
+                call = call.bias(&on_bias);
+            }
+            if residual.is_some() {
+                let residual = Matrix::new(on_residual.view(of_residual.first..)?, m, n)?;
+                let residual = residual.with_stride(of_residual.stride())?;
+                call = call.residual(residual.with_batch(batch, of_residual.strides[1])?);
+            }
+            call.scale(scale).activation(activation).precision(precision).run(device)?;
+            Ok(vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))])
+        }),
+        expected: Box::new(move || {
+            let error = operand_error::<T>(precision);
+            let bounds = (0..batch * m * n).map(|i| {
+                let (matrix, row, col) = (i / (m * n), i / n % m, i % n);
+                let a = &a_of_oracle[(matrix * m + row) * k..][..k];
+                let sum = dot(a, &b_of_oracle[(matrix * n + col) * k..][..k]);
+                let bias = bias_of_oracle.as_ref().map_or(0.0, |bias| bias[col].value().into());
+                let residual = residual_of_oracle.as_ref().map_or(0.0, |it| it[i].value().into());
+                bound::<O>(k, sum, error, Ends { scale: scale.into(), bias, residual, activation })
+            });
+            vec![("out", bounds.collect())]
+        }),
+    }
+}

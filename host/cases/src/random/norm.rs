@@ -1,0 +1,226 @@
+//! RMSNorm and LayerNorm, and their gradients.
+
+use std::sync::Arc;
+
+use cuda_std::half::{bf16, f16};
+use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, Real, Workspace};
+use rand::{RngExt as _, rngs::StdRng};
+
+use super::place::{Layout, Place, Size};
+use super::softmax::{counted, rows};
+use super::{Class, Drawn, never, pick, ulp, uniform};
+use crate::case::wide;
+use crate::norm::Operands;
+use crate::reference::Number;
+
+/// The fewest columns of norms whose errors count: those of fewer cancel nearly all digits.
+const LEAST_COLUMNS: usize = 8;
+
+pub(super) fn forward(rng: &mut StdRng, size: &Size) -> Drawn {
+    match rng.random_range(0..3) {
+        0 => forward_of::<f32>(rng, size),
+        1 => forward_of::<f16>(rng, size),
+        _ => forward_of::<bf16>(rng, size),
+    }
+}
+
+pub(super) fn backward(rng: &mut StdRng, size: &Size) -> Drawn {
+    match rng.random_range(0..3) {
+        0 => backward_of::<f32>(rng, size),
+        1 => backward_of::<f16>(rng, size),
+        _ => backward_of::<bf16>(rng, size),
+    }
+}
+
+/// Rows between -1 and 1, or hard ones: large against their deviations, equal, tiny, or with an outlier.
+fn values<T: Number>(rng: &mut StdRng, [rows, cols]: [usize; 2]) -> (Vec<T>, bool) {
+    let mut all: Vec<f32> = uniform(rng, rows * cols, 1.0);
+    let is_hard = rng.random_bool(0.5);
+    for row in all.chunks_mut(cols).filter(|_| is_hard) {
+        match rng.random_range(0..6) {
+            0 => row.iter_mut().for_each(|x| *x += 100.0),
+            1 => row.iter_mut().for_each(|x| *x += 10_000.0),
+            2 => row.fill(pick(rng, &[0.75, 3333.33, -1e4, 0.0])),
+            3 => row.iter_mut().for_each(|x| *x *= 1e-5),
+            4 => row[rng.random_range(0..cols)] = 1000.0,
+            _ => {}
+        }
+    }
+    (all.into_iter().map(T::nearest).collect(), is_hard)
+}
+
+/// The operands, and the name of the operation.
+fn operands<T: Number + Real>(
+    rng: &mut StdRng,
+    shape @ [rows, cols]: [usize; 2],
+    has: [bool; 4],
+) -> (Operands<T>, [Vec<T>; 6], (bool, f32), bool) {
+    let (is_centred, epsilon) = (rng.random_bool(0.5), pick(rng, &[1e-5, 1e-5, 1e-6, 1e-3]));
+    let (inp, is_hard) = values::<T>(rng, shape);
+    // An operand that is left out is 0 or 1 in the oracle.
+    let mut numbers = |has: bool, len: usize, other: f32| match has {
+        true => uniform(rng, len, 1.0),
+        false => vec![T::nearest(other); len],
+    };
+    let [has_residual, has_weight, has_bias, has_d_sum] = has;
+    let all = [
+        inp,
+        numbers(has_residual, rows * cols, 0.0),
+        numbers(has_weight, cols, 1.0),
+        numbers(has_bias, cols, 0.0),
+        numbers(true, rows * cols, 0.0),
+        numbers(has_d_sum, rows * cols, 0.0),
+    ];
+    (Operands::dense(shape, (is_centred, epsilon), all.clone()), all, (is_centred, epsilon), is_hard)
+}
+
+fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+    let shape @ [rows, cols] = rows(rng, size);
+    let layout = Layout::draw(rng);
+    let has @ [has_residual, has_weight, has_bias, _] = [0; 4].map(|_| rng.random_bool(0.5));
+    let [has_sum, has_mean, has_rstd] = [0; 3].map(|_| rng.random_bool(0.5));
+    let (oracle, [inp, residual, weight, bias, ..], (is_centred, epsilon), is_hard) =
+        operands::<T>(rng, shape, has);
+    let [of_inp, of_out, of_residual, of_sum] = [0; 4].map(|_| Place::matrix::<T>(rng, layout, shape));
+    let of_cols = Place::matrix::<T>(rng, layout, [1, cols]);
+    let of_rows = Place::matrix::<f32>(rng, layout, [1, rows]);
+    let name = if is_centred { "LayerNorm" } else { "RMSNorm" };
+    let names = [("out", true), ("mean", has_mean), ("rstd", has_rstd), ("sum", has_sum)];
+    Drawn {
+        class: Class::new(name, T::NAME, layout.name()),
+        words: format!(
+            "{rows} x {cols}, epsilon {epsilon:e}, residual, weight, bias, _: {has:?}, {names:?}, hard: {is_hard}, inp \
+             {of_inp:?}, out {of_out:?}, residual {of_residual:?}, sum {of_sum:?}, columns {of_cols:?}"
+        ),
+        counted: counted(is_hard || cols < LEAST_COLUMNS, &["out"]),
+        ulp: ulp::<T>(),
+        may_be_refused: Box::new(never),
+        run: Box::new(move |device, byte| {
+            let (on_inp, on_residual) =
+                (device.upload(&of_inp.filled(&inp))?, device.upload(&of_residual.filled(&residual))?);
+            let (on_weight, on_bias) =
+                (device.upload(&of_cols.filled(&weight))?, device.upload(&of_cols.filled(&bias))?);
+            let mut out = device.upload(&of_out.unwritten::<T>(byte))?;
+            let mut sum = device.upload(&of_sum.unwritten::<T>(byte))?;
+            let mut mean = device.upload(&of_rows.unwritten::<f32>(byte))?;
+            let mut rstd = device.upload(&of_rows.unwritten::<f32>(byte))?;
+            {
+                let to = MatrixMut::new(out.view_mut(of_out.first..)?, rows, cols)?;
+                let to = to.with_stride(of_out.stride())?;
+                let from = Matrix::new(on_inp.view(of_inp.first..)?, rows, cols)?;
+                let from = from.with_stride(of_inp.stride())?;
+                let mut norm = if is_centred { Norm::layer(to, from) } else { Norm::rms(to, from) };
+                norm = norm.epsilon(epsilon);
+                let columns = of_cols.first..of_cols.first + cols;
+                if has_weight {
+                    norm = norm.weight(on_weight.view(columns.clone())?);
+                }
+                if has_bias {
+                    norm = norm.bias(on_bias.view(columns)?);
+                }
+                if has_residual {
+                    let residual = Matrix::new(on_residual.view(of_residual.first..)?, rows, cols)?;
+                    norm = norm.residual(residual.with_stride(of_residual.stride())?);
+                }
+                if has_sum {
+                    let sum = MatrixMut::new(sum.view_mut(of_sum.first..)?, rows, cols)?;
+                    norm = norm.sum(sum.with_stride(of_sum.stride())?);
+                }
+                let ends = of_rows.first..of_rows.first + rows;
+                if has_mean {
+                    norm = norm.mean(mean.view_mut(ends.clone())?);
+                }
+                if has_rstd {
+                    norm = norm.rstd(rstd.view_mut(ends)?);
+                }
+                norm.run(device)?;
+            }
+            let mut outputs = vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))];
+            if has_mean {
+                outputs.push(("mean", wide(&of_rows.inside(&mean.to_vec()?, byte)?)));
+            }
+            if has_rstd {
+                outputs.push(("rstd", wide(&of_rows.inside(&rstd.to_vec()?, byte)?)));
+            }
+            if has_sum {
+                outputs.push(("sum", wide(&of_sum.inside(&sum.to_vec()?, byte)?)));
+            }
+            Ok(outputs)
+        }),
+        expected: Box::new(move || {
+            let all = oracle.expected_forward().into_iter();
+            all.filter(|(name, _)| names.contains(&(name, true))).collect()
+        }),
+    }
+}
+
+fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+    let shape @ [rows, cols] = rows(rng, size);
+    let layout = Layout::draw(rng);
+    let [has_weight, has_d_sum, has_d_weight, has_d_bias] = [0; 4].map(|_| rng.random_bool(0.5));
+    let (oracle, [inp, _, weight, _, d_out, d_sum], (is_centred, epsilon), is_hard) =
+        operands::<T>(rng, shape, [false, has_weight, false, has_d_sum]);
+    let oracle = Arc::new(oracle);
+    let [of_inp, of_d_inp, of_d_out, of_d_sum] = [0; 4].map(|_| Place::matrix::<T>(rng, layout, shape));
+    let of_cols = Place::matrix::<T>(rng, layout, [1, cols]);
+    let name = if is_centred { "LayerNorm backward" } else { "RMSNorm backward" };
+    let names = [("d_inp", true), ("d_weight", has_d_weight), ("d_bias", has_d_bias)];
+    let on_run = oracle.clone();
+    Drawn {
+        class: Class::new(name, T::NAME, layout.name()),
+        words: format!(
+            "{rows} x {cols}, epsilon {epsilon:e}, weight: {has_weight}, d_sum: {has_d_sum}, {names:?}, hard: {is_hard}, inp \
+             {of_inp:?}, d_inp {of_d_inp:?}, d_out {of_d_out:?}, d_sum {of_d_sum:?}, columns {of_cols:?}"
+        ),
+        counted: counted(is_hard || cols < LEAST_COLUMNS, &["d_inp", "d_weight"]),
+        ulp: ulp::<T>(),
+        may_be_refused: Box::new(never),
+        run: Box::new(move |device, byte| {
+            let (on_inp, on_d_out) =
+                (device.upload(&of_inp.filled(&inp))?, device.upload(&of_d_out.filled(&d_out))?);
+            let (on_d_sum, on_weight) =
+                (device.upload(&of_d_sum.filled(&d_sum))?, device.upload(&of_cols.filled(&weight))?);
+            let (mean, rstd) = (device.upload(&on_run.mean)?, device.upload(&on_run.rstd)?);
+            let mut d_inp = device.upload(&of_d_inp.unwritten::<T>(byte))?;
+            let mut d_weight = device.upload(&of_cols.unwritten::<T>(byte))?;
+            let mut d_bias = device.upload(&of_cols.unwritten::<T>(byte))?;
+            let columns = of_cols.first..of_cols.first + cols;
+            {
+                let to = MatrixMut::new(d_inp.view_mut(of_d_inp.first..)?, rows, cols)?;
+                let to = to.with_stride(of_d_inp.stride())?;
+                let matrix = |view, place: &Place| Matrix::new(view, rows, cols)?.with_stride(place.stride());
+                let from = matrix(on_inp.view(of_inp.first..)?, &of_inp)?;
+                let d_out = matrix(on_d_out.view(of_d_out.first..)?, &of_d_out)?;
+                let mut norm = match is_centred {
+                    true => NormBackward::layer(to, from, d_out, &mean, &rstd),
+                    false => NormBackward::rms(to, from, d_out, &rstd),
+                };
+                if has_weight {
+                    norm = norm.weight(on_weight.view(columns.clone())?);
+                }
+                if has_d_sum {
+                    norm = norm.d_sum(matrix(on_d_sum.view(of_d_sum.first..)?, &of_d_sum)?);
+                }
+                if has_d_weight {
+                    norm = norm.d_weight(d_weight.view_mut(columns.clone())?);
+                }
+                if has_d_bias {
+                    norm = norm.d_bias(d_bias.view_mut(columns)?);
+                }
+                norm.run_with(device, &mut Workspace::default())?;
+            }
+            let mut outputs = vec![("d_inp", wide(&of_d_inp.inside(&d_inp.to_vec()?, byte)?))];
+            if has_d_weight {
+                outputs.push(("d_weight", wide(&of_cols.inside(&d_weight.to_vec()?, byte)?)));
+            }
+            if has_d_bias {
+                outputs.push(("d_bias", wide(&of_cols.inside(&d_bias.to_vec()?, byte)?)));
+            }
+            Ok(outputs)
+        }),
+        expected: Box::new(move || {
+            let all = oracle.expected_backward().into_iter();
+            all.filter(|(name, _)| names.contains(&(name, true))).collect()
+        }),
+    }
+}

@@ -1,0 +1,312 @@
+//! Softmax, its gradient, and cross entropy.
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::testing::Layout as Dense;
+use ferrowarp::softmax::{
+    CrossEntropy, Matrix, MatrixMut, Options, SoftmaxAs, Targets, softmax, softmax_backward,
+    softmax_backward_in_place, softmax_in_place,
+};
+use rand::{RngExt as _, rngs::StdRng};
+
+use super::place::{Layout, Place, Size};
+use super::{Class, Drawn, never, pick, types, ulp, uniform};
+use crate::case::wide;
+use crate::compare::Outputs;
+use crate::reference::{Number, RELATIVE, softmax_bounds};
+use crate::softmax::Rowwise as _;
+use crate::softmax::backward::{Backward, rounded};
+use crate::softmax::cross_entropy::{self, IGNORED};
+use crate::softmax::logits::edge_rows;
+
+pub(super) fn forward(rng: &mut StdRng, size: &Size) -> Drawn {
+    match rng.random_range(0..7) {
+        0 => forward_of::<f32, f32>(rng, size),
+        1 => forward_of::<f16, f16>(rng, size),
+        2 => forward_of::<bf16, bf16>(rng, size),
+        3 => forward_of::<f32, f16>(rng, size),
+        4 => forward_of::<f32, bf16>(rng, size),
+        5 => forward_of::<f16, f32>(rng, size),
+        _ => forward_of::<bf16, f32>(rng, size),
+    }
+}
+
+pub(super) fn in_place(rng: &mut StdRng, size: &Size) -> Drawn {
+    match rng.random_range(0..3) {
+        0 => in_place_of::<f32>(rng, size),
+        1 => in_place_of::<f16>(rng, size),
+        _ => in_place_of::<bf16>(rng, size),
+    }
+}
+
+pub(super) fn backward(rng: &mut StdRng, size: &Size) -> Drawn {
+    match rng.random_range(0..3) {
+        0 => backward_of::<f32>(rng, size),
+        1 => backward_of::<f16>(rng, size),
+        _ => backward_of::<bf16>(rng, size),
+    }
+}
+
+pub(super) fn cross_entropy(rng: &mut StdRng, size: &Size) -> Drawn {
+    match rng.random_range(0..3) {
+        0 => cross_entropy_of::<f32>(rng, size),
+        1 => cross_entropy_of::<f16>(rng, size),
+        _ => cross_entropy_of::<bf16>(rng, size),
+    }
+}
+
+/// Rows of at least one column.
+pub(super) fn rows(rng: &mut StdRng, size: &Size) -> [usize; 2] {
+    let [rows, cols] = size.matrix(rng);
+    [rows, cols.max(1)]
+}
+
+/// Logits between -8 and 8, or rows that are hard; and whether they are hard.
+pub(super) fn logits(rng: &mut StdRng, [rows, cols]: [usize; 2]) -> (Vec<f32>, bool) {
+    let mut all: Vec<f32> = uniform(rng, rows * cols, 8.0);
+    let is_hard = rng.random_bool(0.5);
+    let edges = if is_hard && cols >= 5 { edge_rows(cols) } else { Vec::new() };
+    for row in all.chunks_mut(cols).filter(|_| is_hard) {
+        match rng.random_range(0..8 + edges.len()) {
+            0 => row.fill(3.5),
+            1 => row.iter_mut().for_each(|x| *x += 1e4),
+            2 => row.iter_mut().for_each(|x| *x = *x * 4.0 - 5e4),
+            3 => row.iter_mut().for_each(|x| *x *= 1e-39),
+            4 => row[rng.random_range(0..cols)] = pick(rng, &[90.0, f32::INFINITY, f32::NAN, f32::MAX]),
+            5 => row.iter_mut().for_each(|x| *x = if *x < 0.0 { f32::NEG_INFINITY } else { *x }),
+            6 => row.iter_mut().for_each(|x| *x = x.round()),
+            7 => {}
+            edge => row.copy_from_slice(&edges[edge - 8].1),
+        }
+    }
+    (all, is_hard)
+}
+
+/// A scale, and whether completely masked rows give 0.
+pub(super) fn options(rng: &mut StdRng) -> Options {
+    let options = if rng.random_bool(0.5) { Options::new().log() } else { Options::new() };
+    let options = if rng.random_ratio(1, 4) { options.zero_masked() } else { options };
+    if rng.random_ratio(1, 4) { options.scale(10f32.powf(rng.random_range(-3.0..3.0))) } else { options }
+}
+
+fn class<I: Number, O: Number>(options: &Options, layout: Layout) -> Class {
+    Class::new(if options.is_log() { "log-softmax" } else { "softmax" }, types::<I, O>(), layout.name())
+}
+
+/// The outputs that count, if the values are not hard.
+pub(super) fn counted(is_hard: bool, outputs: &'static [&'static str]) -> &'static [&'static str] {
+    if is_hard { &[] } else { outputs }
+}
+
+fn forward_of<I: Number + SoftmaxAs<O>, O: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+    let shape @ [rows, cols] = rows(rng, size);
+    let (layout, options, (logits, is_hard)) = (Layout::draw(rng), options(rng), logits(rng, shape));
+    let of_out = Place::matrix::<O>(rng, layout, shape);
+    let of_inp = Place::matrix::<I>(rng, layout, shape);
+    let inp: Vec<I> = rounded(&logits);
+    let stored = of_inp.filled(&inp);
+    Drawn {
+        class: class::<I, O>(&options, layout),
+        words: format!("{rows} x {cols}, {options:?}, hard: {is_hard}, out {of_out:?}, inp {of_inp:?}"),
+        counted: counted(is_hard || options.factor() != 1.0, &["out"]),
+        ulp: ulp::<O>(),
+        may_be_refused: Box::new(never),
+        run: Box::new(move |device, byte| {
+            let (inp, mut out) = (device.upload(&stored)?, device.upload(&of_out.unwritten::<O>(byte))?);
+            let from = Matrix::new(inp.view(of_inp.first..)?, rows, cols)?.with_stride(of_inp.stride())?;
+            let to = MatrixMut::new(out.view_mut(of_out.first..)?, rows, cols)?;
+            softmax(device, &mut to.with_stride(of_out.stride())?, &from, &options)?;
+            Ok(vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))])
+        }),
+        expected: Box::new(move || {
+            let inp: Vec<f32> = inp.iter().map(|x| x.value()).collect();
+            vec![("out", softmax_bounds::<O>(&inp, cols, &options, RELATIVE))]
+        }),
+    }
+}
+
+fn in_place_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+    let shape @ [rows, cols] = rows(rng, size);
+    let (layout, options, (logits, is_hard)) = (Layout::draw(rng), options(rng), logits(rng, shape));
+    let place = Place::matrix::<T>(rng, layout, shape);
+    let inp: Vec<T> = rounded(&logits);
+    let (to_run, class) = (inp.clone(), class::<T, T>(&options, layout));
+    Drawn {
+        words: format!("in place, {rows} x {cols}, {options:?}, hard: {is_hard}, {place:?}"),
+        class,
+        counted: &[],
+        ulp: ulp::<T>(),
+        may_be_refused: Box::new(never),
+        run: Box::new(move |device, byte| {
+            let mut stored = place.unwritten::<T>(byte);
+            place.indices().zip(&to_run).for_each(|(i, &x)| stored[i] = x);
+            let mut matrix = device.upload(&stored)?;
+            let to = MatrixMut::new(matrix.view_mut(place.first..)?, rows, cols)?;
+            softmax_in_place(device, &mut to.with_stride(place.stride())?, &options)?;
+            Ok(vec![("out", wide(&place.inside(&matrix.to_vec()?, byte)?))])
+        }),
+        expected: Box::new(move || {
+            let inp: Vec<f32> = inp.iter().map(|x| x.value()).collect();
+            vec![("out", softmax_bounds::<T>(&inp, cols, &options, RELATIVE))]
+        }),
+    }
+}
+
+fn backward_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+    let shape @ [rows, cols] = rows(rng, size);
+    let layout = Layout::draw(rng);
+    let (of_dx, of_dy, of_y) = (
+        Place::matrix::<T>(rng, layout, shape),
+        Place::matrix::<T>(rng, layout, shape),
+        Place::matrix::<T>(rng, layout, shape),
+    );
+    let is_in_place = rng.random_ratio(1, 4);
+    let problem = Backward::random([Dense::dense(rows, cols); 3], rng.random());
+    let (dy, y): (Vec<T>, Vec<T>) = (rounded(&problem.dy), rounded(&problem.y));
+    let stored_y = of_y.filled(&y);
+    let options = Options::new().scale(problem.scale);
+    let options = if problem.is_log { options.log() } else { options };
+    let operation = if problem.is_log { "log-softmax backward" } else { "softmax backward" };
+    Drawn {
+        class: Class::new(operation, T::NAME, layout.name()),
+        words: format!("{rows} x {cols}, in place: {is_in_place}, dx {of_dx:?}, dy {of_dy:?}, y {of_y:?}"),
+        counted: &["dx"],
+        ulp: ulp::<T>(),
+        may_be_refused: Box::new(never),
+        run: Box::new(move |device, byte| {
+            let y = device.upload(&stored_y)?;
+            let y = Matrix::new(y.view(of_y.first..)?, rows, cols)?.with_stride(of_y.stride())?;
+            let of_out = if is_in_place { &of_dy } else { &of_dx };
+            let mut stored = of_out.unwritten::<T>(byte);
+            if is_in_place {
+                of_dy.indices().zip(&dy).for_each(|(i, &x)| stored[i] = x);
+            }
+            let mut out = device.upload(&stored)?;
+            {
+                let to = MatrixMut::new(out.view_mut(of_out.first..)?, rows, cols)?;
+                let mut to = to.with_stride(of_out.stride())?;
+                if is_in_place {
+                    softmax_backward_in_place(device, &mut to, &y, &options)?;
+                } else {
+                    let dy = device.upload(&of_dy.filled(&dy))?;
+                    let dy = Matrix::new(dy.view(of_dy.first..)?, rows, cols)?.with_stride(of_dy.stride())?;
+                    softmax_backward(device, &mut to, &dy, &y, &options)?;
+                }
+            }
+            Ok(vec![("dx", wide(&of_out.inside(&out.to_vec()?, byte)?))])
+        }),
+        expected: Box::new(move || problem.expected::<T>()),
+    }
+}
+
+/// The bytes of a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Classes {
+    I64,
+    I32,
+    U32,
+    U8,
+}
+
+fn cross_entropy_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+    let shape @ [rows, cols] = rows(rng, size);
+    let (layout, (logits, is_hard)) = (Layout::draw(rng), logits(rng, shape));
+    let kind = pick(rng, &[Classes::I64, Classes::I32, Classes::U32, Classes::U8]);
+    let has_negative = matches!(kind, Classes::I64 | Classes::I32);
+    let targets = (0..rows).map(|_| match rng.random_range(0..16) {
+        0 if is_hard && has_negative => pick(rng, &[IGNORED, -1]),
+        1 if is_hard && kind != Classes::U8 => cols as i64 + rng.random_range(0..3),
+        _ => rng.random_range(0..if kind == Classes::U8 { cols.min(256) } else { cols }) as i64,
+    });
+    let targets: Vec<i64> = targets.collect();
+    let d_loss = rng.random_bool(0.5).then(|| uniform::<f32>(rng, rows, 1.0));
+    let [has_lse, has_correct, is_in_place] = [0; 3].map(|_| rng.random_bool(0.5));
+    let has_gradient = is_in_place || rng.random_bool(0.7);
+    let (of_gradient, of_logits) =
+        (Place::matrix::<T>(rng, layout, shape), Place::matrix::<T>(rng, layout, shape));
+    let of_rows = Place::matrix::<f32>(rng, layout, [1, rows]);
+    let dense = [Dense::dense(rows, cols); 2];
+    let d_scale = if has_gradient { pick(rng, &[1.0, 0.25, 3.7]) } else { 1.0 };
+    let inp: Vec<T> = rounded(&logits);
+    let problem =
+        cross_entropy::CrossEntropy { layouts: dense, logits, targets: targets.clone(), d_loss, d_scale };
+    let d_loss = problem.d_loss.clone();
+    let names: Vec<_> =
+        [("loss", true), ("lse", has_lse), ("correct", has_correct), ("gradient", has_gradient)]
+            .into_iter()
+            .filter_map(|(name, is_wanted)| is_wanted.then_some(name))
+            .collect();
+    Drawn {
+        class: Class::new("cross entropy", T::NAME, layout.name()),
+        words: format!(
+            "{rows} x {cols}, {names:?}, targets {kind:?}, row gradients: {}, in place: {is_in_place}, hard: {is_hard}, logits \
+             {of_logits:?}, gradient {of_gradient:?}, rows {of_rows:?}",
+            d_loss.is_some()
+        ),
+        counted: counted(is_hard, if has_gradient { &["gradient"] } else { &[] }),
+        ulp: ulp::<T>(),
+        may_be_refused: Box::new(never),
+        run: Box::new(move |device, byte| {
+            let u8s = device.upload(&targets.iter().map(|&x| x as u8).collect::<Vec<_>>())?;
+            let u32s = device.upload(&targets.iter().map(|&x| x as u32).collect::<Vec<_>>())?;
+            let i32s = device.upload(&targets.iter().map(|&x| x as i32).collect::<Vec<_>>())?;
+            let i64s = device.upload(&targets)?;
+            let targets: Targets<'_> = match kind {
+                Classes::I64 => (&i64s).into(),
+                Classes::I32 => (&i32s).into(),
+                Classes::U32 => (&u32s).into(),
+                Classes::U8 => (&u8s).into(),
+            };
+            let mut loss = device.upload(&of_rows.unwritten::<f32>(byte))?;
+            let mut lse = device.upload(&of_rows.unwritten::<f32>(byte))?;
+            let mut correct = device.upload(&of_rows.unwritten::<u32>(byte))?;
+            let row_gradients = device.upload(d_loss.as_deref().unwrap_or_default())?;
+            let of_out = if is_in_place { &of_logits } else { &of_gradient };
+            let mut stored = of_out.unwritten::<T>(byte);
+            if is_in_place {
+                of_logits.indices().zip(&inp).for_each(|(i, &x)| stored[i] = x);
+            }
+            let mut gradient = device.upload(&stored)?;
+            let logits = device.upload(&of_logits.filled(&inp))?;
+            let ends = of_rows.first..of_rows.first + rows;
+            {
+                let to = MatrixMut::new(gradient.view_mut(of_out.first..)?, rows, cols)?;
+                let to = to.with_stride(of_out.stride())?;
+                let from = Matrix::new(logits.view(of_logits.first..)?, rows, cols)?;
+                let from = from.with_stride(of_logits.stride())?;
+                let losses = loss.view_mut(ends.clone())?;
+                let mut call = if is_in_place {
+                    CrossEntropy::in_place(losses, to, targets, d_scale)
+                } else if has_gradient {
+                    CrossEntropy::new(losses, &from, targets).with_gradient(to, d_scale)
+                } else {
+                    CrossEntropy::new(losses, &from, targets)
+                };
+                if d_loss.is_some() {
+                    call = call.with_row_gradients(&row_gradients);
+                }
+                if has_lse {
+                    call = call.with_log_sum_exp(lse.view_mut(ends.clone())?);
+                }
+                if has_correct {
+                    call = call.with_correct(correct.view_mut(ends)?);
+                }
+                call.run(device)?;
+            }
+            let mut outputs: Outputs = vec![("loss", wide(&of_rows.inside(&loss.to_vec()?, byte)?))];
+            if has_lse {
+                outputs.push(("lse", wide(&of_rows.inside(&lse.to_vec()?, byte)?)));
+            }
+            if has_correct {
+                outputs.push(("correct", wide(&of_rows.inside(&correct.to_vec()?, byte)?)));
+            }
+            if has_gradient {
+                outputs.push(("gradient", wide(&of_out.inside(&gradient.to_vec()?, byte)?)));
+            }
+            Ok(outputs)
+        }),
+        expected: Box::new(move || {
+            let all = problem.expected::<T>();
+            all.into_iter().filter(|(name, _)| names.contains(name)).collect()
+        }),
+    }
+}

@@ -1,0 +1,158 @@
+//! Random problems of every operation, and their errors as JSON.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use cuda_std::launch::Limits;
+use cuda_std::simt::{Executor, parse_seed};
+use ferrowarp::device::Device;
+use ferrowarp_cases::random::{Drawn, Size, Totals, check_all};
+use ferrowarp_report::{output_file, print_line};
+use serde_json::json;
+
+/// The most wrong problems to print.
+const MOST_PRINTED: usize = 20;
+/// The multiprocessors that kernels are chosen for with `--kernels-of`: those of an H200.
+const MULTIPROCESSORS: usize = 132;
+
+/// Instead, check random problems of every operation against references in f64
+#[derive(clap::Args)]
+pub struct Random {
+    /// The seed of the problems: decimal, or hexadecimal after 0x.
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_seed)]
+    seed: u64,
+    /// The number of problems.
+    #[arg(long, value_name = "NUMBER", default_value = "10000")]
+    problems: u64,
+    /// The index of the first problem, to repeat one.
+    #[arg(long, value_name = "INDEX", default_value = "0")]
+    first: u64,
+    /// Draw only operations whose name contains NAME.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Write the errors by operation, type and layout to this file.
+    #[arg(long, value_name = "FILE.json")]
+    json: Option<PathBuf>,
+    /// On the CPU, run the kernels that a GPU of this compute capability gets: 75, 80, 86 or 90.
+    #[arg(long, value_name = "CAPABILITY")]
+    kernels_of: Option<u32>,
+}
+
+impl Random {
+    /// The device to check instead of the CPU.
+    pub fn device(&self, device: Device) -> Result<Device> {
+        let Some(capability) = self.kernels_of else { return Ok(device) };
+        ensure!(
+            !device.is_cuda(),
+            "--kernels-of {capability} is for the CPU; add --device cpu before `random`"
+        );
+        let max_cluster = if capability >= 90 { Limits::default().max_cluster } else { 1 };
+        let limits = Limits { capability, max_cluster, runs_cpu_only: false, ..Limits::default() };
+        Ok(Device::cpu_with(Executor::new().with_limits(limits).with_workers(MULTIPROCESSORS)))
+    }
+
+    /// Checks the problems; returns whether all were right.
+    pub fn run(&self, device: &Device) -> Result<bool> {
+        if let Some(path) = &self.json {
+            output_file::check_destination(path).with_context(|| {
+                format!(
+                    "--json {} cannot be used: no file can be written there; name another one",
+                    path.display()
+                )
+            })?;
+        }
+        let only = self.only.as_deref();
+        ensure!(
+            only.is_none_or(Drawn::is_operation),
+            "no operation's name contains `{}`",
+            only.unwrap_or_default()
+        );
+        // On the CPU the kernels use all cores.
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let (size, threads) = match (device.is_cuda(), self.kernels_of) {
+            (true, _) => (Size::GPU, cores),
+            (false, None) => (Size::CPU, cores),
+            (false, Some(_)) => (Size::SMALL, 1),
+        };
+        let (start, indices) = (Instant::now(), self.first..self.first.saturating_add(self.problems));
+        let (totals, refused, wrong) = check_all(device, (self.seed, indices), &size, only, threads);
+        for error in wrong.iter().take(MOST_PRINTED) {
+            print_line(format_args!("FAIL  {error}"))?;
+        }
+        if let Some(path) = &self.json {
+            self.write(path, device, &totals, refused, &wrong)?;
+        }
+        print_line(format_args!(
+            "{} problems of seed {}: {} wrong, {refused} without a kernel on this device, in {:.0} s",
+            self.problems,
+            self.seed,
+            wrong.len(),
+            start.elapsed().as_secs_f64()
+        ))?;
+        Ok(wrong.is_empty())
+    }
+
+    fn write(
+        &self,
+        path: &Path,
+        device: &Device,
+        totals: &Totals,
+        refused: u64,
+        wrong: &[String],
+    ) -> Result<()> {
+        let entries = totals.0.iter().map(|(class, total)| {
+            json!({
+                "name": "Ferrowarp",
+                "operation": class.operation,
+                "types": class.types,
+                "layout": class.layout,
+                "problems": total.problems,
+                "mean": total.mean(),
+                "largest": total.largest,
+                "bias": total.bias(),
+            })
+        });
+        // The facts of the run are an entry without an operation.
+        let facts = json!({
+            "name": "Ferrowarp",
+            "operation": "",
+            "types": "",
+            "layout": "",
+            "problems": self.problems,
+            "mean": 0.0,
+            "largest": 0.0,
+            "bias": 0.0,
+            "seed": self.seed,
+            "refused": refused,
+            "wrong": wrong.len(),
+        });
+        let entries: Vec<_> = [facts].into_iter().chain(entries).collect();
+        let driver = device.is_cuda().then(|| {
+            printed(Command::new("nvidia-smi").args(["--query-gpu=driver_version", "--format=csv,noheader"]))
+        });
+        let all = json!({
+            "machine": device.name(),
+            "cpu": device.is_cuda().then(|| Device::cpu().name()),
+            "driver": driver.unwrap_or_else(|| "none".to_owned()),
+            "date": printed(Command::new("date").args(["-u", "+%Y-%m-%d"])),
+            "commit": std::env::var("FERROWARP_COMMIT").unwrap_or_else(|_| {
+                printed(Command::new("git").args(["rev-parse", "--short", "HEAD"]))
+            }),
+            "wrong": wrong,
+            "entries": entries,
+        });
+        output_file::write(path, format!("{all:#}\n").as_bytes())
+            .with_context(|| format!("could not write the errors to {}", path.display()))
+    }
+}
+
+/// The first line that a program prints, or `unknown`.
+fn printed(command: &mut Command) -> String {
+    let output = command.output().ok().filter(|output| output.status.success());
+    let text = output.and_then(|output| String::from_utf8(output.stdout).ok());
+    text.and_then(|text| text.lines().next().map(str::to_owned)).unwrap_or_else(|| "unknown".to_owned())
+}
