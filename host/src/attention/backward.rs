@@ -118,8 +118,7 @@ pub enum BackwardBy {
 }
 
 impl BackwardBy {
-    /// Returns every choice that the device has for a head size, the fastest first. Rows that start and end at multiples of
-    /// 16 bytes are aligned.
+    /// Returns every choice for a head size, the fastest first. Rows are aligned if they start and end at 16 bytes.
     pub fn every<T: Real>(profile: &DeviceProfile, head_size: u32, is_aligned: bool) -> Vec<Self> {
         let size = T::KEYS.iter().position(|kernel| kernel.head_size >= head_size).filter(|_| is_aligned);
         let warpgroups = size.map(|size| Self::Warpgroups { size });
@@ -191,14 +190,12 @@ impl<'a, T: Real> Backward<'a, T> {
     /// Same as for [`run`](Self::run).
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
         let (profile, head_size) = (DeviceProfile::from(device), self.forward.q.shape()[3]);
-        let of = |size: u32| {
-            BackwardBy::every::<T>(&profile, size, size.is_multiple_of(MULTIPLE)).first().copied()
-        };
-        let Some(by) = of(head_size as u32) else {
+        let every = |size: u32| BackwardBy::every::<T>(&profile, size, size.is_multiple_of(MULTIPLE));
+        let Some(&by) = every(head_size as u32).first() else {
             let most = if profile.is_cpu { MOST as u32 } else { T::KEYS[T::KEYS.len() - 1].head_size };
             return Err(if head_size > most as usize {
                 AttentionError::HeadSize { head_size, most }
-            } else if of(MULTIPLE).is_some() {
+            } else if !every(MULTIPLE).is_empty() {
                 AttentionError::HeadSizeMultiple { head_size, multiple: MULTIPLE }
             } else {
                 AttentionError::NoKernel { capability: profile.limits.capability, needs: 90 }
