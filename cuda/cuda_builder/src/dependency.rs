@@ -35,10 +35,11 @@ impl CudaBuilder {
     /// package: `gpu-kernels`, a dependency of `ferrowarp`, has the kernels of `ferrowarp`'s operations.
     ///
     /// The crate is built from the dependency's source with the dependency's features. It is built for the first GPU of this
-    /// machine, or for `compute_90` without one; [`Self::archs`] changes that.
+    /// machine, with [machine code](Self::machine_code), or for `compute_90` without one; [`Self::archs`] changes that.
     pub fn of_dependency(name: &str) -> CudaBuilder {
-        let arch = NvvmArch::native().unwrap_or(NvvmArch::Compute90);
-        CudaBuilder { dependency: Some(name.to_owned()), ..CudaBuilder::new("") }.arch(arch)
+        let native = NvvmArch::native();
+        let builder = CudaBuilder { dependency: Some(name.to_owned()), ..CudaBuilder::new("") };
+        builder.machine_code(native.is_ok()).arch(native.unwrap_or(NvvmArch::Compute90))
     }
 
     /// The same builder with the folder and features of its dependency.

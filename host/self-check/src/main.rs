@@ -3,7 +3,9 @@
 //! Prints a line per case and ends with a line `N passed, N failed`; the exit code is 1 if any failed.
 
 mod mechanics;
+mod operations;
 mod random;
+mod recording;
 mod streams;
 mod stress;
 
@@ -72,6 +74,9 @@ struct Arguments {
     /// Make a kernel panic and print the device's report.
     #[arg(long, hide = true)]
     provoke_fault: bool,
+    /// Record kernels before any is launched, and print the time that it takes.
+    #[arg(long, hide = true)]
+    record_first: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -145,7 +150,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
         device = device.with_soiled_memory()?;
     }
     if arguments.provoke_fault {
-        mechanics::provoke_fault(&device)?;
+        mechanics::provoke_fault(&device, arguments.device)?;
+        return Ok(true);
+    }
+    if arguments.record_first {
+        recording::first(&device)?;
         return Ok(true);
     }
     print_line(line)?;
@@ -192,6 +201,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
             let result = mechanics::soiled(&device);
             tally.count("memory that was not written is soiled", result.map(|()| String::new()))?;
         }
+        let result = recording::in_new_process(arguments.device);
+        tally.count("a first recording loads its kernels", result.map(|()| String::new()))?;
         if !arguments.no_fault_checks {
             let result = mechanics::panicking_kernel(arguments.device);
             tally.count("a panicking kernel is reported", result.map(|()| String::new()))?;

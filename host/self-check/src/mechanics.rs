@@ -4,11 +4,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use cuda_std::launch::{LaunchConfig, LaunchError};
-use ferrowarp::device::{Device, DeviceChoice};
+use ferrowarp::device::{Device, DeviceChoice, open};
 use ferrowarp_report::print_line;
 use gpu_kernels::mlp::activation::relu_forward;
 
-use crate::streams;
+use crate::{operations, recording, streams};
 
 /// With this flag, the program provokes a panic in a kernel instead of checking.
 pub const PROVOKE: &str = "--provoke-fault";
@@ -26,6 +26,7 @@ pub const MECHANICS: &[Mechanic] = &[
     ("uploads, kernels and downloads on three streams are in order", streams::pipeline),
     ("a race between two streams is refused", streams::races),
     ("a graph of two streams runs as recorded", streams::graphs),
+    ("operations run with the kernels of the loaded PTX", operations::are_right),
     ("launches that may begin early do their work", streams::early_launches),
     ("the functions that users call are right", ferrowarp_cases::softmax::calls::are_right),
 ];
@@ -127,8 +128,10 @@ pub fn panicking_kernel(choice: DeviceChoice) -> Result<()> {
     Ok(())
 }
 
-/// Launches a kernel on an input that is too short, and prints the device's report.
-pub fn provoke_fault(device: &Device) -> Result<()> {
+/// Launches a kernel on an input that is too short, and prints the device's report. The next call may be of any kind, and other
+/// devices of the GPU are lost too: all must name the panic.
+pub fn provoke_fault(device: &Device, choice: DeviceChoice) -> Result<()> {
+    let (other, _) = open(choice)?;
     let inp = device.upload(&[1.0f32; 5])?;
     let mut out = device.alloc_zeroed::<f32>(8)?;
     // SAFETY: `out` has eight elements; the kernel checks every index of `inp`, which this test relies on.
@@ -136,13 +139,22 @@ pub fn provoke_fault(device: &Device) -> Result<()> {
         unsafe { relu_forward::launch(device, LaunchConfig::new(1, (8, 1)), &mut out, &inp, 1, 8) };
     let report = match launched {
         Err(error) => error.to_string(),
-        Ok(()) => match device.synchronize() {
-            Err(error) => error.to_string(),
-            Ok(()) => bail!("the kernel read past the end of its input without an error"),
+        // Loads a module, until the driver has seen the panic.
+        Ok(()) => match (0..1000).find_map(|_| recording::softmax_of_zeros(device).err()) {
+            Some(error) => format!("{error:#}"),
+            None => bail!("the kernel read past the end of its input without an error"),
         },
     };
     print_line(report)?;
     if device.is_cuda() {
+        let told = [other.synchronize().err(), other.stream().err(), open(choice).err()];
+        for error in told {
+            let text = error.map_or_else(|| "no error".to_owned(), |error| error.to_string());
+            ensure!(
+                text.contains("relu_forward") && text.contains("panicked"),
+                "another device of the GPU says: {text}"
+            );
+        }
         let Err(later) = out.to_vec() else { bail!("the GPU goes on as if nothing had happened") };
         ensure!(later.to_string().contains("cannot be used any more"), "the next call says: {later}");
     }

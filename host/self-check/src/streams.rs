@@ -101,7 +101,6 @@ pub fn graphs(device: &Device) -> Result<()> {
     let len = elements(device);
     let outs = [device.alloc_zeroed(len)?, device.alloc_zeroed(len)?, device.alloc_zeroed(len)?];
     let mut state = State { side: device.stream()?, inp: device.upload(&vec![5.0f32; len])?, outs };
-    // A kernel's first launch may load its code, which cannot be recorded in a graph.
     copy(device, &mut state.outs[0], &state.inp)?;
     let work = |stream: &Stream, State { side, inp, outs: [a, b, c] }: &mut State| {
         side.wait(&stream.record()?)?;

@@ -188,19 +188,18 @@ impl<'a, T: Real> Backward<'a, T> {
     ///
     /// # Errors
     /// Same as for [`run`](Self::run).
-    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
+    pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
         let (profile, head_size) = (DeviceProfile::from(device), self.forward.q.shape()[3]);
-        let every = |size: u32| BackwardBy::every::<T>(&profile, size, size.is_multiple_of(MULTIPLE));
-        let Some(&by) = every(head_size as u32).first() else {
-            let most = if profile.is_cpu { MOST as u32 } else { T::KEYS[T::KEYS.len() - 1].head_size };
-            return Err(if head_size > most as usize {
-                AttentionError::HeadSize { head_size, most }
-            } else if !every(MULTIPLE).is_empty() {
-                AttentionError::HeadSizeMultiple { head_size, multiple: MULTIPLE }
-            } else {
-                AttentionError::NoKernel { capability: profile.limits.capability, needs: 90 }
-            });
-        };
+        let of = |profile: &_| BackwardBy::every::<T>(profile, head_size as u32, true).first().copied();
+        let most = T::KEYS[T::KEYS.len() - 1].head_size;
+        if head_size > most as usize {
+            return Err(AttentionError::HeadSize { head_size, most });
+        } else if !head_size.is_multiple_of(MULTIPLE as usize) {
+            return Err(AttentionError::HeadSizeMultiple { head_size, multiple: MULTIPLE });
+        }
+        self.checked(device).and_then(|_| self.check_alignment())?;
+        let lacks = AttentionError::NoKernel { capability: profile.limits.capability, needs: "9.0 alone" };
+        let by = of(&profile).or_else(|| of(&profile.with_absent_kernels()?)).ok_or(lacks)?;
         self.run_by(device, workspace, by)
     }
 

@@ -155,7 +155,7 @@ pub enum AttentionError {
     },
     /// Tensor copies cannot read or write a tensor.
     #[error(
-        "attention on a GPU failed: the {what} with strides {strides:?} has rows that do not start at multiples of 16 bytes, \
+        "attention by tensor copies failed: the {what} with strides {strides:?} has rows that do not start at multiples of 16 bytes, \
          or a stride of 0; copy it to a dense tensor"
     )]
     NotAligned {
@@ -190,15 +190,15 @@ pub enum AttentionError {
     },
     /// The device has no kernel for this attention.
     #[error(
-        "attention on a GPU of compute capability {}.{} failed: the kernels need {}.{}; use a GPU that has it, or \
+        "attention on a GPU of compute capability {}.{} failed: the kernels need {needs}; use such a GPU, or \
          `Device::cpu()`",
-        capability / 10, capability % 10, needs / 10, needs % 10
+        capability / 10, capability % 10
     )]
     NoKernel {
         /// The capability, times ten.
         capability: u32,
-        /// The smallest capability with a kernel, times ten.
-        needs: u32,
+        /// The capabilities with a kernel.
+        needs: &'static str,
     },
     /// A tensor lives in the memory of another device, or of the same device opened a second time.
     #[error(

@@ -156,8 +156,13 @@ impl<T: Real> KernelChoice<T> {
             })
         });
         let best = warpgroups.chain(splits).min_by(|(_, a), (_, b)| a.total_cmp(b));
-        let capability = profile.limits.capability;
-        best.map(|(choice, _)| choice).ok_or(AttentionError::NoKernel { capability, needs: 80 })
+        match (best, profile.with_absent_kernels()) {
+            (Some((choice, _)), _) => Ok(choice),
+            (None, Some(profile)) => Self::new(&profile, problem),
+            (None, None) => {
+                Err(AttentionError::NoKernel { capability: profile.limits.capability, needs: "8.0 or later" })
+            }
+        }
     }
 
     /// Returns every kernel of the device that can do it; kernels that split the keys appear with one part and with three.
@@ -302,6 +307,6 @@ mod tests {
         let error = chosen(90, Problem { head_size: 257, ..PROBLEM }).unwrap_err();
         assert!(error.contains("head size of 257") && error.contains("1 to 256"), "{error}");
         let error = chosen(75, PROBLEM).unwrap_err();
-        assert!(error.contains("compute capability 7.5") && error.contains("need 8.0"), "{error}");
+        assert!(error.contains("compute capability 7.5") && error.contains("need 8.0 or later"), "{error}");
     }
 }

@@ -38,9 +38,9 @@
 //! Keys that no query of a tile sees are neither read nor computed.
 //!
 //! # Gradients
-//! [`Backward`] computes the gradients of Q, K and V from the log-sum-exp, and recomputes the weights. On a GPU it needs
-//! compute capability 9.0, head sizes up to 128 that are multiples of 8, and rows that start at multiples of 16 bytes. Each sum has a fixed order,
-//! so gradients also have the same bits in every run.
+//! [`Backward`] computes the gradients of Q, K and V from the log-sum-exp, and recomputes the weights. It needs head sizes
+//! up to 128 that are multiples of 8, and rows that start at multiples of 16 bytes; a GPU needs compute capability 9.0. Each
+//! sum has a fixed order, so gradients also have the same bits in every run.
 //!
 //! # A KV cache
 //! The keys and values of a cache may be in [pages](Attention::pages), and each batch entry may have [a length of its

@@ -173,7 +173,13 @@ impl<'a, T: Real> Attention<'a, T> {
     /// Same as for [`run`](Self::run).
     pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
         let problem = self.checked(device)?;
-        let choice = KernelChoice::new(&DeviceProfile::from(device), &problem)?;
+        let profile = DeviceProfile::from(device);
+        let choice = KernelChoice::new(&profile, &problem)?;
+        if let Some(gpu) = profile.gpu_instead_of().filter(|_| !self.out.layout.is_empty())
+            && KernelChoice::<T>::new(&gpu, &problem)?.splits > 1
+        {
+            workspace.at_least(device, 1)?;
+        }
         self.launch(device, workspace, &problem, choice)
     }
 

@@ -2,9 +2,9 @@
 
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
-use cuda_std::launch::RawBuffer;
-use gpu_kernels::axis::Blocks;
-use gpu_kernels::axis::args::{ALIGNED, FinishLaunch, ReduceLaunch, SUM};
+use cuda_std::launch::{KernelOf, RawBuffer};
+use gpu_kernels::axis::args::{ALIGNED, FinishLaunch, ReduceArgs, ReduceLaunch, SUM};
+use gpu_kernels::axis::{Blocks, ReduceShape};
 
 use super::{AxisError, Matrix, Real, Workspace, check_device, choices, counted, kept};
 use crate::DeviceProfile;
@@ -195,7 +195,27 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
     /// # Errors
     /// Same as for [`Self::run`].
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AxisError> {
+        let profile = DeviceProfile::from(device);
+        if let Some(gpu) = profile.gpu_instead_of() {
+            let shape @ [rows, cols] = self.checked(device)?;
+            if rows > 0 && cols > 0 && self.split(Blocks::Wide, shape, gpu.multiprocessors as u32).1.parts > 1
+            {
+                kept(&mut workspace.parts, device, 1)?;
+            }
+        }
         self.run_by(device, workspace, choices(device.limits())[0])
+    }
+
+    /// The kernel, and its split of the rows or columns.
+    fn split(
+        &self,
+        blocks: Blocks,
+        shape: [u32; 2],
+        multiprocessors: u32,
+    ) -> (&'static KernelOf<ReduceArgs<T>, ReduceShape>, Split) {
+        let kernel = if self.is_of_rows { T::rows(blocks) } else { T::columns(blocks) };
+        let by = if self.is_of_rows { Split::of_rows } else { Split::of_columns };
+        (kernel, by(blocks, shape, [kernel.vector, kernel.block], multiprocessors))
     }
 
     /// Runs it with the kernels for a GPU or for a CPU.
@@ -207,10 +227,7 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
             return Ok(());
         }
         let multiprocessors = DeviceProfile::from(device).multiprocessors.max(1) as u32;
-        let kernel = if self.is_of_rows { T::rows(blocks) } else { T::columns(blocks) };
-        let by = if self.is_of_rows { Split::of_rows } else { Split::of_columns };
-        let Split { log_threads, parts, chunk } =
-            by(blocks, [rows, cols], [kernel.vector, kernel.block], multiprocessors);
+        let (kernel, Split { log_threads, parts, chunk }) = self.split(blocks, [rows, cols], multiprocessors);
         let config = if self.is_of_rows {
             kernel.rows(rows, parts, log_threads)
         } else {

@@ -76,6 +76,10 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
     /// Same as for [`Self::run`].
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AxisError> {
         let choices = Self::choices(device.limits(), self.inp.cols());
+        // On a GPU wide rows need memory, so that a recording refuses them on both.
+        if device.limits().runs_cpu_only && self.inp.cols() > T::SCAN.tile as usize {
+            kept(&mut workspace.tiles, device, 1)?;
+        }
         self.run_by(device, workspace, choices[0])
     }
 

@@ -1,5 +1,7 @@
 //! Allocates buffers.
 
+use std::fmt;
+
 use bytemuck::Pod;
 
 use super::{Backend, Buffer, Device, DeviceError, cuda};
@@ -48,5 +50,27 @@ impl Device {
         let mut buffer = self.alloc_zeroed(data.len())?;
         buffer.copy_from(data)?;
         Ok(buffer)
+    }
+}
+
+/// A device's free and total memory.
+///
+/// ```
+/// use ferrowarp::device::FreeMemory;
+///
+/// let memory = FreeMemory { free: 3 << 20, total: 8 << 20 };
+/// assert_eq!(memory.to_string(), "3 of 8 MiB are free");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeMemory {
+    /// Free bytes, possibly fragmented.
+    pub free: usize,
+    /// Total bytes.
+    pub total: usize,
+}
+
+impl fmt::Display for FreeMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} MiB are free", self.free >> 20, self.total >> 20)
     }
 }

@@ -6,6 +6,8 @@
 mod handles;
 mod kernels;
 mod launch;
+mod load;
+mod shared;
 pub(super) mod soil;
 mod stack;
 mod streams;
@@ -16,7 +18,7 @@ mod wait;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use cuda_std::launch::{Dim3, Limits, Residence};
@@ -33,6 +35,7 @@ use super::modules::PtxModules;
 use super::{DeviceError, RawAllocError};
 use handles::PanicSlot;
 use kernels::Kernels;
+use shared::Member;
 use soil::Soil;
 pub(super) use streams::Lane;
 use streams::Queue;
@@ -70,14 +73,13 @@ pub(super) struct CudaDevice {
     /// The limit of a wait in nanoseconds; 0 means no limit.
     limit_nanos: AtomicU64,
     waits_for_each_launch: bool,
-    state: Mutex<State>,
 }
 
 /// The driver's objects. They are dropped in this order, the context last.
 struct Handles {
     /// Set if memory is soiled before each launch.
     soil: OnceLock<Soil>,
-    panic_slot: PanicSlot,
+    member: Arc<Member>,
     kernels: Kernels,
     stream: Stream,
     context: Context,
@@ -161,6 +163,7 @@ fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limits, DeviceEr
             * u64::from(get(Attribute::MaxThreadsPerMultiprocessor)?),
         capability: 10 * major + minor,
         runs_cpu_only: false,
+        kernels: None,
     })
 }
 
@@ -174,6 +177,10 @@ fn max_cluster(major: u32) -> u32 {
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Converts the driver's result, with `action` in the error.
 fn driver<T>(result: CudaResult<T>, action: impl FnOnce() -> String) -> Result<T, DeviceError> {
     result.map_err(|status| DeviceError::Driver { action: action(), status })
@@ -181,32 +188,31 @@ fn driver<T>(result: CudaResult<T>, action: impl FnOnce() -> String) -> Result<T
 
 impl CudaDevice {
     pub fn open(ordinal: u32, modules: &PtxModules) -> Result<Self, DeviceError> {
-        let waits_for_each_launch = waits_for_each_launch()?;
         let found = find(ordinal)?;
+        Self::open_found(&found, modules).map_err(|error| shared::explain(error, ordinal, &found.name))
+    }
+
+    fn open_found(found: &Found, modules: &PtxModules) -> Result<Self, DeviceError> {
+        let waits_for_each_launch = waits_for_each_launch()?;
         let chosen = modules.best_for(&found.name, found.major, found.minor)?;
-        let limits = limits(&found)?;
+        let mut limits = limits(found)?;
         let multiprocessors = attribute(found.device, Attribute::MultiprocessorCount)?;
         let context = driver(Context::new(found.device), || format!("opening {}", found.name))?;
         let stream = handles::stream()?;
         let kernels = Kernels::new(&chosen, (found.major, found.minor))?;
+        limits.kernels = kernels.names_of_older_ptx(limits.capability).map(Arc::new);
         kernels.stack.set_from_environment()?;
-        let panic_slot = PanicSlot::new()?;
-        kernels.load_one(&panic_slot, &stream)?;
+        let member = Arc::new(Member { state: Mutex::default(), panic_slot: PanicSlot::new()? });
+        kernels.load_one(&member.panic_slot)?;
+        shared::join(found.ordinal, &member);
         Ok(Self {
-            handles: ManuallyDrop::new(Handles {
-                soil: OnceLock::new(),
-                panic_slot,
-                kernels,
-                stream,
-                context,
-            }),
+            handles: ManuallyDrop::new(Handles { soil: OnceLock::new(), member, kernels, stream, context }),
             ordinal: found.ordinal,
-            name: found.name,
+            name: found.name.clone(),
             multiprocessors: multiprocessors as usize,
             limits,
             limit_nanos: AtomicU64::new(0),
             waits_for_each_launch,
-            state: Mutex::default(),
         })
     }
 

@@ -1,6 +1,5 @@
 //! The errors of a device.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,8 +8,9 @@ use cuda_std::tensor::TensorMapError;
 use cust::LoadError;
 use cust::error::CudaError;
 
+use super::allocate::FreeMemory;
 use super::fault::KernelFault;
-use super::launches::Launch;
+use super::launches::{KernelNeeds, Launch};
 use super::race::DataRace;
 
 /// Why a device could not be opened, or an operation on it failed.
@@ -124,7 +124,10 @@ pub enum DeviceError {
         log: String,
     },
     /// No loaded module has the kernel.
-    #[error("the PTX has no kernel {kernel} ({modules}); rebuild it with `cargo xtask build-ptx`")]
+    #[error(
+        "the PTX has no kernel {kernel} ({modules}); build it for this GPU's architecture with `cargo xtask build-ptx`, or \
+         in your own crate with `.archs(..)` in the build script"
+    )]
     NoSuchKernel {
         /// The kernel.
         kernel: String,
@@ -211,7 +214,7 @@ pub enum DeviceError {
     #[error(transparent)]
     Unordered(Box<DataRace>),
     /// A copy or a wait involves two devices.
-    #[error("{action} on {device} failed: it belongs to {other}, another device; open the stream there")]
+    #[error("{action} on {device} failed: it belongs to {other}; use one `Device` for both, or clones of it")]
     OtherDevice {
         /// The action.
         action: &'static str,
@@ -219,6 +222,20 @@ pub enum DeviceError {
         device: String,
         /// The device of the buffer or the event.
         other: String,
+    },
+    /// A launch borrows a buffer of another device in the same memory: of the same GPU opened a second time, or of another
+    /// CPU device.
+    #[error(
+        "launch of {kernel} on {device} failed: the buffer `{argument}` belongs to another `Device` in the same memory; \
+         allocate it on the same device or a clone of it"
+    )]
+    OtherDevicesBuffer {
+        /// The kernel.
+        kernel: &'static str,
+        /// The parameter or field.
+        argument: &'static str,
+        /// The launch's device.
+        device: String,
     },
     /// Recorded work did something that a graph cannot contain.
     #[error(
@@ -269,7 +286,8 @@ pub enum DeviceError {
     },
     /// A tensor map was made for another device's memory.
     #[error(
-        "making a tensor map on {device} failed: the buffer is on {buffer}; make the map on the buffer's device"
+        "making a tensor map on {device} failed: the buffer belongs to another `Device`, in the memory of {buffer}; make the \
+         map on the buffer's device"
     )]
     TensorMapElsewhere {
         /// The device.
@@ -302,60 +320,17 @@ pub enum DeviceError {
     },
 }
 
-/// The resources that a kernel needs.
-///
-/// ```
-/// use ferrowarp::device::KernelNeeds;
-///
-/// let needs = KernelNeeds { registers: 72, static_shared: 0, local: 0, max_threads: 896 };
-/// assert!(needs.to_string().starts_with("72 registers"));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelNeeds {
-    /// 32-bit registers per thread.
-    pub registers: u32,
-    /// Static shared memory per block in bytes.
-    pub static_shared: u32,
-    /// Local memory per thread in bytes.
-    pub local: u32,
-    /// The most threads per block for which the registers suffice.
-    pub max_threads: u32,
-}
-
-impl fmt::Display for KernelNeeds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { registers, static_shared, local, max_threads } = self;
-        write!(
-            f,
-            "{registers} registers and {local} bytes of local memory a thread, {static_shared} bytes of static shared \
-             memory, and blocks of at most {max_threads} threads"
-        )
-    }
-}
-
-/// A device's free and total memory.
-///
-/// ```
-/// use ferrowarp::device::FreeMemory;
-///
-/// let memory = FreeMemory { free: 3 << 20, total: 8 << 20 };
-/// assert_eq!(memory.to_string(), "3 of 8 MiB are free");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreeMemory {
-    /// Free bytes, possibly fragmented.
-    pub free: usize,
-    /// Total bytes.
-    pub total: usize,
-}
-
-impl fmt::Display for FreeMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} MiB are free", self.free >> 20, self.total >> 20)
-    }
-}
-
 impl DeviceError {
+    /// The driver's error, which may report a fault of earlier work.
+    pub(super) fn status(&self) -> Option<CudaError> {
+        match self {
+            DeviceError::Driver { status, .. }
+            | DeviceError::ModuleLoad { status, .. }
+            | DeviceError::TooManyResources { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
     /// The fault that left the device unusable, if this error reports one.
     pub fn fault(&self) -> Option<&KernelFault> {
         match self {

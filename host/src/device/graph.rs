@@ -97,7 +97,8 @@ impl Device {
     /// The graph owns the memory that its launches touch, together with the buffers: dropping a buffer frees its memory when
     /// the graph is gone, too.
     ///
-    /// Launch a kernel once before recording it: the driver may load its code at the first launch, which cannot be recorded.
+    /// The first use of a kernel loads its code, also in a recording. An operation that needs a workspace takes one that was
+    /// used before, as a recording cannot allocate.
     ///
     /// The contract of an `unsafe` launch in `work` must hold for every launch of the graph: memory behind raw pointers stays
     /// in place as long as the graph.

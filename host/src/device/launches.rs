@@ -1,5 +1,6 @@
 //! The launches queued on a device since its last synchronisation. A fault comes from one of them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cuda_std::launch::{KernelCall, LaunchConfig};
@@ -37,6 +38,37 @@ impl fmt::Display for Launch {
             f,
             "{} (grid {grid}, block {block}, {shared_bytes} bytes of dynamic shared memory, clusters of {cluster})",
             self.kernel
+        )
+    }
+}
+
+/// The resources that a kernel needs.
+///
+/// ```
+/// use ferrowarp::device::KernelNeeds;
+///
+/// let needs = KernelNeeds { registers: 72, static_shared: 0, local: 0, max_threads: 896 };
+/// assert!(needs.to_string().starts_with("72 registers"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelNeeds {
+    /// 32-bit registers per thread.
+    pub registers: u32,
+    /// Static shared memory per block in bytes.
+    pub static_shared: u32,
+    /// Local memory per thread in bytes.
+    pub local: u32,
+    /// The most threads per block for which the registers suffice.
+    pub max_threads: u32,
+}
+
+impl fmt::Display for KernelNeeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { registers, static_shared, local, max_threads } = self;
+        write!(
+            f,
+            "{registers} registers and {local} bytes of local memory a thread, {static_shared} bytes of static shared \
+             memory, and blocks of at most {max_threads} threads"
         )
     }
 }
@@ -111,33 +143,29 @@ impl Launches {
 /// The launches of each stream since the host last saw the stream's work end.
 #[derive(Debug, Default)]
 pub(super) struct QueuedLaunches {
-    streams: Vec<(u32, Launches)>,
+    streams: BTreeMap<u32, Launches>,
 }
 
 impl QueuedLaunches {
     /// The launches of one stream.
     pub fn on(&mut self, stream: u32) -> &mut Launches {
-        let at = self.streams.iter().position(|&(number, _)| number == stream).unwrap_or_else(|| {
-            self.streams.push((stream, Launches::default()));
-            self.streams.len() - 1
-        });
-        &mut self.streams[at].1
+        self.streams.entry(stream).or_default()
     }
 
     /// The number of launches on all streams.
     pub fn count(&self) -> u64 {
-        self.streams.iter().map(|(_, launches)| launches.count()).sum()
+        self.streams.values().map(Launches::count).sum()
     }
 
     /// The launches of all streams.
     pub fn all(&self) -> Launches {
         let mut all = Launches::default();
-        self.streams.iter().for_each(|(_, launches)| all.note_all(launches));
+        self.streams.values().for_each(|launches| all.note_all(launches));
         all
     }
 
     pub fn clear(&mut self) {
-        self.streams.iter_mut().for_each(|(_, launches)| launches.clear());
+        self.streams.values_mut().for_each(Launches::clear);
     }
 }
 

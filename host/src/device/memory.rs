@@ -84,6 +84,7 @@ impl Allocation {
         let allocation = Arc::new(Self { device: device.clone(), first, bytes });
         let entry = (bytes, Arc::downgrade(&allocation));
         device.inner.allocations.lock().insert(first.addr().get(), entry);
+        device.own(first, bytes);
         allocation
     }
 
@@ -100,6 +101,7 @@ impl Drop for Allocation {
             return;
         }
         device.inner.allocations.lock().remove(&first.addr().get());
+        device.disown(first);
         // The work of other streams must end first. If a GPU does not report its end, the memory is leaked.
         let has_ended = device.inner.order.is_plain() || device.wait_for_all().is_ok();
         match &device.inner.backend {

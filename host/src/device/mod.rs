@@ -24,6 +24,7 @@ pub(crate) mod memory;
 mod modules;
 mod open;
 mod order;
+mod owners;
 mod panic;
 mod pinned;
 mod profile;
@@ -48,12 +49,15 @@ use cuda_std::launch::{
 };
 use cuda_std::simt::Executor;
 
+use crate::DeviceProfile;
+
+pub use allocate::FreeMemory;
 pub use buffer::{Buffer, BufferView, BufferViewMut};
-pub use error::{DeviceError, FreeMemory, KernelNeeds};
+pub use error::DeviceError;
 pub use fault::{FaultKind, KernelFault};
 pub use graph::Graph;
 pub use hung::exit_if_hung;
-pub use launches::Launch;
+pub use launches::{KernelNeeds, Launch};
 pub use modules::{PtxModule, PtxModules, PtxTarget};
 pub use open::{DeviceChoice, open, open_with, parse_time_limit};
 pub use panic::DevicePanic;
@@ -87,6 +91,7 @@ struct Inner {
     allocations: memory::Allocations,
     transfers: Mutex<TransferTimes>,
     profile: profile::Profile,
+    _open: owners::Open,
 }
 
 enum Backend {
@@ -117,7 +122,14 @@ impl Device {
     /// executor that counts. `limits` are its launch limits and decide whether it runs [CPU-only
     /// kernels](Limits::runs_cpu_only).
     pub fn with_launcher(launcher: impl Launcher + Send + Sync + 'static, limits: Limits) -> Device {
-        Self::of(Backend::Cpu(cpu::CpuDevice::new(Box::new(launcher), limits, 1)))
+        Self::with_profile(launcher, DeviceProfile { limits, multiprocessors: 1, is_cpu: false })
+    }
+
+    /// Same as [`Self::with_launcher`], with a number of multiprocessors, on which the choice of kernels depends.
+    #[doc(hidden)]
+    pub fn with_profile(launcher: impl Launcher + Send + Sync + 'static, profile: DeviceProfile) -> Device {
+        let DeviceProfile { limits, multiprocessors, .. } = profile;
+        Self::of(Backend::Cpu(cpu::CpuDevice::new(Box::new(launcher), limits, multiprocessors)))
     }
 
     /// Opens the CUDA device with this ordinal, with the modules of `modules` that suit it best.
@@ -144,8 +156,8 @@ impl Device {
     }
 
     fn of(backend: Backend) -> Device {
-        let (order, allocations, transfers, profile) = Default::default();
-        Device { inner: Arc::new(Inner { backend, order, allocations, transfers, profile }) }
+        let (order, allocations, transfers, profile, _open) = Default::default();
+        Device { inner: Arc::new(Inner { backend, order, allocations, transfers, profile, _open }) }
     }
 
     /// Limits waits for queued work: they end after `limit` with an error of the kind [`FaultKind::TimedOut`]. The limit
@@ -256,7 +268,7 @@ impl Device {
         self.limits().check(meta.name, &one)?;
         match &self.inner.backend {
             Backend::Cpu(cpu) => Ok(cpu.limits.resident_blocks(&one)),
-            Backend::Cuda(cuda) => cuda.resident_blocks(meta, &one),
+            Backend::Cuda(cuda) => cuda.resident_blocks(meta, &one, self.inner.order.is_in_recorded_work()),
         }
     }
 
@@ -268,10 +280,10 @@ impl Device {
         }
     }
 
-    /// Whether work on `other` is ordered with work here: both are handles to the same device, or both are CPUs, where a
-    /// launch ends before it returns.
+    /// Whether both are handles to the same device. Work on two devices is not ordered, except on the CPU, which refuses what
+    /// a GPU refuses.
     pub(crate) fn is_in_order_with(&self, other: &Device) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner) || !(self.is_cuda() || other.is_cuda())
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// Waits until all queued work on all streams has ended.

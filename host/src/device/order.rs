@@ -2,7 +2,7 @@
 //!
 //! With one stream and no recording, all work is in order and nothing is tracked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -79,8 +79,10 @@ pub(super) struct Order {
 }
 
 struct State {
-    /// The streams' numbers, the default stream's first.
-    streams: Vec<u32>,
+    /// The streams' numbers.
+    streams: BTreeSet<u32>,
+    /// The numbers of closed streams below the largest.
+    free: BTreeSet<u32>,
     world: World,
     recording: Option<Recording>,
     recordings: u64,
@@ -103,7 +105,14 @@ struct Recording {
 impl Default for State {
     fn default() -> Self {
         let (world, replaying) = (World::default(), Vec::new());
-        Self { streams: vec![0], world, recording: None, recordings: 0, replaying }
+        Self {
+            streams: BTreeSet::from([0]),
+            free: BTreeSet::new(),
+            world,
+            recording: None,
+            recordings: 0,
+            replaying,
+        }
     }
 }
 
@@ -148,8 +157,8 @@ impl Order {
     /// Opens a stream. Its work comes after the work that is queued on the default stream now.
     pub fn open(&self) -> u32 {
         self.change(|state| {
-            let number = (1..).find(|number| !state.streams.contains(number)).unwrap_or(u32::MAX);
-            state.streams.push(number);
+            let number = state.free.pop_first().unwrap_or(state.streams.len() as u32);
+            state.streams.insert(number);
             let now = state.world.now(0);
             state.world.wait(number, &now);
             number
@@ -161,20 +170,25 @@ impl Order {
         self.change(|state| {
             let now = state.world.now(stream);
             state.world.end(&now);
-            state.streams.retain(|&open| open != stream);
-            // The default stream's work is in order, and later streams begin after it.
-            if state.streams.len() == 1 {
-                let now = state.world.now_all();
-                state.world.end(&now);
+            if state.streams.remove(&stream) {
+                state.free.insert(stream);
             }
-            state.world.forget_ordered(&state.streams);
+            // The default stream's work is in order, and later streams begin after it.
+            if state.streams.len() > 1 {
+                return state.world.forget_ordered(&state.streams);
+            }
+            let now = state.world.now_all();
+            state.world.end(&now);
+            state.world.forget_ordered_now(&state.streams);
         });
     }
 
-    /// The number of accesses that are kept.
+    /// The number of accesses that must be kept.
     #[cfg(test)]
     pub fn remembered(&self) -> usize {
-        self.lock().world.remembered()
+        let State { streams, world, .. } = &mut *self.lock();
+        world.forget_ordered_now(streams);
+        world.remembered()
     }
 
     /// Admits work with these touches to the stream, unless it races.

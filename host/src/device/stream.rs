@@ -133,6 +133,7 @@ impl Device {
     /// # Safety
     /// Same as for [`Launcher::submit`].
     pub(super) unsafe fn submit_on(&self, lane: &Lane, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        self.refuse_foreign_buffers(call)?;
         let order = &self.inner.order;
         let admission = if order.is_plain() {
             Admission::Run(None)
@@ -200,7 +201,10 @@ impl Device {
         if std::sync::Arc::ptr_eq(&self.inner, &other.inner) {
             return Ok(());
         }
-        let (device, other) = (format!("{self:?}"), format!("{other:?}"));
+        let (device, mut other) = (format!("{self:?}"), format!("{other:?}"));
+        if device == other {
+            other = "the same device opened a second time".to_owned();
+        }
         Err(DeviceError::OtherDevice { action, device, other })
     }
 }

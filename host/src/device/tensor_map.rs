@@ -69,7 +69,8 @@ impl Device {
         residence: Residence,
         spec: &TensorMapSpec<RANK>,
     ) -> Result<TensorMap, DeviceError> {
-        if residence != Residence::Unchecked && residence != self.residence() {
+        let is_elsewhere = residence != self.residence() || self.is_of_another(pointer.addr());
+        if residence != Residence::Unchecked && is_elsewhere {
             return Err(DeviceError::TensorMapElsewhere { device: self.name(), buffer: residence });
         }
         let refused = |reason| DeviceError::TensorMap { device: self.name(), reason };
@@ -79,9 +80,9 @@ impl Device {
         let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
         match &self.inner.backend {
             Backend::Cpu(_) => spec.encode_raw(pointer.cast(), bytes).map_err(refused),
-            Backend::Cuda(_) => {
+            Backend::Cuda(cuda) => {
                 spec.check(pointer.addr(), bytes).map_err(refused)?;
-                self.encode_for_gpu(pointer.addr() as u64, spec)
+                cuda.recheck(self.encode_for_gpu(pointer.addr() as u64, spec))
             }
         }
     }

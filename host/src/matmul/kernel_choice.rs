@@ -133,8 +133,11 @@ impl<T: Real> KernelChoice<T> {
             (choice, estimate)
         });
         let best = with_estimate.min_by(|(_, a), (_, b)| a.total_cmp(b));
-        let capability = profile.limits.capability;
-        best.map(|(choice, _)| choice).ok_or(MatmulError::NoKernel { capability })
+        match (best, profile.with_absent_kernels()) {
+            (Some((choice, _)), _) => Ok(choice),
+            (None, Some(profile)) => Self::new(&profile, problem),
+            (None, None) => Err(MatmulError::NoKernel { capability: profile.limits.capability }),
+        }
     }
 
     /// The kernel for few rows with the fewest tiles, and then the fewest rows per tile.
@@ -218,6 +221,12 @@ impl<T: Real> KernelChoice<T> {
     /// Whether a second launch adds up the sums of the splits.
     pub(super) fn needs_sums(&self) -> bool {
         self.splits > 1 && self.kernel.few_rows().is_none()
+    }
+
+    /// Whether the launches need memory for sums, or for copies of the operands.
+    pub(super) fn needs_workspace(&self) -> bool {
+        let copies = matches!(self.kernel, Kernel::Warpgroups { aligns: true, .. } | Kernel::ThreeProducts);
+        copies || self.needs_sums()
     }
 
     /// The number of blocks that share the sums of a tile.

@@ -33,7 +33,7 @@ pub(super) const MOST_BLOCKS: usize = 65_535;
 /// ```
 #[derive(Debug, Default)]
 pub struct Workspace {
-    sums: Option<Buffer<f32>>,
+    pub(super) sums: Option<Buffer<f32>>,
     pub(super) parts: Option<Buffer<f32>>,
 }
 

@@ -8,7 +8,7 @@ use gpu_kernels::matmul::args::{
     OUT_TENSOR, RELU,
 };
 
-use super::launch::{MOST_BLOCKS, Workspace, launch_some};
+use super::launch::{MOST_BLOCKS, Workspace, at_least, launch_some};
 use super::matrix::Layout;
 use super::{Activation, KernelChoice, MatmulAs, MatmulError, Matrix, MatrixMut, Precision, Problem};
 use crate::DeviceProfile;
@@ -94,7 +94,14 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
     /// Same as for [`run`](Self::run).
     pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), MatmulError> {
         let problem = self.checked(device)?;
-        let choice = KernelChoice::new(&DeviceProfile::from(device), &problem)?;
+        let profile = DeviceProfile::from(device);
+        let choice = KernelChoice::new(&profile, &problem)?;
+        if let Some(gpu) =
+            profile.gpu_instead_of().filter(|_| problem.m > 0 && problem.n > 0 && problem.batch > 0)
+            && KernelChoice::<T>::new(&gpu, &problem)?.needs_workspace()
+        {
+            at_least(&mut workspace.sums, device, 1)?;
+        }
         self.launch(device, workspace, &problem, choice)
     }
 

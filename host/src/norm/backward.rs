@@ -141,7 +141,7 @@ impl<'a, T: Real> NormBackward<'a, T> {
     pub fn kernels(limits: &Limits, cols: usize, is_dense: bool) -> Vec<&'static KernelMeta> {
         let is_shifted = is_dense && !cols.wrapping_mul(size_of::<T>()).is_multiple_of(16);
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
-        let wide = wide.filter(|blocks| limits.runs(T::backward_wide(*blocks).meta));
+        let wide = wide.filter(|blocks| limits.check_kernel(T::backward_wide(*blocks).meta).is_ok());
         let wide = wide.map(|blocks| T::backward_wide(blocks).meta);
         let rows = T::BACKWARD_ROWS.iter().filter(|kernel| kernel.holds(cols) && limits.runs(kernel.meta));
         let rows = rows.filter(|kernel| is_shifted || !kernel.is_shifted()).map(|kernel| kernel.meta);

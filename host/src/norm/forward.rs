@@ -137,7 +137,7 @@ impl<'a, T: Real> Norm<'a, T> {
         is_aligned: bool,
     ) -> Vec<&'static KernelMeta> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
-        let wide = wide.filter(|blocks| limits.runs(T::wide(*blocks).meta));
+        let wide = wide.filter(|blocks| limits.check_kernel(T::wide(*blocks).meta).is_ok());
         let wide = wide.map(|blocks| T::wide(blocks).meta);
         let can = |kernel: &&KernelOf<_, RowsShape>| {
             kernel.holds(cols) && limits.runs(kernel.meta) && (is_aligned || !kernel.is_whole)

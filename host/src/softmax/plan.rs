@@ -64,7 +64,12 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
         options: &Options,
     ) -> Result<Self, SoftmaxError> {
         options.check()?;
-        let workspace = device.alloc_unwritten(choice.workspace_bytes().div_ceil(8))?;
+        let [rows, cols] = choice.shape();
+        let on_gpu = DeviceProfile::from(device)
+            .gpu_instead_of()
+            .map(|gpu| KernelChoice::<I, O>::new(&gpu, rows, cols));
+        let bytes = on_gpu.transpose()?.map_or(0, |choice| choice.workspace_bytes());
+        let workspace = device.alloc_unwritten(choice.workspace_bytes().max(bytes).div_ceil(8))?;
         Ok(Self { device: device.clone(), choice, options: *options, workspace })
     }
 

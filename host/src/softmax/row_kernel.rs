@@ -29,7 +29,8 @@ impl<A> RowKernel<A> {
         if rows == 0 || cols == 0 {
             return Ok(None);
         }
-        let Some(spread) = choice(kernels, profile, [rows, cols]) else { return Ok(None) };
+        let absent = || choice(kernels, &profile.with_absent_kernels()?, [rows, cols]);
+        let Some(spread) = choice(kernels, profile, [rows, cols]).or_else(absent) else { return Ok(None) };
         let (variant, blocks, at_once) = (spread.variant, spread.blocks, spread.rows_at_once() as usize);
         let groups = (profile.limits.max_grid.x / blocks) as usize;
         let bytes = cols.saturating_mul(at_once * size_of::<T>());

@@ -295,3 +295,86 @@ fn errors_that_pass_leave_the_device_in_order() {
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
+
+/// A folder with three modules: `fill`, `broken` and `shared_hungry`, each alone.
+fn three_modules(folder: &Path) {
+    for kernel in ["fill(.param .u64 a, .param .u64 b, .param .f32 c)", "broken()", "shared_hungry()"] {
+        let head = ".version 8.6\n.target sm_90\n.address_size 64\n.visible .global .align 8 .u64 __ferrowarp_panic_slot;\n";
+        let name = kernel.split('(').next().unwrap();
+        let text = format!("{head}.visible .entry {kernel} {{ ret; }}\n");
+        std::fs::write(folder.join(format!("{name}.compute_90.ptx")), text).unwrap();
+    }
+}
+
+const PANIC: &str = ", at kernels/src/broken.rs:17:5: called on an empty list";
+
+#[test]
+fn a_panic_is_named_by_the_next_call_whatever_it_does() {
+    let name = "faults::a_panic_is_named_by_the_next_call_whatever_it_does";
+    if let Ok(next) = std::env::var(EXPECTED) {
+        let (device, _) = open(DeviceChoice::Cuda).unwrap();
+        let mut unified = device.alloc_unified::<f32>(4).unwrap();
+        // SAFETY: the kernel has no contract.
+        unsafe { broken::launch(&device, LaunchConfig::new(8, 128)) }.unwrap();
+        let config = LaunchConfig::new(1, 1);
+        let error = match next.as_str() {
+            // SAFETY: the kernel has no contract. Its module is not loaded yet.
+            "load" => unsafe { shared_hungry::launch(&device, config) }.unwrap_err().into(),
+            "resident" => error_of(device.resident_blocks(shared_hungry::META, &config)),
+            "soil" => error_of(device.clone().with_soiled_memory()),
+            "stream" => error_of(device.stream()),
+            "unified" => error_of(unified.host_mut()),
+            "record" => error_of(device.record((), move |stream, ()| {
+                // SAFETY: the kernel has no contract.
+                unsafe { shared_hungry::launch(stream, config) }
+            })),
+            _ => error_of(device.synchronize()),
+        };
+        let fault = error.fault().unwrap_or_else(|| panic!("{next}: {error}"));
+        assert_eq!(fault.kind, FaultKind::Panic, "{next}: {error}");
+        assert!(
+            error.to_string().contains(PANIC) && !error.to_string().contains("rebuild"),
+            "{next}: {error}"
+        );
+        return;
+    }
+    for next in ["load", "resident", "soil", "stream", "unified", "record", "synchronize"] {
+        let output = child(name, None, "1", three_modules, &[(EXPECTED, next)]);
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{next}: {text}");
+    }
+}
+
+#[test]
+fn other_devices_of_the_gpu_name_the_kernel_that_ended_them() {
+    isolated(
+        "faults::other_devices_of_the_gpu_name_the_kernel_that_ended_them",
+        None,
+        "1",
+        three_modules,
+        || {
+            let open = || open(DeviceChoice::Cuda).map(|(device, _)| device);
+            let first = open().unwrap();
+            let mut buffer = first.alloc_zeroed::<f32>(4).unwrap();
+            fill_all(&first, &mut buffer, 1.0).unwrap();
+            // The fake driver's kernels panic into the record of the last device.
+            let (asked, failed) = (open().unwrap(), open().unwrap());
+            // SAFETY: the kernel has no contract.
+            unsafe { broken::launch(&failed, LaunchConfig::new(8, 128)) }.unwrap();
+            // Opening is refused before any device has reported the failure, and after.
+            let told = [
+                error_of(open()),
+                error_of(asked.stream()),
+                error_of(first.synchronize()),
+                error_of(failed.synchronize()),
+            ];
+            drop((buffer, first, asked, failed));
+            for error in told.into_iter().chain([error_of(open())]) {
+                let text = error.to_string();
+                let fault = error.fault().unwrap_or_else(|| panic!("{text}"));
+                assert_eq!(fault.culprit().map(|launch| launch.kernel), Some("broken"), "{text}");
+                assert!(text.contains(PANIC), "{text}");
+            }
+        },
+    );
+}

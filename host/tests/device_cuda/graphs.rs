@@ -177,3 +177,57 @@ fn a_graph_forks_and_joins_streams() {
 fn a_graph_forks_and_joins_streams_on_the_cpu() {
     over_two_streams(&Device::cpu());
 }
+
+#[test]
+fn a_recording_loads_only_what_it_launches() {
+    let name = "graphs::a_recording_loads_only_what_it_launches";
+    if std::env::var_os("FAKE_CUDA_TRACE").is_some() {
+        for limit in [None, Some(Duration::from_secs(60))] {
+            let (device, _) = open(DeviceChoice::Cuda).unwrap();
+            let device = match limit {
+                Some(limit) => device.with_time_limit(limit),
+                None => device,
+            };
+            let buffer = device.upload(&[1.0f32; 2]).unwrap();
+            let mut graph = device
+                .record(buffer, |stream, buffer: &mut Buffer<f32>| fill_all(stream, buffer, 9.0))
+                .unwrap();
+            assert_eq!(format!("{graph:?}"), "Graph(1 launches on CUDA device 0)");
+            graph.launch().unwrap();
+            assert_eq!(graph.into_state().to_vec().unwrap(), [9.0; 2]);
+        }
+        return;
+    }
+    let modules = |folder: &Path| {
+        let head = ".version 8.6\n.target sm_90\n.address_size 64\n.visible .global .align 8 .u64 __ferrowarp_panic_slot;\n";
+        for (file, kernel) in [("a", "broken()"), ("b", "fill(.param .u64 a)"), ("c", "shared_hungry()")] {
+            let text = format!("{head}.visible .entry {kernel} {{ ret; }}\n");
+            std::fs::write(folder.join(format!("{file}.compute_90.ptx")), text).unwrap();
+        }
+    };
+    let output = child(name, None, "1", modules, &[("FAKE_CUDA_TRACE", "1")]);
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    let loads = |kernel| text.matches(&format!("the module of {kernel}\n")).count();
+    assert_eq!([loads("broken"), loads("fill"), loads("shared_hungry")], [2, 2, 0], "{text}");
+}
+
+#[test]
+fn a_driver_that_compiles_for_long_is_named() {
+    let name = "graphs::a_driver_that_compiles_for_long_is_named";
+    if std::env::var_os("FAKE_CUDA_TRACE").is_some() {
+        open(DeviceChoice::Cuda).unwrap();
+        return;
+    }
+    for (comment, is_named) in [("takes long", true), ("is short", false)] {
+        let prepare = |folder: &Path| {
+            std::fs::write(folder.join("kernels.compute_90.ptx"), format!("{PTX}// It {comment}.\n"))
+                .unwrap();
+        };
+        let output = child(name, None, "1", prepare, &[("FAKE_CUDA_TRACE", "1")]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+        let line = "kernels.compute_90.ptx and has taken 2 s; machine code avoids this: ";
+        assert_eq!(text.contains(line), is_named, "{text}");
+    }
+}

@@ -1,5 +1,8 @@
 //! The limits of a device, and the errors of a launch.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::{Dim3, KernelMeta, LaunchConfig, Residence};
 
 /// The limits of a device for one launch.
@@ -23,6 +26,9 @@ pub struct Limits {
     pub capability: u32,
     /// Whether it runs kernels for [the CPU executor only](super::KernelMeta::cpu_only). Devices that run PTX do not.
     pub runs_cpu_only: bool,
+    /// The kernels of the device's modules, if some of these are for an older architecture: such PTX lacks kernels with a
+    /// [least](super::KernelMeta::min_arch) architecture above its own.
+    pub kernels: Option<Arc<HashSet<String>>>,
 }
 
 impl Default for Limits {
@@ -41,12 +47,14 @@ impl Default for Limits {
             max_resident_threads: 28 * 1024,
             capability: u32::MAX,
             runs_cpu_only: true,
+            kernels: None,
         }
     }
 }
 
 impl Limits {
-    /// Returns whether a device with these limits can run the kernel: [`Self::check_kernel`] succeeds.
+    /// Returns whether a device with these limits can run the kernel: [`Self::check_kernel`] succeeds, and its modules [have
+    /// it](Self::kernels).
     ///
     /// ```
     /// use cuda_std::kernel;
@@ -62,7 +70,8 @@ impl Limits {
     /// assert!(!of_a_gpu.runs(alone::META));
     /// ```
     pub fn runs(&self, kernel: &KernelMeta) -> bool {
-        self.check_kernel(kernel).is_ok()
+        let has = |kernels: &Arc<HashSet<String>>| kernel.min_arch == 0 || kernels.contains(kernel.name);
+        self.check_kernel(kernel).is_ok() && (kernel.cpu_only || self.kernels.as_ref().is_none_or(has))
     }
 
     /// Checks that a device with these limits can run the kernel.

@@ -35,6 +35,28 @@ pub fn new_stream() -> *mut c_void {
     (0x2000 + 0x10 * STREAMS.fetch_add(1, Ordering::Relaxed)) as *mut c_void
 }
 
+/// The number of the last stream is free again.
+pub fn destroy_stream(stream: *mut c_void) {
+    let number = (stream as usize - 0x2000) / 0x10;
+    let _ = STREAMS.compare_exchange(number + 1, number, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Begins to load a module.
+pub fn loads(ptx: &str) -> c_int {
+    if let Some(kernel) = ptx.split(".entry ").nth(1).and_then(|rest| rest.split('(').next()) {
+        fake_faults::trace(&format!("the module of {kernel}"));
+    }
+    if ptx.contains("takes long") {
+        std::thread::sleep(std::time::Duration::from_millis(2500));
+    }
+    fake_faults::answer("module")
+}
+
+/// A copy of the host's memory to the stream: it would be part of a capture, and must not be.
+pub fn copies(stream: *mut c_void) {
+    assert_eq!(invalidate(stream), 0, "a copy on a captured stream");
+}
+
 /// Whether that is a stream.
 pub fn is_stream(stream: *mut c_void) -> bool {
     let at = stream as usize;

@@ -131,7 +131,10 @@ extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> c_int {
     assert_eq!(flags, 1, "the stream is non-blocking");
-    unsafe { *stream = fake_graph::new_stream() };
+    match fake_faults::answer("stream") {
+        0 => unsafe { *stream = fake_graph::new_stream() },
+        code => return code,
+    }
     0
 }
 
@@ -183,6 +186,7 @@ extern "C" fn cuStreamDestroy_v2(stream: *mut c_void) -> c_int {
     assert!(fake_graph::is_stream(stream));
     fake_faults::trace_call("destroy", stream);
     fake_faults::wait();
+    fake_graph::destroy_stream(stream);
     0
 }
 
@@ -195,6 +199,10 @@ unsafe extern "C" fn cuModuleLoadDataEx(
     values: *const *mut c_void,
 ) -> c_int {
     let ptx = unsafe { CStr::from_ptr(image) }.to_str().unwrap().to_owned();
+    match fake_graph::loads(&ptx) {
+        0 => {}
+        code => return code,
+    }
     if ptx.contains(".version 9.9") {
         return UNSUPPORTED_PTX_VERSION;
     }

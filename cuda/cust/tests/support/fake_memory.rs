@@ -87,8 +87,11 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     to: u64,
     from: *const u8,
     bytes: usize,
-    _stream: *mut c_void,
+    stream: *mut c_void,
 ) -> c_int {
+    if !stream.is_null() {
+        super::fake_graph::copies(stream);
+    }
     unsafe { std::ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
     fake_faults::answer("copy")
 }

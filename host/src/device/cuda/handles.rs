@@ -61,8 +61,9 @@ impl PanicSlot {
         Ok(slot)
     }
 
-    /// Writes its device address into a module that has the slot.
-    pub fn tell(&self, module: &Module, path: &Path, stream: &Stream) -> Result<(), DeviceError> {
+    /// Writes its device address into a module that has the slot. It uses a stream of its own, because the device's may be
+    /// part of a recording.
+    pub fn tell(&self, module: &Module, path: &Path) -> Result<(), DeviceError> {
         let action = || format!("telling {} where to write its panics", path.display());
         let (mut global, mut bytes) = (0, 0);
         // SAFETY: the out parameters and the name are valid, the module is loaded.
@@ -73,6 +74,7 @@ impl PanicSlot {
             return Ok(());
         }
         driver(status.ok(), action)?;
+        let stream = stream()?;
         let address = (&raw const *self.address).cast();
         // SAFETY: the global is a pointer, so it has 8 bytes; the synchronisation ends the copy while the address lives.
         let status =
@@ -81,13 +83,15 @@ impl PanicSlot {
         driver(stream.synchronize(), action)
     }
 
-    /// The recorded panic, if any. Called after the driver has reported a fault.
-    pub fn read(&self) -> Option<DevicePanic> {
+    /// The first of these slots with a recorded panic, if any, and the panic. Called after the driver has reported a fault of
+    /// the context that they belong to.
+    pub fn read_first(slots: &[&PanicSlot]) -> Option<(usize, DevicePanic)> {
         // The driver may report the fault a moment before the last writes through the bus have arrived.
         for _ in 0..20 {
-            // SAFETY: this object owns the record, and the faulted device runs no work any more.
-            if let Some(panic) = unsafe { panic::read(self.record) } {
-                return Some(panic);
+            // SAFETY: the slots own their records, and the faulted context runs no work any more.
+            let panics = slots.iter().map(|slot| unsafe { panic::read(slot.record) });
+            if let Some(found) = (0..).zip(panics).find_map(|(at, panic)| Some((at, panic?))) {
+                return Some(found);
             }
             std::thread::sleep(Duration::from_millis(1));
         }

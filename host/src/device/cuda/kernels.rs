@@ -1,14 +1,13 @@
 //! The loaded modules, their kernels, and the driver calls that launch them.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ffi::{CString, c_int, c_void};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use cuda_std::launch::{LaunchConfig, LaunchError, Limits};
-use cust::CudaApiVersion;
-use cust::error::{CudaError, CudaResult};
+use cust::error::CudaResult;
 use cust::function::FunctionAttribute as Attribute;
 use cust::module::Module;
 use cust::stream::Stream;
@@ -16,12 +15,9 @@ use cust::sys::{self, CUfunction, CUstream};
 
 use super::super::modules::{self, PtxModule};
 use super::super::{DeviceError, KernelNeeds};
-use super::driver;
 use super::handles::PanicSlot;
 use super::stack::Stack;
-
-/// Bytes for the driver compiler's log.
-const LOG_BYTES: usize = 16 * 1024;
+use super::{driver, load, locked};
 
 /// Shared memory, static plus dynamic, that a kernel may use without a request (CUDA programming guide, "shared memory" of
 /// each compute capability).
@@ -29,6 +25,9 @@ const UNASKED_SHARED: u32 = 48 * 1024;
 
 /// Blocks of a cluster that a kernel may use without a request (CUDA programming guide, "thread block clusters").
 const PORTABLE_CLUSTER: u32 = 8;
+
+/// The most files that an error names.
+const NAMED: usize = 3;
 
 /// The modules of a device. Each is loaded when one of its kernels is first needed.
 pub(super) struct Kernels {
@@ -73,10 +72,16 @@ impl Kernels {
         Ok(Self { modules, index, capability: (major, minor), stack, functions: Mutex::default() })
     }
 
+    /// The names of all kernels, if a module is for an older architecture than the device's.
+    pub fn names_of_older_ptx(&self, capability: u32) -> Option<HashSet<String>> {
+        let is_older = |loadable: &Loadable| loadable.module.target().architecture < capability;
+        self.modules.iter().any(is_older).then(|| self.index.keys().cloned().collect())
+    }
+
     /// Loads one module, to detect at once a driver that refuses them. The context is current.
-    pub fn load_one(&self, slot: &PanicSlot, stream: &Stream) -> Result<(), DeviceError> {
-        let _functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.modules.is_empty() { Ok(()) } else { self.loaded(0, slot, stream).map(drop) }
+    pub fn load_one(&self, slot: &PanicSlot) -> Result<(), DeviceError> {
+        let _functions = locked(&self.functions);
+        if self.modules.is_empty() { Ok(()) } else { self.loaded(0, slot).map(drop) }
     }
 
     /// Whether the module of `kernel` is loaded. Also true if no module has the kernel.
@@ -84,27 +89,21 @@ impl Kernels {
         self.index.get(kernel).is_none_or(|&at| self.modules[at].loaded.get().is_some())
     }
 
-    /// Loads every module that is not loaded yet, and gives it the address of `slot`. The context is current.
-    pub fn load_all(&self, slot: &PanicSlot, stream: &Stream) -> Result<(), DeviceError> {
-        // The lock prevents two threads from loading a module twice.
-        let _functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..self.modules.len()).try_for_each(|at| self.loaded(at, slot, stream).map(drop))
-    }
-
     /// Returns the function of `kernel`, after checking `config` against its limits and requesting the dynamic shared memory
-    /// and the cluster size. The first call for a module loads it and gives it the address of `slot`. The context is
-    /// current.
+    /// and the cluster size. The first call for a module loads it and gives it the address of `slot`, also during a recording.
+    /// The context is current.
     pub fn prepare(
         &self,
         kernel: &'static str,
         config: &LaunchConfig,
         limits: &Limits,
-        (slot, stream): (&PanicSlot, &Stream),
+        slot: &PanicSlot,
     ) -> Result<CUfunction, DeviceError> {
-        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        // The lock prevents two threads from loading a module twice.
+        let mut functions = locked(&self.functions);
         let function = match functions.entry(kernel) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(self.look_up(kernel, slot, stream)?),
+            Entry::Vacant(entry) => entry.insert(self.look_up(kernel, slot)?),
         };
         function.check(kernel, config, limits)?;
         if config.shared_bytes > function.granted_shared {
@@ -122,9 +121,9 @@ impl Kernels {
         kernel: &'static str,
         config: &LaunchConfig,
         (limits, multiprocessors): (&Limits, usize),
-        at: (&PanicSlot, &Stream),
+        slot: &PanicSlot,
     ) -> Result<CUfunction, DeviceError> {
-        let raw = self.prepare(kernel, config, limits, at)?;
+        let raw = self.prepare(kernel, config, limits, slot)?;
         let (got, fit) = (config.grid.volume(), resident_blocks(kernel, raw, config, multiprocessors)?);
         if got > fit {
             return Err(LaunchError::NotResident { kernel, got, fit }.into());
@@ -132,27 +131,30 @@ impl Kernels {
         Ok(raw)
     }
 
-    fn look_up(&self, kernel: &str, slot: &PanicSlot, stream: &Stream) -> Result<Function, DeviceError> {
+    fn look_up(&self, kernel: &str, slot: &PanicSlot) -> Result<Function, DeviceError> {
         let no_such_kernel = || {
             let paths = self.modules.iter().map(|loadable| loadable.module.path().display().to_string());
-            let modules = paths.collect::<Vec<_>>().join(", ");
+            let mut modules = paths.take(NAMED).collect::<Vec<_>>().join(", ");
+            if let Some(more @ 1..) = self.modules.len().checked_sub(NAMED) {
+                modules.push_str(&format!(" and {more} more files"));
+            }
             DeviceError::NoSuchKernel { kernel: kernel.to_owned(), modules }
         };
         let at = *self.index.get(kernel).ok_or_else(no_such_kernel)?;
-        let module = self.loaded(at, slot, stream)?;
+        let module = self.loaded(at, slot)?;
         let path = self.modules[at].module.path();
         let action = || format!("looking for the kernel {kernel} in {}", path.display());
         Function::new(kernel, driver(module.get_function(kernel), action)?.to_raw())
     }
 
     /// Returns the module with this index, after loading it into the current context if necessary.
-    fn loaded(&self, at: usize, slot: &PanicSlot, stream: &Stream) -> Result<&Module, DeviceError> {
+    fn loaded(&self, at: usize, slot: &PanicSlot) -> Result<&Module, DeviceError> {
         let Loadable { module, loaded } = &self.modules[at];
         if let Some(module) = loaded.get() {
             return Ok(module);
         }
-        let new = load(module, self.capability)?;
-        slot.tell(&new, module.path(), stream)?;
+        let new = load::load(module, self.capability)?;
+        slot.tell(&new, module.path())?;
         self.stack.prepare(module.text()?)?;
         Ok(loaded.get_or_init(|| new))
     }
@@ -328,66 +330,4 @@ pub(super) unsafe fn launch(
     let config = driver_config(config, stream.as_inner(), &mut attributes);
     // SAFETY: as above; the configuration points to its attributes, and both outlive the call.
     unsafe { sys::cuLaunchKernelEx(&config, function, args, extra) }.ok()
-}
-
-/// Loads a module into the current context: its machine code or, if the driver accepts none, its PTX, which the driver
-/// compiles.
-fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Module, DeviceError> {
-    if let Some(code) = module.machine_code(major, minor)
-        && let Ok(loaded) = load_image(&code).0
-    {
-        return Ok(loaded);
-    }
-    let path = module.path().to_owned();
-    let image = CString::new(module.text()?).map_err(|_| DeviceError::PtxDamaged {
-        path: path.clone(),
-        reason: "it holds a NUL byte".to_owned(),
-    })?;
-    let (loaded, log) = load_image(image.as_bytes_with_nul());
-    loaded.map_err(|status| match status {
-        CudaError::UnsupportedPtxVersion => {
-            let (major, minor) = module.version();
-            DeviceError::PtxTooNew { path, ptx: format!("{major}.{minor}"), driver: driver_version() }
-        }
-        status => DeviceError::ModuleLoad { path, status, log },
-    })
-}
-
-/// Loads machine code, or PTX with a NUL at its end, into the current context. Also returns the driver compiler's log.
-pub(super) fn load_image(image: &[u8]) -> (CudaResult<Module>, String) {
-    let mut log = vec![0u8; LOG_BYTES];
-    let mut options = [sys::CU_JIT_ERROR_LOG_BUFFER, sys::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // The option values are passed as pointers: the buffer's address, and the size as an integer.
-    let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG_BYTES)];
-    let mut raw = ptr::null_mut();
-    // SAFETY: the image is complete, with a checked trailer or a NUL; there are as many options and values as passed, and
-    // the log has the passed size.
-    let status = unsafe {
-        sys::cuModuleLoadDataEx(
-            &mut raw,
-            image.as_ptr().cast(),
-            options.len() as u32,
-            options.as_mut_ptr(),
-            values.as_mut_ptr(),
-        )
-    };
-    // SAFETY: the driver just loaded it into the current context.
-    let loaded = status.ok().map(|()| unsafe { Module::from_raw(raw) });
-    (loaded, log_text(&log))
-}
-
-/// The compiler's log up to its NUL, after a separator; empty if the log is empty.
-fn log_text(log: &[u8]) -> String {
-    let text: Vec<u8> = log.iter().copied().take_while(|&byte| byte != 0).collect();
-    let text = String::from_utf8_lossy(&text);
-    let text = text.trim();
-    if text.is_empty() { String::new() } else { format!("; {text}") }
-}
-
-/// The newest CUDA version the driver supports, as `major.minor`.
-fn driver_version() -> String {
-    match CudaApiVersion::get() {
-        Ok(version) => format!("{}.{}", version.major(), version.minor()),
-        Err(_) => "of an unknown version".to_owned(),
-    }
 }

@@ -13,14 +13,14 @@ impl CudaDevice {
         &self,
         meta: &'static KernelMeta,
         config: &LaunchConfig,
+        is_recorded: bool,
     ) -> Result<u64, DeviceError> {
         self.enter()?;
-        let Handles { kernels, panic_slot, stream, .. } = &*self.handles;
-        if !kernels.is_ready(meta.name) {
+        let Handles { kernels, member, .. } = &*self.handles;
+        if !is_recorded && !kernels.is_ready(meta.name) {
             self.drain_if_limited()?;
         }
-        let function =
-            self.recheck(kernels.prepare(meta.name, config, &self.limits, (panic_slot, stream)))?;
+        let function = self.recheck(kernels.prepare(meta.name, config, &self.limits, &member.panic_slot))?;
         self.recheck(kernels::resident_blocks(meta.name, function, config, self.multiprocessors))
     }
 
@@ -52,18 +52,18 @@ impl CudaDevice {
     ) -> Result<(), DeviceError> {
         self.enter()?;
         let launch = Launch::of(call);
-        let Handles { kernels, panic_slot, stream: own, .. } = &*self.handles;
+        let Handles { kernels, member, .. } = &*self.handles;
         let lane = &self.lane_in_recording(lane, is_recorded)?;
         let stream = self.stream_of(lane);
-        if !kernels.is_ready(launch.kernel) {
+        if !is_recorded && !kernels.is_ready(launch.kernel) {
             // Loading a module waits for queued work.
             self.drain_if_limited()?;
         }
-        let (config, at) = (&launch.config, (panic_slot, own));
+        let (config, slot) = (&launch.config, &member.panic_slot);
         let prepared = if call.meta.cooperative {
-            kernels.prepare_cooperative(launch.kernel, config, (&self.limits, self.multiprocessors), at)
+            kernels.prepare_cooperative(launch.kernel, config, (&self.limits, self.multiprocessors), slot)
         } else {
-            kernels.prepare(launch.kernel, config, &self.limits, at)
+            kernels.prepare(launch.kernel, config, &self.limits, slot)
         };
         let function = self.recheck(prepared)?;
         let mut config = call.config;

@@ -11,7 +11,7 @@ use cust::stream::Stream;
 use cust::sys::{self, CUfunction};
 
 use super::super::DeviceError;
-use super::{driver, kernels};
+use super::{driver, kernels, load};
 
 /// The kernels, as PTX with a NUL at its end.
 const PTX: &str = concat!(include_str!("soil.ptx"), "\0");
@@ -48,7 +48,7 @@ impl Soil {
     /// Loads the kernels into the current context.
     pub fn new(multiprocessors: usize, limits: &Limits) -> Result<Self, DeviceError> {
         let action = || "loading the kernels that soil memory".to_owned();
-        let (module, log) = kernels::load_image(PTX.as_bytes());
+        let (module, log) = load::load_image(PTX.as_bytes());
         let module = module.map_err(|status| DeviceError::ModuleLoad {
             path: concat!("soil.ptx of ferrowarp ", env!("CARGO_PKG_VERSION")).into(),
             status,

@@ -16,7 +16,7 @@ use cust::sys::{self, CUgraph, CUgraphExec};
 use super::super::DeviceError;
 use super::super::launches::Launches;
 use super::super::{FreeMemory, Peaks};
-use super::{CudaDevice, Handles, Lane, attribute, driver, find};
+use super::{CudaDevice, Lane, attribute, driver, find};
 
 /// A graph that is ready to run. [`CudaDevice::destroy`] destroys it.
 pub(in super::super) struct Recording {
@@ -140,6 +140,10 @@ impl CudaDevice {
 
     /// The device's peak rates, computed from its clocks.
     pub fn peaks(&self) -> Result<Peaks, DeviceError> {
+        self.recheck(self.read_peaks())
+    }
+
+    fn read_peaks(&self) -> Result<Peaks, DeviceError> {
         let found = find(self.ordinal)?;
         let get = |which| attribute(found.device, which).map(f64::from);
         let multiprocessors = get(DeviceAttribute::MultiprocessorCount)?;
@@ -160,9 +164,8 @@ impl CudaDevice {
     /// Records what `work` queues as a graph, without running it.
     pub fn record(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<Recording, DeviceError> {
         self.enter()?;
-        // Modules cannot be loaded while the stream is recording.
-        let Handles { kernels, panic_slot, stream, .. } = &*self.handles;
-        self.recheck(kernels.load_all(panic_slot, stream))?;
+        // Loading a module waits for queued work, and a recording must not.
+        self.drain_if_limited()?;
         let capture = self.recheck(Capture::begin(self))?;
         work()?;
         self.enter()?;
@@ -204,8 +207,9 @@ impl CudaDevice {
 
     /// Bytes of the L2 cache.
     pub fn l2_bytes(&self) -> Result<usize, DeviceError> {
-        let found = find(self.ordinal)?;
-        Ok(attribute(found.device, DeviceAttribute::L2CacheSize)? as usize)
+        let bytes =
+            find(self.ordinal).and_then(|found| attribute(found.device, DeviceAttribute::L2CacheSize));
+        Ok(self.recheck(bytes)? as usize)
     }
 
     /// The free and the total memory.

@@ -11,7 +11,7 @@ use cust::sys::{self, CUmemLocation};
 
 use super::super::unified::{Advice, Place};
 use super::super::{DeviceError, FreeMemory, RawAllocError};
-use super::{CudaDevice, Lane, address_of, driver};
+use super::{CudaDevice, Lane, address_of};
 
 impl CudaDevice {
     /// Allocates `bytes` uninitialised bytes, at least one, that host and device share.
@@ -42,7 +42,7 @@ impl CudaDevice {
     /// Fails if the host must not touch such memory while a kernel runs.
     fn check_sharing(&self, action: &'static str) -> Result<(), DeviceError> {
         let ordinal = self.ordinal;
-        let device = driver(Device::get_device(ordinal), || format!("getting CUDA device {ordinal}"))?;
+        let device = self.check(Device::get_device(ordinal), || format!("getting CUDA device {ordinal}"))?;
         let needed = [
             (Attribute::ManagedMemory, "the driver has none for this device"),
             (
@@ -50,14 +50,18 @@ impl CudaDevice {
                 "host and device cannot use it at the same time (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0)",
             ),
         ];
-        let lacks = |attribute| matches!(device.get_attribute(attribute), Ok(0) | Err(_));
-        match needed.into_iter().find(|&(attribute, _)| lacks(attribute)) {
-            Some((_, reason)) => {
+        for (attribute, reason) in needed {
+            let value = match device.get_attribute(attribute) {
+                // The driver is too old to know it.
+                Err(CudaError::InvalidValue | CudaError::NotSupported) => 0,
+                value => self.check(value, || format!("asking for {attribute:?}"))?,
+            };
+            if value == 0 {
                 let (device, reason) = (self.name.clone(), reason.to_owned());
-                Err(DeviceError::NoUnifiedMemory { action, device, reason })
+                return Err(DeviceError::NoUnifiedMemory { action, device, reason });
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
     /// Queues a move of the bytes to a place.

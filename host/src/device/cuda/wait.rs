@@ -1,7 +1,7 @@
 //! Waits for the GPU, with or without a limit, and keeps the first fault.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cust::context::CurrentContext;
@@ -13,7 +13,7 @@ use super::super::fault::{FaultKind, KernelFault};
 use super::super::launches::{Launch, Launches};
 use super::super::{DeviceError, hung};
 use super::streams::{Lane, Queue};
-use super::{CudaDevice, State, driver};
+use super::{CudaDevice, State, driver, locked, shared};
 
 /// The most launches that may be queued without a wait under a time limit. The driver blocks a launch when its queue is
 /// full, at about a thousand, and a blocked call has no limit.
@@ -100,12 +100,12 @@ impl CudaDevice {
         let queued = {
             let mut state = self.state();
             note(state.queued.on(lane.number));
-            state.queued.count()
+            self.time_limit().map_or(0, |_| state.queued.count())
         };
         if self.waits_for_each_launch {
             return self.synchronize_stream(lane);
         }
-        if queued >= MOST_QUEUED && self.time_limit().is_some() { self.synchronize() } else { Ok(()) }
+        if queued >= MOST_QUEUED { self.synchronize() } else { Ok(()) }
     }
 
     /// Makes the context current, unless the device has failed.
@@ -130,13 +130,12 @@ impl CudaDevice {
     }
 
     /// Applies [`Self::check`] later, to an error from a part of the device that does not know the rest.
-    pub(super) fn recheck<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
-        result.map_err(|error| match &error {
-            DeviceError::Driver { status, .. } => match FaultKind::of(*status) {
-                Some(kind) => self.fail(kind, *status),
+    pub fn recheck<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        result.map_err(|error| {
+            match error.status().and_then(|status| Some((FaultKind::of(status)?, status))) {
+                Some((kind, status)) => self.fail(kind, status),
                 None => error,
-            },
-            _ => error,
+            }
         })
     }
 
@@ -153,19 +152,31 @@ impl CudaDevice {
 
     /// Remembers a fault, unless there already is one.
     fn fail(&self, kind: FaultKind, status: CudaError) -> DeviceError {
+        if let Some(first) = &self.state().fault {
+            return self.faulted(first);
+        }
+        if kind.hangs() {
+            hung::note();
+        } else if let Some(first) = shared::known(self.ordinal) {
+            self.state().fault = Some(Arc::clone(&first));
+            return self.faulted(&first);
+        }
+        // The record means nothing while kernels run or when the GPU is lost. Otherwise the kernel may be another device's.
+        let (launches, panic) = match kind.hangs() {
+            true => (self.state().queued.all(), None),
+            false => shared::suspects(self.ordinal),
+        };
+        let mut fault = KernelFault::new(&self.name, kind, &launches, status, panic);
+        fault.stack = self.handles.kernels.stack.suspect(&fault);
+        let fault = Arc::new(fault);
         let mut state = self.state();
+        state.queued.clear();
         if let Some(first) = &state.fault {
             return self.faulted(first);
         }
-        // The record means nothing while kernels run or when the GPU is lost.
-        let panic = if kind.hangs() { None } else { self.handles.panic_slot.read() };
-        let mut fault = KernelFault::new(&self.name, kind, &state.queued.all(), status, panic);
-        fault.stack = self.handles.kernels.stack.suspect(&fault);
-        let fault = Arc::new(fault);
-        state.queued.clear();
         state.fault = Some(Arc::clone(&fault));
-        if kind.hangs() {
-            hung::note();
+        if !kind.hangs() {
+            shared::keep(self.ordinal, &fault);
         }
         DeviceError::KernelFault(fault)
     }
@@ -185,6 +196,6 @@ impl CudaDevice {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.handles.member.state)
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::super::race::{StreamAccess, StreamWork};
@@ -201,4 +202,110 @@ fn a_recording_ends_where_it_began_and_holds_launches_alone() {
     assert!(order.is_in_recorded_work() && order.end_recording().is_ok());
     assert!(order.replay(|| order.is_in_recorded_work() && !order.begin_recording()));
     assert!(!order.is_in_recorded_work());
+}
+
+/// The same order by sets: a stream knows the work that its later work comes after.
+#[derive(Default)]
+struct Model {
+    /// All work: its touch, by number.
+    work: Vec<(u32, Touch)>,
+    knows: BTreeMap<u32, BTreeSet<usize>>,
+    ended: BTreeSet<usize>,
+}
+
+impl Model {
+    fn is_free(&mut self, stream: u32, touch: &Touch) -> bool {
+        let known = self.knows.entry(stream).or_default();
+        let races = |(number, (_, old)): (usize, &(u32, Touch))| {
+            let meet = old.bytes.start < touch.bytes.end && touch.bytes.start < old.bytes.end;
+            meet && (old.is_write || touch.is_write)
+                && !known.contains(&number)
+                && !self.ended.contains(&number)
+        };
+        if self.work.iter().enumerate().any(races) {
+            return false;
+        }
+        known.insert(self.work.len());
+        self.work.push((stream, touch.clone()));
+        true
+    }
+
+    fn of_all(&self) -> BTreeSet<usize> {
+        (0..self.work.len()).collect()
+    }
+}
+
+#[test]
+fn random_work_races_exactly_if_it_is_not_ordered() {
+    for seed in 0..300u64 {
+        let (order, mut model, mut state) = (order(), Model::default(), seed);
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut open = vec![0, 1, 2, 3];
+        let mut races = 0;
+        for _ in 0..200 {
+            let stream = open[random(open.len() as u64) as usize];
+            match random(20) {
+                0..=10 => {
+                    let start = random(30) as usize;
+                    let touch = touch("k", start..start + 1 + random(8) as usize, random(3) == 0);
+                    let is_free = is_free(&order, stream, touch.clone());
+                    assert_eq!(is_free, model.is_free(stream, &touch), "seed {seed}: {touch:?} on {stream}");
+                    races += u32::from(!is_free);
+                }
+                11..=16 => {
+                    let other = open[random(open.len() as u64) as usize];
+                    order.wait(stream, &order.stamp(other)).unwrap();
+                    let known = model.knows.get(&other).cloned().unwrap_or_default();
+                    model.knows.entry(stream).or_default().extend(known);
+                }
+                17 => {
+                    order.ended(&order.stamp(stream));
+                    model.ended.extend(model.knows.get(&stream).cloned().unwrap_or_default());
+                }
+                18 if random(4) == 0 => {
+                    order.ended(&order.stamp_all());
+                    model.ended = model.of_all();
+                }
+                _ if stream != 0 && open.len() > 2 => {
+                    order.close(stream);
+                    open.retain(|&other| other != stream);
+                    // Closing waits for the stream's work. The next stream of this number begins after the default one.
+                    let of_stream = model.knows.remove(&stream).unwrap_or_default();
+                    model.ended.extend(of_stream);
+                }
+                _ => {
+                    let number = order.open();
+                    open.push(number);
+                    let first = model.knows.get(&0).cloned().unwrap_or_default();
+                    model.knows.insert(number, first);
+                }
+            }
+            if random(10) == 0 {
+                order.remembered();
+            }
+        }
+        assert!(races > 0, "seed {seed}");
+    }
+}
+
+/// With a search through all earlier work, this takes minutes.
+#[test]
+fn earlier_work_and_other_streams_cost_later_work_nothing() {
+    let order = order();
+    for i in 0..200_000 {
+        let stream = 1 + i as u32 % 2;
+        assert!(is_free(&order, stream, write(8 * i..8 * i + 8)));
+        assert!(is_free(&order, stream, read(8 * i..8 * i + 4)));
+        if i % 4 == 0 {
+            order.wait(3, &order.stamp(stream)).unwrap();
+        }
+    }
+    assert!(!is_free(&order, 0, read(8 * 5..8 * 5 + 1)));
+    assert!((4..30_000).all(|number| order.open() == number));
+    let own = |number: u32| 2_000_000 + number as usize;
+    assert!((4..30_000).all(|number| is_free(&order, number, write(own(number)..own(number) + 1))));
+    (4..30_000).for_each(|number| order.close(number));
 }

@@ -74,7 +74,7 @@ pub(in crate::model) fn linear(
     ])?;
     let product = Extents { rows, cols: outputs, depth: inputs, is_update: false };
     let kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES;
-    let Some(choice) = choose(kernels, on, &[product]) else { return Ok(()) };
+    let Some(choice) = choose(kernels, |kernel| kernel.meta, on, &[product]) else { return Ok(()) };
     let tiles = choice.tiles(product);
     let args = LinearArgsHost {
         out,
@@ -184,20 +184,22 @@ pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Re
         kernel.operands == precision.operands() && kernel.meta.cpu_only == limits.runs_cpu_only
     };
     let of_precision = linear_updates::INSTANCES.iter().filter(suits);
-    let least = of_precision.map(|kernel| kernel.meta.min_arch).min().unwrap_or(0);
-    let got = limits.capability;
-    if got >= least {
+    if of_precision.clone().any(|kernel| limits.runs(kernel.meta)) {
         return Ok(());
     }
+    let least = of_precision.map(|kernel| kernel.meta.min_arch).min().unwrap_or(0);
+    let (got, [a, b]) = (limits.capability, [least / 10, least % 10]);
     Err(ModelError::Precision {
         precision,
-        why: format!(
-            "its kernels need compute capability {}.{}, but this device has {}.{}",
-            least / 10,
-            least % 10,
-            got / 10,
-            got % 10
-        ),
+        why: if got >= least {
+            format!("the PTX, built for GPUs before compute capability {a}.{b}, lacks its kernels")
+        } else {
+            format!(
+                "its kernels need compute capability {a}.{b}, but this device has {}.{}",
+                got / 10,
+                got % 10
+            )
+        },
         cure: "train with f32".to_owned(),
     })
 }
@@ -284,7 +286,9 @@ pub(in crate::model) fn backward(
     ])?;
     let gradient = Extents { rows, cols: inputs, depth: outputs, is_update: false };
     let products = [gradient, above.extents(rows)?];
-    let Some(choice) = choose(linear_backward::INSTANCES, on, &products) else { return Ok(()) };
+    let Some(choice) = choose(linear_backward::INSTANCES, |kernel| kernel.meta, on, &products) else {
+        return Ok(());
+    };
     let tiles = choice.tiles(gradient);
     let of_above = choice.tiles(above.extents(rows)?);
     let update = above.launch(rows, pace.momentum, of_above)?;
@@ -316,7 +320,9 @@ pub(in crate::model) fn updates(
 ) -> Result<(), ModelError> {
     let products = above.iter().chain([&below]).map(|layer| layer.extents(rows));
     let products = products.collect::<Result<Vec<_>, _>>()?;
-    let Some(choice) = choose(linear_updates::INSTANCES, on, &products) else { return Ok(()) };
+    let Some(choice) = choose(linear_updates::INSTANCES, |kernel| kernel.meta, on, &products) else {
+        return Ok(());
+    };
     let launch = |layer: Move<'_>| {
         let tiles = choice.tiles(layer.extents(rows)?);
         layer.launch(rows, pace.momentum, tiles)

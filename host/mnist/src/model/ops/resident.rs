@@ -39,6 +39,8 @@ pub(in crate::model) enum Unfit {
     Momentum(f32),
     /// The device's compute capability is below the kernel's minimum.
     Capability { got: u32, least: u32 },
+    /// The modules lack the kernel.
+    Absent,
     /// A block needs more shared memory than the device has.
     SharedMemory { got: usize, max: usize },
     /// The blocks do not fit on the device at once.
@@ -59,6 +61,7 @@ impl fmt::Display for Unfit {
                 let ((a, b), (c, d)) = (got, least);
                 write!(f, "the device has compute capability {a}.{b}, but it needs {c}.{d}")
             }
+            Unfit::Absent => write!(f, "the PTX, built for an older GPU, lacks its kernel"),
             Unfit::SharedMemory { got, max } => {
                 write!(f, "a block needs {got} bytes of shared memory, but the device has {max}")
             }
@@ -119,6 +122,9 @@ impl Plan {
         }
         if limits.capability < kernel.meta.min_arch {
             return Ok(Err(Unfit::Capability { got: limits.capability, least: kernel.meta.min_arch }));
+        }
+        if !limits.runs(kernel.meta) {
+            return Ok(Err(Unfit::Absent));
         }
         let (max, got) = (limits.max_dynamic_shared_bytes as usize, extents.shared_bytes(kernel.warps));
         if got > max {

@@ -2,7 +2,7 @@
 
 use core::ops::Deref;
 
-use cuda_std::launch::LaunchConfig;
+use cuda_std::launch::{KernelMeta, LaunchConfig};
 use gpu_kernels::mlp::grid::Tiles;
 use gpu_kernels::mlp::product::Shape;
 
@@ -46,9 +46,11 @@ const CYCLES_PER_CLUSTER: u64 = 800;
 /// Multiply-adds per multiprocessor and cycle.
 const PRODUCTS_PER_CYCLE: u64 = 128;
 
-/// Chooses the fastest kernel for a launch that computes `products`, among those with the launcher's operand type.
+/// Chooses the fastest kernel for a launch that computes `products`, among those with the launcher's operand type that the
+/// device has. `None` if it has none, which [`check_precision`](super::fused::check_precision) excludes.
 pub(super) fn choose<'a, K: Deref<Target = Shape>>(
     kernels: &'a [K],
+    meta: impl Fn(&K) -> &'static KernelMeta,
     on: Queue<'_>,
     products: &[Extents],
 ) -> Option<Choice<'a, K>> {
@@ -58,6 +60,7 @@ pub(super) fn choose<'a, K: Deref<Target = Shape>>(
         let is_of_precision = kernel.operands == on.operands;
         is_of_precision
             && is_serial == on.limits().runs_cpu_only
+            && on.limits().runs(meta(kernel))
             && (!kernel.is_cluster || on.limits().max_cluster >= MOST_SPLITS)
     };
     let choices = kernels.iter().filter(suits).map(|kernel| {

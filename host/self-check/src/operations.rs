@@ -1,0 +1,158 @@
+//! The operations as users call them, with the kernels that they choose for the device and its PTX.
+
+use anyhow::{Context as _, Result, ensure};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::attention::{self, Attention, AttentionError, Causal, Tensor, TensorMut};
+use ferrowarp::axis::{self, CumulativeSum, Operation, Reduce, Transpose};
+use ferrowarp::device::Device;
+use ferrowarp::matmul::{self, Matmul, MatmulAs, MatmulError, Precision};
+use ferrowarp::norm::{self, Norm};
+use ferrowarp::softmax::{Matrix, MatrixMut};
+
+/// A type of elements.
+trait Number: bytemuck::Pod + Into<f32> {
+    fn of(number: f32) -> Self;
+}
+
+macro_rules! numbers {
+    ($($t:ident $of:expr;)*) => {$(
+        impl Number for $t {
+            fn of(number: f32) -> Self {
+                $of(number)
+            }
+        }
+    )*};
+}
+
+numbers! { f32 (|number| number); bf16 bf16::from_f32; f16 f16::from_f32; }
+
+/// Some numbers around 0 that each type holds exactly.
+fn numbers<T: Number>(len: usize, step: usize) -> Vec<T> {
+    (0..len).map(|i| T::of((i * step % 17) as f32 / 8.0 - 1.0)).collect()
+}
+
+/// Fails if results of the device are far from those of the CPU.
+fn compare<T: Number>(what: &str, [got, want]: [Vec<T>; 2]) -> Result<()> {
+    let most = want.iter().map(|&number| number.into().abs()).fold(1.0f32, f32::max);
+    let worst = got.iter().zip(&want).map(|(&got, &want)| {
+        let difference = (got.into() - want.into()).abs();
+        if difference.is_nan() { f32::INFINITY } else { difference }
+    });
+    let (worst, kind) = (worst.fold(0.0, f32::max), std::any::type_name::<T>());
+    ensure!(
+        worst <= most / 64.0,
+        "{what} of {kind} differs from the CPU's by {worst}, and its largest number is {most}"
+    );
+    Ok(())
+}
+
+/// Compares the results of operations with the CPU's. The device may have no kernel for some of them.
+pub fn are_right(device: &Device) -> Result<()> {
+    let cpu = Device::cpu();
+    let on = [device, &cpu];
+    rows::<f32>(on)?;
+    rows::<bf16>(on)?;
+    rows::<f16>(on)?;
+    products::<f32>(on)?;
+    products::<bf16>(on)?;
+    products::<f16>(on)?;
+    attentions::<bf16>(on)?;
+    attentions::<f16>(on)
+}
+
+fn rows<T: Number + norm::Real + axis::Real + axis::Output<T>>(on: [&Device; 2]) -> Result<()> {
+    for (rows, cols) in [(7, 33), (65, 1024), (3, 40_000), (1, 200_000)] {
+        let run = |operation: &str, device: &Device| -> Result<Vec<T>> {
+            let (inp, mut out) =
+                (device.upload(&numbers::<T>(rows * cols, 5))?, device.alloc_zeroed(rows * cols)?);
+            let inp = Matrix::new(&inp, rows, cols)?;
+            match operation {
+                "RMSNorm" => Norm::rms(MatrixMut::new(&mut out, rows, cols)?, inp).run(device)?,
+                "LayerNorm" => Norm::layer(MatrixMut::new(&mut out, rows, cols)?, inp).run(device)?,
+                "the maximum of rows" => {
+                    Reduce::<T, T>::rows(Operation::Max, out.view_mut(..rows)?, inp).run(device)?
+                }
+                "the mean of columns" => {
+                    Reduce::<T, T>::columns(Operation::Mean, out.view_mut(..cols)?, inp).run(device)?
+                }
+                "the cumulative sum" => {
+                    CumulativeSum::new(MatrixMut::new(&mut out, rows, cols)?, inp).run(device)?
+                }
+                _ => Transpose::new(MatrixMut::new(&mut out, cols, rows)?, inp).run(device)?,
+            }
+            Ok(out.to_vec()?)
+        };
+        for operation in [
+            "RMSNorm",
+            "LayerNorm",
+            "the maximum of rows",
+            "the mean of columns",
+            "the cumulative sum",
+            "the transpose",
+        ] {
+            let what = format!("{operation} of {rows} x {cols}");
+            let [got, want] = on.map(|device| run(operation, device).with_context(|| what.clone()));
+            compare(&what, [got?, want?])?;
+        }
+    }
+    Ok(())
+}
+
+fn products<T: Number + matmul::Real + MatmulAs<T>>(on: [&Device; 2]) -> Result<()> {
+    for [m, n, k] in [[1, 100, 300], [33, 65, 100], [128, 256, 512], [300, 128, 64]] {
+        for (is_transposed, precision) in [
+            (false, Precision::F32),
+            (true, Precision::F32),
+            (false, Precision::Tf32),
+            (true, Precision::Tf32),
+        ] {
+            let run = |device: &Device| -> Result<Vec<T>, MatmulError> {
+                let (a, b) =
+                    (device.upload(&numbers::<T>(m * k, 5))?, device.upload(&numbers::<T>(k * n, 7))?);
+                let mut out = device.alloc_zeroed(m * n)?;
+                let a = matmul::Matrix::new(&a, m, k)?;
+                let b = if is_transposed {
+                    matmul::Matrix::new(&b, n, k)?.transposed()
+                } else {
+                    matmul::Matrix::new(&b, k, n)?
+                };
+                let call = Matmul::new(matmul::MatrixMut::new(&mut out, m, n)?, a, b);
+                call.precision(precision).run(device)?;
+                Ok(out.to_vec()?)
+            };
+            let what = format!(
+                "the product of {m} x {k} and {k} x {n} (transposed: {is_transposed}, {precision:?})"
+            );
+            match (run(on[0]), run(on[1])) {
+                (Err(MatmulError::NoKernel { .. }), _) => {}
+                (got, want) => compare(&what, [got.context(what.clone())?, want.context(what.clone())?])?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn attentions<T: Number + attention::Real>(on: [&Device; 2]) -> Result<()> {
+    for (queries, keys, head_size) in
+        [(1, 500, 64), (100, 100, 64), (200, 333, 128), (50, 70, 96), (33, 20, 40)]
+    {
+        let (q_shape, k_shape) = ([2, queries, 4, head_size], [2, keys, 2, head_size]);
+        let run = |device: &Device| -> Result<Vec<T>, AttentionError> {
+            let of = |shape: [usize; 4], step| device.upload(&numbers::<T>(shape.iter().product(), step));
+            let (q, k, v) = (of(q_shape, 5)?, of(k_shape, 7)?, of(k_shape, 3)?);
+            let mut out = device.alloc_zeroed(q_shape.iter().product())?;
+            let (q, k, v) = (Tensor::new(&q, q_shape)?, Tensor::new(&k, k_shape)?, Tensor::new(&v, k_shape)?);
+            let call = Attention::new(TensorMut::new(&mut out, q_shape)?, q, k, v);
+            let call = if queries > 1 { call.causal(Causal::TopLeft) } else { call };
+            call.run(device)?;
+            Ok(out.to_vec()?)
+        };
+        let what =
+            format!("the attention of {queries} queries to {keys} keys with a head size of {head_size}");
+        match (run(on[0]), run(on[1])) {
+            (Err(AttentionError::NoKernel { .. }), _) => {}
+            (got, want) => compare(&what, [got.context(what.clone())?, want.context(what.clone())?])?,
+        }
+    }
+    Ok(())
+}

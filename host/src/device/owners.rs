@@ -1,0 +1,75 @@
+//! Which device of this process owns an allocation, so that a launch can refuse the memory of another one.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cuda_std::launch::{KernelCall, LaunchError};
+
+use super::{Device, DeviceError};
+
+/// By first address: the bytes, and the device's number.
+static OWNERS: Mutex<BTreeMap<usize, (usize, usize)>> = Mutex::new(BTreeMap::new());
+/// The devices that are open.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+fn owners() -> MutexGuard<'static, BTreeMap<usize, (usize, usize)>> {
+    OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts a device while it is open.
+pub(super) struct Open;
+
+impl Default for Open {
+    fn default() -> Self {
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Device {
+    /// A number that no other open device has.
+    fn id(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+
+    pub(super) fn own(&self, memory: NonNull<u8>, bytes: usize) {
+        owners().insert(memory.addr().get(), (bytes, self.id()));
+    }
+
+    /// Forgets memory before it is freed.
+    pub(super) fn disown(&self, memory: NonNull<u8>) {
+        owners().remove(&memory.addr().get());
+    }
+
+    /// Whether another device owns the memory at this address. Memory that no device allocated has no owner.
+    pub(super) fn is_of_another(&self, address: usize) -> bool {
+        if OPEN.load(Ordering::Relaxed) < 2 {
+            return false;
+        }
+        let owners = owners();
+        let before = owners.range(..=address).next_back();
+        before.is_some_and(|(&start, &(bytes, owner))| address - start < bytes && owner != self.id())
+    }
+
+    /// Fails if the launch borrows a buffer of another device that has the same memory: work on the two is not ordered.
+    pub(super) fn refuse_foreign_buffers(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        let residence = self.residence();
+        let mut ours = call.buffers.iter().filter(|buffer| buffer.residence == residence);
+        match ours.find(|buffer| self.is_of_another(buffer.pointer.addr())) {
+            None => Ok(()),
+            Some(buffer) => Err(LaunchError::Device(Box::new(DeviceError::OtherDevicesBuffer {
+                kernel: call.meta.name,
+                argument: buffer.name,
+                device: format!("{self:?}"),
+            }))),
+        }
+    }
+}

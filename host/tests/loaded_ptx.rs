@@ -1,0 +1,253 @@
+//! Every operation launches only kernels that the loaded PTX has, whatever architectures the PTX and the GPU have.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use bytemuck::Pod;
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::{KernelCall, KernelMeta, LaunchError, Launcher, Limits};
+use ferrowarp::DeviceProfile;
+use ferrowarp::attention::{self, Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
+use ferrowarp::axis;
+use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp::matmul::{self, Matmul, Precision};
+use ferrowarp::norm::{self, Norm, NormBackward};
+use ferrowarp::softmax::{
+    self, CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward,
+    softmax_top_k,
+};
+
+/// Elements of each buffer.
+const ELEMENTS: usize = 1 << 18;
+/// The problems of each operation for each PTX on each GPU.
+const PROBLEMS: u64 = 12;
+
+/// Runs nothing, and notes the launches of kernels that the PTX lacks.
+struct Recorder {
+    limits: Limits,
+    loaded: BTreeSet<&'static str>,
+    lacking: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+impl Launcher for Recorder {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        call.check(cuda_std::launch::Residence::Host, &self.limits)?;
+        if !self.loaded.contains(call.meta.name) {
+            self.lacking.lock().unwrap().insert(call.meta.name);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the PTX for this architecture has the kernel: see `the_ptx_holds_the_kernels_of_the_table_and_no_other`. The PTX
+/// for 9.0 has the kernels for 9.0 alone in a file of its own, which only such a GPU loads.
+fn is_in_ptx(kernel: &KernelMeta, ptx: u32, gpu: u32) -> bool {
+    let has_arch =
+        if kernel.arch_specific { [ptx, gpu] == [kernel.min_arch; 2] } else { kernel.min_arch <= ptx };
+    has_arch && !kernel.cpu_only
+}
+
+/// A GPU with PTX for one architecture.
+struct Gpu {
+    device: Device,
+    ptx: u32,
+    capability: u32,
+    lacking: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+impl Gpu {
+    fn new((capability, kibibytes, max_cluster, multiprocessors): (u32, u32, u32, usize), ptx: u32) -> Self {
+        let max_dynamic_shared_bytes = kibibytes * 1024;
+        let mut limits = Limits {
+            capability,
+            max_dynamic_shared_bytes,
+            max_cluster,
+            max_resident_threads: 1024 * multiprocessors as u64,
+            runs_cpu_only: false,
+            ..Limits::default()
+        };
+        let loaded = gpu_kernels::KERNELS.iter().filter(|kernel| is_in_ptx(kernel, ptx, capability));
+        // The device sets it for PTX of an older architecture.
+        let names = || Arc::new(loaded.clone().map(|kernel| kernel.name.to_owned()).collect());
+        limits.kernels = (ptx < capability).then(names);
+        let loaded = loaded.clone().map(|kernel| kernel.name).collect();
+        let lacking = Arc::default();
+        let recorder = Recorder { limits: limits.clone(), loaded, lacking: Arc::clone(&lacking) };
+        let profile = DeviceProfile { limits, multiprocessors, is_cpu: false };
+        Self { device: Device::with_profile(recorder, profile), ptx, capability, lacking }
+    }
+
+    fn zeros<T: Pod>(&self) -> Buffer<T> {
+        self.device.alloc_zeroed(ELEMENTS).unwrap()
+    }
+
+    /// Checks an operation for which the PTX for `least` and later architectures has kernels, or only that for `least`.
+    #[track_caller]
+    fn check(&self, what: &str, (least, is_only): (u32, bool), result: Result<(), DeviceError>) {
+        let lacking = std::mem::take(&mut *self.lacking.lock().unwrap());
+        let has = if is_only { [self.ptx, self.capability] == [least; 2] } else { self.ptx >= least };
+        let on = format!("{what} with PTX for {} on a GPU of {}", self.ptx, self.capability);
+        match result {
+            Ok(()) if has => assert!(lacking.is_empty(), "{on} launches what the PTX lacks: {lacking:?}"),
+            Ok(()) => assert!(!lacking.is_empty(), "{on} launches nothing, without an error"),
+            Err(error) => assert!(!has, "{on}: {error}"),
+        }
+    }
+}
+
+/// Numbers from a seed.
+struct Draw(u64);
+
+impl Draw {
+    /// A number from 1 to `most`, each power of two as likely as any other.
+    fn up_to(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (bits, rest) = ((self.0 >> 33) as u32 % (most.ilog2() + 1), (self.0 >> 40) as usize);
+        ((1 << bits) + rest % (1 << bits)).min(most)
+    }
+
+    fn is_true(&mut self) -> bool {
+        self.up_to(4) > 2
+    }
+}
+
+fn rows_and_columns<T>(gpu: &Gpu, draw: &mut Draw)
+where
+    T: softmax::Real + norm::Real + axis::Real + axis::Output<T>,
+{
+    let cols = draw.up_to(ELEMENTS);
+    let rows = draw.up_to(ELEMENTS / cols);
+    let device = &gpu.device;
+    let (zeros, more, vector) = (gpu.zeros::<T>(), gpu.zeros::<T>(), gpu.zeros::<f32>());
+    let (mut out, mut floats, mut words) = (gpu.zeros::<T>(), gpu.zeros::<f32>(), gpu.zeros::<u32>());
+    let inp = Matrix::new(&zeros, rows, cols).unwrap();
+    let shape = format!("{rows} x {cols} of {}", std::any::type_name::<T>());
+    let check = |what: &str, result| gpu.check(&format!("{what} of {shape}"), (75, false), result);
+    macro_rules! out {
+        () => {
+            MatrixMut::new(&mut out, rows, cols).unwrap()
+        };
+    }
+    let options = Options::new();
+    check("softmax", softmax(device, &mut out!(), &inp, &options).map_err(Into::into));
+    let y = Matrix::new(&more, rows, cols).unwrap();
+    check(
+        "softmax's gradient",
+        softmax_backward(device, &mut out!(), &inp, &y, &options).map_err(Into::into),
+    );
+    let targets = gpu.zeros::<i64>();
+    let losses = floats.view_mut(..rows).unwrap();
+    let loss = CrossEntropy::new(losses, &inp, targets.view(..rows).unwrap()).with_gradient(out!(), 1.0);
+    check("cross entropy", loss.run(device).map_err(Into::into));
+    let k = draw.up_to(ELEMENTS / rows).min(128);
+    let mut probabilities = MatrixMut::new(&mut floats, rows, k).unwrap();
+    let mut indices = MatrixMut::new(&mut words, rows, k).unwrap();
+    check(
+        "top-k",
+        softmax_top_k(device, &mut probabilities, &mut indices, &inp, &options).map_err(Into::into),
+    );
+    for sampling in [Sampling::new(1), Sampling::new(1).top_k(k), Sampling::new(1).top_p(0.9)] {
+        let tokens = words.view_mut(..rows).unwrap();
+        check("sample", sample(device, tokens, &inp, &sampling, 0).map_err(Into::into));
+    }
+    check("rms", Norm::rms(out!(), inp).run(device).map_err(Into::into));
+    check("layer", Norm::layer(out!(), inp).run(device).map_err(Into::into));
+    let gradient = NormBackward::rms(out!(), inp, y, vector.view(..rows).unwrap());
+    let mut weight = gpu.zeros::<T>();
+    let gradient = gradient.d_weight(weight.view_mut(..cols).unwrap());
+    check("a norm's gradient", gradient.run(device).map_err(Into::into));
+    for operation in [Operation::Sum, Operation::Max] {
+        let of_rows = Reduce::<T, T>::rows(operation, out.view_mut(..rows).unwrap(), inp);
+        check("a reduction of rows", of_rows.run(device).map_err(Into::into));
+        let of_columns = Reduce::<T, T>::columns(operation, out.view_mut(..cols).unwrap(), inp);
+        check("a reduction of columns", of_columns.run(device).map_err(Into::into));
+    }
+    check("cumsum", CumulativeSum::new(out!(), inp).run(device).map_err(Into::into));
+    let transposed = MatrixMut::new(&mut out, cols, rows).unwrap();
+    check("transpose", Transpose::new(transposed, inp).run(device).map_err(Into::into));
+}
+
+fn products<T: matmul::Real + matmul::MatmulAs<T>>(gpu: &Gpu, draw: &mut Draw) {
+    let [m, n, k] = [draw.up_to(1024), draw.up_to(1024), draw.up_to(1024)].map(|extent| extent.min(512));
+    let batch = draw.up_to((ELEMENTS / (m * n).max(m * k).max(n * k)).max(1));
+    let (zeros, mut out) = (gpu.zeros::<T>(), gpu.zeros::<T>());
+    for (a_is_transposed, b_is_transposed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let of = |rows, cols, is_transposed: bool| {
+            let [stored_rows, stored_cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
+            let matrix = matmul::Matrix::new(&zeros, stored_rows, stored_cols).unwrap();
+            let matrix = matrix.with_batch(batch, rows * cols).unwrap();
+            if is_transposed { matrix.transposed() } else { matrix }
+        };
+        for precision in [Precision::F32, Precision::Tf32] {
+            let c = matmul::MatrixMut::new(&mut out, m, n).unwrap().with_batch(batch, m * n).unwrap();
+            let matmul = Matmul::new(c, of(m, k, a_is_transposed), of(k, n, b_is_transposed));
+            let what = format!(
+                "{batch} of {m} x {n} x {k} of {}, {precision:?}, transposed {a_is_transposed} and {b_is_transposed}",
+                std::any::type_name::<T>()
+            );
+            gpu.check(&what, (80, false), matmul.precision(precision).run(&gpu.device).map_err(Into::into));
+        }
+    }
+}
+
+fn attentions<T: attention::Real>(gpu: &Gpu, draw: &mut Draw) {
+    let [batch, key_heads, groups] = [2, 4, 4].map(|most| draw.up_to(most));
+    let heads = key_heads * groups;
+    let head_size = [64, 128, 8 * draw.up_to(32), draw.up_to(256)][draw.up_to(4) - 1];
+    let most = 8 * ELEMENTS / (batch * heads * 256);
+    let [queries, keys] = [draw.up_to(most.max(1)), draw.up_to(most.max(1))];
+    let (q_shape, k_shape) = ([batch, queries, heads, head_size], [batch, keys, key_heads, head_size]);
+    let (zeros, mut out) =
+        (gpu.device.alloc_zeroed::<T>(8 * ELEMENTS).unwrap(), gpu.device.alloc_zeroed(8 * ELEMENTS).unwrap());
+    let [q, k] = [q_shape, k_shape].map(|shape| Tensor::new(&zeros, shape).unwrap());
+    let what = format!("{q_shape:?} and {k_shape:?} of {}", std::any::type_name::<T>());
+    let call = Attention::new(TensorMut::new(&mut out, q_shape).unwrap(), q, k, k);
+    let call = if draw.is_true() { call.causal(Causal::TopLeft) } else { call };
+    gpu.check(&what, (80, false), call.run(&gpu.device).map_err(Into::into));
+
+    let head_size = [64, 128, 8 * draw.up_to(16)][draw.up_to(3) - 1];
+    let (q_shape, k_shape) = ([batch, queries, heads, head_size], [batch, keys, key_heads, head_size]);
+    let [q, k] = [q_shape, k_shape].map(|shape| Tensor::new(&zeros, shape).unwrap());
+    let [mut d_k, mut d_v] = [0; 2].map(|_| gpu.device.alloc_zeroed::<T>(8 * ELEMENTS).unwrap());
+    let log_sum_exp = gpu.device.alloc_zeroed::<f32>(batch * heads * queries).unwrap();
+    let gradients = Gradients {
+        q: TensorMut::new(&mut out, q_shape).unwrap(),
+        k: TensorMut::new(&mut d_k, k_shape).unwrap(),
+        v: TensorMut::new(&mut d_v, k_shape).unwrap(),
+    };
+    let forward = Forward { q, k, v: k, out: q, log_sum_exp: (&log_sum_exp).into() };
+    let backward = Backward::new(gradients, q, forward);
+    let what = format!("the gradients of {q_shape:?} and {k_shape:?} of {}", std::any::type_name::<T>());
+    gpu.check(&what, (90, true), backward.run(&gpu.device).map_err(Into::into));
+}
+
+#[test]
+fn only_kernels_of_the_loaded_ptx_are_launched() {
+    // Compute capability, KiB of shared memory, blocks of a cluster, multiprocessors.
+    let gpus = [
+        (75, 64, 1, 40),
+        (80, 163, 1, 108),
+        (86, 99, 1, 84),
+        (89, 99, 1, 128),
+        (90, 227, 16, 132),
+        (100, 227, 16, 148),
+        (120, 99, 8, 170),
+    ];
+    for gpu in gpus {
+        for ptx in [75, 80, 86, 90].into_iter().filter(|ptx| *ptx <= gpu.0) {
+            let gpu = Gpu::new(gpu, ptx);
+            let mut draw = Draw(u64::from(1000 * gpu.capability + ptx));
+            for _ in 0..PROBLEMS {
+                rows_and_columns::<f32>(&gpu, &mut draw);
+                rows_and_columns::<bf16>(&gpu, &mut draw);
+                rows_and_columns::<f16>(&gpu, &mut draw);
+                products::<f32>(&gpu, &mut draw);
+                products::<bf16>(&gpu, &mut draw);
+                products::<f16>(&gpu, &mut draw);
+                attentions::<bf16>(&gpu, &mut draw);
+                attentions::<f16>(&gpu, &mut draw);
+            }
+        }
+    }
+}
