@@ -8,6 +8,7 @@ the bias the sum of the errors away from 0 relative to the sum of the results' m
 """
 
 import argparse
+import math
 import pathlib
 import random
 import re
@@ -230,6 +231,9 @@ def main():
                     off = got - wide
                     error = off.norm().item() / size / unit
                     bias = (off * torch.where(wide < 0, -1.0, 1.0)).sum().item() / wide.abs().sum().item() / unit
+                    if not math.isfinite(error):
+                        missing[f"{name} of {types}, {layout}"] = "a result is infinite or NaN where the right one is finite"
+                        continue
                     total = totals.setdefault((name, types, layout), [0, 0.0, 0.0, 0.0])
                     totals[name, types, layout] = [total[0] + 1, total[1] + error, max(total[2], error), total[3] + bias]
         except Exception as error:
