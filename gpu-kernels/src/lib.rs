@@ -49,6 +49,9 @@ pub mod norm;
 #[cfg(feature = "softmax")]
 pub mod softmax;
 
+#[cfg(any(feature = "axis", feature = "norm"))]
+mod sum;
+
 #[cfg(all(feature = "table", not(target_arch = "nvptx64")))]
 mod table;
 #[cfg(all(feature = "table", not(target_arch = "nvptx64")))]

@@ -137,21 +137,24 @@ pub fn index() -> u32 {
     block_id.wrapping_mul(dim.x * dim.y * dim.z).wrapping_add(thread_id)
 }
 
-/// Position of the thread in the whole launch along x. The arithmetic is in 32 bits.
+/// Position of the thread in the whole launch along x.
+///
+/// The arithmetic is in 32 bits: in a launch of over 2^32 threads along x positions repeat.
+/// [`LaunchConfig::cover`](crate::launch::LaunchConfig::cover) makes no such launch.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn index_1d() -> u32 {
     block_idx_x().wrapping_mul(block_dim_x()).wrapping_add(thread_idx_x())
 }
 
-/// Position of the thread in the whole launch along x and y. The arithmetic is in 32 bits.
+/// Position of the thread in the whole launch along x and y. The arithmetic is in 32 bits, as in [`index_1d`].
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn index_2d() -> UVec2 {
     UVec2::new(index_1d(), block_idx_y().wrapping_mul(block_dim_y()).wrapping_add(thread_idx_y()))
 }
 
-/// Position of the thread in the whole launch along x, y and z. The arithmetic is in 32 bits.
+/// Position of the thread in the whole launch along x, y and z. The arithmetic is in 32 bits, as in [`index_1d`].
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn index_3d() -> UVec3 {

@@ -23,6 +23,9 @@
 //! does not cover the accumulators, and a thread that returns before it has waited.
 //!
 //! # Rounding
+//! Of a [`tf32`](crate::mma::tf32) the lower 13 bits are ignored, so an `f32` in its place is truncated. Copies by a map that is
+//! [`rounded_to_tf32`](crate::tensor::TensorMapSpec::rounded_to_tf32) round it.
+//!
 //! The product of two elements is exact in `f32`. PTX does not define the order and the precision of their sum. The
 //! executor adds them to D one after the other, in the order of K, and rounds each sum to the nearest `f32`. The last
 //! bits of its results can differ from those of a GPU.

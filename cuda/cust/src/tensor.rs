@@ -34,6 +34,7 @@ pub enum TensorDataType {
     F32 = 7,
     F64 = 8,
     Bf16 = 9,
+    Tf32 = 11,
 }
 
 /// The layout of a tile in shared memory, by its number in cuda.h.

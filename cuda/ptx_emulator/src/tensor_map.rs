@@ -35,10 +35,12 @@ pub enum TensorElement {
     F32,
     /// `f64`.
     F64,
+    /// `f32`, which a copy to shared memory rounds to the nearest TF32 number, ties to even.
+    Tf32,
 }
 
 impl TensorElement {
-    const ALL: [TensorElement; 10] = [
+    const ALL: [TensorElement; 11] = [
         TensorElement::U8,
         TensorElement::U16,
         TensorElement::U32,
@@ -49,6 +51,7 @@ impl TensorElement {
         TensorElement::Bf16,
         TensorElement::F32,
         TensorElement::F64,
+        TensorElement::Tf32,
     ];
 
     /// Bytes of an element.
@@ -56,7 +59,7 @@ impl TensorElement {
         match self {
             TensorElement::U8 => 1,
             TensorElement::U16 | TensorElement::F16 | TensorElement::Bf16 => 2,
-            TensorElement::U32 | TensorElement::I32 | TensorElement::F32 => 4,
+            TensorElement::U32 | TensorElement::I32 | TensorElement::F32 | TensorElement::Tf32 => 4,
             TensorElement::U64 | TensorElement::I64 | TensorElement::F64 => 8,
         }
     }
@@ -171,15 +174,16 @@ impl TensorMap {
         map.check().is_ok().then_some(map)
     }
 
-    /// Decodes a map of the executor: address, rank with the bytes of an element and the swizzle, sizes, strides, and the
-    /// box by halves of words.
+    /// Decodes a map of the executor: address, rank with the bytes of an element, the swizzle and whether copies round to
+    /// TF32, sizes, strides, and the box by halves of words.
     fn decode_executor(bytes: &[u8; 128], rank: usize) -> Option<TensorMap> {
         let word = |at: usize| word(bytes, 8 * at);
-        let element = match bytes[17] {
-            1 => TensorElement::U8,
-            2 => TensorElement::U16,
-            4 => TensorElement::U32,
-            8 => TensorElement::U64,
+        let element = match (bytes[17], bytes[19]) {
+            (1, 0) => TensorElement::U8,
+            (2, 0) => TensorElement::U16,
+            (4, 0) => TensorElement::U32,
+            (8, 0) => TensorElement::U64,
+            (4, 1) => TensorElement::Tf32,
             _ => return None,
         };
         let map = TensorMap {

@@ -1,7 +1,7 @@
 //! Tensor copies: which bytes go where, what is undefined until the wait, and what is refused. With `wgmma`:
 //! `wgmma_matmul.rs`.
 
-use crate::common::tensor_copy::{LOAD, Line, Problem, WAIT, text_of};
+use crate::common::tensor_copy::{LOAD, Line, Problem, WAIT, keep, text_of};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::{Counter, Counts};
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, Swizzle, TensorElement, TensorMap, Turns};
@@ -38,6 +38,27 @@ fn elements_of_every_size() {
             new().check_store(&at);
         }
     }
+}
+
+#[test]
+fn a_map_may_round_to_tf32() {
+    let half = f32::EPSILON * 4096.0;
+    let numbers = [1.0 + half, -1.0 - 3.0 * half, 2.0f32.next_down(), f32::INFINITY];
+    let mut problem = Problem::new(TensorElement::Tf32, &[4, 1], &[4, 1], Swizzle::None);
+    problem.tensor[0].0[..16].copy_from_slice(numbers.map(f32::to_le_bytes).as_flattened());
+    let load = format!(
+        "mbarrier.arrive.expect_tx.shared.b64 _, [%rd2], 16; {LOAD} [%rd1], [%rd3, {{0, 0}}], [%rd2]; {WAIT} {}",
+        keep(16)
+    );
+    problem.run(&text_of(&load)).unwrap();
+    let expected = [1.0, -1.0 - 4.0 * half, 2.0, f32::INFINITY];
+    assert_eq!(problem.out[0].0[..16], *expected.map(f32::to_le_bytes).as_flattened());
+    let Cause::TensorCopy(reason) =
+        problem.cause("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd3, {0, 0}], [%rd1];")
+    else {
+        panic!()
+    };
+    assert!(reason.contains("only for reading"), "{reason}");
 }
 
 fn small() -> Problem {

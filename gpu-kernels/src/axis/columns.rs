@@ -13,8 +13,9 @@ use super::args::{ALIGNED, ReduceArgs, SUM};
 use super::fold::{combine, load, neutral, write};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::ReduceShape;
-use super::rows::IN_FLIGHT;
+use super::rows::{IN_FLIGHT, RUN};
 use crate::element::Element;
+use crate::sum::Sum;
 
 /// Rows that a thread has in flight at the same time when it reads elements one by one.
 const SINGLE_IN_FLIGHT: usize = 2;
@@ -65,6 +66,8 @@ where
     // memory, and reads other threads' elements after the barrier.
     unsafe {
         let all = match (is_sum, is_aligned) {
+            // A block's launch leaves a thread so few rows that it needs no registers for runs.
+            (true, _) if BLOCK == 1 => sums_of_runs(&args, share, [col, step], is_aligned),
             (true, true) => accumulate::<T, N, true, true>(&args, share, [col, step]),
             (true, false) => accumulate::<T, N, true, false>(&args, share, [col, step]),
             (false, true) => accumulate::<T, N, false, true>(&args, share, [col, step]),
@@ -93,6 +96,35 @@ struct Share {
     first: usize,
     step: usize,
     end: usize,
+}
+
+/// Returns the sums of the thread's rows, like [`accumulate`], from those of runs of rows.
+///
+/// # Safety
+/// Same as for [`accumulate`].
+#[inline(always)]
+unsafe fn sums_of_runs<T: Element<N>, const N: usize>(
+    args: &ReduceArgs<T>,
+    share: Share,
+    at: [usize; 2],
+    is_aligned: bool,
+) -> [f32; N] {
+    let mut sums = [Sum::ZERO; N];
+    for first in (share.first..share.end).step_by(RUN * share.step) {
+        let run = Share { first, end: share.end.min(first + RUN * share.step), ..share };
+        // SAFETY: the caller's contract.
+        let of_run = unsafe {
+            if is_aligned {
+                accumulate::<T, N, true, true>(args, run, at)
+            } else {
+                accumulate::<T, N, true, false>(args, run, at)
+            }
+        };
+        for j in 0..N {
+            sums[j].add(of_run[j]);
+        }
+    }
+    sums.map(Sum::value)
 }
 
 /// Returns the sums or maxima of the thread's rows, for `N` columns from `col` on that are `step` apart. The results of

@@ -9,6 +9,7 @@ use super::fold::{combine, combine_all, neutral, write};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::ReduceShape;
 use crate::element::Number;
+use crate::sum::Sum;
 
 /// Loads that a thread has in flight at the same time.
 const IN_FLIGHT: usize = 8;
@@ -43,20 +44,20 @@ where
     let col = thread::block_idx_x() as usize * COLS + lane;
     let (count, outputs) = (args.count as usize, args.outputs as usize);
     let (is_there, is_sum) = (col < outputs, args.flags & SUM != 0);
-    let mut all = [neutral(is_sum); IN_FLIGHT];
+    let (mut sum, mut largest) = (Sum::ZERO, neutral(false));
     // SAFETY: the kernel's contract. All threads of the block reach the barrier.
     unsafe {
         if is_there {
             for first in (group..count).step_by(IN_FLIGHT * GROUPS) {
-                for i in 0..IN_FLIGHT {
+                let loaded: [f32; IN_FLIGHT] = core::array::from_fn(|i| {
                     let part = first + i * GROUPS;
-                    if part < count {
-                        all[i] = combine(is_sum, all[i], *args.parts.add(part * outputs + col));
-                    }
-                }
+                    if part < count { *args.parts.add(part * outputs + col) } else { neutral(is_sum) }
+                });
+                let all = combine_all(is_sum, loaded);
+                if is_sum { sum.add(all) } else { largest = combine(false, largest, all) }
             }
         }
-        *shared.add(tid) = combine_all(is_sum, all);
+        *shared.add(tid) = if is_sum { sum.value() } else { largest };
         thread::sync_threads_aligned();
         if is_there && group == 0 {
             let mut all = *shared.add(lane);

@@ -15,9 +15,12 @@ use super::fold::{combine, combine_all, load, neutral, write};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::ReduceShape;
 use crate::element::{Element, VECTOR_ALIGN};
+use crate::sum::Sum;
 
 /// Loads that a thread has in flight at the same time.
 pub(super) const IN_FLIGHT: usize = 4;
+/// Loads of a thread whose elements are added up on their own: see [`Sum`].
+pub(super) const RUN: usize = 8 * IN_FLIGHT;
 
 /// Computes the sum or the maximum of each part of each row.
 ///
@@ -103,7 +106,7 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
     sign: f32,
 ) -> f32 {
     let term = |x: f32| if IS_SUM { x } else { sign * x };
-    let mut all = [neutral(IS_SUM); N];
+    let (mut sum, mut all) = (Sum::ZERO, [neutral(IS_SUM); N]);
     let take = |all: &mut [f32; N], vector: u32x4| {
         let x = T::unpack(vector);
         for j in 0..N {
@@ -123,10 +126,17 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
         }
         let mut v = lane;
         while v + (IN_FLIGHT - 1) * threads < vectors {
-            let loaded: [u32x4; IN_FLIGHT] =
-                core::array::from_fn(|i| load(aligned.add(N * (v + i * threads))));
-            loaded.into_iter().for_each(|vector| take(&mut all, vector));
-            v = opaque(v + IN_FLIGHT * threads);
+            let end = if IS_SUM { vectors.min(v + RUN * threads) } else { vectors };
+            while v + (IN_FLIGHT - 1) * threads < end {
+                let loaded: [u32x4; IN_FLIGHT] =
+                    core::array::from_fn(|i| load(aligned.add(N * (v + i * threads))));
+                loaded.into_iter().for_each(|vector| take(&mut all, vector));
+                v = opaque(v + IN_FLIGHT * threads);
+            }
+            if IS_SUM {
+                sum.add(combine_all(IS_SUM, all));
+                all = [neutral(IS_SUM); N];
+            }
         }
         // Fewer vectors are left than are in flight at once.
         let is_there = |i: usize| v + i * threads < vectors;
@@ -139,5 +149,10 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
             }
         }
     }
-    combine_all(IS_SUM, all)
+    let all = combine_all(IS_SUM, all);
+    if IS_SUM {
+        sum.add(all);
+        return sum.value();
+    }
+    all
 }

@@ -10,6 +10,10 @@ use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 use super::kernels::ColumnsShape;
 use super::row::Columns;
 use crate::element::{Element, Number, Output};
+use crate::sum::Sum;
+
+/// Rows whose gradients are added up on their own: see [`Sum`].
+const RUN: usize = 16;
 
 /// Computes each part's gradients of weight and bias, where [`super::wide`] computes the gradient of the input.
 ///
@@ -45,25 +49,34 @@ where
     let is_aligned = args.has(ALIGNED);
     let columns: Columns =
         Columns { first: col, step: 0, stride: 1, skip: 0, len: args.cols as usize, is_aligned };
-    let (mut d_weight, mut d_bias) = ([0.0; N], [0.0; N]);
+    let (mut d_weight, mut d_bias) = ([Sum::ZERO; N], [Sum::ZERO; N]);
+    let (mut first, rows) = (part, args.rows as usize);
     // SAFETY: the kernel's contract; the thread has columns.
     unsafe {
-        for row in (part..args.rows as usize).step_by(parts) {
-            let x: [f32; N] = columns.load(args.inp.add(row * args.inp_stride as usize), 0);
-            let d_out: [f32; N] = columns.load(args.d_out.add(row * args.d_out_stride as usize), 0);
-            let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
-            let rstd = *args.rstd.add(row);
-            for j in 0..N {
-                d_weight[j] += d_out[j] * ((x[j] - mean) * rstd);
-                d_bias[j] += d_out[j];
+        while first < rows {
+            let mut of_run = [[0.0; 2]; N];
+            for row in (first..rows.min(first + RUN * parts)).step_by(parts) {
+                let x: [f32; N] = columns.load(args.inp.add(row * args.inp_stride as usize), 0);
+                let d_out: [f32; N] = columns.load(args.d_out.add(row * args.d_out_stride as usize), 0);
+                let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
+                let rstd = *args.rstd.add(row);
+                for j in 0..N {
+                    let [d_weight, d_bias] = of_run[j];
+                    of_run[j] = [d_weight + d_out[j] * ((x[j] - mean) * rstd), d_bias + d_out[j]];
+                }
             }
+            for j in 0..N {
+                d_weight[j].add(of_run[j][0]);
+                d_bias[j].add(of_run[j][1]);
+            }
+            first += RUN * parts;
         }
         let at = part * args.pitch as usize + col;
         if !args.d_weight.is_null() {
-            <f32 as Output<N>>::store(args.d_weight.add(at), d_weight);
+            <f32 as Output<N>>::store(args.d_weight.add(at), d_weight.map(Sum::value));
         }
         if !args.d_bias.is_null() {
-            <f32 as Output<N>>::store(args.d_bias.add(at), d_bias);
+            <f32 as Output<N>>::store(args.d_bias.add(at), d_bias.map(Sum::value));
         }
     }
 }

@@ -4,7 +4,6 @@
 //@ ptx(norm_f32_512x4): ld.global.v4 >= 8, st.global.v4 >= 4, .local == 0
 //@ ptx(norm_bf16_256x4, norm_f16_256x4): ld.global.v4 >= 8, st.global.v4 >= 4, .local == 0
 //@ allow-local(norm_bf16_256x4, norm_f16_256x4, compute_75, compute_100): four blocks limit a thread to 64 registers, and it needs a few more
-//@ allow-local(norm_f32_any_1024x4, compute_90): a thread has at most 64 registers and needs a few more
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::opaque;
@@ -14,7 +13,7 @@ use cuda_std::{fastmath, kernel, shared_array, thread};
 use super::args::{CENTRED, NormArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::RowsShape;
-use super::row::{Columns, Held, packed, row_sums};
+use super::row::{Columns, Held, correction, packed, row_sums};
 use crate::element::Element;
 
 /// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
@@ -76,7 +75,7 @@ use crate::element::Element;
             norm_f32_any_256x4 = <256, 4>, EARLY = 0;
             norm_f32_any_256x5 = <256, 5>, EARLY = 0;
             norm_f32_any_512x4 = <512, 4>, EARLY = 0;
-            norm_f32_any_1024x4 = <1024, 4>, EARLY = 0;
+            norm_f32_any_1024x4 = <1024, 4>, EARLY = 0, min_blocks = 2;
         }
         for T in [f16, bf16], N = 8, WHOLE = false, few = false, EARLY = 0 {
             norm_{T}_any_32x1 = <32, 1>;
@@ -105,7 +104,7 @@ pub unsafe fn norm_rows<
     T: Element<N>,
 {
     // The sums of the warps: for the mean, then for the variance.
-    let of_warps = shared_array![[f32; 1]; 64];
+    let (of_mean, of_variance) = (shared_array![[f32; 1]; 32], shared_array![[f32; 2]; 32]);
     let tid = thread::thread_idx_x() as usize;
     let row = thread::block_idx_x() as usize * (BLOCK / THREADS) + tid / THREADS;
     // Threads without a row take part in the shuffles and barriers of the others.
@@ -139,17 +138,15 @@ pub unsafe fn norm_rows<
                 columns.store(args.sum.add(row * args.sum_stride as usize), i, T::unpack(x[i]));
             }
         }
-        let sum_of_row =
-            |i: usize, x: f32| row_sums::<THREADS, 1>(of_warps.cast::<[f32; 1]>().add(32 * i), [x])[0];
         let mut mean = 0.0;
         if args.has(CENTRED) {
             // The elements past the row's end are zeros.
             let sum = x.iter().flat_map(|&x| T::unpack(x)).fold(0.0, |sum, x| sum + x);
-            mean = sum_of_row(0, sum) * args.per_column;
+            mean = row_sums::<THREADS, 1>(of_mean, [sum])[0] * args.per_column;
         }
-        let sum = (0..VECTORS).fold(0.0, |sum, i| {
-            let x = T::unpack(x[i]);
-            sum + columns.sum::<N>(i, |j| (x[j] - mean) * (x[j] - mean))
+        let sums = (0..VECTORS).fold([0.0; 2], |[sum, squares], i| {
+            let of_vector = columns.deviations::<N>(i, T::unpack(x[i]), mean);
+            [sum + of_vector[0], squares + of_vector[1]]
         });
         if size_of::<T>() < size_of::<f32>() {
             // Stops the compiler from keeping the unpacked elements in registers as well.
@@ -157,18 +154,19 @@ pub unsafe fn norm_rows<
                 *x = u32x4::new(opaque(x.x), opaque(x.y), opaque(x.z), opaque(x.w));
             }
         }
-        let variance = sum_of_row(1, sum) * args.per_column;
+        let sums = row_sums::<THREADS, 2>(of_variance, sums);
+        let [off, variance] = correction(sums, args.per_column, args.has(CENTRED));
         let rstd = fastmath::rsqrt_approx(variance + args.epsilon);
         if is_there && tid.is_multiple_of(THREADS) {
             if !args.mean.is_null() {
-                *args.mean.add(row) = mean;
+                *args.mean.add(row) = mean + off;
             }
             if !args.rstd.is_null() {
                 *args.rstd.add(row) = rstd;
             }
         }
         for i in 0..VECTORS {
-            let mut y = T::unpack(x[i]).map(|x| (x - mean) * rstd);
+            let mut y = T::unpack(x[i]).map(|x| (x - mean - off) * rstd);
             if !args.weight.is_null() {
                 let weight = if EARLY >= 1 { T::unpack(weight[i]) } else { columns.load(args.weight, i) };
                 y = core::array::from_fn(|j| y[j] * weight[j]);

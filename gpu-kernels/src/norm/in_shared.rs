@@ -14,7 +14,7 @@ use cuda_std::{cluster, fastmath, kernel, pipeline, shared_array, thread};
 use super::args::{CENTRED, NormArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::RowsShape;
-use super::row::{Exchange, packed, row_sums};
+use super::row::{Exchange, correction, packed, row_sums};
 use crate::element::Element;
 
 /// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
@@ -57,7 +57,7 @@ pub unsafe fn norm_in_shared<
     T: Element<N>,
 {
     // The sums of the warps: for the mean, then for the variance.
-    let of_warps = shared_array![[f32; 1]; 64];
+    let of_warps = shared_array![[f32; 2]; 64];
     let tid = thread::thread_idx_x() as usize;
     let own = dynamic_shared_mem_aligned::<u32x4>().wrapping_add(tid);
     let (rank, blocks) = (cluster::block_rank(), cluster::num_blocks());
@@ -119,34 +119,36 @@ pub unsafe fn norm_in_shared<
         if blocks > 1 {
             cluster::wait();
         }
-        let sum_of_row = |i: usize, x: f32| {
+        let sums_of_row = |i: usize, x: [f32; 2]| {
             if let Some(exchange) = exchange {
-                exchange.send(i, [x, 0.0]);
-                exchange.receive(i)[0]
+                exchange.send(i, x);
+                exchange.receive(i)
             } else {
-                row_sums::<THREADS, 1>(of_warps.cast::<[f32; 1]>().add(32 * i), [x])[0]
+                row_sums::<THREADS, 2>(of_warps.cast::<[f32; 2]>().add(32 * i), x)
             }
         };
-        // The sum of the thread's elements, or of the squares of their differences to the mean.
-        let sum_of = |of_squares: bool, mean: f32| {
-            (0..VECTORS).fold(0.0, |sum, i| {
+        // The sums of the differences of the thread's elements to the mean, and of their squares.
+        let deviations = |mean: f32| {
+            (0..VECTORS).fold([0.0; 2], |sums, i| {
                 if !has(i) {
-                    return sum;
+                    return sums;
                 }
                 let x = T::unpack(load_shared(own.add(i * THREADS)));
-                let terms = x.map(|x| if of_squares { (x - mean) * (x - mean) } else { x });
-                terms.into_iter().fold(sum, |sum, x| sum + x)
+                let add =
+                    |[sum, squares]: [f32; 2], x: f32| [sum + (x - mean), squares + (x - mean) * (x - mean)];
+                x.into_iter().fold(sums, add)
             })
         };
         let mut mean = 0.0;
         if args.has(CENTRED) {
-            mean = sum_of_row(0, sum_of(false, 0.0)) * args.per_column;
+            mean = sums_of_row(0, [deviations(0.0)[0], 0.0])[0] * args.per_column;
         }
-        let variance = sum_of_row(sums - 1, sum_of(true, mean)) * args.per_column;
+        let all = sums_of_row(sums - 1, deviations(mean));
+        let [off, variance] = correction(all, args.per_column, args.has(CENTRED));
         let rstd = fastmath::rsqrt_approx(variance + args.epsilon);
         if tid == 0 && rank == 0 {
             if !args.mean.is_null() {
-                *args.mean.add(row) = mean;
+                *args.mean.add(row) = mean + off;
             }
             if !args.rstd.is_null() {
                 *args.rstd.add(row) = rstd;
@@ -155,7 +157,7 @@ pub unsafe fn norm_in_shared<
         let out = args.out.add(row * args.out_stride as usize + from);
         for i in 0..VECTORS {
             if has(i) {
-                let mut y = T::unpack(load_shared(own.add(i * THREADS))).map(|x| (x - mean) * rstd);
+                let mut y = T::unpack(load_shared(own.add(i * THREADS))).map(|x| (x - mean - off) * rstd);
                 if !args.weight.is_null() {
                     let weight = T::unpack(weight[i]);
                     y = core::array::from_fn(|j| y[j] * weight[j]);

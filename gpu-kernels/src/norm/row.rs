@@ -141,14 +141,15 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
         }
     }
 
-    /// Returns the sum of `term` over the columns that vector `i` has.
+    /// Returns the sum of the differences of vector `i` to the mean, and the sum of their squares, of the row's columns.
     #[inline(always)]
-    pub fn sum<const N: usize>(&self, i: usize, term: impl Fn(usize) -> f32) -> f32 {
+    pub fn deviations<const N: usize>(&self, i: usize, x: [f32; N], mean: f32) -> [f32; 2] {
+        let add = |[sum, squares]: [f32; 2], x: f32| [sum + (x - mean), squares + (x - mean) * (x - mean)];
         if self.is_whole::<N>(i) {
-            let sum = (0..N).fold(0.0, |sum, j| sum + term(j));
-            return if self.at(i, 0) < self.len { sum } else { 0.0 };
+            let sums = x.into_iter().fold([0.0; 2], add);
+            return if self.at(i, 0) < self.len { sums } else { [0.0; 2] };
         }
-        (0..N).fold(0.0, |sum, j| if self.at(i, j) < self.len { sum + term(j) } else { sum })
+        (0..N).fold([0.0; 2], |sums, j| if self.at(i, j) < self.len { add(sums, x[j]) } else { sums })
     }
 }
 
@@ -158,6 +159,16 @@ pub(super) fn packed<T: Element<N>, const N: usize>(x: [f32; N]) -> u32x4 {
     let x = x.map(T::from_f32);
     // SAFETY: `N` elements are 16 bytes, and every bit pattern is valid.
     unsafe { core::mem::transmute_copy(&x) }
+}
+
+/// Returns what the mean of a row is off by, and the variance, from the sums of the deviations from that mean and of their
+/// squares. A mean is off by the roundings of a sum of large numbers. The deviations are exact where they are small, and so is
+/// the correction. Without `is_centred` the mean is 0.
+#[inline(always)]
+pub(super) fn correction([sum, squares]: [f32; 2], per_column: f32, is_centred: bool) -> [f32; 2] {
+    let off = if is_centred { sum * per_column } else { 0.0 };
+    let variance = squares * per_column - off * off;
+    [off, if variance < 0.0 { 0.0 } else { variance }]
 }
 
 /// Returns the sums over the `THREADS` threads that hold a row, to all of them.

@@ -5,8 +5,34 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::{fastmath, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormArgs, NormBackwardArgs};
-use super::row::{Columns, row_sums};
+use super::row::{Columns, correction, row_sums};
 use crate::element::Element;
+use crate::sum::Sum;
+
+/// Vectors whose elements are added up on their own: see [`Sum`].
+const RUN: usize = 16;
+
+/// Adds up the sums of the thread's vectors.
+#[inline(always)]
+fn add_up<const SUMS: usize>(vectors: usize, of_vector: impl Fn(usize) -> [f32; SUMS]) -> [f32; SUMS] {
+    let mut sums = [Sum::ZERO; SUMS];
+    let mut first = 0;
+    while first < vectors {
+        let mut of_run = [0.0; SUMS];
+        let end = vectors.min(first + RUN);
+        for i in first..end {
+            let of_vector = of_vector(i);
+            for j in 0..SUMS {
+                of_run[j] += of_vector[j];
+            }
+        }
+        for j in 0..SUMS {
+            sums[j].add(of_run[j]);
+        }
+        first = end;
+    }
+    sums.map(Sum::value)
+}
 
 /// Like [`super::forward::norm_rows()`], for rows of any length, including 0.
 ///
@@ -18,7 +44,7 @@ use crate::element::Element;
     max_threads = THREADS,
     args,
     instances(
-        norm_f32_wide = <f32, 4, 1024>;
+        norm_f32_wide = <f32, 4, 1024>, min_blocks = 2;
         norm_f16_wide = <f16, 8, 1024>;
         norm_bf16_wide = <bf16, 8, 1024>;
         norm_f32_serial = <f32, 4, 1>, cpu_only = true;
@@ -30,7 +56,7 @@ pub unsafe fn norm_wide<T, const N: usize, const THREADS: usize>(args: NormArgs<
 where
     T: Element<N>,
 {
-    let (shared_mean, shared_square) = (shared_array![[f32; 1]; 32], shared_array![[f32; 1]; 32]);
+    let (of_mean, of_variance) = (shared_array![[f32; 1]; 32], shared_array![[f32; 2]; 32]);
     let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
     let columns: Columns =
         Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
@@ -52,19 +78,16 @@ where
         let mut mean = 0.0;
         if args.has(CENTRED) {
             // The elements past the row's end are zeros.
-            let sum = (0..vectors).fold(0.0, |sum, i| x(i).iter().fold(sum, |sum, x| sum + x));
-            mean = row_sums::<THREADS, 1>(shared_mean, [sum])[0] * per_column;
+            let sum = add_up(vectors, |i| [x(i).iter().fold(0.0, |sum, x| sum + x)]);
+            mean = row_sums::<THREADS, 1>(of_mean, sum)[0] * per_column;
         }
-        let mut sum = 0.0;
-        for i in 0..vectors {
-            let x = x(i);
-            sum += columns.sum::<N>(i, |j| (x[j] - mean) * (x[j] - mean));
-        }
-        let variance = row_sums::<THREADS, 1>(shared_square, [sum])[0] * per_column;
+        let sums = add_up(vectors, |i| columns.deviations::<N>(i, x(i), mean));
+        let sums = row_sums::<THREADS, 2>(of_variance, sums);
+        let [off, variance] = correction(sums, per_column, args.has(CENTRED));
         let rstd = fastmath::rsqrt_approx(variance + args.epsilon);
         if thread::thread_idx_x() == 0 {
             if !args.mean.is_null() {
-                *args.mean.add(row) = mean;
+                *args.mean.add(row) = mean + off;
             }
             if !args.rstd.is_null() {
                 *args.rstd.add(row) = rstd;
@@ -75,7 +98,7 @@ where
             if !args.sum.is_null() {
                 columns.store(args.sum.add(row * args.sum_stride as usize), i, x);
             }
-            let mut y = x.map(|x| (x - mean) * rstd);
+            let mut y = x.map(|x| (x - mean - off) * rstd);
             if !args.weight.is_null() {
                 let weight: [f32; N] = columns.load(args.weight, i);
                 y = core::array::from_fn(|j| y[j] * weight[j]);
@@ -133,14 +156,11 @@ where
             }
             [x.map(|x| (x - mean) * rstd), g]
         };
-        let mut sums = [0.0; 2];
-        for i in 0..vectors {
+        let sums = add_up(vectors, |i| {
             let [x, g] = x_and_g(i);
             // The gradients past the row's end are zeros.
-            for j in 0..N {
-                sums = [sums[0] + g[j] * x[j], sums[1] + g[j]];
-            }
-        }
+            (0..N).fold([0.0; 2], |sums, j| [sums[0] + g[j] * x[j], sums[1] + g[j]])
+        });
         let sums = row_sums::<THREADS, 2>(shared, sums);
         let of_mean = if args.has(CENTRED) { sums[1] * per_column } else { 0.0 };
         for i in 0..vectors {

@@ -91,7 +91,7 @@ pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &
 /// # Panics
 /// `FERROWARP_CASES` is not K/N.
 #[track_caller]
-fn chosen_part() -> (usize, usize) {
+pub fn chosen_part() -> (usize, usize) {
     match std::env::var("FERROWARP_CASES") {
         Ok(text) => part(&text).unwrap_or_else(|| panic!("FERROWARP_CASES={text}: expected K/N, like 0/4")),
         Err(_) => (0, 1),

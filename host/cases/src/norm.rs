@@ -26,6 +26,10 @@ enum Values {
     Offset,
     /// The same number throughout a row: a variance of 0.
     Constant,
+    /// Numbers from 1000 to 1000.015: a mean far larger than the deviations, as `f16` and `bf16` the same number.
+    Close,
+    /// 3333.33 throughout.
+    Equal,
 }
 
 /// Matrices to normalise.
@@ -91,6 +95,10 @@ const PROBLEMS: &[Problem] = &[
     Problem { scopes: LARGER, shape: [4, 300], is_centred: true, values: Values::Offset, ..PLAIN },
     Problem { scopes: LARGER, shape: [4, 72], is_centred: true, values: Values::Constant, ..PLAIN },
     Problem { scopes: LARGER, shape: [3, 65], has_all: true, values: Values::Constant, ..PLAIN },
+    Problem { scopes: LARGER, shape: [2, 1000], is_centred: true, values: Values::Equal, ..PLAIN },
+    Problem { scopes: LARGER, shape: [1, 4096], is_centred: true, values: Values::Close, ..PLAIN },
+    Problem { scopes: LARGER, shape: [1, 16_384], is_centred: true, values: Values::Equal, ..PLAIN },
+    Problem { scopes: LARGER, shape: [1, 1 << 20], is_centred: true, values: Values::Equal, ..PLAIN },
     Problem { scopes: &[Scope::Device], shape: [1000, 768], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: &[Scope::Device], shape: [3, 40_001], is_centred: true, has_all: true, ..PLAIN },
 ];
@@ -139,6 +147,8 @@ impl<T: Number + Real> Operands<T> {
             Values::Ordinary => x,
             Values::Offset => 100.0 + x,
             Values::Constant => 0.75 + (i / (cols + problem.gap)) as f32,
+            Values::Close => 1000.0 + 1e-3 * (i % 16) as f32,
+            Values::Equal => 3333.33,
         };
         let operands = Self {
             problem: *problem,
@@ -245,15 +255,21 @@ impl<T: Number + Real> Operands<T> {
     pub(crate) fn expected_forward(&self) -> Expected {
         let Problem { shape: [rows, cols], has_all, .. } = self.problem;
         let [mut out, mut means, mut rstds, mut sums] = [const { Vec::new() }; 4];
-        let roundings = (64 + cols) as f64 * ROUNDING;
+        // No chain of additions is longer.
+        let roundings = 128.0 * ROUNDING;
         for row in 0..rows {
             let x = self.sum(row);
             let [mean, rstd] = self.statistics(&x);
             let size = x.iter().map(|x| x.abs()).sum::<f64>() / cols as f64;
-            let off_mean = if self.problem.is_centred { roundings * size } else { 0.0 };
-            // The variance is off by the error of the mean and by its own roundings; a root halves that.
-            let deviation = (1.0 / (rstd * rstd) - f64::from(self.epsilon)).max(0.0).sqrt();
-            let off_variance = 2.0 * deviation * off_mean + off_mean * off_mean;
+            let spread = x.iter().map(|x| (x - mean).abs()).sum::<f64>() / cols as f64;
+            // The first mean is off by the roundings of a sum. The differences to it correct it, up to their own roundings.
+            let off_first = if self.problem.is_centred { roundings * size } else { 0.0 };
+            let off_mean = match self.problem.is_centred {
+                true => 2.0 * ROUNDING * mean.abs() + roundings * (spread + off_first),
+                false => 0.0,
+            };
+            // The variance is the mean of the squares of these differences, minus the square of the correction.
+            let off_variance = 4.0 * roundings * off_first * off_first;
             let off_rstd = roundings + off_variance * rstd * rstd;
             means.push(Bound { value: mean, allowed: off_mean + ROUNDING * mean.abs() });
             rstds.push(Bound { value: rstd, allowed: (off_rstd + 4.0 * ROUNDING) * rstd });

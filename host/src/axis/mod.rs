@@ -20,8 +20,9 @@
 //! bytes; otherwise they go element by element, which is slower.
 //!
 //! # Accuracy
-//! Sums are `f32`, each has few terms, and a result is rounded once. For one device, shape and alignment, results are the
-//! same bits in every run, because all sums have a fixed order.
+//! Sums are `f32`. A thread adds up runs of a few dozen terms, and then the sums of the runs, whose roundings it adds up on their
+//! own. A result is rounded once. For one device, shape and alignment, results are the same bits in every run, because all
+//! sums have a fixed order.
 
 mod error;
 mod reduce;

@@ -83,8 +83,8 @@ const LEAST_OF_PART: u32 = 4;
 const LEAST_THREADS: u32 = 8;
 /// The most vectors side by side in a block.
 const MOST_VECTORS: u32 = 32;
-/// The most rows that one thread adds up.
-const MOST_ROWS: u32 = 8192;
+/// The most rows that one thread of a block adds up: a long chain of additions loses bits.
+const MOST_ROWS: u32 = 256;
 /// The most elements that one CPU thread adds up.
 const SERIAL: u32 = 16384;
 

@@ -74,7 +74,7 @@ impl Device {
             return Err(DeviceError::TensorMapElsewhere { device: self.name(), buffer: residence });
         }
         let refused = |reason| DeviceError::TensorMap { device: self.name(), reason };
-        if T::TYPE != spec.element {
+        if T::TYPE != spec.element.in_memory() {
             return Err(refused(TensorMapError::Element { spec: spec.element, buffer: T::TYPE }));
         }
         let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
@@ -128,5 +128,6 @@ fn data_type(element: ElementType) -> TensorDataType {
         ElementType::F32 => TensorDataType::F32,
         ElementType::F64 => TensorDataType::F64,
         ElementType::Bf16 => TensorDataType::Bf16,
+        ElementType::Tf32 => TensorDataType::Tf32,
     }
 }

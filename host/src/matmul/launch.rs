@@ -77,14 +77,15 @@ pub(super) unsafe fn launch_some<T: super::Real>(
             Kernel::Tiles(kernel) => kernel.launch(device, kernel.config(shape, splits, batch), parts)?,
             Kernel::FewRows(kernel) => {
                 let parts = MatmulLaunch { flags: parts.flags & !OUT_TENSOR, ..parts };
-                let parts = with_maps(device, kernel.terms, kernel.box_rows(), parts)?;
+                let terms = (kernel.terms, kernel.has_tensor_cores);
+                let parts = with_maps(device, terms, kernel.box_rows(), parts)?;
                 kernel.launch(device, kernel.config(shape, splits, batch), parts)?;
             }
             Kernel::Warpgroups { kernel, aligns } => {
                 let parts = if aligns { align::launch(device, &mut workspace.parts, parts)? } else { parts };
                 let units = kernel.units(shape, splits, batch);
                 let config = kernel.config(units, device.multiprocessors());
-                let parts = with_maps(device, kernel.terms, kernel.box_rows(), parts)?;
+                let parts = with_maps(device, (kernel.terms, true), kernel.box_rows(), parts)?;
                 kernel.launch(device, config, parts)?;
             }
             Kernel::ThreeProducts => three_products::launch(device, &mut workspace.parts, parts.cast())?,

@@ -18,6 +18,8 @@ struct Stored {
     pitch: u64,
     batch: u32,
     batch_pitch: u64,
+    /// Whether copies round `f32` to TF32.
+    is_tf32: bool,
 }
 
 impl Stored {
@@ -31,30 +33,32 @@ impl Stored {
         let [box_cols, box_rows] = tile;
         // With a batch stride of 0 there is one matrix. Unused strides must still be valid in a map.
         let batch = if self.batch_pitch == 0 { 1 } else { self.batch };
-        let or_any =
-            |is_used: bool, distance: u64| if is_used { distance } else { distance.next_multiple_of(VECTOR) };
-        let pitch = or_any(self.rows > 1, self.pitch).max(VECTOR);
-        let batch_pitch = or_any(batch > 1, self.batch_pitch).max(VECTOR);
+        let or_any = |is_used: bool, distance: u64| {
+            if is_used { distance } else { distance.next_multiple_of(VECTOR).max(VECTOR) }
+        };
+        let pitch = or_any(self.rows > 1, self.pitch);
+        let batch_pitch = or_any(batch > 1, self.batch_pitch);
         let sizes = [self.cols, self.rows, batch].map(u64::from);
         let spec = TensorMapSpec::new::<T>(sizes, [box_cols, box_rows, 1])
             .with_strides([1, pitch, batch_pitch])
             .with_swizzle(Swizzle::Bytes128);
+        let spec = if self.is_tf32 { spec.rounded_to_tf32() } else { spec };
         Ok(device.tensor_map(buffer, &spec)?)
     }
 }
 
 /// Adds the maps of A, B and, with [`OUT_TENSOR`], the result to the arguments. The boxes of A and B have `terms` columns
-/// and these rows.
+/// and these rows. With `is_tf32`, copies of `f32` operands round to TF32: tensor cores ignore the other bits.
 pub(super) fn with_maps<T: TensorElement>(
     device: &Device,
-    terms: u32,
+    (terms, is_tf32): (u32, bool),
     [a_rows, b_rows]: [u32; 2],
     args: MatmulLaunch<T>,
 ) -> Result<MatmulLaunch<T>, MatmulError> {
     let batch = args.batch;
     let of = |[rows, cols]: [u32; 2], is_transposed: bool, pitch, batch_pitch| {
         let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
-        Stored { rows, cols, pitch, batch, batch_pitch }
+        Stored { rows, cols, pitch, batch, batch_pitch, is_tf32 }
     };
     let has = |flag| args.flags & flag != 0;
     let a = of([args.m, args.k], has(A_TRANSPOSED), args.a_pitch, args.a_batch);

@@ -17,7 +17,8 @@
 //! batches. [`KernelChoice`] picks the kernel by shape, type and device, and prints its choice without a GPU.
 //!
 //! # Accuracy
-//! Products of `f16` and `bf16` are exact, and sums are `f32`. [`Precision`] describes how `f32` is multiplied. The epilogue
+//! Products of `f16` and `bf16` are exact, and sums are `f32`, without long chains of additions except in tensor cores.
+//! [`Precision`] describes how `f32` is multiplied. The epilogue
 //! is computed in `f32`, and a result is rounded once. For one device, shape and alignment, results have the same bits in
 //! every run, because all sums have a fixed order.
 

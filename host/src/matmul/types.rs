@@ -69,7 +69,7 @@ pub enum Precision {
     /// round to 2^128 as TF32 count as infinite. With up to 16 rows, `f32` arithmetic may be used instead.
     #[default]
     F32,
-    /// As one product of TF32: operands are rounded to 11 bits.
+    /// As one product of TF32: operands are rounded to the nearest number of 11 bits.
     Tf32,
 }
 

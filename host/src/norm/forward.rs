@@ -65,7 +65,7 @@ impl<'a, T: Real> Norm<'a, T> {
         Self { epsilon: 1e-5, is_centred: true, ..Self::rms(out, inp) }
     }
 
-    /// Adds `epsilon`, at least 0, to the variance.
+    /// Adds `epsilon`, at least 0, to the variance. With 0, a row of variance 0 gives NaN.
     pub fn epsilon(mut self, epsilon: f32) -> Self {
         self.epsilon = epsilon;
         self

@@ -22,8 +22,12 @@
 //! bytes, and no matrix is written in place. On a GPU a row of up to 16384 elements (backward: 8192) is read once.
 //!
 //! # Accuracy
-//! Sums are `f32`. The variance is computed from the differences to the mean. A result is rounded once. For one device and
-//! shape, results, including the gradients of weight and bias, have the same bits in every run.
+//! Sums are `f32`. The variance is computed from the differences to the mean, which also correct the mean: a row of equal
+//! elements gives the bias. A result is rounded once. For one device and shape, results, including the gradients of weight and
+//! bias, have the same bits in every run.
+//!
+//! Squares are `f32` too, so a row with deviations of about 1e19 or more gives zeros, as its variance is infinite. With an
+//! epsilon of 0, a row whose variance is 0 gives NaN.
 
 mod backward;
 mod error;

@@ -85,11 +85,24 @@ impl LaunchConfig {
     }
 
     /// Enough one-dimensional blocks of `block` threads to cover `elements`; at least one block.
+    ///
+    /// More than 2^32 threads are refused at the launch, because [`thread::index_1d`](crate::thread::index_1d) has 32 bits:
+    /// let each thread take several elements.
+    ///
+    /// ```
+    /// use cuda_std::launch::{LaunchConfig, Limits};
+    ///
+    /// let is_refused = |elements| Limits::default().check("fill", &LaunchConfig::cover(elements, 256)).is_err();
+    /// assert!(!is_refused(1 << 32) && is_refused((1 << 32) + 1));
+    /// ```
     pub fn cover(elements: usize, block: u32) -> Self {
         let blocks = elements.div_ceil(block.max(1) as usize).max(1);
-        // The check against the device's limits refuses a grid of more blocks than u32 can count.
-        Self::new(u32::try_from(blocks).unwrap_or(u32::MAX), block)
+        let is_counted = (blocks as u64).saturating_mul(block.into()) <= 1 << 32;
+        Self::new(if is_counted { blocks as u32 } else { Self::UNCOUNTED }, block)
     }
+
+    /// The grid of [`cover`](Self::cover) that the check against a device's limits refuses.
+    pub(super) const UNCOUNTED: u32 = u32::MAX;
 
     /// The same launch with `bytes` of dynamic shared memory per block.
     pub fn with_shared_bytes(self, bytes: u32) -> Self {

@@ -116,6 +116,9 @@ impl Limits {
             if got.x == 0 || got.y == 0 || got.z == 0 {
                 return Err(LaunchError::Empty { kernel, what, got });
             }
+            if what == "grid" && got.x == LaunchConfig::UNCOUNTED {
+                return Err(LaunchError::Uncounted { kernel });
+            }
             if got.x > max.x || got.y > max.y || got.z > max.z {
                 return Err(LaunchError::TooLarge { kernel, what, got, max });
             }
@@ -194,6 +197,15 @@ pub enum LaunchError {
         got: Dim3,
         /// The largest allowed on each axis.
         max: Dim3,
+    },
+    /// [`LaunchConfig::cover`] was called for more elements than threads have indices.
+    #[error(
+        "launch of {kernel} failed: LaunchConfig::cover got more than 2^32 threads to launch, and thread::index_1d has \
+         32 bits; let each thread take several elements"
+    )]
+    Uncounted {
+        /// The kernel.
+        kernel: &'static str,
     },
     /// The block has too many threads.
     #[error(

@@ -87,6 +87,9 @@ pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *cons
     let started = current(TO_GLOBAL, |context| {
         let tile = tile_of(context, map, at, shared.addr())?;
         let bytes = tile.bytes();
+        if tile.is_rounded() {
+            return Err(" got a tensor map that rounds to TF32, which is only for reading; encode another one to write".into());
+        }
         if let Some(row) = tile.ends_within_chunk() {
             return Err(format!(
                 " writes whole 16 bytes, and the tensor's rows end after {row}: what follows them would be lost; store their \

@@ -7,7 +7,7 @@ use crate::half::{bf16, f16};
 use crate::mma::tf32;
 use crate::wgmma::e4m3;
 
-/// The type of a tensor's elements. Copies move bytes, so only its size matters.
+/// The type of a tensor's elements. Copies move bytes, so only its size matters, except for [`Tf32`](Self::Tf32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names of Rust's types")]
 pub enum ElementType {
@@ -21,15 +21,25 @@ pub enum ElementType {
     F32,
     F64,
     Bf16,
+    /// `f32`, which a copy to shared memory rounds to the nearest TF32 number, ties to even.
+    Tf32,
 }
 
 impl ElementType {
+    /// Its type in global memory.
+    pub const fn in_memory(self) -> Self {
+        match self {
+            ElementType::Tf32 => ElementType::F32,
+            other => other,
+        }
+    }
+
     /// Its size in bytes.
     pub const fn bytes(self) -> u64 {
         match self {
             ElementType::U8 => 1,
             ElementType::U16 | ElementType::F16 | ElementType::Bf16 => 2,
-            ElementType::U32 | ElementType::I32 | ElementType::F32 => 4,
+            ElementType::U32 | ElementType::I32 | ElementType::F32 | ElementType::Tf32 => 4,
             ElementType::U64 | ElementType::I64 | ElementType::F64 => 8,
         }
     }
@@ -189,6 +199,13 @@ impl<const RANK: usize> TensorMapSpec<RANK> {
         Self { swizzle, ..self }
     }
 
+    /// The same tensor, but copies to shared memory round `f32` to the nearest TF32 number, ties to even. This costs no time,
+    /// and tensor cores ignore the bits that are rounded away. Other elements are copied unchanged. Kernels only read it.
+    pub fn rounded_to_tf32(self) -> Self {
+        let element = if self.element == ElementType::F32 { ElementType::Tf32 } else { self.element };
+        Self { element, ..self }
+    }
+
     /// Returns the bytes of a tile, which a copy counts at its barrier.
     pub fn tile_bytes(&self) -> u64 {
         self.tile.iter().map(|&size| u64::from(size)).product::<u64>() * self.element.bytes()
@@ -272,7 +289,7 @@ impl<const RANK: usize> TensorMapSpec<RANK> {
     }
 
     fn encode<T: TensorElement>(&self, pointer: *mut T, bytes: usize) -> Result<TensorMap, TensorMapError> {
-        if T::TYPE != self.element {
+        if T::TYPE != self.element.in_memory() {
             return Err(TensorMapError::Element { spec: self.element, buffer: T::TYPE });
         }
         self.encode_raw(pointer.cast(), bytes as u64)
@@ -292,6 +309,7 @@ impl<const RANK: usize> TensorMapSpec<RANK> {
             tensor: pointer,
             rank: RANK,
             element: element as usize,
+            is_rounded: self.element == ElementType::Tf32,
             sizes: five(&|i| self.sizes[i], 1),
             strides: five(&|i| self.stride_bytes(i), 0),
             tile: five(&|i| self.tile[i].into(), 1).map(|size| size as usize),

@@ -17,6 +17,8 @@ pub(crate) struct Decoded {
     pub rank: usize,
     /// Bytes of an element.
     pub element: usize,
+    /// Whether copies to shared memory round `f32` to TF32.
+    pub is_rounded: bool,
     /// 1 in dimensions that the tensor does not have.
     pub sizes: [u64; 5],
     /// In bytes; 0 in dimensions that the tensor does not have.
@@ -31,7 +33,8 @@ impl Decoded {
         let mut words = [0; 16];
         words[0] = MAGIC;
         words[1] = self.tensor.expose_provenance() as u64;
-        words[2] = self.rank as u64 | (self.element as u64) << 8 | (self.swizzle as u64) << 16;
+        let bytes = [self.rank as u8, self.element as u8, self.swizzle as u8, self.is_rounded.into()];
+        words[2] = u32::from_le_bytes(bytes).into();
         words[3..8].copy_from_slice(&self.sizes);
         words[8..12].copy_from_slice(&self.strides[1..]);
         for (word, tile) in words[12..15].iter_mut().zip(self.tile.chunks(2)) {
@@ -54,10 +57,11 @@ impl Decoded {
             tensor: core::ptr::with_exposed_provenance_mut(words[1] as usize),
             rank: (words[2] & 0xff) as usize,
             element,
+            is_rounded: words[2] >> 24 & 1 == 1,
             sizes: core::array::from_fn(|i| words[3 + i]),
             strides,
             tile: core::array::from_fn(half),
-            swizzle: match words[2] >> 16 {
+            swizzle: match words[2] >> 16 & 0xff {
                 1 => Swizzle::Bytes32,
                 2 => Swizzle::Bytes64,
                 3 => Swizzle::Bytes128,
@@ -93,6 +97,11 @@ impl Tile {
     /// Returns its swizzle in shared memory.
     pub fn swizzle(&self) -> Swizzle {
         self.map.swizzle
+    }
+
+    /// Returns whether it is of a map that rounds to TF32.
+    pub fn is_rounded(&self) -> bool {
+        self.map.is_rounded
     }
 
     /// Returns the bytes of the whole tile.
@@ -140,7 +149,8 @@ impl Tile {
     /// Copies the tile to shared memory; elements outside the tensor become zero.
     ///
     /// # Safety
-    /// The tensor and `shared` are valid, and `shared` is aligned for the swizzle.
+    /// The tensor and `shared` are valid, and `shared` is aligned for the swizzle. If the map rounds, the elements are
+    /// initialised.
     pub unsafe fn load(&self, shared: *mut u8) {
         let mut buffer = vec![MaybeUninit::new(0u8); self.row_bytes()];
         for Row { offset, skip, bytes, tensor } in self.rows() {
@@ -149,6 +159,9 @@ impl Tile {
             unsafe {
                 if bytes > 0 {
                     core::ptr::copy_nonoverlapping(tensor.cast(), buffer[skip..].as_mut_ptr(), bytes);
+                }
+                if self.map.is_rounded {
+                    round(&mut buffer[skip..skip + bytes]);
                 }
                 for (chunk, content) in buffer.chunks_exact(CHUNK).enumerate() {
                     let target = shared.add(self.map.swizzle.offset(offset + chunk * CHUNK));
@@ -177,5 +190,53 @@ impl Tile {
     /// Calls `f` with each run of the tensor's bytes within the tile.
     pub fn for_each_run(&self, mut f: impl FnMut(*mut u8, usize)) {
         self.rows().filter(|row| row.bytes > 0).for_each(|row| f(row.tensor, row.bytes));
+    }
+}
+
+/// Rounds each `f32` to the nearest TF32 number, ties to even; infinity and NaN stay.
+///
+/// # Safety
+/// The bytes are initialised.
+unsafe fn round(bytes: &mut [MaybeUninit<u8>]) {
+    for word in bytes.as_chunks_mut::<4>().0 {
+        // SAFETY: the caller's contract.
+        let bits = u32::from_ne_bytes(word.map(|byte| unsafe { byte.assume_init() }));
+        if f32::from_bits(bits).is_finite() {
+            let rounded = (bits + 0xfff + (bits >> 13 & 1)) & 0xffff_e000;
+            *word = rounded.to_ne_bytes().map(MaybeUninit::new);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::TensorMapSpec;
+
+    #[test]
+    fn maps_round_to_the_nearest_tf32() {
+        #[repr(align(16))]
+        struct Aligned<T>(T);
+        let half = f32::EPSILON * 4096.0;
+        // A tie to even on each side, above a tie, a carry into the exponent, and numbers that stay.
+        let numbers = [
+            1.0 + half,
+            1.0 + 3.0 * half,
+            -1.0 - 1.125 * half,
+            2.0f32.next_down(),
+            f32::MAX,
+            f32::NEG_INFINITY,
+            -0.0,
+            f32::NAN,
+        ];
+        let expected =
+            [1.0, 1.0 + 4.0 * half, -1.0 - 2.0 * half, 2.0, f32::INFINITY, f32::NEG_INFINITY, -0.0, f32::NAN];
+        let spec = TensorMapSpec::new::<f32>([8], [8]).rounded_to_tf32();
+        let (from, mut to) = (Aligned(numbers), Aligned([0f32; 8]));
+        let tile = Tile::new(Decoded::of(&spec.encode_for_cpu(&from.0).unwrap()).unwrap(), &[0]);
+        assert!(tile.is_rounded());
+        // SAFETY: both have the bytes of the tile.
+        unsafe { tile.load(to.0.as_mut_ptr().cast()) };
+        assert_eq!(to.0.map(f32::to_bits), expected.map(f32::to_bits));
     }
 }

@@ -9,11 +9,17 @@ use super::tile::{Run, Tile};
 use super::undefined::Bits;
 use crate::error::Cause;
 use crate::instr::{Addr, Space, TensorBox, TensorLoad, TensorStore};
-use crate::tensor_map::TensorMap;
+use crate::tensor_map::{TensorElement, TensorMap};
 
 /// Bytes of a tensor map, and the alignment of its address.
 const MAP: u64 = 128;
 const MAP_ALIGNMENT: u64 = 64;
+
+/// The nearest TF32 number, ties to even; infinity and NaN stay.
+fn nearest_tf32(raw: u64) -> u64 {
+    let is_finite = f32::from_bits(raw as u32).is_finite();
+    if is_finite { (raw + 0xfff + (raw >> 13 & 1)) & 0xffff_e000 } else { raw }
+}
 
 fn refuse(reason: String) -> Box<Cause> {
     Cause::TensorCopy(reason).into()
@@ -123,12 +129,22 @@ impl Cx<'_> {
     pub fn land_box(&mut self, target: usize, tile: &Tile) -> Exec {
         tile.runs(|Run { offset, address, bytes }| {
             let to = Place::Shared(tile.place(target, offset));
-            let width = if bytes.is_multiple_of(8) { 8 } else { 1 };
+            let is_rounded = tile.map.element == TensorElement::Tf32;
+            let width = if is_rounded {
+                4
+            } else if bytes.is_multiple_of(8) {
+                8
+            } else {
+                1
+            };
             for at in (0..bytes).step_by(width) {
                 let value = match address {
                     Some(address) => self.load(Place::Host(address + at), width),
                     None => Bits::new(0),
                 };
+                let is_number = value.undefined == 0;
+                let value =
+                    if is_rounded && is_number { Bits::new(nearest_tf32(value.value)) } else { value };
                 self.store(to.plus(at), width, value);
             }
             Ok(())
@@ -141,6 +157,11 @@ impl Cx<'_> {
             self.value(policy)?;
         }
         let tile = self.tile(&store.target)?;
+        if tile.map.element == TensorElement::Tf32 {
+            return Err(refuse(
+                "a store through a tensor map that rounds to TF32, which is only for reading".into(),
+            ));
+        }
         self.check_tensor(&tile, Access::Store)?;
         let source = self.box_place(store.source.space, self.address(&store.source)?, &tile, Access::Load)?;
         self.check_fenced(Place::Shared(source), tile.bytes())?;

@@ -27,6 +27,8 @@ use crate::element::Output;
 const TERMS: usize = 32;
 /// Terms of a stage that a warpgroup takes.
 const HALF: usize = TERMS / 2;
+/// Terms that are added up on their own before their sums are added to the others: a long chain of additions loses bits.
+const RUN: u32 = 4 * TERMS as u32;
 
 /// Multiplies the arguments' matrices. Launched like [`matmul_few_rows`](fn@super::few_rows::matmul_few_rows).
 ///
@@ -37,7 +39,7 @@ const HALF: usize = TERMS / 2;
     min_blocks = 1,
     arch = "90a",
     args,
-    facts: FewRowsShape = FewRowsShape::new(A_ROWS, B_K, 4, shared_bytes(A_ROWS, STAGES, 2)),
+    facts: FewRowsShape = FewRowsShape::new(A_ROWS, B_K, 4, shared_bytes(A_ROWS, STAGES, 2)).without_tensor_cores(),
     instances(
         T = f32 {
             matmul_f32_kk_8x128c = <1, 8, 6>;
@@ -58,7 +60,7 @@ pub unsafe fn matmul_few_rows_f32<
     // SAFETY: as in `few_rows`.
     unsafe {
         let part = Part::<STAGES>::new::<T>(&args, A_ROWS);
-        let mut sums = [0.0f32; A_ROWS];
+        let (mut sums, mut of_run) = ([0.0f32; A_ROWS], [0.0f32; A_ROWS]);
         if half == 2 {
             part.copy_stages::<T, B_K>(&args);
         } else {
@@ -89,7 +91,7 @@ pub unsafe fn matmul_few_rows_f32<
                         let a = a.to_array();
                         let mut i = 0;
                         while i < 4 {
-                            sums[row] = a[i].mul_add(b[i], sums[row]);
+                            of_run[row] = a[i].mul_add(b[i], of_run[row]);
                             i += 1;
                         }
                         row += 1;
@@ -99,6 +101,14 @@ pub unsafe fn matmul_few_rows_f32<
                 arrive_warp(part.empty.add(stage));
                 advance::<STAGES>(&mut ring);
                 k += TERMS as u32;
+                if (k - part.terms[0]).is_multiple_of(RUN) || k >= part.terms[1] {
+                    let mut row = 0;
+                    while row < A_ROWS {
+                        sums[row] += of_run[row];
+                        of_run[row] = 0.0;
+                        row += 1;
+                    }
+                }
             }
         }
         thread::sync_threads_aligned();

@@ -75,6 +75,8 @@ pub struct FewRowsShape {
     pub shared_bytes: u32,
     /// Whether B is stored as its transpose.
     pub b_along_k: bool,
+    /// Whether tensor cores multiply.
+    pub has_tensor_cores: bool,
 }
 
 impl FewRowsShape {
@@ -85,7 +87,12 @@ impl FewRowsShape {
 
     pub(super) const fn new(rows: usize, b_along_k: usize, bytes: usize, shared_bytes: usize) -> Self {
         let shared_bytes = shared_bytes as u32 + 1024;
-        Self { rows: rows as u32, terms: terms(bytes) as u32, shared_bytes, b_along_k: b_along_k == 1 }
+        let (rows, terms, b_along_k) = (rows as u32, terms(bytes) as u32, b_along_k == 1);
+        Self { rows, terms, shared_bytes, b_along_k, has_tensor_cores: true }
+    }
+
+    pub(super) const fn without_tensor_cores(self) -> Self {
+        Self { has_tensor_cores: false, ..self }
     }
 
     /// Returns the rows of the boxes of A and of B.

@@ -21,7 +21,9 @@ const ROWS: usize = 12;
 /// Columns of the accumulators in registers: a vector of AVX-512, or two of AVX2.
 const COLS: usize = 16;
 /// Terms that a panel holds.
-const DEPTH: usize = 192;
+const DEPTH: usize = 144;
+/// Panels whose sums are added up before they are added to the totals: a long chain of additions loses bits.
+const GROUP: usize = 64;
 /// Rows of a thread's tile.
 pub const TILE_ROWS: usize = 8 * ROWS;
 /// Columns of a thread's tile.
@@ -36,7 +38,9 @@ pub const SHARED_BYTES: usize = size_of::<Panels>();
 struct Panels {
     a: [[[f32; ROWS]; DEPTH]; TILE_ROWS / ROWS],
     b: [[[f32; COLS]; DEPTH]; TILE_COLS / COLS],
+    /// Of a group of panels, then of all groups.
     sums: [[[[f32; COLS]; ROWS]; TILE_COLS / COLS]; TILE_ROWS / ROWS],
+    totals: [[[[f32; COLS]; ROWS]; TILE_COLS / COLS]; TILE_ROWS / ROWS],
 }
 
 /// Multiplies the arguments' matrices; `a` and `b` are stored as the flags state. `splits` is not read.
@@ -74,6 +78,7 @@ pub unsafe fn matmul_serial<T: Number>(args: MatmulArgs<T>) {
         for i in 0..panel_rows {
             for j in 0..panel_cols {
                 (&raw mut (*panels).sums[i][j]).write([[0.0; COLS]; ROWS]);
+                (&raw mut (*panels).totals[i][j]).write([[0.0; COLS]; ROWS]);
             }
         }
         for k in (0..args.k as usize).step_by(DEPTH) {
@@ -93,10 +98,22 @@ pub unsafe fn matmul_serial<T: Number>(args: MatmulArgs<T>) {
                     multiply(sums, a, b, args.has(AVX512));
                 }
             }
+            // Also after the last panel, so that the totals are the results.
+            if (k / DEPTH + 1).is_multiple_of(GROUP) || k + DEPTH >= args.k as usize {
+                for i in 0..panel_rows {
+                    for j in 0..panel_cols {
+                        let (totals, sums) = (&mut (*panels).totals[i][j], &mut (*panels).sums[i][j]);
+                        for (total, sum) in totals.as_flattened_mut().iter_mut().zip(sums.as_flattened_mut())
+                        {
+                            *total += core::mem::take(sum);
+                        }
+                    }
+                }
+            }
         }
         for r in 0..rows {
             for j in 0..panel_cols {
-                let sums = &(*panels).sums[r / ROWS][j][r % ROWS];
+                let sums = &(*panels).totals[r / ROWS][j][r % ROWS];
                 store(&args, batch, row + r, col + j * COLS, &sums[..COLS.min(cols - j * COLS)]);
             }
         }

@@ -105,7 +105,7 @@ macro_rules! of_16_bits {
 of_16_bits! { bf16, f16 }
 
 impl WarpgroupOperand for f32 {
-    /// Multiplies as TF32: the tensor cores ignore the lower 13 bits. The terms must be neighbours in both operands.
+    /// Multiplies as TF32: the tensor cores ignore the lower 13 bits, which the copies round away. The terms must be neighbours.
     #[inline(always)]
     unsafe fn multiply<const A_K: usize, const B_K: usize, const COLS: usize, const REGISTERS: usize>(
         pending: &mut Pending<REGISTERS>,

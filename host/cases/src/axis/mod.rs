@@ -52,6 +52,7 @@ impl<T: Number + Real> Operand<T> {
             match values {
                 Values::Ordinary => x,
                 Values::Offset => 100.0 + x,
+                Values::Equal => 0.1,
                 Values::Cancelling if along.is_multiple_of(2) => 1000.0,
                 Values::Cancelling => -1000.0 + x,
                 Values::Special => match (line, along) {
@@ -118,7 +119,8 @@ impl<T: Number + Real> Operand<T> {
                     let sum = all.fold(Sum::default(), Sum::and);
                     let by = if operation == Operation::Mean { 1.0 / len as f64 } else { 1.0 };
                     let sum = Sum { value: sum.value * by, magnitude: sum.magnitude * by };
-                    rounded::<T>(sum.within(64.0 + len as f64), is_full)
+                    // A thread adds up at most 256 terms, or runs of terms whose sums' roundings are added up on their own.
+                    rounded::<T>(sum.within(160.0), is_full)
                 }
             }
         };

@@ -11,6 +11,8 @@ pub(super) enum Values {
     Ordinary,
     /// Numbers around 100.
     Offset,
+    /// 0.1: all roundings of a chain of additions go the same way.
+    Equal,
     /// Pairs of large numbers with opposite signs and a small sum.
     Cancelling,
     /// Row and column 0 have a NaN, 1 an infinity, and 2 both infinities.
@@ -85,6 +87,22 @@ pub(super) const REDUCTIONS: &[Problem] = &[
     Problem { scopes: LARGER, shape: [5, 1023], start: 2, values: Values::Cancelling, is_full: true, ..ROWS },
     Problem { scopes: LARGER, shape: [33, 8200], values: Values::Cancelling, ..ROWS },
     Problem { scopes: LARGER, shape: [3, 40_001], operation: Operation::Min, is_split: true, ..ROWS },
+    Problem {
+        scopes: LARGER,
+        shape: [1, 1 << 20],
+        values: Values::Equal,
+        is_full: true,
+        is_split: true,
+        ..ROWS
+    },
+    Problem {
+        scopes: LARGER,
+        shape: [1 << 17, 8],
+        values: Values::Equal,
+        is_full: true,
+        is_split: true,
+        ..COLUMNS
+    },
     Problem { scopes: LARGER, shape: [1, 1], ..COLUMNS },
     Problem {
         scopes: LARGER,

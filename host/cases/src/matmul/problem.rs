@@ -79,6 +79,9 @@ pub const PROBLEMS: &[Problem] = &[
         ..PLAIN
     },
     Problem { scopes: &[Scope::Executor, Scope::Device], shape: [1, 1, 1], ..PLAIN },
+    // Rows and matrices of 16 bytes: the smallest distances that a tensor map takes.
+    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [5, 4, 4], batch: 3, ..PLAIN },
+    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [1, 4, 4], batch: 3, ..PLAIN },
     Problem {
         scopes: &[Scope::Executor, Scope::Device],
         shape: [3, 7, 0],

@@ -8,7 +8,7 @@ use super::{COLS, ROWS};
 /// Rows that fit 16 vector registers of 32 bytes, with two for B and one for A.
 const HALF: usize = ROWS / 2;
 
-/// Adds the terms of a panel of A and a panel of B to their accumulators.
+/// Adds up the terms of a panel of A and a panel of B, and adds these sums to `sums`.
 #[inline(always)]
 pub(super) fn multiply(
     sums: &mut [[f32; COLS]; ROWS],
@@ -34,10 +34,12 @@ pub(super) fn multiply(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn multiply_avx512(sums: &mut [[f32; COLS]; ROWS], a: &[[f32; ROWS]], b: &[[f32; COLS]]) {
-    use core::arch::x86_64::{_mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps};
+    use core::arch::x86_64::{
+        _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    };
     // SAFETY: each row has 16 accumulators, and each term 16 columns.
     unsafe {
-        let mut sums_reg = core::array::from_fn::<_, ROWS, _>(|i| _mm512_loadu_ps(sums[i].as_ptr()));
+        let mut sums_reg = [_mm512_setzero_ps(); ROWS];
         for (a, b) in a.iter().zip(b) {
             let b = _mm512_loadu_ps(b.as_ptr());
             for i in 0..ROWS {
@@ -45,7 +47,8 @@ unsafe fn multiply_avx512(sums: &mut [[f32; COLS]; ROWS], a: &[[f32; ROWS]], b: 
             }
         }
         for i in 0..ROWS {
-            _mm512_storeu_ps(sums[i].as_mut_ptr(), sums_reg[i]);
+            let sum = _mm512_add_ps(_mm512_loadu_ps(sums[i].as_ptr()), sums_reg[i]);
+            _mm512_storeu_ps(sums[i].as_mut_ptr(), sum);
         }
     }
 }
@@ -58,7 +61,7 @@ fn multiply_rows<const COUNT: usize>(
     a: &[[f32; ROWS]],
     b: &[[f32; COLS]],
 ) {
-    let mut sums_reg: [[f32; COLS]; COUNT] = core::array::from_fn(|i| sums[first + i]);
+    let mut sums_reg = [[0.0; COLS]; COUNT];
     for (a, b) in a.iter().zip(b) {
         for i in 0..COUNT {
             for j in 0..COLS {
@@ -66,7 +69,11 @@ fn multiply_rows<const COUNT: usize>(
             }
         }
     }
-    sums[first..first + COUNT].copy_from_slice(&sums_reg);
+    for i in 0..COUNT {
+        for j in 0..COLS {
+            sums[first + i][j] += sums_reg[i][j];
+        }
+    }
 }
 
 /// Returns `a * b + c`, with one rounding if the processor has an instruction for it.
