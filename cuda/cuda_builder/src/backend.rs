@@ -183,6 +183,7 @@ impl Compiler {
         let ptx = cuda_ir::negations::hide(&ptx);
         let ptx = cuda_ir::byte_parameters::extend(&ptx);
         let ptx = cuda_ir::absolutes::spell_out(&ptx);
+        let ptx = cuda_ir::nan_bits::keep(&ptx);
         let ptx = cuda_ir::narrow_stores::copy_floats(&ptx);
         let ptx = cuda_ir::local_addresses::keep_generic(&ptx);
         let ptx = cuda_ir::reconverge::after_calls(&ptx);
@@ -203,7 +204,10 @@ impl Compiler {
                     cuda_ir::tensor_maps::check(&prepared)?;
                     Ok(cuda_ir::for_optimisation(&prepared))
                 };
-                let text = self.prepared.of(text, prepare)?;
+                let mut text = self.prepared.of(text, prepare)?;
+                if options.opt_level == 0 {
+                    text = cuda_ir::for_no_optimisation(&text)?.into();
+                }
                 nvvm.compile(text.as_bytes(), options.arch, &options.for_nvvm())
             }
             Target::Llvm(libdevice) => {

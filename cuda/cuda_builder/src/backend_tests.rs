@@ -19,6 +19,8 @@ const GUARDED: &str = include_str!("../tests/modules/guarded.ll");
 const NEGATED: &str = include_str!("../tests/modules/negated.ll");
 const PAYLOAD: &str = include_str!("../tests/modules/payload.ll");
 
+const SIGNS: &str = include_str!("../tests/modules/signs.ll");
+const ATOMICS: &str = include_str!("../tests/modules/atomics.ll");
 const ROOTS: &str = include_str!("../tests/modules/roots.ll");
 const ABSOLUTES: &str = include_str!("../tests/modules/absolutes.ll");
 const BYTES: &str = include_str!("../tests/modules/bytes.ll");
@@ -210,6 +212,38 @@ fn a_register_that_a_path_leaves_unwritten_starts_at_zero() {
             let ptx = ptx(PAYLOAD, backend, opt_level);
             let starts = |line: &str| line.starts_with("\tmov.b16 \t%rs") && line.ends_with(", 0;");
             assert!(ptx.lines().any(starts), "{backend} -opt={opt_level} leaves it unwritten: {ptx}");
+        }
+    }
+}
+
+#[test]
+fn a_sign_that_is_stored_is_a_bit_and_one_that_is_computed_with_is_not() {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 0..=3 {
+            let ptx = ptx(SIGNS, backend, opt_level);
+            let (stored, computed) = ptx.split_at(ptx.find(".entry computed").unwrap());
+            let kept = ["neg.f32", "abs.f32", "neg.f64", "abs.f64"].iter().any(|it| stored.contains(it));
+            assert!(!kept, "{backend} -opt={opt_level}: {stored}");
+            assert!(computed.contains("neg.f32") || computed.contains("fma.rn.f32"), "{backend}: {computed}");
+            assert!(!computed.contains("xor.b32"), "{backend} -opt={opt_level}: {computed}");
+        }
+    }
+}
+
+#[test]
+fn atomic_operations_on_local_memory_and_fences_for_the_compiler_compile() {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 0..=3 {
+            let ptx = ptx(ATOMICS, backend, opt_level);
+            assert!(
+                !ptx.contains("trap;") && !ptx.contains(".local.cas"),
+                "{backend} -opt={opt_level}: {ptx}"
+            );
+            assert!(machine_code(&ptx, 3).is_some(), "{backend} -opt={opt_level}: {ptx}");
+            // A kernel's parameter points to global memory.
+            let global =
+                ptx.split(".entry of_global").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
+            assert!(!global.contains("isspacep"), "{backend} -opt={opt_level}: {global}");
         }
     }
 }

@@ -70,8 +70,9 @@ pub struct CudaBuilder {
     pub machine_code: bool,
     /// Whether a part for which a tool exceeds its time limit is compiled at a lower level, 1 and then 0. The module's
     /// [`fell_back`](crate::BuiltModule::fell_back) and a warning report it. Otherwise it is an error, so a slow machine
-    /// builds the same PTX as a fast one, or none. The limit counts processor time: 120 seconds for each tool and level, 600
-    /// at the last level, or `FERROWARP_COMPILER_SECONDS` from the environment. Default: true.
+    /// builds the same PTX as a fast one, or none. The limit counts processor time: 30 to 120 seconds for each tool and level,
+    /// depending on the size of the part, 600 at the last level, or `FERROWARP_COMPILER_SECONDS` from the environment.
+    /// Default: true.
     pub fall_back: bool,
     /// The path to copy the PTX to.
     pub ptx_file_copy_path: Option<PathBuf>,

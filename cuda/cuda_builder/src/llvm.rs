@@ -84,7 +84,8 @@ impl Llvm {
         let arguments: Vec<&str> = arguments.into_iter().chain(unroll_wgmma(&module)).collect();
         let optimised = self.text("opt", &arguments, module, options.arch)?;
         cuda_ir::tensor_maps::check(&optimised)?;
-        let optimised = cuda_ir::sign_extensions::hide(&optimised).into_bytes();
+        let optimised = cuda_ir::sign_extensions::hide(&optimised);
+        let optimised = cuda_ir::atomics::split_local(&optimised).into_bytes();
         let flags = llc_flags(options);
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         self.text("llc", &flags, optimised, options.arch)

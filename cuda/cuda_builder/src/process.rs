@@ -13,8 +13,13 @@ use crate::{nvvm, watch};
 
 /// The time limit of a compiler for one module, unless [`VARIABLE`] sets another.
 const LONGEST: Duration = Duration::from_secs(600);
-/// The same if a lower optimisation level follows.
+/// The same for a small module if a lower optimisation level follows. Larger ones have a second more for each
+/// [`BYTES_A_SECOND`], up to [`LONGEST_AT_HIGHER_LEVELS`].
+const LIMIT_OF_SMALL: Duration = Duration::from_secs(30);
+/// The same for the largest modules.
 const LONGEST_AT_HIGHER_LEVELS: Duration = Duration::from_secs(120);
+/// A twentieth of what libNVVM compiles in a second, or less.
+const BYTES_A_SECOND: usize = 4 << 10;
 /// The environment variable with this limit in seconds.
 pub(crate) const VARIABLE: &str = "FERROWARP_COMPILER_SECONDS";
 /// The limit on wall time is this many times that on processor time: a tool may wait, or others may use the processors.
@@ -101,13 +106,15 @@ impl fmt::Display for Stopped {
 
 /// The time limit for one run of a compiler: the limit of this thread's work, if it has one.
 pub(crate) fn limit() -> Duration {
-    watch::limit().unwrap_or_else(|| limit_at_level(true))
+    watch::limit().unwrap_or_else(|| limit_at_level(true, 0))
 }
 
-/// The time limit for one run of a compiler, depending on whether it is the last try.
-pub(crate) fn limit_at_level(is_last: bool) -> Duration {
+/// The time limit for one run of a compiler on a module of this many bytes, depending on whether it is the last try.
+pub(crate) fn limit_at_level(is_last: bool, bytes: usize) -> Duration {
     let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
-    seconds.map_or(if is_last { LONGEST } else { LONGEST_AT_HIGHER_LEVELS }, Duration::from_secs)
+    let of_module = LIMIT_OF_SMALL + Duration::from_secs((bytes / BYTES_A_SECOND) as u64);
+    let usual = if is_last { LONGEST } else { of_module.min(LONGEST_AT_HIGHER_LEVELS) };
+    seconds.map_or(usual, Duration::from_secs)
 }
 
 /// Checks that the environment variable, if set and not empty, is a time that [`limit_at_level`] can read.

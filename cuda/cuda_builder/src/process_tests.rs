@@ -45,6 +45,13 @@ fn the_limit_is_of_the_processors_time() {
 }
 
 #[test]
+fn a_small_module_has_a_shorter_limit_unless_it_is_the_last_try() {
+    let seconds = |is_last, kib: usize| limit_at_level(is_last, kib << 10).as_secs();
+    let limits = [seconds(false, 1), seconds(false, 40), seconds(false, 4000), seconds(true, 1)];
+    assert_eq!(limits, [30, 40, 120, 600]);
+}
+
+#[test]
 fn a_signal_that_ends_it_is_named() {
     let killed = |script| run(shell(script), Vec::new(), LONGEST).unwrap().killed();
     assert!(killed("kill -SEGV $$").unwrap().starts_with("SIGSEGV"));

@@ -5,6 +5,7 @@
 //! is a function of a module alone; `tests/edits` holds an input and the expected output for each.
 
 pub mod absolutes;
+pub mod atomics;
 mod bodies;
 mod bounds;
 mod by_value;
@@ -20,6 +21,7 @@ pub mod local_addresses;
 mod messages;
 mod module;
 mod names;
+pub mod nan_bits;
 pub mod narrow_stores;
 pub mod negations;
 mod noalias;
@@ -153,7 +155,7 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and the edits of the back ends' output. Their cached output
 /// is valid while it stays the same.
-pub const LAST_EDITS: [&str; 19] = [
+pub const LAST_EDITS: [&str; 21] = [
     include_str!("bodies.rs"),
     include_str!("last_labels.rs"),
     include_str!("tensor_maps.rs"),
@@ -162,6 +164,8 @@ pub const LAST_EDITS: [&str; 19] = [
     include_str!("overflow.rs"),
     include_str!("absolutes.rs"),
     include_str!("byte_parameters.rs"),
+    include_str!("atomics.rs"),
+    include_str!("nan_bits.rs"),
     include_str!("narrow_stores.rs"),
     include_str!("negations.rs"),
     include_str!("local_addresses.rs"),
@@ -180,16 +184,19 @@ pub fn needs_passes(text: &str) -> bool {
     text.contains("\"nvvm.grid_constant\"")
 }
 
-/// Prepares the module's text for libNVVM without optimisation.
+/// Prepares the module's text for libNVVM without optimisation. LLVM's passes may have run on it. The order of use lists,
+/// which they note for other passes, is removed: it does not hold after the edit.
 pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
-    let mut module = Module::parse(text)?;
+    let is_order = |line: &&str| line.trim_start().starts_with("uselistorder");
+    let text: String = text.split_inclusive('\n').filter(|line| !is_order(line)).collect();
+    let mut module = Module::parse(&text)?;
     overflow::widen(&mut module)?;
-    Ok(module.to_string())
+    Ok(atomics::split_local(&module.to_string()))
 }
 
 /// Prepares the module's text for libNVVM with optimisation, after LLVM's passes.
 pub fn for_optimisation(text: &str) -> String {
-    sign_extensions::hide(&divisors::hide(&noalias::remove(text)))
+    atomics::split_local(&sign_extensions::hide(&divisors::hide(&noalias::remove(text))))
 }
 
 /// Splits the part into one part per kernel, if the kernels share nothing.

@@ -18,7 +18,7 @@ pub struct Settings {
     pub arch: NvvmArch,
     /// The planted error, if any.
     pub planted: Option<Planted>,
-    /// The path for PTX and digests, without an extension; if set, nothing is compared.
+    /// The path for PTX and digests of more inputs, without an extension, if they are packed for a GPU.
     pub packed: Option<PathBuf>,
     /// The builder's folder, if not the default one. The builder compiles one module at a time there.
     pub work: Option<PathBuf>,

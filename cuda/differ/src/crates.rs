@@ -13,8 +13,8 @@ use crate::compile::{self, Settings};
 use crate::difference::Difference;
 use crate::emulate;
 
-/// The features of `differ-crates`. Each is a registry crate, except `arithmetic`, Rust's own operators, and `core`.
-pub const CRATES: [&str; 40] = [
+/// The features of `differ-crates`. Each is a registry crate, except `arithmetic`, Rust's own operators, `core`, and `exact`.
+pub const CRATES: [&str; 41] = [
     "adler2",
     "aes",
     "arithmetic",
@@ -29,6 +29,7 @@ pub const CRATES: [&str; 40] = [
     "crc32fast",
     "crypto-bigint",
     "curve25519-dalek",
+    "exact",
     "fast-float2",
     "fixed",
     "glam",

@@ -114,7 +114,7 @@ struct Judge {
     /// A wrong edit to plant
     #[arg(long)]
     plant: Option<Planted>,
-    /// Pack the programs for a GPU instead of comparing them
+    /// Also pack the programs for a GPU
     #[arg(long)]
     packed: Option<PathBuf>,
     /// Where the verdicts go

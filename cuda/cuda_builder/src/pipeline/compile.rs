@@ -41,10 +41,11 @@ impl Session<'_> {
             }
         };
         let part = Part { is_specific: false, family: lowered.family.clone(), key };
-        if self.cached(&part.key).is_some() {
+        let bytes = lowered.text.len();
+        if self.cached(&part.key, bytes).is_some() {
             return Ok(part);
         }
-        let made = match self.cached(&ptx_key) {
+        let made = match self.cached(&ptx_key, bytes) {
             Some(made) => made,
             None => self.compile_anew(lowered, &options, &ptx_key)?,
         };
@@ -73,9 +74,10 @@ impl Session<'_> {
         Ok(assembled)
     }
 
-    /// The cache's entry for `key`, unless it was compiled at a lower level and the time limit is now longer.
-    pub(super) fn cached(&self, key: &str) -> Option<Made> {
-        let has_time = |fell_back: &FellBack| process::limit_at_level(false) > fell_back.limit;
+    /// The cache's entry for `key`, unless it was compiled at a lower level and the time limit for its module, of `bytes`
+    /// bytes, is now longer.
+    pub(super) fn cached(&self, key: &str, bytes: usize) -> Option<Made> {
+        let has_time = |fell_back: &FellBack| process::limit_at_level(false, bytes) > fell_back.limit;
         self.cache.get(key).filter(|made| !made.fell_back.as_ref().is_some_and(has_time))
     }
 
@@ -112,7 +114,7 @@ impl Session<'_> {
         let mut tried = Vec::new();
         for (n, &opt_level) in levels.iter().enumerate() {
             let options = CodegenOptions { opt_level, ..options.clone() };
-            let limit = process::limit_at_level(n + 1 == levels.len());
+            let limit = process::limit_at_level(n + 1 == levels.len(), lowered.text.len());
             let start = Instant::now();
             let compile = || self.compiler.compile(&lowered.text, &options);
             let error = match self.watch.compiling(what.clone(), opt_level, limit, compile) {
@@ -144,7 +146,7 @@ impl Session<'_> {
         let lowest = levels.last().copied().unwrap_or_default();
         let options = CodegenOptions { opt_level: lowest, ..options.clone() };
         // Tries each kernel separately.
-        let limit = process::limit_at_level(true).min(FOR_ONE_KERNEL);
+        let limit = process::limit_at_level(true, 0).min(FOR_ONE_KERNEL);
         Err(self.watch.compiling(what, lowest, limit, || {
             self.diagnose(&options, |diagnose| diagnose.find(error, lowered))
         }))

@@ -151,7 +151,7 @@ impl Session<'_> {
         }
         let stamp = files::read(&self.stamp(arch)).ok()?;
         let (fingerprint, parts): (String, Vec<Part>) = serde_json::from_slice(&stamp).ok()?;
-        let is_whole = |part: &Part| self.cache.has(&part.key) && self.cached(&part.key).is_some();
+        let is_whole = |part: &Part| self.cache.has(&part.key) && self.cached(&part.key, 0).is_some();
         (fingerprint == self.fingerprint(arch) && parts.iter().all(is_whole)).then_some(parts)
     }
 }

@@ -14,6 +14,7 @@ use differ::compile::Settings;
 use differ::crates::CRATES;
 use differ::gpu::pack::{self, Pack};
 use differ::gpu::results::Manifest;
+use differ::gpu::worker::Assembler;
 use differ::gpu::{runner, worker};
 use differ::programs::hunt::Hunt;
 
@@ -30,6 +31,8 @@ enum Command {
     Work {
         /// The folder
         folder: PathBuf,
+        #[command(flatten)]
+        assembler: Assembler,
     },
 }
 
@@ -74,6 +77,8 @@ struct Run {
     /// Processes at a time, each of which takes 5 GiB of the GPU's memory [default: three for four cores, 12 at most]
     #[arg(long)]
     workers: Option<usize>,
+    #[command(flatten)]
+    assembler: Assembler,
     /// When no further module is begun
     #[arg(long, value_name = "SECONDS", default_value_t = 480)]
     seconds: u64,
@@ -86,7 +91,7 @@ fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Pack(arguments) => arguments.run().map(|()| true),
         Command::Run(arguments) => arguments.run(),
-        Command::Work { folder } => worker::serve(&folder).map(|()| true),
+        Command::Work { folder, assembler } => worker::serve(&folder, &assembler).map(|()| true),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -160,8 +165,9 @@ impl Run {
         let modules = runner::modules(&self.folder)?;
         let workers = self.workers.unwrap_or(cores * 3 / 4).clamp(1, 12);
         let end = start + Duration::from_secs(self.seconds);
-        let (outcomes, seen) = runner::run(&self.folder, &modules, workers, end)?;
+        let (outcomes, mut seen) = runner::run(&self.folder, &modules, &self.assembler, workers, end)?;
         ensure!(!seen.name.is_empty(), "no process got the GPU: {outcomes:?}");
+        seen.name.extend(self.assembler.name().map(|assembler| format!(", {assembler}")));
         let manifest = Manifest::read(&self.folder)?;
         let results = manifest.results(&outcomes, &seen, start.elapsed().as_secs());
         if let Some(path) = &self.json {

@@ -93,10 +93,11 @@ impl Pack {
         for one in found {
             // A program that does not compile natively is invalid.
             let Some(backend) = one.verdict.backend else { continue };
-            if let Finding::Refused(why) = one.verdict.finding {
-                let why: String = why.chars().take(300).collect();
-                refused.insert((one.seed, backend), why);
-            }
+            let why = match one.verdict.finding {
+                Finding::Refused(why) => why.chars().take(300).collect(),
+                Finding::Differs(all) => format!("differs on the emulator: {}", all[0]),
+            };
+            refused.insert((one.seed, backend), why);
         }
         let line = |((seed, backend), why): ((u64, String), String)| (backend, format!("seed {seed}: {why}"));
         Ok(refused.into_iter().map(line).collect())
@@ -115,7 +116,8 @@ pub fn write_manifest(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> 
 
 /// The script that runs a pack on the other machine.
 const RUN: &str = "#!/bin/sh
-# Runs the pack on GPU 0. The results go into gpu-results.json in the folder given, or in $OUT, or here.
+# Runs the pack on GPU 0. The results go into gpu-results.json in the folder given, or in $OUT, or here. Further arguments,
+# after the folder, go to differ-gpu: --ptxas FILE.
 set -e
 cd \"$(dirname \"$0\")\"
 to=$(mktemp -d)
@@ -125,7 +127,9 @@ fi
 chmod +x differ-gpu
 # Nothing is compiled twice, so nothing is kept.
 export CUDA_CACHE_DISABLE=1
-exec ./differ-gpu run \"$to\" --json \"${1:-${OUT:-.}}/gpu-results.json\"
+out=${1:-${OUT:-.}}
+[ $# -eq 0 ] || shift
+exec ./differ-gpu run \"$to\" --json \"$out/gpu-results.json\" \"$@\"
 ";
 
 /// Turns a filled folder into files to transfer: an archive, the program that runs it, and a script.

@@ -2,6 +2,7 @@
 //! only takes its own process down.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::worker::{self, Line, Request};
+use super::worker::{self, Assembler, Line, Request};
 use crate::cases;
 use crate::difference::{Difference, What};
 
@@ -98,6 +99,7 @@ fn kernels(folder: &Path, module: &str) -> anyhow::Result<Vec<(String, usize)>> 
 pub fn run(
     folder: &Path,
     modules: &[String],
+    assembler: &Assembler,
     workers: usize,
     end: Instant,
 ) -> anyhow::Result<(Vec<Outcome>, Seen)> {
@@ -105,7 +107,8 @@ pub fn run(
     let state = Mutex::new((Vec::<Outcome>::new(), Seen::default()));
     let (count, done) = (lock(&open).len(), AtomicUsize::new(0));
     let work = || -> anyhow::Result<()> {
-        let mut worker = Worker { folder: folder.to_owned(), running: None, seen: None };
+        let mut worker =
+            Worker { folder: folder.to_owned(), arguments: assembler.arguments(), running: None, seen: None };
         while let Some(part) = { lock(&open).pop_front() } {
             let outcome = worker.part(&part, end)?;
             lock(&state).0.push(outcome);
@@ -163,6 +166,7 @@ struct Running {
 /// One process at a time, restarted when it is lost.
 struct Worker {
     folder: PathBuf,
+    arguments: Vec<OsString>,
     running: Option<Running>,
     seen: Option<Seen>,
 }
@@ -172,7 +176,12 @@ impl Worker {
         if self.running.is_none() {
             let program = std::env::current_exe().context("finding this program")?;
             let mut command = Command::new(&program);
-            command.arg("work").arg(&self.folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command
+                .arg("work")
+                .arg(&self.folder)
+                .args(&self.arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
             let mut child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
             let (requests, out) = (child.stdin.take(), child.stdout.take());
             let (requests, out) = (requests.context("no stdin")?, out.context("no stdout")?);

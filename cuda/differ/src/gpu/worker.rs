@@ -1,12 +1,15 @@
 //! The process that uses the GPU. It runs the requested modules, and reports when each kernel begins and its result. So the
 //! parent process knows the kernel if this process hangs or crashes.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::Args;
 use ferrowarp::device::{Device, PtxModules};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::Outputs;
 use super::split::Items;
@@ -66,7 +69,7 @@ struct Module {
 ///
 /// # Errors
 /// There is no GPU, or stdin or stdout cannot be used.
-pub fn serve(folder: &Path) -> anyhow::Result<()> {
+pub fn serve(folder: &Path, assembler: &Assembler) -> anyhow::Result<()> {
     // The previous request's device: while it lives, the driver keeps state that all modules share.
     let mut last: Option<Device> = None;
     let mut module: Option<Module> = None;
@@ -78,7 +81,7 @@ pub fn serve(folder: &Path) -> anyhow::Result<()> {
             module = Some(Module::read(folder, &request.module)?);
         }
         let Some(module) = &module else { continue };
-        let device = match module.open(&request.kernels) {
+        let device = match module.open(&request.kernels, assembler) {
             Ok(device) => device,
             Err(error) => {
                 say(&Line::Refused(format!("{error:#}").chars().take(600).collect()))?;
@@ -112,17 +115,49 @@ impl Drop for RemovedAtEnd {
     }
 }
 
-/// The variable with a level for ptxas, which then compiles instead of the driver: to find the level with the wrong code.
-const PTXAS_LEVEL: &str = "FERROWARP_DIFFER_PTXAS";
+/// What makes machine code instead of the driver's compiler.
+#[derive(Args, Clone, Debug)]
+pub struct Assembler {
+    /// Make the machine code by this ptxas instead of the driver's compiler
+    #[arg(long, value_name = "FILE")]
+    pub ptxas: Option<PathBuf>,
+    /// Its optimisation level
+    #[arg(long, value_name = "0 to 3", default_value_t = 3, requires = "ptxas")]
+    pub ptxas_level: u8,
+}
 
-/// Writes the PTX's machine code next to it, with the ptxas in the system's path.
-fn assemble(ptx: &Path, level: &str) -> anyhow::Result<()> {
-    let mut ptxas = std::process::Command::new("ptxas");
-    ptxas.args([&format!("-O{level}"), "-arch=sm_90", "-o"]).arg(ptx.with_extension("cubin")).arg(ptx);
-    let output = ptxas.output().context("starting ptxas")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "ptxas at level {level}: {}", said.trim());
-    Ok(())
+/// The end of machine code that a device takes for that of the PTX with a hash, which follows.
+const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";
+
+impl Assembler {
+    /// Writes the machine code of the PTX next to it.
+    fn assemble(&self, ptx: &Path, text: &str) -> anyhow::Result<()> {
+        let Some(ptxas) = &self.ptxas else { return Ok(()) };
+        let cubin = ptx.with_extension("cubin");
+        let mut command = std::process::Command::new(ptxas);
+        command.args([&format!("-O{}", self.ptxas_level), "-arch=sm_90", "-o"]).arg(&cubin).arg(ptx);
+        let output = command.output().with_context(|| format!("starting {}", ptxas.display()))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        anyhow::ensure!(output.status.success(), "{}: {}", ptxas.display(), said.trim());
+        let mut code = std::fs::read(&cubin).with_context(|| format!("reading {}", cubin.display()))?;
+        code.extend_from_slice(TRAILER);
+        code.extend_from_slice(&Sha256::digest(text));
+        std::fs::write(&cubin, code).with_context(|| format!("writing {}", cubin.display()))
+    }
+
+    /// The same as arguments of a program.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let Some(ptxas) = &self.ptxas else { return Vec::new() };
+        vec!["--ptxas".into(), ptxas.into(), "--ptxas-level".into(), self.ptxas_level.to_string().into()]
+    }
+
+    /// Its name in a report: `ptxas 13.0.88 -O3`.
+    pub fn name(&self) -> Option<String> {
+        let output = std::process::Command::new(self.ptxas.as_ref()?).arg("--version").output().ok()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = said.split(" V").nth(1)?.split_whitespace().next()?;
+        Some(format!("ptxas {version} -O{}", self.ptxas_level))
+    }
 }
 
 /// The file of the PTX that this process runs.
@@ -142,13 +177,11 @@ impl Module {
     }
 
     /// Opens a device with some of the kernels, which are compiled now.
-    fn open(&self, kernels: &[String]) -> anyhow::Result<Device> {
+    fn open(&self, kernels: &[String], assembler: &Assembler) -> anyhow::Result<Device> {
         let part = Items::of(&self.ptx).part(&kernels.iter().map(String::as_str).collect());
         let path = part_of_this_process();
-        std::fs::write(&path, part).with_context(|| format!("writing {}", path.display()))?;
-        if let Ok(level) = std::env::var(PTXAS_LEVEL) {
-            assemble(&path, &level)?;
-        }
+        std::fs::write(&path, &part).with_context(|| format!("writing {}", path.display()))?;
+        assembler.assemble(&path, &part)?;
         // The file must stay: a device reads it when its first kernel is launched.
         Ok(Device::cuda(0, &PtxModules::read(&path)?)?.with_soiled_memory()?.with_stack_bytes(STACK)?)
     }

@@ -14,7 +14,8 @@ pub const INPUTS: u32 = 8;
 /// Bytes per output.
 pub const OUTPUT: usize = 512;
 
-const RUNTIME: &str = concat!(include_str!("rt/values.rs"), include_str!("rt/operations.rs"));
+const RUNTIME: &str =
+    concat!(include_str!("rt/values.rs"), include_str!("rt/operations.rs"), include_str!("rt/atomics.rs"));
 const RECORD: &str = include_str!("../../crates/src/record.rs");
 
 /// The same on a GPU: the number of lanes in a warp.

@@ -11,7 +11,7 @@ use cuda_builder::Backend;
 use ptx_emulator::PtxModule;
 use serde::{Deserialize, Serialize};
 
-use super::folder::{Folder, GPU_INPUTS};
+use super::folder::{Folder, GPU_INPUTS, INPUTS};
 use crate::cases::{self, Case};
 use crate::compile::{self, Settings};
 use crate::difference::Difference;
@@ -109,10 +109,11 @@ fn on_device(
         }
     };
     eprintln!("compiled by {name}: {:.1?}", start.elapsed());
-    let chosen: Vec<Case> = cases.iter().filter(|case| programs.contains(&number(case))).cloned().collect();
+    let mut chosen: Vec<Case> =
+        cases.iter().filter(|case| programs.contains(&number(case))).cloned().collect();
     if let Some(packed) = &settings.packed {
-        pack(&format!("{}-{}.{name}", packed.display(), programs[0]), &ptx, chosen)?;
-        return Ok(verdicts);
+        pack(&format!("{}-{}.{name}", packed.display(), programs[0]), &ptx, chosen.clone())?;
+        chosen.retain(|case| case.number < INPUTS);
     }
     let module = match PtxModule::parse(&ptx) {
         Ok(module) => module,

@@ -20,7 +20,7 @@ pub use random::Random;
 mod tests {
     use super::*;
 
-    /// Constructs that must occur in at least one of a hundred programs each.
+    /// Constructs that must occur in at least one of two hundred programs each.
     const CONSTRUCTS: &[&str] = &[
         "u8",
         "u16",
@@ -94,11 +94,30 @@ mod tests {
         "moved(",
         "packed)]",
         ".wrapping_abs() >>",
+        ".max(",
+        ".min(",
+        "fn c(lo: i8,",
+        "fn c(lo: u8,",
+        "a.checked_",
+        "a.saturating_",
+        "a.overflowing_",
+        "[i8::MIN,",
+        "[u8::MIN,",
+        "let own = Atomic",
+        "shared_",
+        "global_",
+        ".fetch_add(",
+        ".compare_exchange(",
+        " fence(",
+        "compiler_fence(",
+        ".copysign(-1.0)",
+        ".total_cmp(&y)",
+        "f64::from_bits(",
     ];
 
     #[test]
     fn programs_hold_what_users_write() {
-        let texts: Vec<String> = (0..400)
+        let texts: Vec<String> = (0..600)
             .map(|seed| {
                 let Source { program, helper } = source(&generate(seed), 0);
                 program + &helper
@@ -106,7 +125,7 @@ mod tests {
             .collect();
         for construct in CONSTRUCTS {
             let count = texts.iter().filter(|text| text.contains(construct)).count();
-            assert!(count >= texts.len() / 100, "{construct}: {count} of {} programs", texts.len());
+            assert!(count >= texts.len() / 200, "{construct}: {count} of {} programs", texts.len());
         }
         let again = source(&generate(7), 0);
         assert_eq!(texts[7], again.program + &again.helper, "a seed is one program");

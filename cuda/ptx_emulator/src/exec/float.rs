@@ -195,9 +195,8 @@ pub(super) fn unary(op: FloatUnary, mode: FloatMode, raw: u64) -> u64 {
         FloatTy::F32 => {
             let a = f32_of(raw, mode);
             let result = match op {
-                // Only the sign changes, even of a NaN.
-                FloatUnary::Neg => return u64::from(a.to_bits() ^ 0x8000_0000),
-                FloatUnary::Abs => return u64::from(a.to_bits() & 0x7fff_ffff),
+                FloatUnary::Neg => -a,
+                FloatUnary::Abs => a.abs(),
                 FloatUnary::Sqrt => sqrt32(mode.round, a),
                 FloatUnary::Rcp if mode.round == Round::Nearest => 1.0 / a,
                 FloatUnary::Rcp => directed_binary32(FloatOp::Div, mode.round, 1.0, a),
@@ -208,8 +207,10 @@ pub(super) fn unary(op: FloatUnary, mode: FloatMode, raw: u64) -> u64 {
         FloatTy::F64 => {
             let a = f64::from_bits(raw);
             let result = match op {
-                FloatUnary::Neg => return raw ^ (1 << 63),
-                FloatUnary::Abs => return raw & !(1 << 63),
+                // PTX leaves a NaN open; a GPU keeps the payload, but neither the sign nor a signalling NaN.
+                FloatUnary::Neg | FloatUnary::Abs if a.is_nan() => f64::from_bits(raw & !(1 << 63) | 1 << 51),
+                FloatUnary::Neg => -a,
+                FloatUnary::Abs => a.abs(),
                 FloatUnary::Sqrt => sqrt64(mode.round, a),
                 FloatUnary::Rcp if mode.round == Round::Nearest => 1.0 / a,
                 FloatUnary::Rcp => directed_binary64(FloatOp::Div, mode.round, 1.0, a),

@@ -82,6 +82,13 @@ table! {
         bigint_1024 = crypto_bigint::of_1024, 512, blocks(256, 24);
     }
     "curve25519-dalek" curve25519_dalek { x25519 = curve25519_dalek::exchange, 32, blocks(64, 16); edwards = curve25519_dalek::sum, 64, blocks(64, 8); }
+    "exact" exact {
+        exact_signs_f32 = exact::signs_f32, exact::OUTPUT, exact::signs_f32_cases();
+        exact_signs_f64 = exact::signs_f64, exact::OUTPUT, exact::signs_f64_cases();
+        exact_i8 = exact::limits_i8, exact::OUTPUT, exact::bytes();
+        exact_u8 = exact::limits_u8, exact::OUTPUT, exact::bytes();
+        exact_atomics = exact::atomics, exact::OUTPUT, exact::atomics_cases();
+    }
     "fast-float2" fast_float2 { fast_float_parse = fast_float2::parse, 24, numbers::texts(); }
     "fixed" fixed { fixed_numbers = fixed::numbers, 160, blocks(64, 200); }
     "glam" glam { glam_f32 = glam::single, 256, numbers::floats(); glam_f64 = glam::double, 256, numbers::floats(); glam_int = glam::whole, 128, blocks(64, 64); }

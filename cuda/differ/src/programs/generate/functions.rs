@@ -23,7 +23,8 @@ fn with_sum(value: Expr, sum: Place) -> Expr {
 impl Generator {
     /// All functions of the program; each may call earlier ones.
     pub(super) fn functions(&mut self) {
-        for _ in 0..self.random.between(1, 3) {
+        let count = if self.is_short() { self.random.below(3) / 2 } else { self.random.between(1, 3) };
+        for _ in 0..count {
             let elsewhere = self.random.chance(45);
             let function = if self.random.chance(20) {
                 self.generic_function(elsewhere)
@@ -32,7 +33,7 @@ impl Generator {
             };
             self.program.functions.push(function);
         }
-        if self.random.chance(35) {
+        if !self.is_short() && self.random.chance(45) {
             self.methods();
         }
     }

@@ -111,7 +111,7 @@ impl Generator {
                 .replace("SIGNED", &signed)
         };
         let pick = |this: &mut Self, all: &[&str]| fit(all[this.random.below(all.len())]);
-        match self.random.weighted(&[40, 10, 4, 12, 8, 10, 4, 3, 5, 3, 8, 2]) {
+        match self.random.weighted(&[40, 10, 4, 12, 8, 10, 4, 3, 5, 3, 8, 2, 6]) {
             0 => {
                 let args = vec![own(self), own(self), own(self)];
                 Expr::form(ty.clone(), pick(self, &BINARY), args)
@@ -139,7 +139,8 @@ impl Generator {
             8 => self.fold(&ty, depth),
             9 => self.of_option(&ty, depth),
             10 => self.of_composite(int, depth),
-            _ => self.recursive(int, depth),
+            11 => self.recursive(int, depth),
+            _ => self.edge(int, depth),
         }
     }
 

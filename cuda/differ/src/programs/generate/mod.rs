@@ -1,12 +1,13 @@
 //! Generates programs from a seed.
 //!
 //! Every value is defined, every index is in range, every divisor is guarded and every loop is bounded, so a program has one
-//! meaning. Bits of a NaN are never visible: the runtime's functions convert between floats and bits, and have only one NaN.
-//! The sign of a zero, which `min` and `max` leave open, is removed.
+//! meaning. Bits of a NaN that arithmetic returns are never visible: the runtime's functions convert between floats and bits,
+//! and have only one NaN. The sign of a zero, which `min` and `max` leave open, is removed.
 
 mod aggregates;
 mod calls;
 mod composites;
+mod edges;
 mod floats;
 mod functions;
 mod integers;
@@ -58,7 +59,7 @@ pub(super) struct Generator {
 }
 
 /// The maximum length of a program's source: libNVVM takes seconds for one of twice that length.
-const MOST_SOURCE: usize = 3_600;
+const MOST_SOURCE: usize = 4_000;
 
 /// Generates the program of a seed: the first one that is not too long, in the sequence that starts at the seed.
 pub fn generate(seed: u64) -> Program {
@@ -97,6 +98,11 @@ impl Generator {
     fn new_var(&mut self) -> Var {
         self.program.next_var += 1;
         self.program.next_var - 1
+    }
+
+    /// Whether the program is short, like three of four: of these, more can be compared in the same time.
+    fn is_short(&self) -> bool {
+        self.program.seed % 4 < 3
     }
 
     /// Spends work; false if too little is left.

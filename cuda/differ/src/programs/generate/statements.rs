@@ -11,9 +11,13 @@ impl Generator {
         self.work = 0;
         self.most_work = super::MOST_WORK;
         self.program.main_inline = self.random.chance(50);
-        let count = self.random.between(3, 8);
+        let (declared, count) = if self.is_short() {
+            (1, self.random.between(1, 2))
+        } else {
+            (self.random.between(2, 5), self.random.between(3, 8))
+        };
         let mut block = Block::default();
-        for _ in 0..self.random.between(2, 5) {
+        for _ in 0..declared {
             let ty = self.palette_ty();
             let stmt = self.declaration(ty, 2);
             block.stmts.push(stmt);
@@ -26,8 +30,18 @@ impl Generator {
                 ..Form::default()
             }));
         }
+        for _ in 0..self.random.between(1, 3) {
+            let int = Int::new(*self.random.pick(&[8, 16, 32, 32, 32, 64]), self.random.chance(70));
+            let value = self.edge(int, 2);
+            block.stmts.push(Stmt::Form(Form {
+                text: "$a0.emit(s);".to_owned(),
+                args: vec![value],
+                ..Form::default()
+            }));
+        }
+        let depth = if self.is_short() { 2 } else { 3 };
         for _ in 0..count {
-            let stmt = self.statement(3);
+            let stmt = self.statement(depth);
             block.stmts.push(stmt);
         }
         for visible in self.scope.clone() {
