@@ -307,8 +307,8 @@ impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
 /// The error of an operand's rounding, relative to a product.
 pub(crate) fn operand_error<T: Number>(precision: Precision) -> f64 {
     match (T::NAME, precision) {
-        // Operands are rounded or truncated.
-        ("f32", Precision::Tf32) => 2f64.powi(-9),
+        // Both operands are rounded to 11 bits.
+        ("f32", Precision::Tf32) => 2f64.powi(-10) + 2f64.powi(-22),
         ("f32", Precision::F32) => 3.0 * 2f64.powi(-22),
         _ => 0.0,
     }
