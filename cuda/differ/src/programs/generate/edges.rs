@@ -255,7 +255,10 @@ impl Generator {
         let mut pick = |all: &[&'static str]| all[self.random.below(all.len())];
         let bits =
             |is_nan: bool, arg: &str| if is_nan { format!("{arg} | {exponent}") } else { arg.to_owned() };
-        let (x, y) = (bits(pick(&["", "y"]) != "" || depth == 0, "$a0"), bits(pick(&["", "y"]) != "", "$a1"));
+        let (x, y) = (
+            bits(!pick(&["", "y"]).is_empty() || depth == 0, "$a0"),
+            bits(!pick(&["", "y"]).is_empty(), "$a1"),
+        );
         let mut text = format!("{{ let (x, y) = ({float}::from_bits({x}), {float}::from_bits({y})); ");
         for _ in 0..pick(&["1", "12", "123"]).len() {
             text += &format!("let x = {}; ", pick(&SIGNS));
