@@ -10,7 +10,6 @@ mod common;
 mod copies;
 mod ends;
 mod faults;
-mod fork;
 mod grid;
 mod grid_large;
 mod half;

@@ -2,7 +2,6 @@
 
 #![cfg(all(target_os = "linux", not(miri)))]
 
-use std::sync::Barrier;
 use std::time::Duration;
 
 use cuda_std::launch::{LaunchConfig, LaunchError};
@@ -10,12 +9,11 @@ use cuda_std::simt::{Executor, FaultKind};
 use cuda_std::thread;
 
 #[test]
-fn a_forked_process_has_helpers_and_a_watchdog_of_its_own() {
+fn a_forked_process_has_a_watchdog_of_its_own() {
     let executor = Executor::new().without_seed().with_workers(2);
-    // Two blocks that wait for each other's OS thread, and a kernel over its limit.
+    // Blocks for several OS threads, and a kernel over its limit.
     let works = || {
-        let both = Barrier::new(2);
-        let met = executor.run("meet", LaunchConfig::new(2, 1), || _ = both.wait());
+        let all = executor.run("blocks", LaunchConfig::new(64, 32), thread::sync_threads);
         let limited = executor.clone().with_time_limit(Duration::from_millis(100));
         let late = limited.run("endless", LaunchConfig::new(1, 1), || {
             loop {
@@ -23,7 +21,7 @@ fn a_forked_process_has_helpers_and_a_watchdog_of_its_own() {
             }
         });
         let is_late = |fault: &LaunchError| matches!(fault, LaunchError::Fault(fault) if matches!(fault.kind, FaultKind::TimedOut { .. }));
-        met.is_ok() && late.is_err_and(|error| is_late(&error))
+        all.is_ok() && late.is_err_and(|error| is_late(&error))
     };
     assert!(works());
     // SAFETY: the child needs no lock of another thread, and ends without exit handlers.
