@@ -222,7 +222,7 @@ fn a_rung_that_does_not_take_a_network_gives_way() {
     assert!(trained.iter().all(|parameters| *parameters == trained[0]));
 }
 
-/// Here since another thread records, whose graph swallows the first epoch and never runs.
+/// Here since another thread records.
 #[test]
 fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
     let device = Device::cpu();
@@ -236,7 +236,6 @@ fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
     epoch(&mut expected);
 
     let mut refused = network(&device, Pipeline::Graph, &[SIDE * SIDE, 16, 10]);
-    let start = refused.parameters().unwrap();
     let (barrier, on) = (Arc::new(Barrier::new(2)), device.clone());
     let of_thread = barrier.clone();
     let work = move |_: &Stream, (): &mut ()| {
@@ -252,8 +251,6 @@ fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
     assert_eq!(refused.pipeline(), Pipeline::Fused);
     let notice = refused.take_notice().unwrap();
     assert!(notice.starts_with("the pipeline graph cannot run here, and fused runs instead: "), "{notice}");
-    assert!(refused.parameters().unwrap() == start);
-    epoch(&mut refused);
     assert!(refused.parameters().unwrap() == expected.parameters().unwrap());
     assert_eq!(refused.take_notice(), None);
 }
