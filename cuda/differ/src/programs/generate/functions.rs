@@ -26,7 +26,7 @@ impl Generator {
         let count = if self.is_short() { self.random.below(3) / 2 } else { self.random.between(1, 3) };
         for _ in 0..count {
             let elsewhere = self.random.chance(45);
-            let function = if self.random.chance(20) {
+            let function = if self.random.chance(45) {
                 self.generic_function(elsewhere)
             } else {
                 self.function(elsewhere)

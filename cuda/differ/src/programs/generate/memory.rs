@@ -18,7 +18,7 @@ const OF_TWO: [&str; 5] = [
 /// A range of `n` elements starting at `i`, and a value.
 const RANGE: &str = "let n = $a0 % ($p0.len() + 1); let i = $a1 % ($p0.len() - n + 1); let k = $a2 % ($p0.len() - n + 1); let x = $a3; ";
 
-const OF_ONE: [&str; 20] = [
+const OF_ONE: [&str; 21] = [
     "$p0[i..i + n].fill(x);",
     "$p0.copy_within(i..i + n, k);",
     "$p0[i..i + n].reverse();",
@@ -30,6 +30,7 @@ const OF_ONE: [&str; 20] = [
     "if let Some(y) = $p0.get_mut(i) { *y = x; } if let Some(y) = $p0.last_mut() { *y = x; }",
     "if let Some((y, _)) = $p0[i..i + n].split_first_mut() { *y = x; }",
     "{ let c = core::cell::Cell::from_mut(&mut $p0[..]).as_slice_of_cells(); smeared(&c[i..i + n], &c[k..k + n]); }",
+    "{ let c = core::cell::Cell::from_mut(&mut $p0[..]).as_slice_of_cells(); smeared(&c[k..k + n], &c[i..i + n]); c[k.min(c.len() - 1)].set(x); }",
     "{ let c = core::cell::Cell::from_mut(&mut $p0[..]).as_slice_of_cells(); swapped(&c[i..i + n], &c[k..k + n]); c[k.min(c.len() - 1)].set(x); }",
     "unsafe { let p = $p0.as_mut_ptr(); moved(p.add(i), p.add(k), n) }",
     "unsafe { let p = $p0.as_mut_ptr(); moved(p.add(k), p.add(i), n); *p = x; }",
