@@ -20,7 +20,7 @@ pub use random::Random;
 mod tests {
     use super::*;
 
-    /// Constructs that must occur in at least one of two hundred programs each.
+    /// Constructs that must occur in at least one of three hundred programs each.
     const CONSTRUCTS: &[&str] = &[
         "u8",
         "u16",
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn programs_hold_what_users_write() {
-        let texts: Vec<String> = (0..600)
+        let texts: Vec<String> = (0..1800)
             .map(|seed| {
                 let Source { program, helper } = source(&generate(seed), 0);
                 program + &helper
@@ -125,7 +125,7 @@ mod tests {
             .collect();
         let count = |construct: &str| texts.iter().filter(|text| text.contains(construct)).count();
         let rare: Vec<_> = CONSTRUCTS.iter().map(|construct| (count(construct), construct)).collect();
-        let rare: Vec<_> = rare.into_iter().filter(|(count, _)| count * 200 < texts.len()).collect();
+        let rare: Vec<_> = rare.into_iter().filter(|(count, _)| count * 300 < texts.len()).collect();
         assert!(rare.is_empty(), "in too few of {} programs: {rare:?}", texts.len());
         let again = source(&generate(7), 0);
         assert_eq!(texts[7], again.program + &again.helper, "a seed is one program");

@@ -45,7 +45,7 @@ const OF_ONE: [&str; 21] = [
 impl Generator {
     /// A copy or a fill.
     pub(super) fn memory(&mut self) -> Option<Stmt> {
-        match self.random.weighted(&[30, 30, 14, 14, 6, 6]) {
+        match self.random.weighted(&[30, 50, 14, 14, 6, 6]) {
             0 => self.of_two(),
             1 => self.of_one(),
             2 => self.padded(),

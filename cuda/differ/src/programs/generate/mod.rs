@@ -100,9 +100,9 @@ impl Generator {
         self.program.next_var - 1
     }
 
-    /// Whether the program is short, like three of four: of these, more can be compared in the same time.
+    /// Whether the program is short, like every other one: of these, more can be compared in the same time.
     fn is_short(&self) -> bool {
-        self.program.seed % 4 < 3
+        self.program.seed.is_multiple_of(2)
     }
 
     /// Spends work; false if too little is left.

@@ -109,7 +109,7 @@ impl Generator {
             24,
             14,
             12,
-            20,
+            32,
             10 * nested,
             12 * nested,
             6 * nested,
