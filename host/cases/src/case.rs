@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use cuda_std::testing::Element;
 use ferrowarp::device::Device;
 
-use crate::compare::{Bound, Expected, Outputs, compare_all};
+use crate::compare::{Expected, Outputs, compare_all};
 
 /// The words for a problem, created when the case runs.
 type Words = LazyLock<String, Box<dyn FnOnce() -> String + Send>>;
@@ -115,7 +115,7 @@ impl Case {
         let oracle = (self.expected)();
         let around = oracle.iter().zip(&on_cpu).map(|((name, expected), (_, values))| {
             let pairs = expected.iter().zip(values);
-            let bounds = pairs.map(|(bound, &value)| Bound { value, allowed: 2.0 * bound.allowed });
+            let bounds = pairs.map(|(bound, &value)| bound.around(value));
             (*name, bounds.collect())
         });
         let from_cpu = compare_all(&got, &around.collect());

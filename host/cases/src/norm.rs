@@ -263,8 +263,8 @@ impl<T: Number + Real> Operands<T> {
             let off_mean = 2.0 * ROUNDING * mean.abs() + roundings * (spread + off_first);
             let off_variance = 4.0 * roundings * off_first * off_first;
             let off_rstd = roundings + off_variance * rstd * rstd;
-            means.push(Bound { value: mean, allowed: off_mean + ROUNDING * mean.abs() });
-            rstds.push(Bound { value: rstd, allowed: (off_rstd + 4.0 * ROUNDING) * rstd });
+            means.push(Bound::near(mean, off_mean + ROUNDING * mean.abs()));
+            rstds.push(Bound::near(rstd, (off_rstd + 4.0 * ROUNDING) * rstd));
             for (col, &x) in x.iter().enumerate() {
                 let bias: f64 = if has_all { self.bias[col].value().into() } else { 0.0 };
                 let weight = self.weight_of(col);
@@ -357,8 +357,7 @@ impl<T: Number + Real> Operands<T> {
 
 /// The expected value of a result that may be off by `off` before it is rounded.
 fn stored<T: Number>(value: f64, off: f64) -> Bound {
-    let floor = f64::from(f32::MIN_POSITIVE);
-    Bound { value, allowed: off + T::ROUNDING * (value.abs() + off) + T::SMALLEST + floor }
+    Bound::rounded::<T>(value, off + f64::from(f32::MIN_POSITIVE))
 }
 
 /// The cases of a problem, forward and backward, one for every kernel that supports it.

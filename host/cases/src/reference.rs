@@ -41,7 +41,7 @@ impl Sum {
     pub fn within(self, roundings: f64) -> Bound {
         // Below the smallest normal f32 the rounding error no longer shrinks with the number.
         let floor = if self.magnitude == 0.0 { 0.0 } else { f64::from(f32::MIN_POSITIVE) };
-        Bound { value: self.value, allowed: roundings * f32::ROUNDING * self.magnitude + floor }
+        Bound::near(self.value, roundings * f32::ROUNDING * self.magnitude + floor)
     }
 
     /// The sum with another term.

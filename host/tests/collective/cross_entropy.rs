@@ -117,7 +117,7 @@ fn check<T: Number>(communicator: &Arc<Communicator>, problem: &Problem) {
     let alone = on_one_device::<T>(problem);
     let around = |values: Vec<f64>, bounds: &[Bound]| -> Vec<Bound> {
         let pairs = values.into_iter().zip(bounds);
-        pairs.map(|(value, bound)| Bound { value, allowed: 2.0 * bound.allowed }).collect()
+        pairs.map(|(value, bound)| bound.around(value)).collect()
     };
     assert_near("loss", wide(&got.losses), &around(wide(&alone.losses), loss));
     let alone = around(wide(&part(&alone.gradient, cols, own.clone())), &gradient);
@@ -204,7 +204,7 @@ fn hard_rows_are_those_of_one_device() {
         let (loss, bound) = (f64::from(got.losses[row]), loss_bound(want.loss));
         assert!(bound.error(loss) <= 1.0, "{logits:?}, {target}: {loss:e}, not {bound:?}");
         for (got, want) in got.gradient[2 * row..][..2].iter().zip(&want.gradient[own.clone()]) {
-            let bound = Bound { value: 0.5 * want, allowed: 2e-6 };
+            let bound = Bound::near(0.5 * want, 2e-6);
             assert!(bound.error(f64::from(*got)) <= 1.0, "{logits:?}, {target}: {got:e}, not {bound:?}");
         }
     }

@@ -154,7 +154,7 @@ impl Total {
         let near = Near::sum(self.sum, self.terms);
         let (value, error) =
             (near.value * scale, (near.error + self.error + ROUNDING * near.value.abs()) * scale);
-        Bound { value, allowed: error + T::ROUNDING * (value.abs() + error) + T::SMALLEST }
+        Bound::rounded::<T>(value, error)
     }
 }
 

@@ -63,7 +63,7 @@ impl Row {
         let roundings = ROUNDINGS + values.len() as f64 / TERMS_A_ROUNDING;
         let of_sums = (roundings * ROUNDING + APPROXIMATE) * (magnitude + value.abs());
         let error = moved.min(farthest) + of_weights + of_sums + f64::from(f32::MIN_POSITIVE) * all;
-        Bound { value, allowed: error + T::ROUNDING * (value.abs() + error) + T::SMALLEST }
+        Bound::rounded::<T>(value, error)
     }
 
     /// The expected logarithm of the sum of the exponentials.
@@ -78,7 +78,7 @@ impl Row {
         // A logarithm changes by at most as much as the logits.
         let moved = moved.min(most + self.common) + self.common;
         let roundings = ROUNDINGS + self.logits.len() as f64 / TERMS_A_ROUNDING;
-        Bound { value, allowed: moved + roundings * ROUNDING * (1.0 + value.abs()) + 2.0 * APPROXIMATE }
+        Bound::near(value, moved + roundings * ROUNDING * (1.0 + value.abs()) + 2.0 * APPROXIMATE)
     }
 }
 

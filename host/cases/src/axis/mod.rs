@@ -184,16 +184,8 @@ fn inside<T: Pod + Element>(got: &[T], [rows, cols]: [usize; 2], stride: usize) 
 }
 
 /// The expected value after rounding, to `f32` if `is_full`.
-fn rounded<T: Number>(Bound { value, allowed }: Bound, is_full: bool) -> Bound {
-    if is_full {
-        return Bound { value, allowed: allowed + f32::ROUNDING * value.abs() };
-    }
-    // Numbers from there are rounded to infinity.
-    let largest = f64::from(T::LARGEST) * (1.0 + T::ROUNDING / 2.0);
-    if value.abs() - allowed > largest {
-        return Bound::exact(f64::INFINITY.copysign(value));
-    }
-    Bound { value, allowed: allowed + T::ROUNDING * (value.abs() + allowed) + T::SMALLEST }
+fn rounded<T: Number>(Bound { value, allowed, .. }: Bound, is_full: bool) -> Bound {
+    if is_full { Bound::rounded::<f32>(value, allowed) } else { Bound::rounded::<T>(value, allowed) }
 }
 
 /// The cases of a type, one for every kernel that supports them.

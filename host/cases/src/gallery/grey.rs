@@ -82,11 +82,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
                     // In hundredths the sum is exact. A value at an integer may be rounded to just below it.
                     let sum: u32 = sum.sum();
                     let value = f64::from(sum / 100);
-                    if sum.is_multiple_of(100) {
-                        Bound { value: value - 0.5, allowed: 0.5 }
-                    } else {
-                        Bound::exact(value)
-                    }
+                    if sum.is_multiple_of(100) { Bound::near(value - 0.5, 0.5) } else { Bound::exact(value) }
                 },
             )
         },

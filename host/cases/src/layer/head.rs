@@ -156,13 +156,13 @@ impl Row {
         };
         let of_class = |(class, logit): (usize, &Bound)| target(class) * (sum.ln() - (logit.value - max));
         let loss: f64 = logits.iter().enumerate().map(of_class).sum();
-        let loss = Bound { value: loss, allowed: 2.0 * off + rounding * (loss.abs() + 1.0) };
+        let loss = Bound::near(loss, 2.0 * off + rounding * (loss.abs() + 1.0));
         let others = logits.iter().enumerate().filter(|&(class, _)| class != label);
         let next = others.map(|(_, logit)| logit.value).fold(f64::NEG_INFINITY, f64::max);
         let lead = logits[label].value - next;
         let correct = match lead.abs() <= 2.0 * off {
             // Too close to decide.
-            true => Bound { value: 0.5, allowed: 0.5 },
+            true => Bound::near(0.5, 0.5),
             false => Bound::exact(if lead > 0.0 { 1.0 } else { 0.0 }),
         };
         let d_logits = logits.iter().enumerate().map(|(class, logit)| {
@@ -172,7 +172,7 @@ impl Row {
             let relative = 2.0 * off + rounding * (1.0 + (logit.value - max).abs());
             let allowed =
                 probability * relative + TARGET * f32::ROUNDING * target + f64::from(f32::MIN_POSITIVE);
-            Bound { value: (probability - target) / rows as f64, allowed: allowed / rows as f64 }
+            Bound::near((probability - target) / rows as f64, allowed / rows as f64)
         });
         Row { loss, correct, d_logits: d_logits.collect() }
     }
@@ -186,6 +186,6 @@ impl Row {
         let value = terms().map(|(d, w)| d.value * w).sum();
         let allowed =
             terms().map(|(d, w)| w.abs() * (d.allowed + SUM * f32::ROUNDING * d.value.abs())).sum::<f64>();
-        Bound { value, allowed: allowed + f64::from(f32::MIN_POSITIVE) }
+        Bound::near(value, allowed + f64::from(f32::MIN_POSITIVE))
     }
 }

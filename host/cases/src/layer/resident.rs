@@ -258,17 +258,17 @@ impl Training {
         let off = roundings * f32::ROUNDING * self.steps as f64;
         let near = |numbers: Vec<f64>| -> Vec<Bound> {
             let largest = numbers.iter().fold(0.0, |max, x| f64::max(max, x.abs()));
-            numbers.into_iter().map(|value| Bound { value, allowed: off * largest }).collect()
+            numbers.into_iter().map(|value| Bound::near(value, off * largest)).collect()
         };
         let parameters = layers.into_iter().flat_map(|layer| [near(layer.weights), near(layer.biases)]);
         let loss = judgements.iter().map(|judged| {
             let untouched = Bound::exact(UNTOUCHED.into());
-            judged.map_or(untouched, |of| Bound { value: of.loss, allowed: off * (4.0 + of.loss) })
+            judged.map_or(untouched, |of| Bound::near(of.loss, off * (4.0 + of.loss)))
         });
         let correct = judgements.iter().map(|judged| match judged {
             None => Bound::exact(UNTOUCHED_WORD.into()),
             // Too close to decide.
-            Some(of) if of.lead.abs() <= 8.0 * off => Bound { value: 0.5, allowed: 0.5 },
+            Some(of) if of.lead.abs() <= 8.0 * off => Bound::near(0.5, 0.5),
             Some(of) => Bound::exact(if of.lead > 0.0 { 1.0 } else { 0.0 }),
         });
         NAMES.into_iter().zip(parameters.chain([loss.collect(), correct.collect()])).collect()

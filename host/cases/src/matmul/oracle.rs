@@ -38,12 +38,7 @@ pub fn bound<O: Number>(terms: usize, sum: Sum, operand_error: f64, ends: Ends) 
         Activation::Relu => (if x < 0.0 { 0.0 } else { x }, computed),
         Activation::Gelu => (gelu(x), 1.13 * computed + 16.0 * ROUNDING * x.abs()),
     };
-    let nearest = O::nearest(value as f32).value();
-    if !nearest.is_finite() {
-        return Bound::exact(nearest.into());
-    }
-    let rounded = O::ROUNDING * (value.abs() + error) + O::SMALLEST;
-    Bound { value, allowed: if magnitude == 0.0 { 0.0 } else { error + rounded + floor } }
+    if magnitude == 0.0 { Bound::exact(value) } else { Bound::rounded::<O>(value, error + floor) }
 }
 
 fn gelu(x: f64) -> f64 {

@@ -103,20 +103,13 @@ pub fn softmax_bounds<O: Number>(inp: &[f32], cols: usize, options: &Options, re
     let rows = inp.chunks(cols).zip(want.chunks(cols));
     let bounds = rows.flat_map(|(inp, want)| {
         let max = inp.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        inp.iter().zip(want).map(move |(&x, &want)| {
-            let nearest = O::nearest(want as f32).value();
-            if nearest.is_finite() {
-                Bound { value: want, allowed: tolerance::<O>(want, x, max, options, relative) }
-            } else {
-                Bound::exact(nearest.into())
-            }
-        })
+        inp.iter().zip(want).map(move |(&x, &want)| expected::<O>(want, x, max, options, relative))
     });
     bounds.collect()
 }
 
-/// The tolerance of the result `want` for an element `x`.
-fn tolerance<O: Number>(want: f64, x: f32, max: f32, options: &Options, relative: f64) -> f64 {
+/// The result `want` for an element `x`, with its tolerance.
+fn expected<O: Number>(want: f64, x: f32, max: f32, options: &Options, relative: f64) -> Bound {
     let scale = f64::from(options.factor());
     let is_f32 = size_of::<O>() == size_of::<f32>();
     let difference = difference(x, max);
@@ -125,7 +118,7 @@ fn tolerance<O: Number>(want: f64, x: f32, max: f32, options: &Options, relative
     if options.is_log() {
         // Four sums of terms of one sign, and the logarithm of a sum that is off by `relative`.
         let computed = relative + rounding + want.abs() * 8.0 * f32::ROUNDING;
-        return computed * (1.0 + O::ROUNDING) + O::ROUNDING * want.abs() + O::SMALLEST;
+        return Bound::rounded::<O>(want, computed);
     }
     // The exponent is rounded when it is multiplied: by the scale, and for 16 bits by log2(e).
     let is_exact = is_f32 && options.factor() == 1.0;
@@ -134,7 +127,7 @@ fn tolerance<O: Number>(want: f64, x: f32, max: f32, options: &Options, relative
     // Half a subnormal step and the effect of its rounding; for 16 bits also numbers that become 0 before the rounding.
     let absolute = if is_f32 { 3e-45 } else { O::SMALLEST };
     let rounded = if is_f32 { 0.0 } else { O::ROUNDING * (computed + want) };
-    computed + rounded + absolute
+    Bound::near(want, computed + rounded + absolute)
 }
 
 /// Whether f32 represents the differences between `x`, `max` and all numbers between them exactly, as for neighbours of any

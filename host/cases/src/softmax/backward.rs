@@ -128,10 +128,8 @@ impl Rowwise for Backward {
         let (cols, scale) = (self.layouts[0].cols, f64::from(self.scale));
         let rows = dy.chunks(cols).zip(y.chunks(cols));
         let sums = rows.flat_map(|(dy, y)| reference::softmax_backward(dy, y, self.is_log));
-        let bounds = sums.map(|sum| {
-            let error = T::ROUNDING * sum.value.abs() + RELATIVE * sum.magnitude;
-            Bound { value: sum.value * scale, allowed: error * scale.abs() + T::SMALLEST }
-        });
+        let bounds =
+            sums.map(|sum| Bound::rounded::<T>(sum.value * scale, RELATIVE * sum.magnitude * scale.abs()));
         vec![("dx", bounds.collect())]
     }
 }

@@ -41,10 +41,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
 
 /// The tolerance of a row's loss: the sum of the exponentials is within 1e-6, and the rest is rounded to `f32`.
 pub fn loss_bound(loss: f64) -> Bound {
-    if (loss as f32).is_infinite() {
-        return Bound::exact((loss as f32).into());
-    }
-    Bound { value: loss, allowed: 1e-6 + 2e-7 * loss.abs() }
+    Bound::near(loss, 1e-6 + 2e-7 * loss.abs())
 }
 
 impl Rowwise for CrossEntropy {
@@ -167,14 +164,13 @@ impl Rowwise for CrossEntropy {
         for (row, logits) in logits.chunks(self.layouts[0].cols).enumerate() {
             let want = reference::cross_entropy(logits, self.targets[row], IGNORED);
             loss.push(loss_bound(want.loss));
-            lse.push(Bound { value: want.log_sum_exp, allowed: 1e-6 + 1e-7 * want.log_sum_exp.abs() });
+            lse.push(Bound::near(want.log_sum_exp, 1e-6 + 1e-7 * want.log_sum_exp.abs()));
             correct.push(Bound::exact(f64::from(u8::from(want.is_correct))));
             let scale = f64::from(self.d_scale) * self.d_loss.as_ref().map_or(1.0, |d| f64::from(d[row]));
             // 2e-6 of the probability, where the target's column loses most.
-            gradient.extend(want.gradient.iter().map(|want| {
-                let allowed = (T::ROUNDING * want.abs() + 2e-6) * scale.abs() + T::SMALLEST;
-                Bound { value: want * scale, allowed }
-            }));
+            gradient.extend(
+                want.gradient.iter().map(|want| Bound::rounded::<T>(want * scale, 2e-6 * scale.abs())),
+            );
         }
         vec![("loss", loss), ("lse", lse), ("correct", correct), ("gradient", gradient)]
     }

@@ -144,11 +144,7 @@ impl Rowwise for Sample {
                 ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1), a.2)).expect("a token");
             // A range with a NaN or an infinity is not a range of numbers.
             let is_finite = least.is_finite() && most.is_finite();
-            if is_finite {
-                Bound { value: (least + most) / 2.0, allowed: (most - least) / 2.0 }
-            } else {
-                first
-            }
+            if is_finite { Bound::near((least + most) / 2.0, (most - least) / 2.0) } else { first }
         };
         let (mut are_allowed, mut tokens, mut logarithms) = (Vec::new(), Vec::new(), Vec::new());
         for (logits, draw) in self.rows::<T>() {
