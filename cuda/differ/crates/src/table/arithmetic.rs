@@ -62,6 +62,76 @@ pub fn absolutes(input: &[u8], number: u32, output: &mut [u8]) {
     out.number(x.wrapping_abs().wrapping_mul(y) as u64);
 }
 
+/// Chains of minima and maxima, with negations in every place.
+pub fn chains(input: &[u8], _: u32, output: &mut [u8]) {
+    let [a, b, c, d] = [0, 4, 8, 12].map(|at| i32::from_le_bytes(array(input, at)));
+    let minus = i32::wrapping_neg;
+    let mut out = Out::new(output);
+    let mut put = |number: i32| out.number(number as u64);
+    put(a.wrapping_abs().max(b));
+    put(a.max(minus(b)).max(c));
+    put(a.min(minus(b)).min(c));
+    put(a.wrapping_sub(b).wrapping_abs().max(c));
+    put((a.unsigned_abs() as i32).max(b));
+    put([a, b, c, d].into_iter().fold(0, |most, x| most.max(x.wrapping_abs())));
+    put(minus(a).max(minus(b)).max(minus(c)));
+    put(minus(a).min(b).min(minus(c)));
+    put(c.max(a.max(minus(b))).max(0));
+    put(a.min(minus(b)).max(c).min(minus(d)));
+    put(a.max(b.wrapping_mul(-1)).max(c));
+    put(a.max(i64::from(b).wrapping_neg() as i32).max(c));
+    put((-1..3).fold(a, |most, i: i32| most.max(i.wrapping_mul(b)).max(c)));
+    put((0..d & 7).fold(a, |most, i| most.max(i.wrapping_sub(b)).max(c)));
+    put(i32::from((a as i8).max((b as i8).wrapping_neg()).max(c as i8)));
+    put(i32::from((a as i16).min((b as i16).wrapping_neg()).min(c as i16)));
+    put(i64::from(a).max(i64::from(b).wrapping_neg()).max(i64::from(c)) as i32);
+}
+
+/// The checked, saturating, overflowing and wrapping methods of `i8`, whose operands are parameters of a function.
+pub fn bytes(input: &[u8], _: u32, output: &mut [u8]) {
+    let mut out = Out::new(output);
+    let [x, y] = [input[0] as i8, input[1] as i8];
+    methods(x, y, &mut out);
+    out.number(count_down(x, y));
+}
+
+#[inline(never)]
+fn methods(x: i8, y: i8, out: &mut Out<'_>) {
+    let mut put = |number: Option<i8>| out.number(number.map_or(1 << 40, |number| number as u64));
+    let unless = |(number, overflows): (i8, bool)| (!overflows).then_some(number);
+    put(x.checked_add(y));
+    put(x.checked_sub(y));
+    put(x.checked_mul(y));
+    put(x.checked_div(y));
+    put(x.checked_neg());
+    put(x.checked_abs());
+    put(Some(x.saturating_add(y)));
+    put(Some(x.saturating_sub(y)));
+    put(Some(x.saturating_mul(y)));
+    put(Some(x.saturating_neg()));
+    put(unless(x.overflowing_add(y)));
+    put(unless(x.overflowing_sub(y)));
+    put(unless(x.overflowing_mul(y)));
+    put(unless(x.overflowing_neg()));
+    put(Some(x.wrapping_mul(y).wrapping_sub(x)));
+    put(Some(x.wrapping_abs()));
+}
+
+/// A loop whose bounds are compared before it.
+#[inline(never)]
+fn count_down(lo: i8, hi: i8) -> u64 {
+    let mut sum: u64 = if lo == hi { 2 } else { 3 };
+    let mut k = hi;
+    while k >= lo {
+        sum = sum.wrapping_mul(31) ^ k as u64;
+        match k.checked_sub(1) {
+            Some(next) => k = next,
+            None => break,
+        }
+    }
+    sum
+}
+
 /// Where remainders are hard: quotients of many bits, subnormal numbers, and what is no number.
 #[cfg(not(target_arch = "nvptx64"))]
 const SPECIAL: [f64; 26] = [
@@ -101,4 +171,25 @@ pub fn absolutes_cases() -> Vec<Case> {
     let ends = ENDS.iter().flat_map(|&x| ENDS.iter().map(move |&y| [x, y]));
     let pairs = ends.chain(std::iter::repeat_with(|| random.word()).take(100).map(|word| [word as i16, (word >> 16) as i16]));
     (0..).zip(pairs).map(|(number, pair)| (number, pair.map(i16::to_le_bytes).concat())).collect()
+}
+
+/// Four i32 a case: small numbers, the ends of the range, and any bits.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn chains_cases() -> Vec<Case> {
+    const ENDS: [i32; 8] = [i32::MIN, i32::MIN + 1, -128, -1, 0, 1, 127, i32::MAX];
+    let mut random = Random::new(35);
+    let mut number = || match random.word() {
+        word if word % 3 == 0 => ENDS[(word >> 32) as usize % ENDS.len()],
+        word if word % 3 == 1 => (word >> 32) as i32 % 40 - 20,
+        word => (word >> 32) as i32,
+    };
+    (0..300).map(|case| (case, [(); 4].map(|()| number().to_le_bytes()).concat())).collect()
+}
+
+/// Every pair of limit values and their neighbours.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn bytes_cases() -> Vec<Case> {
+    const ENDS: [i8; 12] = [i8::MIN, -127, -126, -65, -64, -2, -1, 0, 1, 2, 126, i8::MAX];
+    let pairs = ENDS.iter().flat_map(|&x| ENDS.iter().map(move |&y| vec![x as u8, y as u8]));
+    (0..).zip(pairs).collect()
 }

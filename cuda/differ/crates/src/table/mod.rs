@@ -55,6 +55,8 @@ table! {
         arithmetic_f32 = arithmetic::singles, arithmetic::OUTPUT, arithmetic::singles_cases();
         arithmetic_f64 = arithmetic::doubles, arithmetic::OUTPUT, arithmetic::doubles_cases();
         arithmetic_i16 = arithmetic::absolutes, arithmetic::OUTPUT, arithmetic::absolutes_cases();
+        arithmetic_i32 = arithmetic::chains, arithmetic::OUTPUT, arithmetic::chains_cases();
+        arithmetic_i8 = arithmetic::bytes, arithmetic::OUTPUT, arithmetic::bytes_cases();
     }
     "arrayvec" arrayvec { arrayvec_edits = arrayvec::edits, 80, lengths(200); arrayvec_string = arrayvec::string, 48, lengths(60); }
     "base64" base64 { base64_encode = base64::encode, 208, lengths(150); base64_decode = base64::decode, 160, base64::texts(); }
