@@ -15,27 +15,24 @@
 //! `a.saturating_add(b) == 255` can be true for any sum. ptxas 13.5 emits a separate comparison. A 32-bit minimum has one
 //! predicate.
 
+use crate::bodies::edit_lines;
+
 /// Replaces `neg.s16` by multiplications, `abs.s16` by maxima, and 16-bit minima and maxima by 32-bit ones. The back ends
 /// write each result to a register of its own.
 pub fn spell_out(ptx: &str) -> String {
-    let mut edited = String::with_capacity(ptx.len() + 64);
-    for line in ptx.split_inclusive('\n') {
-        let instruction = read(line);
-        match instruction.as_ref().map(|(opcode, operands)| (*opcode, &operands[..])) {
-            Some(("neg.s16", &[result, value])) => {
-                edited.push_str(&format!("\tmul.lo.s16 \t{result}, {value}, -1;\n"));
+    let edited = edit_lines(ptx, |line| {
+        let (opcode, operands) = read(line)?;
+        let negated = |result, value| format!("\tmul.lo.s16 \t{result}, {value}, -1;\n");
+        match (opcode, &operands[..]) {
+            ("neg.s16", &[result, value]) => Some(negated(result, value)),
+            ("abs.s16", &[result, value]) => {
+                Some(negated(result, value) + &wide("max", true, result, [value, result]))
             }
-            Some(("abs.s16", &[result, value])) => {
-                edited.push_str(&format!("\tmul.lo.s16 \t{result}, {value}, -1;\n"));
-                edited.push_str(&wide("max", true, result, [value, result]));
-            }
-            Some((opcode, &[result, a, b])) => {
-                edited.push_str(&wide(&opcode[..3], opcode.ends_with("s16"), result, [a, b]));
-            }
-            _ => edited.push_str(line),
+            (opcode, &[result, a, b]) => Some(wide(&opcode[..3], opcode.ends_with("s16"), result, [a, b])),
+            _ => None,
         }
-    }
-    edited
+    });
+    edited.unwrap_or_else(|| ptx.to_owned())
 }
 
 /// The minimum or maximum of two 16-bit registers or numbers.

@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use crate::bodies::{edit_bodies, instruction};
+use crate::bodies::{edit_bodies, edit_lines, instruction};
 
 /// Loads 8-bit parameters without their sign, and extends it after that.
 pub fn extend(ptx: &str) -> Cow<'_, str> {
@@ -19,25 +19,17 @@ pub fn extend(ptx: &str) -> Cow<'_, str> {
 
 /// The edited body, if it changes.
 fn edit(body: &str) -> Option<String> {
-    if !body.contains("ld.param.s8") {
-        return None;
-    }
-    let mut edited = String::with_capacity(body.len() + 256);
-    for line in body.split_inclusive('\n') {
-        let Some(("ld.param.s8", operands)) = instruction(line) else {
-            edited.push_str(line);
-            continue;
-        };
+    edit_lines(body, |line| {
+        let ("ld.param.s8", operands) = instruction(line)? else { return None };
         let register = operands.split(',').next().unwrap_or_default().trim();
-        edited.push_str(&line.replace("ld.param.s8", "ld.param.b8"));
         let bits = match register.trim_end_matches(|c: char| c.is_ascii_digit()) {
             "%rs" => 16,
             "%rd" => 64,
             _ => 32,
         };
-        edited.push_str(&format!("\tcvt.s{bits}.s8 \t{register}, {register};\n"));
-    }
-    Some(edited)
+        let load = line.replace("ld.param.s8", "ld.param.b8");
+        Some(format!("{load}\tcvt.s{bits}.s8 \t{register}, {register};\n"))
+    })
 }
 
 #[cfg(test)]

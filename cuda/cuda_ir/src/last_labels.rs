@@ -6,31 +6,25 @@
 
 use std::borrow::Cow;
 
-/// Adds a `trap` after each label at the end of a function. The back ends write labels on lines of their own, and the
-/// closing brace of a function at the start of a line.
+use crate::bodies::edit_bodies;
+
+/// Adds a `trap` after each label at the end of a function. The back ends write labels on lines of their own.
 pub fn trap_after(ptx: &str) -> Cow<'_, str> {
-    let (mut edited, mut copied) = (String::new(), 0);
-    // The end of the last label, until an instruction follows.
-    let (mut label, mut at) = (None, 0);
-    for line in ptx.split_inclusive('\n') {
-        at += line.len();
-        let code = line.split("//").next().unwrap_or_default().trim();
-        if let Some(end) = label.filter(|_| code == "}" && line.starts_with('}')) {
-            edited.push_str(&ptx[copied..end]);
-            edited.push_str("\ttrap;\n");
-            copied = end;
+    edit_bodies(ptx, |_, body| {
+        // The end of the last label, until an instruction follows.
+        let (mut label, mut at) = (None, 0);
+        for line in body.strip_suffix('}')?.split_inclusive('\n') {
+            at += line.len();
+            let code = line.split("//").next().unwrap_or_default().trim();
+            label = match code {
+                _ if is_label(code) => Some(at),
+                _ if code.is_empty() || code.starts_with(".loc") => label,
+                _ => None,
+            };
         }
-        label = match code {
-            _ if is_label(code) => Some(at),
-            _ if code.is_empty() || code.starts_with(".loc") => label,
-            _ => None,
-        };
-    }
-    if copied == 0 {
-        return Cow::Borrowed(ptx);
-    }
-    edited.push_str(&ptx[copied..]);
-    Cow::Owned(edited)
+        let (before, after) = body.split_at(label?);
+        Some(format!("{before}\ttrap;\n{after}"))
+    })
 }
 
 /// `$L__BB0_6:`, and nothing else: a label that can be a branch's target.
@@ -63,7 +57,7 @@ mod tests {
         for ptx in [
             ".func f()\n{\n$L__BB0_1:\n\t{ // callseq 0\n\tcall.uni f, ();\n\t}\n\tret;\n}\n",
             ".func f()\n{\n\t$L_brx_0: .branchtargets\n\t\t$L__BB0_1;\n\tret;\n}\n",
-            ".func f()\n{\n$L__BB0_1:\n\t}\n\tret;\n}\n",
+            ".func f()\n{\n{\n$L__BB0_1:\n}\nret;\n}\n",
             "$L__BB0_1:",
         ] {
             assert!(matches!(trap_after(ptx), Cow::Borrowed(same) if same == ptx), "{ptx}");

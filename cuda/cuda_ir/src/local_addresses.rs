@@ -17,7 +17,7 @@
 
 use std::borrow::Cow;
 
-use crate::bodies::{edit_bodies, instruction};
+use crate::bodies::{edit_bodies, edit_lines, instruction};
 
 /// Replaces local addresses by generic ones in functions that convert addresses to local ones.
 pub fn keep_generic(ptx: &str) -> Cow<'_, str> {
@@ -31,22 +31,13 @@ fn edit(body: &str) -> Option<String> {
         return None;
     }
     let has_generic = body.lines().any(is_base_of_generic);
-    let mut edited = String::with_capacity(body.len());
-    for line in body.split_inclusive('\n') {
-        if is_base_of_generic(line) {
-            edited.push_str(line);
-        } else if line.contains("%SPL, __local_depot") {
-            edited.push_str(line);
-            if !has_generic {
-                edited.push_str("\tcvta.local.u64 \t%SP, %SPL;\n");
-            }
-        } else if line.contains(".reg") {
-            edited.push_str(line);
-        } else {
-            edited.push_str(&generic(line).replace("%SPL", "%SP"));
+    edit_lines(body, |line| {
+        if line.contains("%SPL, __local_depot") {
+            return (!has_generic).then(|| format!("{line}\tcvta.local.u64 \t%SP, %SPL;\n"));
         }
-    }
-    Some(edited)
+        let stays = is_base_of_generic(line) || line.contains(".reg");
+        (!stays).then(|| generic(line).replace("%SPL", "%SP"))
+    })
 }
 
 /// Whether the line computes the generic address of the function's memory.

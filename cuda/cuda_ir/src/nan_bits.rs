@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::bodies::{edit_bodies, instruction};
+use crate::bodies::{edit_bodies, edit_lines, instruction};
 
 /// Replaces `neg` and `abs` of floats by operations on their bits.
 pub fn keep(ptx: &str) -> Cow<'_, str> {
@@ -26,20 +26,12 @@ fn edit(body: &str) -> Option<String> {
         return None;
     }
     let registers = Registers::of(body);
-    let (mut edited, mut is_changed) = (String::with_capacity(body.len()), false);
-    for line in body.split_inclusive('\n') {
-        match sign_change(line).filter(|change| registers.needs(change)) {
-            Some(SignChange { opcode, result, value, bits }) => {
-                is_changed = true;
-                let (operation, width, mask) = bits;
-                let at = line.find(opcode).unwrap_or_default();
-                let guard = &line[..at];
-                edited.push_str(&format!("{guard}{operation}.b{width} \t{result}, {value}, {mask:#x};\n"));
-            }
-            None => edited.push_str(line),
-        }
-    }
-    is_changed.then_some(edited)
+    edit_lines(body, |line| {
+        let SignChange { opcode, result, value, bits: (operation, width, mask) } =
+            sign_change(line).filter(|change| registers.needs(change))?;
+        let guard = &line[..line.find(opcode)?];
+        Some(format!("{guard}{operation}.b{width} \t{result}, {value}, {mask:#x};\n"))
+    })
 }
 
 /// `neg` or `abs` of a float, and the same with integers: the operation, its width and its second operand.

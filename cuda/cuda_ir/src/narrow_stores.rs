@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::bodies::{edit_bodies, instruction};
+use crate::bodies::{edit_bodies, edit_lines, instruction};
 
 /// Makes narrow stores read copies of floats.
 pub fn copy_floats(ptx: &str) -> Cow<'_, str> {
@@ -29,16 +29,13 @@ fn edit(body: &str) -> Option<String> {
         let prefix = register.trim_end_matches(|c: char| c.is_ascii_digit());
         numbers.contains(register) && widths.get(prefix).is_some_and(|&width| bits < width)
     };
-    let (mut edited, mut has_copies) = (String::with_capacity(body.len()), false);
-    for line in body.split_inclusive('\n') {
+    edit_lines(body, |line| {
         let (bits, stored) = stored(line);
         let cut: Vec<&str> = stored.into_iter().filter(|register| is_cut(register, bits)).collect();
         if cut.is_empty() {
-            edited.push_str(line);
-            continue;
+            return None;
         }
-        has_copies = true;
-        edited.push_str("\t{\n");
+        let mut edited = "\t{\n".to_owned();
         let at = line.find(']').unwrap_or_default();
         let (address, mut value) = (&line[..at], line[at..].to_owned());
         for (i, register) in cut.into_iter().enumerate() {
@@ -51,11 +48,8 @@ fn edit(body: &str) -> Option<String> {
                 value = value.replace(&format!("{register}{end}"), &format!("%whole{i}{end}"));
             }
         }
-        edited.push_str(address);
-        edited.push_str(&value);
-        edited.push_str("\t}\n");
-    }
-    has_copies.then_some(edited)
+        Some(edited + address + &value + "\t}\n")
+    })
 }
 
 /// The registers to which the line's instruction writes floats.

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::bodies::{edit_bodies, instruction};
+use crate::bodies::{edit_bodies, edit_lines, instruction};
 
 /// Hides negations from signed 32-bit minima and maxima.
 pub fn hide(ptx: &str) -> Cow<'_, str> {
@@ -25,36 +25,27 @@ fn edit(body: &str) -> Option<String> {
         return None;
     }
     let registers = Registers::read(body);
-    let (mut edited, mut changes) = (String::with_capacity(body.len()), false);
-    for line in body.split_inclusive('\n') {
-        let Some([result, a, b]) = minimum(line) else {
-            edited.push_str(line);
-            continue;
-        };
+    edit_lines(body, |line| {
+        let [result, a, b] = minimum(line)?;
         if line.contains("max.s32") && (registers.are_opposite(a, b) || registers.are_opposite(b, a)) {
             let number = if registers.are_opposite(a, b) { a } else { b };
             let start = &line[..line.find("max.s32").unwrap_or_default()];
-            edited.push_str(&format!("{start}abs.s32 \t{result}, {number};\n"));
-            changes = true;
-            continue;
+            return Some(format!("{start}abs.s32 \t{result}, {number};\n"));
         }
         let may_negate = |operand: &str| registers.may_negate(operand, &mut HashSet::new());
         let [hides_a, hides_b] = [a, b].map(may_negate);
         if !hides_a && !hides_b {
-            edited.push_str(line);
-            continue;
+            return None;
         }
-        changes = true;
-        edited.push_str("\t{\n\t.reg .b32 \t%same<2>;\n");
+        let mut edited = "\t{\n\t.reg .b32 \t%same<2>;\n".to_owned();
         let mut operands = [a.to_owned(), b.to_owned()];
         for (i, operand) in operands.iter_mut().enumerate().filter(|(i, _)| [hides_a, hides_b][*i]) {
             edited.push_str(&format!("\tprmt.b32 \t%same{i}, {operand}, 0, 0x3210U;\n"));
             *operand = format!("%same{i}");
         }
         let start = &line[..line.find(result).unwrap_or_default()];
-        edited.push_str(&format!("{start}{result}, {}, {};\n\t}}\n", operands[0], operands[1]));
-    }
-    changes.then_some(edited)
+        Some(edited + &format!("{start}{result}, {}, {};\n\t}}\n", operands[0], operands[1]))
+    })
 }
 
 /// The operands of a signed 32-bit minimum or maximum.
