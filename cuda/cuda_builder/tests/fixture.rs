@@ -191,6 +191,34 @@ fn damaged_ptx_is_refused_by_ptxas() {
     assert!(error.to_string().contains("damaged.ptx for compute_75"), "{error}");
 }
 
+#[test]
+fn ptxas_compares_a_constant_byte_as_16_bits() {
+    let ptx = ".version 8.6\n.target sm_90\n.address_size 64\n\
+        .func (.param .b32 found) is_limit(.param .b32 limit, .param .b64 numbers)\n{\n\
+        .reg .b16 %rs<3>;\n.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\n.reg .pred %p<2>;\n\
+        ld.param.s8 %rs1, [limit];\nld.param.b64 %rd1, [numbers];\nld.s8 %rs2, [%rd1];\n\
+        setp.eq.b16 %p1, %rs1, %rs2;\nselp.b32 %r1, 5, 7, %p1;\nst.param.b32 [found], %r1;\nret;\n}\n\
+        .visible .entry k(.param .u64 numbers)\n{\n.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\nld.param.b64 %rd1, [numbers];\n\
+        {\n.param .b32 limit;\n.param .b64 at;\n.param .b32 found;\nst.param.b32 [limit], 182;\nst.param.b64 [at], %rd1;\n\
+        call.uni (found), is_limit, (limit, at);\nld.param.b32 %r1, [found];\n}\nst.global.b32 [%rd1], %r1;\nret;\n}\n";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("constant-byte");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (path, out) = (folder.join("byte.ptx"), folder.join("byte.cubin"));
+    let ptxas = ptxas::find(&tools(), &|_| {}).unwrap();
+    let has_number = |text: &str, number: u32| {
+        std::fs::write(&path, text).unwrap();
+        let status = Command::new(&ptxas).args(["-arch", "sm_90", "-o"]).args([&out, &path]).status();
+        assert!(status.unwrap().success());
+        let code = std::fs::read(&out).unwrap();
+        // ISETP with a number, which is the upper half of the first word.
+        let is_compared = |word: &[u8]| word[..2] == [0x0c, 0x78] && word[4..8] == number.to_le_bytes();
+        code.chunks_exact(16).any(is_compared)
+    };
+    let edited = cuda_ir::byte_parameters::extend(ptx);
+    assert!(has_number(&edited, 0xffb6) && !has_number(&edited, 0xffff_ffb6));
+    assert!(has_number(ptx, 0xffff_ffb6), "this ptxas is right: the edit is for older ones");
+}
+
 /// The supported compilers beside the one of this build, and what each is called.
 fn other_compilers() -> Vec<(String, PathBuf)> {
     let rustup = Command::new("rustup").args(["toolchain", "list"]).output();
