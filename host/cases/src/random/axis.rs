@@ -3,33 +3,31 @@
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Element;
-use ferrowarp::axis::{CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, Transpose};
+use ferrowarp::axis::{CumulativeSum, Operation, Output, Real, Reduce, Transpose};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
 use super::softmax::counted;
-use super::{Class, Drawn, never, pick, types, ulp, uniform};
+use super::{Class, Draw, Drawn, never, pick, types, ulp, uniform};
 use crate::axis::Operand;
-use crate::case::wide;
 use crate::compare::Bound;
 use crate::reference::Number;
 
 pub(super) fn reduce(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..5) {
-        0 => reduce_of::<f32, f32>(rng, size),
-        1 => reduce_of::<f16, f16>(rng, size),
-        2 => reduce_of::<bf16, bf16>(rng, size),
-        3 => reduce_of::<f16, f32>(rng, size),
-        _ => reduce_of::<bf16, f32>(rng, size),
-    }
+    pick::<Draw>(
+        rng,
+        &[
+            reduce_of::<f32, f32>,
+            reduce_of::<f16, f16>,
+            reduce_of::<bf16, bf16>,
+            reduce_of::<f16, f32>,
+            reduce_of::<bf16, f32>,
+        ],
+    )(rng, size)
 }
 
 pub(super) fn scan(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..3) {
-        0 => scan_of::<f32>(rng, size),
-        1 => scan_of::<f16>(rng, size),
-        _ => scan_of::<bf16>(rng, size),
-    }
+    pick::<Draw>(rng, &[scan_of::<f32>, scan_of::<f16>, scan_of::<bf16>])(rng, size)
 }
 
 pub(super) fn transpose(rng: &mut StdRng, size: &Size) -> Drawn {
@@ -85,14 +83,14 @@ fn reduce_of<T: Number + Real, O: Number + Output<T>>(rng: &mut StdRng, size: &S
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
             let mut out = device.upload(&of_out.unwritten::<O>(byte))?;
-            let from = Matrix::new(inp.view(of_inp.first..)?, rows, cols)?.with_stride(of_inp.stride())?;
-            let to = out.view_mut(of_out.first..of_out.first + len)?;
+            let from = of_inp.matrix_in(&inp)?;
+            let to = out.view_mut(of_out.row())?;
             if is_of_rows {
                 Reduce::rows(operation, to, from).run(device)?;
             } else {
                 Reduce::columns(operation, to, from).run(device)?;
             }
-            Ok(vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))])
+            Ok(vec![("out", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || vec![("out", oracle.expected_reduce())]),
     }
@@ -114,10 +112,9 @@ fn scan_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
             let mut out = device.upload(&of_out.unwritten::<T>(byte))?;
-            let from = Matrix::new(inp.view(of_inp.first..)?, rows, cols)?.with_stride(of_inp.stride())?;
-            let to = MatrixMut::new(out.view_mut(of_out.first..)?, rows, cols)?;
-            CumulativeSum::new(to.with_stride(of_out.stride())?, from).run(device)?;
-            Ok(vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))])
+            let from = of_inp.matrix_in(&inp)?;
+            CumulativeSum::new(of_out.matrix_in_mut(&mut out)?, from).run(device)?;
+            Ok(vec![("out", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || vec![("out", oracle.expected_scan())]),
     }
@@ -139,10 +136,9 @@ fn transpose_of<W: Pod + Element>(rng: &mut StdRng, size: &Size, name: &str, wor
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
             let mut out = device.upload(&of_out.unwritten::<W>(byte))?;
-            let from = Matrix::new(inp.view(of_inp.first..)?, rows, cols)?.with_stride(of_inp.stride())?;
-            let to = MatrixMut::new(out.view_mut(of_out.first..)?, cols, rows)?;
-            Transpose::new(to.with_stride(of_out.stride())?, from).run(device)?;
-            Ok(vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))])
+            let from = of_inp.matrix_in(&inp)?;
+            Transpose::new(of_out.matrix_in_mut(&mut out)?, from).run(device)?;
+            Ok(vec![("out", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || {
             let moved = (0..cols).flat_map(|col| (0..rows).map(move |row| row * cols + col));

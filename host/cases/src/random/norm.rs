@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use cuda_std::half::{bf16, f16};
-use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, Real, Workspace};
+use ferrowarp::norm::{Norm, NormBackward, Real, Workspace};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
-use super::softmax::{counted, rows};
-use super::{Class, Drawn, never, pick, ulp, uniform};
-use crate::case::wide;
+use super::softmax::{counted, only, rows, wanted};
+use super::{Class, Draw, Drawn, never, pick, ulp, uniform};
 use crate::norm::Operands;
 use crate::reference::Number;
 
@@ -17,19 +16,11 @@ use crate::reference::Number;
 const LEAST_COLUMNS: usize = 8;
 
 pub(super) fn forward(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..3) {
-        0 => forward_of::<f32>(rng, size),
-        1 => forward_of::<f16>(rng, size),
-        _ => forward_of::<bf16>(rng, size),
-    }
+    pick::<Draw>(rng, &[forward_of::<f32>, forward_of::<f16>, forward_of::<bf16>])(rng, size)
 }
 
 pub(super) fn backward(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..3) {
-        0 => backward_of::<f32>(rng, size),
-        1 => backward_of::<f16>(rng, size),
-        _ => backward_of::<bf16>(rng, size),
-    }
+    pick::<Draw>(rng, &[backward_of::<f32>, backward_of::<f16>, backward_of::<bf16>])(rng, size)
 }
 
 /// Rows between -1 and 1, or hard ones: large against their deviations, equal, tiny, or with an outlier.
@@ -104,53 +95,37 @@ fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
             let mut sum = device.upload(&of_sum.unwritten::<T>(byte))?;
             let mut mean = device.upload(&of_rows.unwritten::<f32>(byte))?;
             let mut rstd = device.upload(&of_rows.unwritten::<f32>(byte))?;
-            {
-                let to = MatrixMut::new(out.view_mut(of_out.first..)?, rows, cols)?;
-                let to = to.with_stride(of_out.stride())?;
-                let from = Matrix::new(on_inp.view(of_inp.first..)?, rows, cols)?;
-                let from = from.with_stride(of_inp.stride())?;
-                let mut norm = if is_centred { Norm::layer(to, from) } else { Norm::rms(to, from) };
-                norm = norm.epsilon(epsilon);
-                let columns = of_cols.first..of_cols.first + cols;
-                if has_weight {
-                    norm = norm.weight(on_weight.view(columns.clone())?);
-                }
-                if has_bias {
-                    norm = norm.bias(on_bias.view(columns)?);
-                }
-                if has_residual {
-                    let residual = Matrix::new(on_residual.view(of_residual.first..)?, rows, cols)?;
-                    norm = norm.residual(residual.with_stride(of_residual.stride())?);
-                }
-                if has_sum {
-                    let sum = MatrixMut::new(sum.view_mut(of_sum.first..)?, rows, cols)?;
-                    norm = norm.sum(sum.with_stride(of_sum.stride())?);
-                }
-                let ends = of_rows.first..of_rows.first + rows;
-                if has_mean {
-                    norm = norm.mean(mean.view_mut(ends.clone())?);
-                }
-                if has_rstd {
-                    norm = norm.rstd(rstd.view_mut(ends)?);
-                }
-                norm.run(device)?;
+            let (to, from) = (of_out.matrix_in_mut(&mut out)?, of_inp.matrix_in(&on_inp)?);
+            let norm = if is_centred { Norm::layer(to, from) } else { Norm::rms(to, from) };
+            let mut norm = norm.epsilon(epsilon);
+            if has_weight {
+                norm = norm.weight(on_weight.view(of_cols.row())?);
             }
-            let mut outputs = vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))];
-            if has_mean {
-                outputs.push(("mean", wide(&of_rows.inside(&mean.to_vec()?, byte)?)));
+            if has_bias {
+                norm = norm.bias(on_bias.view(of_cols.row())?);
             }
-            if has_rstd {
-                outputs.push(("rstd", wide(&of_rows.inside(&rstd.to_vec()?, byte)?)));
+            if has_residual {
+                norm = norm.residual(of_residual.matrix_in(&on_residual)?);
             }
             if has_sum {
-                outputs.push(("sum", wide(&of_sum.inside(&sum.to_vec()?, byte)?)));
+                norm = norm.sum(of_sum.matrix_in_mut(&mut sum)?);
             }
-            Ok(outputs)
+            if has_mean {
+                norm = norm.mean(mean.view_mut(of_rows.row())?);
+            }
+            if has_rstd {
+                norm = norm.rstd(rstd.view_mut(of_rows.row())?);
+            }
+            norm.run(device)?;
+            let outputs = vec![
+                ("out", of_out.read(&out, byte)?),
+                ("mean", of_rows.read(&mean, byte)?),
+                ("rstd", of_rows.read(&rstd, byte)?),
+                ("sum", of_sum.read(&sum, byte)?),
+            ];
+            Ok(only(&wanted(&names), outputs))
         }),
-        expected: Box::new(move || {
-            let all = oracle.expected_forward().into_iter();
-            all.filter(|(name, _)| names.contains(&(name, true))).collect()
-        }),
+        expected: Box::new(move || only(&wanted(&names), oracle.expected_forward())),
     }
 }
 
@@ -184,43 +159,32 @@ fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
             let mut d_inp = device.upload(&of_d_inp.unwritten::<T>(byte))?;
             let mut d_weight = device.upload(&of_cols.unwritten::<T>(byte))?;
             let mut d_bias = device.upload(&of_cols.unwritten::<T>(byte))?;
-            let columns = of_cols.first..of_cols.first + cols;
-            {
-                let to = MatrixMut::new(d_inp.view_mut(of_d_inp.first..)?, rows, cols)?;
-                let to = to.with_stride(of_d_inp.stride())?;
-                let matrix = |view, place: &Place| Matrix::new(view, rows, cols)?.with_stride(place.stride());
-                let from = matrix(on_inp.view(of_inp.first..)?, &of_inp)?;
-                let d_out = matrix(on_d_out.view(of_d_out.first..)?, &of_d_out)?;
-                let mut norm = match is_centred {
-                    true => NormBackward::layer(to, from, d_out, &mean, &rstd),
-                    false => NormBackward::rms(to, from, d_out, &rstd),
-                };
-                if has_weight {
-                    norm = norm.weight(on_weight.view(columns.clone())?);
-                }
-                if has_d_sum {
-                    norm = norm.d_sum(matrix(on_d_sum.view(of_d_sum.first..)?, &of_d_sum)?);
-                }
-                if has_d_weight {
-                    norm = norm.d_weight(d_weight.view_mut(columns.clone())?);
-                }
-                if has_d_bias {
-                    norm = norm.d_bias(d_bias.view_mut(columns)?);
-                }
-                norm.run_with(device, &mut Workspace::default())?;
+            let (to, from) = (of_d_inp.matrix_in_mut(&mut d_inp)?, of_inp.matrix_in(&on_inp)?);
+            let d_out = of_d_out.matrix_in(&on_d_out)?;
+            let mut norm = match is_centred {
+                true => NormBackward::layer(to, from, d_out, &mean, &rstd),
+                false => NormBackward::rms(to, from, d_out, &rstd),
+            };
+            if has_weight {
+                norm = norm.weight(on_weight.view(of_cols.row())?);
             }
-            let mut outputs = vec![("d_inp", wide(&of_d_inp.inside(&d_inp.to_vec()?, byte)?))];
+            if has_d_sum {
+                norm = norm.d_sum(of_d_sum.matrix_in(&on_d_sum)?);
+            }
             if has_d_weight {
-                outputs.push(("d_weight", wide(&of_cols.inside(&d_weight.to_vec()?, byte)?)));
+                norm = norm.d_weight(d_weight.view_mut(of_cols.row())?);
             }
             if has_d_bias {
-                outputs.push(("d_bias", wide(&of_cols.inside(&d_bias.to_vec()?, byte)?)));
+                norm = norm.d_bias(d_bias.view_mut(of_cols.row())?);
             }
-            Ok(outputs)
+            norm.run_with(device, &mut Workspace::default())?;
+            let outputs = vec![
+                ("d_inp", of_d_inp.read(&d_inp, byte)?),
+                ("d_weight", of_cols.read(&d_weight, byte)?),
+                ("d_bias", of_cols.read(&d_bias, byte)?),
+            ];
+            Ok(only(&wanted(&names), outputs))
         }),
-        expected: Box::new(move || {
-            let all = oracle.expected_backward().into_iter();
-            all.filter(|(name, _)| names.contains(&(name, true))).collect()
-        }),
+        expected: Box::new(move || only(&wanted(&names), oracle.expected_backward())),
     }
 }

@@ -1,8 +1,15 @@
 //! Where the operands of a random problem are in memory, and the random extents.
 
+use std::ops::Range;
+
 use anyhow::{Result, ensure};
 use bytemuck::Pod;
+use cuda_std::testing::Element;
+use ferrowarp::device::Buffer;
+use ferrowarp::softmax::{Matrix, MatrixMut};
 use rand::{RngExt as _, rngs::StdRng};
+
+use crate::case::wide;
 
 /// The byte in the gaps of an input: floats are NaN, and integers -1 or the largest.
 const GAP: u8 = 0xff;
@@ -137,7 +144,12 @@ impl Place {
 
     /// A buffer with these elements, in the order of the dimensions.
     pub fn filled<T: Pod>(&self, elements: &[T]) -> Vec<T> {
-        let mut all = self.unwritten(GAP);
+        self.filled_between(elements, GAP)
+    }
+
+    /// Same as [`Self::filled`], with this byte in the gaps.
+    pub fn filled_between<T: Pod>(&self, elements: &[T], byte: u8) -> Vec<T> {
+        let mut all = self.unwritten(byte);
         self.indices().zip(elements).for_each(|(i, &element)| all[i] = element);
         all
     }
@@ -147,6 +159,28 @@ impl Place {
         let mut all = vec![T::zeroed(); self.len];
         bytemuck::cast_slice_mut(&mut all).fill(byte);
         all
+    }
+
+    /// The matrix in a buffer.
+    pub fn matrix_in<'a, T: Pod>(&self, buffer: &'a Buffer<T>) -> Result<Matrix<'a, T>> {
+        let [.., rows, cols] = self.shape;
+        Ok(Matrix::new(buffer.view(self.first..)?, rows, cols)?.with_stride(self.stride())?)
+    }
+
+    /// The matrix in a buffer, to be written.
+    pub fn matrix_in_mut<'a, T: Pod>(&self, buffer: &'a mut Buffer<T>) -> Result<MatrixMut<'a, T>> {
+        let [.., rows, cols] = self.shape;
+        Ok(MatrixMut::new(buffer.view_mut(self.first..)?, rows, cols)?.with_stride(self.stride())?)
+    }
+
+    /// The indices of the first row.
+    pub fn row(&self) -> Range<usize> {
+        self.first..self.first + self.shape[3]
+    }
+
+    /// Same as [`Self::inside`], of a buffer.
+    pub fn read<T: Pod + Element>(&self, buffer: &Buffer<T>, byte: u8) -> Result<Vec<f64>> {
+        Ok(wide(&self.inside(&buffer.to_vec()?, byte)?))
     }
 
     /// The elements of a buffer, in the order of the dimensions. An error if anything between them is not this byte.

@@ -3,15 +3,13 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Layout as Dense;
 use ferrowarp::softmax::{
-    CrossEntropy, Matrix, MatrixMut, Options, SoftmaxAs, Targets, softmax, softmax_backward,
-    softmax_backward_in_place, softmax_in_place,
+    CrossEntropy, Options, SoftmaxAs, Targets, softmax, softmax_backward, softmax_backward_in_place,
+    softmax_in_place,
 };
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
-use super::{Class, Drawn, never, pick, types, ulp, uniform};
-use crate::case::wide;
-use crate::compare::Outputs;
+use super::{Class, Draw, Drawn, never, pick, types, ulp, uniform};
 use crate::reference::{Number, RELATIVE, softmax_bounds};
 use crate::softmax::Rowwise as _;
 use crate::softmax::backward::{Backward, rounded};
@@ -19,39 +17,32 @@ use crate::softmax::cross_entropy::{self, IGNORED};
 use crate::softmax::logits::edge_rows;
 
 pub(super) fn forward(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..7) {
-        0 => forward_of::<f32, f32>(rng, size),
-        1 => forward_of::<f16, f16>(rng, size),
-        2 => forward_of::<bf16, bf16>(rng, size),
-        3 => forward_of::<f32, f16>(rng, size),
-        4 => forward_of::<f32, bf16>(rng, size),
-        5 => forward_of::<f16, f32>(rng, size),
-        _ => forward_of::<bf16, f32>(rng, size),
-    }
+    pick::<Draw>(
+        rng,
+        &[
+            forward_of::<f32, f32>,
+            forward_of::<f16, f16>,
+            forward_of::<bf16, bf16>,
+            forward_of::<f32, f16>,
+            forward_of::<f32, bf16>,
+            forward_of::<f16, f32>,
+            forward_of::<bf16, f32>,
+        ],
+    )(rng, size)
 }
 
 pub(super) fn in_place(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..3) {
-        0 => in_place_of::<f32>(rng, size),
-        1 => in_place_of::<f16>(rng, size),
-        _ => in_place_of::<bf16>(rng, size),
-    }
+    pick::<Draw>(rng, &[in_place_of::<f32>, in_place_of::<f16>, in_place_of::<bf16>])(rng, size)
 }
 
 pub(super) fn backward(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..3) {
-        0 => backward_of::<f32>(rng, size),
-        1 => backward_of::<f16>(rng, size),
-        _ => backward_of::<bf16>(rng, size),
-    }
+    pick::<Draw>(rng, &[backward_of::<f32>, backward_of::<f16>, backward_of::<bf16>])(rng, size)
 }
 
 pub(super) fn cross_entropy(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..3) {
-        0 => cross_entropy_of::<f32>(rng, size),
-        1 => cross_entropy_of::<f16>(rng, size),
-        _ => cross_entropy_of::<bf16>(rng, size),
-    }
+    pick::<Draw>(rng, &[cross_entropy_of::<f32>, cross_entropy_of::<f16>, cross_entropy_of::<bf16>])(
+        rng, size,
+    )
 }
 
 /// Rows of at least one column.
@@ -97,6 +88,17 @@ pub(super) fn counted(is_hard: bool, outputs: &'static [&'static str]) -> &'stat
     if is_hard { &[] } else { outputs }
 }
 
+/// The names of the outputs that are wanted.
+pub(super) fn wanted(all: &[(&'static str, bool)]) -> Vec<&'static str> {
+    all.iter().filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| *name).collect()
+}
+
+/// The outputs with these names.
+pub(super) fn only<T>(names: &[&'static str], mut all: Vec<(&'static str, T)>) -> Vec<(&'static str, T)> {
+    all.retain(|(name, _)| names.contains(name));
+    all
+}
+
 fn forward_of<I: Number + SoftmaxAs<O>, O: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let (layout, options, (logits, is_hard)) = (Layout::draw(rng), options(rng), logits(rng, shape));
@@ -112,10 +114,9 @@ fn forward_of<I: Number + SoftmaxAs<O>, O: Number>(rng: &mut StdRng, size: &Size
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let (inp, mut out) = (device.upload(&stored)?, device.upload(&of_out.unwritten::<O>(byte))?);
-            let from = Matrix::new(inp.view(of_inp.first..)?, rows, cols)?.with_stride(of_inp.stride())?;
-            let to = MatrixMut::new(out.view_mut(of_out.first..)?, rows, cols)?;
-            softmax(device, &mut to.with_stride(of_out.stride())?, &from, &options)?;
-            Ok(vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))])
+            let from = of_inp.matrix_in(&inp)?;
+            softmax(device, &mut of_out.matrix_in_mut(&mut out)?, &from, &options)?;
+            Ok(vec![("out", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || {
             let inp: Vec<f32> = inp.iter().map(|x| x.value()).collect();
@@ -137,12 +138,9 @@ fn in_place_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
         ulp: ulp::<T>(),
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
-            let mut stored = place.unwritten::<T>(byte);
-            place.indices().zip(&to_run).for_each(|(i, &x)| stored[i] = x);
-            let mut matrix = device.upload(&stored)?;
-            let to = MatrixMut::new(matrix.view_mut(place.first..)?, rows, cols)?;
-            softmax_in_place(device, &mut to.with_stride(place.stride())?, &options)?;
-            Ok(vec![("out", wide(&place.inside(&matrix.to_vec()?, byte)?))])
+            let mut matrix = device.upload(&place.filled_between(&to_run, byte))?;
+            softmax_in_place(device, &mut place.matrix_in_mut(&mut matrix)?, &options)?;
+            Ok(vec![("out", place.read(&matrix, byte)?)])
         }),
         expected: Box::new(move || {
             let inp: Vec<f32> = inp.iter().map(|x| x.value()).collect();
@@ -154,11 +152,7 @@ fn in_place_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
 fn backward_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let layout = Layout::draw(rng);
-    let (of_dx, of_dy, of_y) = (
-        Place::matrix::<T>(rng, layout, shape),
-        Place::matrix::<T>(rng, layout, shape),
-        Place::matrix::<T>(rng, layout, shape),
-    );
+    let [of_dx, of_dy, of_y] = [0; 3].map(|_| Place::matrix::<T>(rng, layout, shape));
     let is_in_place = rng.random_ratio(1, 4);
     let problem = Backward::random([Dense::dense(rows, cols); 3], rng.random());
     let (dy, y): (Vec<T>, Vec<T>) = (rounded(&problem.dy), rounded(&problem.y));
@@ -174,25 +168,17 @@ fn backward_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let y = device.upload(&stored_y)?;
-            let y = Matrix::new(y.view(of_y.first..)?, rows, cols)?.with_stride(of_y.stride())?;
-            let of_out = if is_in_place { &of_dy } else { &of_dx };
-            let mut stored = of_out.unwritten::<T>(byte);
+            let y = of_y.matrix_in(&y)?;
+            let (of_out, before) = if is_in_place { (&of_dy, &dy[..]) } else { (&of_dx, &[][..]) };
+            let mut out = device.upload(&of_out.filled_between(before, byte))?;
+            let mut to = of_out.matrix_in_mut(&mut out)?;
             if is_in_place {
-                of_dy.indices().zip(&dy).for_each(|(i, &x)| stored[i] = x);
+                softmax_backward_in_place(device, &mut to, &y, &options)?;
+            } else {
+                let dy = device.upload(&of_dy.filled(&dy))?;
+                softmax_backward(device, &mut to, &of_dy.matrix_in(&dy)?, &y, &options)?;
             }
-            let mut out = device.upload(&stored)?;
-            {
-                let to = MatrixMut::new(out.view_mut(of_out.first..)?, rows, cols)?;
-                let mut to = to.with_stride(of_out.stride())?;
-                if is_in_place {
-                    softmax_backward_in_place(device, &mut to, &y, &options)?;
-                } else {
-                    let dy = device.upload(&of_dy.filled(&dy))?;
-                    let dy = Matrix::new(dy.view(of_dy.first..)?, rows, cols)?.with_stride(of_dy.stride())?;
-                    softmax_backward(device, &mut to, &dy, &y, &options)?;
-                }
-            }
-            Ok(vec![("dx", wide(&of_out.inside(&out.to_vec()?, byte)?))])
+            Ok(vec![("dx", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || problem.expected::<T>()),
     }
@@ -230,11 +216,9 @@ fn cross_entropy_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let problem =
         cross_entropy::CrossEntropy { layouts: dense, logits, targets: targets.clone(), d_loss, d_scale };
     let d_loss = problem.d_loss.clone();
-    let names: Vec<_> =
-        [("loss", true), ("lse", has_lse), ("correct", has_correct), ("gradient", has_gradient)]
-            .into_iter()
-            .filter_map(|(name, is_wanted)| is_wanted.then_some(name))
-            .collect();
+    let names = [("loss", true), ("lse", has_lse), ("correct", has_correct), ("gradient", has_gradient)];
+    let names = wanted(&names);
+    let on_run = names.clone();
     Drawn {
         class: Class::new("cross entropy", T::NAME, layout.name()),
         words: format!(
@@ -260,53 +244,37 @@ fn cross_entropy_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
             let mut lse = device.upload(&of_rows.unwritten::<f32>(byte))?;
             let mut correct = device.upload(&of_rows.unwritten::<u32>(byte))?;
             let row_gradients = device.upload(d_loss.as_deref().unwrap_or_default())?;
-            let of_out = if is_in_place { &of_logits } else { &of_gradient };
-            let mut stored = of_out.unwritten::<T>(byte);
-            if is_in_place {
-                of_logits.indices().zip(&inp).for_each(|(i, &x)| stored[i] = x);
-            }
-            let mut gradient = device.upload(&stored)?;
+            let (of_out, before) = if is_in_place { (&of_logits, &inp[..]) } else { (&of_gradient, &[][..]) };
+            let mut gradient = device.upload(&of_out.filled_between(before, byte))?;
             let logits = device.upload(&of_logits.filled(&inp))?;
-            let ends = of_rows.first..of_rows.first + rows;
-            {
-                let to = MatrixMut::new(gradient.view_mut(of_out.first..)?, rows, cols)?;
-                let to = to.with_stride(of_out.stride())?;
-                let from = Matrix::new(logits.view(of_logits.first..)?, rows, cols)?;
-                let from = from.with_stride(of_logits.stride())?;
-                let losses = loss.view_mut(ends.clone())?;
-                let mut call = if is_in_place {
-                    CrossEntropy::in_place(losses, to, targets, d_scale)
-                } else if has_gradient {
-                    CrossEntropy::new(losses, &from, targets).with_gradient(to, d_scale)
-                } else {
-                    CrossEntropy::new(losses, &from, targets)
-                };
-                if d_loss.is_some() {
-                    call = call.with_row_gradients(&row_gradients);
-                }
-                if has_lse {
-                    call = call.with_log_sum_exp(lse.view_mut(ends.clone())?);
-                }
-                if has_correct {
-                    call = call.with_correct(correct.view_mut(ends)?);
-                }
-                call.run(device)?;
+            let to = of_out.matrix_in_mut(&mut gradient)?;
+            let from = of_logits.matrix_in(&logits)?;
+            let losses = loss.view_mut(of_rows.row())?;
+            let mut call = if is_in_place {
+                CrossEntropy::in_place(losses, to, targets, d_scale)
+            } else if has_gradient {
+                CrossEntropy::new(losses, &from, targets).with_gradient(to, d_scale)
+            } else {
+                CrossEntropy::new(losses, &from, targets)
+            };
+            if d_loss.is_some() {
+                call = call.with_row_gradients(&row_gradients);
             }
-            let mut outputs: Outputs = vec![("loss", wide(&of_rows.inside(&loss.to_vec()?, byte)?))];
             if has_lse {
-                outputs.push(("lse", wide(&of_rows.inside(&lse.to_vec()?, byte)?)));
+                call = call.with_log_sum_exp(lse.view_mut(of_rows.row())?);
             }
             if has_correct {
-                outputs.push(("correct", wide(&of_rows.inside(&correct.to_vec()?, byte)?)));
+                call = call.with_correct(correct.view_mut(of_rows.row())?);
             }
-            if has_gradient {
-                outputs.push(("gradient", wide(&of_out.inside(&gradient.to_vec()?, byte)?)));
-            }
-            Ok(outputs)
+            call.run(device)?;
+            let outputs = vec![
+                ("loss", of_rows.read(&loss, byte)?),
+                ("lse", of_rows.read(&lse, byte)?),
+                ("correct", of_rows.read(&correct, byte)?),
+                ("gradient", of_out.read(&gradient, byte)?),
+            ];
+            Ok(only(&on_run, outputs))
         }),
-        expected: Box::new(move || {
-            let all = problem.expected::<T>();
-            all.into_iter().filter(|(name, _)| names.contains(name)).collect()
-        }),
+        expected: Box::new(move || only(&names, problem.expected::<T>())),
     }
 }

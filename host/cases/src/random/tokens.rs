@@ -2,36 +2,25 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Layout as Dense;
-use ferrowarp::softmax::{
-    Matrix, MatrixMut, Sampling, sample as draw_tokens, sample_with_log_probabilities, softmax_top_k,
-};
+use ferrowarp::softmax::{Sampling, sample as draw_tokens, sample_with_log_probabilities, softmax_top_k};
 use gpu_kernels::softmax::sample::Noise;
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
 use super::softmax::{counted, logits, options, rows};
-use super::{Class, Drawn, never, pick, ulp};
-use crate::case::wide;
-use crate::reference::{Draw, Number};
+use super::{Class, Draw, Drawn, never, pick, ulp};
+use crate::reference::{Draw as Choice, Number};
 use crate::softmax::Rowwise as _;
 use crate::softmax::backward::rounded;
 use crate::softmax::sample::Sample;
 use crate::softmax::top_k::TopK;
 
 pub(super) fn top_k(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..3) {
-        0 => top_k_of::<f32>(rng, size),
-        1 => top_k_of::<f16>(rng, size),
-        _ => top_k_of::<bf16>(rng, size),
-    }
+    pick::<Draw>(rng, &[top_k_of::<f32>, top_k_of::<f16>, top_k_of::<bf16>])(rng, size)
 }
 
 pub(super) fn sample(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..3) {
-        0 => sample_of::<f32>(rng, size),
-        1 => sample_of::<f16>(rng, size),
-        _ => sample_of::<bf16>(rng, size),
-    }
+    pick::<Draw>(rng, &[sample_of::<f32>, sample_of::<f16>, sample_of::<bf16>])(rng, size)
 }
 
 fn top_k_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
@@ -52,22 +41,15 @@ fn top_k_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
-            let from = Matrix::new(inp.view(of_inp.first..)?, rows, cols)?.with_stride(of_inp.stride())?;
+            let from = of_inp.matrix_in(&inp)?;
             let [of_probabilities, of_indices] = &of_out;
             let mut probabilities = device.upload(&of_probabilities.unwritten::<f32>(byte))?;
             let mut indices = device.upload(&of_indices.unwritten::<u32>(byte))?;
-            let to = MatrixMut::new(probabilities.view_mut(of_probabilities.first..)?, rows, k)?;
-            let columns = MatrixMut::new(indices.view_mut(of_indices.first..)?, rows, k)?;
-            softmax_top_k(
-                device,
-                &mut to.with_stride(of_probabilities.stride())?,
-                &mut columns.with_stride(of_indices.stride())?,
-                &from,
-                &options,
-            )?;
-            let probabilities = of_probabilities.inside(&probabilities.to_vec()?, byte)?;
-            let indices = of_indices.inside(&indices.to_vec()?, byte)?;
-            Ok(vec![("probabilities", wide(&probabilities)), ("indices", wide(&indices))])
+            let mut to = of_probabilities.matrix_in_mut(&mut probabilities)?;
+            let mut columns = of_indices.matrix_in_mut(&mut indices)?;
+            softmax_top_k(device, &mut to, &mut columns, &from, &options)?;
+            let probabilities = of_probabilities.read(&probabilities, byte)?;
+            Ok(vec![("probabilities", probabilities), ("indices", of_indices.read(&indices, byte)?)])
         }),
         expected: Box::new(move || problem.expected::<T>()),
     }
@@ -76,7 +58,7 @@ fn top_k_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
 fn sample_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let (layout, (logits, is_hard)) = (Layout::draw(rng), logits(rng, shape));
-    let draw = Draw {
+    let draw = Choice {
         noise: Noise { seed: rng.random(), draw: rng.random(), row: 0 },
         temperature: pick(rng, &[1.0, 0.7, 2.5, 30.0, 0.01, 0.0]),
         top_k: pick(rng, &[0, 0, 1, 7, 128]),
@@ -100,20 +82,19 @@ fn sample_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
-            let from = Matrix::new(inp.view(of_inp.first..)?, rows, cols)?.with_stride(of_inp.stride())?;
+            let from = of_inp.matrix_in(&inp)?;
             let mut tokens = device.upload(&of_rows.unwritten::<u32>(byte))?;
             let mut logarithms = device.upload(&of_rows.unwritten::<f32>(byte))?;
-            let ends = of_rows.first..of_rows.first + rows;
-            let to = tokens.view_mut(ends.clone())?;
+            let to = tokens.view_mut(of_rows.row())?;
             if wants_logarithms {
-                let logarithms = logarithms.view_mut(ends)?;
+                let logarithms = logarithms.view_mut(of_rows.row())?;
                 sample_with_log_probabilities(device, to, logarithms, &from, &sampling, draw.noise.draw)?;
             } else {
                 draw_tokens(device, to, &from, &sampling, draw.noise.draw)?;
             }
-            let mut outputs = vec![("tokens", wide(&of_rows.inside(&tokens.to_vec()?, byte)?))];
+            let mut outputs = vec![("tokens", of_rows.read(&tokens, byte)?)];
             if wants_logarithms {
-                outputs.push(("log-probabilities", wide(&of_rows.inside(&logarithms.to_vec()?, byte)?)));
+                outputs.push(("log-probabilities", of_rows.read(&logarithms, byte)?));
             }
             Ok(outputs)
         }),
