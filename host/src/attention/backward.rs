@@ -39,7 +39,7 @@ pub struct Forward<'a, T> {
     pub log_sum_exp: BufferView<'a, f32>,
 }
 
-/// The output gradients.
+/// The output gradients. The head size is a multiple of 8.
 ///
 /// ```
 /// use ferrowarp::attention::{AttentionError, Gradients, TensorMut};
@@ -74,16 +74,15 @@ pub struct Gradients<'a, T> {
 /// use ferrowarp::device::Device;
 ///
 /// let device = Device::cpu();
-/// let numbers = |numbers: [f32; 4]| device.upload(&numbers.map(bf16::from_f32));
-/// let shape = [1, 2, 1, 2];
-/// let (q, k) = (numbers([1.0, 0.0, 0.0, 1.0])?, numbers([0.0; 4])?);
-/// let (v, d_out) = (numbers([1.0, 2.0, 3.0, 4.0])?, numbers([1.0; 4])?);
+/// let constant = |value| device.upload(&[bf16::from_f32(value); 16]);
+/// let shape = [1, 2, 1, 8];
+/// let (q, k, v, d_out) = (constant(1.0)?, constant(0.0)?, constant(2.0)?, constant(1.0)?);
 /// let (q, k, v) = (Tensor::new(&q, shape)?, Tensor::new(&k, shape)?, Tensor::new(&v, shape)?);
-/// let (mut out, mut log_sum_exp) = (device.alloc_zeroed(4)?, device.alloc_zeroed(2)?);
+/// let (mut out, mut log_sum_exp) = (device.alloc_zeroed(16)?, device.alloc_zeroed(2)?);
 /// let forward = Attention::new(TensorMut::new(&mut out, shape)?, q, k, v);
 /// forward.log_sum_exp(&mut log_sum_exp).run(&device)?;
 ///
-/// let (mut dq, mut dk, mut dv) = (device.alloc_zeroed(4)?, device.alloc_zeroed(4)?, device.alloc_zeroed(4)?);
+/// let (mut dq, mut dk, mut dv) = (device.alloc_zeroed(16)?, device.alloc_zeroed(16)?, device.alloc_zeroed(16)?);
 /// let gradients = Gradients {
 ///     q: TensorMut::new(&mut dq, shape)?,
 ///     k: TensorMut::new(&mut dk, shape)?,
@@ -93,7 +92,7 @@ pub struct Gradients<'a, T> {
 /// let forward = Forward { q, k, v, out, log_sum_exp: (&log_sum_exp).into() };
 /// Backward::new(gradients, Tensor::new(&d_out, shape)?, forward).run(&device)?;
 /// // Both queries weight both values equally.
-/// assert_eq!(dv.to_vec()?, [bf16::ONE; 4]);
+/// assert_eq!(dv.to_vec()?, [bf16::ONE; 16]);
 /// # Ok::<(), AttentionError>(())
 /// ```
 pub struct Backward<'a, T> {
@@ -177,9 +176,9 @@ impl<'a, T: Real> Backward<'a, T> {
     /// Computes the gradients. On a GPU the work is queued.
     ///
     /// # Errors
-    /// The shapes do not match, the scale is out of range, a sliding window is empty or has no causal mask, an extent is too
-    /// large, the device has no kernel for the head size or the strides, a tensor lives on another device, or the device
-    /// failed.
+    /// The shapes do not match, the head size is not a multiple of 8 or is larger than 128, the scale is out of range, a
+    /// sliding window is empty or has no causal mask, an extent is too large, a tensor's address or strides are not
+    /// multiples of 16 bytes, the device has no kernel, a tensor lives on another device, or the device failed.
     pub fn run(self, device: &Device) -> Result<(), AttentionError> {
         self.run_with(device, &mut Workspace::default())
     }

@@ -144,8 +144,8 @@ pub enum AttentionError {
     },
     /// Tensor copies cannot write rows of this head size.
     #[error(
-        "gradients of attention on a GPU with a head size of {head_size} failed: the head size must be a multiple of {multiple}; \
-         append zeros to the rows"
+        "gradients of attention with a head size of {head_size} failed: the head size must be a multiple of {multiple}; append \
+         zeros to the rows"
     )]
     HeadSizeMultiple {
         /// Elements of a row.
