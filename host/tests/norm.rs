@@ -1,13 +1,15 @@
 //! RMSNorm and LayerNorm against their f64 oracle, on the CPU executor and as PTX on the emulator; gradients against differences; and
 //! what is refused.
 
-use cuda_std::half::bf16;
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::Limits;
 use cuda_std::testing::Counter;
 use ferrowarp::device::Device;
-use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError};
+use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError, Real};
 use ferrowarp_cases::norm::cases;
 use ferrowarp_cases::softmax::Setting;
 use ferrowarp_cases::{Case, Scope, assert_right, assert_right_under_shuffled_schedules, emulated};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 #[test]
 fn on_the_executor() {
@@ -170,4 +172,23 @@ fn gradients_of_rows_without_gaps_take_few_requests() {
             "{dense} requests, {others} for a stride of {stride} from element {first}"
         );
     }
+}
+
+/// A GPU traps at the stores that a block without a cluster sends to itself, so no case and no user may launch that.
+#[test]
+fn only_rows_of_two_blocks_take_clusters() {
+    fn check<T: Real>(dtype: &str) {
+        let limits = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
+        let cluster = format!("norm_backward_{dtype}_cluster");
+        let mut rng = StdRng::seed_from_u64(23);
+        let drawn = (1..=200).map(|i| rng.random_range(1..=2usize << (i % 18)));
+        for cols in [1, 131, 1023, 8192, 8193, 65536, 65537].into_iter().chain(drawn) {
+            let kernels = NormBackward::<T>::kernels(&limits, cols, true);
+            let takes_cluster = kernels.iter().any(|meta| meta.name == cluster);
+            assert_eq!(takes_cluster, (8193..=65536).contains(&cols), "{dtype}: {cols} columns");
+        }
+    }
+    check::<f32>("f32");
+    check::<f16>("f16");
+    check::<bf16>("bf16");
 }

@@ -188,3 +188,25 @@ fn misuse_is_reported() {
         });
     }
 }
+
+/// A GPU traps at a store in a launch without clusters, to the block itself too. What else reaches the block itself works.
+#[test]
+fn a_store_without_a_cluster_is_reported() {
+    for (executor, blocks) in all().into_iter().flat_map(|on| [1, 3].map(|blocks| (on.clone(), blocks))) {
+        let fault = fault_of(&executor, config(blocks, 1, 1), || {
+            let (tiles, ready) = tiles_and_barrier();
+            // SAFETY: on the executor the store is a fault; the block is alone in its cluster.
+            unsafe {
+                *cluster::map_shared(tiles, 0) = f32x4::splat(5.0);
+                Barrier::arrive_remote(ready, 0);
+                Barrier::wait_parity_cluster(ready, 0);
+                cluster::store_async(tiles, f32x4::splat(1.0), ready, 0);
+            }
+        });
+        let text = fault.to_string();
+        let expected = "cluster::store_async() in a launch without clusters, at which GPUs trap; launch clusters of at least \
+            2 blocks, or write to the block's own memory";
+        assert!(text.starts_with("kernel broken failed in block") && text.contains(expected), "{text}");
+        assert!(fault.location.is_some_and(|at| at.file.ends_with("cluster_stores.rs")));
+    }
+}

@@ -333,8 +333,8 @@ pub enum Cause {
         /// What it does instead.
         instead: String,
     },
-    /// The halves of the cluster barrier in the wrong order, or an access to another block's shared memory outside that
-    /// block's lifetime.
+    /// The halves of the cluster barrier in the wrong order, an access to another block's shared memory outside that block's
+    /// lifetime, or `st.async` in a launch without clusters.
     #[error("{0}")]
     Cluster(String),
     /// A copy that was not waited for in time.

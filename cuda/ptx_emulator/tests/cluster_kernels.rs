@@ -59,7 +59,7 @@ fn a_sum_goes_from_block_to_block(on: &dyn Launcher) {
 }
 
 fn all_blocks_know_maximum_and_sum(on: &dyn Launcher) {
-    for (cluster, rows) in [(1, 3), (4, 2), (16, 5)] {
+    for (cluster, rows) in [(2, 3), (4, 2), (16, 5)] {
         let blocks = 2 * cluster;
         let inp: Vec<f32x2> = numbers((2 * blocks * rows) as usize)
             .chunks(2)
@@ -81,7 +81,7 @@ fn all_blocks_know_maximum_and_sum(on: &dyn Launcher) {
 }
 
 fn tiles_go_around(on: &dyn Launcher) {
-    for cluster in [1, 2, 8] {
+    for cluster in [2, 4, 8] {
         let inp = numbers(64 * 2 * cluster);
         let mut out = vec![f32::NAN; inp.len()];
         let (blocks, size) = (2 * cluster as u32, cluster as u32);

@@ -100,6 +100,26 @@ fn addresses_and_fences_are_checked() {
     assert_eq!(beyond, "block 2 of a cluster of 2");
 }
 
+/// A GPU traps at `st.async` in a launch without clusters, to the block itself too. What else reaches the block itself works.
+#[test]
+fn a_store_without_a_cluster_is_refused() {
+    let own =
+        text_of("mapa.shared::cluster.u64 %rd3, %rd1, %r1; mapa.shared::cluster.u64 %rd4, %rd2, %r1; BODY")
+            .replace("xor.b32 %r2, %r1, 1;", "mov.u32 %r2, %r1;");
+    let launch = LaunchConfig::new(2, 1);
+    let others = format!(
+        "cvta.shared.u64 %rd5, %rd1; mapa.u64 %rd5, %rd5, %r1; st.b32 [%rd5], 3; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%rd4]; {WAIT} {SYNC}"
+    );
+    run_and_ask(&own.replace("BODY", &others), launch, &mut [5u32; 16]).unwrap();
+    let store =
+        format!("mbarrier.arrive.expect_tx.shared.b64 _, [%rd2], 4; {STORE}.b32 [%rd3], %r1, [%rd4];");
+    let (cause, text) = fault(&own.replace("BODY", &format!("{store} {WAIT}")), launch, &mut [5u32; 16]);
+    assert!(matches!(cause, Cause::Cluster(_)), "{cause}");
+    let expected = "st.async in a launch without clusters, at which GPUs trap; launch clusters of at least 2 blocks, or \
+        write to the block's own memory";
+    assert!(text.starts_with("kernel k, block [0, 0, 0]") && text.contains(expected), "{text}");
+}
+
 #[test]
 fn other_forms_are_refused() {
     for text in [

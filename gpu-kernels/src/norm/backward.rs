@@ -29,7 +29,7 @@ use crate::element::{Element, Output};
 /// block of the cluster do. For each vector they keep the gradients of weight and bias, this row's elements and the next
 /// row's: about 80 registers, plus `N + 16` per vector. A multiprocessor has registers for `AHEAD` such blocks; if that is
 /// 0, it has one block that does not load ahead. Launched with any number of blocks of `BLOCK` threads, or with `CLUSTER` of
-/// clusters of at most eight blocks. There are that many parts.
+/// clusters of two to eight blocks. There are that many parts.
 ///
 /// The launch has the dynamic shared memory of its [`RowsShape`]. With `SHIFTED` the flag `ALIGNED` has no meaning.
 ///

@@ -91,9 +91,11 @@ impl RowsShape {
         Self { blocks: blocks as u32, ..self }
     }
 
-    /// Returns whether the kernel holds rows of `cols` columns.
+    /// Returns whether the kernel holds rows of `cols` columns. A cluster that holds them in registers has at least two blocks.
     pub fn holds(&self, cols: usize) -> bool {
-        cols as u64 <= u64::from(self.cols) * u64::from(self.most)
+        let (cols, of_block) = (cols as u64, u64::from(self.cols));
+        let is_for_clusters = self.most > 1 && self.in_shared_from == 0;
+        cols <= of_block * u64::from(self.most) && (cols > of_block || !is_for_clusters)
     }
 
     /// Returns the number of blocks of a cluster that share a row of `cols` columns.

@@ -233,7 +233,7 @@ impl Exchange {
     /// The sums of a row.
     const EACH: usize = MOST_BLOCKS * MOST_WARPS;
 
-    /// Prepares the exchange of the sums of `turns` rows, and arrives at the cluster's barrier.
+    /// Prepares the exchange of the sums of `turns` rows among several blocks, and arrives at the cluster's barrier.
     ///
     /// # Safety
     /// All threads of the cluster call this once, with the same `turns`, and wait at the cluster's barrier afterwards.

@@ -33,7 +33,7 @@ use crate::element::{Element, Output};
 /// Computes softmax or log-softmax along the rows of `inp`.
 ///
 /// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `CLUSTER` a cluster of
-/// up to 16 blocks of `BLOCK` threads holds it. Launched with blocks of `BLOCK` threads, or clusters of them, enough for
+/// 2 to 16 blocks of `BLOCK` threads holds it. Launched with blocks of `BLOCK` threads, or clusters of them, enough for
 /// `rows`.
 ///
 /// # Safety

@@ -127,6 +127,11 @@ pub(crate) unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *m
     let (name, location) = ("cluster::store_async", Location::caller());
     let started = current(name, |context| {
         let (bytes, address) = (size_of::<T>(), pointer.addr());
+        if context.cluster().len() == 1 {
+            return Err(" in a launch without clusters, at which GPUs trap; launch clusters of at least 2 blocks, or write \
+                to the block's own memory"
+                .into());
+        }
         check_shared(context.shared(), address, bytes)?;
         if !address.is_multiple_of(bytes) {
             return Err(format!(" got the address {address:#x}; align it to the store's {bytes} bytes"));

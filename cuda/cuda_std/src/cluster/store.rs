@@ -25,6 +25,7 @@ macro_rules! store_asm {
 /// late as possible, like [bulk copies](crate::bulk); until then the target is uninitialised.
 ///
 /// # Safety
+/// - The cluster has at least two blocks; `rank` may be the thread's own block. GPUs trap in a launch without clusters.
 /// - `T` has 4, 8 or 16 bytes without padding; `pointer` and `barrier` are the counterparts of the target and its
 ///   barrier in the block's own shared memory, and `pointer` is aligned to that size.
 /// - The barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), with a [barrier of the cluster](super::sync)

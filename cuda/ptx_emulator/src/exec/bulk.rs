@@ -95,6 +95,11 @@ impl Cx<'_> {
 
     /// `st.async`.
     pub fn start_store(&mut self, store: &StoreAsync) -> Exec {
+        if self.grid.cluster == 1 {
+            let reason = "st.async in a launch without clusters, at which GPUs trap; launch clusters of at least 2 blocks, or \
+                write to the block's own memory";
+            return Err(Cause::Cluster(reason.to_owned()).into());
+        }
         let bytes = store.bytes * store.values.len() as u64;
         let target = self.place(&store.at, bytes, Access::Store)?;
         let barrier = self.barrier_place(&store.barrier)?;

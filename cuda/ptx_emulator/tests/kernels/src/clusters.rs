@@ -51,7 +51,7 @@ pub unsafe fn sums_along_a_cluster(inp: &[u32], out: *mut u32, rounds: u32) {
 /// scaled by that: what a softmax exchanges, by stores to all blocks, in two buffers.
 ///
 /// # Safety
-/// A pair for each block and row in both; 16 threads or more.
+/// A pair for each block and row in both; 16 threads or more; clusters of two blocks or more.
 #[kernel(min_arch = 90)]
 pub unsafe fn maxima_and_sums(inp: &[f32x2], out: *mut f32x2, rows: u32) {
     // SAFETY: each block expects the pairs of all, and reads what it has waited for.
