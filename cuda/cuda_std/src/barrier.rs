@@ -149,7 +149,9 @@ impl Barrier {
         #[cfg(not(target_arch = "nvptx64"))]
         // SAFETY: the caller guarantees a valid barrier, which no other code uses.
         unsafe {
-            host::checked("inval", State::of(this.cast::<u64>().read()));
+            if let Err(reason) = State::of(this.cast::<u64>().read()) {
+                crate::simt::context::refuse("barrier::Barrier::inval", &format!("() {reason}"));
+            }
             this.cast::<u64>().write(0);
         }
     }

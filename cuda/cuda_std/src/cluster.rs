@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::block::Member;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::simt::context::{Collective, ThreadContext, collective, current};
+use crate::simt::context::{Collective, ThreadContext, collective, current, refuse, unwinds};
 
 mod store;
 
@@ -147,7 +147,9 @@ pub unsafe fn wait() {
 #[track_caller]
 fn note_arrival(name: &'static str, releases: bool) {
     let is_first = current(name, |context| context.channel.arrive_at_cluster(releases));
-    assert!(is_first, "{name}() after an arrival that was not waited for; call cluster::wait() first");
+    if !is_first {
+        refuse(name, "() after an arrival that was not waited for; call cluster::wait() first");
+    }
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -155,7 +157,9 @@ fn note_arrival(name: &'static str, releases: bool) {
 #[track_caller]
 fn wait_named(name: &'static str) {
     let has_arrived = current(name, |context| context.channel.leave_for_cluster());
-    assert!(has_arrived, "{name}() without an arrival; call cluster::arrive() first");
+    if !has_arrived {
+        refuse(name, "() without an arrival; call cluster::arrive() first");
+    }
     collective(name, Collective::Cluster);
 }
 
@@ -190,6 +194,7 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
     #[cfg(not(target_arch = "nvptx64"))]
     match mapped(pointer.cast(), rank) {
         Ok(mapped) => mapped.cast(),
+        Err(_) if unwinds() => pointer,
         Err(problem) => panic!("cluster::map_shared() {problem}"),
     }
 }

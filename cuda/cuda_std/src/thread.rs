@@ -319,6 +319,7 @@ pub fn nanosleep(nanos: u32) {
     {
         let _ = nanos;
         crate::simt::limit::look();
+        crate::simt::context::with_running(|context| context.channel.look_for_end());
         std::thread::yield_now();
     }
 }

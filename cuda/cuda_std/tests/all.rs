@@ -26,6 +26,7 @@ mod testing_far;
 mod testing_rows;
 mod thread;
 mod threads;
+mod unwinding;
 mod warp;
 mod warp_butterfly;
 mod wgmma;

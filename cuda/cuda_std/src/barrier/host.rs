@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Barrier, Token};
 use crate::cluster;
-use crate::simt::context::{Collective, ThreadContext, collective, current, with_running};
+use crate::simt::context::{Collective, ThreadContext, collective, current, refuse, unwinds, with_running};
 use crate::simt::shared::BlockShared;
 
 /// A barrier's state. From the lowest bit on: 20 bits for the missing arrivals of the phase, 20 for its number of
@@ -125,10 +125,14 @@ pub(super) fn fence_init() {
     });
 }
 
-/// Returns the barrier's counterpart in block `rank` of the cluster.
+/// Returns the barrier's counterpart in block `rank` of the cluster, or the barrier itself if the thread unwinds and
+/// there is none.
 #[track_caller]
 pub(super) fn remote(full_name: &'static str, this: *mut Barrier, rank: u32) -> Result<*mut Barrier, String> {
-    current(full_name, |context| cluster::remote(context, this.cast(), rank).map(|(remote, _)| remote.cast()))
+    let remote = current(full_name, |context| {
+        cluster::remote(context, this.cast(), rank).map(|(remote, _)| remote.cast())
+    });
+    if unwinds() { Ok(remote.unwrap_or(this)) } else { remote }
 }
 
 /// # Safety
@@ -177,7 +181,13 @@ unsafe fn change_in(
     let atomic = unsafe { bits_of(this) };
     let mut bits = atomic.load(Ordering::Relaxed);
     loop {
-        let next = checked(name, State::of(bits).and_then(&f)).bits();
+        let next = match State::of(bits).and_then(&f) {
+            Ok(next) => next.bits(),
+            Err(reason) => {
+                refuse("barrier::Barrier::", &format!("{name}() {reason}"));
+                return Token { bits };
+            }
+        };
         match atomic.compare_exchange_weak(bits, next, order, Ordering::Relaxed) {
             Ok(_) => return Token { bits },
             Err(changed) => bits = changed,
@@ -189,6 +199,10 @@ unsafe fn change_in(
 /// See [the module](super#safety-of-the-barriers).
 #[track_caller]
 unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
+    // A wait of a thread that unwinds is over.
+    if unwinds() {
+        return true;
+    }
     assert!(parity <= 1, "barrier::Barrier::{name}() of parity {parity}; it is 0 or 1");
     // SAFETY: the caller keeps the contract.
     let bits = unsafe { bits_of(this) }.load(Ordering::Acquire);

@@ -8,7 +8,7 @@ use super::TO_GLOBAL;
 use super::stores::{self, Store, Stores, Target};
 use crate::barrier::{Barrier, host};
 use crate::cluster;
-use crate::simt::context::{ThreadContext, current};
+use crate::simt::context::{ThreadContext, current, refuse};
 use crate::simt::flights::{Flight, Source};
 use crate::simt::proxy::CHUNK;
 use crate::simt::shared::BlockShared;
@@ -51,7 +51,7 @@ pub(super) unsafe fn global_to_shared(shared: *mut u8, global: *const u8, bytes:
         Ok(())
     });
     if let Err(reason) = started {
-        panic!("{name}(){reason}");
+        refuse(name, &format!("(){reason}"));
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
         Ok(())
     });
     if let Err(reason) = started {
-        panic!("{TO_GLOBAL}(){reason}");
+        refuse(TO_GLOBAL, &format!("(){reason}"));
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) unsafe fn shared_to_shared(
         }
     });
     if let Err(reason) = started {
-        panic!("{name}(){reason}");
+        refuse(name, &format!("(){reason}"));
     }
 }
 
@@ -144,7 +144,7 @@ pub(crate) unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *m
         unsafe { start_remote(context, (name, location), (pointer.cast(), source, bytes), (barrier, rank)) }
     });
     if let Err(reason) = started {
-        panic!("{name}(){reason}");
+        refuse(name, &format!("(){reason}"));
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) fn wait(name: &'static str, f: impl FnOnce(&mut Stores) -> Result<(),
         result
     });
     if let Err(reason) = waited {
-        panic!("{name}(){reason}");
+        refuse(name, &format!("(){reason}"));
     }
 }
 

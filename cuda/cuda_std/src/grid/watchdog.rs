@@ -1,7 +1,7 @@
 //! The time limit of a wait on the device.
 
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::simt::context::{check_cooperative, wait_until_ready};
+use crate::simt::context::{check_cooperative, unwinds, wait_until_ready};
 
 /// The number of times a thread checks its words before it reads the clock again.
 #[cfg(target_arch = "nvptx64")]
@@ -79,7 +79,8 @@ impl Watchdog {
         }
     }
 
-    /// Same as above. Between two loads the thread is suspended until the condition has held.
+    /// Same as above. Between two loads the thread is suspended until the condition has held. A thread that unwinds does
+    /// not wait for it.
     #[cfg(not(target_arch = "nvptx64"))]
     #[inline(always)]
     #[track_caller]
@@ -92,7 +93,7 @@ impl Watchdog {
         check_cooperative(name);
         loop {
             let value = load();
-            if condition(value) {
+            if condition(value) || unwinds() {
                 return value;
             }
             wait_until_ready(name, &|| condition(load()));

@@ -7,7 +7,7 @@
 mod words;
 
 use super::{Element, FragmentA, FragmentB, FragmentC, Number};
-use crate::simt::context::{Collective, ShuffleMode, WARP_SIZE, WarpOp, collective, current};
+use crate::simt::context::{Collective, ShuffleMode, WARP_SIZE, WarpOp, collective, current, unwinds};
 
 /// An operation on operands that lie on the lanes' stacks. All participating lanes request the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,6 +237,10 @@ fn source_of_row(lane: usize, i: usize, is_transposed: bool) -> usize {
 #[inline(always)]
 #[track_caller]
 pub(super) fn rows(name: &'static str, matrices: usize, is_transposed: bool, own: *mut u8) -> [*mut u8; 8] {
+    if unwinds() {
+        // No lane takes part, and this lane's own row may be invalid.
+        return [core::ptr::from_mut(Box::leak(Box::new(0u128))).cast(); 8];
+    }
     let mut rows = Rows { own, wanted: [core::ptr::null_mut(); 8] };
     lend(name, Exchange::Rows { matrices, is_transposed }, (&raw mut rows).cast());
     rows.wanted

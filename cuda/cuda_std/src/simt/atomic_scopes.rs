@@ -71,15 +71,17 @@ impl Scopes {
 /// # Panics
 /// With the fault, if a thread of another block did so in this launch.
 pub(crate) fn note_block(address: usize) {
-    context::with_running(|context| {
-        let (grid, index): (&Grid<'_>, _) = (context.grid(), context.block_idx);
-        if context.cluster().iter().any(|member| member.shared.contains(address)) {
+    context::with_running(|thread| {
+        let (grid, index): (&Grid<'_>, _) = (thread.grid(), thread.block_idx);
+        if thread.cluster().iter().any(|member| member.shared.contains(address)) {
             return;
         }
         let extents = grid.config.grid;
         let number = (u64::from(index.z) * u64::from(extents.y) + u64::from(index.y)) * u64::from(extents.x)
             + u64::from(index.x);
-        if let Some(other) = grid.atomic_scopes.note(address, number) {
+        if let Some(other) = grid.atomic_scopes.note(address, number)
+            && !context::unwinds()
+        {
             resume_unwind(Box::new(FaultKind::ScopeOfBlock { other: extents.unravel(other) }));
         }
     });

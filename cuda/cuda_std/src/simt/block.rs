@@ -101,8 +101,8 @@ impl<'a> Block<'a> {
         };
         let (kind, location) = match payload.downcast::<FaultKind>() {
             Ok(kind) => (*kind, None),
-            Err(_) => {
-                let (message, location) = panic_hook::take();
+            Err(payload) => {
+                let (message, location) = panic_hook::take(&*payload);
                 (FaultKind::Panic { message }, location)
             }
         };

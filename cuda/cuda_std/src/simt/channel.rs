@@ -1,11 +1,21 @@
 //! The connection between a thread and its scheduler.
 
 use core::cell::Cell;
+use std::panic::resume_unwind;
 
 use super::context::{self, Outcome, Ready, Request, ThreadContext};
 use super::fiber::FiberYielder;
 use super::threads::Waiter;
 use crate::pipeline::host::Copies;
+
+/// The panic payload of a thread that leaves its kernel after another one's fault.
+pub(super) struct Abandoned;
+
+/// Unwinds a thread after another one's fault.
+#[cold]
+pub(super) fn abandon() -> ! {
+    resume_unwind(Box::new(Abandoned))
+}
 
 /// A thread's end of the connection to its scheduler, on the thread's stack.
 pub(crate) struct Channel {
@@ -22,6 +32,8 @@ pub(crate) struct Channel {
     /// Whether the thread has arrived at the cluster's barrier, and must still wait there. It is not in the context,
     /// which is created a little faster without a cell.
     has_arrived: Cell<bool>,
+    /// Whether a fiber ends after another thread's fault: every wait begins to unwind it again.
+    pub(super) is_ending: Cell<bool>,
     /// The copies that the thread has started; `None` before the first one.
     copies: Cell<Option<Box<Copies>>>,
 }
@@ -52,6 +64,7 @@ impl Channel {
             outcome: Cell::new(Outcome::default()),
             ready: Cell::new(Ready::NEVER),
             has_arrived: Cell::new(false),
+            is_ending: Cell::new(false),
             copies: Cell::new(None),
         }
     }
@@ -74,6 +87,9 @@ impl Channel {
     /// Waits until all participants have made their request, and returns this thread's result.
     #[inline(always)]
     pub(crate) fn wait(&self, request: &Request) -> Outcome {
+        if context::unwinds() {
+            return Outcome::default();
+        }
         if self.yielder.is_null() {
             return self.wait_in_seat(request);
         }
@@ -81,17 +97,32 @@ impl Channel {
         // SAFETY: the channel lies on the fiber's stack, below its yielder.
         unsafe { &*self.yielder }.suspend(self);
         context::enter(self.context.get());
+        if self.is_ending.get() {
+            abandon();
+        }
         self.outcome.get()
     }
 
     /// Waits until `ready` has returned true.
     #[inline(always)]
     pub(crate) fn wait_until_ready(&self, request: &Request, ready: Ready) {
+        if context::unwinds() {
+            return;
+        }
         if self.yielder.is_null() {
             return self.waiter().wait_until_ready(request, ready);
         }
         self.ready.set(ready);
         self.wait(request);
+    }
+
+    /// Ends a thread that has caught its unwinding after another one's fault, and now sleeps or spins.
+    pub(crate) fn look_for_end(&self) {
+        // SAFETY: as in `waiter`.
+        let waiter = unsafe { self.waiting.as_ref() };
+        if (self.is_ending.get() || waiter.is_some_and(Waiter::is_abandoned)) && !context::unwinds() {
+            abandon();
+        }
     }
 
     #[cold]

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::Grid;
 use super::block::{Block, Member};
 use super::channel::Channel;
+pub(crate) use super::panic_hook::{refuse, unwinds};
 use super::shared::BlockShared;
 use crate::launch::Dim3;
 use crate::mma::Exchange;
@@ -346,7 +347,7 @@ fn outside_launch(name: &'static str) -> ! {
     )
 }
 
-/// Requests a collective operation and waits for its result.
+/// Requests a collective operation and waits for its result. If the thread [`unwinds`], this returns at once.
 ///
 /// This is inlined into the kernel, down to the stack switch. After a switch the processor mispredicts every return,
 /// and each of them costs more than the switch itself.
@@ -378,7 +379,7 @@ pub(crate) fn wait_until_ready(name: &'static str, ready: &impl Fn() -> bool) {
 pub(crate) fn check_cooperative(name: &'static str) {
     let is_cooperative = current(name, |context| context.grid().is_cooperative);
     assert!(
-        is_cooperative,
+        is_cooperative || unwinds(),
         "{name}() in a launch that is not cooperative, where the block that it waits for may never run; make the kernel a \
          #[kernel(cooperative)]"
     );

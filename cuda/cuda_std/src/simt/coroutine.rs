@@ -260,10 +260,8 @@ impl<'a> Scheduler<'a> {
     /// Unwinds every suspended thread, and returns the fault.
     #[cold]
     pub fn fail(&mut self, fault: Fault) -> Box<Fault> {
-        *self.work.fault.borrow_mut() = Some(fault.clone());
-        for slot in self.slots.drain(..).filter(|slot| slot.state != State::Returned) {
-            self.team.fibers[slot.fiber as usize].force_unwind();
-        }
+        let waiting = self.slots.drain(..).filter(|slot| slot.state != State::Returned);
+        self.team.unwind(self.work, waiting.map(|slot| (slot.fiber as usize, slot.channel)));
         Box::new(fault)
     }
 

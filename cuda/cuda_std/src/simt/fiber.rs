@@ -2,13 +2,11 @@
 
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::panic::resume_unwind;
-
-use corosensei::{Coroutine, Yielder};
+use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::block::Block;
 use super::channel::Channel;
-use super::context::{ThreadContext, WARP_SIZE};
+use super::context::{self, ThreadContext, WARP_SIZE};
 use super::fault::Fault;
 use super::stack::ColouredStack;
 
@@ -31,6 +29,9 @@ impl<'a> Work<'a> {
         Self { block, next_thread: Cell::new(0), to_start: Cell::new(None), fault: RefCell::new(None) }
     }
 }
+
+/// The number of times that a thread may catch its unwinding. With `panic = "abort"` no thread can be unwound.
+const MOST_UNWINDINGS: u32 = if cfg!(panic = "abort") { 0 } else { 64 };
 
 /// The fibers of a block: between two blocks all of them are idle.
 #[derive(Default)]
@@ -70,6 +71,29 @@ impl Team {
     fn note_size(&mut self) {
         let before = core::mem::replace(&mut self.noted, self.fibers.len());
         FIBERS.fetch_add(self.noted.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Unwinds the threads that these fibers hold, after a fault of the block. A fiber whose thread catches that without
+    /// end is leaked: others may have references into its stack.
+    pub fn unwind(&mut self, work: &Work<'_>, held: impl Iterator<Item = (usize, *const Channel)>) {
+        let mut lost: Vec<usize> = held
+            .filter(|&(number, channel)| {
+                // SAFETY: the fiber is suspended, and its channel lives on its stack in `fiber_body`, which never ends.
+                let channel = unsafe { &*channel };
+                channel.is_ending.set(true);
+                let fiber = &mut self.fibers[number];
+                let mut resume = || fiber.resume(core::ptr::from_ref(work).cast());
+                // Null once it is idle.
+                let has_ended = (0..MOST_UNWINDINGS)
+                    .any(|_| matches!(resume(), CoroutineResult::Yield(channel) if channel.is_null()));
+                channel.is_ending.set(!has_ended);
+                !has_ended
+            })
+            .map(|(number, _)| number)
+            .collect();
+        context::enter(core::ptr::null());
+        lost.sort_unstable();
+        lost.into_iter().rev().for_each(|number| core::mem::forget(self.fibers.remove(number)));
     }
 
     /// Returns the fiber with this number, and creates it if it is the next one.
@@ -124,11 +148,12 @@ fn run_each(work: &Work<'_>, channel: &Channel, next: impl Fn() -> Option<u32>) 
         let live_lanes = block.live_lanes_of(thread);
         live_lanes
             .store(live_lanes.load(Ordering::Relaxed) & !(1 << (thread % WARP_SIZE)), Ordering::Relaxed);
+        if channel.is_ending.get() {
+            // The block has failed. Whatever the thread ended with, it is not the first fault, and its destructor may panic.
+            core::mem::forget(result);
+            return;
+        }
         if let Err(payload) = result {
-            if work.fault.borrow().is_some() {
-                // The block is being torn down, and this is the unwinding that does it.
-                resume_unwind(payload);
-            }
             *work.fault.borrow_mut() = Some(block.fault_from(thread, payload));
             return;
         }

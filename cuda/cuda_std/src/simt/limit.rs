@@ -230,6 +230,10 @@ pub(crate) fn look() {
 
 #[cold]
 fn fail_if_expired() {
+    // A destructor must not panic; the thread ends with the first fault.
+    if context::unwinds() {
+        return;
+    }
     context::with_running(|thread| {
         if let Some(clock) = thread.grid().clock.filter(|clock| clock.has_expired()) {
             resume_unwind(Box::new(clock.fault()));

@@ -305,6 +305,15 @@ impl Executor {
     }
 
     fn run_checked(&self, grid: &Grid<'_>, timed: Option<&Timed>) -> Result<(), LaunchError> {
+        if panic_hook::unwinds() {
+            if context::is_inside() {
+                let reason = "a destructor of a kernel thread that unwinds cannot launch";
+                return Err(LaunchError::Device(
+                    format!("launch of {} failed: {reason}", grid.kernel).into(),
+                ));
+            }
+            return pool::apart(grid.kernel, || self.run_checked(grid, timed));
+        }
         panic_hook::install();
         // All blocks in this process share a static in the attribute form, so launches take turns.
         static TURNS: Mutex<()> = Mutex::new(());
@@ -378,16 +387,6 @@ impl Executor {
 }
 
 impl Executor {
-    /// The same executor for a test that watches what its threads do.
-    pub(crate) fn with_watch(self, watch: Arc<Watch>) -> Self {
-        Self { watch: Some(watch), ..self }
-    }
-
-    /// Returns the watch of the test, if there is one.
-    pub(crate) fn watch(&self) -> Option<&Watch> {
-        self.watch.as_deref()
-    }
-
     /// Returns the seed of a launch. OS threads have none, since the system orders them.
     fn seed_of_launch(&self, kernel: &'static str) -> Result<Option<u64>, LaunchError> {
         let seed = self.seed.of_launch(kernel)?;

@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::per_process::PerProcess;
+use crate::launch::LaunchError;
 
 /// The number of times that an idle helper, or a caller that waits for helpers, polls before it sleeps: some tens of
 /// microseconds, about the time between two launches of a training step.
@@ -87,6 +88,20 @@ pub(super) fn share(helpers: usize, work: &(dyn Fn() + Sync)) {
     if let Some(payload) = helpers_panic {
         resume_unwind(payload);
     }
+}
+
+/// Runs the launch of a thread that unwinds on another thread, and returns its result: here its kernel threads would seem to
+/// unwind too.
+pub(super) fn apart(
+    kernel: &'static str,
+    launch: impl FnOnce() -> Result<(), LaunchError> + Send,
+) -> Result<(), LaunchError> {
+    let failed = |reason| LaunchError::Device(format!("launch of {kernel} failed: {reason}").into());
+    std::thread::scope(|scope| {
+        let launch = std::thread::Builder::new().spawn_scoped(scope, launch);
+        let launch = launch.map_err(|error| failed(format!("its thread cannot be created: {error}")))?;
+        launch.join().unwrap_or_else(|_| Err(failed("it panicked".into())))
+    })
 }
 
 impl Pool {

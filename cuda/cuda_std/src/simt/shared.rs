@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use linkme::distributed_slice;
 
+use super::context::{refuse, unwinds};
 use super::fault::FaultKind;
 use super::fences::Fences;
 use super::flights::Flights;
@@ -18,7 +19,7 @@ use crate::tensor::Swizzle;
 use crate::thread::named::host::Named;
 use crate::wgmma::host::Warpgroups;
 pub(super) use guards::Overrun;
-use guards::{GUARD_BYTES, write_guard};
+use guards::{GUARD_BYTES, spare, write_guard};
 
 /// Bytes of static shared memory a block can have on every CUDA device.
 pub(crate) const MAX_STATIC_BYTES: usize = 48 * 1024;
@@ -222,13 +223,20 @@ impl BlockShared {
                 return self.array_of(slot);
             }
         }
-        panic!("shared_array!: a block has at most {MOST_SLOTS} arrays; combine several into one");
+        refuse(
+            "shared_array!",
+            &format!(": a block has at most {MOST_SLOTS} arrays; combine several into one"),
+        );
+        spare(bytes, align)
     }
 
     /// Returns the array of a slot that is taken.
     fn array_of(&self, slot: &Slot) -> *mut u8 {
         loop {
             let array = slot.array.load(Ordering::Relaxed);
+            if array == NO_ROOM && unwinds() {
+                return spare(slot.bytes.load(Ordering::Relaxed), slot.align.load(Ordering::Relaxed));
+            }
             if array == NO_ROOM {
                 let got = self.end_behind_all(slot);
                 std::panic::resume_unwind(Box::new(FaultKind::SharedOverLimit {

@@ -1,5 +1,6 @@
 //! Guards after the arrays in a block's shared memory, which find writes beyond an array.
 
+use core::alloc::Layout;
 use core::panic::Location;
 use core::sync::atomic::Ordering;
 
@@ -60,4 +61,13 @@ impl BlockShared {
 pub(super) unsafe fn write_guard(at: *mut u8) {
     // SAFETY: the caller guarantees the bytes.
     unsafe { at.cast::<[u8; GUARD.len()]>().write_unaligned(GUARD) };
+}
+
+/// Allocates memory for an array without room, for a thread that unwinds: it must not panic again. It is never freed.
+#[cold]
+pub(super) fn spare(bytes: usize, align: usize) -> *mut u8 {
+    let layout = Layout::from_size_align(bytes.max(1), align).unwrap_or(Layout::new::<u128>());
+    // SAFETY: the layout is not empty.
+    let array = unsafe { std::alloc::alloc_zeroed(layout) };
+    if array.is_null() { std::alloc::handle_alloc_error(layout) } else { array }
 }

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Executor;
 use super::block::Block;
 use super::context::ThreadContext;
 use super::fault::Place;
@@ -41,6 +42,18 @@ unsafe impl Send for Byte {}
 pub(crate) struct Watch {
     regions: Mutex<Vec<Arc<Region>>>,
     byte: Mutex<Option<Byte>>,
+}
+
+impl Executor {
+    /// The same executor for a test that watches what its threads do.
+    pub(crate) fn with_watch(self, watch: Arc<Watch>) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    /// Returns the watch of the test, if there is one.
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.as_deref()
+    }
 }
 
 impl Watch {

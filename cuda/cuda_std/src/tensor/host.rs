@@ -10,7 +10,7 @@ use crate::bulk::host::{
 };
 use crate::bulk::stores::{self, Store, Target};
 use crate::cluster;
-use crate::simt::context::{ThreadContext, current};
+use crate::simt::context::{ThreadContext, current, refuse};
 use crate::simt::flights::{Flight, Source};
 
 /// Returns the tile, and checks it and the shared memory that holds it.
@@ -73,7 +73,7 @@ pub(super) unsafe fn global_to_shared(
         Ok(())
     });
     if let Err(reason) = started {
-        panic!("{name}(){reason}");
+        refuse(name, &format!("(){reason}"));
     }
 }
 
@@ -106,6 +106,6 @@ pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *cons
         Ok::<_, String>(())
     });
     if let Err(reason) = started {
-        panic!("{TO_GLOBAL}(){reason}");
+        refuse(TO_GLOBAL, &format!("(){reason}"));
     }
 }

@@ -15,7 +15,7 @@ use std::panic::resume_unwind;
 use super::Number;
 use crate::bulk::host::check_fenced;
 use crate::simt::FaultKind;
-use crate::simt::context::{Collective, ThreadContext, collective, current};
+use crate::simt::context::{Collective, ThreadContext, collective, current, unwinds};
 use crate::tensor::Swizzle;
 
 pub use view::View;
@@ -125,10 +125,13 @@ pub(super) fn now(name: &'static str) -> Stamp {
     current(name, |context| with(context, |own| Stamp(own.fences)))
 }
 
-/// Takes the registers.
+/// Takes the registers. A thread that unwinds starts, multiplies and waits for nothing.
 #[track_caller]
 pub(super) fn start(values: &[f32]) -> Accumulators {
     let (name, location) = ("wgmma::Accumulator::start", Location::caller());
+    if unwinds() {
+        return Accumulators { number: 0, registers: values.len(), made: Stamp(0), last: 0, location };
+    }
     let started = current(name, |context| {
         let (warpgroup, thread) = place(context)?;
         let (number, made) = with(context, |own| {
@@ -150,6 +153,9 @@ pub(super) fn fence() {
 /// Starts a multiplication.
 #[track_caller]
 pub(super) fn multiply(accumulators: &mut Accumulators, (number, keep): (Number, bool), a: SourceA, b: View) {
+    if unwinds() {
+        return;
+    }
     let location = Location::caller();
     let started = current(MULTIPLY, |context| {
         let (warpgroup, thread) = place(context)?;
@@ -209,6 +215,9 @@ pub(super) fn commit() {
 /// Waits for all groups except the latest `left`.
 #[track_caller]
 pub(super) fn wait(name: &'static str, left: usize) {
+    if unwinds() {
+        return;
+    }
     let (place, bound) = current(name, |context| {
         let bound = with(context, |own| {
             while own.groups.len() > left {
@@ -230,6 +239,9 @@ pub(super) fn wait(name: &'static str, left: usize) {
 /// Returns the registers, after a wait for all groups except the latest `left`.
 #[track_caller]
 pub(super) fn finish(accumulators: Accumulators, left: usize, values: &mut [f32]) {
+    if unwinds() {
+        return;
+    }
     let name = "wgmma::Pending::finish";
     let finished = current(name, |context| {
         let (warpgroup, thread) = place(context)?;

@@ -59,7 +59,8 @@ fn announce(grid: &Grid<'_>) {
 
 fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fault>> {
     let cluster = grid.config.cluster;
-    let stop = AtomicBool::new(false);
+    // Set with the first fault, and once the other threads were woken for it.
+    let (stop, woken) = (AtomicBool::new(false), AtomicBool::new(false));
     let member =
         || Member { shared: BlockShared::new(grid.config.shared_bytes), has_ended: AtomicBool::new(false) };
     let members: Vec<Vec<Member>> = units.clone().map(|_| (0..cluster).map(|_| member()).collect()).collect();
@@ -91,9 +92,13 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
                     return;
                 }
                 live.add(1);
-                let (live, may_end) = (&live, &may_end);
+                let (live, may_end, stop, woken, tables) = (&live, &may_end, &stop, &woken, &tables);
                 let body = move || {
                     table.run(number);
+                    if cfg!(not(miri)) && stop.load(Ordering::Relaxed) && !woken.swap(true, Ordering::Relaxed)
+                    {
+                        tables.iter().for_each(Table::wake);
+                    }
                     // ThreadSanitizer may give a new thread the number of one that has ended, and reports no race
                     // between threads with the same number.
                     while cfg!(not(miri)) && may_end.get() == 0 {

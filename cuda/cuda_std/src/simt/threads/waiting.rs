@@ -12,13 +12,13 @@ mod warp_operations;
 #[path = "words.rs"]
 mod words;
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::panic::Location;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::super::block::Block;
-use super::super::channel::Channel;
+use super::super::channel::{self, Channel};
 use super::super::collective;
 use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE, WarpOp};
 use super::super::fault::Fault;
@@ -31,13 +31,12 @@ use super::quiet::Quiet;
 use super::relaxed::{Relaxed32, Relaxed64};
 use super::sleep::{self, Bell};
 
-/// The panic payload of a thread that leaves its kernel after another one's fault.
-struct Abandoned;
-
 /// A thread's place at its [`Table`].
 pub(crate) struct Waiter<'a> {
     table: &'a Table<'a>,
     number: u32,
+    /// Whether it was unwound after another thread's fault. If the kernel has caught that, its next wait repeats it.
+    is_abandoned: Cell<bool>,
 }
 
 /// A thread's state, as others see it.
@@ -96,6 +95,9 @@ impl Waiter<'_> {
     pub(in super::super) fn wait(&self, request: &Request) -> Outcome {
         let table = self.table;
         let waiter = &table.waiters[self.number as usize];
+        if self.is_abandoned() {
+            channel::abandon();
+        }
         self.say_where(request);
         let orders = request.collective.orders();
         if orders {
@@ -135,6 +137,11 @@ impl Waiter<'_> {
             return Outcome { value: waiter.outcome.read_low().into(), flag: false };
         }
         if word.has_outcome() { waiter.outcome.read() } else { Outcome::default() }
+    }
+
+    /// Returns whether the thread was unwound after another one's fault.
+    pub(in super::super) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.get()
     }
 
     fn lane(&self) -> u32 {
@@ -188,15 +195,16 @@ impl<'a> Table<'a> {
     /// Runs the thread with this number from beginning to end.
     pub fn run(&self, number: u32) {
         let (block, thread) = self.place(number);
-        let waiting = Waiter { table: self, number };
+        let waiting = Waiter { table: self, number, is_abandoned: Cell::new(false) };
         let channel = Channel::of_thread(&waiting);
         let context = ThreadContext::new(block, thread, &channel);
         channel.begin(thread, &context);
         let result = context.run();
         block.live_lanes_of(thread).fetch_and(!(1 << (thread % WARP_SIZE)), Ordering::Relaxed);
         match result {
+            // Whatever the thread ended with, it is not the first fault, and its destructor may panic.
+            result if waiting.is_abandoned() => core::mem::forget(result),
             Ok(()) => self.stand_up(number),
-            Err(payload) if payload.is::<Abandoned>() => {}
             Err(payload) => self.fail(block.fault_from(thread, payload)),
         }
     }
@@ -205,6 +213,11 @@ impl<'a> Table<'a> {
     pub fn fail(&self, fault: Fault) {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| Box::new(fault));
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Wakes all threads, so that they see that the grid ends.
+    pub fn wake(&self) {
+        self.waiters.iter().for_each(|waiter| waiter.bell.ring());
     }
 
     /// Returns the fault, when no thread runs any more.

@@ -1,17 +1,20 @@
 //! Threads that wait for words: each polls them, with the ordering of the loads in its condition.
 
 use core::sync::atomic::Ordering;
-use std::panic::resume_unwind;
 
+use super::super::super::channel;
 use super::super::super::context::{Ready, Request};
 use super::super::encoding::Word;
 use super::super::quiet::Looks;
 use super::super::sleep;
-use super::{Abandoned, Site, Waiter};
+use super::{Site, Waiter};
 
 impl Waiter<'_> {
     /// Waits until `ready` is true. This thread evaluates it, with the ordering of its loads and no other.
     pub(in super::super::super) fn wait_until_ready(&self, request: &Request, ready: Ready) {
+        if self.is_abandoned() {
+            channel::abandon();
+        }
         self.say_where(request);
         // SAFETY: the closure belongs to the caller, which waits for the end of this call.
         self.wait_quietly(request, || unsafe { ready.ask() });
@@ -54,7 +57,8 @@ impl Waiter<'_> {
     pub(super) fn look_for_end(&self, request: &Request) {
         let table = self.table;
         if table.stop.load(Ordering::Relaxed) {
-            resume_unwind(Box::new(Abandoned));
+            self.is_abandoned.set(true);
+            channel::abandon();
         }
         let (block, thread) = table.place(self.number);
         if !cfg!(miri)

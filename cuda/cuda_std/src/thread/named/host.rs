@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::simt::context::{Collective, WARP_SIZE, collective, current};
+use crate::simt::context::{Collective, WARP_SIZE, collective, current, unwinds};
 
 /// The number of a block's barriers, 0 included.
 const BARRIERS: usize = 16;
@@ -52,10 +52,13 @@ impl State {
     }
 }
 
-/// Counts the thread, and waits.
+/// Counts the thread, and waits. Does neither if the thread unwinds, as below.
 #[inline(always)]
 #[track_caller]
 pub(super) fn sync(name: &'static str, id: u32, count: u32) {
+    if unwinds() {
+        return;
+    }
     let (barrier, round) = joined(name, id, count);
     // SAFETY: the block that has the barrier lives as long as its threads.
     while unsafe { AtomicU64::from_ptr(barrier) }.load(Ordering::Acquire) >> 32 == u64::from(round) {
@@ -66,7 +69,9 @@ pub(super) fn sync(name: &'static str, id: u32, count: u32) {
 /// Counts the thread.
 #[track_caller]
 pub(super) fn arrive(name: &'static str, id: u32, count: u32) {
-    joined(name, id, count);
+    if !unwinds() {
+        joined(name, id, count);
+    }
 }
 
 /// Counts the thread; returns the barrier and its number of complete rounds before.
