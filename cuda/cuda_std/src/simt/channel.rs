@@ -13,6 +13,7 @@ pub(super) struct Abandoned;
 
 /// Unwinds a thread after another one's fault.
 #[cold]
+#[inline(never)]
 pub(super) fn abandon() -> ! {
     resume_unwind(Box::new(Abandoned))
 }
