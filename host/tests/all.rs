@@ -7,6 +7,7 @@ mod device_cpu;
 mod device_cuda;
 #[path = "../../cuda/cust/tests/support/mod.rs"]
 mod driver;
+mod extents;
 mod gallery;
 mod guards;
 mod kernels;

@@ -103,8 +103,7 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
                 let row = |i: usize| (first + i) * step + down;
                 let is_there = |i: usize| first_row + row(i) < rows && first_col + across < cols;
                 let loaded: [Option<T>; IN_FLIGHT] = core::array::from_fn(|i| {
-                    let from = (first_row + row(i)) * inp_stride + first_col + across;
-                    is_there(i).then(|| *args.inp.add(from))
+                    is_there(i).then(|| *args.inp.add((first_row + row(i)) * inp_stride + first_col + across))
                 });
                 for i in 0..IN_FLIGHT {
                     if let Some(element) = loaded[i] {

@@ -233,10 +233,10 @@ fn estimate<T>(
     let least = BYTES_AHEAD / f64::from(kernel.bytes_ahead);
     let of_wave = |blocks: u64| if blocks == 0 { 0.0 } else { least.max(blocks as f64) };
     let rounds = (blocks / resident) as f64 * of_wave(resident) + of_wave(blocks % resident);
-    let keys = problem.seen_keys(queries.min(SplitShape::ROWS)).div_ceil(SplitShape::KEYS).div_ceil(splits)
-        * SplitShape::KEYS;
+    let tiles = problem.seen_keys(queries.min(SplitShape::ROWS)).div_ceil(SplitShape::KEYS).div_ceil(splits);
+    let keys = f64::from(tiles) * f64::from(SplitShape::KEYS);
     let combine = if splits > 1 { COMBINE_KEYS + KEYS_A_SPLIT * f64::from(splits) } else { 0.0 };
-    rounds * (f64::from(keys) + START_KEYS) + combine
+    rounds * (keys + START_KEYS) + combine
 }
 
 impl<T: Real> fmt::Display for KernelChoice<T> {

@@ -11,6 +11,8 @@ use crate::device::Device;
 
 /// Elements in 16 bytes. The strides of a tensor map are multiples of 16 bytes.
 const VECTOR: usize = 8;
+/// An unused stride of more elements is replaced by this one, since a map has only 40 bits for the bytes.
+const MOST_UNUSED: usize = 1 << 32;
 
 /// Makes the map of a tensor, with boxes of `rows` positions.
 pub(super) fn map<T: TensorElement>(
@@ -22,7 +24,7 @@ pub(super) fn map<T: TensorElement>(
     let [batch, length, heads, size] = layout.shape;
     // Unused strides must still be valid in a map.
     let stride = |count: usize, stride: usize| {
-        if count > 1 { stride } else { stride.next_multiple_of(VECTOR).max(VECTOR) }
+        if count > 1 { stride } else { stride.min(MOST_UNUSED).next_multiple_of(VECTOR).max(VECTOR) }
     };
     let [by_batch, by_position, by_head] = layout.strides;
     let strides = [1, stride(heads, by_head), stride(length, by_position), stride(batch, by_batch)];

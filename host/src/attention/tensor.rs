@@ -41,15 +41,19 @@ impl Layout {
     /// The layout, if its rows do not overlap either.
     fn checked_for_writes(self, len: usize) -> Result<Self, AttentionError> {
         let this = self.checked(len)?;
+        if this.is_empty() {
+            return Ok(this);
+        }
         let Self { shape, strides } = this;
         let mut dimensions = [0, 1, 2].map(|i| (strides[i], shape[i]));
         dimensions.sort_unstable();
         let mut extent = shape[3];
         for (stride, count) in dimensions {
-            if count > 1 && stride < extent && !this.is_empty() {
+            if count > 1 && stride < extent {
                 return Err(AttentionError::RowsOverlap { shape, strides });
             }
             if count > 1 {
+                // At most the end of the last row, which fits the view.
                 extent += (count - 1) * stride;
             }
         }
@@ -64,7 +68,9 @@ impl Layout {
     /// Whether the rows follow each other without gaps, in the order of the dimensions.
     pub fn is_dense(&self) -> bool {
         let [_, length, heads, size] = self.shape;
-        self.strides == [length * heads * size, heads * size, size]
+        // The extents of an empty tensor may be anything.
+        let position = heads.saturating_mul(size);
+        self.strides == [length.saturating_mul(position), position, size]
     }
 
     /// The strides as kernels take them.

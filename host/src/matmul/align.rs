@@ -51,7 +51,9 @@ pub(super) unsafe fn launch<T: Real>(
             Copied { rows, cols, matrices: if is_fast { 0 } else { matrices }, first }
         };
     let size = size_of::<T>() as u64;
-    let has_lines = |pitch: u64| (pitch * size).is_multiple_of(ROW_BYTES);
+    // The distance to a second row or matrix that does not exist may be any number; nothing uses it.
+    let bytes_of = |pitch: u64| pitch.wrapping_mul(size);
+    let has_lines = |pitch: u64| bytes_of(pitch).is_multiple_of(ROW_BYTES);
     let is_a_fast = has(A_ALIGNED) && has_lines(args.a_pitch);
     let is_b_fast = has(B_ALIGNED) && has_lines(args.b_pitch);
     let a = copied([args.m, args.k], has(A_TRANSPOSED), is_a_fast, args.a_batch, 0);
@@ -72,8 +74,8 @@ pub(super) unsafe fn launch<T: Real>(
             out,
             inp: inp.cast(),
             out_pitch: to.pitch::<T>(),
-            inp_pitch: *pitch * size,
-            inp_batch: *batch_pitch * size,
+            inp_pitch: bytes_of(*pitch),
+            inp_batch: bytes_of(*batch_pitch),
             rows: to.rows,
             cols: to.cols,
         };

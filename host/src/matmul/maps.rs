@@ -10,6 +10,8 @@ use crate::device::Device;
 
 /// Elements that are a multiple of 16 bytes for every type; tensor maps need such strides.
 const VECTOR: u64 = 8;
+/// An unused distance of more elements is replaced by this one, since a map has only 40 bits for the bytes.
+const MOST_UNUSED: u64 = 1 << 32;
 
 /// A stored matrix, or a batch of matrices.
 struct Stored {
@@ -34,7 +36,7 @@ impl Stored {
         // With a batch stride of 0 there is one matrix. Unused strides must still be valid in a map.
         let batch = if self.batch_pitch == 0 { 1 } else { self.batch };
         let or_any = |is_used: bool, distance: u64| {
-            if is_used { distance } else { distance.next_multiple_of(VECTOR).max(VECTOR) }
+            if is_used { distance } else { distance.min(MOST_UNUSED).next_multiple_of(VECTOR).max(VECTOR) }
         };
         let pitch = or_any(self.rows > 1, self.pitch);
         let batch_pitch = or_any(batch > 1, self.batch_pitch);

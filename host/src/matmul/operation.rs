@@ -168,7 +168,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
                 && is_aligned(self.b.raw().pointer, &self.b.layout, 16),
             has_whole_lines: [&self.a.layout, &self.b.layout]
                 .iter()
-                .all(|layout| layout.rows <= 1 || (layout.stride * size_of::<T>()).is_multiple_of(128)),
+                .all(|layout| layout.rows <= 1 || is_multiple_of::<T>(layout.stride, 128)),
         })
     }
 
@@ -258,10 +258,15 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
 
 /// Whether each stored row of each matrix starts at a multiple of `bytes` bytes.
 fn is_aligned<T>(pointer: *mut T, layout: &Layout, bytes: usize) -> bool {
-    let is_multiple = |elements: usize| elements.wrapping_mul(size_of::<T>()).is_multiple_of(bytes);
-    let rows = layout.rows <= 1 || is_multiple(layout.stride);
-    let matrices = layout.batch <= 1 || is_multiple(layout.batch_stride);
+    let rows = layout.rows <= 1 || is_multiple_of::<T>(layout.stride, bytes);
+    let matrices = layout.batch <= 1 || is_multiple_of::<T>(layout.batch_stride, bytes);
     pointer.addr().is_multiple_of(bytes) && rows && matrices
+}
+
+/// Whether the bytes of `elements` are a multiple of `bytes`, a power of 2. The stride of empty rows may be more elements than
+/// an address space has bytes; wrapping does not change the remainder.
+fn is_multiple_of<T>(elements: usize, bytes: usize) -> bool {
+    elements.wrapping_mul(size_of::<T>()).is_multiple_of(bytes)
 }
 
 /// Whether the processor has AVX-512 registers, which the CPU kernel can use.

@@ -77,7 +77,9 @@ pub(super) fn cluster_of_few_rows<I: SoftmaxAs<O>, O: Pod>(
     });
     let (variant, mut blocks) = fitting.next()?;
     for (other, more) in fitting {
-        if other.meta.name == variant.meta.name && 2 * rows * more as usize <= profile.multiprocessors {
+        if other.meta.name == variant.meta.name
+            && rows.saturating_mul(2 * more as usize) <= profile.multiprocessors
+        {
             blocks = more;
         }
     }

@@ -136,6 +136,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
     /// # Errors
     /// A row has more elements than the kernels can count.
     pub fn new(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Self, SoftmaxError> {
+        counted(cols)?;
         let serial = profile.is_cpu.then_some(Kernels::Rows(I::FORWARD.serial));
         let mut fitting =
             serial.into_iter().chain(of_a_block(profile, cols)).chain(of_clusters(profile, cols, true));
@@ -165,6 +166,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
     /// # Errors
     /// Same as for [`Self::new`].
     pub fn every(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Vec<Self>, SoftmaxError> {
+        counted(cols)?;
         let mut parts = [1, 3, parts(profile, rows, cols)].to_vec();
         parts.sort_unstable();
         parts.dedup();
@@ -187,7 +189,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         rows: usize,
         cols: usize,
     ) -> Result<Self, SoftmaxError> {
-        let cols_of_kernels = u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })?;
+        let cols_of_kernels = counted(cols)?;
         let groups = (profile.limits.max_grid.x / kernels.blocks_per_row()).max(1);
         let rows_per_launch = groups.saturating_mul(kernels.rows_per_block());
         let bytes = cols.saturating_mul(size_of::<I>() * kernels.rows_per_block() as usize);
@@ -290,6 +292,11 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         }
         Ok(())
     }
+}
+
+/// Returns the columns as kernels count them.
+pub(super) fn counted(cols: usize) -> Result<u32, SoftmaxError> {
+    u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })
 }
 
 /// The prefetch distance of `blocks` blocks of `bytes` bytes each, which prefetch before or after they load. 0 means none.

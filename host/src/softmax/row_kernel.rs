@@ -3,7 +3,7 @@
 use cuda_std::launch::LaunchConfig;
 use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
 
-use super::kernel_choice::prefetch_blocks;
+use super::kernel_choice::{counted, prefetch_blocks};
 use super::{DeviceProfile, SoftmaxError, staged};
 
 /// Few rows are spread over at most this many blocks per multiprocessor, if the blocks do not hold them.
@@ -25,7 +25,7 @@ impl<A> RowKernel<A> {
         profile: &DeviceProfile,
         [rows, cols]: [usize; 2],
     ) -> Result<Option<Self>, SoftmaxError> {
-        let width = u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })?;
+        let width = counted(cols)?;
         if rows == 0 || cols == 0 {
             return Ok(None);
         }

@@ -45,7 +45,7 @@ impl WarpgroupShape {
 
     /// Returns the number of tiles for the queries of all heads in a batch.
     pub fn tiles(&self, queries: u32, heads: u32, batch: u32) -> u64 {
-        u64::from(queries.div_ceil(self.queries)) * u64::from(heads) * u64::from(batch)
+        (u64::from(queries.div_ceil(self.queries)) * u64::from(heads)).saturating_mul(batch.into())
     }
 
     /// Returns the launch for `blocks` blocks, which share the tiles.
@@ -87,7 +87,7 @@ impl SplitShape {
     /// Returns the number of tiles for `queries` queries of `heads` heads, which share `key_heads` heads of K and V evenly.
     pub fn tiles(queries: u32, heads: u32, key_heads: u32, batch: u32) -> u64 {
         let rows = u64::from(queries) * u64::from(heads / key_heads.max(1));
-        rows.div_ceil(u64::from(Self::ROWS)) * u64::from(key_heads) * u64::from(batch)
+        rows.div_ceil(u64::from(Self::ROWS)).saturating_mul(key_heads.into()).saturating_mul(batch.into())
     }
 
     /// Returns the launch for `blocks` blocks: one per split of each tile.

@@ -145,7 +145,7 @@ impl WarpgroupShape {
     /// Returns the number of units: the tiles of all matrices and splits.
     pub fn units(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> u64 {
         let tiles = u64::from(m.div_ceil(Self::ROWS)) * u64::from(n.div_ceil(self.cols));
-        tiles * u64::from(splits) * u64::from(batch)
+        tiles.saturating_mul(splits.into()).saturating_mul(batch.into())
     }
 
     /// Returns the launch for `units` units on a GPU with `multiprocessors` multiprocessors.

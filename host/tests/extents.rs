@@ -1,0 +1,293 @@
+//! Extents and strides with no memory after them, up to more than an address space: every operation refuses them or ignores
+//! them, on a CPU and with the kernels of a GPU.
+
+use std::error::Error;
+
+use cuda_std::half::bf16;
+use cuda_std::launch::Limits;
+use cuda_std::simt::Executor;
+use ferrowarp::attention::{self, Attention, Backward, Forward, Gradients, Tensor, TensorMut};
+use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
+use ferrowarp::device::{Buffer, Device};
+use ferrowarp::matmul::{self, Matmul, MatmulError};
+use ferrowarp::norm::{Norm, NormBackward};
+use ferrowarp::softmax::{
+    CrossEntropy, DeviceProfile, KernelChoice, Matrix, MatrixMut, Options, Sampling, SoftmaxError,
+    cross_entropy_of_slice, sample, softmax, softmax_backward, softmax_backward_in_place, softmax_in_place,
+    softmax_of_slice, softmax_to_buffer, softmax_top_k,
+};
+
+const EXTENTS: [usize; 7] = [1 << 31, 1 << 32, 1 << 61, 1 << 62, (1 << 62) + 4, usize::MAX - 1, usize::MAX];
+
+/// The most columns that softmax and its relatives can count, and the most rows or columns of the others.
+const WIDE: usize = u32::MAX as usize;
+const NARROW: usize = i32::MAX as usize;
+
+/// A CPU, and an executor that has the kernels of a GPU.
+fn devices() -> [Device; 2] {
+    let limits = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
+    [Device::cpu(), Device::cpu_with(Executor::new().with_limits(limits))]
+}
+
+/// Runs an operation on `[rows, cols]` numbers with this stride, and returns its results.
+type Run = fn(&Device, [usize; 2], usize, &[f32]) -> Result<Vec<f32>, Box<dyn Error>>;
+
+fn read(
+    buffer: &Buffer<f32>,
+    [rows, cols]: [usize; 2],
+    stride: usize,
+) -> Result<Matrix<'_, f32>, SoftmaxError> {
+    Matrix::new(buffer, rows, cols)?.with_stride(stride)
+}
+
+fn write(
+    buffer: &mut Buffer<f32>,
+    [rows, cols]: [usize; 2],
+    stride: usize,
+) -> Result<MatrixMut<'_, f32>, SoftmaxError> {
+    MatrixMut::new(buffer, rows, cols)?.with_stride(stride)
+}
+
+/// The operations on matrices, and the most columns that each can count.
+const OPERATIONS: [(&str, usize, Run); 17] = [
+    ("softmax", WIDE, |device, shape, stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
+        softmax(device, &mut write(&mut out, shape, stride)?, &read(&inp, shape, stride)?, &Options::new())?;
+        Ok(out.to_vec()?)
+    }),
+    ("softmax_in_place", WIDE, |device, shape, stride, numbers| {
+        let mut out = device.upload(numbers)?;
+        softmax_in_place(device, &mut write(&mut out, shape, stride)?, &Options::new())?;
+        Ok(out.to_vec()?)
+    }),
+    ("softmax_to_buffer", WIDE, |device, shape, stride, numbers| {
+        let inp = device.upload(numbers)?;
+        let out: Buffer<f32> = softmax_to_buffer(device, &read(&inp, shape, stride)?, &Options::new())?;
+        Ok(out.to_vec()?)
+    }),
+    ("softmax_of_slice", WIDE, |device, shape, _, numbers| {
+        Ok(softmax_of_slice(device, numbers, shape, &Options::new())?)
+    }),
+    ("softmax_backward", WIDE, |device, shape, stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
+        let inp = read(&inp, shape, stride)?;
+        softmax_backward(device, &mut write(&mut out, shape, stride)?, &inp, &inp, &Options::new())?;
+        Ok(out.to_vec()?)
+    }),
+    ("softmax_backward_in_place", WIDE, |device, shape, stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
+        let inp = read(&inp, shape, stride)?;
+        softmax_backward_in_place(device, &mut write(&mut out, shape, stride)?, &inp, &Options::new())?;
+        Ok(out.to_vec()?)
+    }),
+    ("CrossEntropy", WIDE, |device, shape, stride, numbers| {
+        let (inp, mut gradient) = (device.upload(numbers)?, device.upload(numbers)?);
+        let rows = numbers.len().min(1);
+        let (targets, mut loss) = (device.upload(&[1i64; 1][..rows])?, device.alloc_zeroed::<f32>(rows)?);
+        CrossEntropy::new(&mut loss, &read(&inp, shape, stride)?, &targets)
+            .with_gradient(write(&mut gradient, shape, stride)?, 1.0)
+            .run(device)?;
+        CrossEntropy::in_place(&mut loss, write(&mut gradient, shape, stride)?, &targets, 1.0).run(device)?;
+        Ok([loss.to_vec()?, gradient.to_vec()?].concat())
+    }),
+    ("cross_entropy_of_slice", WIDE, |device, shape, _, numbers| {
+        let targets = &[1i64; 1][..numbers.len().min(1)];
+        Ok(cross_entropy_of_slice(device, numbers, shape, targets)?)
+    }),
+    ("sample", WIDE, |device, shape, stride, numbers| {
+        let inp = device.upload(numbers)?;
+        let mut tokens = device.alloc_zeroed::<u32>(numbers.len().min(1))?;
+        sample(device, &mut tokens, &read(&inp, shape, stride)?, &Sampling::new(1).top_k(2).top_p(0.5), 0)?;
+        sample(device, &mut tokens, &read(&inp, shape, stride)?, &Sampling::new(1), 0)?;
+        Ok(tokens.to_vec()?.into_iter().map(|token| token as f32).collect())
+    }),
+    ("softmax_top_k", WIDE, |device, shape, stride, numbers| {
+        let (inp, rows) = (device.upload(numbers)?, numbers.len().min(1));
+        let mut probabilities = device.alloc_zeroed::<f32>(2 * rows)?;
+        let mut indices = device.alloc_zeroed::<u32>(2 * rows)?;
+        let mut to = MatrixMut::new(&mut probabilities, shape[0], 2)?.with_stride(stride.max(2))?;
+        let mut columns = MatrixMut::new(&mut indices, shape[0], 2)?.with_stride(stride.max(2))?;
+        softmax_top_k(device, &mut to, &mut columns, &read(&inp, shape, stride)?, &Options::new())?;
+        Ok(probabilities.to_vec()?)
+    }),
+    ("Reduce::rows", NARROW, |device, shape, stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.alloc_zeroed::<f32>(numbers.len().min(1))?);
+        Reduce::rows(Operation::Sum, &mut out, read(&inp, shape, stride)?).run(device)?;
+        Ok(out.to_vec()?)
+    }),
+    ("Reduce::columns", NARROW, |device, shape, stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
+        Reduce::columns(Operation::Max, &mut out, read(&inp, shape, stride)?).run(device)?;
+        Ok(out.to_vec()?)
+    }),
+    ("CumulativeSum", NARROW, |device, shape, stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
+        CumulativeSum::new(write(&mut out, shape, stride)?, read(&inp, shape, stride)?).run(device)?;
+        Ok(out.to_vec()?)
+    }),
+    ("Transpose", NARROW, |device, [rows, cols], stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
+        let to = write(&mut out, [cols, rows], rows)?;
+        Transpose::new(to, read(&inp, [rows, cols], stride)?).run(device)?;
+        let mut back = device.upload(numbers)?;
+        let to = write(&mut back, [rows, cols], stride)?;
+        Transpose::new(to, read(&out, [cols, rows], rows)?).run(device)?;
+        Ok([out.to_vec()?, back.to_vec()?].concat())
+    }),
+    ("Norm::rms", NARROW, |device, shape, stride, numbers| {
+        let [inp, mut out, mut sum] =
+            [device.upload(numbers)?, device.upload(numbers)?, device.upload(numbers)?];
+        let inp = read(&inp, shape, stride)?;
+        let call = Norm::rms(write(&mut out, shape, stride)?, inp).residual(inp);
+        call.sum(write(&mut sum, shape, stride)?).run(device)?;
+        Ok([out.to_vec()?, sum.to_vec()?].concat())
+    }),
+    ("Norm::layer", NARROW, |device, shape, stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
+        Norm::layer(write(&mut out, shape, stride)?, read(&inp, shape, stride)?).run(device)?;
+        Ok(out.to_vec()?)
+    }),
+    ("NormBackward", NARROW, |device, shape, stride, numbers| {
+        let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
+        let (inp, rstd) = (read(&inp, shape, stride)?, device.upload(&numbers[..numbers.len().min(1)])?);
+        let mut d_weight = device.upload(numbers)?;
+        let call = NormBackward::rms(write(&mut out, shape, stride)?, inp, inp, &rstd);
+        call.d_sum(inp).d_weight(&mut d_weight).run(device)?;
+        Ok([out.to_vec()?, d_weight.to_vec()?].concat())
+    }),
+];
+
+const NUMBERS: [f32; 4] = [3.0, 1.0, 4.0, 1.0];
+
+#[test]
+fn matrices_of_any_extents_and_strides_are_done_or_refused() {
+    for device in devices() {
+        for (name, most, run) in OPERATIONS {
+            let dense = run(&device, [1, 4], 4, &NUMBERS).unwrap();
+            for extent in EXTENTS {
+                // A single row has a stride that nothing uses.
+                let results = run(&device, [1, 4], extent, &NUMBERS);
+                assert_eq!(results.unwrap(), dense, "{name} with a stride of {extent}");
+                let results = run(&device, [0, extent], extent, &[]);
+                assert_eq!(results.is_ok(), extent <= most, "{name} of 0 x {extent}: {results:?}");
+                // Some have a result for each row or column.
+                let _done_or_refused = [[0, 4], [extent, 0]].map(|shape| run(&device, shape, shape[1], &[]));
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_are_chosen_for_any_extents() {
+    let gpu = DeviceProfile { limits: devices()[1].limits().clone(), multiprocessors: 132, is_cpu: false };
+    for profile in [gpu, DeviceProfile::from(&Device::cpu())] {
+        for rows in EXTENTS.into_iter().chain([0, 1]) {
+            for cols in EXTENTS.into_iter().chain([0, 1, 1 << 17, WIDE]) {
+                let choice = KernelChoice::<f32>::new(&profile, rows, cols);
+                assert_eq!(choice.is_ok(), cols <= WIDE, "{rows} x {cols}");
+                assert_eq!(KernelChoice::<f32>::every(&profile, rows, cols).is_ok(), cols <= WIDE);
+                let _sizes = choice.map(|choice| (choice.config(), choice.workspace_bytes()));
+            }
+        }
+        let extents = [0, 1, 1 << 31, u32::MAX];
+        for i in 0..extents.len().pow(4) {
+            let [m, n, k, batch] =
+                [0, 1, 2, 3].map(|place| extents[i / extents.len().pow(place) % extents.len()]);
+            let problem = matmul::Problem { batch, ..matmul::Problem::new(m, n, k) };
+            matmul::KernelChoice::<f32>::new(&profile, &problem).unwrap();
+            matmul::KernelChoice::<bf16>::new(&profile, &problem).unwrap();
+            let problem = attention::Problem {
+                queries: m,
+                heads: n,
+                key_heads: n,
+                ..attention::Problem::new(batch, k, 64)
+            };
+            attention::KernelChoice::<bf16>::new(&profile, &problem).unwrap();
+        }
+    }
+}
+
+/// Multiplies `[m, k]` and `[k, n]`, with this distance between rows if there is one row or nothing in them.
+fn multiply(
+    device: &Device,
+    [m, n, k]: [usize; 3],
+    distance: usize,
+    is_transposed: bool,
+) -> Result<Vec<f32>, MatmulError> {
+    let len = |rows: usize, cols: usize| rows.checked_mul(cols).filter(|&len| len <= 64).unwrap_or(0);
+    let inp = device.upload(&[1.0f32; 64])?;
+    let mut out = device.alloc_zeroed::<f32>(len(m, n))?;
+    let pitch = |rows: usize, cols: usize| if rows <= 1 || cols == 0 { distance.max(cols) } else { cols };
+    let operand = |rows: usize, cols: usize| {
+        let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
+        let matrix =
+            matmul::Matrix::new(&inp, rows, cols)?.with_stride(pitch(rows, cols))?.with_batch(1, distance)?;
+        Ok::<_, MatmulError>(if is_transposed { matrix.transposed() } else { matrix })
+    };
+    let (a, b) = (operand(m, k)?, operand(k, n)?);
+    let to = matmul::MatrixMut::new(&mut out, m, n)?.with_stride(pitch(m, n))?.with_batch(1, distance)?;
+    Matmul::new(to, a, b).run(device)?;
+    out.to_vec().map_err(Into::into)
+}
+
+#[test]
+fn multiplications_of_any_extents_and_strides_are_done_or_refused() {
+    for device in devices() {
+        for is_transposed in [false, true] {
+            for extent in EXTENTS {
+                for [m, n, k] in [[1, 1, 1], [1, 8, 1], [1, 4, 16], [4, 1, 1], [4, 2, 0]] {
+                    let out = multiply(&device, [m, n, k], extent, is_transposed);
+                    assert_eq!(out.unwrap(), vec![k as f32; m * n], "{m} x {n} x {k}, {extent}");
+                }
+                for shape in [[extent, 0, 1], [0, extent, 1], [0, 1, extent], [extent, 0, 0], [0, 0, extent]]
+                {
+                    let out = multiply(&device, shape, extent, is_transposed);
+                    let error = out.unwrap_err().to_string();
+                    assert!(error.contains(&extent.to_string()), "{shape:?}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Runs attention and its gradients on `shape`, with these strides.
+fn attend(
+    device: &Device,
+    shape: [usize; 4],
+    strides: [usize; 3],
+    len: usize,
+) -> Result<Vec<f32>, Box<dyn Error>> {
+    let inp = device.upload(&vec![bf16::from_f32(1.0); len])?;
+    let inp = Tensor::with_strides(&inp, shape, strides)?;
+    let mut buffers = [(); 4].map(|()| device.alloc_zeroed::<bf16>(len).unwrap());
+    let mut log_sum_exp = device.alloc_zeroed::<f32>(len / 64)?;
+    let [out, dq, dk, dv] = buffers.each_mut().map(|buffer| TensorMut::with_strides(buffer, shape, strides));
+    let gradients = Gradients { q: dq?, k: dk?, v: dv? };
+    Attention::new(out?, inp, inp, inp).log_sum_exp(&mut log_sum_exp).run(device)?;
+    let forward = Forward { q: inp, k: inp, v: inp, out: inp, log_sum_exp: (&log_sum_exp).into() };
+    Backward::new(gradients, inp, forward).run(device)?;
+    let mut results = log_sum_exp.to_vec()?;
+    for buffer in &buffers {
+        results.extend(buffer.to_vec()?.into_iter().map(bf16::to_f32));
+    }
+    Ok(results)
+}
+
+#[test]
+fn attention_of_any_extents_and_strides_is_done_or_refused() {
+    for device in devices() {
+        let dense = attend(&device, [1, 1, 1, 64], [64; 3], 64).unwrap();
+        for extent in EXTENTS {
+            let out = attend(&device, [1, 1, 1, 64], [extent; 3], 64);
+            assert_eq!(out.unwrap(), dense, "strides of {extent}");
+            for strides in [[extent; 3], [1; 3], [1, extent, 1], [0; 3]] {
+                for (large, none) in [(0, 1), (1, 0), (1, 2), (2, 0), (2, 3), (3, 0), (3, 1)] {
+                    let mut shape = [1, 3, 1, 64];
+                    (shape[large], shape[none]) = (extent, 0);
+                    let error = attend(&device, shape, strides, 0).unwrap_err().to_string();
+                    assert!(!error.contains("overlap"), "{shape:?}: {error}");
+                }
+            }
+        }
+    }
+}
