@@ -64,7 +64,8 @@ fn views_reach_their_part_alone() {
 
     let error = y.view_mut(4..11).map(|_| ()).unwrap_err();
     assert_eq!(error.to_string(), "a view of 4..11 does not fit a buffer of 10 elements");
-    assert!(matches!(y.split_at_mut(11).map(|_| ()), Err(DeviceError::ViewOutOfRange { .. })));
+    let error = y.split_at_mut(11).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "a view of 0..11 does not fit a buffer of 10 elements");
 }
 
 #[test]

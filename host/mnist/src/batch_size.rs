@@ -22,7 +22,10 @@ pub enum BatchSizeError {
     #[error("a batch has at most {} images", u32::MAX)]
     TooLarge,
     /// A batch would be larger than the data set.
-    #[error("there are only {images} training images; choose at most {images}")]
+    #[error(
+        "there {} only {images} training image{}; choose at most {images}",
+        if *images == 1 { "is" } else { "are" }, if *images == 1 { "" } else { "s" }
+    )]
     OverData {
         /// The number of training images.
         images: usize,

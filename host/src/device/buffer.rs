@@ -118,7 +118,9 @@ impl<T: Pod> Buffer<T> {
         &mut self,
         mid: usize,
     ) -> Result<(BufferViewMut<'_, T>, BufferViewMut<'_, T>), DeviceError> {
-        let (_, len) = resolve(mid.., self.len)?;
+        // As a view of the first part, which names `mid` alone.
+        resolve(..mid, self.len)?;
+        let len = self.len - mid;
         let device = &self.device;
         let low = BufferViewMut { device, pointer: self.pointer, len: mid, borrow: PhantomData };
         // SAFETY: `mid` is at most the buffer's length.

@@ -44,7 +44,7 @@ use streams::Queue;
 const SYNC_VARIABLES: [&str; 2] = ["FERROWARP_SYNC", "CUDA_LAUNCH_BLOCKING"];
 
 /// Whether one of [`SYNC_VARIABLES`] is set.
-fn waits_for_each_launch() -> Result<bool, DeviceError> {
+pub(super) fn waits_for_each_launch() -> Result<bool, DeviceError> {
     let mut waits = false;
     for name in SYNC_VARIABLES {
         match std::env::var_os(name).unwrap_or_default().to_string_lossy() {

@@ -62,7 +62,8 @@ impl fmt::Display for DeviceChoice {
 ///
 /// # Errors
 /// [`DeviceError::PtxMissing`] if there is a GPU but no PTX was built, and every other failure of an existing GPU. For
-/// [`DeviceChoice::Cuda`], also the reasons for which `Auto` takes the CPU.
+/// [`DeviceChoice::Cuda`], also the reasons for which `Auto` takes the CPU. For the CPU too, [`DeviceError::Variable`] if
+/// `FERROWARP_SYNC` or `CUDA_LAUNCH_BLOCKING` is neither 0 nor 1.
 pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
     open_with(choice, PtxModules::find)
 }
@@ -87,27 +88,27 @@ pub fn open_with(
     find: impl FnOnce() -> Result<PtxModules, DeviceError>,
 ) -> Result<(Device, String), DeviceError> {
     match choice {
-        DeviceChoice::Cpu => Ok(cpu("as asked")),
+        DeviceChoice::Cpu => cpu("as asked"),
         DeviceChoice::Cuda => open_cuda(find),
         DeviceChoice::Auto => match cuda::count_devices() {
-            Err(DeviceError::NoDriver(error)) => {
-                Ok(cpu(&format!("no CUDA driver found ({})", error.library())))
-            }
-            Err(error) => Ok(cpu(&error.to_string())),
-            Ok(0) => Ok(cpu("the CUDA driver sees no GPU")),
+            Err(DeviceError::NoDriver(error)) => cpu(&format!("no CUDA driver found ({})", error.library())),
+            Err(error) => cpu(&error.to_string()),
+            Ok(0) => cpu("the CUDA driver sees no GPU"),
             Ok(_) => match open_cuda(find) {
-                Err(error @ DeviceError::NoModuleFor { .. }) => Ok(cpu(&error.to_string())),
+                Err(error @ DeviceError::NoModuleFor { .. }) => cpu(&error.to_string()),
                 opened => opened,
             },
         },
     }
 }
 
-fn cpu(reason: &str) -> (Device, String) {
+fn cpu(reason: &str) -> Result<(Device, String), DeviceError> {
+    // The CPU always waits. A value that a GPU refuses is a mistake here too.
+    cuda::waits_for_each_launch()?;
     let device = Device::cpu();
     let cores = device.multiprocessors();
     let plural = if cores == 1 { "" } else { "s" };
-    (device, format!("running on the CPU, {cores} core{plural}: {reason}"))
+    Ok((device, format!("running on the CPU, {cores} core{plural}: {reason}")))
 }
 
 fn open_cuda(

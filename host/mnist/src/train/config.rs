@@ -328,7 +328,9 @@ impl Config {
     /// Checks what depends on the number of training images.
     pub(super) fn check_against(&self, train_images: usize) -> Result<(), TrainError> {
         let checked = self.batch_size.check(train_images);
-        checked.map_err(|problem| TrainError::setting("batch-size", self.batch_size, problem.to_string()))
+        let is_default = self.batch_size == BatchSize::DEFAULT;
+        let value = format!("{}{}", self.batch_size, if is_default { ", the default," } else { "" });
+        checked.map_err(|problem| TrainError::setting("batch-size", value, problem.to_string()))
     }
 }
 
@@ -343,4 +345,17 @@ pub(super) fn comma_separated(widths: &[usize]) -> String {
         return "\"\"".to_owned();
     }
     widths.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_size_that_was_not_asked_for_is_the_default() {
+        let error = Config::new(Pipeline::Naive).check_against(1).unwrap_err().to_string();
+        let says =
+            "--batch-size 64, the default, cannot be used: there is only 1 training image; choose at most 1";
+        assert_eq!(error, says);
+    }
 }
