@@ -42,7 +42,7 @@ macro_rules! architectures {
 }
 
 // The last column is the lowest PTX version that supports the architecture, and at least 8.6, libNVVM's lowest (PTX ISA,
-// release notes; `tests/archs.rs` compiles each).
+// release notes; `tests/archs.rs` compiles each). `#[kernel]` of `cuda_std_macros` lists the numbers too.
 architectures! {
     Compute75 = 75 Base "" 86,
     Compute80 = 80 Base "" 86,

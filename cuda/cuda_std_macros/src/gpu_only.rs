@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{Error, ItemFn, Result};
 
@@ -32,6 +33,7 @@ pub(crate) fn externally_visible(item: TokenStream) -> Result<TokenStream> {
         return Err(Error::new(function.sig.ident.span(), message));
     }
     let name = &function.sig.ident;
+    crate::kernel::name::check(&name.unraw().to_string(), name.span())?;
     let inputs = function.sig.inputs.iter().map(|input| match input {
         syn::FnArg::Typed(typed) => Ok(&typed.ty),
         syn::FnArg::Receiver(receiver) => {

@@ -5,7 +5,7 @@ mod device;
 mod eval;
 mod host;
 mod instances;
-mod name;
+pub(crate) mod name;
 mod stamp;
 
 use proc_macro2::{Group, TokenStream, TokenTree};
@@ -24,6 +24,7 @@ struct Param {
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(item)?;
+    name::check(&function.sig.ident.to_string(), function.sig.ident.span())?;
     let arguments = Arguments::of(attribute, &function)?;
     check_signature(&function, arguments.instances.is_some())?;
     let args = arguments.args.as_ref();

@@ -37,7 +37,8 @@ use proc_macro::TokenStream;
 /// `#[kernel(min_arch = 90)]` is for a kernel with instructions that devices before compute capability 9.0 lack: it is
 /// not in the PTX for those, and a launch there is refused. `#[kernel(max_threads = 256, min_blocks = 4)]` promises
 /// blocks of at most 256 threads, and limits registers so that 4 of them fit a multiprocessor (PTX ISA, `.maxntid` and
-/// `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused.
+/// `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused. `max_threads` is at most 1024, and the
+/// product of both at most 2048.
 ///
 /// `#[kernel(arch = "90a")]` is for a kernel with instructions that only devices of compute capability 9.0 have, such
 /// as `wgmma`. It is only in the PTX for `compute_90a`, which `cuda_builder` writes next to that for `compute_90`. The

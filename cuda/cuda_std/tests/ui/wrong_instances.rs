@@ -53,4 +53,19 @@ unsafe fn no_cfg<const BLOCK: usize>(out: *mut f32) {}
 #[kernel(instances(#[cfg(unix)] #[cfg(windows)] BLOCK = 32 { both = <>; }))]
 unsafe fn two_cfgs<const BLOCK: usize>(out: *mut f32) {}
 
+#[kernel(instances(r#loop = <1>;))]
+unsafe fn raw_instance<const BLOCK: usize>(out: *mut f32) {}
+
+#[kernel(instances(raw_{BLOCK}r#in = <1>;))]
+unsafe fn raw_in_a_name<const BLOCK: usize>(out: *mut f32) {}
+
+#[kernel(instances(a{T} = <s>;))]
+unsafe fn keyword<T: Copy>(out: *mut T) {}
+
+#[kernel(instances(größe_{BLOCK} = <1>;))]
+unsafe fn no_ascii<const BLOCK: usize>(out: *mut f32) {}
+
+#[kernel(max_threads = BLOCK, instances(large = <2048>;))]
+unsafe fn large_blocks<const BLOCK: usize>(out: *mut f32) {}
+
 fn main() {}

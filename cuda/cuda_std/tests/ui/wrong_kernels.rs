@@ -49,4 +49,32 @@ unsafe fn family() {}
 #[kernel(arch = "90a", min_arch = 90)]
 unsafe fn both() {}
 
+#[kernel]
+unsafe fn r#type(x: u32) {}
+
+#[kernel]
+unsafe fn größe(x: u32) {}
+
+#[cuda_std::externally_visible]
+#[unsafe(no_mangle)]
+fn äußere(x: u32) {}
+
+#[kernel(max_threads = 0)]
+unsafe fn no_threads() {}
+
+#[kernel(max_threads = 4096)]
+unsafe fn too_many_threads() {}
+
+#[kernel(max_threads = 64, min_blocks = 0)]
+unsafe fn no_blocks() {}
+
+#[kernel(max_threads = 1024, min_blocks = 3)]
+unsafe fn too_large_blocks() {}
+
+#[kernel(min_arch = 9)]
+unsafe fn no_such_arch() {}
+
+#[kernel(arch = "91a")]
+unsafe fn no_such_specific_arch() {}
+
 fn main() {}

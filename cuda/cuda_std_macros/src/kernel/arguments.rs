@@ -48,10 +48,32 @@ pub(super) struct Bounds {
 }
 
 const BOUNDS: [(&str, &str); 3] = [
-    ("min_arch", "min_arch is a compute capability as one number: `min_arch = 90`"),
-    ("max_threads", "max_threads is the most threads of a block: `max_threads = 256`"),
-    ("min_blocks", "min_blocks is the number of blocks that fit a multiprocessor: `min_blocks = 4`"),
+    (
+        "min_arch",
+        "min_arch is a compute capability as one number, such as 75, 80, 90 or 120: `min_arch = 90`",
+    ),
+    ("max_threads", "max_threads is the most threads of a block, 1 to 1024: `max_threads = 256`"),
+    (
+        "min_blocks",
+        "min_blocks is the number of blocks that fit a multiprocessor, 1 or more: `min_blocks = 4`",
+    ),
 ];
+
+/// The compute capabilities that `cuda_builder` knows, as in its `arch.rs`.
+pub(super) const CAPABILITIES: [u32; 21] =
+    [50, 52, 53, 60, 61, 62, 70, 72, 73, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
+
+/// The most threads that a multiprocessor of any GPU runs at once.
+const MOST_THREADS: u32 = 2048;
+
+/// Returns whether a launch bound can have this value.
+fn is_possible(bound: &str, value: u32) -> bool {
+    match bound {
+        "max_threads" => (1..=1024).contains(&value),
+        "min_blocks" => value > 0,
+        _ => value == 0 || CAPABILITIES.contains(&value),
+    }
+}
 
 /// The setting that names the only architecture of a kernel.
 const ARCH: &str = "arch";
@@ -157,7 +179,12 @@ impl Arguments {
                 Some(_) => error,
                 None => Error::new_spanned(expr, message),
             })?;
-            u32::try_from(number).map_err(|_| Error::new_spanned(expr, message))
+            let number = u32::try_from(number).map_err(|_| Error::new_spanned(expr, message))?;
+            if !is_possible(bound, number) {
+                let message = format!("`{bound} = {number}` is not possible: {message}");
+                return Err(Error::new_spanned(expr, message));
+            }
+            Ok(number)
         });
         let (min_arch, max_threads, min_blocks) = (min_arch?, max_threads?, min_blocks?);
         let exact_arch = exact_arch(own, &self.bounds)?;
@@ -170,12 +197,22 @@ impl Arguments {
         let (min_arch, arch_specific) = (exact_arch.unwrap_or(min_arch), exact_arch.is_some());
         let cooperative = self.cooperative;
         let bounds = Bounds { min_arch, arch_specific, max_threads, min_blocks, cooperative, cpu_only };
-        if bounds.min_blocks > 0 && bounds.max_threads == 0 {
+        let most_blocks = MOST_THREADS / max_threads.max(1);
+        let message = if min_blocks > 0 && max_threads == 0 {
+            "min_blocks needs max_threads: `max_threads = 256, min_blocks = 4`".to_owned()
+        } else if min_blocks > most_blocks {
+            format!(
+                "{min_blocks} blocks of {max_threads} threads do not fit a multiprocessor, which runs at most {MOST_THREADS} \
+                 threads; with this max_threads, min_blocks is at most {most_blocks}"
+            )
+        } else {
+            String::new()
+        };
+        if !message.is_empty() {
             let span = own.iter().chain(&self.bounds).find(|(name, _)| name == "min_blocks");
-            let message = "min_blocks needs max_threads: `max_threads = 256, min_blocks = 4`";
             return Err(span.map_or_else(
-                || Error::new(proc_macro2::Span::call_site(), message),
-                |(name, _)| Error::new(name.span(), message),
+                || Error::new(proc_macro2::Span::call_site(), &message),
+                |(name, _)| Error::new(name.span(), &message),
             ));
         }
         Ok(bounds)
@@ -211,4 +248,22 @@ pub(super) fn comma(input: ParseStream<'_>) -> Result<()> {
         input.parse::<Token![,]>()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CAPABILITIES;
+
+    #[test]
+    fn the_capabilities_are_those_of_the_builder() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../cuda_builder/src/arch.rs");
+        let source = std::fs::read_to_string(path).unwrap();
+        let (_, older) = source.split_once("OLDER: [u32; 9] = [").unwrap();
+        let (older, _) = older.split_once(']').unwrap();
+        let older: Vec<u32> = older.split(", ").map(|number| number.parse().unwrap()).collect();
+        for number in 0..200 {
+            let is_known = older.contains(&number) || source.contains(&format!(" = {number} Base "));
+            assert_eq!(CAPABILITIES.contains(&number), is_known, "{number}");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use proc_macro2::{Ident, TokenStream};
 use syn::{BinOp, Error, Expr, Lit, Result};
 
+use super::arguments::CAPABILITIES;
+
 const UNKNOWN: &str = "this number is needed while the macro runs: write it with integers, the kernel's const \
                        parameters, `+ - * / %`, `min(a, b)` and `max(a, b)`; the value of a `const` is not known here: write the \
                        number, and `const _: () = assert!(THREADS == 256)` next to the constant";
@@ -34,7 +36,8 @@ pub(super) fn specific_arch(expr: &Expr) -> Result<u32> {
             Lit::Str(name) => {
                 let name = name.value();
                 let digits = name.strip_suffix('a').filter(|digits| !digits.starts_with(['0', '+']));
-                digits.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)
+                let number = digits.and_then(|digits| digits.parse().ok());
+                number.filter(|it| *it >= 90 && CAPABILITIES.contains(it)).ok_or_else(wrong)
             }
             _ => Err(wrong()),
         },

@@ -269,6 +269,14 @@ impl Name {
                 }
             }
         }
-        Ok(Ident::new(&text, self.first.span()))
+        super::name::check(&text, self.first.span())?;
+        let mut name = syn::parse_str::<Ident>(&text).map_err(|_| {
+            Error::new(
+                self.first.span(),
+                format!("`{text}` cannot be the name of an instance; choose another"),
+            )
+        })?;
+        name.set_span(self.first.span());
+        Ok(name)
     }
 }

@@ -1,8 +1,20 @@
-//! The name of the launch type.
+//! The names of a kernel and of its launch type.
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use std::path::Path;
+use syn::{Error, Result};
+
+/// Refuses a function's name that PTX cannot have.
+pub(crate) fn check(text: &str, span: Span) -> Result<()> {
+    if text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Ok(());
+    }
+    let message = format!(
+        "`{text}` cannot be a name in PTX, which has only ASCII letters, digits and underscores; choose another, without `r#`"
+    );
+    Err(Error::new(span, message))
+}
 
 /// Returns the kernel's name, with the suffix `_kernel` if it clashes with a module's name.
 ///
