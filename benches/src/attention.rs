@@ -7,9 +7,7 @@ mod shapes;
 
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
-use ferrowarp::attention::{
-    Attention, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, Workspace, run_rung,
-};
+use ferrowarp::attention::{Attention, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, run_rung};
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
@@ -30,7 +28,6 @@ struct Set<T> {
     k: Buffer<T>,
     v: Buffer<T>,
     out: Buffer<T>,
-    workspace: Workspace,
 }
 
 /// Prepares and checks attention at a shape: ready to be timed, and its kernel. `by` names a forward kernel to use instead of
@@ -98,7 +95,7 @@ pub fn prepare_rung(
         let tensors =
             [Tensor::new(&set.q, of_queries)?, Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?];
         let out = TensorMut::new(&mut set.out, of_queries)?;
-        Ok(run_rung(&on, rung, &mut set.workspace, out, tensors)?)
+        Ok(run_rung(&on, rung, out, tensors)?)
     };
     let kernels: Vec<&str> = rung.kernels.iter().map(|kernel| kernel.meta.name).collect();
     Ok((prepare_launch(device, shape, launch)?, kernels.join(" + ")))
@@ -118,7 +115,7 @@ fn run<T: Real>(
     let call = if causal { call.causal(Causal::TopLeft) } else { call };
     let call = if let Some(keys) = window { call.sliding_window(keys) } else { call };
     match by {
-        None => call.run_with(device, &mut set.workspace),
+        None => call.run(device),
         Some(choice) => call.run_by(device, choice),
     }
 }
@@ -155,11 +152,9 @@ fn prepare_launch<T: Number>(
     let v = normal::<T>(of_keys, 3);
     let set = || -> Result<Set<T>, DeviceError> {
         let out = device.alloc_zeroed(of_queries)?;
-        let workspace = Workspace::default();
-        Ok(Set { q: device.upload(&q)?, k: device.upload(&k)?, v: device.upload(&v)?, out, workspace })
+        Ok(Set { q: device.upload(&q)?, k: device.upload(&k)?, v: device.upload(&v)?, out })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
-    // Creates the workspace of each set before a launch is recorded.
     for set in &mut sets {
         launch(set)?;
     }

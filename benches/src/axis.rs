@@ -5,8 +5,7 @@
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::axis::{
-    AxisError, CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, Transpose, Workspace,
-    choices,
+    AxisError, CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, Transpose, choices,
 };
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp_cases::reference::Number;
@@ -104,7 +103,6 @@ impl Kind {
 struct Set<T> {
     inp: Buffer<T>,
     out: Buffer<T>,
-    workspace: Workspace,
 }
 
 /// Prepares and checks the operation at a shape: ready to be timed, and its kernel.
@@ -132,7 +130,7 @@ fn prepare_as<T: Number + Real + Output<T>>(
     let inp: Vec<T> = normal::<T>(len.min(1 << 22), 1).into_iter().cycle().take(len).collect();
     let set = || -> Result<Set<T>, DeviceError> {
         let (inp, out) = (device.upload(&inp)?, device.alloc_zeroed(outputs)?);
-        Ok(Set { inp, out, workspace: Workspace::default() })
+        Ok(Set { inp, out })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
     let on = device.clone();
@@ -160,11 +158,9 @@ fn run<T: Number + Real + Output<T>>(
 ) -> Result<(), AxisError> {
     let (inp, out) = (Matrix::new(&set.inp, rows, cols)?, &mut set.out);
     match kind {
-        Kind::Rows(operation) => Reduce::rows(operation, out, inp).run_with(device, &mut set.workspace),
-        Kind::Columns(operation) => Reduce::columns(operation, out, inp).run_with(device, &mut set.workspace),
-        Kind::Scan => {
-            CumulativeSum::new(MatrixMut::new(out, rows, cols)?, inp).run_with(device, &mut set.workspace)
-        }
+        Kind::Rows(operation) => Reduce::rows(operation, out, inp).run(device),
+        Kind::Columns(operation) => Reduce::columns(operation, out, inp).run(device),
+        Kind::Scan => CumulativeSum::new(MatrixMut::new(out, rows, cols)?, inp).run(device),
         Kind::Transpose => Transpose::new(MatrixMut::new(out, cols, rows)?, inp).run(device),
     }
 }

@@ -7,9 +7,7 @@ use std::fmt;
 use anyhow::{Context as _, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::matmul::{
-    KernelChoice, Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem, Workspace, run_rung,
-};
+use ferrowarp::matmul::{KernelChoice, Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem, run_rung};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::matmul::ladder::Rung;
@@ -153,7 +151,6 @@ pub struct Set<T> {
     a: Buffer<T>,
     b: Buffer<T>,
     out: Buffer<T>,
-    workspace: Workspace,
 }
 
 /// Checked results.
@@ -190,10 +187,7 @@ fn prepare_as<T: Number + MatmulAs<T>>(
     shape: Shape,
 ) -> anyhow::Result<Box<dyn Timed>> {
     let (on, precision) = (device.clone(), problem(ty, shape).precision);
-    let launch = move |set: &mut Set<T>| {
-        let (call, workspace) = call(set, shape, precision)?;
-        Ok(call.run_with(&on, workspace)?)
-    };
+    let launch = move |set: &mut Set<T>| Ok(call(set, shape, precision)?.run(&on)?);
     prepare_launch(device, ty, shape, launch)
 }
 
@@ -226,10 +220,7 @@ fn prepare_kernels_as<T: Number + MatmulAs<T>>(
     let choice = choices.find(|choice| choice.to_string().replace(' ', "") == name);
     let choice = choice.with_context(|| format!("no kernels {name} at {} {shape}", ty.name()))?;
     let on = device.clone();
-    let launch = move |set: &mut Set<T>| {
-        let (call, workspace) = call(set, shape, problem.precision)?;
-        Ok(call.run_by(&on, workspace, choice)?)
-    };
+    let launch = move |set: &mut Set<T>| Ok(call(set, shape, problem.precision)?.run_by(&on, choice)?);
     prepare_launch(device, ty, shape, launch)
 }
 
@@ -255,9 +246,9 @@ fn call<T: MatmulAs<T>>(
     set: &mut Set<T>,
     Shape { m, n, k }: Shape,
     precision: Precision,
-) -> Result<(Matmul<'_, T, T>, &mut Workspace), DeviceError> {
+) -> Result<Matmul<'_, T, T>, DeviceError> {
     let (a, b) = (Matrix::new(&set.a, m, k)?, Matrix::new(&set.b, n, k)?.transposed());
-    Ok((Matmul::new(MatrixMut::new(&mut set.out, m, n)?, a, b).precision(precision), &mut set.workspace))
+    Ok(Matmul::new(MatrixMut::new(&mut set.out, m, n)?, a, b).precision(precision))
 }
 
 /// The operands on the host, and enough sets to leave the cache cold.
@@ -268,7 +259,7 @@ fn sets<T: Number>(device: &Device, Shape { m, n, k }: Shape) -> anyhow::Result<
     let (a, b) = (normal::<T>(m * k, 1), normal::<T>(n * k, 2));
     let set = || -> Result<Set<T>, DeviceError> {
         let out = device.alloc_zeroed(m * n)?;
-        Ok(Set { a: device.upload(&a)?, b: device.upload(&b)?, out, workspace: Workspace::default() })
+        Ok(Set { a: device.upload(&a)?, b: device.upload(&b)?, out })
     };
     let sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
     Ok((a, b, sets))

@@ -256,7 +256,7 @@ mod tests {
     fn tokens_and_places_that_are_not_written_are_found() {
         let (device, shape) = (Device::cpu(), Shape { rows: 3, cols: 70 });
         for op in [Op::Sample, Op::SampleTopP, Op::TopK(64)] {
-            let launch = crate::operations::launch::<f32>(&device, op, shape).unwrap().unwrap();
+            let launch = crate::operations::launch::<f32>(&device, op, shape).unwrap();
             let mut sets = Sets::<f32>::new(&device, op, shape).unwrap();
             sets.check(&*launch).unwrap();
             let error = sets.check(|_| Ok(())).unwrap_err().to_string();

@@ -5,7 +5,7 @@
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError, Real, Workspace};
+use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError, Real};
 use ferrowarp_cases::reference::Number;
 
 use crate::matmul::Type;
@@ -94,7 +94,6 @@ struct Set<T> {
     d_bias: Buffer<T>,
     mean: Buffer<f32>,
     rstd: Buffer<f32>,
-    workspace: Workspace,
 }
 
 /// Prepares and checks the norm at a shape. Returns it ready to be timed, and its kernel.
@@ -127,7 +126,6 @@ fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) 
             d_bias: device.alloc_zeroed(cols)?,
             mean: device.alloc_zeroed(rows)?,
             rstd: device.alloc_zeroed(rows)?,
-            workspace: Workspace::default(),
         })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
@@ -182,7 +180,7 @@ fn backward<T: Real>(
     } else {
         NormBackward::rms(d_inp, inp, d_out, &set.rstd)
     };
-    norm.weight(&set.weight).d_weight(&mut set.d_weight).run_with(device, &mut set.workspace)
+    norm.weight(&set.weight).d_weight(&mut set.d_weight).run(device)
 }
 
 /// The maximum difference between a result and its f64 value.

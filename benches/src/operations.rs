@@ -1,38 +1,30 @@
-//! The operations that users call, as launches on a [`Set`]; planned before they are timed.
+//! The operations that users call, as launches on a [`Set`].
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ferrowarp::device::{Device, DeviceError};
 use ferrowarp::softmax::{
-    CrossEntropy, Matrix, MatrixMut, Options, Plan, Real, sample, softmax_backward, softmax_top_k,
+    CrossEntropy, Matrix, MatrixMut, Options, Real, sample, softmax, softmax_backward, softmax_top_k,
 };
 
 use crate::matrices::Set;
 use crate::op::{DRAW, Number, Op};
 use crate::shapes::Shape;
 
-/// A planned launch.
+/// A launch.
 pub type Launch<T> = Arc<dyn Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync>;
 
 /// The launch of `op` on matrices of this shape; `None` for a copy, which users do not call.
-///
-/// # Errors
-/// There is not enough memory for the plan's workspace.
-pub fn launch<T: Number + Real>(
-    device: &Device,
-    op: Op,
-    shape: Shape,
-) -> Result<Option<Launch<T>>, DeviceError> {
+pub fn launch<T: Number + Real>(device: &Device, op: Op, shape: Shape) -> Option<Launch<T>> {
     let (device, Shape { rows, cols }) = (device.clone(), shape);
     let launch: Launch<T> = match op {
-        Op::Copy => return Ok(None),
+        Op::Copy => return None,
         Op::Softmax | Op::LogSoftmax => {
             let options = if op == Op::LogSoftmax { Options::new().log() } else { Options::new() };
-            let plan = Mutex::new(Plan::<T>::new(&device, rows, cols, &options)?);
             Arc::new(move |set| {
-                let mut out = MatrixMut::new(&mut set.out, rows, cols)?;
-                let mut plan = plan.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(plan.run(&mut out, &Matrix::new(&set.inp, rows, cols)?)?)
+                let (mut out, inp) =
+                    (MatrixMut::new(&mut set.out, rows, cols)?, Matrix::new(&set.inp, rows, cols)?);
+                Ok(softmax(&device, &mut out, &inp, &options)?)
             })
         }
         Op::Backward => Arc::new(move |set| {
@@ -57,5 +49,5 @@ pub fn launch<T: Number + Real>(
             Ok(sample(&device, &mut set.indices, &logits, &op.sampling(), DRAW)?)
         }),
     };
-    Ok(Some(launch))
+    Some(launch)
 }

@@ -302,7 +302,7 @@ fn of_operations<T: Number + Real + Send>(dtype: &'static str, shapes: &'static 
         flop: Some(flop(op) * shape.len() as f64),
         prepare: Box::new(move |device: &Device| {
             let launch =
-                operations::launch::<T>(device, op, shape)?.context("there is no public operation")?;
+                operations::launch::<T>(device, op, shape).context("there is no public operation")?;
             let mut set = Set::<T>::alone(device, op, shape)?;
             Ok(Box::new(move || Ok(launch(&mut set)?)) as _)
         }),

@@ -17,13 +17,6 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
-    /// For a CPU, a GPU to compare with. Where that one's kernels need a workspace, an operation on the CPU takes one too, so
-    /// that a recording refuses the same calls on both.
-    pub(crate) fn gpu_instead_of(&self) -> Option<Self> {
-        let limits = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
-        self.is_cpu.then_some(Self { limits, multiprocessors: 132, is_cpu: false })
-    }
-
     /// The same device with all kernels that it could run, if its modules may lack some. For a problem that its modules have no
     /// kernel for, the launch of a kernel chosen for this device reports which modules were loaded.
     pub(crate) fn with_absent_kernels(&self) -> Option<Self> {

@@ -3,9 +3,7 @@
 use cuda_std::half::bf16;
 use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
-use ferrowarp::attention::{
-    Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut, Workspace, run_rung,
-};
+use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut, run_rung};
 use ferrowarp::device::Device;
 use ferrowarp_cases::attention::cases;
 use ferrowarp_cases::softmax::Setting;
@@ -129,7 +127,7 @@ fn a_rung_names_what_does_not_fit() {
         let (to, q) = (TensorMut::new(&mut out, q).unwrap(), Tensor::new(&zeros, q).unwrap());
         let k = Tensor::new(&zeros, k).unwrap();
         let rung = &RUNGS[RUNGS.len() - 1];
-        run_rung(&device, rung, &mut Workspace::default(), to, [q, k, k]).unwrap_err().to_string()
+        run_rung(&device, rung, to, [q, k, k]).unwrap_err().to_string()
     };
     let text = error([1, 100, 2, 128], [1, 128, 2, 128]);
     assert!(text.contains("100 queries") && text.contains("multiple of 128"), "{text}");

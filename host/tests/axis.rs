@@ -2,9 +2,7 @@
 //! refused.
 
 use cuda_std::half::bf16;
-use ferrowarp::axis::{
-    AxisError, CumulativeSum, Matrix, MatrixMut, Operation, Reduce, ScanBy, Transpose, Workspace,
-};
+use ferrowarp::axis::{AxisError, CumulativeSum, Matrix, MatrixMut, Operation, Reduce, ScanBy, Transpose};
 use ferrowarp::device::Device;
 use ferrowarp_cases::axis::cases;
 use ferrowarp_cases::softmax::Setting;
@@ -36,7 +34,7 @@ fn cumulative_sums_have_the_same_bits_on_any_number_of_blocks() {
         let mut out = device.alloc_zeroed::<f32>(len).unwrap();
         let to = MatrixMut::new(&mut out, 1, len).unwrap();
         let sums = CumulativeSum::new(to, Matrix::new(&inp, 1, len).unwrap());
-        sums.run_by(&device, &mut Workspace::default(), ScanBy::Grid(blocks)).unwrap();
+        sums.run_by(&device, ScanBy::Grid(blocks)).unwrap();
         out.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
     };
     let all = by(40);
@@ -86,24 +84,6 @@ fn without_elements_results_are_neutral() {
         } else {
             Reduce::columns(Operation::Max, &mut out, inp).run(&device).unwrap();
         }
-    }
-}
-
-#[test]
-fn a_workspace_is_kept() {
-    let device = Device::cpu();
-    let inp = device.upload(&vec![1.0f32; 40_000]).unwrap();
-    let mut workspace = Workspace::default();
-    for len in [40_000, 20_000, 40_000] {
-        let mut out = device.alloc_zeroed::<f32>(1).unwrap();
-        let reduce = Reduce::rows(Operation::Sum, &mut out, Matrix::new(&inp, 1, len).unwrap());
-        reduce.run_with(&device, &mut workspace).unwrap();
-        assert_eq!(out.to_vec().unwrap(), [len as f32]);
-        let mut out = device.alloc_zeroed::<f32>(len).unwrap();
-        let to = MatrixMut::new(&mut out, 1, len).unwrap();
-        let sums = CumulativeSum::new(to, Matrix::new(&inp, 1, len).unwrap());
-        sums.run_by(&device, &mut workspace, ScanBy::Grid(3)).unwrap();
-        assert_eq!(out.to_vec().unwrap()[len - 1], len as f32);
     }
 }
 

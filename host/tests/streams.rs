@@ -344,3 +344,8 @@ fn a_launch_on_a_stream_outside_of_the_recording_is_refused() {
     graph.launch().unwrap();
     assert_eq!(graph.state().0.to_vec().unwrap(), [2; LEN]);
 }
+
+#[test]
+fn every_operation_runs_on_every_stream() {
+    ferrowarp_cases::queued::check(&Device::cpu()).unwrap();
+}

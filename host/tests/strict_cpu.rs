@@ -1,16 +1,18 @@
-//! The CPU device refuses what a GPU refuses: memory of another device, and recordings that would allocate.
+//! The CPU device refuses what a GPU refuses, such as memory of another device, and records what a GPU records.
 
-use std::sync::{Arc, Mutex};
+use std::fmt::Debug;
+use std::sync::Arc;
 
+use bytemuck::Pod;
 use cuda_std::half::bf16;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::tensor::TensorMapSpec;
-use ferrowarp::attention::{self, Attention, Backward, Forward, Gradients, Tensor, TensorMut};
-use ferrowarp::axis::{self, CumulativeSum, Operation, Reduce};
+use ferrowarp::attention::{Attention, Backward, Forward, Gradients, Tensor, TensorMut};
+use ferrowarp::axis::{CumulativeSum, Operation, Reduce};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
 use ferrowarp::matmul::{self, Matmul};
 use ferrowarp::norm::Norm;
-use ferrowarp::softmax::{Matrix, MatrixMut, Options, Plan, softmax};
+use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax, softmax_to_buffer};
 
 use crate::device_cpu::axpy;
 
@@ -60,86 +62,61 @@ fn an_event_of_another_device_is_told_apart() {
     assert!(text.starts_with("waiting for an event on Device(") && text.ends_with(end), "{text}");
 }
 
-/// Records `run` on the CPU, and gives its error.
-fn recorded<S: Send + 'static, E: Into<DeviceError>>(
-    device: &Device,
-    state: S,
-    run: impl Fn(&Device, &mut S) -> Result<(), E> + Send + Sync + 'static,
-) -> Result<(), String> {
-    let on = device.clone();
-    let graph = device.record(state, move |_: &Stream, state: &mut S| run(&on, state));
-    graph.and_then(|mut graph| graph.launch()).map_err(|error| error.to_string())
-}
-
-/// Records a call with a workspace that is new, and with one that was used before.
-fn check<W: Default + Send + 'static>(
+/// Records a call that writes one buffer and needs scratch memory, and compares the results of two launches with that of the call
+/// itself.
+fn check<T: Pod + PartialEq + Debug>(
     what: &str,
     device: &Device,
-    run: impl Fn(&Device, &mut W) -> Result<(), DeviceError> + Send + Sync + 'static,
+    out: Buffer<T>,
+    run: impl Fn(&Stream, &mut Buffer<T>) -> Result<(), DeviceError> + Send + Sync + 'static,
 ) {
-    let run = Arc::new(run);
-    let again = Arc::clone(&run);
-    let text = recorded(device, W::default(), move |device, workspace| again(device, workspace)).unwrap_err();
-    assert!(text.starts_with("allocating a buffer failed while work on"), "{what}: {text}");
-    let mut used = W::default();
-    run(device, &mut used).unwrap();
-    let used = recorded(device, used, move |device, workspace| run(device, workspace));
-    used.unwrap_or_else(|text| panic!("{what}: {text}"));
+    let (run, mut alone) = (Arc::new(run), device.alloc_zeroed::<T>(out.len()).unwrap());
+    run(&device.stream().unwrap(), &mut alone).unwrap();
+    let mut graph = device.record(out, move |stream, out: &mut Buffer<T>| run(stream, out)).unwrap();
+    for _ in 0..2 {
+        graph.launch().unwrap();
+        assert_eq!(graph.state().to_vec().unwrap(), alone.to_vec().unwrap(), "{what}");
+    }
 }
 
 #[test]
-fn a_recording_with_a_new_workspace_is_refused() {
+fn operations_that_need_scratch_memory_are_recorded() {
     let device = Device::cpu();
-    let zeros = |len| device.alloc_zeroed::<f32>(len).unwrap();
-    let halves = |len| device.alloc_zeroed::<bf16>(len).unwrap();
-
-    let (a, out) = (zeros(1 << 16), Mutex::new(zeros(1 << 12)));
-    check("a matmul", &device, move |device, workspace: &mut matmul::Workspace| {
-        let (mut out, matrix) = (out.lock().unwrap(), |rows, cols| matmul::Matrix::new(&a, rows, cols));
-        let out = matmul::MatrixMut::new(&mut *out, 64, 64)?;
-        Ok(Matmul::new(out, matrix(64, 1024)?, matrix(1024, 64)?).run_with(device, workspace)?)
-    });
-    let (q, k, out) = (halves(64), halves(1 << 20), Mutex::new(halves(64)));
-    check("an attention", &device, move |device, workspace: &mut attention::Workspace| {
-        let (q, k) = (Tensor::new(&q, [1, 1, 1, 64])?, Tensor::new(&k, [1, 1 << 14, 1, 64])?);
-        let mut out = out.lock().unwrap();
-        Ok(Attention::new(TensorMut::new(&mut *out, [1, 1, 1, 64])?, q, k, k).run_with(device, workspace)?)
-    });
-    let (inp, out) = (zeros(1 << 20), Mutex::new(zeros(1)));
-    check("a sum", &device, move |device, workspace: &mut axis::Workspace| {
-        let (mut out, inp) = (out.lock().unwrap(), Matrix::new(&inp, 1, 1 << 20)?);
-        Ok(Reduce::<f32>::rows(Operation::Sum, &mut *out, inp).run_with(device, workspace)?)
-    });
-    let (inp, out) = (zeros(1 << 17), Mutex::new(zeros(1 << 17)));
-    check("a cumulative sum", &device, move |device, workspace: &mut axis::Workspace| {
-        let (mut out, inp) = (out.lock().unwrap(), Matrix::new(&inp, 1, 1 << 17)?);
-        Ok(CumulativeSum::new(MatrixMut::new(&mut *out, 1, 1 << 17)?, inp).run_with(device, workspace)?)
-    });
-}
-
-#[test]
-fn a_recorded_softmax_of_few_wide_rows_needs_a_plan() {
-    let device = Device::cpu();
-    let wide = |rows: usize, cols: usize| {
-        let buffers = [0; 2].map(|_| device.alloc_zeroed::<f32>(rows * cols).unwrap());
-        recorded(&device, buffers, move |device, [out, inp]: &mut [Buffer<f32>; 2]| {
-            softmax(
-                device,
-                &mut MatrixMut::new(out, rows, cols)?,
-                &Matrix::new(&*inp, rows, cols)?,
-                &Options::new(),
-            )
-        })
+    let numbers = |len: usize| (0..len).map(|i| (i * 7 % 13) as f32 - 6.0).collect::<Vec<f32>>();
+    let of = |len: usize| device.upload(&numbers(len)).unwrap();
+    let halves = |len: usize| {
+        device.upload(&numbers(len).into_iter().map(bf16::from_f32).collect::<Vec<_>>()).unwrap()
     };
-    assert_eq!(wide(1024, 64), Ok(()), "no kernel for it needs memory");
-    let text = wide(1, 1 << 21).unwrap_err();
-    assert!(text.starts_with("allocating a buffer failed while work on"), "{text}");
-    let plan = Plan::<f32>::new(&device, 1, 1 << 21, &Options::new()).unwrap();
-    let out = device.alloc_zeroed::<f32>(1 << 21).unwrap();
-    let in_place = recorded(&device, (plan, out), |_, (plan, out): &mut (Plan<f32>, Buffer<f32>)| {
-        plan.run_in_place(&mut MatrixMut::new(out, 1, 1 << 21)?)
+    let zeros = |len: usize| device.alloc_zeroed::<f32>(len).unwrap();
+
+    let a = of(1 << 16);
+    check("a matmul", &device, zeros(1 << 12), move |stream, out| {
+        let matrix = |rows, cols| matmul::Matrix::new(&a, rows, cols);
+        let out = matmul::MatrixMut::new(out, 64, 64)?;
+        Ok(Matmul::new(out, matrix(64, 1024)?, matrix(1024, 64)?).run(stream)?)
     });
-    assert_eq!(in_place, Ok(()));
+    let (q, k) = (halves(64), halves(1 << 20));
+    check("an attention", &device, device.alloc_zeroed::<bf16>(64).unwrap(), move |stream, out| {
+        let (q, k) = (Tensor::new(&q, [1, 1, 1, 64])?, Tensor::new(&k, [1, 1 << 14, 1, 64])?);
+        Ok(Attention::new(TensorMut::new(out, [1, 1, 1, 64])?, q, k, k).run(stream)?)
+    });
+    let inp = of(1 << 20);
+    check("a sum", &device, zeros(1), move |stream, out| {
+        let inp = Matrix::new(&inp, 1, 1 << 20)?;
+        Ok(Reduce::<f32>::rows(Operation::Sum, out, inp).run(stream)?)
+    });
+    let inp = of(1 << 17);
+    check("a cumulative sum", &device, zeros(1 << 17), move |stream, out| {
+        let inp = Matrix::new(&inp, 1, 1 << 17)?;
+        Ok(CumulativeSum::new(MatrixMut::new(out, 1, 1 << 17)?, inp).run(stream)?)
+    });
+    let inp = of(1 << 21);
+    check("a softmax of a softmax", &device, zeros(1 << 21), move |stream, out| {
+        let inp = Matrix::new(&inp, 1, 1 << 21)?;
+        let first: Buffer<f32> = softmax_to_buffer(stream, &inp, &Options::new().log())?;
+        let (mut out, first) = (MatrixMut::new(out, 1, 1 << 21)?, Matrix::new(&first, 1, 1 << 21)?);
+        Ok(softmax(stream, &mut out, &first, &Options::new())?)
+    });
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use anyhow::{Context as _, ensure};
 use ferrowarp::attention::{
     Attention, AttentionError, Backward, BackwardBy, Causal, Forward, Gradients, Real, Tensor, TensorMut,
-    Workspace,
 };
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::softmax::DeviceProfile;
@@ -26,7 +25,6 @@ struct Set<T> {
     dq: Buffer<T>,
     dk: Buffer<T>,
     dv: Buffer<T>,
-    workspace: Workspace,
 }
 
 /// Prepares and checks the gradients at a shape. Returns them ready to be timed, and their kernels.
@@ -51,7 +49,6 @@ pub fn prepare<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Resul
             dq: device.alloc_zeroed(of_queries)?,
             dk: device.alloc_zeroed(of_keys)?,
             dv: device.alloc_zeroed(of_keys)?,
-            workspace: Workspace::default(),
         })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
@@ -98,7 +95,7 @@ fn backward<T: Real>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<
     let call = Backward::new(gradients, Tensor::new(&set.d_out, of_queries)?, forward);
     let call = if shape.causal { call.causal(Causal::TopLeft) } else { call };
     let call = if let Some(keys) = shape.window { call.sliding_window(keys) } else { call };
-    call.run_with(device, &mut set.workspace)
+    call.run(device)
 }
 
 /// Compares the gradients of the last head's last queries and of some of its keys with f64. Returns the error of the former,

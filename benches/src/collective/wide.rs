@@ -68,8 +68,6 @@ struct Network {
     /// The gradients at the inputs of a layer, and at the outputs of the layer before.
     d_inputs: Buffer<bf16>,
     d_outputs: Buffer<bf16>,
-    of_matmul: matmul::Workspace,
-    of_norm: ferrowarp::norm::Workspace,
 }
 
 impl Network {
@@ -100,8 +98,6 @@ impl Network {
             losses: device.alloc_zeroed(batch)?,
             d_inputs: device.alloc_zeroed(batch * width)?,
             d_outputs: device.alloc_zeroed(batch * width)?,
-            of_matmul: matmul::Workspace::default(),
-            of_norm: ferrowarp::norm::Workspace::default(),
         })
     }
 
@@ -127,7 +123,7 @@ impl Network {
             let to = matmul::MatrixMut::new(&mut *outputs, batch, width)?;
             let (x, w) =
                 (matmul::Matrix::new(inputs, batch, width)?, matmul::Matrix::new(&*weights, width, width)?);
-            Matmul::new(to, x, w).run_with(device, &mut self.of_matmul)?;
+            Matmul::new(to, x, w).run(device)?;
             if layers.peek().is_some() {
                 let from = Matrix::new(&*outputs, batch, width)?;
                 Norm::rms(MatrixMut::new(&mut *normed, batch, width)?, from).rstd(rstd).run(device)?;
@@ -166,18 +162,18 @@ impl Network {
                 )
                 .scale(-RATE)
                 .residual(from)
-                .run_with(device, &mut self.of_matmul)?;
+                .run(device)?;
                 self.exchange.wait(&device.default_stream().record()?)?;
                 self.communicator.all_reduce(&self.exchange, moved.view_mut(own)?, Reduction::Average)?;
             }
             let weights = matmul::Matrix::new(&*weights, width, width)?;
             let Some(Layer { outputs, rstd, .. }) = before.last_mut() else { break };
             let to = matmul::MatrixMut::new(&mut self.d_inputs, batch, width)?;
-            Matmul::new(to, d_outputs, weights.transposed()).run_with(device, &mut self.of_matmul)?;
+            Matmul::new(to, d_outputs, weights.transposed()).run(device)?;
             let (from, at) =
                 (Matrix::new(&*outputs, batch, width)?, Matrix::new(&self.d_inputs, batch, width)?);
             NormBackward::rms(MatrixMut::new(&mut self.d_outputs, batch, width)?, from, at, &*rstd)
-                .run_with(device, &mut self.of_norm)?;
+                .run(device)?;
         }
         Ok(())
     }

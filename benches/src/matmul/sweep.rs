@@ -64,10 +64,7 @@ fn sweep_as<T: Number + MatmulAs<T>>(
             continue;
         }
         let on = device.clone();
-        let launch = move |set: &mut Set<T>| {
-            let (call, workspace) = call(set, shape, precision)?;
-            Ok(call.run_by(&on, workspace, choice)?)
-        };
+        let launch = move |set: &mut Set<T>| Ok(call(set, shape, precision)?.run_by(&on, choice)?);
         launch(&mut sets[0])?;
         check(ty, shape, (&a, &b), &sets[0].out.to_vec()?)
             .with_context(|| format!("{} {shape} by {choice}", ty.name()))?;

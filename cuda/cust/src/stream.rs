@@ -35,6 +35,7 @@ bitflags::bitflags! {
 #[derive(Debug)]
 pub struct Stream {
     raw: CUstream,
+    is_owned: bool,
     /// `None` for a stream of the caller's own.
     _context: Option<InContext>,
 }
@@ -51,7 +52,7 @@ impl Stream {
         let flags = flags.difference(StreamFlags::NON_BLOCKING).bits();
         // SAFETY: the out parameter is valid.
         unsafe { sys::cuStreamCreateWithPriority(&mut raw, flags, priority.unwrap_or(0)) }.ok()?;
-        Ok(Self { raw, _context: Some(context) })
+        Ok(Self { raw, is_owned: true, _context: Some(context) })
     }
 
     /// Wraps a stream that the driver's own function created. It is destroyed with this object.
@@ -59,7 +60,15 @@ impl Stream {
     /// # Safety
     /// `raw` is a stream, no other code destroys it, and its context outlives this object.
     pub unsafe fn from_raw(raw: CUstream) -> Self {
-        Self { raw, _context: None }
+        Self { raw, is_owned: true, _context: None }
+    }
+
+    /// Wraps a stream of another library, which is not destroyed with this object. Null is the legacy default stream.
+    ///
+    /// # Safety
+    /// `raw` is a stream that outlives this object.
+    pub unsafe fn from_raw_borrowed(raw: CUstream) -> Self {
+        Self { raw, is_owned: false, _context: None }
     }
 
     /// Waits until all queued work has ended.
@@ -125,7 +134,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: this object owns the stream. After a failure it lives until the context ends.
-        let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
+        if self.is_owned {
+            // SAFETY: this object owns the stream. After a failure it lives until the context ends.
+            let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
+        }
     }
 }

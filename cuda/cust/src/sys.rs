@@ -31,6 +31,8 @@ pub type CUjit_option = c_uint;
 pub type CUmem_advise = c_uint;
 /// The other calls that a capture forbids.
 pub type CUstreamCaptureMode = c_uint;
+/// An attribute of a memory pool.
+pub type CUmemPool_attribute = c_uint;
 
 /// The buffer for the compiler's errors.
 pub const CU_JIT_ERROR_LOG_BUFFER: CUjit_option = 5;
@@ -38,6 +40,10 @@ pub const CU_JIT_ERROR_LOG_BUFFER: CUjit_option = 5;
 pub const CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: CUjit_option = 6;
 /// A capture forbids no other calls.
 pub const CU_STREAM_CAPTURE_MODE_RELAXED: CUstreamCaptureMode = 2;
+/// Whether an allocation may make its stream wait for a free in another one (`c_int`, by default 1).
+pub const CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: CUmemPool_attribute = 3;
+/// The free bytes that a pool keeps when a stream or an event is synchronised (`u64`, by default 0).
+pub const CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: CUmemPool_attribute = 4;
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident = $pointee:ident;)*) => {
@@ -70,6 +76,8 @@ handles! {
     CUgraph = CUgraph_st;
     /// The handle of an executable graph.
     CUgraphExec = CUgraphExec_st;
+    /// The handle of a memory pool.
+    CUmemoryPool = CUmemPoolHandle_st;
 }
 
 /// The configuration of a launch with attributes.
@@ -121,9 +129,38 @@ impl CUmemLocation {
     }
 }
 
+/// The properties of a memory pool.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CUmemPoolProps {
+    /// `CU_MEM_ALLOCATION_TYPE_PINNED` is 1.
+    pub kind: c_int,
+    /// How its memory is shared with other processes; 0 if it is not.
+    pub handles: c_int,
+    /// Where the memory lives.
+    pub location: CUmemLocation,
+    /// For handles on Windows.
+    pub security: *mut c_void,
+    /// The most bytes; 0 for no limit.
+    pub most_bytes: usize,
+    /// The use of the memory; 0 for any.
+    pub usage: u16,
+    /// Zeros.
+    pub reserved: [u8; 54],
+}
+
+impl CUmemPoolProps {
+    /// A pool of memory of the device with this ordinal, for this process.
+    pub fn of_device(ordinal: c_int) -> Self {
+        let (location, security) = (CUmemLocation::device(ordinal), std::ptr::null_mut());
+        Self { kind: 1, handles: 0, location, security, most_bytes: 0, usage: 0, reserved: [0; 54] }
+    }
+}
+
 // The layout of cuda.h with 64-bit pointers.
 const _: () = assert!(
     size_of::<CUlaunchConfig>() == 56
+        && size_of::<CUmemPoolProps>() == 88
         && std::mem::offset_of!(CUlaunchConfig, stream) == 32
         && size_of::<CUlaunchAttribute>() == 72
 );
@@ -343,6 +380,18 @@ functions! {
     fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
     /// Frees device memory, or unified memory.
     fn cuMemFree_v2(address: CUdeviceptr);
+    /// Creates a memory pool.
+    fn cuMemPoolCreate(pool: *mut CUmemoryPool, properties: *const CUmemPoolProps);
+    /// Destroys a memory pool, once all its memory is freed.
+    fn cuMemPoolDestroy(pool: CUmemoryPool);
+    /// Sets an attribute of a memory pool.
+    fn cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void);
+    /// Gives free memory of a pool beyond `kept` bytes back to the system.
+    fn cuMemPoolTrimTo(pool: CUmemoryPool, kept: usize);
+    /// Allocates device memory from a pool in a stream's order.
+    fn cuMemAllocFromPoolAsync(address: *mut CUdeviceptr, bytes: usize, pool: CUmemoryPool, stream: CUstream);
+    /// Frees memory from a pool in a stream's order.
+    fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream);
     /// Sets bytes of device memory.
     fn cuMemsetD8_v2(address: CUdeviceptr, value: u8, bytes: usize);
     /// Sets bytes of device memory in a stream.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
 use cuda_builder::Backend;
@@ -125,6 +125,9 @@ pub fn native_into(workspace: &Path, crates: &[String], out: &Path) -> anyhow::R
     run.args(["--features", &crates.join(",")]).arg("--");
     let folder = out.parent().context("a file without a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    // Programs with other features have the same path, so that another thread must not build one before this one has run.
+    static PROGRAM: Mutex<()> = Mutex::new(());
+    let _program = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
     let output = run.arg(out).current_dir(workspace).output().context("starting cargo")?;
     let log = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the crates cannot be run natively: {log}");

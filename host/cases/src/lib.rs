@@ -15,6 +15,7 @@ mod later;
 pub mod layer;
 pub mod matmul;
 pub mod norm;
+pub mod queued;
 pub mod random;
 pub mod reference;
 pub mod small;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::Device;
-use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, Real, Workspace};
+use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, Real};
 use gpu_kernels::norm::Blocks;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -304,7 +304,7 @@ impl<T: Number + Real> Operands<T> {
         }
         let kernels = NormBackward::<T>::kernels(device.limits(), cols, gap == 0);
         let meta = kernels.into_iter().find(|meta| meta.name == kernel).expect("the kernel is one of them");
-        norm.run_by(device, &mut Workspace::default(), meta)?;
+        norm.run_by(device, meta)?;
         let mut outputs =
             vec![("d_inp", self.inside(&d_inp.to_vec()?)?), ("d_weight", wide(&d_weight.to_vec()?))];
         if has_all {

@@ -39,6 +39,7 @@ pub const ATTACKS: &[Attack] = &[
     ("a recording owns the memory of its launches", dropped_while_recording),
     ("a graph whose buffers were exchanged writes those that it recorded", exchanged),
     ("forgotten graphs, streams, events and copies harm nothing", forgotten),
+    ("memory that is dropped while streams use it is nobody else's yet", dropped_in_use),
     ("host slices of unified memory exclude graphs", unified),
     ("a recording leaves other threads' work alone", other_threads),
     ("a recording leaves other threads' work on its streams alone", other_threads_streams),
@@ -216,6 +217,28 @@ fn forgotten(target: &Target) -> Result<()> {
     target.fill(&side, &mut left)?;
     std::mem::forget(side);
     holds(&left, 1.0)?;
+    target.works()
+}
+
+fn dropped_in_use(target: &Target) -> Result<()> {
+    let device = &target.device;
+    let streams = [device.stream()?, device.stream()?];
+    for round in 0..16 {
+        // Used by one stream, by another one than its own, and by two.
+        let mut used = device.alloc_zeroed(LEN)?;
+        for _ in 0..64 {
+            target.fill(&streams[round % 2], &mut used)?;
+        }
+        if round % 3 == 0 {
+            streams[(round + 1) % 2].wait(&streams[round % 2].record()?)?;
+            target.fill(&streams[(round + 1) % 2], &mut used)?;
+        }
+        drop(used);
+        let mut next = device.alloc_zeroed(LEN)?;
+        holds(&next, 0.0)?;
+        target.fill(&streams[round % 2], &mut next)?;
+        holds(&next, 1.0)?;
+    }
     target.works()
 }
 

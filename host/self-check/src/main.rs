@@ -19,7 +19,9 @@ use clap::Parser;
 use cuda_std::simt::parse_seed;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, attention, axis, gallery, layer, matmul, norm, of_part, soundness};
+use ferrowarp_cases::{
+    Case, Scope, attention, axis, gallery, layer, matmul, norm, of_part, queued, soundness,
+};
 use ferrowarp_report::{OutputError, pool, print_line};
 
 /// Runs every kernel on a device and checks its results.
@@ -201,6 +203,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
             let result = mechanics::soiled(&device);
             tally.count("memory that was not written is soiled", result.map(|()| String::new()))?;
         }
+        tally.count("no operation waits", queued::check(&device).map(|()| String::new()))?;
         let result = recording::in_new_process(arguments.device);
         tally.count("a first recording loads its kernels", result.map(|()| String::new()))?;
         if !arguments.no_fault_checks {

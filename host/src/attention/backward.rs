@@ -9,9 +9,9 @@ use super::maps::map;
 use super::operation::{MOST_POSITIONS, MULTIPLE, check_device, check_heads, check_scale, extent};
 use super::tensor::Layout;
 use super::types::Mask;
-use super::{AttentionError, Causal, Real, Tensor, TensorMut, Workspace};
+use super::{AttentionError, Causal, Real, Tensor, TensorMut};
 use crate::DeviceProfile;
-use crate::device::{BufferView, Device};
+use crate::device::{BufferView, Device, Queue};
 
 /// The operands and results of a forward attention.
 ///
@@ -179,15 +179,8 @@ impl<'a, T: Real> Backward<'a, T> {
     /// The shapes do not match, the head size is not a multiple of 8 or is larger than 128, the scale is out of range, a
     /// sliding window is empty or has no causal mask, an extent is too large, a tensor's address or strides are not
     /// multiples of 16 bytes, the device has no kernel, a tensor lives on another device, or the device failed.
-    pub fn run(self, device: &Device) -> Result<(), AttentionError> {
-        self.run_with(device, &mut Workspace::default())
-    }
-
-    /// Same as [`run`](Self::run), but keeps the workspace for the next run.
-    ///
-    /// # Errors
-    /// Same as for [`run`](Self::run).
-    pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
+    pub fn run(mut self, queue: &impl Queue) -> Result<(), AttentionError> {
+        let device = queue.device();
         let (profile, head_size) = (DeviceProfile::from(device), self.forward.q.shape()[3]);
         let of = |profile: &_| BackwardBy::every::<T>(profile, head_size as u32, true).first().copied();
         let most = T::KEYS[T::KEYS.len() - 1].head_size;
@@ -199,17 +192,13 @@ impl<'a, T: Real> Backward<'a, T> {
         self.checked(device).and_then(|_| self.check_alignment())?;
         let lacks = AttentionError::NoKernel { capability: profile.limits.capability, needs: "9.0 alone" };
         let by = of(&profile).or_else(|| of(&profile.with_absent_kernels()?)).ok_or(lacks)?;
-        self.run_by(device, workspace, by)
+        self.run_by(queue, by)
     }
 
     /// Runs it with these kernels, to compare kernels.
     #[doc(hidden)]
-    pub fn run_by(
-        mut self,
-        device: &Device,
-        workspace: &mut Workspace,
-        by: BackwardBy,
-    ) -> Result<(), AttentionError> {
+    pub fn run_by(mut self, queue: &impl Queue, by: BackwardBy) -> Result<(), AttentionError> {
+        let device = queue.device();
         let extents = self.checked(device)?;
         let Extents { queries, keys, heads, key_heads, batch, head_size } = extents;
         if head_size == 0 {
@@ -218,23 +207,23 @@ impl<'a, T: Real> Backward<'a, T> {
         let has_queries = [queries, heads, batch].iter().all(|&extent| extent > 0);
         let has_keys = [keys, key_heads, batch].iter().all(|&extent| extent > 0);
         let rows = u64::from(queries.next_multiple_of(PADDED)) * u64::from(heads) * u64::from(batch);
-        let stats = RawBuffer::written(workspace.at_least(device, (2 * rows as usize).max(1))?);
-        let args = self.args(&extents, stats);
+        let mut stats = queue.alloc_unwritten::<f32>(2 * rows as usize)?;
+        let args = self.args(&extents, RawBuffer::written(&mut stats));
         let counted = |blocks: u64| extent("tiles of all heads", blocks as usize, i32::MAX as usize);
         // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, and the maps describe the
-        // tensors. The workspace holds the statistics. Later uses wait for the device or are queued after this.
+        // tensors. There is memory for the statistics. Later uses wait for the device or are queued after this.
         unsafe {
             match by {
                 BackwardBy::Serial => {
                     if has_queries {
                         let (config, blocks) = serial_config(queries, heads, batch);
                         counted(blocks)?;
-                        T::SERIAL_QUERIES.launch(device, config, BackwardLaunch { ..args })?;
+                        T::SERIAL_QUERIES.launch(queue, config, BackwardLaunch { ..args })?;
                     }
                     if has_keys {
                         let (config, blocks) = serial_config(keys, key_heads, batch);
                         counted(blocks)?;
-                        T::SERIAL_KEYS.launch(device, config, args)?;
+                        T::SERIAL_KEYS.launch(queue, config, args)?;
                     }
                 }
                 BackwardBy::Warpgroups { size } => {
@@ -246,17 +235,17 @@ impl<'a, T: Real> Backward<'a, T> {
                     if has_queries {
                         let (config, blocks) = delta_config(rows);
                         counted(blocks)?;
-                        T::DELTA.launch(device, config, BackwardLaunch { ..args })?;
+                        T::DELTA.launch(queue, config, BackwardLaunch { ..args })?;
                     }
                     if has_keys {
                         let kernel = T::KEYS[size];
                         let blocks = counted(kernel.blocks(keys, key_heads, batch))?;
-                        kernel.launch(device, kernel.config(blocks), BackwardLaunch { ..args })?;
+                        kernel.launch(queue, kernel.config(blocks), BackwardLaunch { ..args })?;
                     }
                     if has_queries {
                         let kernel = T::QUERIES[size];
                         let blocks = counted(kernel.blocks(queries, heads, batch))?;
-                        kernel.launch(device, kernel.config(blocks), args)?;
+                        kernel.launch(queue, kernel.config(blocks), args)?;
                     }
                 }
             }

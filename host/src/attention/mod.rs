@@ -63,7 +63,6 @@ mod operation;
 mod rung;
 mod tensor;
 mod types;
-mod workspace;
 
 #[doc(hidden)]
 pub use backward::BackwardBy;
@@ -75,4 +74,3 @@ pub use operation::Attention;
 pub use rung::run_rung;
 pub use tensor::{Tensor, TensorMut};
 pub use types::{Causal, Real};
-pub use workspace::Workspace;

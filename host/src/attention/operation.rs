@@ -9,9 +9,9 @@ use super::kernel_choice::Kernel;
 use super::maps::with_maps;
 use super::tensor::raw_mut;
 use super::types::Mask;
-use super::{AttentionError, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, Workspace};
+use super::{AttentionError, Causal, KernelChoice, Problem, Real, Tensor, TensorMut};
 use crate::DeviceProfile;
-use crate::device::{BufferView, BufferViewMut, Device};
+use crate::device::{BufferView, BufferViewMut, Device, Queue};
 
 /// The largest length.
 pub(super) const MOST_POSITIONS: usize = 1 << 29;
@@ -163,31 +163,17 @@ impl<'a, T: Real> Attention<'a, T> {
     /// # Errors
     /// The shapes do not match, the scale is out of range, a sliding window is empty or has no causal mask, an extent is too
     /// large, the device has no kernel for the head size, a tensor lives on another device, or the device failed.
-    pub fn run(self, device: &Device) -> Result<(), AttentionError> {
-        self.run_with(device, &mut Workspace::default())
-    }
-
-    /// Same as [`run`](Self::run), but keeps the workspace for the next run.
-    ///
-    /// # Errors
-    /// Same as for [`run`](Self::run).
-    pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), AttentionError> {
-        let problem = self.checked(device)?;
-        let profile = DeviceProfile::from(device);
-        let choice = KernelChoice::new(&profile, &problem)?;
-        if let Some(gpu) = profile.gpu_instead_of().filter(|_| !self.out.layout.is_empty())
-            && KernelChoice::<T>::new(&gpu, &problem)?.splits > 1
-        {
-            workspace.at_least(device, 1)?;
-        }
-        self.launch(device, workspace, &problem, choice)
+    pub fn run(mut self, queue: &impl Queue) -> Result<(), AttentionError> {
+        let problem = self.checked(queue.device())?;
+        let choice = KernelChoice::new(&DeviceProfile::from(queue.device()), &problem)?;
+        self.launch(queue, &problem, choice)
     }
 
     /// Runs it with the kernel of `choice`, to compare kernels.
     #[doc(hidden)]
-    pub fn run_by(mut self, device: &Device, choice: KernelChoice<T>) -> Result<(), AttentionError> {
-        let problem = self.checked(device)?;
-        self.launch(device, &mut Workspace::default(), &problem, choice)
+    pub fn run_by(mut self, queue: &impl Queue, choice: KernelChoice<T>) -> Result<(), AttentionError> {
+        let problem = self.checked(queue.device())?;
+        self.launch(queue, &problem, choice)
     }
 
     /// Checks everything else and returns the problem that a kernel is chosen for.
@@ -257,8 +243,7 @@ impl<'a, T: Real> Attention<'a, T> {
 
     fn launch(
         mut self,
-        device: &Device,
-        workspace: &mut Workspace,
+        queue: &impl Queue,
         problem: &Problem,
         choice: KernelChoice<T>,
     ) -> Result<(), AttentionError> {
@@ -266,31 +251,31 @@ impl<'a, T: Real> Attention<'a, T> {
             return Ok(());
         }
         let &Problem { queries, heads, key_heads, batch, .. } = problem;
-        let args = self.args(problem);
+        let (device, args) = (queue.device(), self.args(problem));
         let counted = |blocks: u64| extent("tiles of queries in all heads", blocks as usize, MOST_BLOCKS);
         // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, the flags follow from the
-        // addresses and strides, and the maps describe the tensors. The workspace has room for the partial results of all
+        // addresses and strides, and the maps describe the tensors. There is memory for the partial results of all
         // splits. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match choice.kernel {
                 Kernel::Serial(kernel) => {
                     let (config, blocks) = serial_config(queries, heads, batch);
                     counted(blocks)?;
-                    kernel.launch(device, config, args)?;
+                    kernel.launch(queue, config, args)?;
                 }
                 Kernel::Splits(kernel) => {
                     let splits = choice.splits;
                     let tiles = SplitShape::tiles(queries, heads, key_heads, batch);
                     let blocks = counted(tiles.saturating_mul(splits.into()))?;
                     if splits == 1 {
-                        return Ok(kernel.launch(device, kernel.config(blocks), args)?);
+                        return Ok(kernel.launch(queue, kernel.config(blocks), args)?);
                     }
                     let rows = batch * heads * queries;
                     let len = splits as usize * rows as usize * (2 + problem.head_size as usize);
-                    let sums = RawBuffer::written(workspace.at_least(device, len)?);
-                    let args = AttentionLaunch { sums, splits, ..args };
-                    kernel.launch(device, kernel.config(blocks), AttentionLaunch { ..args })?;
-                    T::COMBINE.launch(device, combine_config(rows), args)?;
+                    let mut sums = queue.alloc_unwritten::<f32>(len)?;
+                    let args = AttentionLaunch { sums: RawBuffer::written(&mut sums), splits, ..args };
+                    kernel.launch(queue, kernel.config(blocks), AttentionLaunch { ..args })?;
+                    T::COMBINE.launch(queue, combine_config(rows), args)?;
                 }
                 Kernel::Warpgroups(kernel) => {
                     let tiles = counted(kernel.tiles(queries, heads, batch))?;
@@ -302,7 +287,7 @@ impl<'a, T: Real> Attention<'a, T> {
                         self.mask.causal.is_none() || self.mask.window.is_some() || queries <= MOST_IN_TURNS;
                     let multiprocessors = DeviceProfile::from(device).multiprocessors as u32;
                     let blocks = if is_even { tiles.min(multiprocessors).max(1) } else { tiles };
-                    kernel.launch(device, kernel.config(blocks), args)?;
+                    kernel.launch(queue, kernel.config(blocks), args)?;
                 }
             }
         }

@@ -6,8 +6,8 @@ use gpu_kernels::attention::ladder::{LadderLaunch, Rung, RungShape, SIZE};
 
 use super::maps::map;
 use super::operation::{MOST_BLOCKS, MOST_POSITIONS, check_device, extent};
-use super::{AttentionError, Tensor, TensorMut, Workspace};
-use crate::device::Device;
+use super::{AttentionError, Tensor, TensorMut};
+use crate::device::Queue;
 
 /// Runs a rung of the ladder: attention without a mask, with a scale of 1 / sqrt(head size). On a GPU it is queued.
 ///
@@ -18,13 +18,13 @@ use crate::device::Device;
 /// The shapes do not match each other or the tiles, a tensor is not dense or lives on another device, or the device failed.
 #[doc(hidden)]
 pub fn run_rung(
-    device: &Device,
+    queue: &impl Queue,
     rung: &Rung,
-    workspace: &mut Workspace,
     mut out: TensorMut<'_, bf16>,
     [q, k, v]: [Tensor<'_, bf16>; 3],
 ) -> Result<(), AttentionError> {
     let ([batch, queries, heads, _], [_, keys, ..]) = (q.shape(), k.shape());
+    let device = queue.device();
     let tensors = [
         ("query tensor", q.layout, q.device(), queries),
         ("key tensor", k.layout, k.device(), keys),
@@ -52,12 +52,9 @@ pub fn run_rung(
     }
     let tiles = batch.saturating_mul(heads).saturating_mul(queries / shape.queries as usize);
     let tiles = extent("tiles of queries in all heads", tiles, MOST_BLOCKS)?;
-    let matrix = if rung.has_matrix {
-        let len = batch.saturating_mul(heads).saturating_mul(queries).saturating_mul(keys);
-        RawBuffer::written(workspace.at_least(device, len)?)
-    } else {
-        RawBuffer::NULL
-    };
+    let len = batch.saturating_mul(heads).saturating_mul(queries).saturating_mul(keys);
+    let mut matrix = rung.has_matrix.then(|| queue.alloc_unwritten::<f32>(len)).transpose()?;
+    let matrix = matrix.as_mut().map_or(RawBuffer::NULL, RawBuffer::written);
     let (rows, raw) = (RungShape::BOX_QUERIES, out.raw());
     let args = LadderLaunch {
         q_map: map(device, q.raw(), &q.layout, rows)?,
@@ -79,7 +76,7 @@ pub fn run_rung(
         let config = kernel.config(tiles, device.multiprocessors() as u32);
         // SAFETY: shapes and devices were checked, the output is borrowed exclusively, the maps describe the tensors, and the matrix
         // has an element for each query and key of all heads.
-        unsafe { kernel.launch(device, config, LadderLaunch { ..args }) }?;
+        unsafe { kernel.launch(queue, config, LadderLaunch { ..args }) }?;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ mod scan;
 mod transpose;
 
 use bytemuck::Pod;
-use cuda_std::launch::{Limits, RawBuffer};
+use cuda_std::launch::Limits;
 use gpu_kernels::axis::{AxisKernels, Blocks};
 
 pub use error::AxisError;
@@ -42,8 +42,7 @@ pub use transpose::Transpose;
 
 pub use crate::rows::{Matrix, MatrixMut, SoftmaxError};
 
-use crate::device::{Buffer, Device};
-use crate::rows::written;
+use crate::device::Device;
 
 /// `f32`, `f16` or `bf16`.
 ///
@@ -58,32 +57,6 @@ use crate::rows::written;
 pub trait Real: Pod + AxisKernels {}
 
 impl<T: Pod + AxisKernels> Real for T {}
-
-/// Memory for the parts of a result. It grows when an operation needs more. A recording refuses that, so run once before.
-///
-/// ```
-/// let workspace = ferrowarp::axis::Workspace::default();
-/// assert!(format!("{workspace:?}").contains("None"));
-/// ```
-#[derive(Debug, Default)]
-pub struct Workspace {
-    parts: Option<Buffer<f32>>,
-    tiles: Option<Buffer<u32>>,
-}
-
-/// Returns `len` elements of a buffer that is kept between runs.
-fn kept<T: Pod>(
-    buffer: &mut Option<Buffer<T>>,
-    device: &Device,
-    len: usize,
-) -> Result<RawBuffer<T>, AxisError> {
-    let fits = |buffer: &Buffer<T>| buffer.len() >= len && device.is_in_order_with(buffer.device());
-    if !buffer.as_ref().is_some_and(fits) {
-        *buffer = Some(device.alloc_unwritten(len)?);
-    }
-    let buffer = buffer.as_mut().expect("it was filled");
-    Ok(written(&mut Some(buffer.view_mut(..len)?)))
-}
 
 /// The most rows, columns and elements from one row to the next.
 const MOST: usize = i32::MAX as usize;

@@ -6,9 +6,9 @@ use cuda_std::launch::{KernelOf, RawBuffer};
 use gpu_kernels::axis::args::{ALIGNED, FinishLaunch, ReduceArgs, ReduceLaunch, SUM};
 use gpu_kernels::axis::{Blocks, ReduceShape};
 
-use super::{AxisError, Matrix, Real, Workspace, check_device, choices, counted, kept};
+use super::{AxisError, Matrix, Real, check_device, choices, counted};
 use crate::DeviceProfile;
-use crate::device::{BufferViewMut, Device};
+use crate::device::{BufferViewMut, Device, Queue};
 use crate::rows::{is_aligned, written};
 
 /// The reduction of a row or a column.
@@ -186,24 +186,8 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
     ///
     /// # Errors
     /// The output has another length, the matrix is too large, an operand lives on another device, or the device failed.
-    pub fn run(self, device: &Device) -> Result<(), AxisError> {
-        self.run_with(device, &mut Workspace::default())
-    }
-
-    /// Same as [`Self::run`], but keeps its memory for the next run.
-    ///
-    /// # Errors
-    /// Same as for [`Self::run`].
-    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AxisError> {
-        let profile = DeviceProfile::from(device);
-        if let Some(gpu) = profile.gpu_instead_of() {
-            let shape @ [rows, cols] = self.checked(device)?;
-            if rows > 0 && cols > 0 && self.split(Blocks::Wide, shape, gpu.multiprocessors as u32).1.parts > 1
-            {
-                kept(&mut workspace.parts, device, 1)?;
-            }
-        }
-        self.run_by(device, workspace, choices(device.limits())[0])
+    pub fn run(self, queue: &impl Queue) -> Result<(), AxisError> {
+        self.run_by(queue, choices(queue.device().limits())[0])
     }
 
     /// The kernel, and its split of the rows or columns.
@@ -220,7 +204,8 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
 
     /// Runs it with the kernels for a GPU or for a CPU.
     #[doc(hidden)]
-    pub fn run_by(self, device: &Device, workspace: &mut Workspace, blocks: Blocks) -> Result<(), AxisError> {
+    pub fn run_by(self, queue: &impl Queue, blocks: Blocks) -> Result<(), AxisError> {
+        let device = queue.device();
         let [rows, cols] = self.checked(device)?;
         let (outputs, elements) = if self.is_of_rows { (rows, cols) } else { (cols, rows) };
         if outputs == 0 {
@@ -259,15 +244,16 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
         // launches run one after the other. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             if parts == 1 {
-                return Ok(kernel.launch(device, config, args)?);
+                return Ok(kernel.launch(queue, config, args)?);
             }
-            let of_parts = kept(&mut workspace.parts, device, parts as usize * outputs as usize)?;
+            let mut of_parts = queue.alloc_unwritten::<f32>(parts as usize * outputs as usize)?;
+            let of_parts = RawBuffer::<f32>::written(&mut of_parts);
             let first = ReduceLaunch { out: RawBuffer::NULL, full: of_parts, scale: 1.0, ..args };
-            kernel.launch(device, config, first)?;
+            kernel.launch(queue, config, first)?;
             let args =
                 FinishLaunch { out, full, parts: of_parts, count: parts, outputs, scale, flags: is_sum };
             let finish = T::finish(blocks);
-            Ok(finish.launch(device, finish.finish(outputs), args)?)
+            Ok(finish.launch(queue, finish.finish(outputs), args)?)
         }
     }
 

@@ -5,8 +5,8 @@ use gpu_kernels::axis::ScanShape;
 use gpu_kernels::axis::args::{ALIGNED, ScanLaunch};
 use gpu_kernels::axis::scan::axis_scan_clear;
 
-use super::{AxisError, Matrix, MatrixMut, Real, Workspace, check_device, counted, kept};
-use crate::device::Device;
+use super::{AxisError, Matrix, MatrixMut, Real, check_device, counted};
+use crate::device::{Device, Queue};
 use crate::rows::is_aligned;
 
 /// The name in errors.
@@ -66,21 +66,9 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
     ///
     /// # Errors
     /// The shapes differ, the matrix is too large, an operand lives on another device, or the device failed.
-    pub fn run(self, device: &Device) -> Result<(), AxisError> {
-        self.run_with(device, &mut Workspace::default())
-    }
-
-    /// Same as [`Self::run`], but keeps its memory for the next run.
-    ///
-    /// # Errors
-    /// Same as for [`Self::run`].
-    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), AxisError> {
-        let choices = Self::choices(device.limits(), self.inp.cols());
-        // On a GPU wide rows need memory, so that a recording refuses them on both.
-        if device.limits().runs_cpu_only && self.inp.cols() > T::SCAN.tile as usize {
-            kept(&mut workspace.tiles, device, 1)?;
-        }
-        self.run_by(device, workspace, choices[0])
+    pub fn run(self, queue: &impl Queue) -> Result<(), AxisError> {
+        let choices = Self::choices(queue.device().limits(), self.inp.cols());
+        self.run_by(queue, choices[0])
     }
 
     /// The kernels that can do rows of `cols` columns, the default first.
@@ -93,7 +81,8 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
 
     /// Runs it with one of its [`choices`](Self::choices).
     #[doc(hidden)]
-    pub fn run_by(mut self, device: &Device, workspace: &mut Workspace, by: ScanBy) -> Result<(), AxisError> {
+    pub fn run_by(mut self, queue: &impl Queue, by: ScanBy) -> Result<(), AxisError> {
+        let device = queue.device();
         let [rows, cols] = self.checked(device)?;
         if rows == 0 || cols == 0 {
             return Ok(());
@@ -118,8 +107,8 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
         // Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match by {
-                ScanBy::Serial => T::SCAN_SERIAL.launch(device, LaunchConfig::new(rows, 1), args)?,
-                ScanBy::Rows => T::SCAN.launch(device, T::SCAN.rows(rows, args.log_warps), args)?,
+                ScanBy::Serial => T::SCAN_SERIAL.launch(queue, LaunchConfig::new(rows, 1), args)?,
+                ScanBy::Rows => T::SCAN.launch(queue, T::SCAN.rows(rows, args.log_warps), args)?,
                 ScanBy::Grid(most) => {
                     let all = u64::from(rows) * u64::from(tiles);
                     // The kernel adds the number of blocks to a tile's number twice.
@@ -132,10 +121,11 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
                     let block = T::SCAN_GRID.block;
                     let fit = device.resident_blocks(T::SCAN_GRID.meta, &LaunchConfig::new(1, block))?;
                     let blocks = most.min(ScanShape::MOST_BLOCKS).min(count).min(fit as u32).max(1);
-                    let sums = kept(&mut workspace.tiles, device, 4 * count as usize)?;
-                    axis_scan_clear::launch(device, LaunchConfig::cover(count as usize, 256), sums, count)?;
+                    let mut sums = queue.alloc_unwritten::<u32>(4 * count as usize)?;
+                    let sums = RawBuffer::<u32>::written(&mut sums);
+                    axis_scan_clear::launch(queue, LaunchConfig::cover(count as usize, 256), sums, count)?;
                     let args = ScanLaunch { sums, ..args };
-                    T::SCAN_GRID.launch(device, LaunchConfig::new(blocks, block), args)?;
+                    T::SCAN_GRID.launch(queue, LaunchConfig::new(blocks, block), args)?;
                 }
             }
         }

@@ -6,7 +6,7 @@ use gpu_kernels::axis::args::{ALIGNED, TransposeLaunch};
 use gpu_kernels::axis::{Blocks, TransposeKernels};
 
 use super::{AxisError, Matrix, MatrixMut, check_device, choices, counted};
-use crate::device::Device;
+use crate::device::{Device, Queue};
 use crate::rows::starts_aligned;
 
 /// The name in errors.
@@ -40,27 +40,27 @@ impl<'a, T: Pod> Transpose<'a, T> {
     ///
     /// # Errors
     /// The output has another shape, the matrix is too large, an operand lives on another device, or the device failed.
-    pub fn run(self, device: &Device) -> Result<(), AxisError> {
-        self.run_by(device, choices(device.limits())[0])
+    pub fn run(self, queue: &impl Queue) -> Result<(), AxisError> {
+        self.run_by(queue, choices(queue.device().limits())[0])
     }
 
     /// Runs it with the kernels for a GPU or for a CPU.
     #[doc(hidden)]
-    pub fn run_by(self, device: &Device, blocks: Blocks) -> Result<(), AxisError> {
-        let shape = self.checked(device)?;
+    pub fn run_by(self, queue: &impl Queue, blocks: Blocks) -> Result<(), AxisError> {
+        let shape = self.checked(queue.device())?;
         if shape.contains(&0) {
             return Ok(());
         }
         if size_of::<T>() == 2 {
-            self.launch::<u16>(device, blocks, shape)
+            self.launch::<u16>(queue, blocks, shape)
         } else {
-            self.launch::<u32>(device, blocks, shape)
+            self.launch::<u32>(queue, blocks, shape)
         }
     }
 
     fn launch<W: TransposeKernels>(
         mut self,
-        device: &Device,
+        queue: &impl Queue,
         blocks: Blocks,
         [rows, cols]: [u32; 2],
     ) -> Result<(), AxisError> {
@@ -85,7 +85,7 @@ impl<'a, T: Pod> Transpose<'a, T> {
         };
         // SAFETY: shapes and devices were checked, and the output is borrowed exclusively. Elements and words have the same
         // size, and buffers start at multiples of it. Later uses of the memory wait for the device or are queued after this.
-        unsafe { kernel.launch(device, config, args)? };
+        unsafe { kernel.launch(queue, config, args)? };
         Ok(())
     }
 

@@ -202,7 +202,7 @@ impl ShardedCrossEntropy {
             return Ok(());
         }
         if communicator.size() == 1 {
-            return launch_cross_entropy(device, stream, args, [rows, cols]).map_err(failed);
+            return launch_cross_entropy(stream, args, [rows, cols]).map_err(failed);
         }
         let on_device = |error: LaunchError| communicator.device_error(&shards.to_string(), error.into());
         // SAFETY: `args` was checked against the device and the workspace's shape. Its memory is borrowed, outputs

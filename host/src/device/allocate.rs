@@ -4,22 +4,30 @@ use std::fmt;
 
 use bytemuck::Pod;
 
-use super::{Backend, Buffer, Device, DeviceError, cuda};
+use super::cuda::Lane;
+use super::memory::Contents;
+use super::{Backend, Buffer, Device, DeviceError};
 
 impl Device {
-    /// Allocates a buffer of `len` elements with all bytes zero.
+    /// Allocates a buffer of `len` elements with all bytes zero. On a GPU the memory comes from a pool, in the order of the
+    /// default stream; another stream may use it at once.
     ///
     /// # Errors
     /// The device is out of memory or failed.
     pub fn alloc_zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
-        Buffer::filled(self, len, 0)
+        Buffer::new(self, &Lane::default(), len, Contents::Zeros)
     }
 
-    /// Allocates a buffer of `len` elements that kernels must write before they read. Its bytes are arbitrary: 0xab on a
-    /// device with soiled memory.
-    pub(crate) fn alloc_unwritten<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
-        let is_soiled = matches!(&self.inner.backend, Backend::Cuda(cuda) if cuda.unwritten_len() > 0);
-        Buffer::filled(self, len, if is_soiled { cuda::soil::BYTE } else { 0 })
+    /// Waits for all queued work, and gives the memory of dropped buffers, which a GPU keeps for later ones, back to the system.
+    ///
+    /// # Errors
+    /// Same as for [`Self::synchronize`].
+    pub fn trim(&self) -> Result<(), DeviceError> {
+        self.wait_before("trimming the device's memory")?;
+        match &self.inner.backend {
+            Backend::Cpu(_) => Ok(()),
+            Backend::Cuda(cuda) => cuda.trim(),
+        }
     }
 
     /// Allocates a buffer with a copy of `data`.

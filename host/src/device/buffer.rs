@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
-use super::memory::Allocation;
+use super::cuda::Lane;
+use super::memory::{Allocation, Contents};
 use super::{Device, DeviceError, RawAllocError, cpu};
 
 mod args;
 
-/// `len` elements in the memory of a device, freed when dropped.
+/// `len` elements in the memory of a device, freed when dropped: after the queued work that uses them, without waiting for it.
 ///
 /// Kernels access them through launch arguments: pass `&buffer` for `&[T]` and `*const T`, and `&mut buffer` for `*mut T`
 /// and `*mut [T]`. The views [`Buffer::view`] and [`Buffer::view_mut`] are arguments too.
@@ -42,8 +43,13 @@ unsafe impl<T: Pod + Send> Send for Buffer<T> {}
 unsafe impl<T: Pod + Sync> Sync for Buffer<T> {}
 
 impl<T: Pod> Buffer<T> {
-    /// Allocates `len` elements and fills their bytes with `byte`, which is 0 on the CPU.
-    pub(super) fn filled(device: &Device, len: usize, byte: u8) -> Result<Self, DeviceError> {
+    /// Allocates `len` elements in the order of the lane's work.
+    pub(super) fn new(
+        device: &Device,
+        lane: &Lane,
+        len: usize,
+        contents: Contents,
+    ) -> Result<Self, DeviceError> {
         const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
         let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
             device: device.name(),
@@ -55,7 +61,7 @@ impl<T: Pod> Buffer<T> {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
-        let memory = (bytes > 0).then(|| Allocation::filled(device, bytes, byte)).transpose();
+        let memory = (bytes > 0).then(|| Allocation::new(device, lane, bytes, contents)).transpose();
         let memory = memory.map_err(|error| match error {
             RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
             RawAllocError::Device(error) => error,
@@ -148,7 +154,7 @@ impl<T> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if self.memory.is_some() {
+        if self.memory.as_ref().is_some_and(|memory| !memory.is_recorded()) {
             self.device.note_drop("freeing a buffer");
         }
     }

@@ -7,6 +7,7 @@ mod handles;
 mod kernels;
 mod launch;
 mod load;
+mod pool;
 mod shared;
 pub(super) mod soil;
 mod stack;
@@ -16,10 +17,8 @@ mod unified;
 mod wait;
 
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
 
 use cuda_std::launch::{Dim3, Limits, Residence};
 use cust::CudaFlags;
@@ -29,12 +28,14 @@ use cust::error::{CudaError, CudaResult};
 use cust::stream::Stream;
 use cust::sys;
 
+use super::DeviceError;
 use super::fault::KernelFault;
 use super::launches::QueuedLaunches;
 use super::modules::PtxModules;
-use super::{DeviceError, RawAllocError};
 use handles::PanicSlot;
 use kernels::Kernels;
+pub(super) use pool::Allocated;
+use pool::Pool;
 use shared::Member;
 use soil::Soil;
 pub(super) use streams::Lane;
@@ -81,6 +82,7 @@ struct Handles {
     soil: OnceLock<Soil>,
     member: Arc<Member>,
     kernels: Kernels,
+    pool: Pool,
     stream: Stream,
     context: Context,
 }
@@ -205,8 +207,16 @@ impl CudaDevice {
         let member = Arc::new(Member { state: Mutex::default(), panic_slot: PanicSlot::new()? });
         kernels.load_one(&member.panic_slot)?;
         shared::join(found.ordinal, &member);
+        let pool = Pool::new(found.ordinal)?;
         Ok(Self {
-            handles: ManuallyDrop::new(Handles { soil: OnceLock::new(), member, kernels, stream, context }),
+            handles: ManuallyDrop::new(Handles {
+                soil: OnceLock::new(),
+                member,
+                kernels,
+                pool,
+                stream,
+                context,
+            }),
             ordinal: found.ordinal,
             name: found.name.clone(),
             multiprocessors: multiprocessors as usize,
@@ -258,51 +268,6 @@ impl CudaDevice {
         let Some(soil) = soil.get() else { return Ok(()) };
         // SAFETY: the caller's contract is the callee's.
         self.recheck(unsafe { soil.unwritten(address_of(out), stream) })
-    }
-
-    /// Allocates memory and fills it with `byte`.
-    pub fn alloc(&self, bytes: usize, byte: u8) -> Result<NonNull<u8>, RawAllocError> {
-        self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
-        let mut address = 0;
-        // SAFETY: the out parameter is valid and the context current.
-        let allocated = unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }.ok();
-        if let Err(error @ CudaError::OutOfMemory) = allocated {
-            return Err(RawAllocError::Full { reason: error.to_string(), memory: self.memory().ok() });
-        }
-        let action = || format!("allocating {bytes} bytes on {}", self.name);
-        self.check(allocated, action).map_err(RawAllocError::Device)?;
-        // The driver never returns address 0 on success; a null buffer would be undefined behaviour here.
-        let memory =
-            NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize)).ok_or_else(|| {
-                RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
-            })?;
-        // SAFETY: the memory was just allocated with that many bytes.
-        let status = unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.handles.stream.as_inner()) };
-        if let Err(error) = self.check(status.ok(), || format!("filling {bytes} bytes on {}", self.name)) {
-            self.free(memory);
-            return Err(RawAllocError::Device(error));
-        }
-        // The fill must have ended before other streams use the memory.
-        if !self.state().streams.is_empty()
-            && let Err(error) = self.wait_for_stream(&self.handles.stream, Instant::now())
-        {
-            self.free(memory);
-            return Err(RawAllocError::Device(error));
-        }
-        Ok(memory)
-    }
-
-    /// Frees memory from [`Self::alloc`]. The driver waits for queued kernels.
-    ///
-    /// After a fault, the memory is freed with the context or the process. The next call reports a fault found here.
-    pub fn free(&self, memory: NonNull<u8>) {
-        if self.has_failed() || self.drain_if_limited().is_err() {
-            return;
-        }
-        let _ = CurrentContext::set_current(&self.handles.context);
-        // SAFETY: the address came from the driver's allocator.
-        let status = unsafe { sys::cuMemFree_v2(address_of(memory.as_ptr())) };
-        let _ = self.check(status.ok(), || format!("freeing memory of {}", self.name));
     }
 
     /// # Safety

@@ -58,7 +58,7 @@ struct Replay {
     launches: Launches,
     touches: Vec<Touch>,
     /// The memory that the launches touch. It outlives the driver's graph.
-    _memory: Vec<Arc<Allocation>>,
+    memory: Vec<Arc<Allocation>>,
     needed: Vec<Arc<dyn Needed>>,
 }
 
@@ -91,14 +91,14 @@ impl Device {
     /// otherwise. At the end the default stream must wait for the other stream.
     ///
     /// `work` must queue the same launches every time, because each launch of the graph calls it on the CPU, but not on a
-    /// GPU. It must not allocate, free, copy or synchronise. Only what its own thread queues is recorded. Meanwhile other
-    /// threads use the device and all its streams as usual.
+    /// GPU. It must not allocate, free, copy or synchronise, except for the results and the scratch memory of operations, which
+    /// the graph owns. Only what its own thread queues is recorded. Meanwhile other threads use the device and all its streams
+    /// as usual.
     ///
     /// The graph owns the memory that its launches touch, together with the buffers: dropping a buffer frees its memory when
     /// the graph is gone, too.
     ///
-    /// The first use of a kernel loads its code, also in a recording. An operation that needs a workspace takes one that was
-    /// used before, as a recording cannot allocate.
+    /// The first use of a kernel loads its code, also in a recording.
     ///
     /// The contract of an `unsafe` launch in `work` must hold for every launch of the graph: memory behind raw pointers stays
     /// in place as long as the graph.
@@ -140,7 +140,7 @@ impl Device {
         };
         let (recording, Recorded { launches, touches, memory, needed }) = recording;
         let device = self.clone();
-        let replay = Replay { device, recording, launches, touches, _memory: memory, needed };
+        let replay = Replay { device, recording, launches, touches, memory, needed };
         Ok(Graph { replay, work, state })
     }
 }
@@ -162,7 +162,8 @@ impl<S> Graph<S> {
     /// the memory of a launch; on the CPU, the errors of the work; the device failed, now or in an earlier kernel. A fault
     /// of one of the graph's kernels appears, with their names, at [`Device::synchronize`] or the next copy.
     pub fn launch_on(&mut self, stream: &Stream) -> Result<(), DeviceError> {
-        let Self { replay: Replay { device, recording, launches, touches, needed, .. }, work, state } = self;
+        let Self { replay: Replay { device, recording, launches, touches, memory, needed }, work, state } =
+            self;
         device.refuse_other(stream.device(), "launching a graph")?;
         device.refuse_in_recorded_work("launching a graph")?;
         let order = &device.inner.order;
@@ -172,7 +173,13 @@ impl<S> Graph<S> {
                 let action = "launching a graph";
                 return Err(DeviceError::NotRecordable { device: device.name(), action });
             }
-            false => order.admit(stream.number(), None, touches).map_err(DeviceError::Unordered)?,
+            false => {
+                let admission =
+                    order.admit(stream.number(), None, touches).map_err(DeviceError::Unordered)?;
+                let mut used = memory.iter().map(|memory| memory.use_on(stream.lane()));
+                used.try_for_each(|used| used.inspect_err(|_| order.cancel(&admission)))?;
+                admission
+            }
         };
         let held: Option<Vec<_>> = needed.iter().map(|needed| needed.hold()).collect();
         let Some(_held) = held else {

@@ -1,18 +1,50 @@
 //! The allocations of a device, and who owns them.
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use cust::event::Event;
+
+use super::cuda::{Allocated, Lane};
 use super::launches::Launch;
 use super::order::{Admission, Touch};
 use super::{Backend, Device, DeviceError, RawAllocError};
 
-/// Memory of a device. A buffer owns it, and so does every graph whose launches touch it. It is freed with its last owner.
+/// Memory of a device. A buffer owns it, and so does every graph whose launches touch it. With its last owner it is freed, after
+/// the queued work of the streams that used it.
 pub(super) struct Allocation {
     device: Device,
     first: NonNull<u8>,
     bytes: usize,
+    kind: Kind,
+    users: Mutex<Users>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// From the device's pool. Recorded work may make and drop it: the graph owns it.
+    Pooled { is_recorded: bool },
+    /// Shared with the host.
+    Unified,
+}
+
+/// The streams that used some memory.
+#[derive(Default)]
+struct Users {
+    /// Their numbers. Before a stream is opened, only the default stream's use is unknown, and the stream begins after that.
+    streams: Vec<u32>,
+    /// Other streams wait for this before their first use.
+    ready: Option<ManuallyDrop<Event>>,
+}
+
+/// What is in new memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    Zeros,
+    /// Anything; kernels write it before they read it. Only such memory may be allocated in recorded work.
+    Any,
 }
 
 // SAFETY: it only gives out the address; the owners' types decide who uses the memory.
@@ -61,14 +93,28 @@ impl Allocations {
 }
 
 impl Allocation {
-    /// Allocates `bytes` bytes (not 0), each `byte`, which is 0 on the CPU.
-    pub fn filled(device: &Device, bytes: usize, byte: u8) -> Result<Arc<Self>, RawAllocError> {
-        device.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
-        let first = match &device.inner.backend {
-            Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full)?,
-            Backend::Cuda(cuda) => cuda.alloc(bytes, byte)?,
+    /// Allocates `bytes` bytes (not 0) in the order of the lane's work.
+    pub fn new(
+        device: &Device,
+        lane: &Lane,
+        bytes: usize,
+        contents: Contents,
+    ) -> Result<Arc<Self>, RawAllocError> {
+        let order = &device.inner.order;
+        let is_recorded = contents == Contents::Any && order.is_in_recorded_work();
+        if !is_recorded {
+            device.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
+        }
+        let (first, ready) = match &device.inner.backend {
+            Backend::Cpu(cpu) => (cpu.alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full)?, None),
+            Backend::Cuda(cuda) => {
+                let fill = (contents == Contents::Zeros).then_some(0);
+                let Allocated { first, ready } = cuda.alloc(lane, bytes, fill, !order.is_plain())?;
+                (first, ready)
+            }
         };
-        Ok(Self::register(device, first, bytes))
+        let users = Users { streams: vec![lane.number], ready };
+        Ok(Self::register(device, first, bytes, Kind::Pooled { is_recorded }, users))
     }
 
     /// Allocates `bytes` bytes (not 0) that the host shares. They are not initialised.
@@ -77,11 +123,12 @@ impl Allocation {
             Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full)?,
             Backend::Cuda(cuda) => cuda.alloc_unified(bytes)?,
         };
-        Ok(Self::register(device, first, bytes))
+        Ok(Self::register(device, first, bytes, Kind::Unified, Users::default()))
     }
 
-    fn register(device: &Device, first: NonNull<u8>, bytes: usize) -> Arc<Self> {
-        let allocation = Arc::new(Self { device: device.clone(), first, bytes });
+    fn register(device: &Device, first: NonNull<u8>, bytes: usize, kind: Kind, users: Users) -> Arc<Self> {
+        let allocation =
+            Arc::new(Self { device: device.clone(), first, bytes, kind, users: Mutex::new(users) });
         let entry = (bytes, Arc::downgrade(&allocation));
         device.inner.allocations.lock().insert(first.addr().get(), entry);
         device.own(first, bytes);
@@ -92,23 +139,52 @@ impl Allocation {
     pub fn first(&self) -> NonNull<u8> {
         self.first
     }
+
+    /// Whether recorded work allocated it.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.kind, Kind::Pooled { is_recorded: true })
+    }
+
+    /// Lets the lane's next work use it.
+    pub fn use_on(&self, lane: &Lane) -> Result<(), DeviceError> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if users.streams.contains(&lane.number) {
+            return Ok(());
+        }
+        if let (Backend::Cuda(cuda), Some(ready)) = (&self.device.inner.backend, &users.ready) {
+            cuda.wait_for_event(lane, ready)?;
+        }
+        users.streams.push(lane.number);
+        Ok(())
+    }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let Self { ref device, first, bytes } = *self;
+        let Self { ref device, first, bytes, kind, ref mut users } = *self;
         if device.is_of_another_process() {
             return;
         }
         device.inner.allocations.lock().remove(&first.addr().get());
         device.disown(first);
-        // The work of other streams must end first. If a GPU does not report its end, the memory is leaked.
-        let has_ended = device.inner.order.is_plain() || device.wait_for_all().is_ok();
+        let order = &device.inner.order;
+        if !order.is_plain() {
+            // Whoever gets the memory next comes after its users.
+            order.forget(first.addr().get()..first.addr().get() + bytes);
+        }
+        let Users { streams, ready } =
+            std::mem::take(users.get_mut().unwrap_or_else(PoisonError::into_inner));
         match &device.inner.backend {
-            // SAFETY: this device allocated the memory with the same number of bytes, and its last owner is gone.
+            // SAFETY: this device allocated the memory with the same number of bytes, and its last owner is gone. Work on the
+            // CPU ends before the call that queues it returns.
             Backend::Cpu(cpu) => unsafe { cpu.free(first, bytes) },
-            Backend::Cuda(cuda) if has_ended => cuda.free(first),
-            Backend::Cuda(_) => {}
+            Backend::Cuda(cuda) => {
+                ready.into_iter().for_each(|event| cuda.drop_event(event));
+                match kind {
+                    Kind::Pooled { .. } => cuda.free(first, &streams),
+                    Kind::Unified => cuda.free_unified(first),
+                }
+            }
         }
     }
 }
@@ -119,23 +195,26 @@ impl Device {
         self.is_cuda() && cust::is_forked()
     }
 
-    /// Admits work with these touches to the stream. A recording then owns the memory that it touches.
+    /// Admits work with these touches to the lane. A recording then owns the memory that it touches.
     pub(super) fn admit(
         &self,
-        stream: u32,
+        lane: &Lane,
         launch: Option<Launch>,
         touches: &[Touch],
     ) -> Result<Admission, DeviceError> {
         let order = &self.inner.order;
-        let admission = order.admit(stream, launch, touches).map_err(DeviceError::Unordered)?;
-        if matches!(admission, Admission::Record) {
-            for touch in touches {
-                let Some(owner) = self.inner.allocations.owner_of(touch.bytes.start) else {
+        let admission = order.admit(lane.number, launch, touches).map_err(DeviceError::Unordered)?;
+        let is_recorded = matches!(admission, Admission::Record);
+        for touch in touches {
+            match self.inner.allocations.owner_of(touch.bytes.start) {
+                Some(owner) if is_recorded => order.keep(owner),
+                Some(owner) => owner.use_on(lane).inspect_err(|_| order.cancel(&admission))?,
+                None if is_recorded => {
                     let action = "work with memory that this handle of the device did not allocate";
                     order.spoil(action);
                     return Err(DeviceError::NotRecordable { device: self.name(), action });
-                };
-                order.keep(owner);
+                }
+                None => {}
             }
         }
         Ok(admission)

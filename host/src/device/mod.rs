@@ -29,7 +29,9 @@ mod panic;
 mod pinned;
 mod profile;
 mod ptx_header;
+mod queue;
 mod race;
+mod raw;
 #[doc = include_str!("soundness.md")]
 pub mod soundness {}
 mod stack;
@@ -63,6 +65,7 @@ pub use open::{DeviceChoice, open, open_with, parse_time_limit};
 pub use panic::DevicePanic;
 pub use pinned::{InFlight, PinnedBuffer};
 pub use profile::{LaunchTimes, Launched, Peaks};
+pub use queue::Queue;
 pub use race::{DataRace, StreamAccess, StreamWork};
 pub use stack::UnboundedStack;
 pub use stream::{Event, Stream};
@@ -132,7 +135,9 @@ impl Device {
         Self::of(Backend::Cpu(cpu::CpuDevice::new(Box::new(launcher), limits, multiprocessors)))
     }
 
-    /// Opens the CUDA device with this ordinal, with the modules of `modules` that suit it best.
+    /// Opens the CUDA device with this ordinal, with the modules of `modules` that suit it best. It uses the device's primary
+    /// context, like the CUDA runtime, PyTorch and cudarc, so that their [memory](BufferView::from_raw) and
+    /// [streams](Stream::from_raw) can be used.
     ///
     /// ```
     /// use ferrowarp::device::{Device, DeviceError, PtxModules};
@@ -163,7 +168,7 @@ impl Device {
     /// Limits waits for queued work: they end after `limit` with an error of the kind [`FaultKind::TimedOut`]. The limit
     /// holds for all handles to the device, and a later call replaces it.
     ///
-    /// A synchronisation, a copy, a buffer's drop and every 256th launch wait for all work queued since the last wait. After
+    /// A synchronisation, a copy and every 256th launch wait for all work queued since the last wait. After
     /// the error the device is unusable. Its buffers are kept until the process ends, since the driver would block forever
     /// when freeing them; call [`exit_if_hung`] last in `main`.
     ///

@@ -3,6 +3,7 @@
 //! With one stream and no recording, all work is in order and nothing is tracked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -167,9 +168,15 @@ impl Order {
 
     /// Closes a stream. Its work has ended.
     pub fn close(&self, stream: u32) {
+        self.close_after(stream, |world| {
+            let now = world.now(stream);
+            world.end(&now);
+        });
+    }
+
+    fn close_after(&self, stream: u32, note: impl FnOnce(&mut World)) {
         self.change(|state| {
-            let now = state.world.now(stream);
-            state.world.end(&now);
+            note(&mut state.world);
             if state.streams.remove(&stream) {
                 state.free.insert(stream);
             }
@@ -180,6 +187,14 @@ impl Order {
             let now = state.world.now_all();
             state.world.end(&now);
             state.world.forget_ordered_now(&state.streams);
+        });
+    }
+
+    /// Closes a stream whose work may go on. The work of the default stream comes after it.
+    pub fn leave(&self, stream: u32) {
+        self.close_after(stream, |world| {
+            let now = world.now(stream);
+            world.wait(0, &now);
         });
     }
 
@@ -233,6 +248,11 @@ impl Order {
         {
             recording.needed.push(needed);
         }
+    }
+
+    /// Forgets the work on memory that is freed in its order.
+    pub fn forget(&self, bytes: Range<usize>) {
+        self.lock().world.forget(bytes);
     }
 
     /// Removes admitted work that could not be queued.

@@ -231,7 +231,7 @@ impl Stream {
             let order = &device.inner.order;
             let admission = match order.is_plain() {
                 true => Admission::Run(None),
-                false => order.admit(self.number(), None, &[touch]).map_err(DeviceError::Unordered)?,
+                false => device.admit(self.lane(), None, &[touch])?,
             };
             // SAFETY: both have this many bytes. The device's are borrowed by the caller's view, and `admit` orders later
             // work on them after the copy. The host's are kept until the copy has ended, below.

@@ -106,7 +106,7 @@ impl Device {
         let order = &self.inner.order;
         let number = order.open();
         let lane = match &self.inner.backend {
-            Backend::Cpu(_) => Lane { number, queue: None },
+            Backend::Cpu(_) => Lane { number, ..Lane::default() },
             Backend::Cuda(cuda) => cuda.open_stream(number).inspect_err(|_| order.close(number))?,
         };
         Ok(Stream { device: self.clone(), lane })
@@ -146,7 +146,7 @@ impl Device {
                 let error = DeviceError::NotRecordable { device: self.name(), action };
                 return Err(LaunchError::Device(Box::new(error)));
             }
-            self.admit(lane.number, Some(Launch::of(call)), &self.touches(call))
+            self.admit(lane, Some(Launch::of(call)), &self.touches(call))
                 .map_err(|error| LaunchError::Device(Box::new(error)))?
         };
         let is_recorded = matches!(admission, Admission::Record);
@@ -210,6 +210,10 @@ impl Device {
 }
 
 impl Stream {
+    pub(super) fn of(device: Device, lane: Lane) -> Self {
+        Self { device, lane }
+    }
+
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
@@ -294,12 +298,14 @@ impl Drop for Stream {
         }
         self.device.note_drop("dropping a stream");
         let lane = std::mem::take(&mut self.lane);
-        let number = lane.number;
+        let (number, is_foreign) = (lane.number, lane.is_foreign);
         if let Backend::Cuda(cuda) = &self.device.inner.backend {
             cuda.close_stream(lane);
         }
-        if !self.device.is_of_another_process() {
-            self.device.inner.order.close(number);
+        match &self.device.inner.order {
+            _ if self.device.is_of_another_process() => {}
+            order if is_foreign => order.leave(number),
+            order => order.close(number),
         }
     }
 }

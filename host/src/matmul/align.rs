@@ -5,9 +5,8 @@ use gpu_kernels::matmul::args::{A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED
 use gpu_kernels::matmul::operation::align::{AlignLaunch, ROW_BYTES};
 use gpu_kernels::matmul::operation::{ALIGN, align_config};
 
-use super::launch::at_least;
 use super::{MatmulError, Real};
-use crate::device::{Buffer, Device};
+use crate::device::{Buffer, Queue};
 
 /// A stored operand, and where its copy begins.
 struct Copied {
@@ -33,16 +32,15 @@ impl Copied {
     }
 }
 
-/// Copies operands with rows that do not start at multiples of [`ROW_BYTES`] into `buffer`, and returns the arguments with
-/// the copies in their place.
+/// Copies operands with rows that do not start at multiples of [`ROW_BYTES`], and returns the arguments with the copies in
+/// their place, and the memory of the copies.
 ///
 /// # Safety
 /// The arguments describe a multiplication, and their memory is valid for it.
 pub(super) unsafe fn launch<T: Real>(
-    device: &Device,
-    buffer: &mut Option<Buffer<f32>>,
+    queue: &impl Queue,
     mut args: MatmulLaunch<T>,
-) -> Result<MatmulLaunch<T>, MatmulError> {
+) -> Result<(MatmulLaunch<T>, Buffer<u8>), MatmulError> {
     let has = |flag| args.flags & flag != 0;
     let copied =
         |[rows, cols]: [u32; 2], is_transposed: bool, is_fast: bool, batch_pitch: u64, first: u64| {
@@ -59,8 +57,8 @@ pub(super) unsafe fn launch<T: Real>(
     let a = copied([args.m, args.k], has(A_TRANSPOSED), is_a_fast, args.a_batch, 0);
     let b = copied([args.k, args.n], has(B_TRANSPOSED), is_b_fast, args.b_batch, a.bytes::<T>());
     let bytes = a.bytes::<T>() + b.bytes::<T>();
-    let buffer =
-        RawBuffer::<f32>::written(at_least(buffer, device, bytes.div_ceil(4) as usize)?).cast::<u8>();
+    let mut copies = queue.alloc_unwritten::<u8>(bytes as usize)?;
+    let buffer = RawBuffer::<u8>::written(&mut copies);
     let operands = [
         (&a, &mut args.a, &mut args.a_pitch, &mut args.a_batch),
         (&b, &mut args.b, &mut args.b_pitch, &mut args.b_batch),
@@ -79,12 +77,13 @@ pub(super) unsafe fn launch<T: Real>(
             rows: to.rows,
             cols: to.cols,
         };
-        let config = align_config([to.rows, to.cols], size_of::<T>(), to.matrices, device.multiprocessors());
+        let config =
+            align_config([to.rows, to.cols], size_of::<T>(), to.matrices, queue.device().multiprocessors());
         // SAFETY: the operand is valid by the caller's contract, and the buffer has room for its copy.
-        unsafe { ALIGN[usize::from(size_of::<T>() == 4)].launch(device, config, align)? };
+        unsafe { ALIGN[usize::from(size_of::<T>() == 4)].launch(queue, config, align)? };
         *inp = out.cast();
         *pitch = to.pitch::<T>() / size;
         *batch_pitch = if *batch_pitch == 0 { 0 } else { to.matrix::<T>() / size };
     }
-    Ok(MatmulLaunch { flags: args.flags | A_ALIGNED | B_ALIGNED, ..args })
+    Ok((MatmulLaunch { flags: args.flags | A_ALIGNED | B_ALIGNED, ..args }, copies))
 }

@@ -223,12 +223,6 @@ impl<T: Real> KernelChoice<T> {
         self.splits > 1 && self.kernel.few_rows().is_none()
     }
 
-    /// Whether the launches need memory for sums, or for copies of the operands.
-    pub(super) fn needs_workspace(&self) -> bool {
-        let copies = matches!(self.kernel, Kernel::Warpgroups { aligns: true, .. } | Kernel::ThreeProducts);
-        copies || self.needs_sums()
-    }
-
     /// The number of blocks that share the sums of a tile.
     pub fn splits(&self) -> u32 {
         self.splits

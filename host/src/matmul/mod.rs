@@ -36,11 +36,10 @@ mod types;
 
 use bytemuck::Pod;
 
-use crate::device::Device;
+use crate::device::Queue;
 
 pub use error::MatmulError;
 pub use kernel_choice::{KernelChoice, Problem};
-pub use launch::Workspace;
 pub use matrix::{Matrix, MatrixMut};
 pub use operation::Matmul;
 #[doc(hidden)]
@@ -64,10 +63,10 @@ pub use types::{Activation, MatmulAs, Precision, Real};
 /// # Errors
 /// Same as for [`Matmul::run`].
 pub fn matmul<T: MatmulAs<O>, O: Pod>(
-    device: &Device,
+    queue: &impl Queue,
     out: MatrixMut<'_, O>,
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
 ) -> Result<(), MatmulError> {
-    Matmul::new(out, a, b).run(device)
+    Matmul::new(out, a, b).run(queue)
 }

@@ -8,11 +8,11 @@ use gpu_kernels::matmul::args::{
     OUT_TENSOR, RELU,
 };
 
-use super::launch::{MOST_BLOCKS, Workspace, at_least, launch_some};
+use super::launch::{MOST_BLOCKS, launch_some};
 use super::matrix::Layout;
 use super::{Activation, KernelChoice, MatmulAs, MatmulError, Matrix, MatrixMut, Precision, Problem};
 use crate::DeviceProfile;
-use crate::device::{BufferView, Device};
+use crate::device::{BufferView, Device, Queue};
 
 /// The operation `out = activation(scale A B + bias + residual)`; [`run`](Self::run) computes it.
 ///
@@ -84,37 +84,17 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
     /// # Errors
     /// The shapes or batches do not match, an extent is too large, the device has no kernel, a matrix lives on another
     /// device, or the device failed.
-    pub fn run(self, device: &Device) -> Result<(), MatmulError> {
-        self.run_with(device, &mut Workspace::default())
-    }
-
-    /// Same as [`run`](Self::run), but keeps the workspace for the next run.
-    ///
-    /// # Errors
-    /// Same as for [`run`](Self::run).
-    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), MatmulError> {
-        let problem = self.checked(device)?;
-        let profile = DeviceProfile::from(device);
-        let choice = KernelChoice::new(&profile, &problem)?;
-        if let Some(gpu) =
-            profile.gpu_instead_of().filter(|_| problem.m > 0 && problem.n > 0 && problem.batch > 0)
-            && KernelChoice::<T>::new(&gpu, &problem)?.needs_workspace()
-        {
-            at_least(&mut workspace.sums, device, 1)?;
-        }
-        self.launch(device, workspace, &problem, choice)
+    pub fn run(self, queue: &impl Queue) -> Result<(), MatmulError> {
+        let problem = self.checked(queue.device())?;
+        let choice = KernelChoice::new(&DeviceProfile::from(queue.device()), &problem)?;
+        self.launch(queue, &problem, choice)
     }
 
     /// Runs it with the kernels of `choice`, to compare kernels.
     #[doc(hidden)]
-    pub fn run_by(
-        self,
-        device: &Device,
-        workspace: &mut Workspace,
-        choice: KernelChoice<T>,
-    ) -> Result<(), MatmulError> {
-        let problem = self.checked(device)?;
-        self.launch(device, workspace, &problem, choice)
+    pub fn run_by(self, queue: &impl Queue, choice: KernelChoice<T>) -> Result<(), MatmulError> {
+        let problem = self.checked(queue.device())?;
+        self.launch(queue, &problem, choice)
     }
 
     /// Checks all shapes and returns the problem that a kernel is chosen for.
@@ -174,8 +154,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
 
     fn launch(
         mut self,
-        device: &Device,
-        workspace: &mut Workspace,
+        queue: &impl Queue,
         problem: &Problem,
         choice: KernelChoice<T>,
     ) -> Result<(), MatmulError> {
@@ -197,7 +176,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
             };
             // SAFETY: shapes, batches and devices were checked, the output is borrowed exclusively, and the flags follow from
             // the addresses and strides. Later uses of the memory wait for the device or are queued after this.
-            unsafe { launch_some::<T>(device, workspace, choice, args, count)? };
+            unsafe { launch_some(queue, choice, args, count)? };
         }
         Ok(())
     }

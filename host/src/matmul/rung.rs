@@ -6,7 +6,7 @@ use cuda_std::tensor::{Swizzle, TensorMapSpec};
 use gpu_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, Rung, TERMS};
 
 use super::{MatmulError, Matrix, MatrixMut};
-use crate::device::Device;
+use crate::device::Queue;
 
 /// Runs a rung of the ladder: `out = A B^T` for dense `[m, n]`, `[m, k]` and `[n, k]`. On a GPU the work is queued.
 ///
@@ -16,13 +16,14 @@ use crate::device::Device;
 /// The shapes do not match, a matrix is not dense or tensor copies cannot read it, or the device failed.
 #[doc(hidden)]
 pub fn run_rung(
-    device: &Device,
+    queue: &impl Queue,
     rung: &Rung,
     mut out: MatrixMut<'_, bf16>,
     a: Matrix<'_, bf16>,
     b: Matrix<'_, bf16>,
 ) -> Result<(), MatmulError> {
     let ([m, k], n) = ([a.rows(), a.cols()], b.rows());
+    let device = queue.device();
     let shapes = [
         ("first operand", &a.layout, [m, k]),
         ("second operand", &b.layout, [n, k]),
@@ -54,5 +55,5 @@ pub fn run_rung(
     };
     let config = shape.config(m32, n32, device.multiprocessors() as u32);
     // SAFETY: the matrices were checked, the output is borrowed exclusively, and the maps describe them.
-    Ok(unsafe { rung.kernel.launch(device, config, args) }?)
+    Ok(unsafe { rung.kernel.launch(queue, config, args) }?)
 }

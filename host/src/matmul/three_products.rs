@@ -7,8 +7,7 @@ use gpu_kernels::matmul::operation::split::SplitLaunch;
 use gpu_kernels::matmul::operation::{SPLIT, THREE_PRODUCTS, split_config};
 
 use super::MatmulError;
-use super::launch::at_least;
-use crate::device::{Buffer, Device};
+use crate::device::Queue;
 
 /// The parts of an operand, `[2 matrices, rows, pitch]`.
 #[derive(Clone, Copy)]
@@ -29,20 +28,17 @@ impl Parts {
     }
 }
 
-/// Launches the kernels, with the parts in `buffer`.
+/// Launches the kernels.
 ///
 /// # Safety
 /// The arguments describe a multiplication that the kernel can do, and their memory is valid for it.
-pub(super) unsafe fn launch(
-    device: &Device,
-    buffer: &mut Option<Buffer<f32>>,
-    args: MatmulLaunch<f32>,
-) -> Result<(), MatmulError> {
+pub(super) unsafe fn launch(queue: &impl Queue, args: MatmulLaunch<f32>) -> Result<(), MatmulError> {
+    let device = queue.device();
     let matrices = |batch_pitch: u64| if batch_pitch == 0 { 1 } else { args.batch };
     let a = Parts { rows: args.m, terms: args.k, matrices: matrices(args.a_batch), first: 0 };
     let b = Parts { rows: args.n, terms: args.k, matrices: matrices(args.b_batch), first: a.len() };
-    let buffer = at_least(buffer, device, a.len() + b.len())?;
-    let parts = RawBuffer::<f32>::written(buffer);
+    let mut buffer = queue.alloc_unwritten::<f32>(a.len() + b.len())?;
+    let parts = RawBuffer::<f32>::written(&mut buffer);
     // The parts of B are stored transposed.
     let is_transposed = [args.flags & A_TRANSPOSED != 0, args.flags & B_TRANSPOSED == 0];
     let operands = [(a, args.a, args.a_pitch, args.a_batch), (b, args.b, args.b_pitch, args.b_batch)];
@@ -58,7 +54,7 @@ pub(super) unsafe fn launch(
             is_transposed: is_transposed.into(),
         };
         // SAFETY: the operand is valid by the caller's contract, and the buffer has room for the parts.
-        unsafe { SPLIT.launch(device, split_config(to.rows, to.terms, to.matrices), split)? };
+        unsafe { SPLIT.launch(queue, split_config(to.rows, to.terms, to.matrices), split)? };
     }
     let map = |parts_of: Parts| -> Result<TensorMap, MatmulError> {
         let sizes = [parts_of.terms, parts_of.rows, 2 * parts_of.matrices].map(u64::from);
@@ -74,5 +70,5 @@ pub(super) unsafe fn launch(
     let units = THREE_PRODUCTS.units([args.m, args.n], args.splits, args.batch);
     let config = THREE_PRODUCTS.config(units, device.multiprocessors());
     // SAFETY: the result is valid by the caller's contract, and the maps describe the parts, which earlier launches write.
-    Ok(unsafe { THREE_PRODUCTS.launch(device, config, args) }?)
+    Ok(unsafe { THREE_PRODUCTS.launch(queue, config, args) }?)
 }

@@ -10,22 +10,10 @@ use super::{
     written,
 };
 use crate::DeviceProfile;
-use crate::device::{Buffer, BufferView, BufferViewMut, Device};
+use crate::device::{Buffer, BufferView, BufferViewMut, Device, Queue};
 
 /// Parts of the rows, if a separate launch adds up the columns.
 const PARTS: u32 = 16;
-
-/// Memory for the weight and bias gradients of parts of the rows. It grows when a norm needs more. A recording refuses that,
-/// so run once before.
-///
-/// ```
-/// let workspace = ferrowarp::norm::Workspace::default();
-/// assert!(format!("{workspace:?}").contains("None"));
-/// ```
-#[derive(Debug, Default)]
-pub struct Workspace {
-    parts: Option<Buffer<f32>>,
-}
 
 /// The gradients of a norm; [`run`](Self::run) computes them.
 ///
@@ -109,17 +97,9 @@ impl<'a, T: Real> NormBackward<'a, T> {
     ///
     /// # Errors
     /// Shapes or lengths differ, the matrix is too large, an operand lives on another device, or the device failed.
-    pub fn run(self, device: &Device) -> Result<(), NormError> {
-        self.run_with(device, &mut Workspace::default())
-    }
-
-    /// Same as [`Self::run`], but keeps its memory for the next run.
-    ///
-    /// # Errors
-    /// Same as for [`Self::run`].
-    pub fn run_with(mut self, device: &Device, workspace: &mut Workspace) -> Result<(), NormError> {
-        let choices = Self::kernels(device.limits(), self.inp.cols(), self.is_dense());
-        self.run_by(device, workspace, choices[0])
+    pub fn run(mut self, queue: &impl Queue) -> Result<(), NormError> {
+        let choices = Self::kernels(queue.device().limits(), self.inp.cols(), self.is_dense());
+        self.run_by(queue, choices[0])
     }
 
     /// Whether rows follow each other without gaps in all matrices, which start at multiples of 16 bytes, and `d_inp` is not
@@ -153,13 +133,8 @@ impl<'a, T: Real> NormBackward<'a, T> {
     /// # Panics
     /// The kernel needs dense rows, and these are not.
     #[doc(hidden)]
-    pub fn run_by(
-        mut self,
-        device: &Device,
-        workspace: &mut Workspace,
-        kernel: &'static KernelMeta,
-    ) -> Result<(), NormError> {
-        let [rows, cols] = self.checked(device)?;
+    pub fn run_by(mut self, queue: &impl Queue, kernel: &'static KernelMeta) -> Result<(), NormError> {
+        let [rows, cols] = self.checked(queue.device())?;
         if cols == 0 {
             return Ok(());
         }
@@ -176,27 +151,30 @@ impl<'a, T: Real> NormBackward<'a, T> {
             "{} needs dense rows",
             kernel.name
         );
-        let multiprocessors = DeviceProfile::from(device).multiprocessors.max(1);
+        let multiprocessors = DeviceProfile::from(queue.device()).multiprocessors.max(1);
         let parts = match in_rows {
             Some(kernel) => kernel.parts([rows, cols], multiprocessors as u32),
             None => rows.clamp(1, PARTS),
         };
         let pitch = cols.next_multiple_of(8);
         let is_wanted = [self.d_weight.is_some(), self.d_bias.is_some()];
-        let sums = self.sums(device, workspace, is_wanted, [parts, pitch])?;
+        // The parts of both gradients.
+        let count = is_wanted.into_iter().filter(|is| *is).count();
+        let mut of_parts = queue.alloc_unwritten::<f32>(count * parts as usize * pitch as usize)?;
+        let sums = Self::sums(&mut of_parts, is_wanted)?;
         let args = self.args([rows, cols], sums, pitch);
         // SAFETY: shapes, lengths and devices were checked, outputs are borrowed exclusively, and the kernel holds the
         // columns. Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match in_rows {
-                Some(kernel) => kernel.launch(device, kernel.config_of_parts(parts, cols), args)?,
+                Some(kernel) => kernel.launch(queue, kernel.config_of_parts(parts, cols), args)?,
                 None => {
                     if is_wanted != [false; 2] {
                         let columns = T::columns(blocks);
-                        columns.launch(device, columns.config(cols, parts), NormBackwardLaunch { ..args })?;
+                        columns.launch(queue, columns.config(cols, parts), NormBackwardLaunch { ..args })?;
                     }
                     if rows > 0 {
-                        T::backward_wide(blocks).launch(device, blocks.config(rows), args)?;
+                        T::backward_wide(blocks).launch(queue, blocks.config(rows), args)?;
                     }
                 }
             }
@@ -205,40 +183,23 @@ impl<'a, T: Real> NormBackward<'a, T> {
                     let args = SumPartsLaunch { out: written(out), parts: sums, count: parts, pitch, cols };
                     // It may begin before the previous launch has ended.
                     let config = T::SUM_PARTS.config(cols, 1).with_programmatic_stream_serialization();
-                    T::SUM_PARTS.launch(device, config, args)?;
+                    T::SUM_PARTS.launch(queue, config, args)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Returns memory for the parts of the gradients of weight and bias, if they are wanted.
-    fn sums(
-        &self,
-        device: &Device,
-        workspace: &mut Workspace,
-        is_wanted: [bool; 2],
-        [parts, pitch]: [u32; 2],
-    ) -> Result<[RawBuffer<f32>; 2], NormError> {
-        let each = parts as usize * pitch as usize;
-        let len = each * is_wanted.into_iter().filter(|is| *is).count();
-        if len == 0 {
-            return Ok([RawBuffer::NULL; 2]);
-        }
-        let fits = |buffer: &Buffer<f32>| buffer.len() >= len && device.is_in_order_with(buffer.device());
-        if !workspace.parts.as_ref().is_some_and(fits) {
-            workspace.parts = Some(device.alloc_unwritten(len)?);
-        }
-        let buffer = workspace.parts.as_mut().expect("it was filled");
-        let second = if is_wanted[0] { each } else { 0 };
-        let mut of = |is_wanted: bool, first: usize| -> Result<RawBuffer<f32>, NormError> {
-            Ok(if is_wanted {
-                written(&mut Some(buffer.view_mut(first..first + each)?))
-            } else {
-                RawBuffer::NULL
-            })
-        };
-        Ok([of(is_wanted[0], 0)?, of(is_wanted[1], second)?])
+    /// Divides memory for the parts of the gradients of weight and bias, as far as they are wanted.
+    fn sums(of_parts: &mut Buffer<f32>, is_wanted: [bool; 2]) -> Result<[RawBuffer<f32>; 2], NormError> {
+        let middle = if is_wanted == [true; 2] { of_parts.len() / 2 } else { of_parts.len() };
+        let (first, second) = of_parts.split_at_mut(middle)?;
+        Ok(match is_wanted {
+            [true, true] => [RawBuffer::written(first), RawBuffer::written(second)],
+            [true, false] => [RawBuffer::written(first), RawBuffer::NULL],
+            [false, true] => [RawBuffer::NULL, RawBuffer::written(first)],
+            [false, false] => [RawBuffer::NULL; 2],
+        })
     }
 
     /// Checks everything and returns the rows and columns.

@@ -8,7 +8,7 @@ use super::{
     Matrix, MatrixMut, NormError, Real, check_device, check_matrix, check_vector, counted, is_aligned, read,
     written,
 };
-use crate::device::{BufferView, BufferViewMut, Device};
+use crate::device::{BufferView, BufferViewMut, Device, Queue};
 
 /// The operation `out = (x - mean) rstd weight + bias` along each row; [`run`](Self::run) computes it. `x` is the input plus
 /// the residual, and `rstd` is `1 / sqrt(variance + epsilon)`. For RMSNorm the mean is 0 and the variance the mean square.
@@ -112,10 +112,11 @@ impl<'a, T: Real> Norm<'a, T> {
     /// # Errors
     /// Shapes or lengths differ, epsilon is out of range, the matrix is too large, an operand lives on another device, or the device
     /// failed.
-    pub fn run(mut self, device: &Device) -> Result<(), NormError> {
+    pub fn run(mut self, queue: &impl Queue) -> Result<(), NormError> {
+        let device = queue.device();
         let choices =
             Self::kernels(device.limits(), device.multiprocessors(), self.inp.shape(), self.is_aligned());
-        self.run_by(device, choices[0])
+        self.run_by(queue, choices[0])
     }
 
     /// Whether rows are whole vectors of 16 bytes, and all matrices and vectors of the columns are aligned to 16 bytes.
@@ -157,8 +158,8 @@ impl<'a, T: Real> Norm<'a, T> {
     /// # Panics
     /// The kernel takes aligned rows, and these are not.
     #[doc(hidden)]
-    pub fn run_by(mut self, device: &Device, kernel: &'static KernelMeta) -> Result<(), NormError> {
-        let [rows, cols] = self.checked(device)?;
+    pub fn run_by(mut self, queue: &impl Queue, kernel: &'static KernelMeta) -> Result<(), NormError> {
+        let [rows, cols] = self.checked(queue.device())?;
         if rows == 0 || cols == 0 {
             return Ok(());
         }
@@ -175,8 +176,8 @@ impl<'a, T: Real> Norm<'a, T> {
         // columns. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match in_rows {
-                Some(kernel) => kernel.launch(device, kernel.config([rows, cols]), args)?,
-                None => T::wide(blocks).launch(device, blocks.config(rows), args)?,
+                Some(kernel) => kernel.launch(queue, kernel.config([rows, cols]), args)?,
+                None => T::wide(blocks).launch(queue, blocks.config(rows), args)?,
             }
         }
         Ok(())

@@ -37,7 +37,7 @@ use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
 use gpu_kernels::norm::NormKernels;
 
-pub use backward::{NormBackward, Workspace};
+pub use backward::NormBackward;
 pub use error::NormError;
 pub use forward::Norm;
 

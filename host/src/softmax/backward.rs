@@ -5,7 +5,7 @@ use gpu_kernels::softmax::backward::{BackwardArgsHost, LOG};
 
 use super::row_kernel::RowKernel;
 use super::{DeviceProfile, Matrix, MatrixMut, Options, Real, SoftmaxError, check};
-use crate::device::Device;
+use crate::device::Queue;
 
 /// Writes the gradient with respect to the logits into `dx`, given the result `y` and its gradient `dy`: `y * (dy - sum(dy *
 /// y)) * scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`.
@@ -31,20 +31,20 @@ use crate::device::Device;
 /// or the device
 /// failed.
 pub fn softmax_backward<T: Real>(
-    device: &Device,
+    queue: &impl Queue,
     dx: &mut MatrixMut<'_, T>,
     dy: &Matrix<'_, T>,
     y: &Matrix<'_, T>,
     options: &Options,
 ) -> Result<(), SoftmaxError> {
-    let shape = dx.shape();
+    let (device, shape) = (queue.device(), dx.shape());
     check(device, "result", shape, (y.shape(), y.device()))?;
     check(device, "gradient", shape, (dy.shape(), dy.device()))?;
     check(device, "gradient at the logits", shape, (shape, dx.device()))?;
     // SAFETY: three checked matrices of the same shape on this device; the first is borrowed exclusively.
     unsafe {
         let strides = [dx.stride(), dy.stride(), y.stride()];
-        launch(device, shape, [dx.raw(), dy.raw(), y.raw()], strides, options)
+        launch(queue, shape, [dx.raw(), dy.raw(), y.raw()], strides, options)
     }
 }
 
@@ -65,30 +65,30 @@ pub fn softmax_backward<T: Real>(
 /// # Errors
 /// Same as for [`softmax_backward`].
 pub fn softmax_backward_in_place<T: Real>(
-    device: &Device,
+    queue: &impl Queue,
     dy: &mut MatrixMut<'_, T>,
     y: &Matrix<'_, T>,
     options: &Options,
 ) -> Result<(), SoftmaxError> {
-    let shape = dy.shape();
+    let (device, shape) = (queue.device(), dy.shape());
     check(device, "result", shape, (y.shape(), y.device()))?;
     check(device, "gradient", shape, (shape, dy.device()))?;
     let (gradient, stride) = (dy.raw(), dy.stride());
     // SAFETY: as above; output and gradient are the same matrix.
-    unsafe { launch(device, shape, [gradient, gradient, y.raw()], [stride, stride, y.stride()], options) }
+    unsafe { launch(queue, shape, [gradient, gradient, y.raw()], [stride, stride, y.stride()], options) }
 }
 
 /// # Safety
 /// `dx`, `dy` and `y` are matrices of this shape and these strides on the device. No other code uses `dx`; it may be `dy`.
 unsafe fn launch<T: Real>(
-    device: &Device,
+    queue: &impl Queue,
     shape: [usize; 2],
     [dx, dy, y]: [RawBuffer<T>; 3],
     strides: [usize; 3],
     options: &Options,
 ) -> Result<(), SoftmaxError> {
     options.check()?;
-    let profile = DeviceProfile::from(device);
+    let profile = DeviceProfile::from(queue.device());
     let Some(kernel) = RowKernel::new::<T>(T::BACKWARD, &profile, shape)? else { return Ok(()) };
     let [dx_stride, dy_stride, y_stride] = strides.map(|stride| stride as u64);
     for (first, rows) in kernel.launches() {
@@ -106,7 +106,7 @@ unsafe fn launch<T: Real>(
             prefetch_blocks: kernel.prefetch_blocks(&[dy_stride, y_stride]),
         };
         // SAFETY: the caller's matrices, starting at a row, and a grid for this many rows.
-        unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
+        unsafe { kernel.spread.variant.launch(queue, kernel.config(rows), args) }?;
     }
     Ok(())
 }

@@ -7,12 +7,12 @@ mod slices;
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
-use cuda_std::launch::{Launcher, RawBuffer};
+use cuda_std::launch::RawBuffer;
 use gpu_kernels::softmax::cross_entropy::{CrossEntropyLaunch, I32, I64, U8};
 
 use super::row_kernel::RowKernel;
 use super::{DeviceProfile, Matrix, MatrixMut, Real, SoftmaxError, check};
-use crate::device::{Buffer, BufferView, BufferViewMut, Device};
+use crate::device::{Buffer, BufferView, BufferViewMut, Device, Queue};
 
 #[cfg(feature = "ndarray")]
 pub use arrays::cross_entropy_of_array;
@@ -174,9 +174,9 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
     /// # Errors
     /// A vector does not have one element per row, the gradient does not have the logits' shape, a row has 2^32 elements or
     /// more, memory lives on another device, or the device failed.
-    pub fn run(self, device: &Device) -> Result<(), SoftmaxError> {
-        let (args, shape) = self.checked(device)?;
-        launch(device, device, args, shape)
+    pub fn run(self, queue: &impl Queue) -> Result<(), SoftmaxError> {
+        let (args, shape) = self.checked(queue.device())?;
+        launch(queue, args, shape)
     }
 
     /// Checks the launch arguments against the device and the logits, and returns them with the shape of the logits.
@@ -202,12 +202,11 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
 /// Launches the device's kernels on `on`. The arguments are [checked](CrossEntropy::checked), and their memory is still
 /// borrowed.
 pub(crate) fn launch<T: Real>(
-    device: &Device,
-    on: &dyn Launcher,
+    queue: &impl Queue,
     args: CrossEntropyLaunch<T>,
     shape: [usize; 2],
 ) -> Result<(), SoftmaxError> {
-    let profile = DeviceProfile::from(device);
+    let profile = DeviceProfile::from(queue.device());
     let Some(kernel) = RowKernel::new::<T>(&T::CROSS_ENTROPY.rows, &profile, shape)? else { return Ok(()) };
     for (first, rows) in kernel.launches() {
         let args = CrossEntropyLaunch {
@@ -225,7 +224,7 @@ pub(crate) fn launch<T: Real>(
         };
         // SAFETY: all memory was checked against the shape and the device and is borrowed, outputs exclusively. Later uses
         // of it wait for the device or are queued after this. The grid is for this many rows.
-        unsafe { kernel.spread.variant.launch(on, kernel.config(rows), args) }?;
+        unsafe { kernel.spread.variant.launch(queue, kernel.config(rows), args) }?;
     }
     Ok(())
 }

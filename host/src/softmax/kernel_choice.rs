@@ -1,12 +1,13 @@
 //! Chooses the kernels for a shape, and launches them.
 
 use bytemuck::Pod;
-use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher};
+use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher, RawBuffer};
 use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
 use gpu_kernels::softmax::operation::{Split, Spread, Variant};
 
 use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
-use super::{DeviceProfile, Options, SoftmaxAs, SoftmaxError, staged};
+use super::{DeviceProfile, Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, check, staged};
+use crate::device::Queue;
 
 /// Rows of fewer elements are never cut into parts to keep more multiprocessors busy: a second launch costs more.
 pub(super) const LEAST_SPLIT: usize = 16_384;
@@ -41,13 +42,13 @@ const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2)
 ///
 /// ```
 /// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::{Options, Plan, SoftmaxError};
+/// use ferrowarp::softmax::{KernelChoice, SoftmaxError};
 ///
-/// let plan = Plan::<f32>::new(&Device::cpu(), 64, 1000, &Options::new())?;
-/// for kernel in plan.kernel_choice().kernels() {
+/// let choice = KernelChoice::<f32>::new(&(&Device::cpu()).into(), 64, 1000)?;
+/// for kernel in choice.kernels() {
 ///     println!("{}", kernel.name);
 /// }
-/// assert_eq!(plan.kernel_choice().shape(), [64, 1000]);
+/// assert_eq!(choice.shape(), [64, 1000]);
 /// # Ok::<(), SoftmaxError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -249,6 +250,43 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         u32::try_from(left).unwrap_or(u32::MAX).min(self.rows_per_launch)
     }
 
+    /// Writes the softmax of each row of `inp` into the same row of `out`, with these kernels. On a GPU the work is queued.
+    ///
+    /// # Errors
+    /// The options are out of range; a matrix has another shape or lives on another device; the device failed.
+    pub fn run(
+        &self,
+        queue: &impl Queue,
+        out: &mut MatrixMut<'_, O>,
+        inp: &Matrix<'_, I>,
+        options: &Options,
+    ) -> Result<(), SoftmaxError> {
+        check(queue.device(), "output", self.shape(), (out.shape(), out.device()))?;
+        check(queue.device(), "input", self.shape(), (inp.shape(), inp.device()))?;
+        // SAFETY: the matrices were checked against their views when they were created, and here against the shape. They do
+        // not overlap, since one is borrowed exclusively.
+        unsafe { self.launch_on(queue, [out.stride(), inp.stride()], out.raw(), inp.raw(), options) }
+    }
+
+    /// # Safety
+    /// `out` and `inp` are matrices of this shape on the queue's device and may be the same; `out` is borrowed exclusively.
+    unsafe fn launch_on(
+        &self,
+        queue: &impl Queue,
+        strides: [usize; 2],
+        out: RawBuffer<O>,
+        inp: RawBuffer<I>,
+        options: &Options,
+    ) -> Result<(), SoftmaxError> {
+        options.check()?;
+        let mut pairs = queue.alloc_unwritten::<u64>(self.workspace_bytes().div_ceil(8))?;
+        let pairs = RawBuffer::<u64>::written(&mut pairs).cast();
+        let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out, inp, strides) };
+        // SAFETY: the caller's matrices; the pairs have the size that the choice needs. Later uses of all three wait for the
+        // device, or are queued after this.
+        unsafe { self.launch(queue, args, options) }
+    }
+
     /// Launches the kernels. Without elements it does nothing.
     ///
     /// # Errors
@@ -297,6 +335,24 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
 /// Returns the columns as kernels count them.
 pub(super) fn counted(cols: usize) -> Result<u32, SoftmaxError> {
     u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })
+}
+
+impl<T: SoftmaxAs<T>> KernelChoice<T, T> {
+    /// Replaces each row of `matrix` with its softmax, like [`Self::run`].
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`].
+    pub fn run_in_place(
+        &self,
+        queue: &impl Queue,
+        matrix: &mut MatrixMut<'_, T>,
+        options: &Options,
+    ) -> Result<(), SoftmaxError> {
+        check(queue.device(), "matrix", self.shape(), (matrix.shape(), matrix.device()))?;
+        let (strides, elements) = ([matrix.stride(); 2], matrix.raw());
+        // SAFETY: as in `run`; output and input are the same matrix.
+        unsafe { self.launch_on(queue, strides, elements, elements, options) }
+    }
 }
 
 /// The prefetch distance of `blocks` blocks of `bytes` bytes each, which prefetch before or after they load. 0 means none.

@@ -14,7 +14,7 @@
 //! # Ok::<(), SoftmaxError>(())
 //! ```
 //!
-//! A [`Plan`] chooses the kernels once, for repeated or recorded runs. Rows may have a stride ([`Matrix::with_stride`]),
+//! Rows may have a stride ([`Matrix::with_stride`]),
 //! start at any element, and have any width up to 2^32 - 1. A matrix may have more than 2^32 elements. Without rows or
 //! columns nothing is launched. Elements between the rows are neither read nor written.
 //!
@@ -50,7 +50,6 @@ mod in_registers;
 pub(crate) mod kernel_choice;
 mod operations;
 mod options;
-mod plan;
 mod row_kernel;
 #[cfg(feature = "sampling")]
 mod sample;
@@ -62,7 +61,7 @@ mod types;
 
 use bytemuck::Pod;
 
-use crate::device::{Buffer, Device};
+use crate::device::{Buffer, Device, Queue};
 
 #[doc(hidden)]
 pub use crate::DeviceProfile;
@@ -79,7 +78,6 @@ pub use cross_entropy::{CrossEntropy, Targets, cross_entropy_of_slice};
 pub use kernel_choice::KernelChoice;
 pub use operations::{OPERATIONS, Operation};
 pub use options::Options;
-pub use plan::Plan;
 #[cfg(feature = "sampling")]
 pub use sample::{Sampling, sample, sample_with_log_probabilities};
 pub use slices::softmax_of_slice;
@@ -107,12 +105,13 @@ pub use types::{Real, SoftmaxAs};
 /// or the device
 /// failed.
 pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
-    device: &Device,
+    queue: &impl Queue,
     out: &mut MatrixMut<'_, O>,
     inp: &Matrix<'_, I>,
     options: &Options,
 ) -> Result<(), SoftmaxError> {
-    Plan::new(device, inp.rows(), inp.cols(), options)?.run(out, inp)
+    let profile = DeviceProfile::from(queue.device());
+    KernelChoice::new(&profile, inp.rows(), inp.cols())?.run(queue, out, inp, options)
 }
 
 /// Replaces each row of `matrix` with its softmax. On a GPU the work is queued.
@@ -131,15 +130,16 @@ pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
 /// # Errors
 /// Same as for [`softmax()`].
 pub fn softmax_in_place<T: SoftmaxAs<T>>(
-    device: &Device,
+    queue: &impl Queue,
     matrix: &mut MatrixMut<'_, T>,
     options: &Options,
 ) -> Result<(), SoftmaxError> {
-    Plan::new(device, matrix.rows(), matrix.cols(), options)?.run_in_place(matrix)
+    let profile = DeviceProfile::from(queue.device());
+    KernelChoice::new(&profile, matrix.rows(), matrix.cols())?.run_in_place(queue, matrix, options)
 }
 
 /// Returns the softmax of each row of `inp`, `[rows, cols]`, in a new buffer without gaps between the rows. On a GPU the
-/// work is queued. For repeated runs, [`softmax()`] writes into a buffer that is allocated once.
+/// work is queued.
 ///
 /// ```
 /// use ferrowarp::device::{Buffer, Device};
@@ -154,15 +154,15 @@ pub fn softmax_in_place<T: SoftmaxAs<T>>(
 /// ```
 ///
 /// # Errors
-/// Same as for [`softmax()`], or the device is out of memory, or the work is being recorded.
+/// Same as for [`softmax()`], or the device is out of memory.
 pub fn softmax_to_buffer<I: SoftmaxAs<O>, O: Pod>(
-    device: &Device,
+    queue: &impl Queue,
     inp: &Matrix<'_, I>,
     options: &Options,
 ) -> Result<Buffer<O>, SoftmaxError> {
     let [rows, cols] = [inp.rows(), inp.cols()];
-    let mut out = device.alloc_unwritten(rows * cols)?;
-    softmax(device, &mut MatrixMut::new(&mut out, rows, cols)?, inp, options)?;
+    let mut out = queue.alloc_unwritten(rows * cols)?;
+    softmax(queue, &mut MatrixMut::new(&mut out, rows, cols)?, inp, options)?;
     Ok(out)
 }
 

@@ -6,7 +6,7 @@ use gpu_kernels::softmax::sample::{GREEDY, SampleLaunch};
 use super::row_kernel::RowKernel;
 use super::top_k::check_k;
 use super::{DeviceProfile, Matrix, Real, SoftmaxError, check};
-use crate::device::{BufferViewMut, Device};
+use crate::device::{BufferViewMut, Device, Queue};
 
 /// How tokens are drawn: temperature, cuts, and the seed of the random numbers. The default is the plain softmax.
 ///
@@ -108,13 +108,13 @@ impl Default for Sampling {
 /// The temperature is negative, NaN, infinite, or between 0 and 2^-126; `top_k` is 0 or over 128; `top_p` is not in
 /// (0, 1]; there is not one token per row; a row has 2^32 elements or more; memory lives on another device; the device failed.
 pub fn sample<'a, T: Real>(
-    device: &Device,
+    queue: &impl Queue,
     tokens: impl Into<BufferViewMut<'a, u32>>,
     logits: &Matrix<'_, T>,
     sampling: &Sampling,
     draw: u64,
 ) -> Result<(), SoftmaxError> {
-    run(device, tokens.into(), None, logits, sampling, draw)
+    run(queue, tokens.into(), None, logits, sampling, draw)
 }
 
 /// Same as [`sample`], and also writes the logarithm of each token's probability in `softmax(logits / temperature)`, before
@@ -138,25 +138,26 @@ pub fn sample<'a, T: Real>(
 /// # Errors
 /// Same as for [`sample`]; or there is not one logarithm per row.
 pub fn sample_with_log_probabilities<'a, T: Real>(
-    device: &Device,
+    queue: &impl Queue,
     tokens: impl Into<BufferViewMut<'a, u32>>,
     log_probabilities: impl Into<BufferViewMut<'a, f32>>,
     logits: &Matrix<'_, T>,
     sampling: &Sampling,
     draw: u64,
 ) -> Result<(), SoftmaxError> {
-    run(device, tokens.into(), Some(log_probabilities.into()), logits, sampling, draw)
+    run(queue, tokens.into(), Some(log_probabilities.into()), logits, sampling, draw)
 }
 
 fn run<T: Real>(
-    device: &Device,
+    queue: &impl Queue,
     tokens: BufferViewMut<'_, u32>,
     log_probabilities: Option<BufferViewMut<'_, f32>>,
     logits: &Matrix<'_, T>,
     sampling: &Sampling,
     draw: u64,
 ) -> Result<(), SoftmaxError> {
-    let (shape, (scale, is_greedy)) = (logits.shape(), sampling.checked()?);
+    let (device, shape) = (queue.device(), logits.shape());
+    let (scale, is_greedy) = sampling.checked()?;
     check(device, "logits", shape, (shape, logits.device()))?;
     let check_len = |what, len, at: &Device| {
         if len != shape[0] {
@@ -192,7 +193,7 @@ fn run<T: Real>(
         };
         // SAFETY: all memory was checked against the shape and the device and is borrowed, outputs exclusively. Later uses
         // of it wait for the device or are queued after this. The grid is for this many rows.
-        unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
+        unsafe { kernel.spread.variant.launch(queue, kernel.config(rows), args) }?;
     }
     Ok(())
 }

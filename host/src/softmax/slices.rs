@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::{Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, softmax};
-use crate::device::Device;
+use crate::device::{Device, Queue as _};
 
 /// Computes the softmax of each row of a row-major matrix in host memory: `[rows, cols]` of `I`, as `O`.
 ///

@@ -4,7 +4,7 @@ use gpu_kernels::softmax::top_k::{MOST, TopKLaunch};
 
 use super::row_kernel::RowKernel;
 use super::{DeviceProfile, Matrix, MatrixMut, Options, Real, SoftmaxError, check};
-use crate::device::Device;
+use crate::device::Queue;
 
 /// The largest `k`: 1 to 128 elements of a row can be selected.
 pub const MOST_SELECTED: usize = MOST;
@@ -51,13 +51,13 @@ const _: () = assert!(MOST_SELECTED == 128, "update the message of `SoftmaxError
 /// `k` is 0 or over 128, the outputs do not have the same shape with one row per row of logits, a row has 2^32 elements or
 /// more, the scale is not in (0, 2^127], a matrix lives on another device, or the device failed.
 pub fn softmax_top_k<T: Real>(
-    device: &Device,
+    queue: &impl Queue,
     probabilities: &mut MatrixMut<'_, f32>,
     indices: &mut MatrixMut<'_, u32>,
     logits: &Matrix<'_, T>,
     options: &Options,
 ) -> Result<(), SoftmaxError> {
-    let (shape, k) = (logits.shape(), probabilities.cols());
+    let (device, shape, k) = (queue.device(), logits.shape(), probabilities.cols());
     check_k(k)?;
     options.check()?;
     check(device, "logits", shape, (shape, logits.device()))?;
@@ -85,7 +85,7 @@ pub fn softmax_top_k<T: Real>(
         };
         // SAFETY: three checked matrices on this device, the outputs borrowed exclusively. Later uses of them wait for the
         // device or are queued after this. The grid is for this many rows.
-        unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
+        unsafe { kernel.spread.variant.launch(queue, kernel.config(rows), args) }?;
     }
     Ok(())
 }

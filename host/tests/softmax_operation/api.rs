@@ -3,7 +3,7 @@
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::softmax::{
-    CrossEntropy, Matrix, MatrixMut, Options, Plan, SoftmaxError, softmax, softmax_backward,
+    CrossEntropy, KernelChoice, Matrix, MatrixMut, Options, SoftmaxError, softmax, softmax_backward,
     softmax_backward_in_place, softmax_in_place, softmax_to_buffer,
 };
 
@@ -95,18 +95,18 @@ fn elements_behind_the_2_to_the_31st_are_found() {
 }
 
 #[test]
-fn a_plan_runs_again_and_again() {
+fn every_choice_runs_again_and_again() {
     let device = Device::cpu();
     let options = Options::new().log();
-    for mut plan in Plan::<f32>::every(&device, 2, 3, &options).unwrap() {
-        assert_eq!(plan.kernel_choice().shape(), [2, 3]);
+    for choice in KernelChoice::<f32>::every(&(&device).into(), 2, 3).unwrap() {
+        assert_eq!(choice.shape(), [2, 3]);
         for shift in [0.0, 100.0] {
             let inp = device.upload(&[1.0, 1.0, 1.0, 0.0, 0.0, 0.0].map(|x: f32| x + shift)).unwrap();
             let mut out = device.alloc_zeroed::<f32>(6).unwrap();
-            plan.run(&mut MatrixMut::new(&mut out, 2, 3).unwrap(), &Matrix::new(&inp, 2, 3).unwrap())
-                .unwrap();
+            let (mut to, inp) = (MatrixMut::new(&mut out, 2, 3).unwrap(), Matrix::new(&inp, 2, 3).unwrap());
+            choice.run(&device, &mut to, &inp, &options).unwrap();
             let out = out.to_vec().unwrap();
-            assert!(out.iter().all(|x| (x + 3f32.ln()).abs() < 1e-6), "{:?}: {out:?}", plan.kernel_choice());
+            assert!(out.iter().all(|x| (x + 3f32.ln()).abs() < 1e-6), "{choice:?}: {out:?}");
         }
     }
 }
@@ -133,8 +133,8 @@ fn a_matrix_that_does_not_fit_is_refused_in_words() {
         softmax_in_place(&device, &mut out, &Options::new().scale(0.0)),
         "softmax with a scale of 0 failed",
     );
-    let mut plan = Plan::<f32>::new(&device, 3, 5, &Options::new()).unwrap();
-    refused(plan.run_in_place(&mut out), "the matrix is 3 x 4");
+    let choice = KernelChoice::<f32>::new(&(&device).into(), 3, 5).unwrap();
+    refused(choice.run_in_place(&device, &mut out, &Options::new()), "the matrix is 3 x 4");
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn without_elements_nothing_happens() {
     for (rows, cols) in [(0, 0), (0, 5), (5, 0)] {
         let mut matrix = MatrixMut::new(&mut nothing, rows, cols).unwrap();
         softmax_in_place(&device, &mut matrix, &Options::new()).unwrap();
-        let plan = Plan::<f32>::new(&device, rows, cols, &Options::new()).unwrap();
-        assert_eq!((plan.kernel_choice().config(), plan.kernel_choice().kernels().count()), (None, 0));
+        let choice = KernelChoice::<f32>::new(&(&device).into(), rows, cols).unwrap();
+        assert_eq!((choice.config(), choice.kernels().count()), (None, 0));
     }
 }
 

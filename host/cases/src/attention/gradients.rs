@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use anyhow::Result;
-use ferrowarp::attention::{Backward, BackwardBy, Forward, Gradients, Real, Tensor, TensorMut, Workspace};
+use ferrowarp::attention::{Backward, BackwardBy, Forward, Gradients, Real, Tensor, TensorMut};
 use ferrowarp::device::Device;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -247,7 +247,7 @@ impl<T: Number + Real> Operation<T> {
             if let Some(window) = problem.window {
                 call = call.sliding_window(window);
             }
-            call.run_by(device, &mut Workspace::default(), by)?;
+            call.run_by(device, by)?;
         }
         let mut outputs = Vec::new();
         for (name, (stored, buffer)) in ["dq", "dk", "dv"].into_iter().zip(gradients.iter().zip(&buffers)) {

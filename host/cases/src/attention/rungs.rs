@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use cuda_std::half::bf16;
-use ferrowarp::attention::{Tensor, TensorMut, Workspace, run_rung};
+use ferrowarp::attention::{Tensor, TensorMut, run_rung};
 use ferrowarp::device::Device;
 use gpu_kernels::attention::ladder::{RUNGS, Rung, SIZE};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -80,7 +80,7 @@ impl Operands {
         let mut out = device.upload(&untouched)?;
         let to = TensorMut::new(&mut out, of_queries)?;
         let tensors = [Tensor::new(&q, of_queries)?, Tensor::new(&k, of_keys)?, Tensor::new(&v, of_keys)?];
-        run_rung(device, rung, &mut Workspace::default(), to, tensors)?;
+        run_rung(device, rung, to, tensors)?;
         let got = out.to_vec()?;
         ensure!(got[self.q.len()..] == untouched[self.q.len()..], "an element after the result was written");
         Ok(vec![("out", wide(&got[..self.q.len()]))])

@@ -8,7 +8,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::KernelMeta;
 use cuda_std::testing::Element;
 use ferrowarp::axis::{
-    CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, ScanBy, Transpose, Workspace, choices,
+    CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, ScanBy, Transpose, choices,
 };
 use ferrowarp::device::Device;
 use gpu_kernels::axis::{Blocks, TransposeKernels as _};
@@ -101,7 +101,7 @@ impl<T: Number + Real> Operand<T> {
             } else {
                 Reduce::columns(operation, view, inp)
             };
-            Ok(reduce.run_by(device, &mut Workspace::default(), blocks)?)
+            Ok(reduce.run_by(device, blocks)?)
         })?;
         Ok(vec![("out", inside(&out.to_vec()?, [1, len], len + GUARD)?)])
     }
@@ -132,7 +132,7 @@ impl<T: Number + Real> Operand<T> {
         let mut out = device.upload(&untouched::<T>(self.inp.len() + GUARD))?;
         self.with(device, |inp| {
             let to = MatrixMut::new(out.view_mut(start..)?, rows, cols)?.with_stride(cols + gap)?;
-            Ok(CumulativeSum::new(to, inp).run_by(device, &mut Workspace::default(), by)?)
+            Ok(CumulativeSum::new(to, inp).run_by(device, by)?)
         })?;
         Ok(vec![("out", inside(&out.to_vec()?[start..], [rows, cols], cols + gap)?)])
     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use anyhow::{Result, ensure};
 use ferrowarp::device::Device;
 use ferrowarp::matmul::{
-    Activation, KernelChoice, Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem as Shape, Workspace,
+    Activation, KernelChoice, Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem as Shape,
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -266,7 +266,7 @@ impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
                 let residual = residual.with_batch(batch, self.residual.batch_stride)?;
                 call = call.scale(self.scale).bias(&bias).residual(residual).activation(activation);
             }
-            call.run_by(device, &mut Workspace::default(), choice)?;
+            call.run_by(device, choice)?;
         }
         let got = buffer.to_vec()?;
         let mut inside = vec![false; got.len()];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cuda_std::half::{bf16, f16};
-use ferrowarp::norm::{Norm, NormBackward, Real, Workspace};
+use ferrowarp::norm::{Norm, NormBackward, Real};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
@@ -177,7 +177,7 @@ fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
             if has_d_bias {
                 norm = norm.d_bias(d_bias.view_mut(of_cols.row())?);
             }
-            norm.run_with(device, &mut Workspace::default())?;
+            norm.run(device)?;
             let outputs = vec![
                 ("d_inp", of_d_inp.read(&d_inp, byte)?),
                 ("d_weight", of_cols.read(&d_weight, byte)?),

@@ -26,6 +26,8 @@ pub(in super::super) type Queue = Arc<Stream>;
 pub(in super::super) struct Lane {
     pub number: u32,
     pub queue: Option<Queue>,
+    /// Whether the driver's stream is another library's.
+    pub is_foreign: bool,
 }
 
 impl CudaDevice {
@@ -52,14 +54,28 @@ impl CudaDevice {
                 queue
             }
         };
-        Ok(Lane { number, queue: Some(queue) })
+        Ok(Lane { number, queue: Some(queue), is_foreign: false })
     }
 
     /// Opens a stream. Its work begins after the queued work of the default stream.
     pub fn open_stream(&self, number: u32) -> Result<Lane, DeviceError> {
         self.enter()?;
-        let queue = Arc::new(self.recheck(handles::stream())?);
-        let lane = Lane { number, queue: Some(Arc::clone(&queue)) };
+        self.open(number, self.recheck(handles::stream())?, false)
+    }
+
+    /// Opens a stream of another library, like [`Self::open_stream`].
+    ///
+    /// # Safety
+    /// `raw` is a stream of the device's context, or null, and outlives the lane.
+    pub unsafe fn open_foreign(&self, number: u32, raw: sys::CUstream) -> Result<Lane, DeviceError> {
+        self.enter()?;
+        // SAFETY: the caller's contract is the callee's.
+        self.open(number, unsafe { Stream::from_raw_borrowed(raw) }, true)
+    }
+
+    fn open(&self, number: u32, stream: Stream, is_foreign: bool) -> Result<Lane, DeviceError> {
+        let queue = Arc::new(stream);
+        let lane = Lane { number, queue: Some(Arc::clone(&queue)), is_foreign };
         let event = self.record_event(&Lane::default())?;
         let waits = self.wait_for_event(&lane, &event);
         self.drop_event(event);
@@ -68,10 +84,19 @@ impl CudaDevice {
         Ok(lane)
     }
 
-    /// Waits for the stream's work and destroys it, or leaks it if the driver would block forever.
+    /// Waits for the stream's work and destroys it, or leaks it if the driver would block forever. For another library's stream,
+    /// the default stream waits.
     pub fn close_stream(&self, lane: Lane) {
         // The next call reports an error from here.
-        let ended = self.synchronize_stream(&lane);
+        let ended = match lane.is_foreign {
+            false => self.synchronize_stream(&lane),
+            // The default stream's later work comes after its work, and so does that of streams that are opened later.
+            true => self.record_event(&lane).and_then(|event| {
+                let waits = self.wait_for_event(&Lane::default(), &event);
+                self.drop_event(event);
+                waits
+            }),
+        };
         let listed = {
             let mut state = self.state();
             let at = state.streams.iter().position(|&(number, _)| number == lane.number);
@@ -182,7 +207,6 @@ impl CudaDevice {
     }
 
     /// Makes the context current and returns the driver's handle of the stream.
-    #[cfg(feature = "collective")]
     pub fn raw_stream(&self, lane: &Lane) -> Result<sys::CUstream, DeviceError> {
         self.enter()?;
         Ok(self.stream_of(lane).as_inner())

@@ -148,6 +148,14 @@ impl World {
         }
     }
 
+    /// Forgets all accesses to these bytes.
+    pub fn forget(&mut self, bytes: Range<usize>) {
+        self.split_at(bytes.start);
+        self.split_at(bytes.end);
+        let within: Vec<usize> = self.pieces.range(bytes).map(|(&at, _)| at).collect();
+        within.iter().for_each(|at| drop(self.pieces.remove(at)));
+    }
+
     /// Removes work that was admitted at this time but not queued.
     pub fn cancel(&mut self, stream: u32, time: u64) {
         self.retain(|access| (access.stream, access.time) != (stream, time));

@@ -86,7 +86,7 @@ impl Stream {
                     work: StreamWork::Collective(operation),
                 })
                 .collect();
-            device.admit(self.number(), None, &touches)?
+            device.admit(self.lane(), None, &touches)?
         };
         let is_recorded = matches!(admission, Admission::Record);
         // On the CPU the graph performs the work again, which checks it.

@@ -1,0 +1,207 @@
+//! Operations are queued: none waits for the device's work, on any stream, in a recording or not.
+
+use anyhow::{Context as _, Result, ensure};
+use cuda_std::half::bf16;
+use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
+use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
+use ferrowarp::device::{Buffer, Device, DeviceError, Event, Stream};
+use ferrowarp::matmul::{self, Matmul};
+use ferrowarp::norm::{Norm, NormBackward};
+use ferrowarp::softmax::{
+    CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward, softmax_to_buffer,
+    softmax_top_k,
+};
+
+/// An operation on the stream: from `f32` or `bf16` numbers, the first bytes of its result.
+type Run = fn(&Stream, &Inputs) -> Result<Buffer<f32>, DeviceError>;
+
+/// Numbers that all operations read.
+pub struct Inputs {
+    singles: Buffer<f32>,
+    halves: Buffer<bf16>,
+    classes: Buffer<i64>,
+}
+
+const LEN: usize = 1 << 18;
+
+/// All operations that need memory of their own, and one of each kind that does not.
+const OPERATIONS: &[(&str, Run)] = &[
+    ("softmax of one wide row", |stream, inputs| {
+        let inp = Matrix::new(&inputs.singles, 1, LEN)?;
+        let first: Buffer<f32> = softmax_to_buffer(stream, &inp, &Options::new().log())?;
+        let mut out = stream.device().alloc_zeroed(LEN)?;
+        let mut to = MatrixMut::new(&mut out, 1, LEN)?;
+        softmax(stream, &mut to, &Matrix::new(&first, 1, LEN)?, &Options::new())?;
+        Ok(out)
+    }),
+    ("gradient of a softmax", |stream, inputs| {
+        let (y, mut out) = (Matrix::new(&inputs.singles, 64, 1000)?, stream.device().alloc_zeroed(64_000)?);
+        softmax_backward(stream, &mut MatrixMut::new(&mut out, 64, 1000)?, &y, &y, &Options::new())?;
+        Ok(out)
+    }),
+    ("cross entropy", |stream, inputs| {
+        let mut out = stream.device().alloc_zeroed(64)?;
+        let logits = Matrix::new(&inputs.singles, 64, 1000)?;
+        CrossEntropy::new(&mut out, &logits, &inputs.classes).run(stream)?;
+        Ok(out)
+    }),
+    ("top-k and a sample", |stream, inputs| {
+        let device = stream.device();
+        let (mut out, mut indices) = (device.alloc_zeroed(640)?, device.alloc_zeroed(640)?);
+        let logits = Matrix::new(&inputs.singles, 64, 1000)?;
+        let (mut to, mut at) = (MatrixMut::new(&mut out, 64, 10)?, MatrixMut::new(&mut indices, 64, 10)?);
+        softmax_top_k(stream, &mut to, &mut at, &logits, &Options::new())?;
+        sample(stream, indices.view_mut(..64)?, &logits, &Sampling::new(7).top_k(20), 3)?;
+        Ok(out)
+    }),
+    ("f32 matmul", |stream, inputs| of_matmul(stream, &inputs.singles, [200, 72, 136])),
+    ("f32 matmul of few rows", |stream, inputs| of_matmul(stream, &inputs.singles, [3, 40, 4096])),
+    ("bf16 matmul of few tiles", |stream, inputs| of_matmul(stream, &inputs.halves, [64, 64, 2048])),
+    ("bf16 matmul of rows that are not aligned", |stream, inputs| {
+        of_matmul(stream, &inputs.halves, [201, 203, 205])
+    }),
+    ("attention of one query", |stream, inputs| {
+        let (q, k) =
+            (Tensor::new(&inputs.halves, [1, 1, 1, 64])?, Tensor::new(&inputs.halves, [1, 4096, 1, 64])?);
+        let mut out = stream.device().alloc_zeroed::<bf16>(64)?;
+        Attention::new(TensorMut::new(&mut out, [1, 1, 1, 64])?, q, k, k).run(stream)?;
+        singles(stream, &out)
+    }),
+    ("gradients of attention", |stream, inputs| {
+        let (device, shape) = (stream.device(), [1, 96, 2, 64]);
+        let tensor = Tensor::new(&inputs.halves, shape)?;
+        let zeros = || device.alloc_zeroed::<bf16>(96 * 128);
+        let (mut out, mut dq, mut dk, mut dv) = (zeros()?, zeros()?, zeros()?, zeros()?);
+        let mut log_sum_exp = device.alloc_zeroed(192)?;
+        Attention::new(TensorMut::new(&mut out, shape)?, tensor, tensor, tensor)
+            .causal(Causal::TopLeft)
+            .log_sum_exp(&mut log_sum_exp)
+            .run(stream)?;
+        let gradients = Gradients {
+            q: TensorMut::new(&mut dq, shape)?,
+            k: TensorMut::new(&mut dk, shape)?,
+            v: TensorMut::new(&mut dv, shape)?,
+        };
+        let out = Tensor::new(&out, shape)?;
+        let forward = Forward { q: tensor, k: tensor, v: tensor, out, log_sum_exp: (&log_sum_exp).into() };
+        Backward::new(gradients, tensor, forward).causal(Causal::TopLeft).run(stream)?;
+        singles(stream, &dk)
+    }),
+    ("RMSNorm and its gradients", |stream, inputs| {
+        let (device, [rows, cols]) = (stream.device(), [300, 520]);
+        let (inp, weight) = (Matrix::new(&inputs.singles, rows, cols)?, inputs.singles.view(..cols)?);
+        let zeros = |len| device.alloc_zeroed::<f32>(len);
+        let (mut out, mut rstd, mut d_inp, mut d_weight) =
+            (zeros(rows * cols)?, zeros(rows)?, zeros(rows * cols)?, zeros(cols)?);
+        Norm::rms(MatrixMut::new(&mut out, rows, cols)?, inp).weight(weight).rstd(&mut rstd).run(stream)?;
+        NormBackward::rms(
+            MatrixMut::new(&mut d_inp, rows, cols)?,
+            inp,
+            Matrix::new(&out, rows, cols)?,
+            &rstd,
+        )
+        .weight(weight)
+        .d_weight(&mut d_weight)
+        .run(stream)?;
+        Ok(d_weight)
+    }),
+    ("sum of a wide row", |stream, inputs| {
+        let mut out = stream.device().alloc_zeroed::<f32>(1)?;
+        Reduce::rows(Operation::Sum, &mut out, Matrix::new(&inputs.singles, 1, LEN)?).run(stream)?;
+        Ok(out)
+    }),
+    ("maxima of columns", |stream, inputs| {
+        let mut out = stream.device().alloc_zeroed::<f32>(7)?;
+        Reduce::columns(Operation::Max, &mut out, Matrix::new(&inputs.singles, 20_000, 7)?).run(stream)?;
+        Ok(out)
+    }),
+    ("cumulative sum of a wide row", |stream, inputs| {
+        let mut out = stream.device().alloc_zeroed::<f32>(LEN)?;
+        let inp = Matrix::new(&inputs.singles, 1, LEN)?;
+        CumulativeSum::new(MatrixMut::new(&mut out, 1, LEN)?, inp).run(stream)?;
+        Ok(out)
+    }),
+    ("transpose", |stream, inputs| {
+        let mut out = stream.device().alloc_zeroed::<f32>(300 * 77)?;
+        let inp = Matrix::new(&inputs.singles, 300, 77)?;
+        Transpose::new(MatrixMut::new(&mut out, 77, 300)?, inp).run(stream)?;
+        Ok(out)
+    }),
+];
+
+fn of_matmul<T: matmul::MatmulAs<f32>>(
+    stream: &Stream,
+    inp: &Buffer<T>,
+    [m, n, k]: [usize; 3],
+) -> Result<Buffer<f32>, DeviceError> {
+    let mut out = stream.device().alloc_zeroed::<f32>(m * n)?;
+    let (a, b) = (matmul::Matrix::new(inp, m, k)?, matmul::Matrix::new(inp, k, n)?);
+    Matmul::new(matmul::MatrixMut::new(&mut out, m, n)?, a, b).run(stream)?;
+    Ok(out)
+}
+
+/// Converts by adding up rows of one element.
+fn singles(stream: &Stream, inp: &Buffer<bf16>) -> Result<Buffer<f32>, DeviceError> {
+    let mut out = stream.device().alloc_zeroed::<f32>(inp.len())?;
+    Reduce::rows(Operation::Sum, &mut out, Matrix::new(inp, inp.len(), 1)?).run(stream)?;
+    Ok(out)
+}
+
+impl Inputs {
+    fn new(device: &Device) -> Result<Self, DeviceError> {
+        let number = |i: usize| ((i * 7919) % 1013) as f32 / 300.0 - 1.6;
+        let numbers: Vec<f32> = (0..LEN).map(number).collect();
+        let halves: Vec<bf16> = numbers.iter().map(|&x| bf16::from_f32(x)).collect();
+        let classes: Vec<i64> = (0..64).map(|row| row * 13 % 1000).collect();
+        Ok(Self {
+            singles: device.upload(&numbers)?,
+            halves: device.upload(&halves)?,
+            classes: device.upload(&classes)?,
+        })
+    }
+}
+
+/// Work that keeps a GPU's stream busy for a second or so, and an event after it. On a CPU it has ended.
+fn keep_busy(stream: &Stream) -> Result<Event, DeviceError> {
+    let device = stream.device();
+    let (side, count) = if device.is_cuda() { (8192, 600) } else { (8, 1) };
+    let (a, mut out) = (device.alloc_zeroed::<bf16>(side * side)?, device.alloc_zeroed::<bf16>(side * side)?);
+    for _ in 0..count {
+        let matrix = matmul::Matrix::new(&a, side, side)?;
+        Matmul::new(matmul::MatrixMut::new(&mut out, side, side)?, matrix, matrix).run(stream)?;
+    }
+    stream.record()
+}
+
+/// Queues every operation on a stream that is busy, drops what they used, and compares the results with those of an idle stream.
+///
+/// # Errors
+/// An operation waited for the stream's work or another stream's, its result is wrong, or the device failed.
+pub fn check(device: &Device) -> Result<()> {
+    let inputs = Inputs::new(device)?;
+    let (stream, other) = (device.stream()?, device.stream()?);
+    let mut expected = Vec::new();
+    for (name, run) in OPERATIONS {
+        let out = run(&stream, &inputs).with_context(|| format!("{name} on an idle stream"))?;
+        expected.push(out.to_vec()?);
+    }
+    for busy_one in [&stream, &device.default_stream(), &other] {
+        // With the second one, memory is allocated in the order of a busy stream; with the third, another stream is busy.
+        let busy = keep_busy(busy_one)?;
+        let mut outs = Vec::new();
+        for (name, run) in OPERATIONS {
+            outs.push(run(&stream, &inputs).with_context(|| format!("{name} beside {busy_one:?}"))?);
+            ensure!(!device.is_cuda() || !busy.is_complete()?, "{name} waited for the work of {busy_one:?}");
+        }
+        let end = stream.record()?;
+        if busy_one.number() == other.number() {
+            end.synchronize()?;
+            ensure!(!device.is_cuda() || !busy.is_complete()?, "the work waited for that of {busy_one:?}");
+        }
+        for (((name, _), out), expected) in OPERATIONS.iter().zip(outs).zip(&expected) {
+            let same = out.to_vec()?.iter().zip(expected).all(|(got, want)| got.to_bits() == want.to_bits());
+            ensure!(same, "{name} beside {busy_one:?} has another result");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! Device memory that is allocated and freed in the order of streams, so that neither waits.
+//!
+//! The source is the CUDA driver API's reference, section "Stream Ordered Memory Allocator".
+
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use cust::context::CurrentContext;
+use cust::error::{CudaError, CudaResult};
+use cust::event::{Event, EventFlags};
+use cust::stream::{Stream, StreamWaitEventFlags};
+use cust::sys::{self, CUmemPoolProps, CUmemoryPool};
+
+use super::super::{DeviceError, RawAllocError};
+use super::streams::Queue;
+use super::{CudaDevice, Lane, address_of, driver, handles, soil};
+
+/// The pool of a device. What is freed stays in it for later allocations.
+pub(super) struct Pool {
+    /// Null if the device has no pools: then allocations and frees wait.
+    raw: CUmemoryPool,
+    /// Frees what several streams have used. It waits for them, and nothing waits for it.
+    frees: Stream,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+/// Memory from [`CudaDevice::alloc`].
+pub(in super::super) struct Allocated {
+    pub first: NonNull<u8>,
+    /// The point of the stream at which other streams may use it, if they need not come after it anyway.
+    pub ready: Option<ManuallyDrop<Event>>,
+}
+
+impl Pool {
+    pub fn new(ordinal: u32) -> Result<Self, DeviceError> {
+        let frees = handles::stream()?;
+        let (mut raw, properties) = (ptr::null_mut(), CUmemPoolProps::of_device(ordinal as c_int));
+        // SAFETY: the out parameter and the properties are valid.
+        let created = unsafe { sys::cuMemPoolCreate(&mut raw, &properties) }.ok();
+        if let Err(CudaError::NotSupported | CudaError::StubLibrary) = created {
+            return Ok(Self { raw: ptr::null_mut(), frees });
+        }
+        driver(created, || "creating a memory pool".to_owned())?;
+        let pool = Self { raw, frees };
+        let (mut kept, mut may_wait) = (u64::MAX, 0 as c_int);
+        // SAFETY: the attributes have these types. A stream that waits for another one's free could wait for a kernel that in
+        // turn waits for this stream.
+        let set = unsafe {
+            let kept = sys::cuMemPoolSetAttribute(
+                raw,
+                sys::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                (&raw mut kept).cast(),
+            );
+            let waits = sys::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+            kept.ok().and_then(|()| sys::cuMemPoolSetAttribute(raw, waits, (&raw mut may_wait).cast()).ok())
+        };
+        driver(set, || "setting up a memory pool".to_owned())?;
+        Ok(pool)
+    }
+
+    fn alloc(&self, bytes: usize, stream: &Stream) -> CudaResult<u64> {
+        let mut address = 0;
+        // SAFETY: the out parameter is valid and the context current.
+        let status = unsafe {
+            match self.raw.is_null() {
+                true => sys::cuMemAlloc_v2(&mut address, bytes),
+                false => sys::cuMemAllocFromPoolAsync(&mut address, bytes, self.raw, stream.as_inner()),
+            }
+        };
+        status.ok().map(|()| address)
+    }
+
+    fn trim(&self) -> CudaResult<()> {
+        if self.raw.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the pool is alive.
+        unsafe { sys::cuMemPoolTrimTo(self.raw, 0) }.ok()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: the pool is this object's. Its memory in use is released when it is freed, with the context at the latest.
+            let _ = unsafe { sys::cuMemPoolDestroy(self.raw) };
+        }
+    }
+}
+
+impl CudaDevice {
+    /// Allocates memory in the order of the lane. Its bytes are `fill`, or any. If `is_shared`, other streams are open.
+    pub fn alloc(
+        &self,
+        lane: &Lane,
+        bytes: usize,
+        fill: Option<u8>,
+        is_shared: bool,
+    ) -> Result<Allocated, RawAllocError> {
+        self.enter().map_err(RawAllocError::Device)?;
+        let (pool, stream) = (&self.handles.pool, self.stream_of(lane));
+        let mut allocated = pool.alloc(bytes, stream);
+        if let Err(CudaError::OutOfMemory) = allocated {
+            // What was freed may be in use until the work before has ended.
+            self.trim().map_err(RawAllocError::Device)?;
+            allocated = pool.alloc(bytes, stream);
+        }
+        if let Err(error @ CudaError::OutOfMemory) = allocated {
+            return Err(RawAllocError::Full { reason: error.to_string(), memory: self.memory().ok() });
+        }
+        let action = || format!("allocating {bytes} bytes on {}", self.name);
+        let address = self.check(allocated, action).map_err(RawAllocError::Device)?;
+        // The driver never returns address 0 on success; a null buffer would be undefined behaviour here.
+        let first = NonNull::new(ptr::with_exposed_provenance_mut(address as usize)).ok_or_else(|| {
+            RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
+        })?;
+        let fill = fill.or((self.unwritten_len() > 0).then_some(soil::BYTE));
+        let ready = self
+            .fill(address, bytes, fill, stream, is_shared)
+            .inspect_err(|_| self.free(first, &[lane.number]));
+        Ok(Allocated { first, ready: ready.map_err(RawAllocError::Device)? })
+    }
+
+    fn fill(
+        &self,
+        address: u64,
+        bytes: usize,
+        fill: Option<u8>,
+        stream: &Stream,
+        is_shared: bool,
+    ) -> Result<Option<ManuallyDrop<Event>>, DeviceError> {
+        if let Some(byte) = fill {
+            // SAFETY: the memory was just allocated with that many bytes, in the order of this stream.
+            let status = unsafe { sys::cuMemsetD8Async(address, byte, bytes, stream.as_inner()) };
+            self.check(status.ok(), || format!("filling {bytes} bytes on {}", self.name))?;
+        }
+        let ready = is_shared.then(|| self.end_of(stream)).transpose();
+        Ok(ready?.map(ManuallyDrop::new))
+    }
+
+    /// An event, without a time, after the stream's queued work.
+    fn end_of(&self, stream: &Stream) -> Result<Event, DeviceError> {
+        let event = Event::new(EventFlags::DISABLE_TIMING);
+        let event = self.check(event, || "creating an event".to_owned())?;
+        self.check(event.record(stream), || format!("queueing an event on {}", self.name))?;
+        Ok(event)
+    }
+
+    /// Frees memory from [`Self::alloc`] after the queued work of the streams with these numbers, which used it.
+    ///
+    /// After a fault, the memory is freed with the context or the process. The next call reports a fault found here.
+    pub fn free(&self, memory: NonNull<u8>, users: &[u32]) {
+        if self.has_failed() {
+            return;
+        }
+        let _ = CurrentContext::set_current(&self.handles.context);
+        let _ = self.queue_free(address_of(memory.as_ptr()), users);
+    }
+
+    fn queue_free(&self, address: u64, users: &[u32]) -> Result<(), DeviceError> {
+        let pool = &self.handles.pool;
+        if pool.raw.is_null() {
+            return self.free_now(address);
+        }
+        let open: Vec<Queue> = {
+            let state = self.state();
+            let streams = state.streams.iter().filter(|(number, _)| users.contains(number));
+            streams.map(|(_, queue)| Arc::clone(queue)).collect()
+        };
+        // The default stream comes after the work of closed ones.
+        let default = (open.len() < users.len()).then_some(&self.handles.stream);
+        let mut streams = open.iter().map(|queue| &**queue).chain(default);
+        let first = streams.next().unwrap_or(&self.handles.stream);
+        let others: Vec<&Stream> = streams.collect();
+        let stream = if others.is_empty() { first } else { &pool.frees };
+        if !others.is_empty() {
+            for user in others.into_iter().chain([first]) {
+                let event = self.end_of(user)?;
+                let waits = stream.wait_event(&event, StreamWaitEventFlags::DEFAULT);
+                self.check(waits, || format!("letting frees on {} wait", self.name))?;
+            }
+        }
+        // SAFETY: the address came from the pool; its users' queued work comes before, and there is no later one.
+        let status = unsafe { sys::cuMemFreeAsync(address, stream.as_inner()) };
+        self.check(status.ok(), || format!("freeing memory of {}", self.name))
+    }
+
+    /// Frees unified memory. The driver waits for queued kernels.
+    pub fn free_unified(&self, memory: NonNull<u8>) {
+        if !self.has_failed() {
+            let _ = CurrentContext::set_current(&self.handles.context);
+            let _ = self.free_now(address_of(memory.as_ptr()));
+        }
+    }
+
+    fn free_now(&self, address: u64) -> Result<(), DeviceError> {
+        // All streams' work must end first; the driver would wait without a limit.
+        self.synchronize()?;
+        // SAFETY: the address came from the driver's allocator.
+        let status = unsafe { sys::cuMemFree_v2(address) };
+        self.check(status.ok(), || format!("freeing memory of {}", self.name))
+    }
+
+    /// Waits for queued work, and gives the pool's free memory back to the system.
+    pub fn trim(&self) -> Result<(), DeviceError> {
+        self.synchronize()?;
+        let frees = &self.handles.pool.frees;
+        self.wait_for_stream(frees, std::time::Instant::now())?;
+        self.check(self.handles.pool.trim(), || format!("trimming the memory pool of {}", self.name))
+    }
+}
