@@ -203,7 +203,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
             let result = mechanics::soiled(&device);
             tally.count("memory that was not written is soiled", result.map(|()| String::new()))?;
         }
-        tally.count("no operation waits", queued::check(&device).map(|()| String::new()))?;
+        tally.count("no operation waits", queued::check(&device))?;
         let result = recording::in_new_process(arguments.device);
         tally.count("a first recording loads its kernels", result.map(|()| String::new()))?;
         if !arguments.no_fault_checks {

@@ -60,7 +60,7 @@ impl CudaDevice {
     /// Opens a stream. Its work begins after the queued work of the default stream.
     pub fn open_stream(&self, number: u32) -> Result<Lane, DeviceError> {
         self.enter()?;
-        self.open(number, self.recheck(handles::stream())?, false)
+        self.open_lane(number, self.recheck(handles::stream())?, false)
     }
 
     /// Opens a stream of another library, like [`Self::open_stream`].
@@ -70,10 +70,10 @@ impl CudaDevice {
     pub unsafe fn open_foreign(&self, number: u32, raw: sys::CUstream) -> Result<Lane, DeviceError> {
         self.enter()?;
         // SAFETY: the caller's contract is the callee's.
-        self.open(number, unsafe { Stream::from_raw_borrowed(raw) }, true)
+        self.open_lane(number, unsafe { Stream::from_raw_borrowed(raw) }, true)
     }
 
-    fn open(&self, number: u32, stream: Stream, is_foreign: bool) -> Result<Lane, DeviceError> {
+    fn open_lane(&self, number: u32, stream: Stream, is_foreign: bool) -> Result<Lane, DeviceError> {
         let queue = Arc::new(stream);
         let lane = Lane { number, queue: Some(Arc::clone(&queue)), is_foreign };
         let event = self.record_event(&Lane::default())?;
