@@ -349,3 +349,31 @@ fn a_launch_on_a_stream_outside_of_the_recording_is_refused() {
 fn every_operation_runs_on_every_stream() {
     ferrowarp_cases::queued::check(&Device::cpu()).unwrap();
 }
+
+#[test]
+fn copies_between_buffers_are_ordered_and_recorded() {
+    use ferrowarp::device::Queue as _;
+
+    let device = Device::cpu();
+    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+    let from = device.upload(&[1u32, 2, 3]).unwrap();
+    let mut to = device.alloc_zeroed::<u32>(4).unwrap();
+    first.copy(to.view_mut(1..).unwrap(), &from).unwrap();
+    let refused = second.copy(to.view_mut(..3).unwrap(), &from).unwrap_err().to_string();
+    assert!(refused.contains("a copy between buffers"), "{refused}");
+    let refused = first.copy(&mut to, &from).unwrap_err().to_string();
+    assert!(refused.contains('3') && refused.contains('4'), "{refused}");
+    let others = Device::cpu().upload(&[7u32; 4]).unwrap();
+    device.copy(&mut to, &others).unwrap_err();
+    second.wait(&first.record().unwrap()).unwrap();
+    second.copy(to.view_mut(..3).unwrap(), &from).unwrap();
+    assert_eq!(to.to_vec().unwrap(), [1, 2, 3, 3]);
+    let mut graph = device
+        .record((from, to), |stream, (from, to): &mut (Buffer<u32>, Buffer<u32>)| {
+            stream.copy(to.view_mut(1..)?, &*from)
+        })
+        .unwrap();
+    assert_eq!(graph.state().1.to_vec().unwrap(), [1, 2, 3, 3]);
+    graph.launch().unwrap();
+    assert_eq!(graph.state().1.to_vec().unwrap(), [1, 1, 2, 3]);
+}

@@ -241,7 +241,6 @@ impl Order {
     }
 
     /// Makes launches of this thread's recording depend on something.
-    #[cfg(feature = "collective")]
     pub fn need(&self, needed: Arc<dyn Needed>) {
         if let Some(recording) = self.lock().own_recording()
             && !recording.needed.iter().any(|known| Arc::ptr_eq(known, &needed))

@@ -3,9 +3,9 @@
 use bytemuck::Pod;
 use cuda_std::launch::Launcher;
 
-use super::cuda::Lane;
 use super::memory::Contents;
-use super::{Buffer, Device, DeviceError, Stream};
+use super::stream::foreign::{Access, Queue as Work};
+use super::{Buffer, BufferView, BufferViewMut, Device, DeviceError, Stream};
 
 /// Where work is queued: a [`Device`], which stands for its default stream, or a [`Stream`], such as the one that
 /// [`Device::record`] records. Every operation and every kernel's `launch` takes one.
@@ -28,13 +28,62 @@ pub trait Queue: Launcher + sealed::Sealed {
     /// The device that does the work.
     fn device(&self) -> &Device;
 
+    /// Calls `work` with the stream.
+    #[doc(hidden)]
+    fn with_stream<R>(&self, work: impl FnOnce(&Stream) -> R) -> R;
+
     /// Allocates a buffer of `len` elements with arbitrary contents, which kernels must write before they read them. On a GPU
     /// the allocation is in the order of this queue and does not wait; in a recording, the graph owns the memory.
     ///
     /// # Errors
     /// The device is out of memory or failed.
     #[doc(hidden)]
-    fn alloc_unwritten<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError>;
+    fn alloc_unwritten<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
+        self.with_stream(|stream| Buffer::new(stream.device(), stream.lane(), len, Contents::Any))
+    }
+
+    /// Copies `from` to `to`, which are of the same length and device, in the order of this queue. It can be recorded.
+    ///
+    /// ```
+    /// use ferrowarp::device::{Device, DeviceError, Queue};
+    ///
+    /// let device = Device::cpu();
+    /// let (from, mut to) = (device.upload(&[1.0f32, 2.0, 3.0])?, device.alloc_zeroed::<f32>(5)?);
+    /// device.stream()?.copy(to.view_mut(1..4)?, &from)?;
+    /// assert_eq!(to.to_vec()?, [0.0, 1.0, 2.0, 3.0, 0.0]);
+    /// # Ok::<(), DeviceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The lengths differ; a buffer belongs to another device; [`DeviceError::Unordered`]; the device failed.
+    fn copy<'a, 'b, T: Pod>(
+        &self,
+        to: impl Into<BufferViewMut<'a, T>>,
+        from: impl Into<BufferView<'b, T>>,
+    ) -> Result<(), DeviceError>
+    where
+        T: 'a + 'b,
+    {
+        const ACTION: &str = "a copy between buffers";
+        let (to, from) = (to.into(), from.into());
+        [to.device(), from.device()].iter().try_for_each(|at| self.device().refuse_other(at, ACTION))?;
+        if to.len() != from.len() {
+            let (action, buffer, slice) = (ACTION, to.len(), from.len());
+            return Err(DeviceError::LengthMismatch { action, buffer, slice });
+        }
+        let bytes = to.len() * size_of::<T>();
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (to, from) = (to.first_byte(), from.first_byte());
+        let access = |argument, first: *mut u8, is_write| Access { argument, first, bytes, is_write };
+        let accesses = [access("to", to, true), access("from", from, false)].into_iter();
+        self.with_stream(|stream| {
+            // SAFETY: both views have this many bytes and are borrowed, one of them exclusively; later work on them is in order.
+            let copy = |queue: Work| unsafe { stream.copy_foreign(&queue, to, from, bytes) };
+            stream.queue_foreign(ACTION, accesses, None, copy).map(drop)
+        })
+    }
 }
 
 mod sealed {
@@ -49,8 +98,8 @@ impl Queue for Device {
         self
     }
 
-    fn alloc_unwritten<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
-        Buffer::new(self, &Lane::default(), len, Contents::Any)
+    fn with_stream<R>(&self, work: impl FnOnce(&Stream) -> R) -> R {
+        work(&self.default_stream())
     }
 }
 
@@ -59,7 +108,7 @@ impl Queue for Stream {
         self.device()
     }
 
-    fn alloc_unwritten<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
-        Buffer::new(self.device(), self.lane(), len, Contents::Any)
+    fn with_stream<R>(&self, work: impl FnOnce(&Stream) -> R) -> R {
+        work(self)
     }
 }

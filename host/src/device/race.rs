@@ -86,8 +86,8 @@ pub enum StreamWork {
     Upload,
     /// A copy from the device to page-locked memory.
     Download,
-    /// An operation between GPUs, with its name.
-    Collective(&'static str),
+    /// A copy between buffers or an operation between GPUs, with its name.
+    Other(&'static str),
 }
 
 impl fmt::Display for StreamWork {
@@ -96,7 +96,7 @@ impl fmt::Display for StreamWork {
             StreamWork::Launch(kernel) => write!(f, "launch of {kernel}"),
             StreamWork::Upload => f.write_str("upload"),
             StreamWork::Download => f.write_str("download"),
-            StreamWork::Collective(operation) => f.write_str(operation),
+            StreamWork::Other(operation) => f.write_str(operation),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Streams, and the events that order their work.
 
-#[cfg(feature = "collective")]
 pub(crate) mod foreign;
 
 use std::fmt;

@@ -217,7 +217,6 @@ impl CudaDevice {
     /// # Safety
     /// Both are valid on the device for `bytes` bytes until the copy has ended, and do not overlap. Until then no other code
     /// writes them or reads `to`.
-    #[cfg(feature = "collective")]
     pub unsafe fn copy_within(
         &self,
         stream: sys::CUstream,

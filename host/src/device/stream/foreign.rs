@@ -1,4 +1,4 @@
-//! Work that another library queues on a stream: collective operations of NCCL.
+//! Work on a stream other than launches: copies within the device's memory, and collective operations of NCCL.
 
 use std::sync::Arc;
 
@@ -41,11 +41,13 @@ pub(crate) enum Queue {
 
 impl Device {
     /// Whether both are handles to the same device.
+    #[cfg(feature = "collective")]
     pub(crate) fn is_same_as(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// Makes the GPU's context current in the calling thread, for libraries that need it there.
+    #[cfg(feature = "collective")]
     pub(crate) fn make_current(&self) -> Result<(), DeviceError> {
         match &self.inner.backend {
             Backend::Cpu(_) => Ok(()),
@@ -73,7 +75,7 @@ impl Stream {
             Admission::Run(None)
         } else {
             if order.is_outside_of_recording(self.number()) {
-                let action = "a collective operation on a stream that waits for no event of the recording";
+                let action = "work on a stream that waits for no event of the recording";
                 order.spoil(action);
                 return Err(DeviceError::NotRecordable { device: device.name(), action }.into());
             }
@@ -83,7 +85,7 @@ impl Stream {
                     argument: access.argument,
                     bytes: access.first.addr()..access.first.addr().saturating_add(access.bytes),
                     is_write: access.is_write,
-                    work: StreamWork::Collective(operation),
+                    work: StreamWork::Other(operation),
                 })
                 .collect();
             device.admit(self.lane(), None, &touches)?
