@@ -82,7 +82,7 @@ struct Handles {
     soil: OnceLock<Soil>,
     member: Arc<Member>,
     kernels: Kernels,
-    pool: Pool,
+    pool: Option<Pool>,
     stream: Stream,
     context: Context,
 }

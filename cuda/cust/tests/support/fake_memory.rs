@@ -1,5 +1,5 @@
 //! The fake driver's context and memory: device memory is host memory, and copies happen at once. With `FAKE_CUDA_EXCLUSIVE=1` host and
-//! device cannot use unified memory at the same time.
+//! device cannot use unified memory at the same time. With `FAKE_CUDA_POOLS=1` there are memory pools.
 
 use std::alloc::Layout;
 use std::ffi::{c_int, c_uint, c_void};
@@ -68,12 +68,69 @@ unsafe extern "C" fn cuMemFree_v2(address: u64) -> c_int {
         0 => {}
         code => return code,
     }
+    unsafe { free(address) };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemPoolCreate(pool: *mut *mut c_void, properties: *const c_int) -> c_int {
+    const NOT_SUPPORTED: c_int = 801;
+    if std::env::var_os("FAKE_CUDA_POOLS").is_none() {
+        return NOT_SUPPORTED;
+    }
+    // Pinned, without handles, of device 0.
+    assert_eq!(unsafe { std::slice::from_raw_parts(properties, 4) }, [1, 0, 1, 0]);
+    unsafe { *pool = 0x2000 as *mut c_void };
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemPoolSetAttribute(_pool: *mut c_void, attribute: c_uint, _value: *mut c_void) -> c_int {
+    assert!(attribute == 3 || attribute == 4);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemPoolTrimTo(_pool: *mut c_void, _kept: usize) -> c_int {
+    fake_faults::trace("the pool's trim");
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemPoolDestroy(_pool: *mut c_void) -> c_int {
+    need_context();
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAllocFromPoolAsync(
+    address: *mut u64,
+    bytes: usize,
+    _pool: *mut c_void,
+    stream: *mut c_void,
+) -> c_int {
+    fake_faults::trace_call("allocate", stream);
+    unsafe { cuMemAlloc_v2(address, bytes) }
+}
+
+/// Work is done at once, so memory can be freed at once.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: *mut c_void) -> c_int {
+    need_context();
+    fake_faults::trace_call("free", stream);
+    match fake_faults::answer("free") {
+        0 => unsafe { free(address) },
+        code => return code,
+    }
+    0
+}
+
+unsafe fn free(address: u64) {
     let block = (address - 256) as *mut u8;
     unsafe {
         let layout = Layout::from_size_align(block.cast::<usize>().read(), 256).unwrap();
         std::alloc::dealloc(block, layout);
     }
-    0
 }
 
 #[unsafe(no_mangle)]

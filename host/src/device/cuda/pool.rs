@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::time::Instant;
 
 use cust::context::CurrentContext;
 use cust::error::{CudaError, CudaResult};
@@ -19,7 +20,6 @@ use super::{CudaDevice, Lane, address_of, driver, handles, soil};
 
 /// The pool of a device. What is freed stays in it for later allocations.
 pub(super) struct Pool {
-    /// Null if the device has no pools: then allocations and frees wait.
     raw: CUmemoryPool,
     /// Frees what several streams have used. It waits for them, and nothing waits for it.
     frees: Stream,
@@ -38,16 +38,16 @@ pub(in super::super) struct Allocated {
 }
 
 impl Pool {
-    pub fn new(ordinal: u32) -> Result<Self, DeviceError> {
-        let frees = handles::stream()?;
+    /// Creates a pool; `None` if the device has no pools, so that allocations and frees wait.
+    pub fn new(ordinal: u32) -> Result<Option<Self>, DeviceError> {
         let (mut raw, properties) = (ptr::null_mut(), CUmemPoolProps::of_device(ordinal as c_int));
         // SAFETY: the out parameter and the properties are valid.
         let created = unsafe { sys::cuMemPoolCreate(&mut raw, &properties) }.ok();
         if let Err(CudaError::NotSupported | CudaError::StubLibrary) = created {
-            return Ok(Self { raw: ptr::null_mut(), frees });
+            return Ok(None);
         }
         driver(created, || "creating a memory pool".to_owned())?;
-        let pool = Self { raw, frees };
+        let pool = Self { raw, frees: handles::stream()? };
         let (mut kept, mut may_wait) = (u64::MAX, 0 as c_int);
         // SAFETY: the attributes have these types. A stream that waits for another one's free could wait for a kernel that in
         // turn waits for this stream.
@@ -61,36 +61,14 @@ impl Pool {
             kept.ok().and_then(|()| sys::cuMemPoolSetAttribute(raw, waits, (&raw mut may_wait).cast()).ok())
         };
         driver(set, || "setting up a memory pool".to_owned())?;
-        Ok(pool)
-    }
-
-    fn alloc(&self, bytes: usize, stream: &Stream) -> CudaResult<u64> {
-        let mut address = 0;
-        // SAFETY: the out parameter is valid and the context current.
-        let status = unsafe {
-            match self.raw.is_null() {
-                true => sys::cuMemAlloc_v2(&mut address, bytes),
-                false => sys::cuMemAllocFromPoolAsync(&mut address, bytes, self.raw, stream.as_inner()),
-            }
-        };
-        status.ok().map(|()| address)
-    }
-
-    fn trim(&self) -> CudaResult<()> {
-        if self.raw.is_null() {
-            return Ok(());
-        }
-        // SAFETY: the pool is alive.
-        unsafe { sys::cuMemPoolTrimTo(self.raw, 0) }.ok()
+        Ok(Some(pool))
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if !self.raw.is_null() {
-            // SAFETY: the pool is this object's. Its memory in use is released when it is freed, with the context at the latest.
-            let _ = unsafe { sys::cuMemPoolDestroy(self.raw) };
-        }
+        // SAFETY: the pool is this object's. Its memory in use is released when it is freed, with the context at the latest.
+        let _ = unsafe { sys::cuMemPoolDestroy(self.raw) };
     }
 }
 
@@ -104,12 +82,12 @@ impl CudaDevice {
         is_shared: bool,
     ) -> Result<Allocated, RawAllocError> {
         self.enter().map_err(RawAllocError::Device)?;
-        let (pool, stream) = (&self.handles.pool, self.stream_of(lane));
-        let mut allocated = pool.alloc(bytes, stream);
-        if let Err(CudaError::OutOfMemory) = allocated {
+        let stream = self.stream_of(lane);
+        let mut allocated = self.alloc_on(stream, bytes).map_err(RawAllocError::Device)?;
+        if let (Err(CudaError::OutOfMemory), Some(_)) = (allocated, &self.handles.pool) {
             // What was freed may be in use until the work before has ended.
             self.trim().map_err(RawAllocError::Device)?;
-            allocated = pool.alloc(bytes, stream);
+            allocated = self.alloc_on(stream, bytes).map_err(RawAllocError::Device)?;
         }
         if let Err(error @ CudaError::OutOfMemory) = allocated {
             return Err(RawAllocError::Full { reason: error.to_string(), memory: self.memory().ok() });
@@ -125,6 +103,22 @@ impl CudaDevice {
             .fill(address, bytes, fill, stream, is_shared)
             .inspect_err(|_| self.free(first, &[lane.number]));
         Ok(Allocated { first, ready: ready.map_err(RawAllocError::Device)? })
+    }
+
+    fn alloc_on(&self, stream: &Stream, bytes: usize) -> Result<CudaResult<u64>, DeviceError> {
+        let mut address = 0;
+        // SAFETY: the out parameter is valid, the pool and the stream are alive, and the context is current.
+        let status = match &self.handles.pool {
+            Some(Pool { raw, .. }) => unsafe {
+                sys::cuMemAllocFromPoolAsync(&mut address, bytes, *raw, stream.as_inner())
+            },
+            None => {
+                self.drain_if_limited()?;
+                // SAFETY: as above.
+                unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }
+            }
+        };
+        Ok(status.ok().map(|()| address))
     }
 
     fn fill(
@@ -164,10 +158,7 @@ impl CudaDevice {
     }
 
     fn queue_free(&self, address: u64, users: &[u32]) -> Result<(), DeviceError> {
-        let pool = &self.handles.pool;
-        if pool.raw.is_null() {
-            return self.free_now(address);
-        }
+        let Some(pool) = &self.handles.pool else { return self.free_now(address) };
         let open: Vec<Queue> = {
             let state = self.state();
             let streams = state.streams.iter().filter(|(number, _)| users.contains(number));
@@ -200,8 +191,8 @@ impl CudaDevice {
     }
 
     fn free_now(&self, address: u64) -> Result<(), DeviceError> {
-        // All streams' work must end first; the driver would wait without a limit.
-        self.synchronize()?;
+        // All streams' work must end first. The driver waits for that of one, without a limit.
+        if self.state().streams.is_empty() { self.drain_if_limited() } else { self.synchronize() }?;
         // SAFETY: the address came from the driver's allocator.
         let status = unsafe { sys::cuMemFree_v2(address) };
         self.check(status.ok(), || format!("freeing memory of {}", self.name))
@@ -210,8 +201,10 @@ impl CudaDevice {
     /// Waits for queued work, and gives the pool's free memory back to the system.
     pub fn trim(&self) -> Result<(), DeviceError> {
         self.synchronize()?;
-        let frees = &self.handles.pool.frees;
-        self.wait_for_stream(frees, std::time::Instant::now())?;
-        self.check(self.handles.pool.trim(), || format!("trimming the memory pool of {}", self.name))
+        let Some(Pool { raw, frees }) = &self.handles.pool else { return Ok(()) };
+        self.wait_for_stream(frees, Instant::now())?;
+        // SAFETY: the pool is alive.
+        let trimmed = unsafe { sys::cuMemPoolTrimTo(*raw, 0) };
+        self.check(trimmed.ok(), || format!("trimming the memory pool of {}", self.name))
     }
 }
