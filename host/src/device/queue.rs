@@ -56,14 +56,11 @@ pub trait Queue: Launcher + sealed::Sealed {
     ///
     /// # Errors
     /// The lengths differ; a buffer belongs to another device; [`DeviceError::Unordered`]; the device failed.
-    fn copy<'a, 'b, T: Pod>(
+    fn copy<'a, 'b, T: Pod + 'a + 'b>(
         &self,
         to: impl Into<BufferViewMut<'a, T>>,
         from: impl Into<BufferView<'b, T>>,
-    ) -> Result<(), DeviceError>
-    where
-        T: 'a + 'b,
-    {
+    ) -> Result<(), DeviceError> {
         const ACTION: &str = "a copy between buffers";
         let (to, from) = (to.into(), from.into());
         [to.device(), from.device()].iter().try_for_each(|at| self.device().refuse_other(at, ACTION))?;

@@ -29,8 +29,8 @@ impl Stream {
         let number = order.open();
         let lane = match &device.inner.backend {
             Backend::Cpu(_) => Lane { number, is_foreign: true, ..Lane::default() },
-            // SAFETY: the caller's contract is the callee's.
             Backend::Cuda(cuda) => {
+                // SAFETY: the caller's contract is the callee's.
                 unsafe { cuda.open_foreign(number, raw) }.inspect_err(|_| order.close(number))?
             }
         };

@@ -107,10 +107,10 @@ impl CudaDevice {
 
     fn alloc_on(&self, stream: &Stream, bytes: usize) -> Result<CudaResult<u64>, DeviceError> {
         let mut address = 0;
-        // SAFETY: the out parameter is valid, the pool and the stream are alive, and the context is current.
         let status = match &self.handles.pool {
-            Some(Pool { raw, .. }) => unsafe {
-                sys::cuMemAllocFromPoolAsync(&mut address, bytes, *raw, stream.as_inner())
+            // SAFETY: the out parameter is valid, the pool and the stream are alive, and the context is current.
+            Some(pool) => unsafe {
+                sys::cuMemAllocFromPoolAsync(&mut address, bytes, pool.raw, stream.as_inner())
             },
             None => {
                 self.drain_if_limited()?;
