@@ -34,6 +34,8 @@
     allow(dead_code, reason = "some items are for the operations alone")
 )]
 
+/// The crate of `Pod`, which elements of buffers need.
+pub use bytemuck;
 pub use cuda_std::half::{bf16, f16};
 #[doc(hidden)]
 pub use device_profile::DeviceProfile;

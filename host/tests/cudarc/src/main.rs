@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (from, _from) = logits.device_ptr(&theirs);
         let (to, _to) = probabilities.device_ptr_mut(&theirs);
         let (square, _square) = product.device_ptr_mut(&theirs);
-        let address = |address: u64| std::ptr::with_exposed_provenance_mut(address as usize);
+        let address = |address: u64| std::ptr::with_exposed_provenance_mut::<f32>(address as usize);
         // SAFETY: cudarc allocated the memory with as many elements, and our work is in the order of its stream.
         let (from, to, square) = unsafe {
             (
