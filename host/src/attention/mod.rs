@@ -44,8 +44,7 @@
 //!
 //! # A KV cache
 //! The keys and values of a cache may be in [pages](Attention::pages), and each batch entry may have [a length of its
-//! own](Attention::lengths). If the keys are split, [`Attention::run_with`] keeps the memory for the partial results between
-//! calls.
+//! own](Attention::lengths).
 //!
 //! # Masked rows
 //! A query that sees no key gets zeros, and -inf as its log-sum-exp. Values of keys that a mask hides must be finite: a GPU multiplies

@@ -12,7 +12,7 @@ use crate::device::Queue;
 /// Runs a rung of the ladder: attention without a mask, with a scale of 1 / sqrt(head size). On a GPU it is queued.
 ///
 /// The tensors are dense, with the same batch, heads and a head size of 128. The lengths are nonzero multiples of the rung's
-/// tiles. If the rung stores the attention matrix, the workspace keeps it.
+/// tiles.
 ///
 /// # Errors
 /// The shapes do not match each other or the tiles, a tensor is not dense or lives on another device, or the device failed.

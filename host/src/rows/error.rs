@@ -44,7 +44,7 @@ pub enum SoftmaxError {
         /// Elements of the view.
         len: usize,
     },
-    /// The matrices, or a matrix and the plan, have different shapes.
+    /// The matrices, or a matrix and the choice of kernels, have different shapes.
     #[error(
         "softmax of {} x {} failed: the {what} is {} x {}; both need the same rows and columns",
         expected[0], expected[1], got[0], got[1]
