@@ -12,7 +12,7 @@
 pub struct Operation {
     /// The name in benchmarks and reports.
     pub name: &'static str,
-    /// The public functions of this module that compute it; a method is named after its file, as in `plan::run`.
+    /// The public functions of this module that compute it; a method is named after its file, as in `kernel_choice::run`.
     pub functions: &'static [&'static str],
     /// The number of matrices of the input's shape that it must read or write at least once.
     pub matrices: usize,
@@ -30,8 +30,8 @@ pub const OPERATIONS: [Operation; 7] = [
             "softmax_to_buffer",
             "softmax_of_slice",
             "softmax_of_array",
-            "plan::run",
-            "plan::run_in_place",
+            "kernel_choice::run",
+            "kernel_choice::run_in_place",
         ],
         2,
     ),
