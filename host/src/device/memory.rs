@@ -109,7 +109,7 @@ impl Allocation {
             Backend::Cpu(cpu) => (cpu.alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full)?, None),
             Backend::Cuda(cuda) => {
                 let fill = (contents == Contents::Zeros).then_some(0);
-                let Allocated { first, ready } = cuda.alloc(lane, bytes, fill, !order.is_plain())?;
+                let Allocated { first, ready } = cuda.alloc(lane, bytes, fill, || order.is_shared())?;
                 (first, ready)
             }
         };

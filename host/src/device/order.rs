@@ -105,14 +105,13 @@ struct Recording {
 
 impl Default for State {
     fn default() -> Self {
-        let (world, replaying) = (World::default(), Vec::new());
         Self {
             streams: BTreeSet::from([0]),
             free: BTreeSet::new(),
-            world,
+            world: World::default(),
             recording: None,
             recordings: 0,
-            replaying,
+            replaying: Vec::new(),
         }
     }
 }
@@ -122,8 +121,7 @@ impl State {
         !self.replaying.is_empty() && self.replaying.contains(&std::thread::current().id())
     }
 
-    /// This thread's recording, if the stream is part of it. A recording has streams of its own for its work, so what other
-    /// threads do on a stream of the same number runs as usual.
+    /// This thread's recording, if the stream is part of it. What other threads do on such a stream runs as usual.
     fn recording_of(&mut self, stream: u32) -> Option<&mut Recording> {
         self.own_recording().filter(|recording| recording.streams.contains(&stream))
     }
@@ -139,6 +137,12 @@ impl Order {
     /// Whether there is only one stream, no recording is in progress and no recorded work is being replayed.
     pub fn is_plain(&self) -> bool {
         !self.is_kept.load(Ordering::Relaxed)
+    }
+
+    /// Whether anything must be tracked, also if another thread changes that now.
+    pub fn is_shared(&self) -> bool {
+        let _state = self.lock();
+        !self.is_plain()
     }
 
     /// Changes the state and updates `is_kept`.

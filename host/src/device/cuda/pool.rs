@@ -73,13 +73,14 @@ impl Drop for Pool {
 }
 
 impl CudaDevice {
-    /// Allocates memory in the order of the lane. Its bytes are `fill`, or any. If `is_shared`, other streams are open.
+    /// Allocates memory in the order of the lane. Its bytes are `fill`, or any. `is_shared` is asked once the allocation is queued:
+    /// whether other streams are open. A stream that is opened later begins after it.
     pub fn alloc(
         &self,
         lane: &Lane,
         bytes: usize,
         fill: Option<u8>,
-        is_shared: bool,
+        is_shared: impl FnOnce() -> bool,
     ) -> Result<Allocated, RawAllocError> {
         self.enter().map_err(RawAllocError::Device)?;
         let stream = self.stream_of(lane);
@@ -127,14 +128,14 @@ impl CudaDevice {
         bytes: usize,
         fill: Option<u8>,
         stream: &Stream,
-        is_shared: bool,
+        is_shared: impl FnOnce() -> bool,
     ) -> Result<Option<ManuallyDrop<Event>>, DeviceError> {
         if let Some(byte) = fill {
             // SAFETY: the memory was just allocated with that many bytes, in the order of this stream.
             let status = unsafe { sys::cuMemsetD8Async(address, byte, bytes, stream.as_inner()) };
             self.check(status.ok(), || format!("filling {bytes} bytes on {}", self.name))?;
         }
-        let ready = is_shared.then(|| self.end_of(stream)).transpose();
+        let ready = is_shared().then(|| self.end_of(stream)).transpose();
         Ok(ready?.map(ManuallyDrop::new))
     }
 
