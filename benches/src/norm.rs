@@ -5,7 +5,8 @@
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError, Real};
+use ferrowarp::norm::{Backward, Forward, GradientOutputs, Norm, Outputs, Statistics};
+use ferrowarp::{Element, Error, TensorView, TensorViewMut};
 use ferrowarp_cases::reference::Number;
 
 use crate::matmul::Type;
@@ -109,7 +110,11 @@ pub fn prepare(device: &Device, kind: Kind, ty: Type, shape: [usize; 2]) -> anyh
     }
 }
 
-fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) -> anyhow::Result<Prepared> {
+fn prepare_as<T: Number + Element>(
+    device: &Device,
+    kind: Kind,
+    shape: [usize; 2],
+) -> anyhow::Result<Prepared> {
     let [rows, cols] = shape;
     let len = rows * cols;
     let count = count_of_sets(device, kind.matrices() * len * size_of::<T>())?;
@@ -136,11 +141,13 @@ fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) 
     let out = sets[0].d_inp.to_vec()?;
     check(kind, [&inp, &weight], &out, cols).with_context(|| format!("{} {rows}x{cols}", T::NAME))?;
     let name = if kind.is_backward {
-        NormBackward::<T>::kernels(device.limits(), cols, true)[0].name
+        Backward::<T>::choices(device.limits(), cols, true).next().map(|by| by.meta())
     } else {
         let is_aligned = cols.is_multiple_of(16 / size_of::<T>());
-        Norm::<T>::kernels(device.limits(), device.multiprocessors(), [rows, cols], is_aligned)[0].name
+        let (limits, multiprocessors) = (device.limits(), device.multiprocessors());
+        Forward::<T>::choices(limits, multiprocessors, shape, is_aligned).next().map(|by| by.meta())
     };
+    let name = name.context("no kernel")?.name;
     let on = device.clone();
     let launch = move |set: &mut Set<T>| {
         let run = if kind.is_backward { backward::<T> } else { forward::<T> };
@@ -152,35 +159,37 @@ fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) 
     Ok((timed(device, sets, launch, 0.0)?, name.to_owned()))
 }
 
-fn forward<T: Real>(
+fn forward<T: Element>(
     device: &Device,
     kind: Kind,
     set: &mut Set<T>,
-    [rows, cols]: [usize; 2],
-) -> Result<(), NormError> {
-    let (out, inp) = (MatrixMut::new(&mut set.d_inp, rows, cols)?, Matrix::new(&set.inp, rows, cols)?);
+    shape: [usize; 2],
+) -> Result<(), Error> {
+    let inp = TensorView::new(&set.inp, shape)?;
+    let outputs = Outputs::new(TensorViewMut::new(&mut set.d_inp, shape)?).rstd(&mut set.rstd);
     if kind.is_centred {
-        let norm = Norm::layer(out, inp).weight(&set.weight).bias(&set.bias);
-        norm.mean(&mut set.mean).rstd(&mut set.rstd).run(device)
+        let norm = Norm::layer().weight(&set.weight).bias(&set.bias);
+        norm.run_into(device, outputs.mean(&mut set.mean), inp)
     } else {
-        Norm::rms(out, inp).weight(&set.weight).rstd(&mut set.rstd).run(device)
+        Norm::rms().weight(&set.weight).run_into(device, outputs, inp)
     }
 }
 
-fn backward<T: Real>(
+fn backward<T: Element>(
     device: &Device,
     kind: Kind,
     set: &mut Set<T>,
-    [rows, cols]: [usize; 2],
-) -> Result<(), NormError> {
-    let d_inp = MatrixMut::new(&mut set.d_inp, rows, cols)?;
-    let (inp, d_out) = (Matrix::new(&set.inp, rows, cols)?, Matrix::new(&set.d_out, rows, cols)?);
-    let norm = if kind.is_centred {
-        NormBackward::layer(d_inp, inp, d_out, &set.mean, &set.rstd).d_bias(&mut set.d_bias)
+    shape: [usize; 2],
+) -> Result<(), Error> {
+    let (inp, d_out) = (TensorView::new(&set.inp, shape)?, TensorView::new(&set.d_out, shape)?);
+    let outputs = GradientOutputs::new(TensorViewMut::new(&mut set.d_inp, shape)?).weight(&mut set.d_weight);
+    if kind.is_centred {
+        let (norm, statistics) = (Norm::layer().weight(&set.weight), Statistics::layer(&set.mean, &set.rstd));
+        norm.backward_into(device, outputs.bias(&mut set.d_bias), d_out, inp, statistics)
     } else {
-        NormBackward::rms(d_inp, inp, d_out, &set.rstd)
-    };
-    norm.weight(&set.weight).d_weight(&mut set.d_weight).run(device)
+        let norm = Norm::rms().weight(&set.weight);
+        norm.backward_into(device, outputs, d_out, inp, Statistics::rms(&set.rstd))
+    }
 }
 
 /// The maximum difference between a result and its f64 value.

@@ -29,30 +29,27 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
-#![cfg_attr(
-    not(feature = "softmax-backward"),
-    allow(dead_code, reason = "some items are for the operations alone")
-)]
-
 /// The crate of `Pod`, which elements of buffers need.
 pub use bytemuck;
 pub use cuda_std::half::{bf16, f16};
 #[doc(hidden)]
 pub use device_profile::DeviceProfile;
+pub use element::{Element, ElementAs};
+pub use error::{Error, Kind};
+pub use norm::Norm;
+pub use tensor::{Shape, Tensor, TensorView, TensorViewMut};
 
-#[cfg(feature = "attention")]
 pub mod attention;
-#[cfg(feature = "axis")]
 pub mod axis;
 #[cfg(feature = "collective")]
 pub mod collective;
 pub mod device;
 mod device_profile;
-#[cfg(feature = "matmul")]
+mod element;
+mod error;
 pub mod matmul;
-#[cfg(feature = "norm")]
 pub mod norm;
-#[cfg(any(feature = "axis", feature = "norm", feature = "softmax"))]
+mod operation;
 mod rows;
-#[cfg(feature = "softmax")]
 pub mod softmax;
+mod tensor;

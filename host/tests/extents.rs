@@ -10,12 +10,13 @@ use ferrowarp::attention::{self, Attention, Backward, Forward, Gradients, Tensor
 use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::matmul::{self, Matmul, MatmulError};
-use ferrowarp::norm::{Norm, NormBackward};
+use ferrowarp::norm::{GradientOutputs, Norm, Outputs, Statistics};
 use ferrowarp::softmax::{
     CrossEntropy, DeviceProfile, KernelChoice, Matrix, MatrixMut, Options, Sampling, SoftmaxError,
     cross_entropy_of_slice, sample, softmax, softmax_backward, softmax_backward_in_place, softmax_in_place,
     softmax_of_slice, softmax_to_buffer, softmax_top_k,
 };
+use ferrowarp::{TensorView, TensorViewMut};
 
 const EXTENTS: [usize; 7] = [1 << 31, 1 << 32, 1 << 61, 1 << 62, (1 << 62) + 4, usize::MAX - 1, usize::MAX];
 
@@ -38,6 +39,22 @@ fn read(
     stride: usize,
 ) -> Result<Matrix<'_, f32>, SoftmaxError> {
     Matrix::new(buffer, rows, cols)?.with_stride(stride)
+}
+
+fn view(
+    buffer: &Buffer<f32>,
+    shape: [usize; 2],
+    stride: usize,
+) -> Result<TensorView<'_, f32>, ferrowarp::Error> {
+    TensorView::with_strides(buffer, shape, [stride, 1])
+}
+
+fn view_mut(
+    buffer: &mut Buffer<f32>,
+    shape: [usize; 2],
+    stride: usize,
+) -> Result<TensorViewMut<'_, f32>, ferrowarp::Error> {
+    TensorViewMut::with_strides(buffer, shape, [stride, 1])
 }
 
 fn write(
@@ -137,22 +154,23 @@ const OPERATIONS: [(&str, usize, Run); 17] = [
     ("Norm::rms", NARROW, |device, shape, stride, numbers| {
         let [inp, mut out, mut sum] =
             [device.upload(numbers)?, device.upload(numbers)?, device.upload(numbers)?];
-        let inp = read(&inp, shape, stride)?;
-        let call = Norm::rms(write(&mut out, shape, stride)?, inp).residual(inp);
-        call.sum(write(&mut sum, shape, stride)?).run(device)?;
+        let inp = view(&inp, shape, stride)?;
+        let outputs =
+            Outputs::new(view_mut(&mut out, shape, stride)?).sum(view_mut(&mut sum, shape, stride)?);
+        Norm::rms().residual(inp).run_into(device, outputs, inp)?;
         Ok([out.to_vec()?, sum.to_vec()?].concat())
     }),
     ("Norm::layer", NARROW, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
-        Norm::layer(write(&mut out, shape, stride)?, read(&inp, shape, stride)?).run(device)?;
+        Norm::layer().run_into(device, view_mut(&mut out, shape, stride)?, view(&inp, shape, stride)?)?;
         Ok(out.to_vec()?)
     }),
     ("NormBackward", NARROW, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
-        let (inp, rstd) = (read(&inp, shape, stride)?, device.upload(&numbers[..numbers.len().min(1)])?);
+        let (inp, rstd) = (view(&inp, shape, stride)?, device.upload(&numbers[..numbers.len().min(1)])?);
         let mut d_weight = device.upload(numbers)?;
-        let call = NormBackward::rms(write(&mut out, shape, stride)?, inp, inp, &rstd);
-        call.d_sum(inp).d_weight(&mut d_weight).run(device)?;
+        let outputs = GradientOutputs::new(view_mut(&mut out, shape, stride)?).weight(&mut d_weight);
+        Norm::rms().sum_gradient(inp).backward_into(device, outputs, inp, inp, Statistics::rms(&rstd))?;
         Ok([out.to_vec()?, d_weight.to_vec()?].concat())
     }),
 ];

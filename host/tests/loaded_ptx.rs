@@ -12,11 +12,12 @@ use ferrowarp::axis;
 use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::matmul::{self, Matmul, Precision};
-use ferrowarp::norm::{self, Norm, NormBackward};
+use ferrowarp::norm::{GradientOutputs, Norm, Statistics};
 use ferrowarp::softmax::{
     self, CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward,
     softmax_top_k,
 };
+use ferrowarp::{Element, TensorView, TensorViewMut};
 
 /// Elements of each buffer.
 const ELEMENTS: usize = 1 << 18;
@@ -114,7 +115,7 @@ impl Draw {
 
 fn rows_and_columns<T>(gpu: &Gpu, draw: &mut Draw)
 where
-    T: softmax::Real + norm::Real + axis::Real + axis::Output<T>,
+    T: softmax::Real + Element + axis::Real + axis::Output<T>,
 {
     let cols = draw.up_to(ELEMENTS);
     let rows = draw.up_to(ELEMENTS / cols);
@@ -151,12 +152,17 @@ where
         let tokens = words.view_mut(..rows).unwrap();
         check("sample", sample(device, tokens, &inp, &sampling, 0).map_err(Into::into));
     }
-    check("rms", Norm::rms(out!(), inp).run(device).map_err(Into::into));
-    check("layer", Norm::layer(out!(), inp).run(device).map_err(Into::into));
-    let gradient = NormBackward::rms(out!(), inp, y, vector.view(..rows).unwrap());
+    let x = TensorView::new(&zeros, [rows, cols]).unwrap();
+    for norm in [Norm::rms(), Norm::layer()] {
+        let out = TensorViewMut::new(&mut out, [rows, cols]).unwrap();
+        check("a norm", norm.run_into(device, out, x).map_err(Into::into));
+    }
     let mut weight = gpu.zeros::<T>();
-    let gradient = gradient.d_weight(weight.view_mut(..cols).unwrap());
-    check("a norm's gradient", gradient.run(device).map_err(Into::into));
+    let outputs = GradientOutputs::new(TensorViewMut::new(&mut out, [rows, cols]).unwrap());
+    let outputs = outputs.weight(weight.view_mut(..cols).unwrap());
+    let statistics = Statistics::rms(vector.view(..rows).unwrap());
+    let gradient = Norm::rms().backward_into(device, outputs, x, x, statistics);
+    check("a norm's gradient", gradient.map_err(Into::into));
     for operation in [Operation::Sum, Operation::Max] {
         let of_rows = Reduce::<T, T>::rows(operation, out.view_mut(..rows).unwrap(), inp);
         check("a reduction of rows", of_rows.run(device).map_err(Into::into));

@@ -11,8 +11,8 @@ use ferrowarp::attention::{Attention, Backward, Forward, Gradients, Tensor, Tens
 use ferrowarp::axis::{CumulativeSum, Operation, Reduce};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
 use ferrowarp::matmul::{self, Matmul};
-use ferrowarp::norm::Norm;
 use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax, softmax_to_buffer};
+use ferrowarp::{Norm, TensorView, TensorViewMut};
 
 use crate::device_cpu::axpy;
 
@@ -45,7 +45,14 @@ fn a_buffer_of_another_cpu_device_is_refused() {
         softmax(&device, &mut MatrixMut::new(&mut out, 1, 4).unwrap(), &inp, &options)
             .unwrap_err()
             .to_string(),
-        Norm::rms(MatrixMut::new(&mut out, 1, 4).unwrap(), inp).run(&device).unwrap_err().to_string(),
+        Norm::rms()
+            .run_into(
+                &device,
+                TensorViewMut::new(&mut out, [1, 4]).unwrap(),
+                TensorView::new(&others, [1, 4]).unwrap(),
+            )
+            .unwrap_err()
+            .to_string(),
         Reduce::<f32>::columns(Operation::Sum, &mut out, inp).run(&device).unwrap_err().to_string(),
     ];
     for text in errors {

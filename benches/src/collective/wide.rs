@@ -13,8 +13,9 @@ use cuda_std::half::bf16;
 use ferrowarp::collective::{Communicator, Reduction};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
 use ferrowarp::matmul::{self, Matmul};
-use ferrowarp::norm::{Norm, NormBackward};
-use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
+use ferrowarp::norm::{Norm, Outputs, Statistics};
+use ferrowarp::softmax::{CrossEntropy, MatrixMut};
+use ferrowarp::{TensorView, TensorViewMut};
 
 use super::{CollectiveEntry, Scale, is_same_on_all, median_time};
 use crate::timed::normal;
@@ -125,8 +126,8 @@ impl Network {
                 (matmul::Matrix::new(inputs, batch, width)?, matmul::Matrix::new(&*weights, width, width)?);
             Matmul::new(to, x, w).run(device)?;
             if layers.peek().is_some() {
-                let from = Matrix::new(&*outputs, batch, width)?;
-                Norm::rms(MatrixMut::new(&mut *normed, batch, width)?, from).rstd(rstd).run(device)?;
+                let to = Outputs::new(TensorViewMut::new(&mut *normed, [batch, width])?).rstd(rstd);
+                Norm::rms().run_into(device, to, TensorView::new(&*outputs, [batch, width])?)?;
                 inputs = normed;
             } else {
                 let logits = MatrixMut::new(outputs, batch, width)?;
@@ -170,10 +171,10 @@ impl Network {
             let Some(Layer { outputs, rstd, .. }) = before.last_mut() else { break };
             let to = matmul::MatrixMut::new(&mut self.d_inputs, batch, width)?;
             Matmul::new(to, d_outputs, weights.transposed()).run(device)?;
-            let (from, at) =
-                (Matrix::new(&*outputs, batch, width)?, Matrix::new(&self.d_inputs, batch, width)?);
-            NormBackward::rms(MatrixMut::new(&mut self.d_outputs, batch, width)?, from, at, &*rstd)
-                .run(device)?;
+            let shape = [batch, width];
+            let (from, at) = (TensorView::new(&*outputs, shape)?, TensorView::new(&self.d_inputs, shape)?);
+            let to = TensorViewMut::new(&mut self.d_outputs, shape)?;
+            Norm::rms().backward_into(device, to, at, from, Statistics::rms(&*rstd))?;
         }
         Ok(())
     }

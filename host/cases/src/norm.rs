@@ -7,8 +7,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::Device;
-use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, Real};
-use gpu_kernels::norm::Blocks;
+use ferrowarp::norm::{self, Backward, Forward, GradientOutputs, Norm, Statistics};
+use ferrowarp::{Element, TensorView, TensorViewMut};
+use gpu_kernels::norm::{Blocks, NormKernels};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use crate::case::wide;
@@ -133,7 +134,7 @@ pub(crate) struct Operands<T> {
     pub(crate) rstd: Vec<f32>,
 }
 
-impl<T: Number + Real> Operands<T> {
+impl<T: Number + Element> Operands<T> {
     fn new(problem: &Problem) -> Self {
         let [rows, cols] = problem.shape;
         let mut rng = StdRng::seed_from_u64((rows * 31 + cols) as u64);
@@ -221,23 +222,23 @@ impl<T: Number + Real> Operands<T> {
         let (weight, bias) = (device.upload(&self.weight)?, device.upload(&self.bias)?);
         let (mut out, mut sum) = (device.upload(&self.untouched())?, device.upload(&self.untouched())?);
         let [mut mean, mut rstd] = [device.alloc_zeroed::<f32>(rows)?, device.alloc_zeroed::<f32>(rows)?];
-        let to = MatrixMut::new(&mut out, rows, cols)?.with_stride(cols + gap)?;
-        let from = Matrix::new(&inp, rows, cols)?.with_stride(cols + gap)?;
-        let norm = if is_centred { Norm::layer(to, from) } else { Norm::rms(to, from) };
-        let mut norm = norm.epsilon(EPSILON).mean(&mut mean).rstd(&mut rstd);
+        let strides = [cols + gap, 1];
+        let to = TensorViewMut::with_strides(&mut out, [rows, cols], strides)?;
+        let mut norm = if is_centred { Norm::layer() } else { Norm::rms() }.epsilon(EPSILON);
+        let mut outputs = norm::Outputs::new(to).mean(&mut mean).rstd(&mut rstd);
         if has_all {
-            norm = norm.weight(&weight).bias(&bias);
-            norm = norm.residual(Matrix::new(&residual, rows, cols)?.with_stride(cols + gap)?);
-            norm = norm.sum(MatrixMut::new(&mut sum, rows, cols)?.with_stride(cols + gap)?);
+            let residual = TensorView::with_strides(&residual, [rows, cols], strides)?;
+            norm = norm.weight(&weight).bias(&bias).residual(residual);
+            outputs = outputs.sum(TensorViewMut::with_strides(&mut sum, [rows, cols], strides)?);
         }
-        let kernels = Norm::<T>::kernels(
+        let mut choices = Forward::choices(
             device.limits(),
             device.multiprocessors(),
             [rows, cols],
             self.problem.is_aligned::<T>(),
         );
-        let meta = kernels.into_iter().find(|meta| meta.name == kernel).expect("the kernel is one of them");
-        norm.run_by(device, meta)?;
+        let by = choices.find(|by| by.meta().name == kernel).expect("the kernel is one of them");
+        norm.run_by(device, outputs, TensorView::with_strides(&inp, [rows, cols], strides)?, Some(by))?;
         let mut outputs = vec![
             ("out", self.inside(&out.to_vec()?)?),
             ("mean", wide(&mean.to_vec()?)),
@@ -292,19 +293,20 @@ impl<T: Number + Real> Operands<T> {
         let (mean, rstd) = (device.upload(&self.mean)?, device.upload(&self.rstd)?);
         let mut d_inp = device.upload(&self.untouched())?;
         let [mut d_weight, mut d_bias] = [device.alloc_zeroed::<T>(cols)?, device.alloc_zeroed::<T>(cols)?];
-        let matrix = |buffer| Matrix::new(buffer, rows, cols)?.with_stride(cols + gap);
-        let to = MatrixMut::new(&mut d_inp, rows, cols)?.with_stride(cols + gap)?;
-        let mut norm = match is_centred {
-            true => NormBackward::layer(to, matrix(&inp)?, matrix(&d_out)?, &mean, &rstd),
-            false => NormBackward::rms(to, matrix(&inp)?, matrix(&d_out)?, &rstd),
+        let matrix = |buffer| TensorView::with_strides(buffer, [rows, cols], [cols + gap, 1]);
+        let to = TensorViewMut::with_strides(&mut d_inp, [rows, cols], [cols + gap, 1])?;
+        let (mut norm, statistics) = match is_centred {
+            true => (Norm::layer(), Statistics::layer(&mean, &rstd)),
+            false => (Norm::rms(), Statistics::rms(&rstd)),
         };
-        norm = norm.d_weight(&mut d_weight);
+        let mut outputs = GradientOutputs::new(to).weight(&mut d_weight);
         if has_all {
-            norm = norm.weight(&weight).d_sum(matrix(&d_sum)?).d_bias(&mut d_bias);
+            norm = norm.weight(&weight).sum_gradient(matrix(&d_sum)?);
+            outputs = outputs.bias(&mut d_bias);
         }
-        let kernels = NormBackward::<T>::kernels(device.limits(), cols, gap == 0);
-        let meta = kernels.into_iter().find(|meta| meta.name == kernel).expect("the kernel is one of them");
-        norm.run_by(device, meta)?;
+        let mut choices = Backward::choices(device.limits(), cols, gap == 0);
+        let by = choices.find(|by| by.meta().name == kernel).expect("the kernel is one of them");
+        norm.run_backward_by(device, outputs, matrix(&d_out)?, matrix(&inp)?, statistics, Some(by))?;
         let mut outputs =
             vec![("d_inp", self.inside(&d_inp.to_vec()?)?), ("d_weight", wide(&d_weight.to_vec()?))];
         if has_all {
@@ -362,7 +364,7 @@ fn stored<T: Number>(value: f64, off: f64) -> Bound {
 }
 
 /// The cases of a problem, forward and backward, one for every kernel that supports it.
-fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
+fn of_type<T: Number + Element>(problem: &Problem, setting: &Setting) -> Vec<Case> {
     let (of, limits, multiprocessors) = (*problem, &setting.profile.limits, setting.profile.multiprocessors);
     let operands = Arc::new(Operands::<T>::new(problem));
     let cols = of.shape[1];
@@ -378,20 +380,20 @@ fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> 
         format!("{kind} {rows} x {cols}, gap {gap}, {values:?}{all}")
     };
     let mut cases = Vec::new();
-    let names =
-        |kernels: Vec<&'static cuda_std::launch::KernelMeta>| kernels.into_iter().map(|meta| meta.name);
-    let forward = Norm::<T>::kernels(limits, multiprocessors, of.shape, of.is_aligned::<T>());
-    for name in names(forward).filter(is_small) {
+    let forward = Forward::<T>::choices(limits, multiprocessors, of.shape, of.is_aligned::<T>());
+    for name in forward.map(|by| by.meta().name).filter(is_small) {
         let (on_run, on_expect) = (operands.clone(), operands.clone());
         let run = move |device: &Device| on_run.forward(device, name);
         cases.push(Case::new(vec![name], words, run, move || on_expect.expected_forward()));
     }
-    for name in names(NormBackward::<T>::kernels(limits, cols, of.gap == 0)).filter(is_small) {
+    let backward = Backward::<T>::choices(limits, cols, of.gap == 0);
+    for name in backward.map(|by| by.meta().name).filter(is_small) {
         let (on_run, on_expect) = (operands.clone(), operands.clone());
         let run = move |device: &Device| on_run.backward(device, name);
         let columns = [("_serial", Blocks::Serial), ("_wide", Blocks::Wide)].into_iter();
-        let columns =
-            columns.filter(|(end, _)| name.ends_with(end)).map(|(_, blocks)| T::columns(blocks).meta.name);
+        let columns = columns
+            .filter(|(end, _)| name.ends_with(end))
+            .map(|(_, blocks)| <T as NormKernels>::columns(blocks).meta.name);
         let kernels = [name].into_iter().chain(columns).chain([T::SUM_PARTS.meta.name]).collect();
         cases.push(Case::new(kernels, words, run, move || on_expect.expected_backward()));
     }

@@ -8,11 +8,11 @@ use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Tens
 use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
 use ferrowarp::device::{Buffer, Device, DeviceError, Event, Stream};
 use ferrowarp::matmul::{self, Matmul};
-use ferrowarp::norm::{Norm, NormBackward};
 use ferrowarp::softmax::{
     CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward, softmax_to_buffer,
     softmax_top_k,
 };
+use ferrowarp::{Norm, TensorView};
 
 /// An operation on the stream: from `f32` or `bf16` numbers, the first bytes of its result.
 type Run = fn(&Stream, &Inputs) -> Result<Buffer<f32>, DeviceError>;
@@ -90,22 +90,11 @@ const OPERATIONS: &[(&str, Run)] = &[
         singles(stream, &dk)
     }),
     ("RMSNorm and its gradients", |stream, inputs| {
-        let (device, [rows, cols]) = (stream.device(), [300, 520]);
-        let (inp, weight) = (Matrix::new(&inputs.singles, rows, cols)?, inputs.singles.view(..cols)?);
-        let zeros = |len| device.alloc_zeroed::<f32>(len);
-        let (mut out, mut rstd, mut d_inp, mut d_weight) =
-            (zeros(rows * cols)?, zeros(rows)?, zeros(rows * cols)?, zeros(cols)?);
-        Norm::rms(MatrixMut::new(&mut out, rows, cols)?, inp).weight(weight).rstd(&mut rstd).run(stream)?;
-        NormBackward::rms(
-            MatrixMut::new(&mut d_inp, rows, cols)?,
-            inp,
-            Matrix::new(&out, rows, cols)?,
-            &rstd,
-        )
-        .weight(weight)
-        .d_weight(&mut d_weight)
-        .run(stream)?;
-        Ok(d_weight)
+        let x = TensorView::new(&inputs.singles, [300, 520])?;
+        let norm = Norm::rms().weight(inputs.singles.view(..520)?);
+        let (out, saved) = norm.forward(stream, x)?;
+        let gradients = norm.backward(stream, &out, x, &saved)?;
+        Ok(gradients.weight.expect("the norm has a weight").into_buffer())
     }),
     ("sum of a wide row", |stream, inputs| {
         let mut out = stream.device().alloc_zeroed::<f32>(1)?;

@@ -6,8 +6,8 @@ use ferrowarp::attention::{self, Attention, AttentionError, Causal, Tensor, Tens
 use ferrowarp::axis::{self, CumulativeSum, Operation, Reduce, Transpose};
 use ferrowarp::device::Device;
 use ferrowarp::matmul::{self, Matmul, MatmulAs, MatmulError, Precision};
-use ferrowarp::norm::{self, Norm};
 use ferrowarp::softmax::{Matrix, MatrixMut};
+use ferrowarp::{Element, Norm, TensorView};
 
 /// A type of elements.
 trait Number: bytemuck::Pod + Into<f32> {
@@ -60,15 +60,16 @@ pub fn are_right(device: &Device) -> Result<()> {
     attentions::<f16>(on)
 }
 
-fn rows<T: Number + norm::Real + axis::Real + axis::Output<T>>(on: [&Device; 2]) -> Result<()> {
+fn rows<T: Number + Element + axis::Real + axis::Output<T>>(on: [&Device; 2]) -> Result<()> {
     for (rows, cols) in [(7, 33), (65, 1024), (3, 40_000), (1, 200_000)] {
         let run = |operation: &str, device: &Device| -> Result<Vec<T>> {
             let (inp, mut out) =
                 (device.upload(&numbers::<T>(rows * cols, 5))?, device.alloc_zeroed(rows * cols)?);
+            let x = TensorView::new(&inp, [rows, cols])?;
             let inp = Matrix::new(&inp, rows, cols)?;
             match operation {
-                "RMSNorm" => Norm::rms(MatrixMut::new(&mut out, rows, cols)?, inp).run(device)?,
-                "LayerNorm" => Norm::layer(MatrixMut::new(&mut out, rows, cols)?, inp).run(device)?,
+                "RMSNorm" => return Ok(Norm::rms().run(device, x)?.to_vec()?),
+                "LayerNorm" => return Ok(Norm::layer().run(device, x)?.to_vec()?),
                 "the maximum of rows" => {
                     Reduce::<T, T>::rows(Operation::Max, out.view_mut(..rows)?, inp).run(device)?
                 }

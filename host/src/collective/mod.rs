@@ -9,7 +9,6 @@
 //! devices. docs/collective.md describes how to start it.
 
 mod communicator;
-#[cfg(feature = "cross-entropy")]
 mod cross_entropy;
 mod error;
 mod group;
@@ -21,7 +20,6 @@ mod watch;
 mod world;
 
 pub use communicator::Communicator;
-#[cfg(feature = "cross-entropy")]
 pub use cross_entropy::ShardedCrossEntropy;
 pub use error::{CollectiveError, LostRank, RankLoss};
 pub use group::Group;

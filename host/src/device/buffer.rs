@@ -256,6 +256,17 @@ impl<'a, T: Pod> BufferView<'a, T> {
         self.pointer.as_ptr().cast()
     }
 
+    /// `len` elements from `start` on, which are within the view.
+    pub(crate) fn part(self, start: usize, len: usize) -> Self {
+        assert!(
+            start <= self.len && len <= self.len - start,
+            "elements {start} and {len} more of {}",
+            self.len
+        );
+        // SAFETY: `start` is at most the view's length.
+        Self { pointer: unsafe { self.pointer.add(start) }, len, ..self }
+    }
+
     /// The device that owns the memory.
     pub fn device(&self) -> &'a Device {
         self.device
@@ -319,6 +330,22 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
     /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// `len` elements from `start` on, which are within the view.
+    pub(crate) fn part(self, start: usize, len: usize) -> Self {
+        assert!(
+            start <= self.len && len <= self.len - start,
+            "elements {start} and {len} more of {}",
+            self.len
+        );
+        // SAFETY: `start` is at most the view's length.
+        Self { pointer: unsafe { self.pointer.add(start) }, len, ..self }
+    }
+
+    /// Reborrows the elements, to pass the view on and keep it.
+    pub fn reborrow(&mut self) -> BufferViewMut<'_, T> {
+        BufferViewMut { device: self.device, pointer: self.pointer, len: self.len, borrow: PhantomData }
     }
 
     /// Reborrows the elements for kernels to read.

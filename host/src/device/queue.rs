@@ -42,6 +42,15 @@ pub trait Queue: Launcher + sealed::Sealed {
         self.with_stream(|stream| Buffer::new(stream.device(), stream.lane(), len, Contents::Any))
     }
 
+    /// Allocates a buffer of `len` elements with all bytes zero, in the order of this queue.
+    ///
+    /// # Errors
+    /// The device is out of memory or failed.
+    #[doc(hidden)]
+    fn alloc_zeros<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
+        self.with_stream(|stream| Buffer::new(stream.device(), stream.lane(), len, Contents::Zeros))
+    }
+
     /// Copies `from` to `to`, which are of the same length and device, in the order of this queue. It can be recorded.
     ///
     /// ```

@@ -1,244 +1,267 @@
 //! The forward pass of a norm.
 
-use cuda_std::launch::{KernelMeta, KernelOf, Limits, RawBuffer};
-use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormLaunch};
+use bytemuck::Pod;
+use cuda_std::launch::{KernelMeta, KernelOf, Limits};
+use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormArgs, NormLaunch};
 use gpu_kernels::norm::{Blocks, RowsShape};
 
-use super::{
-    Matrix, MatrixMut, NormError, Real, check_device, check_matrix, check_vector, counted, is_aligned, read,
-    written,
-};
-use crate::device::{BufferView, BufferViewMut, Device, Queue};
+use super::{Element, Norm, Tensor, TensorView, TensorViewMut};
+use crate::device::Queue;
+use crate::error::Error;
+use crate::operation::{MOST, Operation, in_order, is_aligned, read, written};
 
-/// The operation `out = (x - mean) rstd weight + bias` along each row; [`run`](Self::run) computes it. `x` is the input plus
-/// the residual, and `rstd` is `1 / sqrt(variance + epsilon)`. For RMSNorm the mean is 0 and the variance the mean square.
+/// The outputs of a norm: the result, and what else is wanted. A tensor alone is the result.
 ///
 /// ```
 /// use ferrowarp::device::Device;
-/// use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormError};
+/// use ferrowarp::norm::{Norm, Outputs};
+/// use ferrowarp::{Error, Tensor};
 ///
 /// let device = Device::cpu();
-/// let (inp, residual) = (device.upload(&[1.0f32, 2.0])?, device.upload(&[2.0f32, 2.0])?);
-/// let (mut out, mut sum) = (device.alloc_zeroed::<f32>(2)?, device.alloc_zeroed::<f32>(2)?);
-/// let mut rstd = device.alloc_zeroed::<f32>(1)?;
-/// Norm::rms(MatrixMut::new(&mut out, 1, 2)?, Matrix::new(&inp, 1, 2)?)
-///     .residual(Matrix::new(&residual, 1, 2)?)
-///     .sum(MatrixMut::new(&mut sum, 1, 2)?)
-///     .rstd(&mut rstd)
-///     .run(&device)?;
-/// assert_eq!(sum.to_vec()?, [3.0, 4.0]);
-/// assert!((rstd.to_vec()?[0] - 1.0 / 12.5f32.sqrt()).abs() < 1e-6);
-/// # Ok::<(), NormError>(())
+/// let x = device.tensor(&[1.0f32, 3.0], [1, 2])?;
+/// let (mut out, mut mean) = (Tensor::zeros(&device, [1, 2])?, Tensor::zeros(&device, [1])?);
+/// Norm::layer().run_into(&device, Outputs::new(&mut out).mean(&mut mean), &x)?;
+/// assert_eq!(mean.to_vec()?, [2.0]);
+/// # Ok::<(), Error>(())
 /// ```
-pub struct Norm<'a, T> {
-    out: MatrixMut<'a, T>,
-    inp: Matrix<'a, T>,
-    residual: Option<Matrix<'a, T>>,
-    sum: Option<MatrixMut<'a, T>>,
-    weight: Option<BufferView<'a, T>>,
-    bias: Option<BufferView<'a, T>>,
-    mean: Option<BufferViewMut<'a, f32>>,
-    rstd: Option<BufferViewMut<'a, f32>>,
-    epsilon: f32,
-    is_centred: bool,
+#[derive(Debug)]
+#[must_use = "nothing is written before a norm runs"]
+pub struct Outputs<'a, T: Pod> {
+    out: TensorViewMut<'a, T>,
+    sum: Option<TensorViewMut<'a, T>>,
+    mean: Option<TensorViewMut<'a, f32>>,
+    rstd: Option<TensorViewMut<'a, f32>>,
 }
 
-impl<'a, T: Real> Norm<'a, T> {
-    /// Prepares an RMSNorm with an epsilon of 1e-6. Both matrices are `[rows, cols]`.
-    pub fn rms(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
-        Self {
-            out,
-            inp,
-            residual: None,
-            sum: None,
-            weight: None,
-            bias: None,
-            mean: None,
-            rstd: None,
-            epsilon: 1e-6,
-            is_centred: false,
-        }
+impl<'a, T: Pod> Outputs<'a, T> {
+    /// The result alone, of the input's shape.
+    pub fn new(out: impl Into<TensorViewMut<'a, T>>) -> Self {
+        Self { out: out.into(), sum: None, mean: None, rstd: None }
     }
 
-    /// Prepares a LayerNorm with an epsilon of 1e-5. Both matrices are `[rows, cols]`.
-    pub fn layer(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
-        Self { epsilon: 1e-5, is_centred: true, ..Self::rms(out, inp) }
+    /// Also the input plus the residual, of the input's shape.
+    pub fn sum(self, sum: impl Into<TensorViewMut<'a, T>>) -> Self {
+        Self { sum: Some(sum.into()), ..self }
     }
 
-    /// Adds `epsilon`, at least 0, to the variance. With 0, a row of variance 0 gives NaN.
-    pub fn epsilon(mut self, epsilon: f32) -> Self {
-        self.epsilon = epsilon;
-        self
+    /// Also the means, `[rows]`; zeros for RMSNorm.
+    pub fn mean(self, mean: impl Into<TensorViewMut<'a, f32>>) -> Self {
+        Self { mean: Some(mean.into()), ..self }
     }
 
-    /// Multiplies the columns by these factors, `[cols]`.
-    pub fn weight(mut self, weight: impl Into<BufferView<'a, T>>) -> Self {
-        self.weight = Some(weight.into());
-        self
+    /// Also `1 / sqrt(variance + epsilon)` of each row, `[rows]`.
+    pub fn rstd(self, rstd: impl Into<TensorViewMut<'a, f32>>) -> Self {
+        Self { rstd: Some(rstd.into()), ..self }
     }
+}
 
-    /// Adds this bias, `[cols]`, at the end.
-    pub fn bias(mut self, bias: impl Into<BufferView<'a, T>>) -> Self {
-        self.bias = Some(bias.into());
-        self
+impl<'a, T: Pod, V: Into<TensorViewMut<'a, T>>> From<V> for Outputs<'a, T> {
+    fn from(out: V) -> Self {
+        Self::new(out)
     }
+}
 
-    /// Adds a residual, `[rows, cols]`, to the input first, and rounds the sum to the type of the matrices.
-    pub fn residual(mut self, residual: Matrix<'a, T>) -> Self {
-        self.residual = Some(residual);
-        self
-    }
+/// What the backward pass of a norm needs from the forward pass.
+#[derive(Debug)]
+pub struct Saved<T> {
+    /// The input plus the residual, if there is one.
+    pub sum: Option<Tensor<T>>,
+    /// The means of a LayerNorm, `[rows]`.
+    pub mean: Option<Tensor<f32>>,
+    /// `1 / sqrt(variance + epsilon)` of each row, `[rows]`.
+    pub rstd: Tensor<f32>,
+}
 
-    /// Also writes the input plus the residual, `[rows, cols]`.
-    pub fn sum(mut self, sum: MatrixMut<'a, T>) -> Self {
-        self.sum = Some(sum);
-        self
-    }
+/// A kernel of the forward pass.
+#[doc(hidden)]
+pub enum Forward<T: Element> {
+    Rows(&'static KernelOf<NormArgs<T>, RowsShape>),
+    Wide(Blocks),
+}
 
-    /// Also writes the means, `[rows]`; zeros for RMSNorm.
-    pub fn mean(mut self, mean: impl Into<BufferViewMut<'a, f32>>) -> Self {
-        self.mean = Some(mean.into());
-        self
-    }
-
-    /// Also writes `1 / sqrt(variance + epsilon)` of each row, `[rows]`.
-    pub fn rstd(mut self, rstd: impl Into<BufferViewMut<'a, f32>>) -> Self {
-        self.rstd = Some(rstd.into());
-        self
-    }
-
-    /// Computes the norm. On a GPU the work is queued. Without columns nothing is written.
-    ///
-    /// # Errors
-    /// Shapes or lengths differ, epsilon is out of range, the matrix is too large, an operand lives on another device, or the device
-    /// failed.
-    pub fn run(mut self, queue: &impl Queue) -> Result<(), NormError> {
-        let device = queue.device();
-        let choices =
-            Self::kernels(device.limits(), device.multiprocessors(), self.inp.shape(), self.is_aligned());
-        self.run_by(queue, choices[0])
-    }
-
-    /// Whether rows are whole vectors of 16 bytes, and all matrices and vectors of the columns are aligned to 16 bytes.
-    fn is_aligned(&mut self) -> bool {
-        let mut strides =
-            vec![(self.inp.raw(), self.inp.stride()), (read(self.weight), 0), (read(self.bias), 0)];
-        strides.push((self.out.raw(), self.out.stride()));
-        strides.extend(self.residual.map(|residual| (residual.raw(), residual.stride())));
-        strides.extend(self.sum.as_mut().map(|sum| (sum.raw(), sum.stride())));
-        is_aligned(self.inp.cols(), &strides)
-    }
-
-    /// The kernels that can do a matrix of `rows` rows and `cols` columns, the fastest first.
-    #[doc(hidden)]
-    pub fn kernels(
+impl<T: Element> Forward<T> {
+    /// The kernels that can do a matrix of this shape on the device, the fastest first.
+    pub fn choices(
         limits: &Limits,
         multiprocessors: usize,
         [rows, cols]: [usize; 2],
         is_aligned: bool,
-    ) -> Vec<&'static KernelMeta> {
+    ) -> impl Iterator<Item = Self> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
-        let wide = wide.filter(|blocks| limits.check_kernel(T::wide(*blocks).meta).is_ok());
-        let wide = wide.map(|blocks| T::wide(blocks).meta);
-        let can = |kernel: &&KernelOf<_, RowsShape>| {
+        let wide = wide.filter(|blocks| limits.check_kernel(T::wide(*blocks).meta).is_ok()).map(Self::Wide);
+        let can = move |kernel: &&'static KernelOf<_, RowsShape>| {
             kernel.holds(cols) && limits.runs(kernel.meta) && (is_aligned || !kernel.is_whole)
         };
-        let is_fast = |kernel: &&KernelOf<_, RowsShape>| {
+        let is_fast = move |kernel: &KernelOf<_, RowsShape>| {
             let is_few = rows.div_ceil(kernel.rows as usize) <= multiprocessors;
             cols >= kernel.in_shared_from as usize && (is_few || !kernel.is_for_few)
         };
-        let (first, last): (Vec<_>, Vec<_>) =
-            T::IN_SHARED.iter().chain(T::ROWS).filter(can).partition(is_fast);
-        let rows = first.into_iter().chain(last).map(|kernel| kernel.meta);
-        if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
+        let all = T::IN_SHARED.iter().chain(T::ROWS).filter(can);
+        let rows = all
+            .clone()
+            .filter(move |it| is_fast(it))
+            .chain(all.filter(move |it| !is_fast(it)))
+            .map(Self::Rows);
+        in_order(limits, wide, rows)
     }
 
-    /// Runs it with one of its [`kernels`](Self::kernels).
+    /// The kernel.
+    pub fn meta(&self) -> &'static KernelMeta {
+        match self {
+            Self::Rows(kernel) => kernel.meta,
+            Self::Wide(blocks) => T::wide(*blocks).meta,
+        }
+    }
+}
+
+impl<T: Element> Norm<'_, T> {
+    /// Returns the norm of `inp`.
+    ///
+    /// # Errors
+    /// Shapes differ, epsilon is out of range, the tensor is too large, an operand lives on another device, or the device
+    /// failed.
+    pub fn run<'i>(&self, queue: &impl Queue, inp: impl Into<TensorView<'i, T>>) -> Result<Tensor<T>, Error> {
+        let inp = inp.into();
+        let mut out = Tensor::unwritten(queue, inp.shape())?;
+        self.run_into(queue, &mut out, inp)?;
+        Ok(out)
+    }
+
+    /// Returns the norm of `inp`, and what [`backward`](Self::backward) needs.
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`].
+    pub fn forward<'i>(
+        &self,
+        queue: &impl Queue,
+        inp: impl Into<TensorView<'i, T>>,
+    ) -> Result<(Tensor<T>, Saved<T>), Error> {
+        let inp = inp.into();
+        let rows = Operation::new(self.name(false), queue).rows("input", &inp)?.rows;
+        let mut out = Tensor::unwritten(queue, inp.shape())?;
+        let mut sum = self.residual.map(|_| Tensor::unwritten(queue, inp.shape())).transpose()?;
+        let mut mean = self.is_centred.then(|| Tensor::unwritten(queue, [rows])).transpose()?;
+        let mut rstd = Tensor::unwritten(queue, [rows])?;
+        let outputs = Outputs {
+            out: out.view_mut(),
+            sum: sum.as_mut().map(Tensor::view_mut),
+            mean: mean.as_mut().map(Tensor::view_mut),
+            rstd: Some(rstd.view_mut()),
+        };
+        self.run_into(queue, outputs, inp)?;
+        Ok((out, Saved { sum, mean, rstd }))
+    }
+
+    /// Writes the norm of `inp`. Without columns nothing is written.
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`].
+    pub fn run_into<'o, 'i>(
+        &self,
+        queue: &impl Queue,
+        outputs: impl Into<Outputs<'o, T>>,
+        inp: impl Into<TensorView<'i, T>>,
+    ) -> Result<(), Error> {
+        self.run_by(queue, outputs.into(), inp.into(), None)
+    }
+
+    /// Runs one of the [`Forward::choices`].
     ///
     /// # Panics
     /// The kernel takes aligned rows, and these are not.
     #[doc(hidden)]
-    pub fn run_by(mut self, queue: &impl Queue, kernel: &'static KernelMeta) -> Result<(), NormError> {
-        let [rows, cols] = self.checked(queue.device())?;
+    pub fn run_by(
+        &self,
+        queue: &impl Queue,
+        mut outputs: Outputs<'_, T>,
+        inp: TensorView<'_, T>,
+        by: Option<Forward<T>>,
+    ) -> Result<(), Error> {
+        let args = self.args(Operation::new(self.name(false), queue), &mut outputs, &inp)?;
+        let (rows, cols) = (args.rows, args.cols);
         if rows == 0 || cols == 0 {
             return Ok(());
         }
-        let args = self.args([rows, cols]);
-        let in_rows = T::ROWS.iter().chain(T::IN_SHARED).find(|it| it.meta.name == kernel.name);
-        assert!(
-            args.flags & ALIGNED != 0 || in_rows.is_none_or(|it| !it.is_whole),
-            "{} takes aligned rows",
-            kernel.name
-        );
-        let is_serial = T::wide(Blocks::Serial).meta.name == kernel.name;
-        let blocks = if is_serial { Blocks::Serial } else { Blocks::Wide };
-        // SAFETY: shapes, lengths and devices were checked, and outputs are borrowed exclusively. The kernel holds the
-        // columns. Later uses of the memory wait for the device or are queued after this.
+        let is_aligned = args.flags & ALIGNED != 0;
+        let (device, shape) = (queue.device(), [rows as usize, cols as usize]);
+        let by = by.or_else(|| {
+            Forward::choices(device.limits(), device.multiprocessors(), shape, is_aligned).next()
+        });
+        let by = by.expect("one kernel takes any rows");
+        // SAFETY: shapes and devices were checked, and outputs are borrowed exclusively. The kernel holds the columns. Later
+        // uses of the memory wait for the device or are queued after this.
         unsafe {
-            match in_rows {
-                Some(kernel) => kernel.launch(queue, kernel.config([rows, cols]), args)?,
-                None => T::wide(blocks).launch(queue, blocks.config(rows), args)?,
+            match by {
+                Forward::Rows(kernel) => {
+                    assert!(is_aligned || !kernel.is_whole, "{} takes aligned rows", kernel.meta.name);
+                    kernel.launch(queue, kernel.config([rows, cols]), args)?;
+                }
+                Forward::Wide(blocks) => T::wide(blocks).launch(queue, blocks.config(rows), args)?,
             }
         }
         Ok(())
     }
 
-    /// Checks everything and returns the rows and columns.
-    fn checked(&self, device: &Device) -> Result<[u32; 2], NormError> {
-        let shape @ [rows, cols] = self.inp.shape();
-        check_device(device, "inputs", self.inp.device())?;
-        check_matrix(device, "output", [self.out.shape(), shape], self.out.device())?;
-        if let Some(residual) = &self.residual {
-            check_matrix(device, "residual", [residual.shape(), shape], residual.device())?;
+    /// Checks everything and returns the launch arguments.
+    fn args(
+        &self,
+        operation: Operation<'_>,
+        outputs: &mut Outputs<'_, T>,
+        inp: &TensorView<'_, T>,
+    ) -> Result<NormLaunch<T>, Error> {
+        let Self { weight, bias, residual, epsilon, is_centred, .. } = self;
+        let Outputs { out, sum, mean, rstd } = outputs;
+        let shape = inp.shape();
+        let of_inp = operation.matrix("input", inp, shape)?;
+        let of_out = operation.matrix("output", out, shape)?;
+        let of_residual = residual.as_ref().map(|it| operation.matrix("residual", it, shape)).transpose()?;
+        let of_sum = sum.as_ref().map(|it| operation.matrix("sum", it, shape)).transpose()?;
+        for (name, vector) in [("weight", weight), ("bias", bias)] {
+            vector.iter().try_for_each(|it| operation.vector(name, it, of_inp.cols))?;
         }
-        if let Some(sum) = &self.sum {
-            check_matrix(device, "sum", [sum.shape(), shape], sum.device())?;
-        }
-        for (what, vector) in [("weights", &self.weight), ("elements of the bias", &self.bias)] {
-            if let Some(vector) = vector {
-                check_vector(device, what, [vector.len(), cols], vector.device())?;
-            }
-        }
-        for (what, vector) in [("means", &self.mean), ("elements of rstd", &self.rstd)] {
-            if let Some(vector) = vector {
-                check_vector(device, what, [vector.len(), rows], vector.device())?;
-            }
+        for (name, vector) in [("mean", &*mean), ("rstd", &*rstd)] {
+            vector.iter().try_for_each(|it| operation.vector(name, it, of_inp.rows))?;
         }
         // False for NaN too.
-        let is_in_range = self.epsilon >= 0.0 && self.epsilon < f32::INFINITY;
+        let is_in_range = *epsilon >= 0.0 && *epsilon < f32::INFINITY;
         if !is_in_range {
-            return Err(NormError::Epsilon { epsilon: self.epsilon });
+            return Err(
+                operation.refuse_option(format!("epsilon is {epsilon}"), "it must be at least 0 and finite")
+            );
         }
-        counted(shape)
-    }
-
-    fn args(&mut self, [rows, cols]: [u32; 2]) -> NormLaunch<T> {
-        let aligned = if self.is_aligned() { ALIGNED } else { 0 };
-        let residual_stride = self.residual.map_or(0, |residual| residual.stride());
-        let sum_stride = self.sum.as_ref().map_or(0, |sum| sum.stride());
-        let (out_stride, inp_stride) = (self.out.stride(), self.inp.stride());
-        let (out, inp) = (self.out.raw(), self.inp.raw());
-        let residual = self.residual.map_or(RawBuffer::NULL, |residual| residual.raw());
-        let sum = self.sum.as_mut().map_or(RawBuffer::NULL, MatrixMut::raw);
-        let (weight, bias) = (read(self.weight), read(self.bias));
-        NormLaunch {
+        let [rows, cols] =
+            [operation.count("rows", of_inp.rows, MOST)?, operation.count("columns", of_inp.cols, MOST)?];
+        let (out, inp, residual, sum) = (out.raw(), inp.raw(), read(residual), written(sum));
+        let (weight, bias) = (read(weight), read(bias));
+        let stride = |of: Option<crate::tensor::Rows>| of.map_or(0, |of| of.stride);
+        let strides = [
+            (out, of_out.stride),
+            (inp, of_inp.stride),
+            (residual, stride(of_residual)),
+            (sum, stride(of_sum)),
+            (weight, 0),
+            (bias, 0),
+        ];
+        let aligned = if is_aligned(of_inp.cols, &strides) { ALIGNED } else { 0 };
+        let [out_stride, inp_stride, residual_stride, sum_stride] = [0, 1, 2, 3].map(|i| strides[i].1 as u64);
+        Ok(NormLaunch {
             out,
             inp,
             residual,
             sum,
             weight,
             bias,
-            mean: written(&mut self.mean),
-            rstd: written(&mut self.rstd),
-            out_stride: out_stride as u64,
-            inp_stride: inp_stride as u64,
-            residual_stride: residual_stride as u64,
-            sum_stride: sum_stride as u64,
+            mean: written(mean),
+            rstd: written(rstd),
+            out_stride,
+            inp_stride,
+            residual_stride,
+            sum_stride,
             rows,
             cols,
             per_column: 1.0 / cols as f32,
-            epsilon: self.epsilon,
-            flags: aligned | if self.is_centred { CENTRED } else { 0 },
-        }
+            epsilon: *epsilon,
+            flags: aligned | if *is_centred { CENTRED } else { 0 },
+        })
     }
 }

@@ -1,113 +1,116 @@
-//! RMSNorm and LayerNorm along the rows of a matrix, forward and backward, for `f32`, `f16` and `bf16`.
+//! RMSNorm and LayerNorm along the last axis of a tensor, for `f32`, `f16` and `bf16`, forward and backward, fused with the
+//! addition of a residual.
 //!
 //! ```
 //! use ferrowarp::device::Device;
-//! use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormError};
+//! use ferrowarp::{Error, Norm};
 //!
 //! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
-//! let inp = device.upload(&[1.0f32, 3.0, 4.0, 0.0])?;
+//! let x = device.tensor(&[3.0f32, 4.0], [1, 2])?;
 //! let weight = device.upload(&[1.0f32, 2.0])?;
-//! let mut out = device.alloc_zeroed::<f32>(4)?;
-//! Norm::layer(MatrixMut::new(&mut out, 2, 2)?, Matrix::new(&inp, 2, 2)?)
-//!     .weight(&weight)
-//!     .epsilon(0.0)
-//!     .run(&device)?;
-//! assert_eq!(out.to_vec()?, [-1.0, 2.0, 1.0, -2.0]);
-//! # Ok::<(), NormError>(())
+//! let norm = Norm::rms().weight(&weight);
+//! let (out, saved) = norm.forward(&device, &x)?;
+//! let rms = 12.5f32.sqrt(); // sqrt((3^2 + 4^2) / 2)
+//! assert!(out.to_vec()?.iter().zip([3.0 / rms, 8.0 / rms]).all(|(got, want)| (got - want).abs() < 1e-5));
+//!
+//! let gradients = norm.backward(&device, &out, &x, &saved)?;
+//! assert_eq!(gradients.weight.unwrap().shape().to_vec(), [2]);
+//! # Ok::<(), Error>(())
 //! ```
 //!
-//! Rows may have any length and stride. They are read and written 16 bytes at a time if every row starts at a multiple of 16
-//! bytes and has a multiple of 16 bytes; otherwise element by element, which is slower. Gradients of up to 8185 columns are
-//! also read and written 16 bytes at a time if the rows have no gaps between them, every matrix starts at a multiple of 16
-//! bytes, and no matrix is written in place. On a GPU a row of up to 16384 elements (backward: 8192) is read once.
+//! The axes before the last one are rows; they may have any number, stride and alignment. Rows whose starts and lengths are
+//! multiples of 16 bytes are the fastest. On a GPU with compute capability 9.0, rows of up to 128 KiB are read from memory once.
 //!
 //! # Accuracy
-//! Sums are `f32`. The variance is computed from the differences to the mean, which also correct the mean: a row of equal
-//! elements gives the bias. A result is rounded once. For one device and shape, results, including the gradients of weight and
-//! bias, have the same bits in every run.
+//! Arithmetic is in `f32`. The variance of a LayerNorm is that of the differences to the mean, corrected by the roundings of
+//! the mean: a row of equal elements gives the bias. A result is rounded once. For one device and shape, results, including the
+//! gradients of weight and bias, have the same bits in every run.
 //!
 //! Squares are `f32` too, so a row with deviations of about 1e19 or more gives zeros, as its variance is infinite. With an
 //! epsilon of 0, a row whose variance is 0 gives NaN.
 
 mod backward;
-mod error;
 mod forward;
 
 use bytemuck::Pod;
-use cuda_std::launch::RawBuffer;
-use gpu_kernels::norm::NormKernels;
 
-pub use backward::NormBackward;
-pub use error::NormError;
-pub use forward::Norm;
+use crate::element::Element;
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
-pub use crate::rows::{Matrix, MatrixMut, SoftmaxError};
+#[doc(hidden)]
+pub use backward::Backward;
+pub use backward::{GradientOutputs, Gradients, Statistics};
+#[doc(hidden)]
+pub use forward::Forward;
+pub use forward::{Outputs, Saved};
 
-use crate::device::{BufferView, Device};
-use crate::rows::{is_aligned, written};
-
-/// `f32`, `f16` or `bf16`.
+/// The options of a norm along the last axis: `out = (x - mean) rstd weight + bias`. `x` is the input plus the residual, and `rstd` is
+/// `1 / sqrt(variance + epsilon)`. For RMSNorm the mean is 0 and the variance the mean square.
 ///
 /// ```
-/// use ferrowarp::norm::Real;
+/// use ferrowarp::device::Device;
+/// use ferrowarp::{Error, Norm};
 ///
-/// fn bytes<T: Real>(elements: usize) -> usize {
-///     elements * size_of::<T>()
-/// }
-/// assert_eq!(bytes::<ferrowarp::bf16>(8), 16);
+/// let device = Device::cpu();
+/// let (x, residual) = (device.tensor(&[1.0f32, 2.0], [1, 2])?, device.tensor(&[2.0f32, 2.0], [1, 2])?);
+/// let (_, saved) = Norm::rms().residual(&residual).forward(&device, &x)?;
+/// assert_eq!(saved.sum.unwrap().to_vec()?, [3.0, 4.0]);
+/// assert!((saved.rstd.to_vec()?[0] - 1.0 / 12.5f32.sqrt()).abs() < 1e-6);
+/// # Ok::<(), Error>(())
 /// ```
-pub trait Real: Pod + NormKernels {}
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is computed before it is run"]
+pub struct Norm<'a, T: Pod> {
+    weight: Option<TensorView<'a, T>>,
+    bias: Option<TensorView<'a, T>>,
+    residual: Option<TensorView<'a, T>>,
+    d_sum: Option<TensorView<'a, T>>,
+    epsilon: f32,
+    is_centred: bool,
+}
 
-impl<T: Pod + NormKernels> Real for T {}
+impl<'a, T: Element> Norm<'a, T> {
+    /// An RMSNorm with an epsilon of 1e-6.
+    pub const fn rms() -> Self {
+        Self { weight: None, bias: None, residual: None, d_sum: None, epsilon: 1e-6, is_centred: false }
+    }
 
-/// The most rows, columns and elements from one row to the next.
-const MOST: usize = i32::MAX as usize;
+    /// A LayerNorm with an epsilon of 1e-5.
+    pub const fn layer() -> Self {
+        Self { epsilon: 1e-5, is_centred: true, ..Self::rms() }
+    }
 
-/// Converts a shape to 32 bits, or fails if the kernels cannot count it.
-fn counted([rows, cols]: [usize; 2]) -> Result<[u32; 2], NormError> {
-    for (what, value) in [("rows", rows), ("columns", cols)] {
-        if value > MOST {
-            return Err(NormError::TooLarge { what, value, most: MOST });
+    /// Adds `epsilon`, at least 0, to the variance. With 0, a row of variance 0 gives NaN.
+    pub const fn epsilon(self, epsilon: f32) -> Self {
+        Self { epsilon, ..self }
+    }
+
+    /// Multiplies the columns by these factors, `[cols]`.
+    pub fn weight(self, weight: impl Into<TensorView<'a, T>>) -> Self {
+        Self { weight: Some(weight.into()), ..self }
+    }
+
+    /// Adds this bias, `[cols]`, at the end.
+    pub fn bias(self, bias: impl Into<TensorView<'a, T>>) -> Self {
+        Self { bias: Some(bias.into()), ..self }
+    }
+
+    /// Adds a residual of the input's shape to the input first, and rounds the sum to the type of the elements.
+    pub fn residual(self, residual: impl Into<TensorView<'a, T>>) -> Self {
+        Self { residual: Some(residual.into()), ..self }
+    }
+
+    /// Adds this gradient of the sum of input and residual, of the input's shape, to that of the input, in the backward pass.
+    pub fn sum_gradient(self, d_sum: impl Into<TensorView<'a, T>>) -> Self {
+        Self { d_sum: Some(d_sum.into()), ..self }
+    }
+
+    fn name(&self, is_backward: bool) -> &'static str {
+        match (self.is_centred, is_backward) {
+            (false, false) => "RMSNorm",
+            (false, true) => "RMSNorm backward",
+            (true, false) => "LayerNorm",
+            (true, true) => "LayerNorm backward",
         }
     }
-    Ok([rows as u32, cols as u32])
-}
-
-fn check_device(device: &Device, what: &'static str, at: &Device) -> Result<(), NormError> {
-    if device.is_in_order_with(at) {
-        return Ok(());
-    }
-    let (at, device) = (at.residence(), device.residence());
-    Err(NormError::WrongDevice { what, at, device })
-}
-
-/// Refuses a vector of another length or on another device.
-fn check_vector(
-    device: &Device,
-    what: &'static str,
-    [len, expected]: [usize; 2],
-    at: &Device,
-) -> Result<(), NormError> {
-    if len != expected {
-        return Err(NormError::Length { what, len, expected });
-    }
-    check_device(device, what, at)
-}
-
-/// Refuses a matrix of another shape or on another device.
-fn check_matrix(
-    device: &Device,
-    what: &'static str,
-    [got, expected]: [[usize; 2]; 2],
-    at: &Device,
-) -> Result<(), NormError> {
-    if got != expected {
-        return Err(NormError::ShapesDiffer { what, got, expected });
-    }
-    check_device(device, what, at)
-}
-
-/// The elements of a view as a launch argument; null for `None`.
-fn read<T: Pod>(view: Option<BufferView<'_, T>>) -> RawBuffer<T> {
-    view.map_or(RawBuffer::NULL, RawBuffer::read)
 }

@@ -4,8 +4,6 @@ mod error;
 mod matrix;
 
 pub use error::SoftmaxError;
-#[cfg(feature = "axis")]
 pub(crate) use matrix::starts_aligned;
 pub use matrix::{Matrix, MatrixMut};
-#[cfg(any(feature = "axis", feature = "norm"))]
 pub(crate) use matrix::{is_aligned, written};

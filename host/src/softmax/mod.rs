@@ -42,20 +42,16 @@
 
 #[cfg(feature = "ndarray")]
 mod arrays;
-#[cfg(feature = "softmax-backward")]
 mod backward;
-#[cfg(feature = "cross-entropy")]
 pub(crate) mod cross_entropy;
 mod in_registers;
 pub(crate) mod kernel_choice;
 mod operations;
 mod options;
 mod row_kernel;
-#[cfg(feature = "sampling")]
 mod sample;
 mod slices;
 mod staged;
-#[cfg(feature = "sampling")]
 mod top_k;
 mod types;
 
@@ -69,19 +65,15 @@ pub use crate::rows::{Matrix, MatrixMut, SoftmaxError};
 
 #[cfg(feature = "ndarray")]
 pub use arrays::softmax_of_array;
-#[cfg(feature = "softmax-backward")]
 pub use backward::{softmax_backward, softmax_backward_in_place};
-#[cfg(all(feature = "cross-entropy", feature = "ndarray"))]
+#[cfg(feature = "ndarray")]
 pub use cross_entropy::cross_entropy_of_array;
-#[cfg(feature = "cross-entropy")]
 pub use cross_entropy::{CrossEntropy, Targets, cross_entropy_of_slice};
 pub use kernel_choice::KernelChoice;
 pub use operations::{OPERATIONS, Operation};
 pub use options::Options;
-#[cfg(feature = "sampling")]
 pub use sample::{Sampling, sample, sample_with_log_probabilities};
 pub use slices::softmax_of_slice;
-#[cfg(feature = "sampling")]
 pub use top_k::{MOST_SELECTED, softmax_top_k};
 pub use types::{Real, SoftmaxAs};
 

@@ -1,11 +1,11 @@
 //! Operands that come from elsewhere, for the oracle alone.
 
-use ferrowarp::norm::Real;
+use ferrowarp::Element;
 
 use super::{Operands, PLAIN, Problem};
 use crate::reference::Number;
 
-impl<T: Number + Real> Operands<T> {
+impl<T: Number + Element> Operands<T> {
     /// Matrices without gaps, and epsilon: input, residual, weight, bias, and the gradients of output and sum.
     pub(crate) fn dense(
         shape: [usize; 2],

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cuda_std::half::{bf16, f16};
-use ferrowarp::norm::{Norm, NormBackward, Real};
+use ferrowarp::Element;
+use ferrowarp::norm::{GradientOutputs, Norm, Outputs, Statistics};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
@@ -41,7 +42,7 @@ fn values<T: Number>(rng: &mut StdRng, [rows, cols]: [usize; 2]) -> (Vec<T>, boo
 }
 
 /// The operands, and the name of the operation.
-fn operands<T: Number + Real>(
+fn operands<T: Number + Element>(
     rng: &mut StdRng,
     shape @ [rows, cols]: [usize; 2],
     has: [bool; 4],
@@ -65,7 +66,7 @@ fn operands<T: Number + Real>(
     (Operands::dense(shape, (is_centred, epsilon), all.clone()), all, (is_centred, epsilon), is_hard)
 }
 
-fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+fn forward_of<T: Number + Element>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let layout = Layout::draw(rng);
     let has @ [has_residual, has_weight, has_bias, _] = [0; 4].map(|_| rng.random_bool(0.5));
@@ -95,9 +96,8 @@ fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
             let mut sum = device.upload(&of_sum.unwritten::<T>(byte))?;
             let mut mean = device.upload(&of_rows.unwritten::<f32>(byte))?;
             let mut rstd = device.upload(&of_rows.unwritten::<f32>(byte))?;
-            let (to, from) = (of_out.matrix_in_mut(&mut out)?, of_inp.matrix_in(&on_inp)?);
-            let norm = if is_centred { Norm::layer(to, from) } else { Norm::rms(to, from) };
-            let mut norm = norm.epsilon(epsilon);
+            let mut norm = if is_centred { Norm::layer() } else { Norm::rms() }.epsilon(epsilon);
+            let mut outputs = Outputs::new(of_out.view_in_mut(&mut out)?);
             if has_weight {
                 norm = norm.weight(on_weight.view(of_cols.row())?);
             }
@@ -105,18 +105,18 @@ fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
                 norm = norm.bias(on_bias.view(of_cols.row())?);
             }
             if has_residual {
-                norm = norm.residual(of_residual.matrix_in(&on_residual)?);
+                norm = norm.residual(of_residual.view_in(&on_residual)?);
             }
             if has_sum {
-                norm = norm.sum(of_sum.matrix_in_mut(&mut sum)?);
+                outputs = outputs.sum(of_sum.view_in_mut(&mut sum)?);
             }
             if has_mean {
-                norm = norm.mean(mean.view_mut(of_rows.row())?);
+                outputs = outputs.mean(mean.view_mut(of_rows.row())?);
             }
             if has_rstd {
-                norm = norm.rstd(rstd.view_mut(of_rows.row())?);
+                outputs = outputs.rstd(rstd.view_mut(of_rows.row())?);
             }
-            norm.run(device)?;
+            norm.run_into(device, outputs, of_inp.view_in(&on_inp)?)?;
             let outputs = vec![
                 ("out", of_out.read(&out, byte)?),
                 ("mean", of_rows.read(&mean, byte)?),
@@ -129,7 +129,7 @@ fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
     }
 }
 
-fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+fn backward_of<T: Number + Element>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let layout = Layout::draw(rng);
     let [has_weight, has_d_sum, has_d_weight, has_d_bias] = [0; 4].map(|_| rng.random_bool(0.5));
@@ -159,25 +159,25 @@ fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
             let mut d_inp = device.upload(&of_d_inp.unwritten::<T>(byte))?;
             let mut d_weight = device.upload(&of_cols.unwritten::<T>(byte))?;
             let mut d_bias = device.upload(&of_cols.unwritten::<T>(byte))?;
-            let (to, from) = (of_d_inp.matrix_in_mut(&mut d_inp)?, of_inp.matrix_in(&on_inp)?);
-            let d_out = of_d_out.matrix_in(&on_d_out)?;
-            let mut norm = match is_centred {
-                true => NormBackward::layer(to, from, d_out, &mean, &rstd),
-                false => NormBackward::rms(to, from, d_out, &rstd),
+            let mut outputs = GradientOutputs::new(of_d_inp.view_in_mut(&mut d_inp)?);
+            let (mut norm, statistics) = match is_centred {
+                true => (Norm::layer(), Statistics::layer(&mean, &rstd)),
+                false => (Norm::rms(), Statistics::rms(&rstd)),
             };
             if has_weight {
                 norm = norm.weight(on_weight.view(of_cols.row())?);
             }
             if has_d_sum {
-                norm = norm.d_sum(of_d_sum.matrix_in(&on_d_sum)?);
+                norm = norm.sum_gradient(of_d_sum.view_in(&on_d_sum)?);
             }
             if has_d_weight {
-                norm = norm.d_weight(d_weight.view_mut(of_cols.row())?);
+                outputs = outputs.weight(d_weight.view_mut(of_cols.row())?);
             }
             if has_d_bias {
-                norm = norm.d_bias(d_bias.view_mut(of_cols.row())?);
+                outputs = outputs.bias(d_bias.view_mut(of_cols.row())?);
             }
-            norm.run(device)?;
+            let (d_out, x) = (of_d_out.view_in(&on_d_out)?, of_inp.view_in(&on_inp)?);
+            norm.backward_into(device, outputs, d_out, x, statistics)?;
             let outputs = vec![
                 ("d_inp", of_d_inp.read(&d_inp, byte)?),
                 ("d_weight", of_cols.read(&d_weight, byte)?),

@@ -7,6 +7,7 @@ use bytemuck::Pod;
 use cuda_std::testing::Element;
 use ferrowarp::device::Buffer;
 use ferrowarp::softmax::{Matrix, MatrixMut};
+use ferrowarp::{TensorView, TensorViewMut};
 use rand::{RngExt as _, rngs::StdRng};
 
 use crate::case::wide;
@@ -171,6 +172,18 @@ impl Place {
     pub fn matrix_in_mut<'a, T: Pod>(&self, buffer: &'a mut Buffer<T>) -> Result<MatrixMut<'a, T>> {
         let [.., rows, cols] = self.shape;
         Ok(MatrixMut::new(buffer.view_mut(self.first..)?, rows, cols)?.with_stride(self.stride())?)
+    }
+
+    /// The same as a view.
+    pub fn view_in<'a, T: Pod>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
+        let [.., rows, cols] = self.shape;
+        Ok(TensorView::with_strides(buffer.view(self.first..)?, [rows, cols], [self.stride(), 1])?)
+    }
+
+    /// The same as a view, to be written.
+    pub fn view_in_mut<'a, T: Pod>(&self, buffer: &'a mut Buffer<T>) -> Result<TensorViewMut<'a, T>> {
+        let [.., rows, cols] = self.shape;
+        Ok(TensorViewMut::with_strides(buffer.view_mut(self.first..)?, [rows, cols], [self.stride(), 1])?)
     }
 
     /// The indices of the first row.

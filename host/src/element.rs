@@ -1,0 +1,66 @@
+//! The element types of operations.
+
+use bytemuck::Pod;
+use cuda_std::half::{bf16, f16};
+use cuda_std::tensor::TensorElement;
+use gpu_kernels::axis::AxisKernels;
+use gpu_kernels::matmul::operation::MatmulKernels;
+use gpu_kernels::norm::NormKernels;
+use gpu_kernels::softmax::operation::{ForwardTo, RowKernels};
+
+/// The element type of an operation: `f32`, `f16` or `bf16`. Arithmetic is in `f32`, and a result is rounded once.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::{Element, Error, Norm, Softmax, Tensor, TensorView};
+///
+/// fn attention_scores<T: Element>(logits: TensorView<'_, T>) -> Result<Tensor<T>, Error> {
+///     let normed = Norm::rms().run(logits.device(), logits)?;
+///     Softmax::new().run(logits.device(), &normed)
+/// }
+/// let device = Device::cpu();
+/// let logits = device.tensor(&[1.0f32; 4], [2, 2])?;
+/// assert_eq!(attention_scores(logits.view())?.to_vec()?, [0.5; 4]);
+/// # Ok::<(), Error>(())
+/// ```
+pub trait Element:
+    Pod
+    + std::fmt::Debug
+    + TensorElement
+    + AxisKernels
+    + MatmulKernels
+    + NormKernels
+    + RowKernels
+    + ForwardTo<Self>
+    + sealed::Sealed
+{
+}
+
+/// An element type with results of type `O`: the same type, or `f32`.
+///
+/// ```
+/// use ferrowarp::{ElementAs, bf16, f16};
+///
+/// fn check<T: ElementAs<O>, O: ferrowarp::Element>() {}
+/// check::<bf16, bf16>();
+/// check::<bf16, f32>();
+/// check::<f32, f32>();
+/// ```
+pub trait ElementAs<O: Element>: Element {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! elements {
+    ($($ty:ident),*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Element for $ty {}
+        impl ElementAs<$ty> for $ty {}
+    )*};
+}
+
+elements! { f32, f16, bf16 }
+
+impl ElementAs<f32> for f16 {}
+impl ElementAs<f32> for bf16 {}

@@ -1,0 +1,127 @@
+//! What all operations check.
+
+use bytemuck::Pod;
+use cuda_std::launch::{Limits, RawBuffer};
+
+use crate::device::{Device, Queue};
+use crate::error::{Error, Kind};
+use crate::tensor::{Operand, Rows, Shape, TensorView, TensorViewMut};
+
+/// The most rows, columns and elements that most kernels count.
+pub(crate) const MOST: usize = i32::MAX as usize;
+
+/// An operation that is about to be queued.
+#[derive(Clone, Copy)]
+pub(crate) struct Operation<'a> {
+    pub name: &'static str,
+    pub device: &'a Device,
+}
+
+impl<'a> Operation<'a> {
+    pub fn new(name: &'static str, queue: &'a impl Queue) -> Self {
+        Self { name, device: queue.device() }
+    }
+
+    /// The error that something is wrong with an operand.
+    pub fn refuse(&self, operand: &'static str, kind: Kind) -> Error {
+        Error::from(kind).of(self.name, Some(operand))
+    }
+
+    /// The error that an option is out of range.
+    pub fn refuse_option(&self, option: String, needs: &'static str) -> Error {
+        Error::from(Kind::Option { option, needs }).of(self.name, None)
+    }
+
+    /// Refuses an operand of another shape or on another device.
+    pub fn check(
+        &self,
+        operand: &'static str,
+        view: &impl Operand,
+        shape: impl Into<Shape>,
+    ) -> Result<(), Error> {
+        let (got, expected) = (view.layout().shape(), shape.into());
+        if got != expected {
+            return Err(self.refuse(operand, Kind::Shape { got, expected, rule: "" }));
+        }
+        self.check_device(operand, view)
+    }
+
+    /// Refuses an operand on another device.
+    pub fn check_device(&self, operand: &'static str, view: &impl Operand) -> Result<(), Error> {
+        let at = view.device();
+        if self.device.is_in_order_with(at) {
+            return Ok(());
+        }
+        Err(self.refuse(operand, Kind::OtherDevice { at: at.residence(), device: self.device.residence() }))
+    }
+
+    /// An operand as a matrix.
+    pub fn rows(&self, operand: &'static str, view: &impl Operand) -> Result<Rows, Error> {
+        view.layout().rows().map_err(|error| error.of(self.name, Some(operand)))
+    }
+
+    /// An operand of this shape, on this device, as a matrix.
+    pub fn matrix(
+        &self,
+        operand: &'static str,
+        view: &impl Operand,
+        shape: impl Into<Shape>,
+    ) -> Result<Rows, Error> {
+        self.check(operand, view, shape)?;
+        self.rows(operand, view)
+    }
+
+    /// Refuses a vector of another length, on another device, or with gaps.
+    pub fn vector(&self, operand: &'static str, view: &impl Operand, len: usize) -> Result<(), Error> {
+        self.check(operand, view, [len])?;
+        if view.layout().is_dense() {
+            return Ok(());
+        }
+        Err(view.layout().unfit("elements without gaps").of(self.name, Some(operand)))
+    }
+
+    /// An extent as the kernels count it.
+    pub fn count(&self, what: &'static str, value: usize, most: usize) -> Result<u32, Error> {
+        let fits = u32::try_from(value).ok().filter(|_| value <= most);
+        fits.ok_or_else(|| Error::from(Kind::TooLarge { what, value, most }).of(self.name, None))
+    }
+}
+
+/// The elements of an operand as a launch argument; null for `None`.
+pub(crate) fn read<T: Pod>(view: &Option<TensorView<'_, T>>) -> RawBuffer<T> {
+    view.as_ref().map_or(RawBuffer::NULL, TensorView::raw)
+}
+
+/// The elements of an output as a launch argument; null for `None`.
+pub(crate) fn written<T: Pod>(view: &mut Option<TensorViewMut<'_, T>>) -> RawBuffer<T> {
+    view.as_mut().map_or(RawBuffer::NULL, TensorViewMut::raw)
+}
+
+/// Whether a row is a whole number of 16-byte vectors and every row of each buffer, with its stride, starts at a multiple of
+/// 16 bytes.
+pub(crate) fn is_aligned<T>(cols: usize, buffers: &[(RawBuffer<T>, usize)]) -> bool {
+    is_multiple_of_16::<T>(cols) && starts_aligned(buffers)
+}
+
+/// Whether all rows of each buffer, with its stride, start at multiples of 16 bytes.
+pub(crate) fn starts_aligned<T>(buffers: &[(RawBuffer<T>, usize)]) -> bool {
+    buffers
+        .iter()
+        .all(|(buffer, stride)| buffer.pointer.addr().is_multiple_of(16) && is_multiple_of_16::<T>(*stride))
+}
+
+/// Whether the bytes of `elements` are a multiple of 16. The stride of a single row, or the length of no row, may be more
+/// elements than an address space has bytes; wrapping does not change the remainder.
+fn is_multiple_of_16<T>(elements: usize) -> bool {
+    elements.wrapping_mul(size_of::<T>()).is_multiple_of(16)
+}
+
+/// Kernels in the order of preference: on a CPU, first those that take any shape.
+pub(crate) fn in_order<K>(
+    limits: &Limits,
+    wide: impl Iterator<Item = K> + Clone,
+    special: impl Iterator<Item = K>,
+) -> impl Iterator<Item = K> {
+    let [first, last] = [limits.runs_cpu_only, !limits.runs_cpu_only].map(|is| is.then(|| wide.clone()));
+    first.into_iter().flatten().chain(special).chain(last.into_iter().flatten())
+}
