@@ -4,12 +4,11 @@
 
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
-use ferrowarp::axis::{
-    AxisError, CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, Transpose, choices,
-};
+use ferrowarp::axis::choices;
 use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp::{CumulativeSum, Element, Error, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
 use ferrowarp_cases::reference::Number;
-use gpu_kernels::axis::TransposeKernels as _;
+use gpu_kernels::axis::{AxisKernels, TransposeKernels as _};
 
 use crate::matmul::Type;
 use crate::serve::Prepared;
@@ -35,9 +34,9 @@ pub const TYPES: [Type; 2] = [Type::Bf16, Type::F32];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A result for each row.
-    Rows(Operation),
+    Rows(Reduction),
     /// A result for each column.
-    Columns(Operation),
+    Columns(Reduction),
     /// Cumulative sums of the rows.
     Scan,
     /// The transpose.
@@ -47,19 +46,19 @@ pub enum Kind {
 impl Kind {
     /// All kinds.
     pub const ALL: [Kind; 8] = [
-        Kind::Rows(Operation::Sum),
-        Kind::Rows(Operation::Mean),
-        Kind::Rows(Operation::Max),
-        Kind::Columns(Operation::Sum),
-        Kind::Columns(Operation::Mean),
-        Kind::Columns(Operation::Max),
+        Kind::Rows(Reduction::Sum),
+        Kind::Rows(Reduction::Mean),
+        Kind::Rows(Reduction::Max),
+        Kind::Columns(Reduction::Sum),
+        Kind::Columns(Reduction::Mean),
+        Kind::Columns(Reduction::Max),
         Kind::Scan,
         Kind::Transpose,
     ];
 
     /// Its name in ids.
     pub fn name(self) -> String {
-        let word = |operation: Operation| format!("{operation:?}").to_lowercase();
+        let word = |operation: Reduction| format!("{operation:?}").to_lowercase();
         match self {
             Kind::Rows(operation) => format!("{}-rows", word(operation)),
             Kind::Columns(operation) => format!("{}-columns", word(operation)),
@@ -118,7 +117,7 @@ pub fn prepare(device: &Device, kind: Kind, ty: Type, shape: [usize; 2]) -> anyh
     }
 }
 
-fn prepare_as<T: Number + Real + Output<T>>(
+fn prepare_as<T: Number + Element>(
     device: &Device,
     kind: Kind,
     shape: [usize; 2],
@@ -142,26 +141,29 @@ fn prepare_as<T: Number + Real + Output<T>>(
     let blocks = choices(device.limits())[0];
     let name = match kind {
         Kind::Rows(_) => T::rows(blocks).meta.name,
-        Kind::Columns(_) => T::columns(blocks).meta.name,
-        Kind::Scan => CumulativeSum::<T>::choices(device.limits(), cols)[0].kernels::<T>()[0].name,
+        Kind::Columns(_) => <T as AxisKernels>::columns(blocks).meta.name,
+        Kind::Scan => {
+            let by = CumulativeSum::choices::<T>(device.limits(), cols).next().context("no kernel")?;
+            by.kernels::<T>()[0].name
+        }
         Kind::Transpose if size_of::<T>() == 2 => u16::transpose(blocks).meta.name,
         Kind::Transpose => u32::transpose(blocks).meta.name,
     };
     Ok((timed(device, sets, launch, 0.0)?, name.to_owned()))
 }
 
-fn run<T: Number + Real + Output<T>>(
+fn run<T: Number + Element>(
     device: &Device,
     kind: Kind,
     set: &mut Set<T>,
-    [rows, cols]: [usize; 2],
-) -> Result<(), AxisError> {
-    let (inp, out) = (Matrix::new(&set.inp, rows, cols)?, &mut set.out);
+    shape @ [rows, cols]: [usize; 2],
+) -> Result<(), Error> {
+    let (inp, out) = (TensorView::new(&set.inp, shape)?, &mut set.out);
     match kind {
-        Kind::Rows(operation) => Reduce::rows(operation, out, inp).run(device),
-        Kind::Columns(operation) => Reduce::columns(operation, out, inp).run(device),
-        Kind::Scan => CumulativeSum::new(MatrixMut::new(out, rows, cols)?, inp).run(device),
-        Kind::Transpose => Transpose::new(MatrixMut::new(out, cols, rows)?, inp).run(device),
+        Kind::Rows(operation) => Reduce::rows(operation).run_into(device, out, inp),
+        Kind::Columns(operation) => Reduce::columns(operation).run_into(device, out, inp),
+        Kind::Scan => CumulativeSum::new().run_into(device, TensorViewMut::new(out, shape)?, inp),
+        Kind::Transpose => Transpose::new().run_into(device, TensorViewMut::new(out, [cols, rows])?, inp),
     }
 }
 
@@ -179,14 +181,14 @@ fn check<T: Number>(kind: Kind, inp: &[T], out: &[T], [rows, cols]: [usize; 2]) 
         Ok(())
     };
     let last = out.len() - 1;
-    let reduced = |operation: Operation, all: &mut dyn Iterator<Item = f64>, len: usize| {
+    let reduced = |operation: Reduction, all: &mut dyn Iterator<Item = f64>, len: usize| {
         let (mut sum, mut size, mut max) = (0.0, 0.0, f64::NEG_INFINITY);
         all.for_each(|x| (sum, size, max) = (sum + x, size + x.abs(), max.max(x)));
         match operation {
-            Operation::Sum => is_near(last, value(&out[last]), sum, size),
-            Operation::Mean => is_near(last, value(&out[last]), sum / len as f64, size / len as f64),
-            Operation::Max => is_near(last, value(&out[last]), max, 0.0),
-            Operation::Min => bail!("minima are not timed"),
+            Reduction::Sum => is_near(last, value(&out[last]), sum, size),
+            Reduction::Mean => is_near(last, value(&out[last]), sum / len as f64, size / len as f64),
+            Reduction::Max => is_near(last, value(&out[last]), max, 0.0),
+            Reduction::Min => bail!("minima are not timed"),
         }
     };
     match kind {

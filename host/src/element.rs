@@ -1,5 +1,7 @@
 //! The element types of operations.
 
+use std::any::TypeId;
+
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::tensor::TensorElement;
@@ -48,6 +50,11 @@ pub trait Element:
 /// ```
 pub trait ElementAs<O: Element>: Element {}
 
+/// Whether the elements are `f32`.
+pub(crate) fn is_f32<T: 'static>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<f32>()
+}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -56,11 +63,11 @@ macro_rules! elements {
     ($($ty:ident),*) => {$(
         impl sealed::Sealed for $ty {}
         impl Element for $ty {}
-        impl ElementAs<$ty> for $ty {}
     )*};
 }
 
 elements! { f32, f16, bf16 }
 
+impl<T: Element> ElementAs<T> for T {}
 impl ElementAs<f32> for f16 {}
 impl ElementAs<f32> for bf16 {}

@@ -29,6 +29,7 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
+pub use axis::{CumulativeSum, Reduce, Reduction, Transpose};
 /// The crate of `Pod`, which elements of buffers need.
 pub use bytemuck;
 pub use cuda_std::half::{bf16, f16};

@@ -7,7 +7,6 @@ use cuda_std::half::bf16;
 use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
 use ferrowarp::attention::{self, Attention, Backward, Forward, Gradients, Tensor, TensorMut};
-use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::matmul::{self, Matmul, MatmulError};
 use ferrowarp::norm::{GradientOutputs, Norm, Outputs, Statistics};
@@ -16,7 +15,7 @@ use ferrowarp::softmax::{
     cross_entropy_of_slice, sample, softmax, softmax_backward, softmax_backward_in_place, softmax_in_place,
     softmax_of_slice, softmax_to_buffer, softmax_top_k,
 };
-use ferrowarp::{TensorView, TensorViewMut};
+use ferrowarp::{CumulativeSum, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
 
 const EXTENTS: [usize; 7] = [1 << 31, 1 << 32, 1 << 61, 1 << 62, (1 << 62) + 4, usize::MAX - 1, usize::MAX];
 
@@ -129,26 +128,30 @@ const OPERATIONS: [(&str, usize, Run); 17] = [
     }),
     ("Reduce::rows", NARROW, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.alloc_zeroed::<f32>(numbers.len().min(1))?);
-        Reduce::rows(Operation::Sum, &mut out, read(&inp, shape, stride)?).run(device)?;
+        Reduce::rows(Reduction::Sum).run_into(device, &mut out, view(&inp, shape, stride)?)?;
         Ok(out.to_vec()?)
     }),
     ("Reduce::columns", NARROW, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
-        Reduce::columns(Operation::Max, &mut out, read(&inp, shape, stride)?).run(device)?;
+        Reduce::columns(Reduction::Max).run_into(device, &mut out, view(&inp, shape, stride)?)?;
         Ok(out.to_vec()?)
     }),
     ("CumulativeSum", NARROW, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
-        CumulativeSum::new(write(&mut out, shape, stride)?, read(&inp, shape, stride)?).run(device)?;
+        CumulativeSum::new().run_into(
+            device,
+            view_mut(&mut out, shape, stride)?,
+            view(&inp, shape, stride)?,
+        )?;
         Ok(out.to_vec()?)
     }),
     ("Transpose", NARROW, |device, [rows, cols], stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
-        let to = write(&mut out, [cols, rows], rows)?;
-        Transpose::new(to, read(&inp, [rows, cols], stride)?).run(device)?;
+        let to = view_mut(&mut out, [cols, rows], rows)?;
+        Transpose::new().run_into(device, to, view(&inp, [rows, cols], stride)?)?;
         let mut back = device.upload(numbers)?;
-        let to = write(&mut back, [rows, cols], stride)?;
-        Transpose::new(to, read(&out, [cols, rows], rows)?).run(device)?;
+        let to = view_mut(&mut back, [rows, cols], stride)?;
+        Transpose::new().run_into(device, to, view(&out, [cols, rows], rows)?)?;
         Ok([out.to_vec()?, back.to_vec()?].concat())
     }),
     ("Norm::rms", NARROW, |device, shape, stride, numbers| {

@@ -8,8 +8,6 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelCall, KernelMeta, LaunchError, Launcher, Limits};
 use ferrowarp::DeviceProfile;
 use ferrowarp::attention::{self, Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
-use ferrowarp::axis;
-use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::matmul::{self, Matmul, Precision};
 use ferrowarp::norm::{GradientOutputs, Norm, Statistics};
@@ -17,7 +15,7 @@ use ferrowarp::softmax::{
     self, CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward,
     softmax_top_k,
 };
-use ferrowarp::{Element, TensorView, TensorViewMut};
+use ferrowarp::{CumulativeSum, Element, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
 
 /// Elements of each buffer.
 const ELEMENTS: usize = 1 << 18;
@@ -115,7 +113,7 @@ impl Draw {
 
 fn rows_and_columns<T>(gpu: &Gpu, draw: &mut Draw)
 where
-    T: softmax::Real + Element + axis::Real + axis::Output<T>,
+    T: softmax::Real + Element,
 {
     let cols = draw.up_to(ELEMENTS);
     let rows = draw.up_to(ELEMENTS / cols);
@@ -163,15 +161,16 @@ where
     let statistics = Statistics::rms(vector.view(..rows).unwrap());
     let gradient = Norm::rms().backward_into(device, outputs, x, x, statistics);
     check("a norm's gradient", gradient.map_err(Into::into));
-    for operation in [Operation::Sum, Operation::Max] {
-        let of_rows = Reduce::<T, T>::rows(operation, out.view_mut(..rows).unwrap(), inp);
-        check("a reduction of rows", of_rows.run(device).map_err(Into::into));
-        let of_columns = Reduce::<T, T>::columns(operation, out.view_mut(..cols).unwrap(), inp);
-        check("a reduction of columns", of_columns.run(device).map_err(Into::into));
+    for reduction in [Reduction::Sum, Reduction::Max] {
+        let of_rows = Reduce::rows(reduction).run_into(device, out.view_mut(..rows).unwrap(), x);
+        check("a reduction of rows", of_rows.map_err(Into::into));
+        let of_columns = Reduce::columns(reduction).run_into(device, out.view_mut(..cols).unwrap(), x);
+        check("a reduction of columns", of_columns.map_err(Into::into));
     }
-    check("cumsum", CumulativeSum::new(out!(), inp).run(device).map_err(Into::into));
-    let transposed = MatrixMut::new(&mut out, cols, rows).unwrap();
-    check("transpose", Transpose::new(transposed, inp).run(device).map_err(Into::into));
+    let to = TensorViewMut::new(&mut out, [rows, cols]).unwrap();
+    check("cumsum", CumulativeSum::new().run_into(device, to, x).map_err(Into::into));
+    let to = TensorViewMut::new(&mut out, [cols, rows]).unwrap();
+    check("transpose", Transpose::new().run_into(device, to, x).map_err(Into::into));
 }
 
 fn products<T: matmul::Real + matmul::MatmulAs<T>>(gpu: &Gpu, draw: &mut Draw) {

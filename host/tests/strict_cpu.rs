@@ -8,11 +8,10 @@ use cuda_std::half::bf16;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::tensor::TensorMapSpec;
 use ferrowarp::attention::{Attention, Backward, Forward, Gradients, Tensor, TensorMut};
-use ferrowarp::axis::{CumulativeSum, Operation, Reduce};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
 use ferrowarp::matmul::{self, Matmul};
 use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax, softmax_to_buffer};
-use ferrowarp::{Norm, TensorView, TensorViewMut};
+use ferrowarp::{CumulativeSum, Norm, Reduce, Reduction, TensorView, TensorViewMut};
 
 use crate::device_cpu::axpy;
 
@@ -53,7 +52,10 @@ fn a_buffer_of_another_cpu_device_is_refused() {
             )
             .unwrap_err()
             .to_string(),
-        Reduce::<f32>::columns(Operation::Sum, &mut out, inp).run(&device).unwrap_err().to_string(),
+        Reduce::columns(Reduction::Sum)
+            .run_into(&device, &mut out, TensorView::new(&others, [1, 4]).unwrap())
+            .unwrap_err()
+            .to_string(),
     ];
     for text in errors {
         assert!(text.contains("to another `Device`"), "{text}");
@@ -109,13 +111,11 @@ fn operations_that_need_scratch_memory_are_recorded() {
     });
     let inp = of(1 << 20);
     check("a sum", &device, zeros(1), move |stream, out| {
-        let inp = Matrix::new(&inp, 1, 1 << 20)?;
-        Ok(Reduce::<f32>::rows(Operation::Sum, out, inp).run(stream)?)
+        Ok(Reduce::rows(Reduction::Sum).run_into(stream, out, &inp)?)
     });
     let inp = of(1 << 17);
     check("a cumulative sum", &device, zeros(1 << 17), move |stream, out| {
-        let inp = Matrix::new(&inp, 1, 1 << 17)?;
-        Ok(CumulativeSum::new(MatrixMut::new(out, 1, 1 << 17)?, inp).run(stream)?)
+        Ok(CumulativeSum::new().run_into(stream, out, &inp)?)
     });
     let inp = of(1 << 21);
     check("a softmax of a softmax", &device, zeros(1 << 21), move |stream, out| {

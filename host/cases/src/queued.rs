@@ -5,14 +5,13 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use cuda_std::half::bf16;
 use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
-use ferrowarp::axis::{CumulativeSum, Operation, Reduce, Transpose};
 use ferrowarp::device::{Buffer, Device, DeviceError, Event, Stream};
 use ferrowarp::matmul::{self, Matmul};
 use ferrowarp::softmax::{
     CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward, softmax_to_buffer,
     softmax_top_k,
 };
-use ferrowarp::{Norm, TensorView};
+use ferrowarp::{CumulativeSum, Norm, Reduce, Reduction, TensorView, Transpose};
 
 /// An operation on the stream: from `f32` or `bf16` numbers, the first bytes of its result.
 type Run = fn(&Stream, &Inputs) -> Result<Buffer<f32>, DeviceError>;
@@ -97,26 +96,17 @@ const OPERATIONS: &[(&str, Run)] = &[
         Ok(gradients.weight.expect("the norm has a weight").into_buffer())
     }),
     ("sum of a wide row", |stream, inputs| {
-        let mut out = stream.device().alloc_zeroed::<f32>(1)?;
-        Reduce::rows(Operation::Sum, &mut out, Matrix::new(&inputs.singles, 1, LEN)?).run(stream)?;
-        Ok(out)
+        Ok(Reduce::rows(Reduction::Sum).run(stream, &inputs.singles)?.into_buffer())
     }),
     ("maxima of columns", |stream, inputs| {
-        let mut out = stream.device().alloc_zeroed::<f32>(7)?;
-        Reduce::columns(Operation::Max, &mut out, Matrix::new(&inputs.singles, 20_000, 7)?).run(stream)?;
-        Ok(out)
+        let x = TensorView::new(&inputs.singles, [20_000, 7])?;
+        Ok(Reduce::columns(Reduction::Max).run(stream, x)?.into_buffer())
     }),
     ("cumulative sum of a wide row", |stream, inputs| {
-        let mut out = stream.device().alloc_zeroed::<f32>(LEN)?;
-        let inp = Matrix::new(&inputs.singles, 1, LEN)?;
-        CumulativeSum::new(MatrixMut::new(&mut out, 1, LEN)?, inp).run(stream)?;
-        Ok(out)
+        Ok(CumulativeSum::new().run(stream, &inputs.singles)?.into_buffer())
     }),
     ("transpose", |stream, inputs| {
-        let mut out = stream.device().alloc_zeroed::<f32>(300 * 77)?;
-        let inp = Matrix::new(&inputs.singles, 300, 77)?;
-        Transpose::new(MatrixMut::new(&mut out, 77, 300)?, inp).run(stream)?;
-        Ok(out)
+        Ok(Transpose::new().run(stream, TensorView::new(&inputs.singles, [300, 77])?)?.into_buffer())
     }),
 ];
 
@@ -134,7 +124,7 @@ fn of_matmul<T: matmul::MatmulAs<f32>>(
 /// Converts by adding up rows of one element.
 fn singles(stream: &Stream, inp: &Buffer<bf16>) -> Result<Buffer<f32>, DeviceError> {
     let mut out = stream.device().alloc_zeroed::<f32>(inp.len())?;
-    Reduce::rows(Operation::Sum, &mut out, Matrix::new(inp, inp.len(), 1)?).run(stream)?;
+    Reduce::rows(Reduction::Sum).run_into(stream, &mut out, TensorView::new(inp, [inp.len(), 1])?)?;
     Ok(out)
 }
 

@@ -1,31 +1,30 @@
 //! Sums, means, maxima and minima of rows or columns.
 
-use bytemuck::Pod;
-use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelOf, RawBuffer};
 use gpu_kernels::axis::args::{ALIGNED, FinishLaunch, ReduceArgs, ReduceLaunch, SUM};
-use gpu_kernels::axis::{Blocks, ReduceShape};
+use gpu_kernels::axis::{AxisKernels, Blocks, ReduceShape};
 
-use super::{AxisError, Matrix, Real, check_device, choices, counted};
-use crate::DeviceProfile;
-use crate::device::{BufferViewMut, Device, Queue};
-use crate::rows::{is_aligned, written};
+use super::choices;
+use crate::device::Queue;
+use crate::element::{Element, ElementAs, is_f32};
+use crate::error::Error;
+use crate::operation::{MOST, Operation, is_aligned};
+use crate::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
-/// The reduction of a row or a column.
+/// What becomes of a row or a column.
 ///
 /// ```
-/// use ferrowarp::axis::{AxisError, Matrix, Operation, Reduce};
 /// use ferrowarp::device::Device;
+/// use ferrowarp::{Error, Reduce, Reduction};
 ///
 /// let device = Device::cpu();
-/// let (inp, mut out) = (device.upload(&[3.0f32, f32::NAN, 1.0, 2.0])?, device.alloc_zeroed::<f32>(2)?);
-/// Reduce::rows(Operation::Min, &mut out, Matrix::new(&inp, 2, 2)?).run(&device)?;
-/// let minima = out.to_vec()?;
+/// let x = device.tensor(&[3.0f32, f32::NAN, 1.0, 2.0], [2, 2])?;
+/// let minima = Reduce::rows(Reduction::Min).run(&device, &x)?.to_vec()?;
 /// assert!(minima[0].is_nan() && minima[1] == 1.0);
-/// # Ok::<(), AxisError>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum Reduction {
     /// The sum; 0 if there are no elements.
     Sum,
     /// The sum divided by the number of elements; NaN if there are no elements.
@@ -34,41 +33,6 @@ pub enum Operation {
     Max,
     /// The smallest element; NaN if any element is NaN, inf if there are no elements.
     Min,
-}
-
-/// An output type for elements of type `T`: the same type, or `f32`.
-///
-/// ```
-/// use ferrowarp::axis::Output;
-/// use ferrowarp::{bf16, f16};
-///
-/// fn check<T, O: Output<T>>() {}
-/// check::<bf16, bf16>();
-/// check::<bf16, f32>();
-/// check::<f16, f16>();
-/// ```
-pub trait Output<T>: Pod {
-    /// The buffer as launch arguments, one per output type.
-    #[doc(hidden)]
-    fn buffers(raw: RawBuffer<Self>) -> (RawBuffer<T>, RawBuffer<f32>);
-}
-
-impl<T> Output<T> for f32 {
-    fn buffers(raw: RawBuffer<f32>) -> (RawBuffer<T>, RawBuffer<f32>) {
-        (RawBuffer::NULL, raw)
-    }
-}
-
-impl Output<f16> for f16 {
-    fn buffers(raw: RawBuffer<f16>) -> (RawBuffer<f16>, RawBuffer<f32>) {
-        (raw, RawBuffer::NULL)
-    }
-}
-
-impl Output<bf16> for bf16 {
-    fn buffers(raw: RawBuffer<bf16>) -> (RawBuffer<bf16>, RawBuffer<f32>) {
-        (raw, RawBuffer::NULL)
-    }
 }
 
 /// The name in errors.
@@ -88,28 +52,26 @@ const MOST_ROWS: u32 = 256;
 /// The most elements that one CPU thread adds up.
 const SERIAL: u32 = 16384;
 
-/// A reduction of the rows or columns of a matrix; [`run`](Self::run) computes it.
+/// A reduction of the last axis, or of all others.
 ///
 /// ```
-/// use ferrowarp::axis::{AxisError, Matrix, Operation, Reduce};
-/// use ferrowarp::bf16;
 /// use ferrowarp::device::Device;
+/// use ferrowarp::{Error, Reduce, Reduction, Tensor, bf16};
 ///
 /// let device = Device::cpu();
-/// let inp = device.upload(&[1.0f32, 2.0, 3.0, 5.0].map(bf16::from_f32))?;
-/// let matrix = Matrix::new(&inp, 2, 2)?;
-/// // The output has the type of the matrix, or f32.
-/// let (mut means, mut sums) = (device.alloc_zeroed::<bf16>(2)?, device.alloc_zeroed::<f32>(2)?);
-/// Reduce::rows(Operation::Mean, &mut means, matrix).run(&device)?;
-/// Reduce::columns(Operation::Sum, &mut sums, matrix).run(&device)?;
+/// let x = device.tensor(&[1.0f32, 2.0, 3.0, 5.0].map(bf16::from_f32), [2, 2])?;
+/// let means = Reduce::rows(Reduction::Mean).run(&device, &x)?;
 /// assert_eq!(means.to_vec()?, [1.5, 4.0].map(bf16::from_f32));
+/// // An output has the type of the elements, or f32.
+/// let mut sums = Tensor::<f32>::zeros(&device, [2])?;
+/// Reduce::columns(Reduction::Sum).run_into(&device, &mut sums, &x)?;
 /// assert_eq!(sums.to_vec()?, [4.0, 7.0]);
-/// # Ok::<(), AxisError>(())
+/// # Ok::<(), Error>(())
 /// ```
-pub struct Reduce<'a, T, O = T> {
-    out: BufferViewMut<'a, O>,
-    inp: Matrix<'a, T>,
-    operation: Operation,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "nothing is computed before it is run"]
+pub struct Reduce {
+    reduction: Reduction,
     is_of_rows: bool,
 }
 
@@ -171,67 +133,104 @@ impl Split {
     }
 }
 
-impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
-    /// Reduces each row of `inp`, `[rows, cols]`, along axis 1. The output is `[rows]`.
-    pub fn rows(operation: Operation, out: impl Into<BufferViewMut<'a, O>>, inp: Matrix<'a, T>) -> Self {
-        Self { out: out.into(), inp, operation, is_of_rows: true }
+impl Reduce {
+    /// Reduces each row, along the last axis: `[.., cols]` to `[..]`, and `[cols]` to `[1]`.
+    pub const fn rows(reduction: Reduction) -> Self {
+        Self { reduction, is_of_rows: true }
     }
 
-    /// Reduces each column of `inp`, `[rows, cols]`, along axis 0. The output is `[cols]`.
-    pub fn columns(operation: Operation, out: impl Into<BufferViewMut<'a, O>>, inp: Matrix<'a, T>) -> Self {
-        Self { out: out.into(), inp, operation, is_of_rows: false }
+    /// Reduces each column, along all axes but the last: `[.., cols]` to `[cols]`.
+    pub const fn columns(reduction: Reduction) -> Self {
+        Self { reduction, is_of_rows: false }
     }
 
-    /// Computes the results. On a GPU the work is queued.
+    /// Returns the results.
     ///
     /// # Errors
-    /// The output has another length, the matrix is too large, an operand lives on another device, or the device failed.
-    pub fn run(self, queue: &impl Queue) -> Result<(), AxisError> {
-        self.run_by(queue, choices(queue.device().limits())[0])
+    /// The tensor is too large or has gaps within its rows, it lives on another device, or the device failed.
+    pub fn run<'i, T: Element>(
+        self,
+        queue: &impl Queue,
+        inp: impl Into<TensorView<'i, T>>,
+    ) -> Result<Tensor<T>, Error> {
+        let inp = inp.into();
+        let shape = inp.shape();
+        let shape = if self.is_of_rows { shape.without_last() } else { [shape[shape.len() - 1]].into() };
+        let mut out = Tensor::unwritten(queue, shape)?;
+        self.run_into(queue, &mut out, inp)?;
+        Ok(out)
+    }
+
+    /// Writes the results, whose shape is as for [`Self::run`], or has one axis for all.
+    ///
+    /// # Errors
+    /// As for [`Self::run`], or the output has another shape.
+    pub fn run_into<'o, 'i, T: ElementAs<O>, O: Element>(
+        self,
+        queue: &impl Queue,
+        out: impl Into<TensorViewMut<'o, O>>,
+        inp: impl Into<TensorView<'i, T>>,
+    ) -> Result<(), Error> {
+        self.run_by(queue, out.into(), inp.into(), choices(queue.device().limits())[0])
     }
 
     /// The kernel, and its split of the rows or columns.
-    fn split(
-        &self,
+    fn split<T: Element>(
+        self,
         blocks: Blocks,
         shape: [u32; 2],
         multiprocessors: u32,
     ) -> (&'static KernelOf<ReduceArgs<T>, ReduceShape>, Split) {
-        let kernel = if self.is_of_rows { T::rows(blocks) } else { T::columns(blocks) };
+        let kernel = if self.is_of_rows { T::rows(blocks) } else { <T as AxisKernels>::columns(blocks) };
         let by = if self.is_of_rows { Split::of_rows } else { Split::of_columns };
         (kernel, by(blocks, shape, [kernel.vector, kernel.block], multiprocessors))
     }
 
-    /// Runs it with the kernels for a GPU or for a CPU.
+    /// Runs the kernels for a GPU or for a CPU.
     #[doc(hidden)]
-    pub fn run_by(self, queue: &impl Queue, blocks: Blocks) -> Result<(), AxisError> {
-        let device = queue.device();
-        let [rows, cols] = self.checked(device)?;
+    pub fn run_by<T: ElementAs<O>, O: Element>(
+        self,
+        queue: &impl Queue,
+        mut out: TensorViewMut<'_, O>,
+        inp: TensorView<'_, T>,
+        blocks: Blocks,
+    ) -> Result<(), Error> {
+        let operation = Operation::new(NAME, queue);
+        let Rows { rows, cols, stride } = operation.matrix("input", &inp, inp.shape())?;
+        let one_axis = if self.is_of_rows { rows } else { cols };
+        if self.is_of_rows && out.shape() == inp.shape().without_last() {
+            out = out.reshape([one_axis]).map_err(|error| error.of(NAME, Some("output")))?;
+        }
+        operation.vector("output", &out, one_axis)?;
+        let [rows, cols] = [operation.count("rows", rows, MOST)?, operation.count("columns", cols, MOST)?];
         let (outputs, elements) = if self.is_of_rows { (rows, cols) } else { (cols, rows) };
         if outputs == 0 {
             return Ok(());
         }
-        let multiprocessors = DeviceProfile::from(device).multiprocessors.max(1) as u32;
-        let (kernel, Split { log_threads, parts, chunk }) = self.split(blocks, [rows, cols], multiprocessors);
+        let multiprocessors = queue.device().multiprocessors().max(1) as u32;
+        let (kernel, Split { log_threads, parts, chunk }) =
+            self.split::<T>(blocks, [rows, cols], multiprocessors);
         let config = if self.is_of_rows {
             kernel.rows(rows, parts, log_threads)
         } else {
             kernel.columns(cols, parts, log_threads)
         };
-        let (is_sum, sign, scale) = match self.operation {
-            Operation::Sum => (SUM, 1.0, 1.0),
-            Operation::Mean => (SUM, 1.0, 1.0 / elements as f32),
-            Operation::Max => (0, 1.0, 1.0),
-            Operation::Min => (0, -1.0, -1.0),
+        let (is_sum, sign, scale) = match self.reduction {
+            Reduction::Sum => (SUM, 1.0, 1.0),
+            Reduction::Mean => (SUM, 1.0, 1.0 / elements as f32),
+            Reduction::Max => (0, 1.0, 1.0),
+            Reduction::Min => (0, -1.0, -1.0),
         };
-        let inp = self.inp.raw();
-        let aligned = if is_aligned(cols as usize, &[(inp, self.inp.stride())]) { ALIGNED } else { 0 };
-        let (out, full) = O::buffers(written(&mut Some(self.out)));
+        let inp = inp.raw();
+        let aligned = if is_aligned(cols as usize, &[(inp, stride)]) { ALIGNED } else { 0 };
+        let out = out.raw();
+        let (out, full) =
+            if is_f32::<O>() { (RawBuffer::NULL, out.cast()) } else { (out.cast(), RawBuffer::NULL) };
         let args = ReduceLaunch {
             out,
             full,
             inp,
-            stride: self.inp.stride() as u64,
+            stride: stride as u64,
             rows,
             cols,
             chunk,
@@ -240,7 +239,7 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
             scale,
             flags: is_sum | aligned,
         };
-        // SAFETY: lengths and devices were checked, outputs are borrowed exclusively, and the launch matches the split. The
+        // SAFETY: shapes and devices were checked, outputs are borrowed exclusively, and the launch matches the split. The
         // launches run one after the other. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             if parts == 1 {
@@ -255,18 +254,6 @@ impl<'a, T: Real, O: Output<T>> Reduce<'a, T, O> {
             let finish = T::finish(blocks);
             Ok(finish.launch(queue, finish.finish(outputs), args)?)
         }
-    }
-
-    /// Checks everything and returns the rows and columns.
-    fn checked(&self, device: &Device) -> Result<[u32; 2], AxisError> {
-        let shape @ [rows, cols] = self.inp.shape();
-        check_device(NAME, device, "input", self.inp.device())?;
-        check_device(NAME, device, "output", self.out.device())?;
-        let (len, expected) = (self.out.len(), if self.is_of_rows { rows } else { cols });
-        if len != expected {
-            return Err(AxisError::Length { operation: NAME, len, expected });
-        }
-        counted(NAME, shape)
     }
 }
 

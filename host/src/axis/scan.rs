@@ -5,33 +5,32 @@ use gpu_kernels::axis::ScanShape;
 use gpu_kernels::axis::args::{ALIGNED, ScanLaunch};
 use gpu_kernels::axis::scan::axis_scan_clear;
 
-use super::{AxisError, Matrix, MatrixMut, Real, check_device, counted};
-use crate::device::{Device, Queue};
-use crate::rows::is_aligned;
+use crate::device::Queue;
+use crate::element::Element;
+use crate::error::{Error, Kind};
+use crate::operation::{MOST, Operation, is_aligned};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// The name in errors.
 const NAME: &str = "a cumulative sum";
 
-/// The cumulative sums of the rows of a matrix: `out[row][col]` is the sum of the row's elements up to and including `col`.
-/// [`run`](Self::run) computes them.
+/// The cumulative sums along the last axis: `out[..][col]` is the sum of the row's elements up to and including `col`.
 ///
 /// ```
-/// use ferrowarp::axis::{AxisError, CumulativeSum, Matrix, MatrixMut};
 /// use ferrowarp::device::Device;
+/// use ferrowarp::{CumulativeSum, Error};
 ///
 /// let device = Device::cpu();
-/// let (inp, mut out) = (device.upload(&[1.0f32, 2.0, 3.0, 4.0])?, device.alloc_zeroed::<f32>(4)?);
-/// CumulativeSum::new(MatrixMut::new(&mut out, 2, 2)?, Matrix::new(&inp, 2, 2)?).run(&device)?;
-/// assert_eq!(out.to_vec()?, [1.0, 3.0, 3.0, 7.0]);
-/// # Ok::<(), AxisError>(())
+/// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
+/// assert_eq!(CumulativeSum::new().run(&device, &x)?.to_vec()?, [1.0, 3.0, 3.0, 7.0]);
+/// # Ok::<(), Error>(())
 /// ```
 ///
 /// Every row is read once. On a GPU, several blocks share a row of more than 8192 elements. The sums are `f32` until they
-/// are rounded to the matrix type.
-pub struct CumulativeSum<'a, T> {
-    out: MatrixMut<'a, T>,
-    inp: Matrix<'a, T>,
-}
+/// are rounded to the type of the elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "nothing is computed before it is run"]
+pub struct CumulativeSum {}
 
 /// The kernel to use.
 #[doc(hidden)]
@@ -47,7 +46,7 @@ pub enum ScanBy {
 
 impl ScanBy {
     /// Returns the kernels that it launches.
-    pub fn kernels<T: Real>(self) -> Vec<&'static KernelMeta> {
+    pub fn kernels<T: Element>(self) -> Vec<&'static KernelMeta> {
         match self {
             ScanBy::Serial => vec![T::SCAN_SERIAL.meta],
             ScanBy::Rows => vec![T::SCAN.meta],
@@ -56,39 +55,70 @@ impl ScanBy {
     }
 }
 
-impl<'a, T: Real> CumulativeSum<'a, T> {
-    /// Prepares the sums of `inp`. Both matrices are `[rows, cols]`.
-    pub fn new(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
-        Self { out, inp }
+impl CumulativeSum {
+    /// Sums from the first element on.
+    pub const fn new() -> Self {
+        Self {}
     }
 
-    /// Computes the sums. On a GPU the work is queued.
+    /// Returns the sums.
     ///
     /// # Errors
-    /// The shapes differ, the matrix is too large, an operand lives on another device, or the device failed.
-    pub fn run(self, queue: &impl Queue) -> Result<(), AxisError> {
-        let choices = Self::choices(queue.device().limits(), self.inp.cols());
-        self.run_by(queue, choices[0])
+    /// The tensor is too large or has gaps within its rows, it lives on another device, or the device failed.
+    pub fn run<'i, T: Element>(
+        self,
+        queue: &impl Queue,
+        inp: impl Into<TensorView<'i, T>>,
+    ) -> Result<Tensor<T>, Error> {
+        let inp = inp.into();
+        let mut out = Tensor::unwritten(queue, inp.shape())?;
+        self.run_into(queue, &mut out, inp)?;
+        Ok(out)
+    }
+
+    /// Writes the sums; the output has the input's shape.
+    ///
+    /// # Errors
+    /// As for [`Self::run`], or the shapes differ.
+    pub fn run_into<'o, 'i, T: Element>(
+        self,
+        queue: &impl Queue,
+        out: impl Into<TensorViewMut<'o, T>>,
+        inp: impl Into<TensorView<'i, T>>,
+    ) -> Result<(), Error> {
+        self.run_by(queue, out.into(), inp.into(), None)
     }
 
     /// The kernels that can do rows of `cols` columns, the default first.
     #[doc(hidden)]
-    pub fn choices(limits: &Limits, cols: usize) -> Vec<ScanBy> {
+    pub fn choices<T: Element>(limits: &Limits, cols: usize) -> impl Iterator<Item = ScanBy> + use<T> {
         let serial = limits.runs_cpu_only.then_some(ScanBy::Serial);
         let rows = (cols <= T::SCAN.tile as usize).then_some(ScanBy::Rows);
-        serial.into_iter().chain(rows).chain([ScanBy::Grid(ScanShape::MOST_BLOCKS)]).collect()
+        serial.into_iter().chain(rows).chain([ScanBy::Grid(ScanShape::MOST_BLOCKS)])
     }
 
-    /// Runs it with one of its [`choices`](Self::choices).
+    /// Runs one of the [`choices`](Self::choices).
     #[doc(hidden)]
-    pub fn run_by(mut self, queue: &impl Queue, by: ScanBy) -> Result<(), AxisError> {
+    pub fn run_by<T: Element>(
+        self,
+        queue: &impl Queue,
+        mut out: TensorViewMut<'_, T>,
+        inp: TensorView<'_, T>,
+        by: Option<ScanBy>,
+    ) -> Result<(), Error> {
+        let operation = Operation::new(NAME, queue);
+        let of_inp = operation.matrix("input", &inp, inp.shape())?;
+        let of_out = operation.matrix("output", &out, inp.shape())?;
         let device = queue.device();
-        let [rows, cols] = self.checked(device)?;
+        let [rows, cols] =
+            [operation.count("rows", of_inp.rows, MOST)?, operation.count("columns", of_inp.cols, MOST)?];
         if rows == 0 || cols == 0 {
             return Ok(());
         }
-        let (out_stride, inp_stride) = (self.out.stride(), self.inp.stride());
-        let (out, inp) = (self.out.raw(), self.inp.raw());
+        let by = by.or_else(|| Self::choices::<T>(device.limits(), cols as usize).next());
+        let by = by.expect("one kernel takes any rows");
+        let (out_stride, inp_stride) = (of_out.stride, of_inp.stride);
+        let (out, inp) = (out.raw(), inp.raw());
         let is_aligned = is_aligned(cols as usize, &[(out, out_stride), (inp, inp_stride)]);
         let (tiles, warps) = (cols.div_ceil(T::SCAN_GRID.tile), cols.div_ceil(T::SCAN.of_warp));
         let args = ScanLaunch {
@@ -114,8 +144,8 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
                     // The kernel adds the number of blocks to a tile's number twice.
                     let largest = u32::MAX - 2 * ScanShape::MOST_BLOCKS;
                     if all > u64::from(largest) {
-                        let (value, most) = (all as usize, largest as usize);
-                        return Err(AxisError::TooLarge { operation: NAME, what: "tiles", value, most });
+                        let (what, value, most) = ("tiles", all as usize, largest as usize);
+                        return Err(Error::from(Kind::TooLarge { what, value, most }).of(NAME, None));
                     }
                     let count = all as u32;
                     let block = T::SCAN_GRID.block;
@@ -130,16 +160,5 @@ impl<'a, T: Real> CumulativeSum<'a, T> {
             }
         }
         Ok(())
-    }
-
-    /// Checks everything and returns the rows and columns.
-    fn checked(&self, device: &Device) -> Result<[u32; 2], AxisError> {
-        let shape = self.inp.shape();
-        check_device(NAME, device, "input", self.inp.device())?;
-        check_device(NAME, device, "output", self.out.device())?;
-        if self.out.shape() != shape {
-            return Err(AxisError::ShapesDiffer { operation: NAME, got: self.out.shape(), expected: shape });
-        }
-        counted(NAME, shape)
     }
 }

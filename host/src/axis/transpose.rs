@@ -5,71 +5,107 @@ use cuda_std::launch::RawBuffer;
 use gpu_kernels::axis::args::{ALIGNED, TransposeLaunch};
 use gpu_kernels::axis::{Blocks, TransposeKernels};
 
-use super::{AxisError, Matrix, MatrixMut, check_device, choices, counted};
-use crate::device::{Device, Queue};
-use crate::rows::starts_aligned;
+use super::choices;
+use crate::device::Queue;
+use crate::error::{Error, Kind};
+use crate::operation::{MOST, Operation, starts_aligned};
+use crate::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
 /// The name in errors.
 const NAME: &str = "a transpose";
 
-/// The transpose of a matrix; [`run`](Self::run) computes it. Elements may have any type of 2 or 4 bytes.
+/// The transpose of a matrix in memory; a view is transposed by [`TensorView::t`]. Elements may have any type of 2 or 4 bytes.
 ///
 /// ```
-/// use ferrowarp::axis::{AxisError, Matrix, MatrixMut, Transpose};
 /// use ferrowarp::device::Device;
+/// use ferrowarp::{Error, Transpose};
 ///
 /// let device = Device::cpu();
-/// let (inp, mut out) = (device.upload(&[1u16, 2, 3, 4, 5, 6])?, device.alloc_zeroed::<u16>(6)?);
-/// Transpose::new(MatrixMut::new(&mut out, 3, 2)?, Matrix::new(&inp, 2, 3)?).run(&device)?;
-/// assert_eq!(out.to_vec()?, [1, 4, 2, 5, 3, 6]);
-/// # Ok::<(), AxisError>(())
+/// let x = device.tensor(&[1u16, 2, 3, 4, 5, 6], [2, 3])?;
+/// assert_eq!(Transpose::new().run(&device, &x)?.to_vec()?, [1, 4, 2, 5, 3, 6]);
+/// # Ok::<(), Error>(())
 /// ```
-pub struct Transpose<'a, T> {
-    out: MatrixMut<'a, T>,
-    inp: Matrix<'a, T>,
-}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "nothing is computed before it is run"]
+pub struct Transpose {}
 
-impl<'a, T: Pod> Transpose<'a, T> {
-    /// Prepares the transpose. The input is `[rows, cols]`, the output `[cols, rows]`.
-    pub fn new(out: MatrixMut<'a, T>, inp: Matrix<'a, T>) -> Self {
-        const { assert!(size_of::<T>() == 2 || size_of::<T>() == 4, "elements of 2 or 4 bytes can be transposed") };
-        Self { out, inp }
+impl Transpose {
+    /// The transpose of `[rows, cols]` as `[cols, rows]`.
+    pub const fn new() -> Self {
+        Self {}
     }
 
-    /// Computes the transpose. On a GPU the work is queued.
+    /// Returns the transpose of a tensor of two axes.
     ///
     /// # Errors
-    /// The output has another shape, the matrix is too large, an operand lives on another device, or the device failed.
-    pub fn run(self, queue: &impl Queue) -> Result<(), AxisError> {
-        self.run_by(queue, choices(queue.device().limits())[0])
+    /// The tensor has another number of axes, is too large, or has gaps within its rows; it lives on another device, or the
+    /// device failed.
+    pub fn run<'i, T: Pod>(
+        self,
+        queue: &impl Queue,
+        inp: impl Into<TensorView<'i, T>>,
+    ) -> Result<Tensor<T>, Error> {
+        let inp = inp.into();
+        let mut out = Tensor::unwritten(queue, inp.t().shape())?;
+        self.run_into(queue, &mut out, inp)?;
+        Ok(out)
     }
 
-    /// Runs it with the kernels for a GPU or for a CPU.
+    /// Writes the transpose.
+    ///
+    /// # Errors
+    /// As for [`Self::run`], or the output has another shape.
+    pub fn run_into<'o, 'i, T: Pod>(
+        self,
+        queue: &impl Queue,
+        out: impl Into<TensorViewMut<'o, T>>,
+        inp: impl Into<TensorView<'i, T>>,
+    ) -> Result<(), Error> {
+        self.run_by(queue, out.into(), inp.into(), choices(queue.device().limits())[0])
+    }
+
+    /// Runs the kernels for a GPU or for a CPU.
     #[doc(hidden)]
-    pub fn run_by(self, queue: &impl Queue, blocks: Blocks) -> Result<(), AxisError> {
-        let shape = self.checked(queue.device())?;
-        if shape.contains(&0) {
+    pub fn run_by<T: Pod>(
+        self,
+        queue: &impl Queue,
+        mut out: TensorViewMut<'_, T>,
+        inp: TensorView<'_, T>,
+        blocks: Blocks,
+    ) -> Result<(), Error> {
+        const { assert!(size_of::<T>() == 2 || size_of::<T>() == 4, "elements of 2 or 4 bytes can be transposed") };
+        let operation = Operation::new(NAME, queue);
+        let got = inp.shape();
+        if got.len() != 2 {
+            return Err(operation.refuse("input", Kind::Rank { got, needs: "two axes" }));
+        }
+        let of_inp = operation.matrix("input", &inp, got)?;
+        let of_out = operation.matrix("output", &out, [got[1], got[0]])?;
+        operation.count("rows", of_inp.rows, MOST)?;
+        operation.count("columns", of_inp.cols, MOST)?;
+        if got.contains(&0) {
             return Ok(());
         }
+        let (out, inp) = (out.raw(), inp.raw());
         if size_of::<T>() == 2 {
-            self.launch::<u16>(queue, blocks, shape)
+            Self::launch::<u16>(queue, blocks, (out.cast(), of_out), (inp.cast(), of_inp))
         } else {
-            self.launch::<u32>(queue, blocks, shape)
+            Self::launch::<u32>(queue, blocks, (out.cast(), of_out), (inp.cast(), of_inp))
         }
     }
 
     fn launch<W: TransposeKernels>(
-        mut self,
         queue: &impl Queue,
         blocks: Blocks,
-        [rows, cols]: [u32; 2],
-    ) -> Result<(), AxisError> {
-        let (out_stride, inp_stride) = (self.out.stride(), self.inp.stride());
-        let (out, inp) = (self.out.raw(), self.inp.raw());
+        (out, of_out): (RawBuffer<W>, Rows),
+        (inp, of_inp): (RawBuffer<W>, Rows),
+    ) -> Result<(), Error> {
+        let (out_stride, inp_stride) = (of_out.stride, of_inp.stride);
+        let [rows, cols] = [of_inp.rows as u32, of_inp.cols as u32];
         let is_aligned = starts_aligned(&[(out, out_stride), (inp, inp_stride)]);
         let args = TransposeLaunch {
-            out: cast::<T, W>(out),
-            inp: cast::<T, W>(inp),
+            out,
+            inp,
             out_stride: out_stride as u64,
             inp_stride: inp_stride as u64,
             rows,
@@ -77,32 +113,15 @@ impl<'a, T: Pod> Transpose<'a, T> {
             flags: if is_aligned { ALIGNED } else { 0 },
         };
         let kernel = W::transpose(blocks);
-        let Some(config) = kernel.config([rows, cols], size_of::<T>()) else {
+        let Some(config) = kernel.config([rows, cols], size_of::<W>()) else {
             let tiles = (rows as usize).div_ceil(kernel.tile as usize)
                 * (cols as usize).div_ceil(kernel.tile as usize);
             let most = i32::MAX as usize;
-            return Err(AxisError::TooLarge { operation: NAME, what: "tiles", value: tiles, most });
+            return Err(Error::from(Kind::TooLarge { what: "tiles", value: tiles, most }).of(NAME, None));
         };
         // SAFETY: shapes and devices were checked, and the output is borrowed exclusively. Elements and words have the same
         // size, and buffers start at multiples of it. Later uses of the memory wait for the device or are queued after this.
         unsafe { kernel.launch(queue, config, args)? };
         Ok(())
     }
-
-    /// Checks everything and returns the rows and columns of the input.
-    fn checked(&self, device: &Device) -> Result<[u32; 2], AxisError> {
-        let shape @ [rows, cols] = self.inp.shape();
-        check_device(NAME, device, "input", self.inp.device())?;
-        check_device(NAME, device, "output", self.out.device())?;
-        let (got, expected) = (self.out.shape(), [cols, rows]);
-        if got != expected {
-            return Err(AxisError::ShapesDiffer { operation: NAME, got, expected });
-        }
-        counted(NAME, shape)
-    }
-}
-
-/// Reinterprets the elements as words.
-fn cast<T, W>(buffer: RawBuffer<T>) -> RawBuffer<W> {
-    RawBuffer { pointer: buffer.pointer.cast(), bytes: buffer.bytes, residence: buffer.residence }
 }

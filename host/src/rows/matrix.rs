@@ -156,33 +156,6 @@ macro_rules! extents {
 
 extents! { Matrix, MatrixMut }
 
-/// The elements of a view as a launch argument; null for `None`.
-pub(crate) fn written<T: Pod>(view: &mut Option<BufferViewMut<'_, T>>) -> RawBuffer<T> {
-    view.as_mut().map_or(RawBuffer::NULL, |view| {
-        let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
-        RawBuffer { pointer: PtrMutArg::<T>::as_raw_mut_ptr(view), bytes, residence }
-    })
-}
-
-/// Whether a row is a whole number of 16-byte vectors and every row of each buffer, with its stride, starts at a multiple of
-/// 16 bytes.
-pub(crate) fn is_aligned<T>(cols: usize, buffers: &[(RawBuffer<T>, usize)]) -> bool {
-    is_multiple_of_16::<T>(cols) && starts_aligned(buffers)
-}
-
-/// Whether all rows of each buffer, with its stride, start at multiples of 16 bytes.
-pub(crate) fn starts_aligned<T>(buffers: &[(RawBuffer<T>, usize)]) -> bool {
-    buffers
-        .iter()
-        .all(|(buffer, stride)| buffer.pointer.addr().is_multiple_of(16) && is_multiple_of_16::<T>(*stride))
-}
-
-/// Whether the bytes of `elements` are a multiple of 16. The stride of a single row, or the length of no row, may be more
-/// elements than an address space has bytes; wrapping does not change the remainder.
-fn is_multiple_of_16<T>(elements: usize) -> bool {
-    elements.wrapping_mul(size_of::<T>()).is_multiple_of(16)
-}
-
 #[cfg(test)]
 mod tests {
     use super::Layout;

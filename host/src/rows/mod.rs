@@ -4,6 +4,4 @@ mod error;
 mod matrix;
 
 pub use error::SoftmaxError;
-pub(crate) use matrix::starts_aligned;
 pub use matrix::{Matrix, MatrixMut};
-pub(crate) use matrix::{is_aligned, written};

@@ -57,6 +57,18 @@ impl fmt::Display for Shape {
 }
 
 impl Shape {
+    /// The shape of the axes before the last one; `[1]` if there are none.
+    pub(crate) fn without_last(&self) -> Shape {
+        match self.rank {
+            1 => [1].into(),
+            rank => {
+                let mut extents = [1; MOST_AXES];
+                extents[..rank - 1].copy_from_slice(&self[..rank - 1]);
+                Shape { extents, rank: rank - 1 }
+            }
+        }
+    }
+
     /// The number of elements; `usize::MAX` if it is more than that.
     pub fn elements(&self) -> usize {
         if self.contains(&0) {
@@ -190,7 +202,7 @@ impl Layout {
         let cols = self.shape[last];
         let as_rows = || {
             if cols == 0 {
-                let rows = Shape { rank: last, ..self.shape }.elements();
+                let rows = self.shape.without_last().elements();
                 return Some(Rows { rows, cols, stride: 0 });
             }
             let [rows, stride] = self.merged(0..last)?;

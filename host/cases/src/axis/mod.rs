@@ -6,12 +6,10 @@ use anyhow::{Result, ensure};
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::KernelMeta;
-use cuda_std::testing::Element;
-use ferrowarp::axis::{
-    CumulativeSum, Matrix, MatrixMut, Operation, Output, Real, Reduce, ScanBy, Transpose, choices,
-};
+use ferrowarp::axis::{ScanBy, choices};
 use ferrowarp::device::Device;
-use gpu_kernels::axis::{Blocks, TransposeKernels as _};
+use ferrowarp::{CumulativeSum, Element, ElementAs, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
+use gpu_kernels::axis::{AxisKernels, Blocks, TransposeKernels as _};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use crate::case::wide;
@@ -41,7 +39,7 @@ pub(crate) struct Operand<T> {
     inp: Vec<T>,
 }
 
-impl<T: Number + Real> Operand<T> {
+impl<T: Number + Element> Operand<T> {
     fn new(problem: &Problem) -> Self {
         let Problem { shape: [rows, cols], gap, start, values, is_of_rows, .. } = *problem;
         let mut rng = StdRng::seed_from_u64((rows * 31 + cols) as u64);
@@ -71,7 +69,7 @@ impl<T: Number + Real> Operand<T> {
     /// A matrix without gaps, and its reduction.
     pub(crate) fn dense(
         shape: [usize; 2],
-        (operation, is_of_rows, is_full): (Operation, bool, bool),
+        (operation, is_of_rows, is_full): (Reduction, bool, bool),
         inp: Vec<T>,
     ) -> Self {
         Self { problem: Problem { shape, operation, is_of_rows, is_full, ..problems::ROWS }, inp }
@@ -84,24 +82,26 @@ impl<T: Number + Real> Operand<T> {
     }
 
     /// Runs `on` with the matrix.
-    fn with<R>(&self, device: &Device, on: impl FnOnce(Matrix<'_, T>) -> Result<R>) -> Result<R> {
+    fn with<R>(&self, device: &Device, on: impl FnOnce(TensorView<'_, T>) -> Result<R>) -> Result<R> {
         let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
         let inp = device.upload(&self.inp)?;
-        on(Matrix::new(inp.view(start..)?, rows, cols)?.with_stride(cols + gap)?)
+        on(TensorView::with_strides(inp.view(start..)?, [rows, cols], [cols + gap, 1])?)
     }
 
-    fn reduce<O: Output<T> + Element>(&self, device: &Device, blocks: Blocks) -> Result<Outputs> {
+    fn reduce<O: Element + cuda_std::testing::Element>(
+        &self,
+        device: &Device,
+        blocks: Blocks,
+    ) -> Result<Outputs>
+    where
+        T: ElementAs<O>,
+    {
         let Problem { shape: [rows, cols], operation, is_of_rows, .. } = self.problem;
         let len = if is_of_rows { rows } else { cols };
         let mut out = device.upload(&untouched::<O>(len + GUARD))?;
         self.with(device, |inp| {
-            let view = out.view_mut(..len)?;
-            let reduce = if is_of_rows {
-                Reduce::rows(operation, view, inp)
-            } else {
-                Reduce::columns(operation, view, inp)
-            };
-            Ok(reduce.run_by(device, blocks)?)
+            let reduce = if is_of_rows { Reduce::rows(operation) } else { Reduce::columns(operation) };
+            Ok(reduce.run_by(device, out.view_mut(..len)?.into(), inp, blocks)?)
         })?;
         Ok(vec![("out", inside(&out.to_vec()?, [1, len], len + GUARD)?)])
     }
@@ -113,11 +113,11 @@ impl<T: Number + Real> Operand<T> {
             let all = (0..len).map(|i| if is_of_rows { self.at(output, i) } else { self.at(i, output) });
             let larger = |a: f64, b: f64| if a > b || a.is_nan() { a } else { b };
             match operation {
-                Operation::Max => Bound::exact(all.fold(f64::NEG_INFINITY, larger)),
-                Operation::Min => Bound::exact(-all.map(|x| -x).fold(f64::NEG_INFINITY, larger)),
-                Operation::Sum | Operation::Mean => {
+                Reduction::Max => Bound::exact(all.fold(f64::NEG_INFINITY, larger)),
+                Reduction::Min => Bound::exact(-all.map(|x| -x).fold(f64::NEG_INFINITY, larger)),
+                Reduction::Sum | Reduction::Mean => {
                     let sum = all.fold(Sum::default(), Sum::and);
-                    let by = if operation == Operation::Mean { 1.0 / len as f64 } else { 1.0 };
+                    let by = if operation == Reduction::Mean { 1.0 / len as f64 } else { 1.0 };
                     let sum = Sum { value: sum.value * by, magnitude: sum.magnitude * by };
                     // A thread adds up at most 256 terms, or runs of terms whose sums' roundings are added up on their own.
                     rounded::<T>(sum.within(160.0), is_full)
@@ -131,8 +131,8 @@ impl<T: Number + Real> Operand<T> {
         let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
         let mut out = device.upload(&untouched::<T>(self.inp.len() + GUARD))?;
         self.with(device, |inp| {
-            let to = MatrixMut::new(out.view_mut(start..)?, rows, cols)?.with_stride(cols + gap)?;
-            Ok(CumulativeSum::new(to, inp).run_by(device, by)?)
+            let to = TensorViewMut::with_strides(out.view_mut(start..)?, [rows, cols], [cols + gap, 1])?;
+            Ok(CumulativeSum::new().run_by(device, to, inp, Some(by))?)
         })?;
         Ok(vec![("out", inside(&out.to_vec()?[start..], [rows, cols], cols + gap)?)])
     }
@@ -154,8 +154,8 @@ impl<T: Number + Real> Operand<T> {
         let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
         let mut out = device.upload(&untouched::<T>(start + cols * (rows + gap) + GUARD))?;
         self.with(device, |inp| {
-            let to = MatrixMut::new(out.view_mut(start..)?, cols, rows)?.with_stride(rows + gap)?;
-            Ok(Transpose::new(to, inp).run_by(device, blocks)?)
+            let to = TensorViewMut::with_strides(out.view_mut(start..)?, [cols, rows], [rows + gap, 1])?;
+            Ok(Transpose::new().run_by(device, to, inp, blocks)?)
         })?;
         Ok(vec![("out", inside(&out.to_vec()?[start..], [cols, rows], rows + gap)?)])
     }
@@ -174,7 +174,11 @@ fn untouched<T: Pod>(len: usize) -> Vec<T> {
 }
 
 /// The elements of the rows that a kernel wrote. An error if it wrote anything else.
-fn inside<T: Pod + Element>(got: &[T], [rows, cols]: [usize; 2], stride: usize) -> Result<Vec<f64>> {
+fn inside<T: Pod + cuda_std::testing::Element>(
+    got: &[T],
+    [rows, cols]: [usize; 2],
+    stride: usize,
+) -> Result<Vec<f64>> {
     let is_same = |x: &T| bytemuck::bytes_of(x).iter().all(|&byte| byte == UNTOUCHED);
     let is_inside = |i: usize| i / stride < rows && i % stride < cols;
     let changed = (0..got.len()).find(|&i| !is_inside(i) && !is_same(&got[i]));
@@ -189,7 +193,7 @@ fn rounded<T: Number>(Bound { value, allowed, .. }: Bound, is_full: bool) -> Bou
 }
 
 /// The cases of a type, one for every kernel that supports them.
-fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
+fn of_type<T: Number + ElementAs<f32>>(setting: &Setting) -> Vec<Case> {
     let limits = &setting.profile.limits;
     // Miri takes minutes for blocks of 256 threads, so it runs each of their kernels once.
     let is_tiny = setting.scope == Scope::Tiny;
@@ -204,7 +208,8 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
     for problem in problems(REDUCTIONS) {
         let operand = Later::new(|| Operand::<T>::new(problem));
         for blocks in of_blocks(problem) {
-            let kernel = if problem.is_of_rows { T::rows(blocks) } else { T::columns(blocks) };
+            let kernel =
+                if problem.is_of_rows { T::rows(blocks) } else { <T as AxisKernels>::columns(blocks) };
             let mut kernels = vec![kernel.meta];
             kernels.extend(problem.is_split.then(|| T::finish(blocks).meta));
             let words = move |of: Problem| {
@@ -229,10 +234,10 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
     for problem in problems(SCANS) {
         let operand = Later::new(|| Operand::<T>::new(problem));
         let cols = problem.shape[1];
-        let mut by = CumulativeSum::<T>::choices(limits, cols);
-        // Blocks with several tiles.
-        by.extend((cols > 2 * T::SCAN_GRID.tile as usize).then_some(ScanBy::Grid(2)));
-        for by in by.into_iter().filter(|by| !is_tiny || *by == ScanBy::Serial) {
+        // Also blocks with several tiles.
+        let by = CumulativeSum::choices::<T>(limits, cols)
+            .chain((cols > 2 * T::SCAN_GRID.tile as usize).then_some(ScanBy::Grid(2)));
+        for by in by.filter(|by| !is_tiny || *by == ScanBy::Serial) {
             cases.push(case(
                 (problem, &operand),
                 by.kernels::<T>(),
@@ -261,7 +266,7 @@ fn of_type<T: Number + Real + Output<T>>(setting: &Setting) -> Vec<Case> {
 }
 
 /// A case of the kernels on a problem's matrix.
-fn case<T: Number + Real>(
+fn case<T: Number + Element>(
     (problem, operand): (&'static Problem, &Later<Operand<T>>),
     kernels: Vec<&'static KernelMeta>,
     words: impl Fn(Problem) -> String + Send + 'static,

@@ -1,6 +1,6 @@
 //! The matrices and their operations.
 
-use ferrowarp::axis::Operation;
+use ferrowarp::Reduction;
 
 use crate::Scope;
 
@@ -30,7 +30,7 @@ pub(super) struct Problem {
     pub start: usize,
     pub values: Values,
     /// For reductions.
-    pub operation: Operation,
+    pub operation: Reduction,
     pub is_of_rows: bool,
     /// Whether the results are `f32`.
     pub is_full: bool,
@@ -44,7 +44,7 @@ pub(super) const ROWS: Problem = Problem {
     gap: 0,
     start: 0,
     values: Values::Ordinary,
-    operation: Operation::Sum,
+    operation: Reduction::Sum,
     is_of_rows: true,
     is_full: false,
     is_split: false,
@@ -61,12 +61,12 @@ const DEVICE: &[Scope] = &[Scope::Device];
 
 /// Rows that end within a vector, a pass and a part. Columns that end within a vector and a block; rows in groups and parts.
 pub(super) const REDUCTIONS: &[Problem] = &[
-    Problem { scopes: TINY, shape: [3, 21], gap: 1, operation: Operation::Mean, ..ROWS },
-    Problem { scopes: TINY, shape: [5, 11], operation: Operation::Max, values: Values::Special, ..COLUMNS },
-    Problem { scopes: SMALL, shape: [5, 43], gap: 2, operation: Operation::Mean, ..ROWS },
+    Problem { scopes: TINY, shape: [3, 21], gap: 1, operation: Reduction::Mean, ..ROWS },
+    Problem { scopes: TINY, shape: [5, 11], operation: Reduction::Max, values: Values::Special, ..COLUMNS },
+    Problem { scopes: SMALL, shape: [5, 43], gap: 2, operation: Reduction::Mean, ..ROWS },
     Problem { scopes: SMALL, shape: [1, 20_001], is_split: true, ..ROWS },
-    Problem { scopes: SMALL, shape: [9, 300], operation: Operation::Min, values: Values::Special, ..ROWS },
-    Problem { scopes: SMALL, shape: [50, 31], gap: 1, operation: Operation::Max, ..COLUMNS },
+    Problem { scopes: SMALL, shape: [9, 300], operation: Reduction::Min, values: Values::Special, ..ROWS },
+    Problem { scopes: SMALL, shape: [50, 31], gap: 1, operation: Reduction::Max, ..COLUMNS },
     Problem {
         scopes: SMALL,
         shape: [20_001, 8],
@@ -76,17 +76,17 @@ pub(super) const REDUCTIONS: &[Problem] = &[
         ..COLUMNS
     },
     Problem { scopes: EMULATORS, shape: [3, 301], gap: 4, start: 1, ..ROWS },
-    Problem { scopes: EMULATORS, shape: [2, 20_000], operation: Operation::Max, is_split: true, ..ROWS },
-    Problem { scopes: EMULATORS, shape: [37, 13], gap: 3, operation: Operation::Min, ..COLUMNS },
+    Problem { scopes: EMULATORS, shape: [2, 20_000], operation: Reduction::Max, is_split: true, ..ROWS },
+    Problem { scopes: EMULATORS, shape: [37, 13], gap: 3, operation: Reduction::Min, ..COLUMNS },
     Problem { scopes: EMULATORS, shape: [200, 72], is_full: true, is_split: true, ..COLUMNS },
-    Problem { scopes: LARGER, shape: [1, 1], operation: Operation::Mean, ..ROWS },
-    Problem { scopes: LARGER, shape: [300, 3], operation: Operation::Max, ..ROWS },
-    Problem { scopes: LARGER, shape: [7, 256], operation: Operation::Mean, values: Values::Offset, ..ROWS },
-    Problem { scopes: LARGER, shape: [6, 1000], gap: 5, start: 3, operation: Operation::Max, ..ROWS },
+    Problem { scopes: LARGER, shape: [1, 1], operation: Reduction::Mean, ..ROWS },
+    Problem { scopes: LARGER, shape: [300, 3], operation: Reduction::Max, ..ROWS },
+    Problem { scopes: LARGER, shape: [7, 256], operation: Reduction::Mean, values: Values::Offset, ..ROWS },
+    Problem { scopes: LARGER, shape: [6, 1000], gap: 5, start: 3, operation: Reduction::Max, ..ROWS },
     Problem { scopes: LARGER, shape: [5, 1023], gap: 1, values: Values::Special, ..ROWS },
     Problem { scopes: LARGER, shape: [5, 1023], start: 2, values: Values::Cancelling, is_full: true, ..ROWS },
     Problem { scopes: LARGER, shape: [33, 8200], values: Values::Cancelling, ..ROWS },
-    Problem { scopes: LARGER, shape: [3, 40_001], operation: Operation::Min, is_split: true, ..ROWS },
+    Problem { scopes: LARGER, shape: [3, 40_001], operation: Reduction::Min, is_split: true, ..ROWS },
     Problem {
         scopes: LARGER,
         shape: [1, 1 << 20],
@@ -107,26 +107,26 @@ pub(super) const REDUCTIONS: &[Problem] = &[
     Problem {
         scopes: LARGER,
         shape: [1000, 8],
-        operation: Operation::Mean,
+        operation: Reduction::Mean,
         values: Values::Offset,
         ..COLUMNS
     },
     Problem { scopes: LARGER, shape: [77, 1023], gap: 1, values: Values::Cancelling, ..COLUMNS },
-    Problem { scopes: LARGER, shape: [40, 520], start: 1, operation: Operation::Min, ..COLUMNS },
+    Problem { scopes: LARGER, shape: [40, 520], start: 1, operation: Reduction::Min, ..COLUMNS },
     Problem {
         scopes: LARGER,
         shape: [9, 4096],
         values: Values::Special,
-        operation: Operation::Max,
+        operation: Reduction::Max,
         ..COLUMNS
     },
     Problem { scopes: LARGER, shape: [9, 1000], values: Values::Special, ..COLUMNS },
     Problem { scopes: LARGER, shape: [20_000, 24], gap: 8, is_full: true, is_split: true, ..COLUMNS },
-    Problem { scopes: DEVICE, shape: [1000, 768], operation: Operation::Max, ..ROWS },
+    Problem { scopes: DEVICE, shape: [1000, 768], operation: Reduction::Max, ..ROWS },
     Problem { scopes: DEVICE, shape: [4, 300_001], is_full: true, is_split: true, ..ROWS },
     Problem { scopes: DEVICE, shape: [1, 5_000_011], is_split: true, ..ROWS },
     Problem { scopes: DEVICE, shape: [5000, 515], is_full: true, is_split: true, ..COLUMNS },
-    Problem { scopes: DEVICE, shape: [100_003, 6], operation: Operation::Mean, is_split: true, ..COLUMNS },
+    Problem { scopes: DEVICE, shape: [100_003, 6], operation: Reduction::Mean, is_split: true, ..COLUMNS },
 ];
 
 /// Rows that end within a vector, a warp and a tile, with up to several tiles.

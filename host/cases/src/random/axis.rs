@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Element;
-use ferrowarp::axis::{CumulativeSum, Operation, Output, Real, Reduce, Transpose};
+use ferrowarp::{CumulativeSum, ElementAs, Reduce, Reduction, Transpose};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
@@ -56,19 +56,22 @@ fn values<T: Number>(rng: &mut StdRng, len: usize, has_special: bool) -> (Vec<T>
     (all.into_iter().map(T::nearest).collect(), kind < 5)
 }
 
-fn reduce_of<T: Number + Real, O: Number + Output<T>>(rng: &mut StdRng, size: &Size) -> Drawn {
+fn reduce_of<T: Number + ElementAs<O>, O: Number + ferrowarp::Element>(
+    rng: &mut StdRng,
+    size: &Size,
+) -> Drawn {
     let shape @ [rows, cols] = size.matrix(rng);
     let layout = Layout::draw(rng);
     let is_of_rows = rng.random_bool(0.5);
     let operation =
-        pick(rng, &[Operation::Sum, Operation::Sum, Operation::Mean, Operation::Max, Operation::Min]);
+        pick(rng, &[Reduction::Sum, Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::Min]);
     let (inp, is_hard) = values::<T>(rng, rows * cols, true);
     let of_inp = Place::matrix::<T>(rng, layout, shape);
     let len = if is_of_rows { rows } else { cols };
     let of_out = Place::matrix::<O>(rng, layout, [1, len]);
     let stored = of_inp.filled(&inp);
     let line = if is_of_rows { "rows" } else { "columns" };
-    let is_sum = matches!(operation, Operation::Sum | Operation::Mean);
+    let is_sum = matches!(operation, Reduction::Sum | Reduction::Mean);
     let oracle = Operand::<T>::dense(shape, (operation, is_of_rows, O::NAME != T::NAME), inp);
     Drawn {
         class: Class::new(
@@ -83,26 +86,21 @@ fn reduce_of<T: Number + Real, O: Number + Output<T>>(rng: &mut StdRng, size: &S
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
             let mut out = device.upload(&of_out.unwritten::<O>(byte))?;
-            let from = of_inp.matrix_in(&inp)?;
-            let to = out.view_mut(of_out.row())?;
-            if is_of_rows {
-                Reduce::rows(operation, to, from).run(device)?;
-            } else {
-                Reduce::columns(operation, to, from).run(device)?;
-            }
+            let reduce = if is_of_rows { Reduce::rows(operation) } else { Reduce::columns(operation) };
+            reduce.run_into(device, out.view_mut(of_out.row())?, of_inp.view_in(&inp)?)?;
             Ok(vec![("out", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || vec![("out", oracle.expected_reduce())]),
     }
 }
 
-fn scan_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+fn scan_of<T: Number + ferrowarp::Element>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = size.matrix(rng);
     let layout = Layout::draw(rng);
     let (inp, is_hard) = values::<T>(rng, rows * cols, false);
     let [of_inp, of_out] = [0; 2].map(|_| Place::matrix::<T>(rng, layout, shape));
     let stored = of_inp.filled(&inp);
-    let oracle = Operand::<T>::dense(shape, (Operation::Sum, true, false), inp);
+    let oracle = Operand::<T>::dense(shape, (Reduction::Sum, true, false), inp);
     Drawn {
         class: Class::new("cumulative sum", T::NAME, layout.name()),
         words: format!("{rows} x {cols}, hard: {is_hard}, inp {of_inp:?}, out {of_out:?}"),
@@ -112,8 +110,7 @@ fn scan_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
             let mut out = device.upload(&of_out.unwritten::<T>(byte))?;
-            let from = of_inp.matrix_in(&inp)?;
-            CumulativeSum::new(of_out.matrix_in_mut(&mut out)?, from).run(device)?;
+            CumulativeSum::new().run_into(device, of_out.view_in_mut(&mut out)?, of_inp.view_in(&inp)?)?;
             Ok(vec![("out", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || vec![("out", oracle.expected_scan())]),
@@ -136,8 +133,7 @@ fn transpose_of<W: Pod + Element>(rng: &mut StdRng, size: &Size, name: &str, wor
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
             let mut out = device.upload(&of_out.unwritten::<W>(byte))?;
-            let from = of_inp.matrix_in(&inp)?;
-            Transpose::new(of_out.matrix_in_mut(&mut out)?, from).run(device)?;
+            Transpose::new().run_into(device, of_out.view_in_mut(&mut out)?, of_inp.view_in(&inp)?)?;
             Ok(vec![("out", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || {
