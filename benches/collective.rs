@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use ferrowarp::collective::{Communicator, World};
-use ferrowarp::device::{Device, DeviceChoice, DeviceError, PtxModules, open};
+use ferrowarp::device::{Device, DeviceChoice, DeviceError, open};
 use ferrowarp_benches::collective::{CollectiveEntry, Scale, measure};
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::results::Results;
@@ -93,7 +93,7 @@ fn device(local_rank: u32) -> Result<Device, DeviceError> {
     if local_rank == 0 {
         return Ok(open(DeviceChoice::Auto)?.0);
     }
-    match PtxModules::find().and_then(|modules| Device::cuda(local_rank, &modules)) {
+    match Device::cuda(local_rank) {
         // A launcher may show each process only its own GPU.
         Err(
             DeviceError::NoDriver(_)

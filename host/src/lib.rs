@@ -20,7 +20,7 @@
 //!     }
 //! }
 //!
-//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let device = Device::cpu(); // On a GPU: Device::open()?
 //! let x = device.upload(&[1.0f32, 2.0, 3.0])?;
 //! let mut y = device.upload(&[10.0f32, 20.0, 30.0])?;
 //! // SAFETY: `y` is as long as `x`, and 128 threads cover 3 elements.

@@ -5,7 +5,7 @@
 //! use ferrowarp::device::Device;
 //! use ferrowarp::{Error, Reduce, Reduction, Tensor};
 //!
-//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let device = Device::cpu(); // On a GPU: Device::open()?
 //! let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
 //! let sums: Tensor<f32> = Reduce::rows(Reduction::Sum).run(&device, &x)?;
 //! let maxima = Reduce::columns(Reduction::Max).run(&device, &x)?;

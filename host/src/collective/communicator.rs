@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 ///     sums.to_vec().map_err(|error| communicator.device_error("a copy", error))
 /// }
 ///
-/// // On GPUs: Device::cuda(world.local_rank(), &PtxModules::find()?)?
+/// // On GPUs: Device::cuda(world.local_rank())?
 /// let world = World::from_environment()?;
 /// let communicator = Communicator::connect(&world, &Device::cpu())?;
 /// let ranks = world.size() as f32;

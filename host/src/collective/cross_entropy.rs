@@ -40,7 +40,7 @@ const MOST_ROWS: u64 = i32::MAX as u64;
 /// use ferrowarp::device::Device;
 /// use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
 ///
-/// // On GPUs: Device::cuda(world.local_rank(), &PtxModules::find()?)?
+/// // On GPUs: Device::cuda(world.local_rank())?
 /// let (world, device) = (World::from_environment()?, Device::cpu());
 /// let communicator = Arc::new(Communicator::connect(&world, &device)?);
 /// // Two rows and two classes of each rank.

@@ -67,6 +67,7 @@ const PROGRAMMATIC_LAUNCH: u32 = 90;
 pub(super) struct CudaDevice {
     /// Leaked if freeing them could block forever.
     handles: ManuallyDrop<Handles>,
+    modules: PtxModules,
     ordinal: u32,
     name: String,
     multiprocessors: usize,
@@ -194,6 +195,14 @@ impl CudaDevice {
         Self::open_found(&found, modules).map_err(|error| shared::explain(error, ordinal, &found.name))
     }
 
+    /// Adds modules. Nobody else has the device yet.
+    pub fn add(&mut self, modules: PtxModules) -> Result<(), DeviceError> {
+        let all = std::mem::replace(&mut self.modules, Vec::new().into()).and(modules);
+        // The driver keeps the context as long as this object, or the new one, has it.
+        *self = Self::open(self.ordinal, &all)?;
+        Ok(())
+    }
+
     fn open_found(found: &Found, modules: &PtxModules) -> Result<Self, DeviceError> {
         let waits_for_each_launch = waits_for_each_launch()?;
         let chosen = modules.best_for(&found.name, found.major, found.minor)?;
@@ -217,6 +226,7 @@ impl CudaDevice {
                 stream,
                 context,
             }),
+            modules: modules.clone(),
             ordinal: found.ordinal,
             name: found.name.clone(),
             multiprocessors: multiprocessors as usize,

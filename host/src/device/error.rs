@@ -151,6 +151,16 @@ pub enum DeviceError {
         /// The driver's error.
         status: CudaError,
     },
+    /// The device has other handles, or buffers, and what was asked for needs it to itself.
+    #[error(
+        "{action} to {device} failed: it has other handles or buffers; do it right after opening the device"
+    )]
+    InUse {
+        /// The device.
+        device: String,
+        /// What was asked for.
+        action: &'static str,
+    },
     /// A variable of the environment has an invalid value.
     #[error("{name} is `{value}`; set it to {expected}, or unset it")]
     Variable {

@@ -27,7 +27,7 @@ type Work<S> = Box<dyn Fn(&Stream, &mut S) -> Result<(), DeviceError> + Send + S
 ///     unsafe { *numbers.add(thread::index_1d() as usize) *= 2 };
 /// }
 ///
-/// let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+/// let device = Device::cpu(); // On a GPU: Device::open()?
 /// let numbers = device.upload(&[1u32; 32])?;
 /// let mut graph = device.record(numbers, |stream, numbers: &mut Buffer<u32>| {
 ///     let config = LaunchConfig::new(1, 32);

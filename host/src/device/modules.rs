@@ -59,15 +59,24 @@ macro_rules! embedded_ptx {
     };
 }
 
+/// The PTX and machine code that crates with operations bring along: a set of files each, empty if none was built.
+#[doc(hidden)]
+#[linkme::distributed_slice]
+pub static BROUGHT: [&[(&str, &[u8])]];
+
 impl PtxModules {
-    /// Finds the PTX: what `FERROWARP_PTX` names, otherwise the files next to the running program, otherwise the files in
-    /// `ptx/` of the Cargo target directory that contains the program or the current directory.
+    /// Finds the PTX: what `FERROWARP_PTX` names, otherwise what the library brings, otherwise the files next to the running
+    /// program, otherwise the files in `ptx/` of the Cargo target directory that contains the program or the current directory.
     ///
     /// # Errors
     /// [`DeviceError::PtxMissing`] with the places searched; a file cannot be read or is not valid PTX.
     pub fn find() -> Result<PtxModules, DeviceError> {
         if let Some(path) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             return Self::read(Path::new(&path));
+        }
+        let brought = BROUGHT.iter().filter(|files| !files.is_empty()).map(|files| Self::embedded(files));
+        if let Some(all) = brought.reduce(|all, set| Ok(all?.and(set?))) {
+            return all;
         }
         let candidates =
             candidates(std::env::current_exe().ok().as_deref(), std::env::current_dir().ok().as_deref());

@@ -46,6 +46,15 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
+/// The device that `FERROWARP_DEVICE` chooses.
+pub(super) fn of_environment() -> Result<DeviceChoice, DeviceError> {
+    const VARIABLE: &str = "FERROWARP_DEVICE";
+    let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+    let Some(value) = value else { return Ok(DeviceChoice::Auto) };
+    let value = value.to_string_lossy().into_owned();
+    value.parse().map_err(|_| DeviceError::Variable { name: VARIABLE, value, expected: "auto, cuda or cpu" })
+}
+
 /// Opens the device of `choice`, and returns a line that says which device it is and why.
 ///
 /// [`DeviceChoice::Auto`] takes the first GPU, or the CPU if there is no driver, no GPU, or no PTX for the GPU's
@@ -115,7 +124,7 @@ fn open_cuda(
     find: impl FnOnce() -> Result<PtxModules, DeviceError>,
 ) -> Result<(Device, String), DeviceError> {
     let found = cuda::find(0)?;
-    let device = Device::cuda(0, &find()?)?;
+    let device = Device::cuda_with(0, &find()?)?;
     let line = format!(
         "running on {} (CUDA device 0, compute capability {}.{}, {} multiprocessors)",
         found.name,

@@ -40,7 +40,7 @@ use super::{Backend, Device, DeviceError};
 /// }
 ///
 /// const LEN: usize = 64;
-/// let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+/// let device = Device::cpu(); // On a GPU: Device::open()?
 /// let (copies, kernels) = (device.stream()?, device.stream()?);
 /// let mut samples = [device.alloc_zeroed::<f32>(LEN)?, device.alloc_zeroed(LEN)?];
 /// let mut squares = [device.alloc_zeroed::<f32>(LEN)?, device.alloc_zeroed(LEN)?];

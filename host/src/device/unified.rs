@@ -29,7 +29,7 @@ use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, RawAllocErr
 ///     unsafe { *numbers.add(thread::index_1d() as usize) *= 2 };
 /// }
 ///
-/// let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+/// let device = Device::cpu(); // On a GPU: Device::open()?
 /// let mut numbers = device.alloc_unified::<u32>(32)?;
 /// numbers.host_mut()?.fill(21);
 /// numbers.prefetch(.., Place::Device, &device.default_stream())?;

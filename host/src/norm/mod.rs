@@ -5,7 +5,7 @@
 //! use ferrowarp::device::Device;
 //! use ferrowarp::{Error, Norm};
 //!
-//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let device = Device::cpu(); // On a GPU: Device::open()?
 //! let x = device.tensor(&[3.0f32, 4.0], [1, 2])?;
 //! let weight = device.upload(&[1.0f32, 2.0])?;
 //! let norm = Norm::rms().weight(&weight);

@@ -1,7 +1,7 @@
 //! The operations on a GPU's streams: a driver without a GPU, whose device memory is the host's.
 
 use ferrowarp::collective::{Communicator, Reduction, World};
-use ferrowarp::device::{Device, PtxModules};
+use ferrowarp::device::Device;
 
 use super::{CHILD, driver, ended, start};
 
@@ -16,7 +16,7 @@ const PTX: &str = "\
 fn rank() {
     let world = World::from_environment().unwrap();
     let ordinal = world.local_rank();
-    let device = Device::cuda(ordinal, &PtxModules::find().unwrap()).unwrap();
+    let device = Device::cuda(ordinal).unwrap();
     let communicator = Communicator::connect(&world, &device).unwrap();
     let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
     let mut sums = device.upload(&[1.0f32, 2.0, 3.0]).unwrap();

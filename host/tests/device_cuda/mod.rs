@@ -210,9 +210,28 @@ fn ptx_that_the_driver_refuses() {
 fn an_ordinal_that_is_not_there() {
     isolated("an_ordinal_that_is_not_there", None, "2", good_ptx, || {
         let modules = PtxModules::find().unwrap();
-        assert!(Device::cuda(1, &modules).is_ok());
-        let error = error_of(Device::cuda(2, &modules)).to_string();
+        assert!(Device::cuda_with(1, &modules).is_ok());
+        let error = error_of(Device::cuda_with(2, &modules)).to_string();
         assert!(error.contains("no CUDA device 2: the driver sees 2"), "{error}");
+    });
+}
+
+#[test]
+fn modules_of_ones_own_are_added() {
+    isolated("modules_of_ones_own_are_added", None, "1", good_ptx, || {
+        let text = b".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry own() { ret; }\n";
+        let own = || PtxModules::embedded(&[("own.compute_90.ptx", text)]).unwrap();
+        let device = Device::cuda(0).unwrap();
+        let other = device.clone();
+        let error = error_of(device.with_modules(own())).to_string();
+        assert!(error.contains("it has other handles or buffers"), "{error}");
+        let device = other.with_modules(own()).unwrap();
+        let mut buffer = device.alloc_zeroed::<f32>(4).unwrap();
+        fill_all(&device, &mut buffer, 2.0).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), [2.0; 4]);
+        drop((buffer, device));
+        let twice = Device::cuda(0).unwrap().with_modules(own()).unwrap().with_modules(own());
+        assert!(matches!(error_of(twice), DeviceError::KernelInTwoSets { .. }));
     });
 }
 

@@ -183,7 +183,7 @@ impl Module {
         std::fs::write(&path, &part).with_context(|| format!("writing {}", path.display()))?;
         assembler.assemble(&path, &part)?;
         // The file must stay: a device reads it when its first kernel is launched.
-        Ok(Device::cuda(0, &PtxModules::read(&path)?)?.with_soiled_memory()?.with_stack_bytes(STACK)?)
+        Ok(Device::cuda_with(0, &PtxModules::read(&path)?)?.with_soiled_memory()?.with_stack_bytes(STACK)?)
     }
 
     /// Runs the kernels. Returns whether the GPU is still usable afterwards.

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use cudarc::driver::{CudaContext, DevicePtr, DevicePtrMut};
-use ferrowarp::device::{BufferView, BufferViewMut, Device, PtxModules, Stream};
+use ferrowarp::device::{BufferView, BufferViewMut, Device, Stream};
 use ferrowarp::matmul::{self, Matmul};
 use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax};
 
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut product = theirs.alloc_zeros::<f32>(SIDE * SIDE)?;
 
     // Both libraries use the primary context.
-    let device = Device::cuda(0, &PtxModules::find()?)?;
+    let device = Device::cuda(0)?;
     // SAFETY: cudarc's stream of that context lives to the end of this function.
     let ours = unsafe { Stream::from_raw(&device, theirs.cu_stream().cast())? };
     {

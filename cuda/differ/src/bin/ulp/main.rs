@@ -122,7 +122,7 @@ fn run(folder: &Path, on: On, only: &str, json: &Path) -> anyhow::Result<()> {
 
 fn open(on: On, path: &Path) -> anyhow::Result<Device> {
     match on {
-        On::Cuda => Ok(Device::cuda(0, &PtxModules::read(path)?)?),
+        On::Cuda => Ok(Device::cuda_with(0, &PtxModules::read(path)?)?),
         On::Emulator => {
             let text =
                 std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;

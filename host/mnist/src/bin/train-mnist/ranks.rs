@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ferrowarp::collective::{CollectiveError, Communicator, Reduction, World};
-use ferrowarp::device::{self, Device, DeviceChoice, DeviceError, PtxModules};
+use ferrowarp::device::{self, Device, DeviceChoice, DeviceError};
 use ferrowarp_mnist::model::Pipeline;
 use ferrowarp_mnist::train::{Config, Observer, Run, TrainError};
 use ferrowarp_report::EpochRecord;
@@ -95,7 +95,7 @@ impl Ranks {
         if choice == DeviceChoice::Cpu || ordinal == 0 {
             return device::open(choice);
         }
-        let opened = PtxModules::find().and_then(|modules| Device::cuda(ordinal, &modules));
+        let opened = Device::cuda(ordinal);
         match opened {
             Ok(device) => {
                 let line = format!("running on {} (CUDA device {ordinal})", device.name());
