@@ -35,8 +35,17 @@ enum Kind {
 struct Users {
     /// Their numbers. Before a stream is opened, only the default stream's use is unknown, and the stream begins after that.
     streams: Vec<u32>,
-    /// Other streams wait for this before their first use.
-    ready: Option<ManuallyDrop<Event>>,
+    ready: Ready,
+}
+
+/// What other streams wait for before they first use some memory.
+#[derive(Default)]
+pub(super) enum Ready {
+    #[default]
+    Nothing,
+    Event(ManuallyDrop<Event>),
+    /// All work of the stream with this number that is queued by then.
+    Work(u32),
 }
 
 /// What is in new memory.
@@ -106,7 +115,9 @@ impl Allocation {
             device.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
         }
         let (first, ready) = match &device.inner.backend {
-            Backend::Cpu(cpu) => (cpu.alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full)?, None),
+            Backend::Cpu(cpu) => {
+                (cpu.alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full)?, Ready::Nothing)
+            }
             Backend::Cuda(cuda) => {
                 let fill = (contents == Contents::Zeros).then_some(0);
                 let Allocated { first, ready } = cuda.alloc(lane, bytes, fill, || order.is_shared())?;
@@ -151,8 +162,10 @@ impl Allocation {
         if users.streams.contains(&lane.number) {
             return Ok(());
         }
-        if let (Backend::Cuda(cuda), Some(ready)) = (&self.device.inner.backend, &users.ready) {
-            cuda.wait_for_event(lane, ready)?;
+        match (&self.device.inner.backend, &users.ready) {
+            (Backend::Cuda(cuda), Ready::Event(event)) => cuda.wait_for_event(lane, event)?,
+            (Backend::Cuda(cuda), &Ready::Work(stream)) => cuda.wait_for_work(lane, stream)?,
+            _ => {}
         }
         users.streams.push(lane.number);
         Ok(())
@@ -179,7 +192,9 @@ impl Drop for Allocation {
             // CPU ends before the call that queues it returns.
             Backend::Cpu(cpu) => unsafe { cpu.free(first, bytes) },
             Backend::Cuda(cuda) => {
-                ready.into_iter().for_each(|event| cuda.drop_event(event));
+                if let Ready::Event(event) = ready {
+                    cuda.drop_event(event);
+                }
                 match kind {
                     Kind::Pooled { .. } => cuda.free(first, &streams),
                     Kind::Unified => cuda.free_unified(first),

@@ -128,8 +128,7 @@ impl State {
 
     /// The recording, if this thread records it.
     fn own_recording(&mut self) -> Option<&mut Recording> {
-        let current = std::thread::current().id();
-        self.recording.as_mut().filter(|recording| recording.thread == current)
+        self.recording.as_mut().filter(|recording| recording.thread == std::thread::current().id())
     }
 }
 

@@ -69,6 +69,12 @@ fn memory_waits_for_every_stream() {
         eprintln!("freeing");
         fill_all(&side, &mut buffer, 1.0).unwrap();
         drop(buffer);
+        eprintln!("unwritten");
+        let mut result = side.alloc_unwritten::<f32>(4).unwrap();
+        fill_all(&side, &mut result, 1.0).unwrap();
+        device.default_stream().wait(&side.record().unwrap()).unwrap();
+        eprintln!("using");
+        fill_all(&device, &mut result, 1.0).unwrap();
         eprintln!("done");
         return;
     }
@@ -76,7 +82,7 @@ fn memory_waits_for_every_stream() {
     assert!(is_well, "{text}");
     let calls = |text: &str| -> Vec<String> {
         let (_, rest) = text.split_once("\nallocating\n").unwrap();
-        let (part, _) = rest.split_once("done\n").unwrap();
+        let (part, _) = rest.split_once("unwritten\n").unwrap();
         part.lines()
             .map(|line| line.trim_start_matches("fake driver").trim_start_matches([':', ',', ' ']).to_owned())
             .collect()
@@ -90,6 +96,10 @@ fn memory_waits_for_every_stream() {
     let queued =
         ["allocate 0", "record 0", "freeing", "wait 2", "record 0", "wait 1", "record 2", "wait 1", "free 1"];
     assert_eq!(calls(&text), queued, "memory is freed after all of its users, without waiting");
+    let (_, rest) = text.split_once("\nunwritten\n").unwrap();
+    let (before, after) = rest.split_once("using\n").unwrap();
+    assert_eq!(before.matches("record").count(), 1, "no event for the allocation of a result: {before}");
+    assert!(after.contains("record 2") && after.contains("wait 0"), "its first use elsewhere waits: {after}");
 }
 
 #[test]

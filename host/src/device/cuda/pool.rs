@@ -14,6 +14,7 @@ use cust::event::{Event, EventFlags};
 use cust::stream::{Stream, StreamWaitEventFlags};
 use cust::sys::{self, CUmemPoolProps, CUmemoryPool};
 
+use super::super::memory::Ready;
 use super::super::{DeviceError, RawAllocError};
 use super::streams::Queue;
 use super::{CudaDevice, Lane, address_of, driver, handles, soil};
@@ -33,8 +34,7 @@ unsafe impl Sync for Pool {}
 /// Memory from [`CudaDevice::alloc`].
 pub(in super::super) struct Allocated {
     pub first: NonNull<u8>,
-    /// The point of the stream at which other streams may use it, if they need not come after it anyway.
-    pub ready: Option<ManuallyDrop<Event>>,
+    pub ready: Ready,
 }
 
 impl Pool {
@@ -99,10 +99,18 @@ impl CudaDevice {
         let first = NonNull::new(ptr::with_exposed_provenance_mut(address as usize)).ok_or_else(|| {
             RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
         })?;
+        let is_unwritten = fill.is_none();
         let fill = fill.or((self.unwritten_len() > 0).then_some(soil::BYTE));
-        let ready = self
-            .fill(address, bytes, fill, stream, is_shared)
-            .inspect_err(|_| self.free(first, &[lane.number]));
+        let fill = || -> Result<Ready, DeviceError> {
+            self.fill(address, bytes, fill, stream)?;
+            Ok(match is_shared() {
+                false => Ready::Nothing,
+                // The first work of this stream writes it, and others come after that.
+                true if is_unwritten => Ready::Work(lane.number),
+                true => Ready::Event(ManuallyDrop::new(self.end_of(stream)?)),
+            })
+        };
+        let ready = fill().inspect_err(|_| self.free(first, &[lane.number]));
         Ok(Allocated { first, ready: ready.map_err(RawAllocError::Device)? })
     }
 
@@ -122,21 +130,22 @@ impl CudaDevice {
         Ok(status.ok().map(|()| address))
     }
 
-    fn fill(
-        &self,
-        address: u64,
-        bytes: usize,
-        fill: Option<u8>,
-        stream: &Stream,
-        is_shared: impl FnOnce() -> bool,
-    ) -> Result<Option<ManuallyDrop<Event>>, DeviceError> {
-        if let Some(byte) = fill {
-            // SAFETY: the memory was just allocated with that many bytes, in the order of this stream.
-            let status = unsafe { sys::cuMemsetD8Async(address, byte, bytes, stream.as_inner()) };
-            self.check(status.ok(), || format!("filling {bytes} bytes on {}", self.name))?;
-        }
-        let ready = is_shared().then(|| self.end_of(stream)).transpose();
-        Ok(ready?.map(ManuallyDrop::new))
+    fn fill(&self, address: u64, bytes: usize, fill: Option<u8>, stream: &Stream) -> Result<(), DeviceError> {
+        let Some(byte) = fill else { return Ok(()) };
+        // SAFETY: the memory was just allocated with that many bytes, in the order of this stream.
+        let status = unsafe { sys::cuMemsetD8Async(address, byte, bytes, stream.as_inner()) };
+        self.check(status.ok(), || format!("filling {bytes} bytes on {}", self.name))
+    }
+
+    /// Lets the lane's next work begin after the queued work of the stream with this number.
+    pub fn wait_for_work(&self, lane: &Lane, number: u32) -> Result<(), DeviceError> {
+        self.enter()?;
+        let open =
+            self.state().streams.iter().find(|(open, _)| *open == number).map(|(_, queue)| Arc::clone(queue));
+        // The default stream comes after the work of closed ones.
+        let event = self.end_of(open.as_deref().unwrap_or(&self.handles.stream))?;
+        let waits = self.stream_of(lane).wait_event(&event, StreamWaitEventFlags::DEFAULT);
+        self.check(waits, || format!("letting a stream of {} wait", self.name))
     }
 
     /// An event, without a time, after the stream's queued work.

@@ -115,6 +115,16 @@ impl World {
 
     fn add(&mut self, access: Access) {
         let Range { start, end } = access.touch.bytes;
+        // Most work touches the same bytes as earlier work.
+        if let Some(piece) = self.pieces.get_mut(&start).filter(|piece| piece.end == end) {
+            if access.touch.is_write {
+                piece.reads.clear();
+                piece.write = Some(access);
+            } else {
+                piece.reads.insert(access.stream, access);
+            }
+            return;
+        }
         self.split_at(start);
         self.split_at(end);
         let within: Vec<(usize, usize)> =
