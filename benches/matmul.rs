@@ -17,8 +17,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use cuda_std::half::{bf16, f16};
+use ferrowarp::Element;
 use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::matmul::{KernelChoice, Problem, Real};
+use ferrowarp::matmul::{KernelChoice, Problem};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_benches::contest::{Bench, Contender, TFLOPS};
 use ferrowarp_benches::matmul::{
@@ -96,7 +97,7 @@ fn sweep_all(device: &Device, filter: &str, most: usize) -> anyhow::Result<Vec<S
 
 /// The kernels that the operation chooses.
 fn kernels(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<String> {
-    fn chosen<T: Real>(device: &Device, problem: &Problem) -> anyhow::Result<String> {
+    fn chosen<T: Element>(device: &Device, problem: &Problem) -> anyhow::Result<String> {
         Ok(KernelChoice::<T>::new(&DeviceProfile::from(device), problem)?.to_string())
     }
     let problem = problem(ty, shape);

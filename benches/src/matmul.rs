@@ -6,9 +6,10 @@ use std::fmt;
 
 use anyhow::{Context as _, ensure};
 use cuda_std::half::{bf16, f16};
-use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::matmul::{KernelChoice, Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem, run_rung};
+use ferrowarp::device::{Device, DeviceError};
+use ferrowarp::matmul::{KernelChoice, Matmul, Precision, Problem, run_rung};
 use ferrowarp::softmax::DeviceProfile;
+use ferrowarp::{ElementAs, Error, Tensor};
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::matmul::ladder::Rung;
 use serde::Serialize;
@@ -148,9 +149,9 @@ impl Type {
 
 /// The matrices of one launch.
 pub struct Set<T> {
-    a: Buffer<T>,
-    b: Buffer<T>,
-    out: Buffer<T>,
+    a: Tensor<T>,
+    b: Tensor<T>,
+    out: Tensor<T>,
 }
 
 /// Checked results.
@@ -181,13 +182,13 @@ pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<Box<dy
     }
 }
 
-fn prepare_as<T: Number + MatmulAs<T>>(
+fn prepare_as<T: Number + Element>(
     device: &Device,
     ty: Type,
     shape: Shape,
 ) -> anyhow::Result<Box<dyn Timed>> {
     let (on, precision) = (device.clone(), problem(ty, shape).precision);
-    let launch = move |set: &mut Set<T>| Ok(call(set, shape, precision)?.run(&on)?);
+    let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, precision, None)?);
     prepare_launch(device, ty, shape, launch)
 }
 
@@ -208,7 +209,7 @@ pub fn prepare_kernels(
     }
 }
 
-fn prepare_kernels_as<T: Number + MatmulAs<T>>(
+fn prepare_kernels_as<T: Number + Element>(
     device: &Device,
     ty: Type,
     shape: Shape,
@@ -220,7 +221,7 @@ fn prepare_kernels_as<T: Number + MatmulAs<T>>(
     let choice = choices.find(|choice| choice.to_string().replace(' ', "") == name);
     let choice = choice.with_context(|| format!("no kernels {name} at {} {shape}", ty.name()))?;
     let on = device.clone();
-    let launch = move |set: &mut Set<T>| Ok(call(set, shape, problem.precision)?.run_by(&on, choice)?);
+    let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, Some(choice))?);
     prepare_launch(device, ty, shape, launch)
 }
 
@@ -228,27 +229,24 @@ fn prepare_kernels_as<T: Number + MatmulAs<T>>(
 ///
 /// # Errors
 /// Same as for [`prepare`], or the rung does not support the shape.
-pub fn prepare_rung(
-    device: &Device,
-    rung: &'static Rung,
-    shape @ Shape { m, n, k }: Shape,
-) -> anyhow::Result<Box<dyn Timed>> {
+pub fn prepare_rung(device: &Device, rung: &'static Rung, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
     let on = device.clone();
-    let launch = move |set: &mut Set<bf16>| {
-        let (a, b) = (Matrix::new(&set.a, m, k)?, Matrix::new(&set.b, n, k)?);
-        Ok(run_rung(&on, rung, MatrixMut::new(&mut set.out, m, n)?, a, b)?)
-    };
+    let launch =
+        move |set: &mut Set<bf16>| Ok(run_rung(&on, rung, set.out.view_mut(), set.a.view(), set.b.view())?);
     prepare_launch(device, Type::Bf16, shape, launch)
 }
 
-/// Runs the operation on a set.
-fn call<T: MatmulAs<T>>(
-    set: &mut Set<T>,
-    Shape { m, n, k }: Shape,
-    precision: Precision,
-) -> Result<Matmul<'_, T, T>, DeviceError> {
-    let (a, b) = (Matrix::new(&set.a, m, k)?, Matrix::new(&set.b, n, k)?.transposed());
-    Ok(Matmul::new(MatrixMut::new(&mut set.out, m, n)?, a, b).precision(precision))
+impl<T: Element> Set<T> {
+    /// Runs the operation with its own choice of kernels, or another one.
+    fn run_by(
+        &mut self,
+        device: &Device,
+        precision: Precision,
+        by: Option<KernelChoice<T>>,
+    ) -> Result<(), Error> {
+        let Self { a, b, out } = self;
+        Matmul::new().precision(precision).run_by(device, out.view_mut(), a.view(), b.t(), by)
+    }
 }
 
 /// The operands on the host, and enough sets to leave the cache cold.
@@ -257,9 +255,9 @@ type Operands<T> = (Vec<T>, Vec<T>, Vec<Set<T>>);
 fn sets<T: Number>(device: &Device, Shape { m, n, k }: Shape) -> anyhow::Result<Operands<T>> {
     let count = count_of_sets(device, (m * k + n * k + m * n) * size_of::<T>())?;
     let (a, b) = (normal::<T>(m * k, 1), normal::<T>(n * k, 2));
-    let set = || -> Result<Set<T>, DeviceError> {
-        let out = device.alloc_zeroed(m * n)?;
-        Ok(Set { a: device.upload(&a)?, b: device.upload(&b)?, out })
+    let set = || -> Result<Set<T>, Error> {
+        let out = Tensor::zeros(device, [m, n])?;
+        Ok(Set { a: device.tensor(&a, [m, k])?, b: device.tensor(&b, [n, k])?, out })
     };
     let sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
     Ok((a, b, sets))

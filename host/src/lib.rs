@@ -37,6 +37,7 @@ pub use cuda_std::half::{bf16, f16};
 pub use device_profile::DeviceProfile;
 pub use element::{Element, ElementAs};
 pub use error::{Error, Kind};
+pub use matmul::Matmul;
 pub use norm::Norm;
 pub use tensor::{Shape, Tensor, TensorView, TensorViewMut};
 

@@ -74,10 +74,26 @@ impl<'a> Operation<'a> {
     /// Refuses a vector of another length, on another device, or with gaps.
     pub fn vector(&self, operand: &'static str, view: &impl Operand, len: usize) -> Result<(), Error> {
         self.check(operand, view, [len])?;
+        self.dense(operand, view)
+    }
+
+    /// Refuses an operand with gaps.
+    pub fn dense(&self, operand: &'static str, view: &impl Operand) -> Result<(), Error> {
         if view.layout().is_dense() {
             return Ok(());
         }
         Err(view.layout().unfit("elements without gaps").of(self.name, Some(operand)))
+    }
+
+    /// The extents of an operand with this number of axes.
+    pub fn extents<const RANK: usize>(
+        &self,
+        operand: &'static str,
+        view: &impl Operand,
+    ) -> Result<[usize; RANK], Error> {
+        let got = view.layout().shape();
+        let needs = ["1 axis", "2 axes", "3 axes", "4 axes"][RANK - 1];
+        (*got).try_into().map_err(|_| self.refuse(operand, Kind::Rank { got, needs }))
     }
 
     /// An extent as the kernels count it.

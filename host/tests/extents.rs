@@ -8,14 +8,14 @@ use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
 use ferrowarp::attention::{self, Attention, Backward, Forward, Gradients, Tensor, TensorMut};
 use ferrowarp::device::{Buffer, Device};
-use ferrowarp::matmul::{self, Matmul, MatmulError};
+use ferrowarp::matmul;
 use ferrowarp::norm::{GradientOutputs, Norm, Outputs, Statistics};
 use ferrowarp::softmax::{
     CrossEntropy, DeviceProfile, KernelChoice, Matrix, MatrixMut, Options, Sampling, SoftmaxError,
     cross_entropy_of_slice, sample, softmax, softmax_backward, softmax_backward_in_place, softmax_in_place,
     softmax_of_slice, softmax_to_buffer, softmax_top_k,
 };
-use ferrowarp::{CumulativeSum, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
+use ferrowarp::{CumulativeSum, Matmul, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
 
 const EXTENTS: [usize; 7] = [1 << 31, 1 << 32, 1 << 61, 1 << 62, (1 << 62) + 4, usize::MAX - 1, usize::MAX];
 
@@ -234,20 +234,19 @@ fn multiply(
     [m, n, k]: [usize; 3],
     distance: usize,
     is_transposed: bool,
-) -> Result<Vec<f32>, MatmulError> {
+) -> Result<Vec<f32>, ferrowarp::Error> {
     let len = |rows: usize, cols: usize| rows.checked_mul(cols).filter(|&len| len <= 64).unwrap_or(0);
     let inp = device.upload(&[1.0f32; 64])?;
     let mut out = device.alloc_zeroed::<f32>(len(m, n))?;
     let pitch = |rows: usize, cols: usize| if rows <= 1 || cols == 0 { distance.max(cols) } else { cols };
     let operand = |rows: usize, cols: usize| {
         let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
-        let matrix =
-            matmul::Matrix::new(&inp, rows, cols)?.with_stride(pitch(rows, cols))?.with_batch(1, distance)?;
-        Ok::<_, MatmulError>(if is_transposed { matrix.transposed() } else { matrix })
+        let matrix = TensorView::with_strides(&inp, [1, rows, cols], [distance, pitch(rows, cols), 1])?;
+        Ok::<_, ferrowarp::Error>(if is_transposed { matrix.t() } else { matrix })
     };
     let (a, b) = (operand(m, k)?, operand(k, n)?);
-    let to = matmul::MatrixMut::new(&mut out, m, n)?.with_stride(pitch(m, n))?.with_batch(1, distance)?;
-    Matmul::new(to, a, b).run(device)?;
+    let to = TensorViewMut::with_strides(&mut out, [1, m, n], [distance, pitch(m, n), 1])?;
+    Matmul::new().run_into(device, to, a, b)?;
     out.to_vec().map_err(Into::into)
 }
 

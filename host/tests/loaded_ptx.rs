@@ -9,13 +9,15 @@ use cuda_std::launch::{KernelCall, KernelMeta, LaunchError, Launcher, Limits};
 use ferrowarp::DeviceProfile;
 use ferrowarp::attention::{self, Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::matmul::{self, Matmul, Precision};
+use ferrowarp::matmul::Precision;
 use ferrowarp::norm::{GradientOutputs, Norm, Statistics};
 use ferrowarp::softmax::{
     self, CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward,
     softmax_top_k,
 };
-use ferrowarp::{CumulativeSum, Element, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
+use ferrowarp::{
+    CumulativeSum, Element, ElementAs, Matmul, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
+};
 
 /// Elements of each buffer.
 const ELEMENTS: usize = 1 << 18;
@@ -173,25 +175,25 @@ where
     check("transpose", Transpose::new().run_into(device, to, x).map_err(Into::into));
 }
 
-fn products<T: matmul::Real + matmul::MatmulAs<T>>(gpu: &Gpu, draw: &mut Draw) {
+fn products<T: ElementAs<T>>(gpu: &Gpu, draw: &mut Draw) {
     let [m, n, k] = [draw.up_to(1024), draw.up_to(1024), draw.up_to(1024)].map(|extent| extent.min(512));
     let batch = draw.up_to((ELEMENTS / (m * n).max(m * k).max(n * k)).max(1));
     let (zeros, mut out) = (gpu.zeros::<T>(), gpu.zeros::<T>());
     for (a_is_transposed, b_is_transposed) in [(false, false), (false, true), (true, false), (true, true)] {
         let of = |rows, cols, is_transposed: bool| {
             let [stored_rows, stored_cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
-            let matrix = matmul::Matrix::new(&zeros, stored_rows, stored_cols).unwrap();
-            let matrix = matrix.with_batch(batch, rows * cols).unwrap();
-            if is_transposed { matrix.transposed() } else { matrix }
+            let matrix = TensorView::new(&zeros, [batch, stored_rows, stored_cols]).unwrap();
+            if is_transposed { matrix.t() } else { matrix }
         };
         for precision in [Precision::F32, Precision::Tf32] {
-            let c = matmul::MatrixMut::new(&mut out, m, n).unwrap().with_batch(batch, m * n).unwrap();
-            let matmul = Matmul::new(c, of(m, k, a_is_transposed), of(k, n, b_is_transposed));
+            let c = TensorViewMut::new(&mut out, [batch, m, n]).unwrap();
+            let (a, b) = (of(m, k, a_is_transposed), of(k, n, b_is_transposed));
+            let run = Matmul::new().precision(precision).run_into(&gpu.device, c, a, b);
             let what = format!(
                 "{batch} of {m} x {n} x {k} of {}, {precision:?}, transposed {a_is_transposed} and {b_is_transposed}",
                 std::any::type_name::<T>()
             );
-            gpu.check(&what, (80, false), matmul.precision(precision).run(&gpu.device).map_err(Into::into));
+            gpu.check(&what, (80, false), run.map_err(Into::into));
         }
     }
 }

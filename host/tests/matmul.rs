@@ -5,7 +5,8 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
 use ferrowarp::device::Device;
-use ferrowarp::matmul::{Matmul, MatmulAs, Matrix, MatrixMut, Precision};
+use ferrowarp::matmul::{Matmul, Precision};
+use ferrowarp::{ElementAs, Error, Kind, Tensor, TensorView, TensorViewMut};
 use ferrowarp_cases::matmul::cases;
 use ferrowarp_cases::reference::Number;
 use ferrowarp_cases::softmax::Setting;
@@ -33,7 +34,7 @@ fn hopper() -> Device {
 }
 
 /// Multiplies dense batches, and returns the results. With `is_b_shared` there is one B for all.
-fn product<T: Number + MatmulAs<O>, O: Number>(
+fn product<T: Number + ElementAs<O>, O: Number>(
     device: &Device,
     [m, n, k]: [usize; 3],
     [is_a_transposed, is_b_transposed]: [bool; 2],
@@ -41,18 +42,17 @@ fn product<T: Number + MatmulAs<O>, O: Number>(
     precision: Precision,
     [a, b]: [&[T]; 2],
 ) -> Vec<f64> {
-    let (a, b) = (device.upload(a).unwrap(), device.upload(b).unwrap());
-    let mut out = device.alloc_zeroed::<O>(batch * m * n).unwrap();
-    let matrix = |buffer, [rows, cols]: [usize; 2], is_transposed: bool, stride: usize| {
-        let buffer: &ferrowarp::device::Buffer<T> = buffer;
-        let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
-        let matrix = Matrix::new(buffer, rows, cols).unwrap().with_batch(batch, stride).unwrap();
-        if is_transposed { matrix.transposed() } else { matrix }
+    let of_a = [batch, if is_a_transposed { k } else { m }, if is_a_transposed { m } else { k }];
+    let [rows, cols] = if is_b_transposed { [n, k] } else { [k, n] };
+    let a = device.tensor(a, of_a).unwrap();
+    let b = device.upload(b).unwrap();
+    let b = match is_b_shared {
+        true => TensorView::new(&b, [rows, cols]).unwrap(),
+        false => TensorView::new(&b, [batch, rows, cols]).unwrap(),
     };
-    let a = matrix(&a, [m, k], is_a_transposed, m * k);
-    let b = matrix(&b, [k, n], is_b_transposed, if is_b_shared { 0 } else { k * n });
-    let to = MatrixMut::new(&mut out, m, n).unwrap().with_batch(batch, m * n).unwrap();
-    Matmul::new(to, a, b).precision(precision).run(device).unwrap();
+    let (a, b) = (if is_a_transposed { a.t() } else { a.view() }, if is_b_transposed { b.t() } else { b });
+    let mut out = Tensor::<O>::zeros(device, [batch, m, n]).unwrap();
+    Matmul::new().precision(precision).run_into(device, &mut out, a, b).unwrap();
     out.to_vec().unwrap().into_iter().map(|x| x.value().into()).collect()
 }
 
@@ -75,7 +75,7 @@ fn oracle(
 }
 
 /// Small integers, whose products and sums are exact in every type and precision.
-fn assert_exact<T: Number + MatmulAs<T>>(
+fn assert_exact<T: Number + ElementAs<T>>(
     device: &Device,
     shape @ [m, n, k]: [usize; 3],
     layout: [bool; 2],
@@ -89,6 +89,95 @@ fn assert_exact<T: Number + MatmulAs<T>>(
     let expected = oracle(shape, layout, batches, of_a, of_b);
     let name = T::NAME;
     assert!(got == expected, "{name} {shape:?}, transposed {layout:?}, batch {batches:?}, {precision:?}");
+}
+
+/// Small integers as a tensor.
+fn integers(device: &Device, shape: impl Into<ferrowarp::Shape>) -> Tensor<f32> {
+    let shape = shape.into();
+    let numbers: Vec<f32> = (0..shape.elements()).map(|i| (i * 7 % 5) as f32 - 2.0).collect();
+    device.tensor(&numbers, shape).unwrap()
+}
+
+/// The text of an error, and its operand.
+fn refused<T>(result: Result<T, Error>) -> (String, Option<&'static str>) {
+    let error = result.map(|_| ()).unwrap_err();
+    assert_eq!(error.operation(), Some("matmul"));
+    (error.to_string(), error.operand())
+}
+
+#[test]
+fn operands_that_do_not_fit_are_refused() {
+    let device = Device::cpu();
+    let of = |rows: usize, cols: usize| integers(&device, [rows, cols]);
+    let (a, b, vector) = (of(2, 3), of(3, 4), integers(&device, [4]));
+    let run = Matmul::new();
+    let (text, operand) = refused(run.run(&device, &a, &a));
+    assert_eq!(operand, Some("second operand"));
+    assert!(text.ends_with("has the shape [2, 3]; it needs [3, 3]"), "{text}");
+    assert_eq!(refused(run.run(&device, &vector, &b)).1, Some("first operand"));
+    let (text, _) = refused(run.run(&device, &a, &vector));
+    assert!(text.contains("has the shape [4]") && text.contains("two axes"), "{text}");
+    assert_eq!(refused(run.bias(&a).run(&device, &a, &b)).1, Some("bias"));
+    let (text, _) = refused(run.residual(&a).run(&device, &a, &b));
+    assert!(text.contains("the residual has the shape [2, 3]; it needs [2, 4]"), "{text}");
+    let elsewhere = integers(&Device::cpu(), [3, 4]);
+    let (text, operand) = refused(run.run(&device, &a, &elsewhere));
+    assert!(operand == Some("second operand") && text.contains("another `Device`"), "{text}");
+    let (text, _) = refused(run.accumulate().run(&device, &a, &b));
+    assert!(text.contains("accumulate") && text.contains("`run_into`"), "{text}");
+
+    let into = |mut out: TensorViewMut<'_, f32>, a: TensorView<'_, f32>| {
+        refused(Matmul::new().run_into(&device, out.reborrow(), a, &b))
+    };
+    let (text, operand) = into(of(4, 2).view_mut().t(), a.view());
+    assert!(operand == Some("output") && text.contains("rows without gaps"), "{text}");
+    assert_eq!(into(of(2, 3).view_mut(), a.view()).1, Some("output"));
+    // Rows that overlap, gaps in both directions, another number of matrices, and matrices at unequal distances.
+    let many = integers(&device, [64]);
+    let strided = |strides| TensorView::with_strides(many.buffer(), [2, 3], strides).unwrap();
+    for strides in [[2, 1], [0, 1], [1, 1], [6, 2]] {
+        let (text, operand) = into(of(2, 4).view_mut(), strided(strides));
+        assert!(operand == Some("first operand") && text.contains("gaps that do not overlap"), "{text}");
+    }
+    let batch = TensorView::new(many.buffer(), [3, 2, 3]).unwrap();
+    let (text, _) = into(integers(&device, [2, 2, 4]).view_mut(), batch);
+    assert!(text.contains("first operand has the shape [3, 2, 3]; it needs [2, 2, 3]"), "{text}");
+    let batch = TensorView::with_strides(many.buffer(), [2, 2, 2, 3], [18, 6, 3, 1]).unwrap();
+    let (text, _) = into(integers(&device, [2, 2, 2, 4]).view_mut(), batch);
+    assert!(text.contains("matrices at equal distances"), "{text}");
+}
+
+#[test]
+fn a_gpu_without_tensor_cores_has_no_kernel() {
+    let limits = Limits { capability: 75, runs_cpu_only: false, ..Limits::default() };
+    let device = Device::with_launcher(Executor::new(), limits);
+    let a = integers(&device, [2, 2]);
+    let error = Matmul::new().run(&device, &a, &a).unwrap_err();
+    assert!(matches!(error.kind(), Kind::Unsupported { .. }));
+    assert!(error.to_string().starts_with("matmul failed: the kernels need tensor cores"), "{error}");
+}
+
+#[test]
+fn one_operand_serves_a_whole_batch() {
+    let device = hopper();
+    let (one, many, square) =
+        (integers(&device, [3, 4]), integers(&device, [2, 5, 4, 3]), integers(&device, [4, 4]));
+    let product = |a: TensorView<'_, f32>, b: TensorView<'_, f32>| {
+        let out = Matmul::new().run(&device, a, b).unwrap();
+        (out.shape().to_vec(), out.to_vec().unwrap())
+    };
+    let (shape, all) = product(one.view(), many.view());
+    assert_eq!(shape, [2, 5, 3, 3]);
+    assert_eq!(product(one.view().broadcast([2, 5, 3, 4]).unwrap(), many.view()), (shape, all.clone()));
+    for (i, part) in all.chunks(9).enumerate() {
+        let matrix = many.view().slice(0, i / 5..=i / 5).unwrap().slice(1, i % 5..=i % 5).unwrap();
+        assert_eq!(product(one.view(), matrix.reshape([4, 3]).unwrap()).1, part);
+    }
+    // One result for each matrix of a batch, from two operands without one.
+    let mut out = Tensor::<f32>::zeros(&device, [3, 4, 4]).unwrap();
+    Matmul::new().residual(&square).run_into(&device, &mut out, one.t(), &one).unwrap();
+    let expected = Matmul::new().residual(&square).run(&device, one.t(), &one).unwrap().to_vec().unwrap();
+    assert_eq!(out.to_vec().unwrap(), [expected.clone(), expected.clone(), expected].concat());
 }
 
 /// Checks the sizes, as m, n and k, that `is_wanted` chooses, in every layout, type and batch.
@@ -125,7 +214,7 @@ fn all_small_sizes_are_exact_on_hopper() {
 }
 
 /// The mean and the root of the mean square of the relative errors of products of numbers from 1 to 2.
-fn errors<T: Number + MatmulAs<O>, O: Number>(
+fn errors<T: Number + ElementAs<O>, O: Number>(
     device: &Device,
     shape @ [m, n, k]: [usize; 3],
     layout: [bool; 2],

@@ -9,9 +9,8 @@ use cuda_std::launch::LaunchConfig;
 use cuda_std::tensor::TensorMapSpec;
 use ferrowarp::attention::{Attention, Backward, Forward, Gradients, Tensor, TensorMut};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
-use ferrowarp::matmul::{self, Matmul};
 use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax, softmax_to_buffer};
-use ferrowarp::{CumulativeSum, Norm, Reduce, Reduction, TensorView, TensorViewMut};
+use ferrowarp::{CumulativeSum, Matmul, Norm, Reduce, Reduction, TensorView, TensorViewMut};
 
 use crate::device_cpu::axpy;
 
@@ -100,9 +99,9 @@ fn operations_that_need_scratch_memory_are_recorded() {
 
     let a = of(1 << 16);
     check("a matmul", &device, zeros(1 << 12), move |stream, out| {
-        let matrix = |rows, cols| matmul::Matrix::new(&a, rows, cols);
-        let out = matmul::MatrixMut::new(out, 64, 64)?;
-        Ok(Matmul::new(out, matrix(64, 1024)?, matrix(1024, 64)?).run(stream)?)
+        let matrix = |rows, cols| TensorView::new(&a, [rows, cols]);
+        let out = TensorViewMut::new(out, [64, 64])?;
+        Ok(Matmul::new().run_into(stream, out, matrix(64, 1024)?, matrix(1024, 64)?)?)
     });
     let (q, k) = (halves(64), halves(1 << 20));
     check("an attention", &device, device.alloc_zeroed::<bf16>(64).unwrap(), move |stream, out| {

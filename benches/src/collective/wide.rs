@@ -12,10 +12,9 @@ use anyhow::ensure;
 use cuda_std::half::bf16;
 use ferrowarp::collective::{Communicator, Reduction};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
-use ferrowarp::matmul::{self, Matmul};
 use ferrowarp::norm::{Norm, Outputs, Statistics};
 use ferrowarp::softmax::{CrossEntropy, MatrixMut};
-use ferrowarp::{TensorView, TensorViewMut};
+use ferrowarp::{Matmul, TensorView, TensorViewMut};
 
 use super::{CollectiveEntry, Scale, is_same_on_all, median_time};
 use crate::timed::normal;
@@ -121,10 +120,10 @@ impl Network {
         let mut inputs = &self.inputs;
         let mut layers = self.layers.iter_mut().peekable();
         while let Some(Layer { weights, outputs, normed, rstd, .. }) = layers.next() {
-            let to = matmul::MatrixMut::new(&mut *outputs, batch, width)?;
+            let to = TensorViewMut::new(&mut *outputs, [batch, width])?;
             let (x, w) =
-                (matmul::Matrix::new(inputs, batch, width)?, matmul::Matrix::new(&*weights, width, width)?);
-            Matmul::new(to, x, w).run(device)?;
+                (TensorView::new(inputs, [batch, width])?, TensorView::new(&*weights, [width, width])?);
+            Matmul::new().run_into(device, to, x, w)?;
             if layers.peek().is_some() {
                 let to = Outputs::new(TensorViewMut::new(&mut *normed, [batch, width])?).rstd(rstd);
                 Norm::rms().run_into(device, to, TensorView::new(&*outputs, [batch, width])?)?;
@@ -146,32 +145,27 @@ impl Network {
             let (before, rest) = self.layers.split_at_mut(number);
             let Layer { weights, moved, outputs, .. } = &mut rest[0];
             let d_outputs = if number == last { &*outputs } else { &self.d_outputs };
-            let d_outputs = matmul::Matrix::new(d_outputs, batch, width)?;
+            let d_outputs = TensorView::new(d_outputs, [batch, width])?;
             let inputs = before.last().map_or(&self.inputs, |layer| &layer.normed);
+            let inputs = TensorView::new(inputs, [batch, width])?;
             // No computation is left during the last all-reduce, so the first layer has two, each with half the rows.
             let parts = if number == 0 { 2 } else { 1 };
             for part in 0..parts {
                 let rows = width * part / parts..width * (part + 1) / parts;
                 let own = rows.start * width..rows.end * width;
-                let inputs = matmul::Matrix::new(inputs.view(rows.start..)?, batch, rows.len())?;
-                let inputs = inputs.with_stride(width)?.transposed();
-                let from = matmul::Matrix::new(weights.view(own.clone())?, rows.len(), width)?;
-                Matmul::new(
-                    matmul::MatrixMut::new(moved.view_mut(own.clone())?, rows.len(), width)?,
-                    inputs,
-                    d_outputs,
-                )
-                .scale(-RATE)
-                .residual(from)
-                .run(device)?;
+                let shape = [rows.len(), width];
+                let from = TensorView::new(weights.view(own.clone())?, shape)?;
+                let to = TensorViewMut::new(moved.view_mut(own.clone())?, shape)?;
+                let step = Matmul::new().scale(-RATE).residual(from);
+                step.run_into(device, to, inputs.slice(1, rows)?.t(), d_outputs)?;
                 self.exchange.wait(&device.default_stream().record()?)?;
                 self.communicator.all_reduce(&self.exchange, moved.view_mut(own)?, Reduction::Average)?;
             }
-            let weights = matmul::Matrix::new(&*weights, width, width)?;
+            let weights = TensorView::new(&*weights, [width, width])?;
             let Some(Layer { outputs, rstd, .. }) = before.last_mut() else { break };
-            let to = matmul::MatrixMut::new(&mut self.d_inputs, batch, width)?;
-            Matmul::new(to, d_outputs, weights.transposed()).run(device)?;
             let shape = [batch, width];
+            let to = TensorViewMut::new(&mut self.d_inputs, shape)?;
+            Matmul::new().run_into(device, to, d_outputs, weights.t())?;
             let (from, at) = (TensorView::new(&*outputs, shape)?, TensorView::new(&self.d_inputs, shape)?);
             let to = TensorViewMut::new(&mut self.d_outputs, shape)?;
             Norm::rms().backward_into(device, to, at, from, Statistics::rms(&*rstd))?;

@@ -2,13 +2,14 @@
 
 use anyhow::Context as _;
 use cuda_std::half::{bf16, f16};
+use ferrowarp::ElementAs;
 use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::matmul::{KernelChoice, MatmulAs};
+use ferrowarp::matmul::KernelChoice;
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use serde::Serialize;
 
-use super::{Set, Shape, Type, call, check, problem, sets};
+use super::{Set, Shape, Type, check, problem, sets};
 use crate::rotation::Rotation;
 use crate::timed::BATCH;
 
@@ -46,7 +47,7 @@ pub fn sweep(device: &Device, ty: Type, shape: Shape, most: usize) -> anyhow::Re
     }
 }
 
-fn sweep_as<T: Number + MatmulAs<T>>(
+fn sweep_as<T: Number + Element>(
     device: &Device,
     ty: Type,
     shape @ Shape { m, n, k }: Shape,
@@ -64,7 +65,7 @@ fn sweep_as<T: Number + MatmulAs<T>>(
             continue;
         }
         let on = device.clone();
-        let launch = move |set: &mut Set<T>| Ok(call(set, shape, precision)?.run_by(&on, choice)?);
+        let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, precision, Some(choice))?);
         launch(&mut sets[0])?;
         check(ty, shape, (&a, &b), &sets[0].out.to_vec()?)
             .with_context(|| format!("{} {shape} by {choice}", ty.name()))?;

@@ -6,12 +6,13 @@ use anyhow::{Context as _, Result, ensure};
 use cuda_std::half::bf16;
 use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
 use ferrowarp::device::{Buffer, Device, DeviceError, Event, Stream};
-use ferrowarp::matmul::{self, Matmul};
 use ferrowarp::softmax::{
     CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward, softmax_to_buffer,
     softmax_top_k,
 };
-use ferrowarp::{CumulativeSum, Norm, Reduce, Reduction, TensorView, Transpose};
+use ferrowarp::{
+    CumulativeSum, ElementAs, Matmul, Norm, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
+};
 
 /// An operation on the stream: from `f32` or `bf16` numbers, the first bytes of its result.
 type Run = fn(&Stream, &Inputs) -> Result<Buffer<f32>, DeviceError>;
@@ -110,14 +111,14 @@ const OPERATIONS: &[(&str, Run)] = &[
     }),
 ];
 
-fn of_matmul<T: matmul::MatmulAs<f32>>(
+fn of_matmul<T: ElementAs<f32>>(
     stream: &Stream,
     inp: &Buffer<T>,
     [m, n, k]: [usize; 3],
 ) -> Result<Buffer<f32>, DeviceError> {
     let mut out = stream.device().alloc_zeroed::<f32>(m * n)?;
-    let (a, b) = (matmul::Matrix::new(inp, m, k)?, matmul::Matrix::new(inp, k, n)?);
-    Matmul::new(matmul::MatrixMut::new(&mut out, m, n)?, a, b).run(stream)?;
+    let (a, b) = (TensorView::new(inp, [m, k])?, TensorView::new(inp, [k, n])?);
+    Matmul::new().run_into(stream, TensorViewMut::new(&mut out, [m, n])?, a, b)?;
     Ok(out)
 }
 
@@ -148,8 +149,8 @@ fn keep_busy(stream: &Stream) -> Result<Event, DeviceError> {
     let (side, count) = if device.is_cuda() { (8192, 600) } else { (8, 1) };
     let (a, mut out) = (device.alloc_zeroed::<bf16>(side * side)?, device.alloc_zeroed::<bf16>(side * side)?);
     for _ in 0..count {
-        let matrix = matmul::Matrix::new(&a, side, side)?;
-        Matmul::new(matmul::MatrixMut::new(&mut out, side, side)?, matrix, matrix).run(stream)?;
+        let matrix = TensorView::new(&a, [side, side])?;
+        Matmul::new().run_into(stream, TensorViewMut::new(&mut out, [side, side])?, matrix, matrix)?;
     }
     stream.record()
 }

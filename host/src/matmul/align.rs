@@ -5,8 +5,9 @@ use gpu_kernels::matmul::args::{A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED
 use gpu_kernels::matmul::operation::align::{AlignLaunch, ROW_BYTES};
 use gpu_kernels::matmul::operation::{ALIGN, align_config};
 
-use super::{MatmulError, Real};
 use crate::device::{Buffer, Queue};
+use crate::element::Element;
+use crate::error::Error;
 
 /// A stored operand, and where its copy begins.
 struct Copied {
@@ -37,10 +38,10 @@ impl Copied {
 ///
 /// # Safety
 /// The arguments describe a multiplication, and their memory is valid for it.
-pub(super) unsafe fn launch<T: Real>(
+pub(super) unsafe fn launch<T: Element>(
     queue: &impl Queue,
     mut args: MatmulLaunch<T>,
-) -> Result<(MatmulLaunch<T>, Buffer<u8>), MatmulError> {
+) -> Result<(MatmulLaunch<T>, Buffer<u8>), Error> {
     let has = |flag| args.flags & flag != 0;
     let copied =
         |[rows, cols]: [u32; 2], is_transposed: bool, is_fast: bool, batch_pitch: u64, first: u64| {
@@ -49,9 +50,7 @@ pub(super) unsafe fn launch<T: Real>(
             Copied { rows, cols, matrices: if is_fast { 0 } else { matrices }, first }
         };
     let size = size_of::<T>() as u64;
-    // The distance to a second row or matrix that does not exist may be any number; nothing uses it.
-    let bytes_of = |pitch: u64| pitch.wrapping_mul(size);
-    let has_lines = |pitch: u64| bytes_of(pitch).is_multiple_of(ROW_BYTES);
+    let has_lines = |pitch: u64| (pitch * size).is_multiple_of(ROW_BYTES);
     let is_a_fast = has(A_ALIGNED) && has_lines(args.a_pitch);
     let is_b_fast = has(B_ALIGNED) && has_lines(args.b_pitch);
     let a = copied([args.m, args.k], has(A_TRANSPOSED), is_a_fast, args.a_batch, 0);
@@ -72,8 +71,8 @@ pub(super) unsafe fn launch<T: Real>(
             out,
             inp: inp.cast(),
             out_pitch: to.pitch::<T>(),
-            inp_pitch: bytes_of(*pitch),
-            inp_batch: bytes_of(*batch_pitch),
+            inp_pitch: *pitch * size,
+            inp_batch: *batch_pitch * size,
             rows: to.rows,
             cols: to.cols,
         };

@@ -10,8 +10,9 @@
 use gpu_kernels::matmul::operation::{THREE_PRODUCTS, WarpgroupShape};
 
 use super::kernel_choice::Kernel;
-use super::{KernelChoice, Problem, Real};
+use super::{KernelChoice, Problem};
 use crate::DeviceProfile;
+use crate::element::Element;
 
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle; half of it for TF32.
 const MULTIPLY_ADDS: f64 = 350.0;
@@ -60,7 +61,7 @@ struct Blocks {
     requested: [f64; 2],
 }
 
-impl<T: Real> KernelChoice<T> {
+impl<T: Element> KernelChoice<T> {
     /// Estimates the time in cycles.
     pub(super) fn estimate(&self, profile: &DeviceProfile, problem: &Problem) -> f64 {
         let &Problem { m, n, k, batch, .. } = problem;

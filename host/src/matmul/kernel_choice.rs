@@ -10,8 +10,10 @@ use cuda_std::launch::{KernelMeta, KernelOf};
 use gpu_kernels::matmul::args::MatmulArgs;
 use gpu_kernels::matmul::operation::{ALIGN, FewRowsShape, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
 
-use super::{MatmulError, Precision, Real};
+use super::Precision;
 use crate::DeviceProfile;
+use crate::element::Element;
+use crate::error::{Error, Kind};
 
 /// The fewest terms of a split.
 const LEAST_TERMS: u32 = 256;
@@ -76,15 +78,14 @@ impl Problem {
 /// The kernel chosen for a multiplication on a device.
 ///
 /// ```
-/// use ferrowarp::bf16;
 /// use ferrowarp::device::Device;
-/// use ferrowarp::matmul::{KernelChoice, MatmulError, Problem};
-/// use ferrowarp::DeviceProfile;
+/// use ferrowarp::matmul::{KernelChoice, Problem};
+/// use ferrowarp::{DeviceProfile, Error, bf16};
 ///
 /// let profile = DeviceProfile::from(&Device::cpu());
 /// let choice = KernelChoice::<bf16>::new(&profile, &Problem::new(64, 64, 64))?;
 /// assert_eq!(choice.to_string(), "matmul_bf16_serial");
-/// # Ok::<(), MatmulError>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChoice<T: 'static> {
@@ -116,12 +117,12 @@ impl<T> Kernel<T> {
     }
 }
 
-impl<T: Real> KernelChoice<T> {
+impl<T: Element> KernelChoice<T> {
     /// Chooses the kernel: for few rows the special one, otherwise the one with the smallest estimate.
     ///
     /// # Errors
     /// The device has no kernel for the problem.
-    pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, MatmulError> {
+    pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, Error> {
         if profile.is_cpu {
             return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
         }
@@ -136,7 +137,15 @@ impl<T: Real> KernelChoice<T> {
         match (best, profile.with_absent_kernels()) {
             (Some((choice, _)), _) => Ok(choice),
             (None, Some(profile)) => Self::new(&profile, problem),
-            (None, None) => Err(MatmulError::NoKernel { capability: profile.limits.capability }),
+            (None, None) => {
+                let (capability, needs) = (profile.limits.capability, "use a newer GPU or `Device::cpu()`");
+                let what = format!(
+                    "the kernels need tensor cores of compute capability 8.0 or later, and this GPU has {}.{}",
+                    capability / 10,
+                    capability % 10
+                );
+                Err(Error::from(Kind::Unsupported { what, needs }).of(super::NAME, None))
+            }
         }
     }
 
@@ -230,7 +239,10 @@ impl<T: Real> KernelChoice<T> {
 }
 
 /// The device's tensor-core kernels for the layout and the alignment.
-fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Kernel<T>> {
+fn of_tensor_cores<T: Element>(
+    profile: &DeviceProfile,
+    problem: &Problem,
+) -> impl Iterator<Item = Kernel<T>> {
     let is_f32 = size_of::<T>() == 4;
     let is_three = is_f32 && problem.precision == Precision::F32;
     let along_k = [!problem.a_is_transposed, problem.b_is_transposed];
@@ -274,7 +286,7 @@ fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl 
     tiles.map(Kernel::Tiles).chain(few_rows.map(Kernel::FewRows)).chain(warpgroups).chain(three)
 }
 
-impl<T: Real> fmt::Display for KernelChoice<T> {
+impl<T: Element> fmt::Display for KernelChoice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.kernels().map(|kernel| kernel.name).collect();
         f.write_str(&names.join(" + "))?;

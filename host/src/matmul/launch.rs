@@ -8,8 +8,10 @@ use gpu_kernels::matmul::operation::{reduce_config, serial_config};
 
 use super::kernel_choice::Kernel;
 use super::maps::with_maps;
-use super::{KernelChoice, MatmulError, align, three_products};
+use super::{KernelChoice, align, three_products};
 use crate::device::{Buffer, Queue};
+use crate::element::Element;
+use crate::error::Error;
 
 /// The most blocks along y or z of a grid.
 pub(super) const MOST_BLOCKS: usize = 65_535;
@@ -18,12 +20,12 @@ pub(super) const MOST_BLOCKS: usize = 65_535;
 ///
 /// # Safety
 /// The arguments describe a multiplication that the kernels can do, and their memory is valid for it.
-pub(super) unsafe fn launch_some<T: super::Real>(
+pub(super) unsafe fn launch_some<T: Element>(
     queue: &impl Queue,
     choice: KernelChoice<T>,
     args: MatmulLaunch<T>,
     batch: u32,
-) -> Result<(), MatmulError> {
+) -> Result<(), Error> {
     let (shape, splits) = ([args.m, args.n], choice.splits);
     // With one split or a cluster of splits the kernel writes results; otherwise sums, which the second launch adds up.
     let whole = MatmulLaunch { batch, splits, ..args };
@@ -66,10 +68,10 @@ pub(super) unsafe fn launch_some<T: super::Real>(
 }
 
 /// Returns the arguments of the kernel that writes each split's sums, and memory for them.
-fn split<T: super::Real>(
+fn split<T: Element>(
     queue: &impl Queue,
     args: &MatmulLaunch<T>,
-) -> Result<(MatmulLaunch<T>, Buffer<f32>), MatmulError> {
+) -> Result<(MatmulLaunch<T>, Buffer<f32>), Error> {
     let pitch = u64::from(args.n.next_multiple_of(4));
     let matrix = u64::from(args.m) * pitch;
     let split_pitch = matrix * u64::from(args.batch);

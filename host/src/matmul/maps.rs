@@ -5,13 +5,8 @@ use cuda_std::tensor::{Swizzle, TensorElement, TensorMap, TensorMapSpec};
 use gpu_kernels::matmul::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch, OUT_TENSOR};
 use gpu_kernels::matmul::operation::WarpgroupShape;
 
-use super::MatmulError;
 use crate::device::Device;
-
-/// Elements that are a multiple of 16 bytes for every type; tensor maps need such strides.
-const VECTOR: u64 = 8;
-/// An unused distance of more elements is replaced by this one, since a map has only 40 bits for the bytes.
-const MOST_UNUSED: u64 = 1 << 32;
+use crate::error::Error;
 
 /// A stored matrix, or a batch of matrices.
 struct Stored {
@@ -31,18 +26,16 @@ impl Stored {
         device: &Device,
         buffer: RawBuffer<T>,
         tile: [u32; 2],
-    ) -> Result<TensorMap, MatmulError> {
+    ) -> Result<TensorMap, Error> {
         let [box_cols, box_rows] = tile;
-        // With a batch stride of 0 there is one matrix. Unused strides must still be valid in a map.
-        let batch = if self.batch_pitch == 0 { 1 } else { self.batch };
-        let or_any = |is_used: bool, distance: u64| {
-            if is_used { distance } else { distance.min(MOST_UNUSED).next_multiple_of(VECTOR).max(VECTOR) }
+        // With a batch stride of 0 there is one matrix. A map needs a stride even then.
+        let (batch, batch_pitch) = match self.batch_pitch {
+            0 => (1, self.pitch),
+            batch_pitch => (self.batch, batch_pitch),
         };
-        let pitch = or_any(self.rows > 1, self.pitch);
-        let batch_pitch = or_any(batch > 1, self.batch_pitch);
         let sizes = [self.cols, self.rows, batch].map(u64::from);
         let spec = TensorMapSpec::new::<T>(sizes, [box_cols, box_rows, 1])
-            .with_strides([1, pitch, batch_pitch])
+            .with_strides([1, self.pitch, batch_pitch])
             .with_swizzle(Swizzle::Bytes128);
         let spec = if self.is_tf32 { spec.rounded_to_tf32() } else { spec };
         Ok(device.tensor_map(buffer, &spec)?)
@@ -56,7 +49,7 @@ pub(super) fn with_maps<T: TensorElement>(
     (terms, is_tf32): (u32, bool),
     [a_rows, b_rows]: [u32; 2],
     args: MatmulLaunch<T>,
-) -> Result<MatmulLaunch<T>, MatmulError> {
+) -> Result<MatmulLaunch<T>, Error> {
     let batch = args.batch;
     let of = |[rows, cols]: [u32; 2], is_transposed: bool, pitch, batch_pitch| {
         let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };

@@ -5,50 +5,45 @@ use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorMapSpec};
 use gpu_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, Rung, TERMS};
 
-use super::{MatmulError, Matrix, MatrixMut};
 use crate::device::Queue;
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::tensor::{TensorView, TensorViewMut};
 
-/// Runs a rung of the ladder: `out = A B^T` for dense `[m, n]`, `[m, k]` and `[n, k]`. On a GPU the work is queued.
+/// Runs a rung of the ladder: `out = A B^T` for matrices `[m, n]`, `[m, k]` and `[n, k]` without gaps.
 ///
 /// `n` and `k` are multiples of 8, and `k` is not 0.
 ///
 /// # Errors
-/// The shapes do not match, a matrix is not dense or tensor copies cannot read it, or the device failed.
+/// The shapes do not match, a matrix has gaps or tensor copies cannot read it, or the device failed.
 #[doc(hidden)]
 pub fn run_rung(
     queue: &impl Queue,
     rung: &Rung,
-    mut out: MatrixMut<'_, bf16>,
-    a: Matrix<'_, bf16>,
-    b: Matrix<'_, bf16>,
-) -> Result<(), MatmulError> {
-    let ([m, k], n) = ([a.rows(), a.cols()], b.rows());
-    let device = queue.device();
-    let shapes = [
-        ("first operand", &a.layout, [m, k]),
-        ("second operand", &b.layout, [n, k]),
-        ("output", &out.layout, [m, n]),
-    ];
-    for (what, layout, expected) in shapes {
-        let got = layout.shape();
-        let is_dense = layout.stride == layout.cols && layout.batch == 1 && !layout.is_transposed;
-        if got != expected || !is_dense {
-            return Err(MatmulError::ShapesDiffer { a: [m, k], b: [k, n], what, got, expected });
-        }
-    }
+    mut out: TensorViewMut<'_, bf16>,
+    a: TensorView<'_, bf16>,
+    b: TensorView<'_, bf16>,
+) -> Result<(), Error> {
+    let operation = Operation::new("a rung of the matmul ladder", queue);
+    let [m, k] = operation.extents("first operand", &a)?;
+    let [n, _] = operation.extents("second operand", &b)?;
+    operation.check("first operand", &a, [m, k]).and_then(|()| operation.dense("first operand", &a))?;
+    operation.check("second operand", &b, [n, k]).and_then(|()| operation.dense("second operand", &b))?;
+    operation.check("output", &out, [m, n]).and_then(|()| operation.dense("output", &out))?;
     let [m32, n32, k32] = [m, n, k].map(|extent| extent as u32);
-    let (shape, raw) = (&rung.kernel.facts, out.raw());
+    let (device, shape) = (queue.device(), &rung.kernel.facts);
+    let (out, a, b) = (out.raw(), a.raw(), b.raw());
     let map = |buffer: RawBuffer<bf16>, [rows, cols]: [usize; 2], box_rows| {
         let spec = TensorMapSpec::new::<bf16>([cols as u64, rows as u64], [TERMS, box_rows]);
         device.tensor_map(buffer, &spec.with_swizzle(Swizzle::Bytes128))
     };
     let args = LadderLaunch {
-        a_map: map(a.raw(), [m, k], shape.rows)?,
-        b_map: map(b.raw(), [n, k], shape.b_rows)?,
-        out_map: map(raw, [m, n], OUT_ROWS)?,
-        out: raw,
-        a: a.raw(),
-        b: b.raw(),
+        a_map: map(a, [m, k], shape.rows)?,
+        b_map: map(b, [n, k], shape.b_rows)?,
+        out_map: map(out, [m, n], OUT_ROWS)?,
+        out,
+        a,
+        b,
         m: m32,
         n: n32,
         k: k32,

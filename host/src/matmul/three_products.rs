@@ -6,8 +6,8 @@ use gpu_kernels::matmul::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch};
 use gpu_kernels::matmul::operation::split::SplitLaunch;
 use gpu_kernels::matmul::operation::{SPLIT, THREE_PRODUCTS, split_config};
 
-use super::MatmulError;
 use crate::device::Queue;
+use crate::error::Error;
 
 /// The parts of an operand, `[2 matrices, rows, pitch]`.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ impl Parts {
 ///
 /// # Safety
 /// The arguments describe a multiplication that the kernel can do, and their memory is valid for it.
-pub(super) unsafe fn launch(queue: &impl Queue, args: MatmulLaunch<f32>) -> Result<(), MatmulError> {
+pub(super) unsafe fn launch(queue: &impl Queue, args: MatmulLaunch<f32>) -> Result<(), Error> {
     let device = queue.device();
     let matrices = |batch_pitch: u64| if batch_pitch == 0 { 1 } else { args.batch };
     let a = Parts { rows: args.m, terms: args.k, matrices: matrices(args.a_batch), first: 0 };
@@ -56,7 +56,7 @@ pub(super) unsafe fn launch(queue: &impl Queue, args: MatmulLaunch<f32>) -> Resu
         // SAFETY: the operand is valid by the caller's contract, and the buffer has room for the parts.
         unsafe { SPLIT.launch(queue, split_config(to.rows, to.terms, to.matrices), split)? };
     }
-    let map = |parts_of: Parts| -> Result<TensorMap, MatmulError> {
+    let map = |parts_of: Parts| -> Result<TensorMap, Error> {
         let sizes = [parts_of.terms, parts_of.rows, 2 * parts_of.matrices].map(u64::from);
         let matrix = u64::from(parts_of.rows) * parts_of.pitch();
         let spec = TensorMapSpec::new::<f32>(sizes, [THREE_PRODUCTS.terms, 128, 1])

@@ -1,60 +1,4 @@
-//! The types with kernels.
-
-use bytemuck::Pod;
-use cuda_std::half::{bf16, f16};
-use cuda_std::tensor::TensorElement;
-use gpu_kernels::matmul::operation::MatmulKernels;
-
-/// `f32`, `f16` or `bf16`, multiplied with accumulators of `f32`.
-///
-/// ```
-/// use ferrowarp::matmul::Real;
-///
-/// fn bytes<T: Real>(elements: usize) -> usize {
-///     elements * size_of::<T>()
-/// }
-/// assert_eq!(bytes::<ferrowarp::bf16>(8), 16);
-/// ```
-pub trait Real: Pod + MatmulKernels + TensorElement {}
-
-impl<T: Pod + MatmulKernels + TensorElement> Real for T {}
-
-/// An operand type with results of type `O`: the same type, or `f32`. A result is rounded once.
-///
-/// ```
-/// use ferrowarp::bf16;
-/// use ferrowarp::device::Device;
-/// use ferrowarp::matmul::{MatmulError, Matrix, MatrixMut, matmul};
-///
-/// let device = Device::cpu();
-/// let a = device.upload(&[bf16::ONE; 3])?;
-/// let mut out = device.alloc_zeroed::<f32>(1)?;
-/// matmul(&device, MatrixMut::new(&mut out, 1, 1)?, Matrix::new(&a, 1, 3)?, Matrix::new(&a, 3, 1)?)?;
-/// assert_eq!(out.to_vec()?, [3.0]);
-/// # Ok::<(), MatmulError>(())
-/// ```
-pub trait MatmulAs<O: Pod>: Real {
-    #[doc(hidden)]
-    const IS_OUT_F32: bool;
-}
-
-impl MatmulAs<f32> for f32 {
-    const IS_OUT_F32: bool = true;
-}
-
-macro_rules! of_16_bits {
-    ($($ty:ident),*) => {$(
-        impl MatmulAs<f32> for $ty {
-            const IS_OUT_F32: bool = true;
-        }
-
-        impl MatmulAs<$ty> for $ty {
-            const IS_OUT_F32: bool = false;
-        }
-    )*};
-}
-
-of_16_bits! { f16, bf16 }
+//! Options of a multiplication.
 
 /// How `f32` is multiplied on a GPU. A CPU always multiplies exactly and adds in `f32`.
 ///
@@ -77,16 +21,13 @@ pub enum Precision {
 ///
 /// ```
 /// use ferrowarp::device::Device;
-/// use ferrowarp::matmul::{Activation, Matmul, MatmulError, Matrix, MatrixMut};
+/// use ferrowarp::matmul::{Activation, Matmul};
+/// use ferrowarp::Error;
 ///
 /// let device = Device::cpu();
-/// let (a, b) = (device.upload(&[-2.0f32])?, device.upload(&[3.0f32])?);
-/// let mut out = device.alloc_zeroed::<f32>(1)?;
-/// Matmul::new(MatrixMut::new(&mut out, 1, 1)?, Matrix::new(&a, 1, 1)?, Matrix::new(&b, 1, 1)?)
-///     .activation(Activation::Relu)
-///     .run(&device)?;
-/// assert_eq!(out.to_vec()?, [0.0]);
-/// # Ok::<(), MatmulError>(())
+/// let (a, b) = (device.tensor(&[-2.0f32], [1, 1])?, device.tensor(&[3.0f32], [1, 1])?);
+/// assert_eq!(Matmul::new().activation(Activation::Relu).run(&device, &a, &b)?.to_vec()?, [0.0]);
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activation {

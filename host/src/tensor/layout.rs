@@ -69,6 +69,12 @@ impl Shape {
         }
     }
 
+    /// The shape with other extents of its last two axes.
+    pub(crate) fn with_matrix(mut self, matrix: [usize; 2]) -> Self {
+        self.extents[self.rank - 2..self.rank].copy_from_slice(&matrix);
+        self
+    }
+
     /// The number of elements; `usize::MAX` if it is more than that.
     pub fn elements(&self) -> usize {
         if self.contains(&0) {

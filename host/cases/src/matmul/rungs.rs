@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use cuda_std::half::bf16;
 use ferrowarp::device::Device;
-use ferrowarp::matmul::{Activation, Matrix, MatrixMut, run_rung};
+use ferrowarp::matmul::{Activation, run_rung};
+use ferrowarp::{TensorView, TensorViewMut};
 use gpu_kernels::matmul::ladder::{RUNGS, Rung};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -57,7 +58,8 @@ fn run(device: &Device, rung: &Rung, [m, n, k]: [usize; 3], (a, b): (&[bf16], &[
     let (a, b) = (device.upload(a)?, device.upload(b)?);
     let untouched = vec![bf16::from_f32(-77.0); m * n + GUARD];
     let mut out = device.upload(&untouched)?;
-    run_rung(device, rung, MatrixMut::new(&mut out, m, n)?, Matrix::new(&a, m, k)?, Matrix::new(&b, n, k)?)?;
+    let (a, b) = (TensorView::new(&a, [m, k])?, TensorView::new(&b, [n, k])?);
+    run_rung(device, rung, TensorViewMut::new(&mut out, [m, n])?, a, b)?;
     let got = out.to_vec()?;
     ensure!(got[m * n..] == untouched[m * n..], "an element after the result was written");
     Ok(vec![("out", wide(&got[..m * n]))])

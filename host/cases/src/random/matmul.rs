@@ -3,7 +3,8 @@
 use anyhow::Result;
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::Buffer;
-use ferrowarp::matmul::{Activation, Matmul, MatmulAs, Matrix, MatrixMut, Precision};
+use ferrowarp::matmul::{Activation, Matmul, Precision};
+use ferrowarp::{ElementAs, TensorView};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size, extents};
@@ -45,6 +46,8 @@ enum Values {
 struct Operand<T> {
     place: Place,
     is_transposed: bool,
+    /// Whether it is passed as one matrix.
+    is_single: bool,
     elements: Vec<T>,
 }
 
@@ -53,15 +56,17 @@ impl<T: Number> Operand<T> {
     fn new(
         rng: &mut StdRng,
         layout: Layout,
-        (batch, [rows, cols]): (usize, [usize; 2]),
+        (batch @ [outer, inner], [rows, cols]): ([usize; 2], [usize; 2]),
         is_transposed: bool,
         values: Values,
     ) -> Self {
         let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
-        let mut place = Place::new::<T>(rng, layout, [1, batch, rows, cols], [2, 1, 0]);
-        if batch > 1 && rng.random_ratio(1, 8) {
-            place.strides[1] = 0;
+        let mut place = matrices::<T>(rng, layout, batch, [rows, cols]);
+        let is_one = outer * inner > 1 && rng.random_ratio(1, 8);
+        if is_one {
+            place.strides[..2].fill(0);
         }
+        let is_single = (is_one || outer * inner == 1) && rng.random_bool(0.5);
         let is_f16 = T::LARGEST < 1e5;
         let range = match (values, is_f16) {
             (Values::Large, true) => 8.0,
@@ -70,13 +75,13 @@ impl<T: Number> Operand<T> {
             (Values::Tiny, false) => 2f32.powi(-63),
             _ => 1.0,
         };
-        let mut elements: Vec<T> = uniform(rng, batch * rows * cols, range);
+        let mut elements: Vec<T> = uniform(rng, outer * inner * rows * cols, range);
         match values {
             Values::Positive => elements.iter_mut().for_each(|x| *x = T::nearest(x.value().abs())),
             Values::Equal => elements.fill(T::nearest(0.7)),
             _ => {}
         }
-        Self { place, is_transposed, elements }
+        Self { place, is_transposed, is_single, elements }
     }
 
     /// The buffer, and the elements as stored: equal matrices of a batch are one.
@@ -84,27 +89,37 @@ impl<T: Number> Operand<T> {
         self.place.filled(&self.elements)
     }
 
-    fn matrix<'a>(&self, buffer: &'a Buffer<T>) -> Result<Matrix<'a, T>> {
-        let [_, batch, rows, cols] = self.place.shape;
-        let matrix = Matrix::new(buffer.view(self.place.first..)?, rows, cols)?;
-        let matrix = matrix.with_stride(self.place.stride())?.with_batch(batch, self.place.strides[1])?;
-        Ok(if self.is_transposed { matrix.transposed() } else { matrix })
+    fn view<'a>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
+        let view = if self.is_single { self.place.view_in(buffer)? } else { self.place.tensor_in(buffer)? };
+        Ok(if self.is_transposed { view.t() } else { view })
     }
 
     /// The vectors of each matrix, row by row, or column by column if `by_columns`.
     fn vectors(&self, by_columns: bool) -> Vec<f64> {
-        let [_, batch, rows, cols] = self.place.shape;
+        let [outer, inner, rows, cols] = self.place.shape;
         let stored = self.stored();
         let all: Vec<f64> = self.place.indices().map(|i| stored[i].value().into()).collect();
         if self.is_transposed == by_columns {
             return all;
         }
-        let columns = (0..batch * cols).flat_map(|i| {
+        let columns = (0..outer * inner * cols).flat_map(|i| {
             let (matrix, col) = (i / cols, i % cols);
             (0..rows).map(move |row| matrix * rows * cols + row * cols + col)
         });
         columns.map(|i| all[i]).collect()
     }
+}
+
+/// Draws a place for a batch along two dimensions.
+fn matrices<T>(
+    rng: &mut StdRng,
+    layout: Layout,
+    [outer, inner]: [usize; 2],
+    [rows, cols]: [usize; 2],
+) -> Place {
+    let mut place = Place::new::<T>(rng, layout, [outer, inner, rows, cols], [2, 1, 0]);
+    place.strides[0] = inner * place.strides[1];
+    place
 }
 
 /// The sum of products, and of their magnitudes, in several parts that a processor adds side by side.
@@ -124,12 +139,13 @@ fn dot(a: &[f64], b: &[f64]) -> Sum {
     Sum { value: rest.value + value, magnitude: rest.magnitude + magnitude }
 }
 
-fn of<T: Number + MatmulAs<O>, O: Number>(rng: &mut StdRng, size: &Size, precision: Precision) -> Drawn {
+fn of<T: Number + ElementAs<O>, O: Number>(rng: &mut StdRng, size: &Size, precision: Precision) -> Drawn {
     let [m, n, k] = extents(rng, size.terms);
-    let batch = if rng.random_ratio(1, 4) { rng.random_range(0..6) } else { 1 };
+    let batch: usize = if rng.random_ratio(1, 4) { rng.random_range(0..6) } else { 1 };
     // More columns are refused.
     let [m, n, k] = [m, n, k].map(|extent| extent.min(if batch > 1 { 512 } else { 1 << 22 }));
-    let layout = Layout::draw(rng);
+    let outer = if batch.is_multiple_of(2) { pick(rng, &[1, 2]) } else { 1 };
+    let (matrices_of, layout) = ([outer, batch / outer], Layout::draw(rng));
     let [a_is_transposed, b_is_transposed] = [rng.random_bool(0.5), rng.random_bool(0.5)];
     let is_plain = rng.random_bool(0.6);
     let mut values = Values::Ordinary;
@@ -140,17 +156,18 @@ fn of<T: Number + MatmulAs<O>, O: Number>(rng: &mut StdRng, size: &Size, precisi
             values = Values::Damaged;
         }
     }
-    let mut a = Operand::<T>::new(rng, layout, (batch, [m, k]), a_is_transposed, values);
-    let mut b = Operand::<T>::new(rng, layout, (batch, [k, n]), b_is_transposed, values);
+    let mut a = Operand::<T>::new(rng, layout, (matrices_of, [m, k]), a_is_transposed, values);
+    let mut b = Operand::<T>::new(rng, layout, (matrices_of, [k, n]), b_is_transposed, values);
     if values == Values::Damaged && !a.elements.is_empty() && !b.elements.is_empty() {
         let (in_a, in_b) = (rng.random_range(0..a.elements.len()), rng.random_range(0..b.elements.len()));
         a.elements[in_a] = T::nearest(f32::NAN);
         b.elements[in_b] = T::nearest(f32::INFINITY);
     }
-    let of_out = Place::new::<O>(rng, layout, [1, batch, m, n], [2, 1, 0]);
-    let of_residual = Place::new::<O>(rng, layout, [1, batch, m, n], [2, 1, 0]);
+    let of_out = matrices::<O>(rng, layout, matrices_of, [m, n]);
+    let of_residual = matrices::<O>(rng, layout, matrices_of, [m, n]);
     let bias = (!is_plain && rng.random_bool(0.5)).then(|| uniform::<T>(rng, n, 1.0));
     let residual = (!is_plain && rng.random_bool(0.5)).then(|| uniform::<O>(rng, batch * m * n, 1.0));
+    let accumulates = residual.is_some() && rng.random_bool(0.5);
     let scale = if !is_plain && rng.random_bool(0.5) { pick(rng, &[0.75, -2.0, 0.0, 1e-3]) } else { 1.0 };
     let activation = match is_plain {
         true => Activation::None,
@@ -168,7 +185,7 @@ fn of<T: Number + MatmulAs<O>, O: Number>(rng: &mut StdRng, size: &Size, precisi
     Drawn {
         class: Class::new("matmul", types, format!("{} {}", stored_as[0], stored_as[1])),
         words: format!(
-            "{batch} x {m} x {n} x {k}, {values:?}, bias: {}, residual: {}, scale {scale}, {activation:?}, out {of_out:?}, a \
+            "{batch} x {m} x {n} x {k}, {values:?}, bias: {}, residual: {}, in place: {accumulates}, scale {scale}, {activation:?}, out {of_out:?}, a \
              {:?}, b {:?}, residual {of_residual:?}",
             bias.is_some(),
             residual.is_some(),
@@ -182,19 +199,18 @@ fn of<T: Number + MatmulAs<O>, O: Number>(rng: &mut StdRng, size: &Size, precisi
             let (on_a, on_b) = (device.upload(&a.stored())?, device.upload(&b.stored())?);
             let on_bias = device.upload(bias.as_deref().unwrap_or_default())?;
             let on_residual = device.upload(&of_residual.filled(residual.as_deref().unwrap_or_default()))?;
-            let mut out = device.upload(&of_out.unwritten::<O>(byte))?;
-            let to = MatrixMut::new(out.view_mut(of_out.first..)?, m, n)?;
-            let to = to.with_stride(of_out.stride())?.with_batch(batch, of_out.strides[1])?;
-            let mut call = Matmul::new(to, a.matrix(&on_a)?, b.matrix(&on_b)?);
+            let before = residual.as_deref().filter(|_| accumulates).unwrap_or_default();
+            let mut out = device.upload(&of_out.filled_between(before, byte))?;
+            let mut call = Matmul::new().scale(scale).activation(activation).precision(precision);
             if bias.is_some() {
                 call = call.bias(&on_bias);
             }
-            if residual.is_some() {
-                let residual = Matrix::new(on_residual.view(of_residual.first..)?, m, n)?;
-                let residual = residual.with_stride(of_residual.stride())?;
-                call = call.residual(residual.with_batch(batch, of_residual.strides[1])?);
+            if accumulates {
+                call = call.accumulate();
+            } else if residual.is_some() {
+                call = call.residual(of_residual.tensor_in(&on_residual)?);
             }
-            call.scale(scale).activation(activation).precision(precision).run(device)?;
+            call.run_into(device, of_out.tensor_in_mut(&mut out)?, a.view(&on_a)?, b.view(&on_b)?)?;
             Ok(vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))])
         }),
         expected: Box::new(move || {

@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result, ensure};
 use cuda_std::launch::Limits;
 use ferrowarp::attention::AttentionError;
 use ferrowarp::device::Device;
-use ferrowarp::matmul::MatmulError;
+use ferrowarp::{Error, Kind};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use crate::case::is_same;
@@ -230,7 +230,7 @@ impl fmt::Display for Drawn {
 
 /// Whether the error says that the device has no kernel.
 fn is_refusal(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(MatmulError::NoKernel { .. }))
+    matches!(error.downcast_ref().map(Error::kind), Some(Kind::Unsupported { .. }))
         || matches!(
             error.downcast_ref(),
             Some(

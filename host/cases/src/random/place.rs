@@ -186,6 +186,18 @@ impl Place {
         Ok(TensorViewMut::with_strides(buffer.view_mut(self.first..)?, [rows, cols], [self.stride(), 1])?)
     }
 
+    /// All dimensions as a view.
+    pub fn tensor_in<'a, T: Pod>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
+        let [a, b, c] = self.strides;
+        Ok(TensorView::with_strides(buffer.view(self.first..)?, self.shape, [a, b, c, 1])?)
+    }
+
+    /// The same, to be written.
+    pub fn tensor_in_mut<'a, T: Pod>(&self, buffer: &'a mut Buffer<T>) -> Result<TensorViewMut<'a, T>> {
+        let [a, b, c] = self.strides;
+        Ok(TensorViewMut::with_strides(buffer.view_mut(self.first..)?, self.shape, [a, b, c, 1])?)
+    }
+
     /// The indices of the first row.
     pub fn row(&self) -> Range<usize> {
         self.first..self.first + self.shape[3]

@@ -15,7 +15,7 @@ pub fn relative_one_after_the_other(cols: usize) -> f64 {
 }
 
 /// A number type of matrices.
-pub trait Number: Real + Element {
+pub trait Number: Real + Element + ferrowarp::Element {
     /// The type's name in ids and tables.
     const NAME: &'static str;
     /// The largest finite number.

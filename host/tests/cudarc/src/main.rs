@@ -4,8 +4,8 @@ use std::error::Error;
 
 use cudarc::driver::{CudaContext, DevicePtr, DevicePtrMut};
 use ferrowarp::device::{BufferView, BufferViewMut, Device, Stream};
-use ferrowarp::matmul::{self, Matmul};
 use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax};
+use ferrowarp::{Matmul, TensorView, TensorViewMut};
 
 /// Rows and columns of a square matrix.
 const SIDE: usize = 300;
@@ -42,9 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             &Matrix::new(from, SIDE, SIDE)?,
             &Options::new(),
         )?;
-        let matrix = matmul::Matrix::new(from, SIDE, SIDE)?;
-        let out = matmul::MatrixMut::new(square, SIDE, SIDE)?;
-        Matmul::new(out, matrix, matrix).run(&ours)?;
+        let matrix = TensorView::new(from, [SIDE, SIDE])?;
+        Matmul::new().run_into(&ours, TensorViewMut::new(square, [SIDE, SIDE])?, matrix, matrix)?;
     }
     let (probabilities, product) = (theirs.clone_dtoh(&probabilities)?, theirs.clone_dtoh(&product)?);
     check(&numbers, &probabilities, &product)
