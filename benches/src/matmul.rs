@@ -9,7 +9,7 @@ use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Device, DeviceError};
 use ferrowarp::matmul::{KernelChoice, Matmul, Precision, Problem, run_rung};
 use ferrowarp::softmax::DeviceProfile;
-use ferrowarp::{ElementAs, Error, Tensor};
+use ferrowarp::{Element, Error, Tensor};
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::matmul::ladder::Rung;
 use serde::Serialize;
@@ -182,11 +182,7 @@ pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<Box<dy
     }
 }
 
-fn prepare_as<T: Number + Element>(
-    device: &Device,
-    ty: Type,
-    shape: Shape,
-) -> anyhow::Result<Box<dyn Timed>> {
+fn prepare_as<T: Number>(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
     let (on, precision) = (device.clone(), problem(ty, shape).precision);
     let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, precision, None)?);
     prepare_launch(device, ty, shape, launch)
@@ -209,7 +205,7 @@ pub fn prepare_kernels(
     }
 }
 
-fn prepare_kernels_as<T: Number + Element>(
+fn prepare_kernels_as<T: Number>(
     device: &Device,
     ty: Type,
     shape: Shape,

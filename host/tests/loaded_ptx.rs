@@ -15,9 +15,7 @@ use ferrowarp::softmax::{
     self, CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward,
     softmax_top_k,
 };
-use ferrowarp::{
-    CumulativeSum, Element, ElementAs, Matmul, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
-};
+use ferrowarp::{CumulativeSum, Element, Matmul, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
 
 /// Elements of each buffer.
 const ELEMENTS: usize = 1 << 18;
@@ -175,7 +173,7 @@ where
     check("transpose", Transpose::new().run_into(device, to, x).map_err(Into::into));
 }
 
-fn products<T: ElementAs<T>>(gpu: &Gpu, draw: &mut Draw) {
+fn products<T: Element>(gpu: &Gpu, draw: &mut Draw) {
     let [m, n, k] = [draw.up_to(1024), draw.up_to(1024), draw.up_to(1024)].map(|extent| extent.min(512));
     let batch = draw.up_to((ELEMENTS / (m * n).max(m * k).max(n * k)).max(1));
     let (zeros, mut out) = (gpu.zeros::<T>(), gpu.zeros::<T>());

@@ -2,7 +2,6 @@
 
 use anyhow::Context as _;
 use cuda_std::half::{bf16, f16};
-use ferrowarp::ElementAs;
 use ferrowarp::device::{Device, DeviceError};
 use ferrowarp::matmul::KernelChoice;
 use ferrowarp::softmax::DeviceProfile;
@@ -47,7 +46,7 @@ pub fn sweep(device: &Device, ty: Type, shape: Shape, most: usize) -> anyhow::Re
     }
 }
 
-fn sweep_as<T: Number + Element>(
+fn sweep_as<T: Number>(
     device: &Device,
     ty: Type,
     shape @ Shape { m, n, k }: Shape,

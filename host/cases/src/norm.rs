@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::Device;
 use ferrowarp::norm::{self, Backward, Forward, GradientOutputs, Norm, Statistics};
-use ferrowarp::{Element, TensorView, TensorViewMut};
+use ferrowarp::{TensorView, TensorViewMut};
 use gpu_kernels::norm::{Blocks, NormKernels};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -134,7 +134,7 @@ pub(crate) struct Operands<T> {
     pub(crate) rstd: Vec<f32>,
 }
 
-impl<T: Number + Element> Operands<T> {
+impl<T: Number> Operands<T> {
     fn new(problem: &Problem) -> Self {
         let [rows, cols] = problem.shape;
         let mut rng = StdRng::seed_from_u64((rows * 31 + cols) as u64);
@@ -364,7 +364,7 @@ fn stored<T: Number>(value: f64, off: f64) -> Bound {
 }
 
 /// The cases of a problem, forward and backward, one for every kernel that supports it.
-fn of_type<T: Number + Element>(problem: &Problem, setting: &Setting) -> Vec<Case> {
+fn of_type<T: Number>(problem: &Problem, setting: &Setting) -> Vec<Case> {
     let (of, limits, multiprocessors) = (*problem, &setting.profile.limits, setting.profile.multiprocessors);
     let operands = Arc::new(Operands::<T>::new(problem));
     let cols = of.shape[1];

@@ -5,7 +5,7 @@ use cuda_std::half::{bf16, f16};
 use ferrowarp::attention::{self, Attention, AttentionError, Causal, Tensor, TensorMut};
 use ferrowarp::device::Device;
 use ferrowarp::matmul::Precision;
-use ferrowarp::{CumulativeSum, Element, ElementAs, Error, Kind, Matmul, Norm, Reduce, Reduction, Transpose};
+use ferrowarp::{CumulativeSum, Element, Error, Kind, Matmul, Norm, Reduce, Reduction, Transpose};
 
 /// A type of elements.
 trait Number: bytemuck::Pod + Into<f32> {
@@ -88,7 +88,7 @@ fn rows<T: Number + Element>(on: [&Device; 2]) -> Result<()> {
     Ok(())
 }
 
-fn products<T: Number + ElementAs<T>>(on: [&Device; 2]) -> Result<()> {
+fn products<T: Number + Element>(on: [&Device; 2]) -> Result<()> {
     for [m, n, k] in [[1, 100, 300], [33, 65, 100], [128, 256, 512], [300, 128, 64]] {
         for (is_transposed, precision) in [
             (false, Precision::F32),
