@@ -4,7 +4,7 @@
 //! use ferrowarp::device::Device;
 //! use ferrowarp::{Error, Matmul};
 //!
-//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let device = Device::cpu(); // On a GPU: Device::cuda(0)?
 //! let x = device.tensor(&[1.0f32, 2.0], [1, 2])?;
 //! let weights = device.tensor(&[1.0f32, 0.0, 1.0, 1.0, 2.0, 2.0], [3, 2])?;
 //! let bias = device.upload(&[0.0f32, 0.0, 10.0])?;
