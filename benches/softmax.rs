@@ -38,7 +38,6 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Device, DeviceChoice, open};
-use ferrowarp::softmax::Real;
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::matrices::Sets;
 use ferrowarp_benches::op::{Number, Op, SELECTED};
@@ -97,7 +96,7 @@ fn rungs() -> Vec<Subject<f32>> {
 }
 
 /// The operations that users call.
-fn operations<T: Number + Real>(ops: &[Op]) -> Vec<Subject<T>> {
+fn operations<T: Number>(ops: &[Op]) -> Vec<Subject<T>> {
     let operation = |&op: &Op| Subject {
         name: op.name(),
         op,

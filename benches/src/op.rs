@@ -1,7 +1,7 @@
 //! Operations, number types, and how close a result must be to the oracle.
 
 use cuda_std::testing::Element as _;
-use ferrowarp::softmax::{Options, Sampling};
+use ferrowarp::{Sample, Softmax};
 pub use ferrowarp_cases::reference::Number;
 use ferrowarp_cases::reference::{self, Draw};
 use gpu_kernels::softmax::sample::Noise;
@@ -10,7 +10,7 @@ use gpu_kernels::softmax::sample::Noise;
 const SEED: u64 = 42;
 
 /// The number of the draw, the same for all launches.
-pub const DRAW: u64 = 7;
+const DRAW: u64 = 7;
 
 /// The operation on each row of a matrix `inp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +85,9 @@ impl Op {
     }
 
     /// The sampling parameters.
-    pub fn sampling(self) -> Sampling {
-        let sampling = Sampling::new(SEED).temperature(TEMPERATURE);
-        if self == Op::SampleTopP { sampling.top_p(TOP_P) } else { sampling }
+    pub fn sampling(self) -> Sample {
+        let sample = Sample::new().seed(SEED).draw(DRAW).temperature(TEMPERATURE);
+        if self == Op::SampleTopP { sample.top_p(TOP_P) } else { sample }
     }
 
     /// Probabilities and columns, or tokens, per row.
@@ -136,7 +136,7 @@ impl Op {
             Op::Softmax => reference::softmax(row, row.len()).into_iter().map(|y| (y, y)).collect(),
             Op::LogSoftmax => {
                 // The logarithm of the sum is at most the logarithm of the number of columns.
-                let (most, log) = ((row.len() as f64).ln(), Options::new().log());
+                let (most, log) = ((row.len() as f64).ln(), Softmax::new().log());
                 reference::softmax_with(row, row.len(), &log)
                     .into_iter()
                     .map(|y| (y, y.abs() + most))

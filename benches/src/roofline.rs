@@ -8,7 +8,6 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
 use cuda_std::testing::{Counter, LaunchCounts};
 use ferrowarp::device::{Device, LaunchTimes, Launched};
-use ferrowarp::softmax::Real;
 use ferrowarp_cases::gallery::{LESSONS, Scale, Trial};
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder, logits};
@@ -291,7 +290,7 @@ fn of_all_operations(shapes: &'static [Shape]) -> Vec<Job> {
 }
 
 /// The operations that users call, on each of the shapes.
-fn of_operations<T: Number + Real + Send>(dtype: &'static str, shapes: &'static [Shape]) -> Vec<Job> {
+fn of_operations<T: Number + Send>(dtype: &'static str, shapes: &'static [Shape]) -> Vec<Job> {
     use Op::{Backward, CrossEntropy, LogSoftmax, Sample, SampleTopP, Softmax, TopK};
     let ops = [Softmax, LogSoftmax, Backward, CrossEntropy, TopK(SELECTED[0]), Sample, SampleTopP];
     let jobs = ops.into_iter().flat_map(|op| shapes.iter().map(move |&shape| (op, shape)));

@@ -39,6 +39,7 @@ pub use element::{Element, ElementAs};
 pub use error::{Error, Kind};
 pub use matmul::Matmul;
 pub use norm::Norm;
+pub use softmax::{CrossEntropy, Sample, Softmax, TopK};
 pub use tensor::{Shape, Tensor, TensorView, TensorViewMut};
 
 pub mod attention;
@@ -52,6 +53,5 @@ mod error;
 pub mod matmul;
 pub mod norm;
 mod operation;
-mod rows;
 pub mod softmax;
 mod tensor;

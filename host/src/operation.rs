@@ -96,6 +96,21 @@ impl<'a> Operation<'a> {
         (*got).try_into().map_err(|_| self.refuse(operand, Kind::Rank { got, needs }))
     }
 
+    /// Refuses a vector without one element for each of the `rows` rows of a tensor of this shape: of the shape without its last
+    /// axis, or of one axis.
+    pub fn per_row(
+        &self,
+        operand: &'static str,
+        view: &impl Operand,
+        shape: Shape,
+        rows: usize,
+    ) -> Result<(), Error> {
+        if view.layout().shape() == shape.without_last() && view.layout().is_dense() {
+            return self.check_device(operand, view);
+        }
+        self.vector(operand, view, rows)
+    }
+
     /// An extent as the kernels count it.
     pub fn count(&self, what: &'static str, value: usize, most: usize) -> Result<u32, Error> {
         let fits = u32::try_from(value).ok().filter(|_| value <= most);

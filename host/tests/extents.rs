@@ -10,12 +10,11 @@ use ferrowarp::attention::{self, Attention, Backward, Forward, Gradients, Tensor
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::matmul;
 use ferrowarp::norm::{GradientOutputs, Norm, Outputs, Statistics};
-use ferrowarp::softmax::{
-    CrossEntropy, DeviceProfile, KernelChoice, Matrix, MatrixMut, Options, Sampling, SoftmaxError,
-    cross_entropy_of_slice, sample, softmax, softmax_backward, softmax_backward_in_place, softmax_in_place,
-    softmax_of_slice, softmax_to_buffer, softmax_top_k,
+use ferrowarp::softmax::{KernelChoice, cross_entropy};
+use ferrowarp::{
+    CrossEntropy, CumulativeSum, DeviceProfile, Matmul, Reduce, Reduction, Sample, Softmax, TensorView,
+    TensorViewMut, TopK, Transpose,
 };
-use ferrowarp::{CumulativeSum, Matmul, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
 
 const EXTENTS: [usize; 7] = [1 << 31, 1 << 32, 1 << 61, 1 << 62, (1 << 62) + 4, usize::MAX - 1, usize::MAX];
 
@@ -31,14 +30,6 @@ fn devices() -> [Device; 2] {
 
 /// Runs an operation on `[rows, cols]` numbers with this stride, and returns its results.
 type Run = fn(&Device, [usize; 2], usize, &[f32]) -> Result<Vec<f32>, Box<dyn Error>>;
-
-fn read(
-    buffer: &Buffer<f32>,
-    [rows, cols]: [usize; 2],
-    stride: usize,
-) -> Result<Matrix<'_, f32>, SoftmaxError> {
-    Matrix::new(buffer, rows, cols)?.with_stride(stride)
-}
 
 fn view(
     buffer: &Buffer<f32>,
@@ -56,75 +47,67 @@ fn view_mut(
     TensorViewMut::with_strides(buffer, shape, [stride, 1])
 }
 
-fn write(
-    buffer: &mut Buffer<f32>,
-    [rows, cols]: [usize; 2],
-    stride: usize,
-) -> Result<MatrixMut<'_, f32>, SoftmaxError> {
-    MatrixMut::new(buffer, rows, cols)?.with_stride(stride)
-}
-
 /// The operations on matrices, and the most columns that each can count.
-const OPERATIONS: [(&str, usize, Run); 17] = [
-    ("softmax", WIDE, |device, shape, stride, numbers| {
+const OPERATIONS: [(&str, usize, Run); 15] = [
+    ("Softmax::run", WIDE, |device, shape, stride, numbers| {
+        Ok(Softmax::new().run(device, view(&device.upload(numbers)?, shape, stride)?)?.to_vec()?)
+    }),
+    ("Softmax::run_into", WIDE, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
-        softmax(device, &mut write(&mut out, shape, stride)?, &read(&inp, shape, stride)?, &Options::new())?;
+        let to = view_mut(&mut out, shape, stride)?;
+        Softmax::new().run_into(device, to, view(&inp, shape, stride)?)?;
         Ok(out.to_vec()?)
     }),
-    ("softmax_in_place", WIDE, |device, shape, stride, numbers| {
+    ("Softmax::run_in_place", WIDE, |device, shape, stride, numbers| {
         let mut out = device.upload(numbers)?;
-        softmax_in_place(device, &mut write(&mut out, shape, stride)?, &Options::new())?;
+        Softmax::new().run_in_place(device, view_mut(&mut out, shape, stride)?)?;
         Ok(out.to_vec()?)
     }),
-    ("softmax_to_buffer", WIDE, |device, shape, stride, numbers| {
-        let inp = device.upload(numbers)?;
-        let out: Buffer<f32> = softmax_to_buffer(device, &read(&inp, shape, stride)?, &Options::new())?;
-        Ok(out.to_vec()?)
-    }),
-    ("softmax_of_slice", WIDE, |device, shape, _, numbers| {
-        Ok(softmax_of_slice(device, numbers, shape, &Options::new())?)
-    }),
-    ("softmax_backward", WIDE, |device, shape, stride, numbers| {
+    ("Softmax::backward", WIDE, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
-        let inp = read(&inp, shape, stride)?;
-        softmax_backward(device, &mut write(&mut out, shape, stride)?, &inp, &inp, &Options::new())?;
-        Ok(out.to_vec()?)
+        let inp = view(&inp, shape, stride)?;
+        Softmax::new().backward_into(device, view_mut(&mut out, shape, stride)?, inp, inp)?;
+        Ok([out.to_vec()?, Softmax::new().backward(device, inp, inp)?.to_vec()?].concat())
     }),
-    ("softmax_backward_in_place", WIDE, |device, shape, stride, numbers| {
+    ("Softmax::backward_in_place", WIDE, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.upload(numbers)?);
-        let inp = read(&inp, shape, stride)?;
-        softmax_backward_in_place(device, &mut write(&mut out, shape, stride)?, &inp, &Options::new())?;
+        let to = view_mut(&mut out, shape, stride)?;
+        Softmax::new().backward_in_place(device, to, view(&inp, shape, stride)?)?;
         Ok(out.to_vec()?)
     }),
     ("CrossEntropy", WIDE, |device, shape, stride, numbers| {
         let (inp, mut gradient) = (device.upload(numbers)?, device.upload(numbers)?);
-        let rows = numbers.len().min(1);
+        let (inp, rows) = (view(&inp, shape, stride)?, numbers.len().min(1));
         let (targets, mut loss) = (device.upload(&[1i64; 1][..rows])?, device.alloc_zeroed::<f32>(rows)?);
-        CrossEntropy::new(&mut loss, &read(&inp, shape, stride)?, &targets)
-            .with_gradient(write(&mut gradient, shape, stride)?, 1.0)
-            .run(device)?;
-        CrossEntropy::in_place(&mut loss, write(&mut gradient, shape, stride)?, &targets, 1.0).run(device)?;
-        Ok([loss.to_vec()?, gradient.to_vec()?].concat())
+        let outputs = cross_entropy::Outputs::new(&mut loss);
+        let outputs = outputs.gradient(view_mut(&mut gradient, shape, stride)?);
+        CrossEntropy::new().run_into(device, outputs, inp, &targets)?;
+        let logits = view_mut(&mut gradient, shape, stride)?;
+        CrossEntropy::new().run_in_place(device, &mut loss, logits, &targets)?;
+        let (losses, gradients) = CrossEntropy::new().forward(device, inp, &targets)?;
+        let others = CrossEntropy::new().run(device, inp, &targets)?;
+        let [losses, gradients, others] = [losses, gradients, others].map(|tensor| tensor.to_vec());
+        Ok([loss.to_vec()?, gradient.to_vec()?, losses?, gradients?, others?].concat())
     }),
-    ("cross_entropy_of_slice", WIDE, |device, shape, _, numbers| {
-        let targets = &[1i64; 1][..numbers.len().min(1)];
-        Ok(cross_entropy_of_slice(device, numbers, shape, targets)?)
-    }),
-    ("sample", WIDE, |device, shape, stride, numbers| {
+    ("Sample", WIDE, |device, shape, stride, numbers| {
         let inp = device.upload(numbers)?;
+        let inp = view(&inp, shape, stride)?;
         let mut tokens = device.alloc_zeroed::<u32>(numbers.len().min(1))?;
-        sample(device, &mut tokens, &read(&inp, shape, stride)?, &Sampling::new(1).top_k(2).top_p(0.5), 0)?;
-        sample(device, &mut tokens, &read(&inp, shape, stride)?, &Sampling::new(1), 0)?;
-        Ok(tokens.to_vec()?.into_iter().map(|token| token as f32).collect())
+        Sample::new().top_k(2).top_p(0.5).run_into(device, &mut tokens, inp)?;
+        Sample::new().run_into(device, &mut tokens, inp)?;
+        let tokens = [tokens.to_vec()?, Sample::new().run(device, inp)?.to_vec()?].concat();
+        Ok(tokens.into_iter().map(|token| token as f32).collect())
     }),
-    ("softmax_top_k", WIDE, |device, shape, stride, numbers| {
+    ("TopK", WIDE, |device, shape, stride, numbers| {
         let (inp, rows) = (device.upload(numbers)?, numbers.len().min(1));
+        let inp = view(&inp, shape, stride)?;
         let mut probabilities = device.alloc_zeroed::<f32>(2 * rows)?;
         let mut indices = device.alloc_zeroed::<u32>(2 * rows)?;
-        let mut to = MatrixMut::new(&mut probabilities, shape[0], 2)?.with_stride(stride.max(2))?;
-        let mut columns = MatrixMut::new(&mut indices, shape[0], 2)?.with_stride(stride.max(2))?;
-        softmax_top_k(device, &mut to, &mut columns, &read(&inp, shape, stride)?, &Options::new())?;
-        Ok(probabilities.to_vec()?)
+        let (selected, strides) = ([shape[0], 2], [stride.max(2), 1]);
+        let to = TensorViewMut::with_strides(&mut probabilities, selected, strides)?;
+        let columns = TensorViewMut::with_strides(&mut indices, selected, strides)?;
+        TopK::new(2).run_into(device, to, columns, inp)?;
+        Ok([probabilities.to_vec()?, TopK::new(2).run(device, inp)?.0.to_vec()?].concat())
     }),
     ("Reduce::rows", NARROW, |device, shape, stride, numbers| {
         let (inp, mut out) = (device.upload(numbers)?, device.alloc_zeroed::<f32>(numbers.len().min(1))?);

@@ -11,11 +11,11 @@ use ferrowarp::attention::{self, Attention, Backward, Causal, Forward, Gradients
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::matmul::Precision;
 use ferrowarp::norm::{GradientOutputs, Norm, Statistics};
-use ferrowarp::softmax::{
-    self, CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward,
-    softmax_top_k,
+use ferrowarp::softmax::cross_entropy;
+use ferrowarp::{
+    CrossEntropy, CumulativeSum, Element, Matmul, Reduce, Reduction, Sample, Softmax, TensorView,
+    TensorViewMut, TopK, Transpose,
 };
-use ferrowarp::{CumulativeSum, Element, Matmul, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
 
 /// Elements of each buffer.
 const ELEMENTS: usize = 1 << 18;
@@ -111,53 +111,40 @@ impl Draw {
     }
 }
 
-fn rows_and_columns<T>(gpu: &Gpu, draw: &mut Draw)
-where
-    T: softmax::Real + Element,
-{
+fn rows_and_columns<T: Element>(gpu: &Gpu, draw: &mut Draw) {
     let cols = draw.up_to(ELEMENTS);
     let rows = draw.up_to(ELEMENTS / cols);
     let device = &gpu.device;
     let (zeros, more, vector) = (gpu.zeros::<T>(), gpu.zeros::<T>(), gpu.zeros::<f32>());
     let (mut out, mut floats, mut words) = (gpu.zeros::<T>(), gpu.zeros::<f32>(), gpu.zeros::<u32>());
-    let inp = Matrix::new(&zeros, rows, cols).unwrap();
+    let x = TensorView::new(&zeros, [rows, cols]).unwrap();
     let shape = format!("{rows} x {cols} of {}", std::any::type_name::<T>());
     let check = |what: &str, result| gpu.check(&format!("{what} of {shape}"), (75, false), result);
     macro_rules! out {
         () => {
-            MatrixMut::new(&mut out, rows, cols).unwrap()
+            TensorViewMut::new(&mut out, [rows, cols]).unwrap()
         };
     }
-    let options = Options::new();
-    check("softmax", softmax(device, &mut out!(), &inp, &options).map_err(Into::into));
-    let y = Matrix::new(&more, rows, cols).unwrap();
-    check(
-        "softmax's gradient",
-        softmax_backward(device, &mut out!(), &inp, &y, &options).map_err(Into::into),
-    );
+    check("softmax", Softmax::new().run_into(device, out!(), x).map_err(Into::into));
+    let y = TensorView::new(&more, [rows, cols]).unwrap();
+    check("softmax's gradient", Softmax::new().backward_into(device, out!(), x, y).map_err(Into::into));
     let targets = gpu.zeros::<i64>();
-    let losses = floats.view_mut(..rows).unwrap();
-    let loss = CrossEntropy::new(losses, &inp, targets.view(..rows).unwrap()).with_gradient(out!(), 1.0);
-    check("cross entropy", loss.run(device).map_err(Into::into));
+    let outputs = cross_entropy::Outputs::new(floats.view_mut(..rows).unwrap()).gradient(out!());
+    let loss = CrossEntropy::new().run_into(device, outputs, x, targets.view(..rows).unwrap());
+    check("cross entropy", loss.map_err(Into::into));
     let k = draw.up_to(ELEMENTS / rows).min(128);
-    let mut probabilities = MatrixMut::new(&mut floats, rows, k).unwrap();
-    let mut indices = MatrixMut::new(&mut words, rows, k).unwrap();
-    check(
-        "top-k",
-        softmax_top_k(device, &mut probabilities, &mut indices, &inp, &options).map_err(Into::into),
-    );
-    for sampling in [Sampling::new(1), Sampling::new(1).top_k(k), Sampling::new(1).top_p(0.9)] {
+    let probabilities = TensorViewMut::new(&mut floats, [rows, k]).unwrap();
+    let indices = TensorViewMut::new(&mut words, [rows, k]).unwrap();
+    check("top-k", TopK::new(k).run_into(device, probabilities, indices, x).map_err(Into::into));
+    for sample in [Sample::new(), Sample::new().top_k(k), Sample::new().top_p(0.9)] {
         let tokens = words.view_mut(..rows).unwrap();
-        check("sample", sample(device, tokens, &inp, &sampling, 0).map_err(Into::into));
+        check("sample", sample.run_into(device, tokens, x).map_err(Into::into));
     }
-    let x = TensorView::new(&zeros, [rows, cols]).unwrap();
     for norm in [Norm::rms(), Norm::layer()] {
-        let out = TensorViewMut::new(&mut out, [rows, cols]).unwrap();
-        check("a norm", norm.run_into(device, out, x).map_err(Into::into));
+        check("a norm", norm.run_into(device, out!(), x).map_err(Into::into));
     }
     let mut weight = gpu.zeros::<T>();
-    let outputs = GradientOutputs::new(TensorViewMut::new(&mut out, [rows, cols]).unwrap());
-    let outputs = outputs.weight(weight.view_mut(..cols).unwrap());
+    let outputs = GradientOutputs::new(out!()).weight(weight.view_mut(..cols).unwrap());
     let statistics = Statistics::rms(vector.view(..rows).unwrap());
     let gradient = Norm::rms().backward_into(device, outputs, x, x, statistics);
     check("a norm's gradient", gradient.map_err(Into::into));
@@ -167,8 +154,7 @@ where
         let of_columns = Reduce::columns(reduction).run_into(device, out.view_mut(..cols).unwrap(), x);
         check("a reduction of columns", of_columns.map_err(Into::into));
     }
-    let to = TensorViewMut::new(&mut out, [rows, cols]).unwrap();
-    check("cumsum", CumulativeSum::new().run_into(device, to, x).map_err(Into::into));
+    check("cumsum", CumulativeSum::new().run_into(device, out!(), x).map_err(Into::into));
     let to = TensorViewMut::new(&mut out, [cols, rows]).unwrap();
     check("transpose", Transpose::new().run_into(device, to, x).map_err(Into::into));
 }

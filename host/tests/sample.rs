@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use cuda_std::testing::Layout;
-use ferrowarp::bf16;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::{Matrix, Sampling, SoftmaxError, sample, sample_with_log_probabilities};
+use ferrowarp::softmax::sample::Outputs;
+use ferrowarp::{Error, TensorView, bf16};
 use ferrowarp_cases::reference::Draw;
 use ferrowarp_cases::softmax::sample::{self as cases, Sample, SampleTopK};
 use ferrowarp_cases::softmax::{Rowwise as _, Setting, logits};
@@ -82,18 +82,16 @@ fn rows_without_a_softmax_give_no_token_and_others_never_one_of_minus_infinity()
 }
 
 /// How often each token of `logits` is drawn in `rows` equal rows.
-fn counts(logits: &[f32], rows: usize, sampling: &Sampling, draw: u64) -> Vec<u32> {
+fn counts(logits: &[f32], rows: usize, sampling: ferrowarp::Sample) -> Vec<u32> {
     let mut counts = vec![0; logits.len()];
-    tokens(logits, rows, sampling, draw).into_iter().for_each(|token| counts[token as usize] += 1);
+    tokens(logits, rows, sampling).into_iter().for_each(|token| counts[token as usize] += 1);
     counts
 }
 
-fn tokens(logits: &[f32], rows: usize, sampling: &Sampling, draw: u64) -> Vec<u32> {
+fn tokens(logits: &[f32], rows: usize, sampling: ferrowarp::Sample) -> Vec<u32> {
     let device = Device::cpu();
-    let inp = device.upload(&logits.repeat(rows)).unwrap();
-    let mut tokens = device.alloc_zeroed::<u32>(rows).unwrap();
-    sample(&device, &mut tokens, &Matrix::new(&inp, rows, logits.len()).unwrap(), sampling, draw).unwrap();
-    tokens.to_vec().unwrap()
+    let inp = device.tensor(&logits.repeat(rows), [rows, logits.len()]).unwrap();
+    sampling.run(&device, &inp).unwrap().to_vec().unwrap()
 }
 
 /// Pearson's chi-squared of counts with these probabilities, in standard deviations from its mean; what cannot come has not come.
@@ -124,7 +122,7 @@ fn uneven() -> Vec<f32> {
 #[test]
 fn tokens_come_as_often_as_their_probabilities_say() {
     let logits = uneven();
-    let plain = Sampling::new(2026);
+    let plain = ferrowarp::Sample::new().seed(2026).draw(7);
     for (sampling, temperature, top_k, top_p) in [
         (plain, 1.0, 0, 1.0),
         (plain.temperature(2.0), 2.0, 0, 1.0),
@@ -145,7 +143,7 @@ fn tokens_come_as_often_as_their_probabilities_say() {
             kept += own;
         }
         probabilities.iter_mut().for_each(|probability| *probability /= kept);
-        let counts = counts(&logits, ROWS, &sampling, 7);
+        let counts = counts(&logits, ROWS, sampling);
         let left = probabilities.iter().filter(|&&probability| probability > 0.0).count();
         if left == 1 {
             assert_eq!(counts.iter().filter(|&&count| count > 0).count(), 1, "{sampling:?}");
@@ -160,7 +158,7 @@ fn tokens_come_as_often_as_their_probabilities_say() {
 #[test]
 fn rows_draws_and_seeds_know_nothing_of_each_other() {
     let logits = [0.0f32, 0.7, -0.4, 0.2];
-    let of = |seed, draw| tokens(&logits, ROWS, &Sampling::new(seed), draw);
+    let of = |seed, draw| tokens(&logits, ROWS, ferrowarp::Sample::new().seed(seed).draw(draw));
     let first = of(1, 1);
     let mut next_row = first.clone();
     next_row.rotate_left(1);
@@ -195,7 +193,8 @@ fn in_chunks() -> Vec<f32> {
 fn tokens_of_all_chunks_come_as_often_as_their_probabilities_say() {
     let (logits, draws) = (in_chunks(), 50);
     let noise = Noise { seed: 0, draw: 0, row: 0 };
-    for (sampling, top_p) in [(Sampling::new(11), 1.0), (Sampling::new(12).top_p(0.6), 0.6)] {
+    let plain = ferrowarp::Sample::new().seed(11);
+    for (sampling, top_p) in [(plain, 1.0), (plain.seed(12).top_p(0.6), 0.6)] {
         // Groups of neighbours, since a single token is too rare.
         let mut probabilities = vec![0.0; logits.len() / 100];
         let draw = Draw { noise, temperature: 1.0, top_k: 0, top_p };
@@ -205,7 +204,7 @@ fn tokens_of_all_chunks_come_as_often_as_their_probabilities_say() {
         kept.iter().for_each(|&&(col, own, _)| probabilities[col / 100] += own / sum);
         let mut counts = vec![0; probabilities.len()];
         for draw in 0..draws {
-            let drawn = tokens(&logits, 200, &sampling, draw);
+            let drawn = tokens(&logits, 200, sampling.draw(draw));
             drawn.into_iter().for_each(|token| counts[token as usize / 100] += 1);
         }
         let deviation = deviation(&counts, &probabilities);
@@ -219,10 +218,9 @@ fn at_temperature_0_it_is_the_first_of_the_largest() {
     let logits = device.upload(&[1.0f32, 4.0, 4.0, -0.0, 0.0, -1.0].map(bf16::from_f32)).unwrap();
     let (mut tokens, mut logarithms) =
         (device.upload(&[9u32; 4]).unwrap(), device.alloc_zeroed::<f32>(2).unwrap());
-    let greedy = Sampling::new(5).temperature(0.0).top_k(2).top_p(0.1);
-    let view = tokens.view_mut(1..3).unwrap();
-    let matrix = Matrix::new(&logits, 2, 3).unwrap();
-    sample_with_log_probabilities(&device, view, &mut logarithms, &matrix, &greedy, 3).unwrap();
+    let greedy = ferrowarp::Sample::new().seed(5).draw(3).temperature(0.0).top_k(2).top_p(0.1);
+    let outputs = Outputs::new(tokens.view_mut(1..3).unwrap()).log_probabilities(&mut logarithms);
+    greedy.run_into(&device, outputs, TensorView::new(&logits, [2, 3]).unwrap()).unwrap();
     assert_eq!(tokens.to_vec().unwrap(), [9, 1, 0, 9]);
     let want = [-(2.0 + (-3f32).exp()).ln(), -(2.0 + (-1f32).exp()).ln()];
     assert!(logarithms.to_vec().unwrap().iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-6));
@@ -234,17 +232,18 @@ fn what_does_not_fit_is_refused_in_words() {
     let logits = device.alloc_zeroed::<f32>(6).unwrap();
     let (mut tokens, mut logarithms) =
         (device.alloc_zeroed::<u32>(2).unwrap(), device.alloc_zeroed::<f32>(3).unwrap());
-    let refused = |result: Result<(), SoftmaxError>, words: &str| {
+    let refused = |result: Result<(), Error>, words: &str| {
         let error = result.unwrap_err().to_string();
         assert!(error.contains(words), "`{words}` is not in: {error}");
     };
-    let (rows, plain) = (Matrix::new(&logits, 3, 2).unwrap(), Sampling::new(0));
-    let words = "sampling of 3 rows failed: there are 2 tokens; each row needs one";
-    refused(sample(&device, &mut tokens, &rows, &plain, 0), words);
-    let rows = Matrix::new(&logits, 2, 3).unwrap();
-    let words = "there are 3 log-probabilities";
-    refused(sample_with_log_probabilities(&device, &mut tokens, &mut logarithms, &rows, &plain, 0), words);
-    refused(sample(&device, &mut tokens, &rows, &plain.top_p(0.0), 0), "a top-p of 0 failed");
-    let none = Matrix::new(&logits, 2, 0).unwrap();
-    sample(&device, &mut tokens, &none, &plain, 0).unwrap();
+    let plain = ferrowarp::Sample::new();
+    let of = |shape: [usize; 2]| TensorView::new(&logits, shape).unwrap();
+    let words = "sampling failed: the token vector has the shape [2]; it needs [3]";
+    refused(plain.run_into(&device, &mut tokens, of([3, 2])), words);
+    let outputs = Outputs::new(&mut tokens).log_probabilities(&mut logarithms);
+    let words = "sampling failed: the log-probability vector has the shape [3]; it needs [2]";
+    refused(plain.run_into(&device, outputs, of([2, 3])), words);
+    refused(plain.top_p(0.0).run_into(&device, &mut tokens, of([2, 3])), "sampling failed: top-p is 0; ");
+    refused(plain.top_k(0).run(&device, of([2, 3])).map(drop), "sampling failed: k is 0; ");
+    plain.run_into(&device, &mut tokens, of([2, 0])).unwrap();
 }

@@ -9,8 +9,7 @@ use cuda_std::launch::LaunchConfig;
 use cuda_std::tensor::TensorMapSpec;
 use ferrowarp::attention::{Attention, Backward, Forward, Gradients, Tensor, TensorMut};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
-use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax, softmax_to_buffer};
-use ferrowarp::{CumulativeSum, Matmul, Norm, Reduce, Reduction, TensorView, TensorViewMut};
+use ferrowarp::{CumulativeSum, Matmul, Norm, Reduce, Reduction, Softmax, TensorView, TensorViewMut};
 
 use crate::device_cpu::axpy;
 
@@ -37,12 +36,8 @@ fn a_buffer_of_another_cpu_device_is_refused() {
     assert!(text.contains("belongs to another `Device`, in the memory of "), "{text}");
     device.tensor_map(&out, &spec).unwrap();
 
-    let inp = Matrix::new(&others, 1, 4).unwrap();
-    let options = Options::new();
     let errors = [
-        softmax(&device, &mut MatrixMut::new(&mut out, 1, 4).unwrap(), &inp, &options)
-            .unwrap_err()
-            .to_string(),
+        Softmax::new().run_into(&device, &mut out, &others).unwrap_err().to_string(),
         Norm::rms()
             .run_into(
                 &device,
@@ -118,10 +113,8 @@ fn operations_that_need_scratch_memory_are_recorded() {
     });
     let inp = of(1 << 21);
     check("a softmax of a softmax", &device, zeros(1 << 21), move |stream, out| {
-        let inp = Matrix::new(&inp, 1, 1 << 21)?;
-        let first: Buffer<f32> = softmax_to_buffer(stream, &inp, &Options::new().log())?;
-        let (mut out, first) = (MatrixMut::new(out, 1, 1 << 21)?, Matrix::new(&first, 1, 1 << 21)?);
-        Ok(softmax(stream, &mut out, &first, &Options::new())?)
+        let first = Softmax::new().log().run(stream, &inp)?;
+        Ok(Softmax::new().run_into(stream, out, &first)?)
     });
 }
 

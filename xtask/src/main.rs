@@ -7,8 +7,6 @@ mod checks;
 mod gallery;
 mod measure;
 mod new;
-#[path = "../../host/src/softmax/operations.rs"]
-mod operations;
 mod report;
 mod times;
 mod tune;

@@ -7,7 +7,8 @@ use anyhow::ensure;
 use cuda_std::half::bf16;
 use ferrowarp::collective::{Communicator, ShardedCrossEntropy};
 use ferrowarp::device::{Buffer, DeviceError};
-use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
+use ferrowarp::softmax::cross_entropy::Outputs;
+use ferrowarp::{CrossEntropy, TensorView, TensorViewMut};
 
 use super::{CollectiveEntry, Scale, median_time};
 use crate::timed::normal;
@@ -68,13 +69,13 @@ struct Call {
 
 impl Call {
     fn queue(&mut self, communicator: &Communicator) -> Result<(), DeviceError> {
-        let Self { operation, shape: [rows, cols], logits, targets, losses, gradient } = self;
-        let matrix = Matrix::new(&*logits, *rows, *cols)?;
-        let mut call = CrossEntropy::new(losses, &matrix, &*targets);
+        let Self { operation, shape, logits, targets, losses, gradient } = self;
+        let mut outputs = Outputs::new(losses);
         if let Some(gradient) = gradient {
-            call = call.with_gradient(MatrixMut::new(gradient, *rows, *cols)?, 1.0);
+            outputs = outputs.gradient(TensorViewMut::new(gradient, *shape)?);
         }
-        Ok(operation.run(&communicator.device().default_stream(), call)?)
+        let (stream, logits) = (communicator.device().default_stream(), TensorView::new(&*logits, *shape)?);
+        Ok(operation.run_into(&stream, &CrossEntropy::new(), outputs, logits, &*targets)?)
     }
 }
 

@@ -13,8 +13,7 @@ use cuda_std::half::bf16;
 use ferrowarp::collective::{Communicator, Reduction};
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
 use ferrowarp::norm::{Norm, Outputs, Statistics};
-use ferrowarp::softmax::{CrossEntropy, MatrixMut};
-use ferrowarp::{Matmul, TensorView, TensorViewMut};
+use ferrowarp::{CrossEntropy, Matmul, TensorView, TensorViewMut};
 
 use super::{CollectiveEntry, Scale, is_same_on_all, median_time};
 use crate::timed::normal;
@@ -129,9 +128,9 @@ impl Network {
                 Norm::rms().run_into(device, to, TensorView::new(&*outputs, [batch, width])?)?;
                 inputs = normed;
             } else {
-                let logits = MatrixMut::new(outputs, batch, width)?;
-                let scale = 1.0 / batch as f32;
-                CrossEntropy::in_place(&mut self.losses, logits, &self.targets, scale).run(device)?;
+                let logits = TensorViewMut::new(outputs, [batch, width])?;
+                let operation = CrossEntropy::new().gradient_scale(1.0 / batch as f32);
+                operation.run_in_place(device, &mut self.losses, logits, &self.targets)?;
             }
         }
         Ok(())

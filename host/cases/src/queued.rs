@@ -6,12 +6,9 @@ use anyhow::{Context as _, Result, ensure};
 use cuda_std::half::bf16;
 use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
 use ferrowarp::device::{Buffer, Device, DeviceError, Event, Stream};
-use ferrowarp::softmax::{
-    CrossEntropy, Matrix, MatrixMut, Options, Sampling, sample, softmax, softmax_backward, softmax_to_buffer,
-    softmax_top_k,
-};
 use ferrowarp::{
-    CumulativeSum, ElementAs, Matmul, Norm, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
+    CrossEntropy, CumulativeSum, ElementAs, Matmul, Norm, Reduce, Reduction, Sample, Softmax, TensorView,
+    TensorViewMut, TopK, Transpose,
 };
 
 /// An operation on the stream: from `f32` or `bf16` numbers, the first bytes of its result.
@@ -29,32 +26,22 @@ const LEN: usize = 1 << 18;
 /// All operations that need memory of their own, and one of each kind that does not.
 const OPERATIONS: &[(&str, Run)] = &[
     ("softmax of one wide row", |stream, inputs| {
-        let inp = Matrix::new(&inputs.singles, 1, LEN)?;
-        let first: Buffer<f32> = softmax_to_buffer(stream, &inp, &Options::new().log())?;
-        let mut out = stream.device().alloc_zeroed(LEN)?;
-        let mut to = MatrixMut::new(&mut out, 1, LEN)?;
-        softmax(stream, &mut to, &Matrix::new(&first, 1, LEN)?, &Options::new())?;
-        Ok(out)
+        let first = Softmax::new().log().run(stream, &inputs.singles)?;
+        Ok(Softmax::new().run(stream, &first)?.into_buffer())
     }),
     ("gradient of a softmax", |stream, inputs| {
-        let (y, mut out) = (Matrix::new(&inputs.singles, 64, 1000)?, stream.device().alloc_zeroed(64_000)?);
-        softmax_backward(stream, &mut MatrixMut::new(&mut out, 64, 1000)?, &y, &y, &Options::new())?;
-        Ok(out)
+        let y = TensorView::new(&inputs.singles, [64, 1000])?;
+        Ok(Softmax::new().backward(stream, y, y)?.into_buffer())
     }),
     ("cross entropy", |stream, inputs| {
-        let mut out = stream.device().alloc_zeroed(64)?;
-        let logits = Matrix::new(&inputs.singles, 64, 1000)?;
-        CrossEntropy::new(&mut out, &logits, &inputs.classes).run(stream)?;
-        Ok(out)
+        let logits = TensorView::new(&inputs.singles, [64, 1000])?;
+        Ok(CrossEntropy::new().run(stream, logits, &inputs.classes)?.into_buffer())
     }),
     ("top-k and a sample", |stream, inputs| {
-        let device = stream.device();
-        let (mut out, mut indices) = (device.alloc_zeroed(640)?, device.alloc_zeroed(640)?);
-        let logits = Matrix::new(&inputs.singles, 64, 1000)?;
-        let (mut to, mut at) = (MatrixMut::new(&mut out, 64, 10)?, MatrixMut::new(&mut indices, 64, 10)?);
-        softmax_top_k(stream, &mut to, &mut at, &logits, &Options::new())?;
-        sample(stream, indices.view_mut(..64)?, &logits, &Sampling::new(7).top_k(20), 3)?;
-        Ok(out)
+        let logits = TensorView::new(&inputs.singles, [64, 1000])?;
+        let (probabilities, _) = TopK::new(10).run(stream, logits)?;
+        let _tokens = Sample::new().seed(7).draw(3).top_k(20).run(stream, logits)?;
+        Ok(probabilities.into_buffer())
     }),
     ("f32 matmul", |stream, inputs| of_matmul(stream, &inputs.singles, [200, 72, 136])),
     ("f32 matmul of few rows", |stream, inputs| of_matmul(stream, &inputs.singles, [3, 40, 4096])),
@@ -160,18 +147,18 @@ fn cost(device: &Device, inputs: &Inputs) -> Result<String> {
     // Soiling takes a millisecond a launch.
     let is_fast = device.is_cuda() && device.unwritten_memory()?.is_empty();
     let (stream, count) = (device.stream()?, if is_fast { 10_000 } else { 10 });
-    let inp = Matrix::new(&inputs.singles, 32, 100)?;
+    let inp = TensorView::new(&inputs.singles, [32, 100])?;
     let mut out = device.alloc_zeroed::<f32>(3200)?;
     let microseconds = |start: Instant| start.elapsed().as_secs_f64() * 1e6 / f64::from(count);
     let start = Instant::now();
     for _ in 0..count {
-        softmax(&stream, &mut MatrixMut::new(&mut out, 32, 100)?, &inp, &Options::new())?;
+        Softmax::new().run_into(&stream, TensorViewMut::new(&mut out, [32, 100])?, inp)?;
     }
     let into = microseconds(start);
     stream.synchronize()?;
     let start = Instant::now();
     for _ in 0..count {
-        let _new: Buffer<f32> = softmax_to_buffer(&stream, &inp, &Options::new())?;
+        let _new = Softmax::new().run(&stream, inp)?;
     }
     let new = microseconds(start);
     stream.synchronize()?;

@@ -4,7 +4,7 @@
 //! measure for rounding errors.
 
 use cuda_std::testing::Element as _;
-use ferrowarp::softmax::Options;
+use ferrowarp::Softmax;
 
 use crate::compare::Bound;
 
@@ -104,7 +104,7 @@ pub fn parameter_gradients(activations: &[f32], d_out: &[f32], shape: LayerShape
 
 /// Softmax along rows of `[rows, cols]`.
 pub fn softmax(inp: &[f32], cols: usize) -> Vec<f64> {
-    softmax_with(inp, cols, &Options::new())
+    softmax_with(inp, cols, &Softmax::new())
 }
 
 /// `-sum(targets * ln(max(probs, 1e-12)))` of each row.

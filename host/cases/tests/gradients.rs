@@ -1,6 +1,6 @@
 //! The oracles' gradients against finite differences of the oracles' losses, which know nothing of them.
 
-use ferrowarp::softmax::Options;
+use ferrowarp::Softmax;
 use ferrowarp_cases::reference::{
     LayerOf, LayerShape, Sgd, Sum, cross_entropy, linear_backward_input, linear_forward, parameter_gradients,
     softmax_backward, softmax_with, step,
@@ -67,7 +67,7 @@ fn of_cross_entropy() {
 
 #[test]
 fn of_softmax_and_log_softmax() {
-    for options in [Options::new(), Options::new().log()] {
+    for options in [Softmax::new(), Softmax::new().log()] {
         for cols in [2, 10, 33] {
             let (logits, dy) = (numbers(cols, 1), numbers(cols, 2));
             let y: Vec<f32> = softmax_with(&logits, cols, &options).iter().map(|&y| y as f32).collect();

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use cuda_std::launch::LaunchConfig;
-use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, Stream};
-use ferrowarp::softmax::{Matrix, MatrixMut, Options, SoftmaxError, softmax};
+use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, Queue, Stream};
+use ferrowarp::{Softmax, TensorView, TensorViewMut};
 use ferrowarp_report::print_line;
 use gpu_kernels::mlp::activation::relu_forward;
 
@@ -16,8 +16,9 @@ const RECORD: &str = "--record-first";
 const ROWS: usize = 64;
 const COLS: usize = 1000;
 
-fn softmax_to(device: &Device, out: &mut Buffer<f32>, inp: &Buffer<f32>) -> Result<(), SoftmaxError> {
-    softmax(device, &mut MatrixMut::new(out, ROWS, COLS)?, &Matrix::new(inp, ROWS, COLS)?, &Options::new())
+fn softmax_to(queue: &impl Queue, out: &mut Buffer<f32>, inp: &Buffer<f32>) -> Result<(), DeviceError> {
+    let (out, inp) = (TensorViewMut::new(out, [ROWS, COLS])?, TensorView::new(inp, [ROWS, COLS])?);
+    Ok(Softmax::new().run_into(queue, out, inp)?)
 }
 
 /// Runs a softmax on new buffers.
@@ -41,13 +42,13 @@ pub fn first(device: &Device) -> Result<()> {
     let numbers: Vec<f32> = (0..ROWS * COLS).map(|i| (i * 31 % 101) as f32 / 16.0 - 3.0).collect();
     let buffers =
         [device.upload(&numbers)?, device.alloc_zeroed(ROWS * COLS)?, device.alloc_zeroed(ROWS * COLS)?];
-    let (on, start) = (device.clone(), Instant::now());
+    let start = Instant::now();
     let mut graph =
         device.record(buffers, move |stream: &Stream, [inp, relu, out]: &mut [Buffer<f32>; 3]| {
             let config = LaunchConfig::new(((COLS as u32).div_ceil(32), (ROWS as u32).div_ceil(8)), (32, 8));
             // SAFETY: both have this many rows and columns, and there is a thread for each element.
             unsafe { relu_forward::launch(stream, config, &mut *relu, &*inp, ROWS as u32, COLS as u32) }?;
-            softmax_to(&on, out, relu).map_err(DeviceError::from)
+            softmax_to(stream, out, relu)
         })?;
     let recorded = start.elapsed();
     ensure!(graph.state()[2].to_vec()?.iter().all(|&p| p == 0.0), "the recording ran the kernels");

@@ -11,9 +11,12 @@ use gpu_kernels::softmax::cross_entropy::{
 use super::{CollectiveError, Communicator};
 use crate::DeviceProfile;
 use crate::device::{Buffer, DeviceError, Stream};
-use crate::softmax::cross_entropy::launch as launch_cross_entropy;
+use crate::element::Element;
+use crate::error::{Error, Kind};
+use crate::operation::Operation;
+use crate::softmax::cross_entropy::{Class, CrossEntropy, Outputs, launch as launch_cross_entropy};
 use crate::softmax::kernel_choice::parts;
-use crate::softmax::{CrossEntropy, Real, SoftmaxError};
+use crate::tensor::{TensorView, TensorViewMut};
 
 /// Threads per block of the kernel that combines the ranks' numbers.
 const BLOCK: u32 = 256;
@@ -24,34 +27,34 @@ const MOST_ROWS: u64 = i32::MAX as u64;
 /// Cross entropy with each row's classes divided among the ranks of a communicator, for logits that do not fit one device.
 ///
 /// Rank 0 has the logits of the first classes, rank 1 the next ones, and so on. Ranks may have different numbers of classes.
-/// Each rank passes its own logits, `[rows, cols]`, and the targets of all rows to [`Self::run`]. Targets count classes from
-/// the first class of rank 0. Losses and log-sum-exps cover whole rows, with the same bits on all ranks. Each rank gets the
+/// Each rank passes its own logits, `[rows, cols]`, and the targets of all rows to [`Self::run_into`]. Targets count classes
+/// from the first class of rank 0. Losses and log-sum-exps cover whole rows, with the same bits on all ranks. Each rank gets the
 /// gradient of its own logits.
 ///
 /// The ranks exchange three numbers per row in one all-gather: the maximum of a rank's logits, the sum of their
 /// exponentials, and the target's logit.
 ///
-/// [`Self::run`] only queues, so it can be [recorded](crate::device::Device::record). The graph keeps the workspace.
+/// [`Self::run_into`] only queues, so it can be [recorded](crate::device::Device::record). The graph keeps the workspace.
 ///
 /// ```
 /// use std::sync::Arc;
 ///
 /// use ferrowarp::collective::{Communicator, ShardedCrossEntropy, World};
 /// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
+/// use ferrowarp::softmax::cross_entropy::Outputs;
+/// use ferrowarp::{CrossEntropy, Tensor};
 ///
 /// // On GPUs: Device::cuda(world.local_rank())?
 /// let (world, device) = (World::from_environment()?, Device::cpu());
 /// let communicator = Arc::new(Communicator::connect(&world, &device)?);
 /// // Two rows and two classes of each rank.
-/// let logits = device.upload(&[0.0f32; 4])?;
+/// let logits = device.tensor(&[0.0f32; 4], [2, 2])?;
 /// let targets = device.upload(&[0i64, 1])?;
-/// let (mut losses, mut gradient) = (device.alloc_zeroed::<f32>(2)?, device.alloc_zeroed::<f32>(4)?);
+/// let (mut losses, mut gradient) = (Tensor::zeros(&device, [2])?, Tensor::zeros(&device, [2, 2])?);
 /// let mut operation = ShardedCrossEntropy::new(Arc::clone(&communicator), 2, 2)?;
-/// let call = CrossEntropy::new(&mut losses, &Matrix::new(&logits, 2, 2)?, &targets)
-///     .with_gradient(MatrixMut::new(&mut gradient, 2, 2)?, 1.0);
+/// let outputs = Outputs::new(&mut losses).gradient(&mut gradient);
 /// let stream = device.default_stream();
-/// operation.run(&stream, call)?;
+/// operation.run_into(&stream, &CrossEntropy::new(), outputs, &logits, &targets)?;
 /// communicator.synchronize(&stream)?;
 /// let classes = operation.classes() as f32;
 /// assert!(losses.to_vec()?.iter().all(|loss| (loss - classes.ln()).abs() < 1e-6));
@@ -159,20 +162,56 @@ impl ShardedCrossEntropy {
         self.shards.classes
     }
 
-    /// Computes what `call` asks for, on this rank's logits. All ranks must pass the same targets and the same
-    /// [ignored](CrossEntropy::ignoring) one, and either all or none ask for [log-sum-exps](CrossEntropy::with_log_sum_exp).
+    /// Writes the outputs for this rank's logits. All ranks must pass the same targets and the same
+    /// [ignored](CrossEntropy::ignore_index) one, and either all or none ask for [log-sum-exps](Outputs::log_sum_exp).
     /// On a GPU the work is queued. Without rows or classes nothing is written.
     ///
-    /// [`CrossEntropy::with_correct`] is not supported.
+    /// [`Outputs::correct`] is not supported.
     ///
     /// # Errors
     /// The logits or the gradient do not have the prepared shape, a vector does not have one element per row, memory or the
-    /// stream belongs to another device, or the call asks for correctness: this rank has queued nothing, and the others wait
+    /// stream belongs to another device, or the outputs include correctness: this rank has queued nothing, and the others wait
     /// for it. Or a rank is lost, or the device failed.
-    pub fn run<T: Real>(
+    pub fn run_into<'o, 'i, T: Element, C: Class>(
         &mut self,
         stream: &Stream,
-        call: CrossEntropy<'_, T>,
+        options: &CrossEntropy<'_>,
+        outputs: impl Into<Outputs<'o, T>>,
+        logits: impl Into<TensorView<'i, T>>,
+        targets: impl Into<TensorView<'i, C>>,
+    ) -> Result<(), CollectiveError> {
+        let (logits, targets) = (logits.into(), targets.into());
+        self.run(stream, outputs.into(), |operation, outputs| {
+            options.args(operation, outputs, &logits, &targets)
+        })
+    }
+
+    /// Same as [`Self::run_into`], but replaces the logits with their gradient.
+    ///
+    /// # Errors
+    /// Same as for [`Self::run_into`]; or the outputs have a gradient of their own.
+    pub fn run_in_place<'o, 'i, T: Element, C: Class>(
+        &mut self,
+        stream: &Stream,
+        options: &CrossEntropy<'_>,
+        outputs: impl Into<Outputs<'o, T>>,
+        logits: impl Into<TensorViewMut<'o, T>>,
+        targets: impl Into<TensorView<'i, C>>,
+    ) -> Result<(), CollectiveError> {
+        let (mut logits, targets) = (logits.into(), targets.into());
+        self.run(stream, outputs.into(), |operation, outputs| {
+            options.args_in_place(operation, outputs, &mut logits, &targets)
+        })
+    }
+
+    fn run<T: Element>(
+        &mut self,
+        stream: &Stream,
+        mut outputs: Outputs<'_, T>,
+        args: impl FnOnce(
+            Operation<'_>,
+            &mut Outputs<'_, T>,
+        ) -> Result<(CrossEntropyLaunch<T>, [usize; 2]), Error>,
     ) -> Result<(), CollectiveError> {
         let (communicator, shards) = (Arc::clone(&self.communicator), self.shards);
         let device = communicator.device();
@@ -182,18 +221,19 @@ impl ShardedCrossEntropy {
             size: communicator.size(),
             reason,
         };
-        let failed = |error| match error {
-            SoftmaxError::Device(error) => communicator.device_error(&shards.to_string(), error),
-            error => refused(error.to_string()),
+        let failed = |error: Error| match error.kind() {
+            Kind::Device(_) => communicator.device_error(&shards.to_string(), error.into()),
+            _ => refused(error.to_string()),
         };
-        let (args, [rows, cols]) = call.checked(device).map_err(failed)?;
+        let (args, [rows, cols]) =
+            args(Operation::new("cross entropy", device), &mut outputs).map_err(failed)?;
         if [rows, cols] != [shards.rows, shards.cols] {
             return Err(refused(format!(
                 "the logits are {rows} x {cols}; prepare the operation for that shape"
             )));
         }
         if !args.correct.pointer.is_null() {
-            return Err(refused("marks of correct rows are for one device; omit with_correct".to_owned()));
+            return Err(refused("marks of correct rows are for one device; omit `correct`".to_owned()));
         }
         if !device.is_same_as(stream.device()) {
             return Err(refused("the stream is another device's; open it on the communicator's".to_owned()));
@@ -221,7 +261,7 @@ impl ShardedCrossEntropy {
 
     /// # Safety
     /// `args` has the shape and the device that this was prepared for, and its memory is borrowed.
-    unsafe fn launch_part<T: Real>(
+    unsafe fn launch_part<T: Element>(
         &mut self,
         on: &Stream,
         args: &CrossEntropyLaunch<T>,
@@ -248,7 +288,7 @@ impl ShardedCrossEntropy {
 
     /// # Safety
     /// Same as for [`Self::launch_part`].
-    unsafe fn launch_rest<T: Real>(
+    unsafe fn launch_rest<T: Element>(
         &mut self,
         on: &Stream,
         args: &CrossEntropyLaunch<T>,

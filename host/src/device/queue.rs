@@ -12,17 +12,17 @@ use super::{Buffer, BufferView, BufferViewMut, Device, DeviceError, Stream};
 ///
 /// ```
 /// use ferrowarp::device::{Device, Queue};
-/// use ferrowarp::softmax::{MatrixMut, Options, SoftmaxError, softmax_in_place};
+/// use ferrowarp::{Error, Softmax, Tensor};
 ///
-/// fn normalise(queue: &impl Queue, logits: &mut MatrixMut<'_, f32>) -> Result<(), SoftmaxError> {
-///     softmax_in_place(queue, logits, &Options::new())
+/// fn normalise(queue: &impl Queue, logits: &mut Tensor<f32>) -> Result<(), Error> {
+///     Softmax::new().run_in_place(queue, logits)
 /// }
 ///
 /// let device = Device::cpu();
-/// let mut logits = device.upload(&[1.0f32; 4])?;
-/// normalise(&device.stream()?, &mut MatrixMut::new(&mut logits, 1, 4)?)?;
+/// let mut logits = device.tensor(&[1.0f32; 4], [1, 4])?;
+/// normalise(&device.stream()?, &mut logits)?;
 /// assert_eq!(logits.to_vec()?, [0.25; 4]);
-/// # Ok::<(), SoftmaxError>(())
+/// # Ok::<(), Error>(())
 /// ```
 pub trait Queue: Launcher + sealed::Sealed {
     /// The device that does the work.

@@ -4,109 +4,112 @@ use cuda_std::launch::RawBuffer;
 use gpu_kernels::softmax::backward::{BackwardArgsHost, LOG};
 
 use super::row_kernel::RowKernel;
-use super::{DeviceProfile, Matrix, MatrixMut, Options, Real, SoftmaxError, check};
+use super::{Element, Softmax, Tensor, TensorView, TensorViewMut};
 use crate::device::Queue;
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::tensor::Rows;
 
-/// Writes the gradient with respect to the logits into `dx`, given the result `y` and its gradient `dy`: `y * (dy - sum(dy *
-/// y)) * scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`.
-///
-/// Pass the options of the softmax that computed `y`. A masked row (`y` is 0, or as a logarithm -inf) gets the gradient 0,
-/// or as a logarithm `dy * scale`. On a GPU the work is queued.
-///
-/// ```
-/// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::{Matrix, MatrixMut, Options, SoftmaxError, softmax_backward};
-///
-/// let device = Device::cpu();
-/// let (dy, y) = (device.upload(&[1.0f32, 0.0])?, device.upload(&[0.5f32, 0.5])?);
-/// let mut dx = device.alloc_zeroed::<f32>(2)?;
-/// let (dy, y) = (Matrix::new(&dy, 1, 2)?, Matrix::new(&y, 1, 2)?);
-/// softmax_backward(&device, &mut MatrixMut::new(&mut dx, 1, 2)?, &dy, &y, &Options::new())?;
-/// assert_eq!(dx.to_vec()?, [0.25, -0.25]);
-/// # Ok::<(), SoftmaxError>(())
-/// ```
-///
-/// # Errors
-/// The shapes differ, a row has 2^32 elements or more, the scale is not in (0, 2^127], a matrix lives on another device,
-/// or the device
-/// failed.
-pub fn softmax_backward<T: Real>(
-    queue: &impl Queue,
-    dx: &mut MatrixMut<'_, T>,
-    dy: &Matrix<'_, T>,
-    y: &Matrix<'_, T>,
-    options: &Options,
-) -> Result<(), SoftmaxError> {
-    let (device, shape) = (queue.device(), dx.shape());
-    check(device, "result", shape, (y.shape(), y.device()))?;
-    check(device, "gradient", shape, (dy.shape(), dy.device()))?;
-    check(device, "gradient at the logits", shape, (shape, dx.device()))?;
-    // SAFETY: three checked matrices of the same shape on this device; the first is borrowed exclusively.
-    unsafe {
-        let strides = [dx.stride(), dy.stride(), y.stride()];
-        launch(queue, shape, [dx.raw(), dy.raw(), y.raw()], strides, options)
+const NAME: &str = "softmax backward";
+
+impl Softmax {
+    /// Returns the gradient with respect to the logits, given the result `y` and its gradient `dy`: `y * (dy - sum(dy * y)) *
+    /// scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`. A masked row (`y` is 0, or as a logarithm -inf) gets the
+    /// gradient 0, or as a logarithm `dy * scale`.
+    ///
+    /// ```
+    /// use ferrowarp::device::Device;
+    /// use ferrowarp::{Error, Softmax};
+    ///
+    /// let device = Device::cpu();
+    /// let (dy, y) = (device.tensor(&[1.0f32, 0.0], [1, 2])?, device.tensor(&[0.5f32, 0.5], [1, 2])?);
+    /// let dx = Softmax::new().backward(&device, &dy, &y)?;
+    /// assert_eq!(dx.to_vec()?, [0.25, -0.25]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`].
+    pub fn backward<'i, T: Element>(
+        &self,
+        queue: &impl Queue,
+        dy: impl Into<TensorView<'i, T>>,
+        y: impl Into<TensorView<'i, T>>,
+    ) -> Result<Tensor<T>, Error> {
+        let y = y.into();
+        let mut dx = Tensor::unwritten(queue, y.shape())?;
+        self.backward_into(queue, &mut dx, dy, y)?;
+        Ok(dx)
     }
-}
 
-/// Same as [`softmax_backward`], but replaces `dy` with the gradient with respect to the logits.
-///
-/// ```
-/// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::{Matrix, MatrixMut, Options, SoftmaxError, softmax_backward_in_place};
-///
-/// let device = Device::cpu();
-/// let (mut dy, y) = (device.upload(&[1.0f32, 0.0])?, device.upload(&[0.5f32, 0.5])?);
-/// let y = Matrix::new(&y, 1, 2)?;
-/// softmax_backward_in_place(&device, &mut MatrixMut::new(&mut dy, 1, 2)?, &y, &Options::new())?;
-/// assert_eq!(dy.to_vec()?, [0.25, -0.25]);
-/// # Ok::<(), SoftmaxError>(())
-/// ```
-///
-/// # Errors
-/// Same as for [`softmax_backward`].
-pub fn softmax_backward_in_place<T: Real>(
-    queue: &impl Queue,
-    dy: &mut MatrixMut<'_, T>,
-    y: &Matrix<'_, T>,
-    options: &Options,
-) -> Result<(), SoftmaxError> {
-    let (device, shape) = (queue.device(), dy.shape());
-    check(device, "result", shape, (y.shape(), y.device()))?;
-    check(device, "gradient", shape, (shape, dy.device()))?;
-    let (gradient, stride) = (dy.raw(), dy.stride());
-    // SAFETY: as above; output and gradient are the same matrix.
-    unsafe { launch(queue, shape, [gradient, gradient, y.raw()], [stride, stride, y.stride()], options) }
-}
-
-/// # Safety
-/// `dx`, `dy` and `y` are matrices of this shape and these strides on the device. No other code uses `dx`; it may be `dy`.
-unsafe fn launch<T: Real>(
-    queue: &impl Queue,
-    shape: [usize; 2],
-    [dx, dy, y]: [RawBuffer<T>; 3],
-    strides: [usize; 3],
-    options: &Options,
-) -> Result<(), SoftmaxError> {
-    options.check()?;
-    let profile = DeviceProfile::from(queue.device());
-    let Some(kernel) = RowKernel::new::<T>(T::BACKWARD, &profile, shape)? else { return Ok(()) };
-    let [dx_stride, dy_stride, y_stride] = strides.map(|stride| stride as u64);
-    for (first, rows) in kernel.launches() {
-        let args = BackwardArgsHost {
-            dx: dx.skip(first * strides[0]),
-            dy: dy.skip(first * strides[1]),
-            y: y.skip(first * strides[2]),
-            rows,
-            dx_stride,
-            dy_stride,
-            cols: kernel.cols,
-            y_stride,
-            scale: options.factor(),
-            flags: if options.is_log() { LOG } else { 0 },
-            prefetch_blocks: kernel.prefetch_blocks(&[dy_stride, y_stride]),
-        };
-        // SAFETY: the caller's matrices, starting at a row, and a grid for this many rows.
-        unsafe { kernel.spread.variant.launch(queue, kernel.config(rows), args) }?;
+    /// Writes the gradient with respect to the logits into `dx`.
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`].
+    pub fn backward_into<'o, 'i, T: Element>(
+        &self,
+        queue: &impl Queue,
+        dx: impl Into<TensorViewMut<'o, T>>,
+        dy: impl Into<TensorView<'i, T>>,
+        y: impl Into<TensorView<'i, T>>,
+    ) -> Result<(), Error> {
+        let (operation, mut dx, dy, y) = (Operation::new(NAME, queue), dx.into(), dy.into(), y.into());
+        let of_y = operation.matrix("result", &y, y.shape())?;
+        let of_dy = operation.matrix("gradient of the result", &dy, y.shape())?;
+        let of_dx = operation.matrix("gradient of the input", &dx, y.shape())?;
+        // SAFETY: three checked matrices of the same shape on this device; the first is borrowed exclusively.
+        unsafe { self.launch_backward(queue, operation, [of_dx, of_dy, of_y], [dx.raw(), dy.raw(), y.raw()]) }
     }
-    Ok(())
+
+    /// Replaces `dy` with the gradient with respect to the logits.
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`].
+    pub fn backward_in_place<'o, 'i, T: Element>(
+        &self,
+        queue: &impl Queue,
+        dy: impl Into<TensorViewMut<'o, T>>,
+        y: impl Into<TensorView<'i, T>>,
+    ) -> Result<(), Error> {
+        let (operation, mut dy, y) = (Operation::new(NAME, queue), dy.into(), y.into());
+        let of_y = operation.matrix("result", &y, y.shape())?;
+        let of_dy = operation.matrix("gradient of the result", &dy, y.shape())?;
+        let gradient = dy.raw();
+        // SAFETY: as above; output and gradient are the same matrix.
+        unsafe { self.launch_backward(queue, operation, [of_dy, of_dy, of_y], [gradient, gradient, y.raw()]) }
+    }
+
+    /// # Safety
+    /// `dx`, `dy` and `y` are matrices of the same shape on the device. No other code uses `dx`; it may be `dy`.
+    unsafe fn launch_backward<T: Element>(
+        &self,
+        queue: &impl Queue,
+        operation: Operation<'_>,
+        [of_dx, of_dy, of_y]: [Rows; 3],
+        [dx, dy, y]: [RawBuffer<T>; 3],
+    ) -> Result<(), Error> {
+        self.check(&operation)?;
+        let profile = operation.device.into();
+        let shape = [of_y.rows, of_y.cols];
+        let Some(kernel) = RowKernel::new::<T>(NAME, T::BACKWARD, &profile, shape)? else { return Ok(()) };
+        let [dx_stride, dy_stride, y_stride] = [of_dx, of_dy, of_y].map(|of| of.stride as u64);
+        for (first, rows) in kernel.launches() {
+            let args = BackwardArgsHost {
+                dx: dx.skip(first * of_dx.stride),
+                dy: dy.skip(first * of_dy.stride),
+                y: y.skip(first * of_y.stride),
+                rows,
+                dx_stride,
+                dy_stride,
+                cols: kernel.cols,
+                y_stride,
+                scale: self.scale,
+                flags: if self.is_log { LOG } else { 0 },
+                prefetch_blocks: kernel.prefetch_blocks(&[dy_stride, y_stride]),
+            };
+            // SAFETY: the caller's matrices, starting at a row, and a grid for this many rows.
+            unsafe { kernel.spread.variant.launch(queue, kernel.config(rows), args) }?;
+        }
+        Ok(())
+    }
 }

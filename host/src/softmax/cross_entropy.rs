@@ -1,213 +1,281 @@
 //! Softmax cross entropy: loss and gradient in one pass over the logits.
 
-#[cfg(feature = "ndarray")]
-mod arrays;
-mod slices;
-
-use std::marker::PhantomData;
-
 use bytemuck::Pod;
-use cuda_std::launch::RawBuffer;
 use gpu_kernels::softmax::cross_entropy::{CrossEntropyLaunch, I32, I64, U8};
 
 use super::row_kernel::RowKernel;
-use super::{DeviceProfile, Matrix, MatrixMut, Real, SoftmaxError, check};
-use crate::device::{Buffer, BufferView, BufferViewMut, Device, Queue};
+use super::{Element, Tensor, TensorView, TensorViewMut};
+use crate::device::Queue;
+use crate::error::Error;
+use crate::operation::{Operation, read, written};
 
-#[cfg(feature = "ndarray")]
-pub use arrays::cross_entropy_of_array;
-pub use slices::cross_entropy_of_slice;
+const NAME: &str = "cross entropy";
 
-/// The class of each row: `i64` as in PyTorch, `i32`, `u32` below 2^31, or `u8`.
+/// The type of targets, the class of each row: `i64` as in PyTorch, `i32`, `u32` below 2^31, or `u8`.
 ///
 /// ```
-/// use ferrowarp::device::{Device, DeviceError};
-/// use ferrowarp::softmax::Targets;
+/// use ferrowarp::softmax::cross_entropy::Class;
 ///
-/// let classes = Device::cpu().upload(&[3u8, 1, 4])?;
-/// let _targets: Targets = (&classes).into();
-/// # Ok::<(), DeviceError>(())
+/// fn check<C: Class>() {}
+/// check::<i64>();
+/// check::<u8>();
 /// ```
-#[derive(Clone, Copy)]
-pub struct Targets<'a> {
-    classes: RawBuffer<u8>,
-    /// Bytes per class.
-    bytes: u32,
-    len: usize,
-    device: &'a Device,
+pub trait Class: Pod + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {
+        /// Bytes per class.
+        const BYTES: u32;
+    }
 }
 
-macro_rules! targets {
+macro_rules! classes {
     ($($ty:ident: $bytes:expr;)*) => {$(
-        impl<'a> From<BufferView<'a, $ty>> for Targets<'a> {
-            fn from(view: BufferView<'a, $ty>) -> Self {
-                let classes = RawBuffer::read(view).cast();
-                Self { classes, bytes: $bytes, len: view.len(), device: view.device() }
-            }
+        impl sealed::Sealed for $ty {
+            const BYTES: u32 = $bytes;
         }
-        impl<'a> From<&'a Buffer<$ty>> for Targets<'a> {
-            fn from(buffer: &'a Buffer<$ty>) -> Self {
-                BufferView::from(buffer).into()
-            }
-        }
+        impl Class for $ty {}
     )*};
 }
 
-targets! { i64: I64; i32: I32; u32: I32; u8: U8; }
+classes! { i64: I64; i32: I32; u32: I32; u8: U8; }
 
-/// Cross entropy of logits and targets: the inputs and the requested outputs.
+/// The cross entropy of logits along the last axis and a target for each row: `ln(sum(exp(x))) - x[target]`, and its gradient,
+/// `softmax(x) - one_hot(target)`.
+///
+/// A target that is not a column gives NaN; a target of -100 is [ignored](Self::ignore_index). A row with a NaN or a +inf, or
+/// with only -inf, gives NaN. A target with the logit -inf among finite ones gives +inf.
 ///
 /// ```
 /// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut, SoftmaxError};
+/// use ferrowarp::{CrossEntropy, Error};
 ///
 /// let device = Device::cpu();
-/// let logits = device.upload(&[0.0f32, 0.0, 3.0, 3.0])?;
+/// let logits = device.tensor(&[0.0f32, 0.0, 3.0, 3.0], [2, 2])?;
 /// let targets = device.upload(&[1i64, -100])?;
-/// let mut losses = device.alloc_zeroed::<f32>(2)?;
-/// let mut gradient = device.alloc_zeroed::<f32>(4)?;
-/// CrossEntropy::new(&mut losses, &Matrix::new(&logits, 2, 2)?, &targets)
-///     .with_gradient(MatrixMut::new(&mut gradient, 2, 2)?, 1.0)
-///     .run(&device)?;
+/// let (losses, gradient) = CrossEntropy::new().forward(&device, &logits, &targets)?;
 /// assert!((losses.to_vec()?[0] - 2f32.ln()).abs() < 1e-6);
 /// assert_eq!(gradient.to_vec()?, [0.5, -0.5, 0.0, 0.0]);
-/// # Ok::<(), SoftmaxError>(())
+/// # Ok::<(), Error>(())
 /// ```
+#[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is computed before it is run"]
-pub struct CrossEntropy<'a, T> {
-    args: CrossEntropyLaunch<T>,
-    shape: [usize; 2],
-    /// The vectors that must have one element per row, and their devices.
-    vectors: Vec<(&'static str, usize, &'a Device)>,
-    /// The matrices that must have the logits' shape, and their devices.
-    matrices: Vec<(&'static str, [usize; 2], &'a Device)>,
-    borrows: PhantomData<&'a mut T>,
+pub struct CrossEntropy<'a> {
+    ignore_index: i64,
+    scale: f32,
+    row_gradients: Option<TensorView<'a, f32>>,
 }
 
-impl<'a, T: Real> CrossEntropy<'a, T> {
-    /// Prepares the loss of each row, `ln(sum(exp(x))) - x[target]`.
-    ///
-    /// A target that is not a column gives NaN; a target of -100 is [ignored](Self::ignoring). A row with a NaN or a +inf,
-    /// or with only -inf, gives NaN. A target with the logit -inf among finite ones gives +inf.
-    pub fn new(
-        loss: impl Into<BufferViewMut<'a, f32>>,
-        logits: &Matrix<'a, T>,
-        targets: impl Into<Targets<'a>>,
-    ) -> Self {
-        let (elements, device) = (logits.raw(), logits.device());
-        Self::of(loss.into(), elements, logits.shape(), logits.stride(), device, targets.into())
+/// The outputs of a cross entropy: the losses, and what else is wanted. A tensor alone is that of the losses.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::cross_entropy::Outputs;
+/// use ferrowarp::{CrossEntropy, Error, Tensor};
+///
+/// let device = Device::cpu();
+/// let logits = device.tensor(&[0.0f32, 3.0], [1, 2])?;
+/// let targets = device.upload(&[1u8])?;
+/// let (mut loss, mut correct) = (Tensor::zeros(&device, [1])?, Tensor::zeros(&device, [1])?);
+/// CrossEntropy::new().run_into(&device, Outputs::new(&mut loss).correct(&mut correct), &logits, &targets)?;
+/// assert_eq!(correct.to_vec()?, [1]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is written before a cross entropy runs"]
+pub struct Outputs<'a, T: Pod> {
+    losses: TensorViewMut<'a, f32>,
+    gradient: Option<TensorViewMut<'a, T>>,
+    log_sum_exp: Option<TensorViewMut<'a, f32>>,
+    correct: Option<TensorViewMut<'a, u32>>,
+}
+
+impl<'a, T: Pod> Outputs<'a, T> {
+    /// The losses alone, one for each row: of the logits' shape without the last axis, or of one axis.
+    pub fn new(losses: impl Into<TensorViewMut<'a, f32>>) -> Self {
+        Self { losses: losses.into(), gradient: None, log_sum_exp: None, correct: None }
     }
 
-    /// Same as [`Self::new`], but replaces the logits with the gradient times `scale`.
-    pub fn in_place(
-        loss: impl Into<BufferViewMut<'a, f32>>,
-        mut logits: MatrixMut<'a, T>,
-        targets: impl Into<Targets<'a>>,
-        scale: f32,
-    ) -> Self {
-        let (elements, device) = (logits.raw(), logits.device());
-        let this = Self::of(loss.into(), elements, logits.shape(), logits.stride(), device, targets.into());
-        this.with_gradient(logits, scale)
+    /// Also the gradient, of the logits' shape.
+    pub fn gradient(self, gradient: impl Into<TensorViewMut<'a, T>>) -> Self {
+        Self { gradient: Some(gradient.into()), ..self }
     }
 
-    fn of(
-        loss: BufferViewMut<'a, f32>,
-        logits: RawBuffer<T>,
-        shape: [usize; 2],
-        stride: usize,
-        device: &'a Device,
-        targets: Targets<'a>,
-    ) -> Self {
-        let vectors = vec![("losses", loss.len(), loss.device()), ("targets", targets.len, targets.device)];
-        let args = CrossEntropyLaunch::new(RawBuffer::written(loss), logits, targets.classes, targets.bytes);
-        Self {
-            args: CrossEntropyLaunch { stride: stride as u64, ..args },
-            shape,
-            vectors,
-            matrices: vec![("logits", shape, device)],
-            borrows: PhantomData,
-        }
+    /// Also `ln(sum(exp(x)))` of each row; NaN for a row with a NaN or a +inf, like its loss.
+    pub fn log_sum_exp(self, log_sum_exp: impl Into<TensorViewMut<'a, f32>>) -> Self {
+        Self { log_sum_exp: Some(log_sum_exp.into()), ..self }
     }
 
-    /// Also writes the gradient times `scale`: `(softmax(x) - one_hot(target)) * scale`. For the mean loss, pass 1 / rows.
-    pub fn with_gradient(mut self, mut gradient: MatrixMut<'a, T>, scale: f32) -> Self {
-        self.matrices.push(("gradient", gradient.shape(), gradient.device()));
-        self.args.d_logits = gradient.raw();
-        self.args.d_stride = gradient.stride() as u64;
-        self.args.d_scale = scale;
-        self
+    /// Also 1 for each row if its largest logit (the first of equal ones) is the target's, otherwise 0.
+    pub fn correct(self, correct: impl Into<TensorViewMut<'a, u32>>) -> Self {
+        Self { correct: Some(correct.into()), ..self }
+    }
+}
+
+impl<'a, T: Pod, V: Into<TensorViewMut<'a, f32>>> From<V> for Outputs<'a, T> {
+    fn from(losses: V) -> Self {
+        Self::new(losses)
+    }
+}
+
+impl Default for CrossEntropy<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> CrossEntropy<'a> {
+    /// Ignores the target -100, and does not scale the gradient.
+    pub const fn new() -> Self {
+        Self { ignore_index: -100, scale: 1.0, row_gradients: None }
+    }
+
+    /// Ignores rows with this target: their loss, correctness and gradient are 0, whatever their logits are.
+    pub const fn ignore_index(self, ignore_index: i64) -> Self {
+        Self { ignore_index, ..self }
+    }
+
+    /// Multiplies the gradient by `scale`: pass 1 / rows for the gradient of the mean loss.
+    pub const fn gradient_scale(self, scale: f32) -> Self {
+        Self { scale, ..self }
     }
 
     /// Multiplies each row's gradient by the given gradient of its loss.
-    pub fn with_row_gradients(mut self, row_gradients: impl Into<BufferView<'a, f32>>) -> Self {
-        let view = row_gradients.into();
-        self.vectors.push(("gradients at the losses", view.len(), view.device()));
-        self.args.d_loss = RawBuffer::read(view);
-        self
+    pub fn row_gradients(self, row_gradients: impl Into<TensorView<'a, f32>>) -> Self {
+        Self { row_gradients: Some(row_gradients.into()), ..self }
     }
 
-    /// Also writes `ln(sum(exp(x)))` of each row; NaN for a row with a NaN or a +inf, like its loss.
-    pub fn with_log_sum_exp(mut self, lse: impl Into<BufferViewMut<'a, f32>>) -> Self {
-        self.args.lse = self.written("log-sum-exps", lse.into());
-        self
-    }
-
-    /// Also writes 1 for each row if its largest logit (the first of equal ones) is the target's, otherwise 0.
-    pub fn with_correct(mut self, correct: impl Into<BufferViewMut<'a, u32>>) -> Self {
-        self.args.correct = self.written("marks of correct rows", correct.into());
-        self
-    }
-
-    /// Ignores rows with the target `index`: their loss, correctness and gradient are 0, whatever their logits are.
-    pub fn ignoring(mut self, index: i64) -> Self {
-        self.args.ignore_index = index;
-        self
-    }
-
-    fn written<E: Pod>(&mut self, what: &'static str, view: BufferViewMut<'a, E>) -> RawBuffer<E> {
-        self.vectors.push((what, view.len(), view.device()));
-        RawBuffer::written(view)
-    }
-
-    /// Computes the requested outputs. On a GPU the work is queued. Without rows or columns nothing is written.
+    /// Returns the loss of each row, of the logits' shape without the last axis.
     ///
     /// # Errors
     /// A vector does not have one element per row, the gradient does not have the logits' shape, a row has 2^32 elements or
-    /// more, memory lives on another device, or the device failed.
-    pub fn run(self, queue: &impl Queue) -> Result<(), SoftmaxError> {
-        let (args, shape) = self.checked(queue.device())?;
+    /// more, an operand lives on another device, or the device failed or is out of memory.
+    pub fn run<'i, T: Element, C: Class>(
+        &self,
+        queue: &impl Queue,
+        logits: impl Into<TensorView<'i, T>>,
+        targets: impl Into<TensorView<'i, C>>,
+    ) -> Result<Tensor<f32>, Error> {
+        let logits = logits.into();
+        let mut losses = Tensor::unwritten(queue, logits.shape().without_last())?;
+        self.run_into(queue, &mut losses, logits, targets)?;
+        Ok(losses)
+    }
+
+    /// Returns the loss of each row, as [`Self::run`], and the gradient with respect to the logits, of their shape.
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`].
+    pub fn forward<'i, T: Element, C: Class>(
+        &self,
+        queue: &impl Queue,
+        logits: impl Into<TensorView<'i, T>>,
+        targets: impl Into<TensorView<'i, C>>,
+    ) -> Result<(Tensor<f32>, Tensor<T>), Error> {
+        let logits = logits.into();
+        let mut losses = Tensor::unwritten(queue, logits.shape().without_last())?;
+        let mut gradient = Tensor::unwritten(queue, logits.shape())?;
+        self.run_into(queue, Outputs::new(&mut losses).gradient(&mut gradient), logits, targets)?;
+        Ok((losses, gradient))
+    }
+
+    /// Writes the outputs. Without rows or columns nothing is written.
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`].
+    pub fn run_into<'o, 'i, T: Element, C: Class>(
+        &self,
+        queue: &impl Queue,
+        outputs: impl Into<Outputs<'o, T>>,
+        logits: impl Into<TensorView<'i, T>>,
+        targets: impl Into<TensorView<'i, C>>,
+    ) -> Result<(), Error> {
+        let (operation, mut outputs) = (Operation::new(NAME, queue), outputs.into());
+        let (args, shape) = self.args(operation, &mut outputs, &logits.into(), &targets.into())?;
         launch(queue, args, shape)
     }
 
-    /// Checks the launch arguments against the device and the logits, and returns them with the shape of the logits.
-    pub(crate) fn checked(
-        self,
-        device: &Device,
-    ) -> Result<(CrossEntropyLaunch<T>, [usize; 2]), SoftmaxError> {
-        let Self { args, shape, vectors, matrices, .. } = self;
-        for (what, len, at) in vectors {
-            if len != shape[0] {
-                let (operation, rows) = ("cross entropy", shape[0]);
-                return Err(SoftmaxError::LengthDiffers { operation, what, len, rows });
-            }
-            check(device, what, [len, 1], ([len, 1], at))?;
+    /// Replaces the logits with the gradient, and writes the other outputs.
+    ///
+    /// # Errors
+    /// Same as for [`Self::run`]; or the outputs have a gradient of their own.
+    pub fn run_in_place<'o, 'i, T: Element, C: Class>(
+        &self,
+        queue: &impl Queue,
+        outputs: impl Into<Outputs<'o, T>>,
+        logits: impl Into<TensorViewMut<'o, T>>,
+        targets: impl Into<TensorView<'i, C>>,
+    ) -> Result<(), Error> {
+        let (operation, mut outputs) = (Operation::new(NAME, queue), outputs.into());
+        let (args, shape) =
+            self.args_in_place(operation, &mut outputs, &mut logits.into(), &targets.into())?;
+        launch(queue, args, shape)
+    }
+
+    /// Checks everything, and returns the launch arguments and the shape of the logits as a matrix.
+    pub(crate) fn args<T: Element, C: Class>(
+        &self,
+        operation: Operation<'_>,
+        outputs: &mut Outputs<'_, T>,
+        logits: &TensorView<'_, T>,
+        targets: &TensorView<'_, C>,
+    ) -> Result<(CrossEntropyLaunch<T>, [usize; 2]), Error> {
+        let Outputs { losses, gradient, log_sum_exp, correct } = outputs;
+        let from = operation.matrix("input", logits, logits.shape())?;
+        let to = gradient.as_ref().map(|it| operation.matrix("gradient", it, logits.shape())).transpose()?;
+        let (shape, rows) = (logits.shape(), from.rows);
+        operation.per_row("loss vector", losses, shape, rows)?;
+        operation.per_row("target vector", targets, shape, rows)?;
+        log_sum_exp.iter().try_for_each(|it| operation.per_row("log-sum-exp vector", it, shape, rows))?;
+        correct.iter().try_for_each(|it| operation.per_row("correctness vector", it, shape, rows))?;
+        let mut row_gradients = self.row_gradients.iter();
+        row_gradients.try_for_each(|it| operation.per_row("row gradient vector", it, shape, rows))?;
+        let args = CrossEntropyLaunch {
+            lse: written(log_sum_exp),
+            correct: written(correct),
+            d_logits: written(gradient),
+            d_loss: read(&self.row_gradients),
+            d_stride: to.map_or(0, |to| to.stride as u64),
+            stride: from.stride as u64,
+            ignore_index: self.ignore_index,
+            d_scale: self.scale,
+            ..CrossEntropyLaunch::new(losses.raw(), logits.raw(), targets.raw().cast(), C::BYTES)
+        };
+        Ok((args, [rows, from.cols]))
+    }
+
+    /// Same as [`Self::args`], with the gradient in place of the logits.
+    pub(crate) fn args_in_place<T: Element, C: Class>(
+        &self,
+        operation: Operation<'_>,
+        outputs: &mut Outputs<'_, T>,
+        logits: &mut TensorViewMut<'_, T>,
+        targets: &TensorView<'_, C>,
+    ) -> Result<(CrossEntropyLaunch<T>, [usize; 2]), Error> {
+        if outputs.gradient.is_some() {
+            let needs = "the gradient replaces the logits, so omit it from the outputs";
+            return Err(operation.refuse_option("there is a second gradient".to_owned(), needs));
         }
-        for (what, got, at) in matrices {
-            check(device, what, shape, (got, at))?;
-        }
-        Ok((args, shape))
+        let (args, shape) = self.args(operation, outputs, &logits.as_view(), targets)?;
+        let elements = logits.raw();
+        Ok((
+            CrossEntropyLaunch { logits: elements, d_logits: elements, d_stride: args.stride, ..args },
+            shape,
+        ))
     }
 }
 
-/// Launches the device's kernels on `on`. The arguments are [checked](CrossEntropy::checked), and their memory is still
+/// Launches the device's kernels on `queue`. The arguments are [checked](CrossEntropy::args), and their memory is still
 /// borrowed.
-pub(crate) fn launch<T: Real>(
+pub(crate) fn launch<T: Element>(
     queue: &impl Queue,
     args: CrossEntropyLaunch<T>,
     shape: [usize; 2],
-) -> Result<(), SoftmaxError> {
-    let profile = DeviceProfile::from(queue.device());
-    let Some(kernel) = RowKernel::new::<T>(&T::CROSS_ENTROPY.rows, &profile, shape)? else { return Ok(()) };
+) -> Result<(), Error> {
+    let profile = queue.device().into();
+    let Some(kernel) = RowKernel::new::<T>(NAME, &T::CROSS_ENTROPY.rows, &profile, shape)? else {
+        return Ok(());
+    };
     for (first, rows) in kernel.launches() {
         let args = CrossEntropyLaunch {
             loss: args.loss.skip(first),

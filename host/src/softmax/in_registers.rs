@@ -1,10 +1,9 @@
 //! Chooses among the forward kernels that hold a row in registers.
 
-use bytemuck::Pod;
 use gpu_kernels::softmax::operation::Variant;
 
 use super::kernel_choice::{Kernels, LEAST_SPLIT};
-use super::{DeviceProfile, SoftmaxAs};
+use super::{DeviceProfile, Element, SoftmaxAs};
 
 /// Threads that a multiprocessor runs at once of the kernels that hold rows in registers.
 const THREADS: u32 = 1024;
@@ -18,7 +17,7 @@ fn holds<A>(variant: &Variant<A>, vector: usize, cols: usize, blocks: u32) -> bo
 }
 
 /// The kernels with one block per row that hold it in registers, the fewest threads first.
-pub(super) fn of_a_block<I: SoftmaxAs<O>, O: Pod>(
+pub(super) fn of_a_block<I: SoftmaxAs<O>, O: Element>(
     profile: &DeviceProfile,
     cols: usize,
 ) -> impl Iterator<Item = Kernels<I, O>> {
@@ -27,7 +26,7 @@ pub(super) fn of_a_block<I: SoftmaxAs<O>, O: Pod>(
 }
 
 /// The cluster kernels that hold a row in registers, for each number of blocks, the fewest threads first or last.
-pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Pod>(
+pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Element>(
     profile: &DeviceProfile,
     cols: usize,
     is_reversed: bool,
@@ -47,7 +46,7 @@ pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Pod>(
 }
 
 /// The kernel with a few lanes per row, if rows are whole vectors and each multiprocessor gets a block.
-pub(super) fn narrow<I: SoftmaxAs<O>, O: Pod>(
+pub(super) fn narrow<I: SoftmaxAs<O>, O: Element>(
     profile: &DeviceProfile,
     rows: usize,
     cols: usize,
@@ -62,7 +61,7 @@ pub(super) fn narrow<I: SoftmaxAs<O>, O: Pod>(
 
 /// The cluster for few wide rows: small blocks, enough for half of the multiprocessors but at most two rounds. `None` if a
 /// block holds a row and there are at least as many rows as multiprocessors.
-pub(super) fn cluster_of_few_rows<I: SoftmaxAs<O>, O: Pod>(
+pub(super) fn cluster_of_few_rows<I: SoftmaxAs<O>, O: Element>(
     profile: &DeviceProfile,
     rows: usize,
     cols: usize,

@@ -1,13 +1,12 @@
 //! Chooses the kernels for a shape, and launches them.
 
-use bytemuck::Pod;
-use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher, RawBuffer};
+use cuda_std::launch::{KernelMeta, LaunchConfig, LaunchError, Launcher};
 use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
 use gpu_kernels::softmax::operation::{Split, Spread, Variant};
 
 use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
-use super::{DeviceProfile, Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, check, staged};
-use crate::device::Queue;
+use super::{DeviceProfile, Element, Softmax, SoftmaxAs, staged};
+use crate::error::{Error, Kind};
 
 /// Rows of fewer elements are never cut into parts to keep more multiprocessors busy: a second launch costs more.
 pub(super) const LEAST_SPLIT: usize = 16_384;
@@ -42,14 +41,15 @@ const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2)
 ///
 /// ```
 /// use ferrowarp::device::Device;
-/// use ferrowarp::softmax::{KernelChoice, SoftmaxError};
+/// use ferrowarp::Error;
+/// use ferrowarp::softmax::KernelChoice;
 ///
 /// let choice = KernelChoice::<f32>::new(&(&Device::cpu()).into(), 64, 1000)?;
 /// for kernel in choice.kernels() {
 ///     println!("{}", kernel.name);
 /// }
 /// assert_eq!(choice.shape(), [64, 1000]);
-/// # Ok::<(), SoftmaxError>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChoice<I: 'static, O: 'static = I> {
@@ -74,7 +74,7 @@ pub(super) enum Kernels<I: 'static, O: 'static> {
     Split(&'static Split<I, O>, u32),
 }
 
-impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
+impl<I: SoftmaxAs<O>, O: Element> Kernels<I, O> {
     fn rows_per_block(self) -> u32 {
         match self {
             Kernels::Rows(variant) => variant.rows_at_once(),
@@ -131,13 +131,13 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
     }
 }
 
-impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
+impl<I: SoftmaxAs<O>, O: Element> KernelChoice<I, O> {
     /// Chooses the fastest known kernels for the shape.
     ///
     /// # Errors
     /// A row has more elements than the kernels can count.
-    pub fn new(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Self, SoftmaxError> {
-        counted(cols)?;
+    pub fn new(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Self, Error> {
+        counted("softmax", cols)?;
         let serial = profile.is_cpu.then_some(Kernels::Rows(I::FORWARD.serial));
         let mut fitting =
             serial.into_iter().chain(of_a_block(profile, cols)).chain(of_clusters(profile, cols, true));
@@ -166,8 +166,8 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
     ///
     /// # Errors
     /// Same as for [`Self::new`].
-    pub fn every(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Vec<Self>, SoftmaxError> {
-        counted(cols)?;
+    pub fn every(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Vec<Self>, Error> {
+        counted("softmax", cols)?;
         let mut parts = [1, 3, parts(profile, rows, cols)].to_vec();
         parts.sort_unstable();
         parts.dedup();
@@ -184,13 +184,8 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         all.map(|kernels| Self::of(kernels, profile, rows, cols)).collect()
     }
 
-    fn of(
-        kernels: Kernels<I, O>,
-        profile: &DeviceProfile,
-        rows: usize,
-        cols: usize,
-    ) -> Result<Self, SoftmaxError> {
-        let cols_of_kernels = counted(cols)?;
+    fn of(kernels: Kernels<I, O>, profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Self, Error> {
+        let cols_of_kernels = counted("softmax", cols)?;
         let groups = (profile.limits.max_grid.x / kernels.blocks_per_row()).max(1);
         let rows_per_launch = groups.saturating_mul(kernels.rows_per_block());
         let bytes = cols.saturating_mul(size_of::<I>() * kernels.rows_per_block() as usize);
@@ -250,49 +245,13 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         u32::try_from(left).unwrap_or(u32::MAX).min(self.rows_per_launch)
     }
 
-    /// Writes the softmax of each row of `inp` into the same row of `out`, with these kernels. On a GPU the work is queued.
-    ///
-    /// # Errors
-    /// The options are out of range; a matrix has another shape or lives on another device; the device failed.
-    pub fn run(
-        &self,
-        queue: &impl Queue,
-        out: &mut MatrixMut<'_, O>,
-        inp: &Matrix<'_, I>,
-        options: &Options,
-    ) -> Result<(), SoftmaxError> {
-        check(queue.device(), "output", self.shape(), (out.shape(), out.device()))?;
-        check(queue.device(), "input", self.shape(), (inp.shape(), inp.device()))?;
-        // SAFETY: the matrices were checked against their views when they were created, and here against the shape. They do
-        // not overlap, since one is borrowed exclusively.
-        unsafe { self.launch_on(queue, [out.stride(), inp.stride()], out.raw(), inp.raw(), options) }
-    }
-
-    /// # Safety
-    /// `out` and `inp` are matrices of this shape on the queue's device and may be the same; `out` is borrowed exclusively.
-    unsafe fn launch_on(
-        &self,
-        queue: &impl Queue,
-        strides: [usize; 2],
-        out: RawBuffer<O>,
-        inp: RawBuffer<I>,
-        options: &Options,
-    ) -> Result<(), SoftmaxError> {
-        options.check()?;
-        let mut pairs = queue.alloc_unwritten::<u64>(self.workspace_bytes().div_ceil(8))?;
-        let pairs = RawBuffer::<u64>::written(&mut pairs).cast();
-        let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out, inp, strides) };
-        // SAFETY: the caller's matrices; the pairs have the size that the choice needs. Later uses of all three wait for the
-        // device, or are queued after this.
-        unsafe { self.launch(queue, args, options) }
-    }
-
     /// Launches the kernels. Without elements it does nothing.
     ///
     /// # Errors
     /// A launch does not fit the device, memory lives on another device, or a kernel failed.
     ///
     /// # Safety
+    /// - The scale of `softmax` is in range.
     /// - `out` and `inp` are matrices of this shape with strides of at least its columns, in memory that is valid for all
     ///   rows; `pairs` has [`Self::workspace_bytes`] bytes. Other arguments are ignored.
     /// - No other code uses `out`, `inp` and `pairs` until the launches have ended, except to read `inp`. `out` may be
@@ -302,9 +261,8 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         &self,
         on: &dyn Launcher,
         args: ForwardLaunch<I, O>,
-        options: &Options,
-    ) -> Result<(), SoftmaxError> {
-        options.check()?;
+        softmax: &Softmax,
+    ) -> Result<(), LaunchError> {
         let Some(kernels) = self.kernels else { return Ok(()) };
         let [out_stride, inp_stride] = [args.out_stride, args.inp_stride].map(|stride| stride as usize);
         let is_whole = inp_stride == self.cols as usize || kernels.rows_per_block() == 1;
@@ -318,8 +276,8 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
                     cols: self.cols,
                     parts: kernels.blocks_per_row(),
                     prefetch_blocks: if is_whole { self.prefetch_blocks } else { 0 },
-                    scale: options.factor(),
-                    flags: options.flags(),
+                    scale: softmax.scale,
+                    flags: softmax.flags(),
                     ..args
                 };
                 // SAFETY: the caller's matrices, starting at a row, and a grid for this many rows.
@@ -333,26 +291,10 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
 }
 
 /// Returns the columns as kernels count them.
-pub(super) fn counted(cols: usize) -> Result<u32, SoftmaxError> {
-    u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })
-}
-
-impl<T: SoftmaxAs<T>> KernelChoice<T, T> {
-    /// Replaces each row of `matrix` with its softmax, like [`Self::run`].
-    ///
-    /// # Errors
-    /// Same as for [`Self::run`].
-    pub fn run_in_place(
-        &self,
-        queue: &impl Queue,
-        matrix: &mut MatrixMut<'_, T>,
-        options: &Options,
-    ) -> Result<(), SoftmaxError> {
-        check(queue.device(), "matrix", self.shape(), (matrix.shape(), matrix.device()))?;
-        let (strides, elements) = ([matrix.stride(); 2], matrix.raw());
-        // SAFETY: as in `run`; output and input are the same matrix.
-        unsafe { self.launch_on(queue, strides, elements, elements, options) }
-    }
+pub(super) fn counted(operation: &'static str, cols: usize) -> Result<u32, Error> {
+    let (value, most) = (cols, u32::MAX as usize);
+    let too_large = Kind::TooLarge { what: "columns", value, most };
+    u32::try_from(cols).map_err(|_| Error::from(too_large).of(operation, None))
 }
 
 /// The prefetch distance of `blocks` blocks of `bytes` bytes each, which prefetch before or after they load. 0 means none.

@@ -4,7 +4,8 @@ use cuda_std::launch::LaunchConfig;
 use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
 
 use super::kernel_choice::{counted, prefetch_blocks};
-use super::{DeviceProfile, SoftmaxError, staged};
+use super::{DeviceProfile, staged};
+use crate::error::Error;
 
 /// Few rows are spread over at most this many blocks per multiprocessor, if the blocks do not hold them.
 const STREAMS: usize = 4;
@@ -21,11 +22,12 @@ pub(super) struct RowKernel<A: 'static> {
 impl<A> RowKernel<A> {
     /// Chooses the kernel for rows of `T`. Returns `None` if there are no elements.
     pub fn new<T>(
+        operation: &'static str,
         kernels: &'static RowVariants<A>,
         profile: &DeviceProfile,
         [rows, cols]: [usize; 2],
-    ) -> Result<Option<Self>, SoftmaxError> {
-        let width = counted(cols)?;
+    ) -> Result<Option<Self>, Error> {
+        let width = counted(operation, cols)?;
         if rows == 0 || cols == 0 {
             return Ok(None);
         }
@@ -127,7 +129,7 @@ mod tests {
 
     /// The gradient's kernel and its number of blocks.
     fn chosen<T: RowKernels>(profile: &DeviceProfile, shape: [usize; 2]) -> (&'static str, u32) {
-        let spread = RowKernel::new::<T>(T::BACKWARD, profile, shape).unwrap().unwrap().spread;
+        let spread = RowKernel::new::<T>("test", T::BACKWARD, profile, shape).unwrap().unwrap().spread;
         (spread.variant.meta.name, spread.blocks)
     }
 
@@ -200,7 +202,8 @@ mod tests {
             (&old, [1, 262_144], ("sample_f32_wide", 1)),
             (&cpu, [1, 262_144], ("sample_f32_serial", 1)),
         ] {
-            let kernel = RowKernel::new::<f32>(&f32::SAMPLING.sample, profile, shape).unwrap().unwrap();
+            let kernel =
+                RowKernel::new::<f32>("test", &f32::SAMPLING.sample, profile, shape).unwrap().unwrap();
             let spread = kernel.spread;
             assert_eq!((spread.variant.meta.name, spread.blocks), expected, "{shape:?}");
             assert_eq!(kernel.config(1).shared_bytes, 0);
@@ -209,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_launch_has_the_grid_cluster_and_shared_memory_of_its_rows() {
-        let kernel = RowKernel::new::<f32>(f32::BACKWARD, &gpu(), [1 << 30, 131_072]).unwrap().unwrap();
+        let kernel =
+            RowKernel::new::<f32>("test", f32::BACKWARD, &gpu(), [1 << 30, 131_072]).unwrap().unwrap();
         let config = kernel.config(3);
         assert_eq!((config.grid.x, config.block.x, config.cluster), (48, 256, 16));
         assert_eq!(config.shared_bytes as usize, 320 + 2 * 131_072 * 4 / 16);

@@ -83,6 +83,12 @@ impl Shape {
             self.iter().fold(1, |product, extent| product.saturating_mul(*extent))
         }
     }
+
+    /// The shape with another extent of the last axis.
+    pub(crate) fn with_last(mut self, extent: usize) -> Self {
+        self.extents[self.rank - 1] = extent;
+        self
+    }
 }
 
 /// Where the elements of a tensor are stored: its shape, and the elements from one index of an axis to the next.

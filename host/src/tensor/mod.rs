@@ -1,5 +1,7 @@
 //! Tensors in the memory of a device, and views of them.
 
+#[cfg(feature = "ndarray")]
+mod array;
 mod layout;
 mod owned;
 

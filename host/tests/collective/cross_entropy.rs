@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cuda_std::testing::Layout;
 use ferrowarp::collective::{Communicator, ShardedCrossEntropy, World};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
-use ferrowarp::{bf16, f16};
+use ferrowarp::softmax::cross_entropy::Outputs;
+use ferrowarp::{CrossEntropy, Tensor, TensorView, bf16, f16};
 use ferrowarp_cases::compare::Bound;
 use ferrowarp_cases::reference::{self, Number};
 use ferrowarp_cases::softmax::Rowwise as _;
@@ -60,26 +60,24 @@ fn run<T: Number>(
     let (device, stream) = (communicator.device(), communicator.device().stream().unwrap());
     let Layout { rows, cols, .. } = problem.layouts[0];
     let logits: Vec<T> = problem.logits.iter().map(|&x| T::nearest_finite(x)).collect();
-    let mut logits = device.upload(&part(&logits, cols, own.clone())).unwrap();
+    let mut logits = device.tensor(&part(&logits, cols, own.clone()), [rows, own.len()]).unwrap();
     let targets = device.upload(&problem.targets).unwrap();
     let d_loss = problem.d_loss.as_ref().map(|d_loss| device.upload(d_loss).unwrap());
     let zeroed = |len| device.alloc_zeroed::<f32>(len).unwrap();
     let (mut losses, mut lse) = (zeroed(rows), zeroed(rows));
-    let mut gradient = device.alloc_zeroed::<T>(logits.len()).unwrap();
+    let mut gradient = Tensor::<T>::zeros(device, logits.shape()).unwrap();
     let mut operation = ShardedCrossEntropy::new(Arc::clone(communicator), rows, own.len()).unwrap();
     assert_eq!((operation.first_class(), operation.classes()), (own.start, cols));
-    let mut call = if is_in_place {
-        let logits = MatrixMut::new(&mut logits, rows, own.len()).unwrap();
-        CrossEntropy::in_place(&mut losses, logits, &targets, problem.d_scale)
-    } else {
-        let gradient = MatrixMut::new(&mut gradient, rows, own.len()).unwrap();
-        CrossEntropy::new(&mut losses, &Matrix::new(&logits, rows, own.len()).unwrap(), &targets)
-            .with_gradient(gradient, problem.d_scale)
-    };
+    let mut options = CrossEntropy::new().gradient_scale(problem.d_scale).ignore_index(IGNORED);
     if let Some(d_loss) = &d_loss {
-        call = call.with_row_gradients(d_loss);
+        options = options.row_gradients(d_loss);
     }
-    operation.run(&stream, call.with_log_sum_exp(&mut lse).ignoring(IGNORED)).unwrap();
+    let outputs = Outputs::new(&mut losses).log_sum_exp(&mut lse);
+    if is_in_place {
+        operation.run_in_place(&stream, &options, outputs, &mut logits, &targets).unwrap();
+    } else {
+        operation.run_into(&stream, &options, outputs.gradient(&mut gradient), &logits, &targets).unwrap();
+    }
     communicator.synchronize(&stream).unwrap();
     let gradient = if is_in_place { logits } else { gradient }.to_vec().unwrap();
     Results { losses: losses.to_vec().unwrap(), lse: lse.to_vec().unwrap(), gradient }
@@ -214,14 +212,14 @@ fn hard_rows_are_those_of_one_device() {
 fn run_unrounded(communicator: &Arc<Communicator>, problem: &Problem, own: Range<usize>) -> Results<f32> {
     let (device, stream) = (communicator.device(), communicator.device().default_stream());
     let Layout { rows, cols, .. } = problem.layouts[0];
-    let logits = device.upload(&part(&problem.logits, cols, own.clone())).unwrap();
+    let logits = device.tensor(&part(&problem.logits, cols, own.clone()), [rows, own.len()]).unwrap();
     let targets = device.upload(&problem.targets).unwrap();
     let mut losses = device.alloc_zeroed::<f32>(rows).unwrap();
-    let mut gradient = device.alloc_zeroed::<f32>(logits.len()).unwrap();
+    let mut gradient = Tensor::zeros(device, logits.shape()).unwrap();
     let mut operation = ShardedCrossEntropy::new(Arc::clone(communicator), rows, own.len()).unwrap();
-    let call = CrossEntropy::new(&mut losses, &Matrix::new(&logits, rows, own.len()).unwrap(), &targets)
-        .with_gradient(MatrixMut::new(&mut gradient, rows, own.len()).unwrap(), problem.d_scale);
-    operation.run(&stream, call).unwrap();
+    let options = CrossEntropy::new().gradient_scale(problem.d_scale);
+    let outputs = Outputs::new(&mut losses).gradient(&mut gradient);
+    operation.run_into(&stream, &options, outputs, &logits, &targets).unwrap();
     communicator.synchronize(&stream).unwrap();
     Results { losses: losses.to_vec().unwrap(), lse: vec![], gradient: gradient.to_vec().unwrap() }
 }
@@ -239,11 +237,13 @@ fn losses_alone_and_targets_of_other_types_are_the_same() {
     for class in [3u8, 39] {
         let want = reference::cross_entropy(&problem.logits, class.into(), IGNORED);
         let (bytes, words) = (device.upload(&[class]).unwrap(), device.upload(&[u32::from(class)]).unwrap());
-        for targets in [(&bytes).into(), (&words).into()] {
-            let targets: ferrowarp::softmax::Targets = targets;
-            let mut losses = device.alloc_zeroed::<f32>(1).unwrap();
-            let matrix = Matrix::new(&logits, 1, own.len()).unwrap();
-            operation.run(&stream, CrossEntropy::new(&mut losses, &matrix, targets)).unwrap();
+        for is_byte in [true, false] {
+            let (mut losses, options) = (device.alloc_zeroed::<f32>(1).unwrap(), CrossEntropy::new());
+            if is_byte {
+                operation.run_into(&stream, &options, &mut losses, &logits, &bytes).unwrap();
+            } else {
+                operation.run_into(&stream, &options, &mut losses, &logits, &words).unwrap();
+            }
             communicator.synchronize(&stream).unwrap();
             let loss = losses.to_vec().unwrap()[0];
             assert!(loss_bound(want.loss).error(loss.into()) <= 1.0, "{loss}, not {}", want.loss);
@@ -287,8 +287,7 @@ fn a_graph_computes_again() {
     };
     let mut graph = device
         .record(state, |stream, Step { operation, logits, targets, losses }| -> Result<(), DeviceError> {
-            let call = CrossEntropy::new(losses, &Matrix::new(&*logits, 1, 3)?, &*targets);
-            Ok(operation.run(stream, call)?)
+            Ok(operation.run_into(stream, &CrossEntropy::new(), losses, &*logits, &*targets)?)
         })
         .unwrap();
     (0..2).for_each(|_| graph.launch().unwrap());
@@ -317,21 +316,28 @@ fn senseless_calls_are_refused() {
     let (targets, few) = (device.upload(&[0i64, 1]).unwrap(), device.upload(&[0i64]).unwrap());
     let mut losses = device.alloc_zeroed::<f32>(2).unwrap();
     let mut correct = device.alloc_zeroed::<u32>(2).unwrap();
-    let (matrix, other) = (Matrix::new(&logits, 2, 3).unwrap(), Matrix::new(&logits, 2, 2).unwrap());
+    let [matrix, other] = [[2, 3], [2, 2]].map(|shape| TensorView::new(&logits, shape).unwrap());
+    let options = CrossEntropy::new();
     let elsewhere = Device::cpu();
     let start = "cross entropy of 2 x 3 of 3 classes failed on rank 0 of 1: ";
     let check = |result: Result<(), ferrowarp::collective::CollectiveError>, expected: &str| {
         let text = result.unwrap_err().to_string();
         assert!(text.starts_with(start) && text.contains(expected), "{text}");
     };
-    let call = CrossEntropy::new(&mut losses, &other, &targets);
-    check(operation.run(&stream, call), "the logits are 2 x 2; prepare the operation for that shape");
-    let call = CrossEntropy::new(&mut losses, &matrix, &few);
-    check(operation.run(&stream, call), "there are 1 targets; each row needs one");
-    let call = CrossEntropy::new(&mut losses, &matrix, &targets).with_correct(&mut correct);
-    check(operation.run(&stream, call), "marks of correct rows are for one device; omit with_correct");
-    let call = CrossEntropy::new(&mut losses, &matrix, &targets);
-    check(operation.run(&elsewhere.default_stream(), call), "the stream is another device's");
+    let run = operation.run_into(&stream, &options, &mut losses, other, &targets);
+    check(run, "the logits are 2 x 2; prepare the operation for that shape");
+    let run = operation.run_into(&stream, &options, &mut losses, matrix, &few);
+    check(run, "cross entropy failed: the target vector has the shape [1]; it needs [2]");
+    let run = operation.run_into(
+        &stream,
+        &options,
+        Outputs::new(&mut losses).correct(&mut correct),
+        matrix,
+        &targets,
+    );
+    check(run, "marks of correct rows are for one device; omit `correct`");
+    let run = operation.run_into(&elsewhere.default_stream(), &options, &mut losses, matrix, &targets);
+    check(run, "the stream is another device's");
 }
 
 #[test]
@@ -343,8 +349,8 @@ fn without_rows_or_classes_nothing_is_written() {
         let targets = device.upload(&vec![0i64; rows]).unwrap();
         let mut losses = device.upload(&vec![7.0f32; rows]).unwrap();
         let mut operation = ShardedCrossEntropy::new(Arc::clone(&communicator), rows, cols).unwrap();
-        let matrix = Matrix::new(&logits, rows, cols).unwrap();
-        operation.run(&device.default_stream(), CrossEntropy::new(&mut losses, &matrix, &targets)).unwrap();
+        let (stream, matrix) = (device.default_stream(), TensorView::new(&logits, [rows, cols]).unwrap());
+        operation.run_into(&stream, &CrossEntropy::new(), &mut losses, matrix, &targets).unwrap();
         assert_eq!(losses.to_vec().unwrap(), vec![7.0; rows]);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ferrowarp::device::{Launch, StreamWork};
+use ferrowarp::device::{Launch, Queue as _, StreamWork};
 
 use super::*;
 

@@ -7,8 +7,8 @@ use cuda_std::simt::Executor;
 use cuda_std::warp::{reduce_max, reduce_sum};
 use cuda_std::{kernel, thread};
 
+use ferrowarp::Softmax;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::Options;
 use ferrowarp_cases::compare::compare;
 use ferrowarp_cases::reference::{RELATIVE, softmax_bounds};
 use ferrowarp_cases::softmax::ladder::Ladder;
@@ -91,7 +91,7 @@ macro_rules! caught {
             // SAFETY: one warp, and buffers of one length.
             unsafe { $kernel::launch(&on, LaunchConfig::new(1, 32), &mut out, row) }.unwrap();
             let out: Vec<f64> = out.into_iter().map(f64::from).collect();
-            compare("out", &out, &softmax_bounds::<f32>(row, row.len(), &Options::new(), RELATIVE)).is_err()
+            compare("out", &out, &softmax_bounds::<f32>(row, row.len(), &Softmax::new(), RELATIVE)).is_err()
         };
         let caught: Vec<_> = edge_rows(133).into_iter().filter(|(_, row)| is_wrong(row)).collect();
         let device = Device::cpu();

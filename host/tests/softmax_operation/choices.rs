@@ -7,10 +7,8 @@ use cuda_std::launch::{Dim3, KernelCall, LaunchConfig, LaunchError, Launcher, Li
 use cuda_std::simt::Executor;
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::{
-    CrossEntropy, DeviceProfile, KernelChoice, Matrix, MatrixMut, Options, SoftmaxAs,
-    softmax_backward_in_place, softmax_in_place,
-};
+use ferrowarp::softmax::{KernelChoice, SoftmaxAs};
+use ferrowarp::{CrossEntropy, DeviceProfile, Softmax};
 use ferrowarp_cases::reference::Number;
 use ferrowarp_cases::softmax::logits::logits;
 use ferrowarp_cases::softmax::{Setting, forward::Forward};
@@ -35,7 +33,7 @@ fn case(choice: KernelChoice<f32>, offsets: [usize; 2], gaps: [usize; 2]) -> Cas
     let [rows, cols] = choice.shape();
     let layout = |i: usize| Layout::dense(rows, cols).with_stride(cols + gaps[i]).with_offset(offsets[i]);
     let (layouts, logits) = ([layout(0), layout(1)], logits(rows, cols));
-    Arc::new(Forward { layouts, options: Options::new(), logits }).case(choice)
+    Arc::new(Forward { layouts, options: Softmax::new(), logits }).case(choice)
 }
 
 fn chosen(profile: &DeviceProfile, rows: usize, cols: usize) -> KernelChoice<f32> {
@@ -201,14 +199,11 @@ fn a_device_gets_the_kernels_that_it_has() {
             let choice = KernelChoice::<I, O>::new(&profile, 3, 10).unwrap();
             assert_eq!(names(&choice) == [serial.name], runs_cpu_only);
         });
-        let (mut logits, targets) = (on.upload(&[0.0f32; 6]).unwrap(), on.upload(&[0i64, 1]).unwrap());
-        softmax_in_place(&on, &mut MatrixMut::new(&mut logits, 2, 3).unwrap(), &Options::new()).unwrap();
-        let y = on.upload(&logits.to_vec().unwrap()).unwrap();
-        let y = || Matrix::new(&y, 2, 3).unwrap();
-        let mut dy = MatrixMut::new(&mut logits, 2, 3).unwrap();
-        softmax_backward_in_place(&on, &mut dy, &y(), &Options::new()).unwrap();
-        let mut loss = on.alloc_zeroed::<f32>(2).unwrap();
-        CrossEntropy::new(&mut loss, &y(), &targets).run(&on).unwrap();
+        let mut logits = on.tensor(&[0.0f32; 6], [2, 3]).unwrap();
+        Softmax::new().run_in_place(&on, &mut logits).unwrap();
+        let y = Softmax::new().run(&on, &logits).unwrap();
+        Softmax::new().backward_in_place(&on, &mut logits, &y).unwrap();
+        CrossEntropy::new().run(&on, &y, &on.upload(&[0i64, 1]).unwrap()).unwrap();
     }
 }
 
@@ -298,7 +293,7 @@ fn matrices_over_four_billion_elements_and_rows_are_launched_whole() {
         let args =
             ForwardLaunch { pairs: elements.cast(), ..ForwardLaunch::new(elements, elements, [cols; 2]) };
         // SAFETY: nothing runs.
-        unsafe { choice.launch(&count, args, &Options::new()) }.unwrap();
+        unsafe { choice.launch(&count, args, &Softmax::new()) }.unwrap();
         count.0.get()
     };
     assert_eq!(launched(1 << 22, 4096), (1, 1 << 22));

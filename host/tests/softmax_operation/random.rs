@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cuda_std::testing::Layout;
 use cuda_std::{bf16, f16};
-use ferrowarp::softmax::{KernelChoice, Options};
+use ferrowarp::Softmax;
+use ferrowarp::softmax::KernelChoice;
 use ferrowarp_cases::softmax::Setting;
 use ferrowarp_cases::softmax::forward::Forward;
 use ferrowarp_cases::softmax::logits::logits;
@@ -13,10 +14,10 @@ use proptest::prelude::*;
 
 use super::executor;
 
-fn options() -> impl Strategy<Value = Options> {
+fn options() -> impl Strategy<Value = Softmax> {
     let scale = prop_oneof![Just(1.0f32), 1e-3f32..1e3];
     (scale, any::<bool>(), any::<bool>()).prop_map(|(scale, is_log, zeroes_masked)| {
-        let options = Options::new().scale(scale);
+        let options = Softmax::new().scale(scale);
         let options = if is_log { options.log() } else { options };
         if zeroes_masked { options.zero_masked() } else { options }
     })

@@ -6,10 +6,10 @@ use std::path::Path;
 use anyhow::Context;
 
 use crate::measure;
-use crate::operations::OPERATIONS;
 use crate::report::contests;
 use crate::report::matmul;
 use crate::report::mlp;
+use crate::report::softmax::operations::OPERATIONS;
 use crate::report::softmax::tables::{microseconds, percent};
 use crate::report::softmax::targets::geometric_mean;
 use crate::report::softmax::{self, Contest, PEERS};

@@ -2,8 +2,7 @@ use std::error::Error;
 
 use cuda_std::launch::LaunchConfig;
 use ferrowarp::device::{DeviceChoice, DeviceError, PtxModules, open_with};
-use ferrowarp::embedded_ptx;
-use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax};
+use ferrowarp::{Softmax, embedded_ptx};
 
 /// The PTX that the build script embedded in the program: this crate's kernels and those of `ferrowarp::softmax`.
 fn ptx() -> Result<PtxModules, DeviceError> {
@@ -17,12 +16,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let (rows, cols) = (4, 1000);
     let logits: Vec<f32> = (0..rows * cols).map(|i| (i % 10) as f32).collect();
-    let logits = device.upload(&logits)?;
+    let logits = device.tensor(&logits, [rows, cols])?;
 
     // An operation of the library,
-    let mut probabilities = device.alloc_zeroed::<f32>(rows * cols)?;
-    let mut out = MatrixMut::new(&mut probabilities, rows, cols)?;
-    softmax(&device, &mut out, &Matrix::new(&logits, rows, cols)?, &Options::new())?;
+    let probabilities = Softmax::new().run(&device, &logits)?;
 
     // and a kernel of this crate.
     let mut sums = device.alloc_zeroed::<f32>(rows)?;

@@ -1,7 +1,7 @@
 //! Copies, activations, softmax and losses: kernels that process each row or element separately.
 
 use cuda_std::launch::LaunchConfig;
-use ferrowarp::softmax::Options;
+use ferrowarp::Softmax;
 use gpu_kernels::copy;
 use gpu_kernels::mlp::grid::{per_element, per_row};
 use gpu_kernels::mlp::{activation, loss};
@@ -34,7 +34,7 @@ fn relu_backward(p: &Problem) -> Vec<Bound> {
 /// Softmax of the logits; each thread sums a row.
 fn softmax(p: &Problem) -> Vec<Bound> {
     let relative = reference::relative_one_after_the_other(p.outputs);
-    reference::softmax_bounds::<f32>(&p.logits, p.outputs, &Options::new(), relative)
+    reference::softmax_bounds::<f32>(&p.logits, p.outputs, &Softmax::new(), relative)
 }
 
 /// The loss of the probabilities against the targets, one per row.

@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 use bytemuck::Pod;
 use cuda_std::testing::Element;
 use ferrowarp::device::Buffer;
-use ferrowarp::softmax::{Matrix, MatrixMut};
 use ferrowarp::{TensorView, TensorViewMut};
 use rand::{RngExt as _, rngs::StdRng};
 
@@ -163,24 +162,12 @@ impl Place {
     }
 
     /// The matrix in a buffer.
-    pub fn matrix_in<'a, T: Pod>(&self, buffer: &'a Buffer<T>) -> Result<Matrix<'a, T>> {
-        let [.., rows, cols] = self.shape;
-        Ok(Matrix::new(buffer.view(self.first..)?, rows, cols)?.with_stride(self.stride())?)
-    }
-
-    /// The matrix in a buffer, to be written.
-    pub fn matrix_in_mut<'a, T: Pod>(&self, buffer: &'a mut Buffer<T>) -> Result<MatrixMut<'a, T>> {
-        let [.., rows, cols] = self.shape;
-        Ok(MatrixMut::new(buffer.view_mut(self.first..)?, rows, cols)?.with_stride(self.stride())?)
-    }
-
-    /// The same as a view.
     pub fn view_in<'a, T: Pod>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
         let [.., rows, cols] = self.shape;
         Ok(TensorView::with_strides(buffer.view(self.first..)?, [rows, cols], [self.stride(), 1])?)
     }
 
-    /// The same as a view, to be written.
+    /// The matrix in a buffer, to be written.
     pub fn view_in_mut<'a, T: Pod>(&self, buffer: &'a mut Buffer<T>) -> Result<TensorViewMut<'a, T>> {
         let [.., rows, cols] = self.shape;
         Ok(TensorViewMut::with_strides(buffer.view_mut(self.first..)?, [rows, cols], [self.stride(), 1])?)

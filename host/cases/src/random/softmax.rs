@@ -2,10 +2,9 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Layout as Dense;
-use ferrowarp::softmax::{
-    CrossEntropy, Options, SoftmaxAs, Targets, softmax, softmax_backward, softmax_backward_in_place,
-    softmax_in_place,
-};
+use ferrowarp::softmax::SoftmaxAs;
+use ferrowarp::softmax::cross_entropy::Outputs;
+use ferrowarp::{CrossEntropy, Softmax};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
@@ -73,13 +72,13 @@ pub(super) fn logits(rng: &mut StdRng, [rows, cols]: [usize; 2]) -> (Vec<f32>, b
 }
 
 /// A scale, and whether completely masked rows give 0.
-pub(super) fn options(rng: &mut StdRng) -> Options {
-    let options = if rng.random_bool(0.5) { Options::new().log() } else { Options::new() };
+pub(super) fn options(rng: &mut StdRng) -> Softmax {
+    let options = if rng.random_bool(0.5) { Softmax::new().log() } else { Softmax::new() };
     let options = if rng.random_ratio(1, 4) { options.zero_masked() } else { options };
     if rng.random_ratio(1, 4) { options.scale(10f32.powf(rng.random_range(-3.0..3.0))) } else { options }
 }
 
-fn class<I: Number, O: Number>(options: &Options, layout: Layout) -> Class {
+fn class<I: Number, O: Number>(options: &Softmax, layout: Layout) -> Class {
     Class::new(if options.is_log() { "log-softmax" } else { "softmax" }, types::<I, O>(), layout.name())
 }
 
@@ -114,8 +113,7 @@ fn forward_of<I: Number + SoftmaxAs<O>, O: Number>(rng: &mut StdRng, size: &Size
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let (inp, mut out) = (device.upload(&stored)?, device.upload(&of_out.unwritten::<O>(byte))?);
-            let from = of_inp.matrix_in(&inp)?;
-            softmax(device, &mut of_out.matrix_in_mut(&mut out)?, &from, &options)?;
+            options.run_into(device, of_out.view_in_mut(&mut out)?, of_inp.view_in(&inp)?)?;
             Ok(vec![("out", of_out.read(&out, byte)?)])
         }),
         expected: Box::new(move || {
@@ -139,7 +137,7 @@ fn in_place_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let mut matrix = device.upload(&place.filled_between(&to_run, byte))?;
-            softmax_in_place(device, &mut place.matrix_in_mut(&mut matrix)?, &options)?;
+            options.run_in_place(device, place.view_in_mut(&mut matrix)?)?;
             Ok(vec![("out", place.read(&matrix, byte)?)])
         }),
         expected: Box::new(move || {
@@ -157,7 +155,7 @@ fn backward_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let problem = Backward::random([Dense::dense(rows, cols); 3], rng.random());
     let (dy, y): (Vec<T>, Vec<T>) = (rounded(&problem.dy), rounded(&problem.y));
     let stored_y = of_y.filled(&y);
-    let options = Options::new().scale(problem.scale);
+    let options = Softmax::new().scale(problem.scale);
     let options = if problem.is_log { options.log() } else { options };
     let operation = if problem.is_log { "log-softmax backward" } else { "softmax backward" };
     Drawn {
@@ -168,15 +166,15 @@ fn backward_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let y = device.upload(&stored_y)?;
-            let y = of_y.matrix_in(&y)?;
+            let y = of_y.view_in(&y)?;
             let (of_out, before) = if is_in_place { (&of_dy, &dy[..]) } else { (&of_dx, &[][..]) };
             let mut out = device.upload(&of_out.filled_between(before, byte))?;
-            let mut to = of_out.matrix_in_mut(&mut out)?;
+            let to = of_out.view_in_mut(&mut out)?;
             if is_in_place {
-                softmax_backward_in_place(device, &mut to, &y, &options)?;
+                options.backward_in_place(device, to, y)?;
             } else {
                 let dy = device.upload(&of_dy.filled(&dy))?;
-                softmax_backward(device, &mut to, &of_dy.matrix_in(&dy)?, &y, &options)?;
+                options.backward_into(device, to, of_dy.view_in(&dy)?, y)?;
             }
             Ok(vec![("dx", of_out.read(&out, byte)?)])
         }),
@@ -234,12 +232,6 @@ fn cross_entropy_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
             let u32s = device.upload(&targets.iter().map(|&x| x as u32).collect::<Vec<_>>())?;
             let i32s = device.upload(&targets.iter().map(|&x| x as i32).collect::<Vec<_>>())?;
             let i64s = device.upload(&targets)?;
-            let targets: Targets<'_> = match kind {
-                Classes::I64 => (&i64s).into(),
-                Classes::I32 => (&i32s).into(),
-                Classes::U32 => (&u32s).into(),
-                Classes::U8 => (&u8s).into(),
-            };
             let mut loss = device.upload(&of_rows.unwritten::<f32>(byte))?;
             let mut lse = device.upload(&of_rows.unwritten::<f32>(byte))?;
             let mut correct = device.upload(&of_rows.unwritten::<u32>(byte))?;
@@ -247,26 +239,35 @@ fn cross_entropy_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
             let (of_out, before) = if is_in_place { (&of_logits, &inp[..]) } else { (&of_gradient, &[][..]) };
             let mut gradient = device.upload(&of_out.filled_between(before, byte))?;
             let logits = device.upload(&of_logits.filled(&inp))?;
-            let to = of_out.matrix_in_mut(&mut gradient)?;
-            let from = of_logits.matrix_in(&logits)?;
-            let losses = loss.view_mut(of_rows.row())?;
-            let mut call = if is_in_place {
-                CrossEntropy::in_place(losses, to, targets, d_scale)
-            } else if has_gradient {
-                CrossEntropy::new(losses, &from, targets).with_gradient(to, d_scale)
-            } else {
-                CrossEntropy::new(losses, &from, targets)
-            };
+            let (to, from) = (of_out.view_in_mut(&mut gradient)?, of_logits.view_in(&logits)?);
+            let mut call = CrossEntropy::new().gradient_scale(d_scale);
             if d_loss.is_some() {
-                call = call.with_row_gradients(&row_gradients);
+                call = call.row_gradients(&row_gradients);
             }
+            let mut outputs = Outputs::new(loss.view_mut(of_rows.row())?);
             if has_lse {
-                call = call.with_log_sum_exp(lse.view_mut(of_rows.row())?);
+                outputs = outputs.log_sum_exp(lse.view_mut(of_rows.row())?);
             }
             if has_correct {
-                call = call.with_correct(correct.view_mut(of_rows.row())?);
+                outputs = outputs.correct(correct.view_mut(of_rows.row())?);
             }
-            call.run(device)?;
+            macro_rules! run {
+                ($targets:ident) => {
+                    if is_in_place {
+                        call.run_in_place(device, outputs, to, &$targets)
+                    } else if has_gradient {
+                        call.run_into(device, outputs.gradient(to), from, &$targets)
+                    } else {
+                        call.run_into(device, outputs, from, &$targets)
+                    }
+                };
+            }
+            match kind {
+                Classes::I64 => run!(i64s),
+                Classes::I32 => run!(i32s),
+                Classes::U32 => run!(u32s),
+                Classes::U8 => run!(u8s),
+            }?;
             let outputs = vec![
                 ("loss", of_rows.read(&loss, byte)?),
                 ("lse", of_rows.read(&lse, byte)?),

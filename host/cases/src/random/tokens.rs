@@ -2,7 +2,7 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Layout as Dense;
-use ferrowarp::softmax::{Sampling, sample as draw_tokens, sample_with_log_probabilities, softmax_top_k};
+use ferrowarp::softmax::sample::Outputs;
 use gpu_kernels::softmax::sample::Noise;
 use rand::{RngExt as _, rngs::StdRng};
 
@@ -41,13 +41,13 @@ fn top_k_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
-            let from = of_inp.matrix_in(&inp)?;
+            let from = of_inp.view_in(&inp)?;
             let [of_probabilities, of_indices] = &of_out;
             let mut probabilities = device.upload(&of_probabilities.unwritten::<f32>(byte))?;
             let mut indices = device.upload(&of_indices.unwritten::<u32>(byte))?;
-            let mut to = of_probabilities.matrix_in_mut(&mut probabilities)?;
-            let mut columns = of_indices.matrix_in_mut(&mut indices)?;
-            softmax_top_k(device, &mut to, &mut columns, &from, &options)?;
+            let to = of_probabilities.view_in_mut(&mut probabilities)?;
+            let columns = of_indices.view_in_mut(&mut indices)?;
+            ferrowarp::TopK::new(k).softmax(options).run_into(device, to, columns, from)?;
             let probabilities = of_probabilities.read(&probabilities, byte)?;
             Ok(vec![("probabilities", probabilities), ("indices", of_indices.read(&indices, byte)?)])
         }),
@@ -69,29 +69,27 @@ fn sample_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let of_rows = Place::matrix::<u32>(rng, layout, [1, rows]);
     let stored = of_inp.filled(&rounded::<T>(&logits));
     let problem = Sample { layout: Dense::dense(rows, cols), logits, draw, wants_logarithms };
-    let sampling = Sampling::new(draw.noise.seed).temperature(draw.temperature).top_p(draw.top_p);
+    let sampling = ferrowarp::Sample::new().seed(draw.noise.seed).draw(draw.noise.draw);
+    let sampling = sampling.temperature(draw.temperature).top_p(draw.top_p);
     let sampling = if draw.top_k > 0 { sampling.top_k(draw.top_k) } else { sampling };
     Drawn {
         class: Class::new("sample", T::NAME, layout.name()),
         words: format!(
-            "{rows} x {cols}, {sampling:?}, draw {}, logarithms: {wants_logarithms}, hard: {is_hard}, {of_inp:?}",
-            draw.noise.draw
+            "{rows} x {cols}, {sampling:?}, logarithms: {wants_logarithms}, hard: {is_hard}, {of_inp:?}"
         ),
         counted: &[],
         ulp: ulp::<f32>(),
         may_be_refused: Box::new(never),
         run: Box::new(move |device, byte| {
             let inp = device.upload(&stored)?;
-            let from = of_inp.matrix_in(&inp)?;
+            let from = of_inp.view_in(&inp)?;
             let mut tokens = device.upload(&of_rows.unwritten::<u32>(byte))?;
             let mut logarithms = device.upload(&of_rows.unwritten::<f32>(byte))?;
-            let to = tokens.view_mut(of_rows.row())?;
+            let mut to = Outputs::new(tokens.view_mut(of_rows.row())?);
             if wants_logarithms {
-                let logarithms = logarithms.view_mut(of_rows.row())?;
-                sample_with_log_probabilities(device, to, logarithms, &from, &sampling, draw.noise.draw)?;
-            } else {
-                draw_tokens(device, to, &from, &sampling, draw.noise.draw)?;
+                to = to.log_probabilities(logarithms.view_mut(of_rows.row())?);
             }
+            sampling.run_into(device, to, from)?;
             let mut outputs = vec![("tokens", of_rows.read(&tokens, byte)?)];
             if wants_logarithms {
                 outputs.push(("log-probabilities", of_rows.read(&logarithms, byte)?));

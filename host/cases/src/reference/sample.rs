@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpu_kernels::softmax::sample::{NO_TOKEN, Noise};
 
 use super::softmax::{largest, softmax_with};
-use ferrowarp::softmax::Options;
+use ferrowarp::Softmax;
 
 /// Columns that are drawn as a chunk, before one of them is chosen.
 const CHUNK: usize = 1024;
@@ -47,7 +47,7 @@ impl Draw {
         {
             return Vec::new();
         }
-        let all = softmax_with(logits, logits.len(), &Options::new().scale(self.scale()));
+        let all = softmax_with(logits, logits.len(), &Softmax::new().scale(self.scale()));
         let mut columns = largest(logits);
         columns.truncate(if self.top_k == 0 { logits.len() } else { self.top_k });
         let sum: f64 = columns.iter().map(|&col| all[col]).sum();

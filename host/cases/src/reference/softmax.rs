@@ -2,7 +2,7 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Element;
-use ferrowarp::softmax::{Options, Real};
+use ferrowarp::Softmax;
 
 use crate::compare::Bound;
 
@@ -15,7 +15,7 @@ pub fn relative_one_after_the_other(cols: usize) -> f64 {
 }
 
 /// A number type of matrices.
-pub trait Number: Real + Element + ferrowarp::Element {
+pub trait Number: ferrowarp::Element + Element {
     /// The type's name in ids and tables.
     const NAME: &'static str;
     /// The largest finite number.
@@ -65,7 +65,7 @@ impl Number for bf16 {
 }
 
 /// Softmax along rows of `[rows, cols]`, with options.
-pub fn softmax_with(inp: &[f32], cols: usize, options: &Options) -> Vec<f64> {
+pub fn softmax_with(inp: &[f32], cols: usize, options: &Softmax) -> Vec<f64> {
     let scale = f64::from(options.factor());
     let rows = inp.chunks(cols).flat_map(|row| {
         let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -98,7 +98,7 @@ fn difference(x: f32, max: f32) -> f64 {
 
 /// The expected elements, of type `O`, of a softmax of `inp`, `[rows, cols]`. A sum of exponentials may be off by
 /// `relative`.
-pub fn softmax_bounds<O: Number>(inp: &[f32], cols: usize, options: &Options, relative: f64) -> Vec<Bound> {
+pub fn softmax_bounds<O: Number>(inp: &[f32], cols: usize, options: &Softmax, relative: f64) -> Vec<Bound> {
     let want = softmax_with(inp, cols, options);
     let rows = inp.chunks(cols).zip(want.chunks(cols));
     let bounds = rows.flat_map(|(inp, want)| {
@@ -109,7 +109,7 @@ pub fn softmax_bounds<O: Number>(inp: &[f32], cols: usize, options: &Options, re
 }
 
 /// The result `want` for an element `x`, with its tolerance.
-fn expected<O: Number>(want: f64, x: f32, max: f32, options: &Options, relative: f64) -> Bound {
+fn expected<O: Number>(want: f64, x: f32, max: f32, options: &Softmax, relative: f64) -> Bound {
     let scale = f64::from(options.factor());
     let is_f32 = size_of::<O>() == size_of::<f32>();
     let difference = difference(x, max);

@@ -1,13 +1,11 @@
-//! Tests of the functions that users call, on the device's own buffers. The cases launch the kernels directly.
+//! Tests of the operations that users call, on the device's own buffers. The cases launch the kernels directly.
 
 use anyhow::Result;
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::{
-    CrossEntropy as Call, Matrix, MatrixMut, Options, Sampling, sample_with_log_probabilities,
-    softmax_backward, softmax_in_place, softmax_of_slice, softmax_top_k,
-};
+use ferrowarp::softmax::sample::Outputs;
+use ferrowarp::{Softmax, Tensor};
 use gpu_kernels::softmax::sample::Noise;
 
 use super::Rowwise as _;
@@ -24,7 +22,7 @@ use crate::reference::{Draw, Number};
 /// Widths for kernels of about a warp, of a block, of a cluster, and for the pair.
 const WIDTHS: [usize; 4] = [67, 2053, 40_000, 600_001];
 
-/// Checks each function in each type, at widths for each kind of kernel.
+/// Checks each operation in each type, at widths for each kind of kernel.
 ///
 /// # Errors
 /// A result is wrong, or the device failed.
@@ -39,29 +37,25 @@ pub fn are_right(device: &Device) -> Result<()> {
 
 fn of_type<T: Number>(device: &Device, cols: usize) -> Result<()> {
     let layout = Layout::dense(2, cols);
-    let problem = Forward { layouts: [layout; 2], options: Options::new(), logits: logits(2, cols) };
+    let problem = Forward { layouts: [layout; 2], options: Softmax::new(), logits: logits(2, cols) };
     let (inp, expected) = (rounded::<T>(&problem.logits), problem.expected::<T, T>());
-    let y: Vec<T> = softmax_of_slice(device, &inp, [2, cols], &problem.options)?;
-    compare_all(&vec![("out", wide(&y))], &expected)?;
-    let mut matrix = device.upload(&inp)?;
-    softmax_in_place(device, &mut MatrixMut::new(&mut matrix, 2, cols)?, &problem.options)?;
+    let mut matrix = device.tensor(&inp, [2, cols])?;
+    let y = problem.options.run(device, &matrix)?;
+    compare_all(&vec![("out", wide(&y.to_vec()?))], &expected)?;
+    problem.options.run_in_place(device, &mut matrix)?;
     compare_all(&vec![("out", wide(&matrix.to_vec()?))], &expected)?;
 
     let problem = Backward::random([layout; 3], 0);
-    let (dy, y) = (device.upload(&rounded::<T>(&problem.dy))?, device.upload(&rounded::<T>(&problem.y))?);
-    let (dy, y) = (Matrix::new(&dy, 2, cols)?, Matrix::new(&y, 2, cols)?);
-    let mut dx = device.alloc_zeroed::<T>(2 * cols)?;
-    let options = Options::new().scale(problem.scale);
-    softmax_backward(device, &mut MatrixMut::new(&mut dx, 2, cols)?, &dy, &y, &options)?;
+    let tensor = |numbers: &[f32]| device.tensor(&rounded::<T>(numbers), [2, cols]);
+    let (dy, y) = (tensor(&problem.dy)?, tensor(&problem.y)?);
+    let dx = Softmax::new().scale(problem.scale).backward(device, &dy, &y)?;
     compare_all(&vec![("dx", wide(&dx.to_vec()?))], &problem.expected::<T>())?;
 
     of_decoding::<T>(device, cols)?;
     let problem = CrossEntropy::random([layout; 3], 1);
-    let (inp, targets) = (device.upload(&rounded::<T>(&problem.logits))?, device.upload(&problem.targets)?);
-    let (mut gradient, mut loss) = (device.alloc_zeroed::<T>(2 * cols)?, device.alloc_zeroed::<f32>(2)?);
-    Call::new(&mut loss, &Matrix::new(&inp, 2, cols)?, &targets)
-        .with_gradient(MatrixMut::new(&mut gradient, 2, cols)?, problem.d_scale)
-        .run(device)?;
+    let (inp, targets) = (tensor(&problem.logits)?, device.upload(&problem.targets)?);
+    let operation = ferrowarp::CrossEntropy::new().gradient_scale(problem.d_scale);
+    let (loss, gradient) = operation.forward(device, &inp, &targets)?;
     for (name, bounds) in problem.expected::<T>() {
         match name {
             "loss" => compare(name, &wide(&loss.to_vec()?), &bounds)?,
@@ -75,13 +69,9 @@ fn of_type<T: Number>(device: &Device, cols: usize) -> Result<()> {
 /// Checks the largest probabilities, and a token of each row with every kind of cut.
 fn of_decoding<T: Number>(device: &Device, cols: usize) -> Result<()> {
     let (rows, k) = (2, 20);
-    let problem = TopK::dense(logits(rows, cols), cols, k, Options::new());
-    let inp = device.upload(&rounded::<T>(&problem.logits))?;
-    let matrix = Matrix::new(&inp, rows, cols)?;
-    let mut probabilities = device.alloc_zeroed::<f32>(rows * k)?;
-    let mut indices = device.alloc_zeroed::<u32>(rows * k)?;
-    let mut to = MatrixMut::new(&mut probabilities, rows, k)?;
-    softmax_top_k(device, &mut to, &mut MatrixMut::new(&mut indices, rows, k)?, &matrix, &problem.options)?;
+    let problem = TopK::dense(logits(rows, cols), cols, k, Softmax::new());
+    let inp = device.tensor(&rounded::<T>(&problem.logits), [rows, cols])?;
+    let (probabilities, indices) = ferrowarp::TopK::new(k).softmax(problem.options).run(device, &inp)?;
     let got = vec![("probabilities", wide(&probabilities.to_vec()?)), ("indices", wide(&indices.to_vec()?))];
     compare_all(&got, &problem.expected::<T>())?;
 
@@ -93,11 +83,11 @@ fn of_decoding<T: Number>(device: &Device, cols: usize) -> Result<()> {
             draw: Draw { noise, temperature, top_k, top_p },
             wants_logarithms: true,
         };
-        let sampling = Sampling::new(noise.seed).temperature(temperature).top_p(top_p);
-        let sampling = if top_k > 0 { sampling.top_k(top_k) } else { sampling };
-        let (mut tokens, mut logarithms) =
-            (device.alloc_zeroed::<u32>(rows)?, device.alloc_zeroed::<f32>(rows)?);
-        sample_with_log_probabilities(device, &mut tokens, &mut logarithms, &matrix, &sampling, noise.draw)?;
+        let sample = ferrowarp::Sample::new().seed(noise.seed).draw(noise.draw);
+        let sample = sample.temperature(temperature).top_p(top_p);
+        let sample = if top_k > 0 { sample.top_k(top_k) } else { sample };
+        let (mut tokens, mut logarithms) = (Tensor::zeros(device, [rows])?, Tensor::zeros(device, [rows])?);
+        sample.run_into(device, Outputs::new(&mut tokens).log_probabilities(&mut logarithms), &inp)?;
         let (tokens, logarithms) = (tokens.to_vec()?, logarithms.to_vec()?);
         for (name, bounds) in problem.expected::<T>() {
             match name {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use cuda_std::launch::{LaunchError, Launcher, RawBuffer};
 use cuda_std::testing::{KernelTest, Layout, OutputArg};
-use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::softmax::{KernelChoice, Options, SoftmaxAs};
+use ferrowarp::Softmax;
+use ferrowarp::device::Device;
+use ferrowarp::softmax::{KernelChoice, SoftmaxAs};
 use gpu_kernels::softmax::forward::ForwardLaunch;
 
 use super::backward::rounded;
@@ -27,7 +28,7 @@ pub struct Forward {
     /// The layouts of the output and of the input.
     pub layouts: [Layout; 2],
     /// Scale and other options.
-    pub options: Options,
+    pub options: Softmax,
     /// The logits.
     pub logits: Vec<f32>,
 }
@@ -71,7 +72,7 @@ fn case_of<I: Number + SoftmaxAs<O>, O: Number>(
             true => I::NAME.to_owned(),
             false => format!("{} as {}", I::NAME, O::NAME),
         };
-        let options = if *options == Options::new() { String::new() } else { format!(", {options:?}") };
+        let options = if *options == Softmax::new() { String::new() } else { format!(", {options:?}") };
         let config = choice.config().map_or_else(String::new, |config| {
             format!(", grid {} in clusters of {}", config.grid.x, config.cluster)
         });
@@ -141,8 +142,7 @@ impl Forward {
         let pairs = RawBuffer::written(workspace).cast();
         let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out, inp, [to.stride, from.stride]) };
         // SAFETY: the caller's contract.
-        let launched = unsafe { choice.launch(on, args, &self.options) };
-        launched.map_err(|error| LaunchError::Device(Box::new(DeviceError::from(error))))
+        unsafe { choice.launch(on, args, &self.options) }
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cuda_std::launch::Limits;
 use cuda_std::testing::{KernelTest, Layout};
+use ferrowarp::Softmax;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::Options;
 use gpu_kernels::softmax::{LADDER, Variant};
 
 use super::with_hard_rows;
@@ -168,7 +168,7 @@ impl Ladder {
         let is_naive = variant.meta().name == LADDER[0].kernels[0].meta.name;
         let relative = if is_naive { relative_one_after_the_other(cols) } else { RELATIVE };
         let expected =
-            move || vec![("out", softmax_bounds::<f32>(&self.logits, cols, &Options::new(), relative))];
+            move || vec![("out", softmax_bounds::<f32>(&self.logits, cols, &Softmax::new(), relative))];
         let kernels = variant.steps().map(|step| step.meta.name).collect();
         let config = prepared.config().filter(|config| config.cluster > 1);
         let threads = config.map_or(0, |config| config.cluster * config.block.x);

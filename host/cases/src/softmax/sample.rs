@@ -3,8 +3,8 @@
 use anyhow::Result;
 use cuda_std::launch::RawBuffer;
 use cuda_std::testing::{KernelTest, Layout};
+use ferrowarp::Softmax;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::Options;
 use gpu_kernels::softmax::operation::{RowVariants, Spread};
 use gpu_kernels::softmax::sample::{GREEDY, NO_TOKEN, Noise, SampleArgs, SampleLaunch};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -148,7 +148,7 @@ impl Rowwise for Sample {
         };
         let (mut are_allowed, mut tokens, mut logarithms) = (Vec::new(), Vec::new(), Vec::new());
         for (logits, draw) in self.rows::<T>() {
-            let log = Options::new().scale(draw.scale()).log();
+            let log = Softmax::new().scale(draw.scale()).log();
             let all = reference::softmax_bounds::<f32>(&logits, logits.len(), &log, RELATIVE);
             let allowed = draw.tokens(&logits);
             are_allowed.push(Bound::exact(1.0));

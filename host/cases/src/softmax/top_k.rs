@@ -3,8 +3,8 @@
 use anyhow::Result;
 use cuda_std::launch::RawBuffer;
 use cuda_std::testing::{KernelTest, Layout};
+use ferrowarp::Softmax;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::Options;
 use gpu_kernels::softmax::operation::{RowVariants, Spread};
 use gpu_kernels::softmax::top_k::{LOG, TopKArgs, TopKLaunch, ZERO_MASKED};
 
@@ -25,7 +25,7 @@ pub struct TopK {
     /// The logits.
     pub logits: Vec<f32>,
     /// Scale and other options.
-    pub options: Options,
+    pub options: Softmax,
 }
 
 /// Every case of the setting.
@@ -56,7 +56,7 @@ pub(super) fn rows_of_all_kinds(rows: usize, cols: usize, seed: u64) -> Vec<f32>
 
 impl TopK {
     /// Dense matrices; `k` elements of each row are selected.
-    pub fn dense(logits: Vec<f32>, cols: usize, k: usize, options: Options) -> Self {
+    pub fn dense(logits: Vec<f32>, cols: usize, k: usize, options: Softmax) -> Self {
         let rows = logits.len() / cols;
         let selected = Layout::dense(rows, k);
         Self { layouts: [selected, selected, Layout::dense(rows, cols)], logits, options }
@@ -89,7 +89,7 @@ impl Rowwise for TopK {
     fn random([_, _, of_logits]: [Layout; 3], seed: u64) -> Self {
         let Layout { rows, cols, .. } = of_logits;
         let k = [50, 1, 128, 7][seed as usize % 4];
-        let plain = Options::new();
+        let plain = Softmax::new();
         let options = [plain, plain.log(), plain.zero_masked(), plain.scale(0.37), plain.log().zero_masked()];
         let gap = of_logits.stride - cols;
         let selected = |gap| Layout::dense(rows, k).with_stride(k + gap).with_offset(of_logits.offset);

@@ -6,7 +6,6 @@ use cuda_std::launch::LaunchError;
 
 use super::precision::Precision;
 use ferrowarp::device::DeviceError;
-use ferrowarp::softmax::SoftmaxError;
 use ferrowarp_data::DataError;
 
 /// Why a network could not be created, trained or evaluated.
@@ -64,12 +63,6 @@ pub enum ModelError {
         /// The largest allowed.
         max: usize,
     },
-}
-
-impl From<SoftmaxError> for ModelError {
-    fn from(error: SoftmaxError) -> Self {
-        ModelError::Device(error.into())
-    }
 }
 
 impl From<LaunchError> for ModelError {

@@ -4,8 +4,7 @@ use std::error::Error;
 
 use cudarc::driver::{CudaContext, DevicePtr, DevicePtrMut};
 use ferrowarp::device::{BufferView, BufferViewMut, Device, Stream};
-use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax};
-use ferrowarp::{Matmul, TensorView, TensorViewMut};
+use ferrowarp::{Matmul, Softmax, TensorView, TensorViewMut};
 
 /// Rows and columns of a square matrix.
 const SIDE: usize = 300;
@@ -36,13 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 BufferViewMut::from_raw(&device, address(square), SIDE * SIDE),
             )
         };
-        softmax(
-            &ours,
-            &mut MatrixMut::new(to, SIDE, SIDE)?,
-            &Matrix::new(from, SIDE, SIDE)?,
-            &Options::new(),
-        )?;
         let matrix = TensorView::new(from, [SIDE, SIDE])?;
+        Softmax::new().run_into(&ours, TensorViewMut::new(to, [SIDE, SIDE])?, matrix)?;
         Matmul::new().run_into(&ours, TensorViewMut::new(square, [SIDE, SIDE])?, matrix, matrix)?;
     }
     let (probabilities, product) = (theirs.clone_dtoh(&probabilities)?, theirs.clone_dtoh(&product)?);

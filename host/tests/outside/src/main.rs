@@ -2,8 +2,7 @@ use std::error::Error;
 
 use cuda_std::launch::LaunchConfig;
 use ferrowarp::device::{DeviceChoice, DeviceError, PtxModules, open_with};
-use ferrowarp::embedded_ptx;
-use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax};
+use ferrowarp::{Softmax, Tensor, embedded_ptx};
 
 /// The PTX that the build script embedded in the program.
 fn ptx() -> Result<PtxModules, DeviceError> {
@@ -17,15 +16,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // A kernel of this crate,
     let x = device.upload(&[0.0f32, 0.0, 0.5, f32::NEG_INFINITY])?;
-    let mut logits = device.alloc_zeroed::<f32>(4)?;
+    let mut logits = Tensor::<f32>::zeros(&device, [2, 2])?;
     // SAFETY: as many elements in both, and a thread for each.
     unsafe { kernels::twice::launch(&device, LaunchConfig::cover(4, 32), &x, &mut logits)? };
     println!("{:?}", logits.to_vec()?);
 
     // and an operation of the library.
-    let mut probabilities = device.alloc_zeroed::<f32>(4)?;
-    let mut out = MatrixMut::new(&mut probabilities, 2, 2)?;
-    softmax(&device, &mut out, &Matrix::new(&logits, 2, 2)?, &Options::new())?;
+    let probabilities = Softmax::new().run(&device, &logits)?;
     println!("{:?}", probabilities.to_vec()?);
 
     // For the test of this example: what a GPU would get.

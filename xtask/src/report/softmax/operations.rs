@@ -4,9 +4,36 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use crate::operations::{OPERATIONS, Operation};
 use crate::report::softmax::Results;
 use crate::workspace;
+
+/// An operation along the last axis of a tensor.
+#[derive(Debug)]
+pub struct Operation {
+    /// The name in benchmarks and reports.
+    pub name: &'static str,
+    /// The method of the library that computes it, after its file; empty if an option of another operation gives it.
+    method: &'static str,
+    /// The number of matrices of the input's shape that it must read or write at least once.
+    pub matrices: usize,
+    /// Whether it writes a matrix of the input's shape. If not, it only reads memory, which is faster than a copy.
+    pub writes_matrix: bool,
+}
+
+/// Every operation, in the order of tables.
+pub const OPERATIONS: [Operation; 7] = [
+    operation("softmax", "mod::run", 2),
+    operation("log_softmax", "", 2),
+    operation("backward", "backward::backward", 3),
+    operation("cross_entropy", "cross_entropy::run", 2),
+    operation("top_k", "top_k::run", 1),
+    operation("sample", "sample::run", 1),
+    operation("sample_top_p", "", 1),
+];
+
+const fn operation(name: &'static str, method: &'static str, matrices: usize) -> Operation {
+    Operation { name, method, matrices, writes_matrix: matrices > 1 }
+}
 
 /// The operation of an entry. The bench appends a number if it times several settings, as in `top_k_64`.
 pub fn of(op: &str) -> Option<&'static Operation> {
@@ -51,45 +78,39 @@ pub fn check_run(results: &Results) -> anyhow::Result<()> {
     for entry in results.ours.iter().chain(&results.peers) {
         ensure!(
             entry.op == "copy" || of(&entry.op).is_some(),
-            "{} was timed with {}, which is not in host/src/softmax/operations.rs; add it there",
+            "{} was timed with {}, which is not in {}; add it there",
             entry.name,
-            entry.op
+            entry.op,
+            file!()
         );
     }
     Ok(())
 }
 
-/// Checks that every public function of `ferrowarp::softmax` belongs to an operation.
+/// Checks that every operation of `ferrowarp::softmax` is in the list.
 pub fn check_library() -> anyhow::Result<()> {
     let missing = unlisted(&workspace::root().join("host/src/softmax"))?;
     ensure!(
         missing.is_empty(),
-        "{} of ferrowarp::softmax are in no row of the report; add them to host/src/softmax/operations.rs and to \
-         benches/src/op.rs",
-        missing.join(", ")
+        "{} of ferrowarp::softmax are in no row of the report; add them to {} and to benches/src/op.rs",
+        missing.join(", "),
+        file!()
     );
     Ok(())
 }
 
-/// The public functions in `folder` that no operation lists: those that `mod.rs` defines or re-exports, and methods that run
-/// something.
+/// The methods `run` and `backward` in `folder` that no operation lists. Others of their kind, like `run_into`, compute the same.
 fn unlisted(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let read =
-        |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
-    let module = read(&folder.join("mod.rs"))?;
-    let exports = module.split(';').filter_map(|statement| Some(statement.split_once("pub use ")?.1));
-    let exported: Vec<&str> =
-        exports.flat_map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
     let mut missing = Vec::new();
     for path in workspace::files(folder, &|path| path.extension().is_some_and(|ext| ext == "rs"))? {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        for line in read(&path)?.lines() {
-            let method = line.strip_prefix("    pub fn ").map(name).filter(|name| name.starts_with("run"));
-            let function = line.strip_prefix("pub fn ").map(name);
-            let function = function.filter(|name| stem == "mod" || exported.contains(name));
-            let found = method.map(|name| format!("{stem}::{name}")).or(function.map(str::to_owned));
-            let Some(found) = found else { continue };
-            if !OPERATIONS.iter().any(|operation| operation.functions.contains(&found.as_str())) {
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        for line in text.lines() {
+            let Some(declaration) = line.strip_prefix("    pub fn ") else { continue };
+            let name = declaration.split(['<', '(']).next().unwrap_or_default();
+            let found = format!("{stem}::{name}");
+            let is_listed = OPERATIONS.iter().any(|operation| operation.method == found);
+            if matches!(name, "run" | "backward") && !is_listed {
                 missing.push(found);
             }
         }
@@ -97,30 +118,30 @@ fn unlisted(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(missing)
 }
 
-/// The name at the beginning of a function's declaration.
-fn name(declaration: &str) -> &str {
-    declaration.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_public_function_of_the_library_is_in_the_report() {
+    fn every_operation_of_the_library_is_in_the_report() {
         check_library().unwrap();
+        let folder = workspace::root().join("host/src/softmax");
+        for method in OPERATIONS.map(|operation| operation.method).iter().filter(|it| !it.is_empty()) {
+            let (file, name) = method.split_once("::").unwrap();
+            let text = std::fs::read_to_string(folder.join(file).with_extension("rs")).unwrap();
+            assert!(text.contains(&format!("    pub fn {name}<")), "{method}");
+        }
     }
 
     #[test]
-    fn a_public_function_without_a_row_is_found() {
+    fn an_operation_without_a_row_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-        write("mod.rs", "pub use top_k::{Most, softmax_top_k, softmax_median};\npub fn softmax(\n");
-        write(
-            "top_k.rs",
-            "pub fn softmax_top_k<T>(\npub fn softmax_median(\npub fn helper(\nimpl A {\n    pub fn run(\n}\n",
-        );
-        assert_eq!(unlisted(folder.path()).unwrap(), ["softmax_median", "top_k::run"]);
+        write("top_k.rs", "impl TopK {\n    pub fn run<T>(\n    pub fn run_into(\n    pub fn backward(\n}\n");
+        write("median.rs", "pub fn helper(\nimpl Median {\n    pub fn run(\n}\n");
+        let mut found = unlisted(folder.path()).unwrap();
+        found.sort_unstable();
+        assert_eq!(found, ["median::run", "top_k::backward"]);
     }
 
     #[test]

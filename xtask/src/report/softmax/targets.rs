@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::operations::Operation;
 use crate::report::softmax::missed;
-use crate::report::softmax::operations;
+use crate::report::softmax::operations::{self, Operation};
 use crate::report::softmax::tables::percent;
 use crate::report::softmax::{Contest, PEERS, Results, is_decode};
 use crate::report::{row, stem, times};

@@ -3,7 +3,8 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
 use cuda_std::testing::Layout;
-use ferrowarp::softmax::{DeviceProfile, KernelChoice, Options, SoftmaxAs};
+use ferrowarp::Softmax;
+use ferrowarp::softmax::{DeviceProfile, KernelChoice, SoftmaxAs};
 use gpu_kernels::softmax::operation::ForwardTo;
 
 use super::{Forward, case, case_in_place, cluster_threads};
@@ -40,11 +41,11 @@ enum Rows {
 /// The layouts of matrices, and the options.
 enum How {
     /// The options; both alternate from case to case.
-    InTurns(&'static [Options]),
+    InTurns(&'static [Softmax]),
     /// Each of the options; layouts alternate.
-    Each(&'static [Options]),
+    Each(&'static [Softmax]),
     /// Misaligned, with elements between the rows.
-    Apart(Options),
+    Apart(Softmax),
     /// In place: must give the same bits as from one matrix into another with the same misalignment.
     InPlace,
 }
@@ -65,10 +66,10 @@ enum Which {
     Widest,
 }
 
-const PLAIN: Options = Options::new();
-const LOG: Options = PLAIN.log();
-const MASKED: Options = PLAIN.zero_masked();
-const OTHER: Options = LOG.scale(0.5).zero_masked();
+const PLAIN: Softmax = Softmax::new();
+const LOG: Softmax = PLAIN.log();
+const MASKED: Softmax = PLAIN.zero_masked();
+const OTHER: Softmax = LOG.scale(0.5).zero_masked();
 const MANY: How = InTurns(&[PLAIN, LOG, PLAIN.scale(0.37), MASKED, MASKED.log().scale(2.5), PLAIN]);
 const THREE: How = Each(&[PLAIN, LOG, MASKED]);
 const NO_CLUSTER: [u32; 2] = [1, 0];
@@ -183,7 +184,8 @@ impl Sweep {
         all.retain(|choice| cluster_threads(choice) <= self.cluster[1]);
         match self.kernels {
             Narrow => all.retain(|choice| {
-                let is_narrow = |name| I::FORWARD.narrow.iter().any(|variant| variant.meta.name == name);
+                let narrow = <I as ForwardTo<O>>::FORWARD.narrow;
+                let is_narrow = |name| narrow.iter().any(|variant| variant.meta.name == name);
                 choice.kernels().any(|meta| is_narrow(meta.name))
             }),
             Clusters => all.retain(|choice| cluster_threads(choice) > 0),
