@@ -55,3 +55,7 @@ pub mod norm;
 mod operation;
 pub mod softmax;
 mod tensor;
+
+/// The PTX and machine code of the operations' kernels, if `build.rs` built some.
+#[linkme::distributed_slice(device::BROUGHT)]
+static KERNELS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/brought.rs"));

@@ -65,8 +65,9 @@ macro_rules! embedded_ptx {
 pub static BROUGHT: [&[(&str, &[u8])]];
 
 impl PtxModules {
-    /// Finds the PTX: what `FERROWARP_PTX` names, otherwise what the library brings, otherwise the files next to the running
-    /// program, otherwise the files in `ptx/` of the Cargo target directory that contains the program or the current directory.
+    /// Finds the PTX: what `FERROWARP_PTX` names, otherwise what the program's crates bring, and for crates that bring none, the files
+    /// next to the running program, otherwise the files in `ptx/` of the Cargo target directory that contains the program or the
+    /// current directory.
     ///
     /// # Errors
     /// [`DeviceError::PtxMissing`] with the places searched; a file cannot be read or is not valid PTX.
@@ -75,18 +76,28 @@ impl PtxModules {
             return Self::read(Path::new(&path));
         }
         let brought = BROUGHT.iter().filter(|files| !files.is_empty()).map(|files| Self::embedded(files));
-        if let Some(all) = brought.reduce(|all, set| Ok(all?.and(set?))) {
-            return all;
-        }
+        let brought = brought.reduce(|all, set| Ok(all?.and(set?))).transpose()?;
         let candidates =
             candidates(std::env::current_exe().ok().as_deref(), std::env::current_dir().ok().as_deref());
         for folder in candidates.iter().filter(|folder| folder.is_dir()) {
             let files = ptx_files(folder)?;
             if !files.is_empty() {
-                return Self::of_files(&files);
+                let found = Self::of_files(&files)?;
+                return Ok(match brought {
+                    Some(brought) => brought.and_others_of(found),
+                    None => found,
+                });
             }
         }
-        Err(missing(&candidates))
+        brought.ok_or_else(|| missing(&candidates))
+    }
+
+    /// Adds the modules of crates that have none here.
+    fn and_others_of(self, mut found: PtxModules) -> PtxModules {
+        let of = |module: &PtxModule| module.name().split('.').next().unwrap_or_default().to_owned();
+        let known: Vec<String> = self.modules.iter().map(of).collect();
+        found.modules.retain(|module| !known.contains(&of(module)));
+        if found.modules.is_empty() { self } else { self.and(found) }
     }
 
     /// Reads the PTX file `path`, or all `.ptx` files of the folder `path`.

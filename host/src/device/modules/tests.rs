@@ -177,6 +177,25 @@ fn embedded(file: &str, target: &str, names: &[&str]) -> PtxModules {
 }
 
 #[test]
+fn what_a_program_brings_comes_before_what_lies_next_to_it() {
+    let brought = embedded("norm.rows.compute_90.ptx", "sm_90", &["a"]);
+    let found: PtxModules = [
+        embedded("norm.rows.compute_75.ptx", "sm_75", &["a"]),
+        embedded("norms.compute_75.ptx", "sm_75", &["b"]),
+    ]
+    .iter()
+    .flat_map(|set| set.modules().to_vec())
+    .collect::<Vec<_>>()
+    .into();
+    let names = |modules: PtxModules| -> Vec<String> {
+        modules.modules().iter().map(|module| format!("{} {}", module.name(), module.target())).collect()
+    };
+    assert_eq!(names(brought.clone().and_others_of(found)), ["norm.rows compute_90", "norms compute_75"]);
+    let same = embedded("norm.columns.compute_75.ptx", "sm_75", &["c"]);
+    assert_eq!(names(brought.and_others_of(same)), ["norm.rows compute_90"]);
+}
+
+#[test]
 fn joined_sets_hide_nothing_of_each_other() {
     let mine = embedded("kernels.rows.compute_75.ptx", "sm_75", &["a", "b"]);
     let yours = embedded("kernels.rows.compute_80.ptx", "sm_80", &["c"]);

@@ -1,0 +1,92 @@
+//! Embeds the kernels of this package's operations: those that the package brings, or those that are built now from the
+//! repository around it. On a machine without a GPU nothing is built, unless `FERROWARP_ARCH` names architectures, such as
+//! `compute_80,compute_90`.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What decides for which GPUs kernels are built.
+const VARIABLE: &str = "FERROWARP_ARCH";
+
+fn main() {
+    let folder = |name| PathBuf::from(env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")));
+    let (package, out) = (folder("CARGO_MANIFEST_DIR"), folder("OUT_DIR"));
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    println!("cargo::rerun-if-changed=build.rs");
+    let brought = package.join("prebuilt");
+    let files = if brought.is_dir() { brought } else { build(&package, out.join("kernels")) };
+    let mut text = "&[\n".to_owned();
+    for path in fs::read_dir(files).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.ends_with(".ptx") || name.ends_with(".cubin") {
+            // Writing to a string cannot fail.
+            let _ =
+                writeln!(text, "    ({name:?}, include_bytes!({:?}) as &[u8]),", path.display().to_string());
+        }
+    }
+    fs::write(out.join("brought.rs"), text + "]\n").expect("writing into OUT_DIR");
+}
+
+/// Builds the kernels, if there is a GPU or they are asked for. The folder is empty otherwise.
+fn build(package: &Path, out: PathBuf) -> PathBuf {
+    let asked = env::var(VARIABLE).ok().filter(|archs| !archs.is_empty());
+    let Some(archs) = asked.clone().or_else(archs_here) else { return out };
+    let Some(root) = package.ancestors().find(|folder| folder.join("xtask/ptx/Cargo.toml").is_file()) else {
+        println!("cargo::warning=this package has no kernels for a GPU; take it from its repository");
+        return out;
+    };
+    for part in [
+        "gpu-kernels",
+        "cuda/cuda_std/src",
+        "cuda/cuda_std_macros/src",
+        "cuda/cuda_ir/src",
+        "cuda/cuda_builder/src",
+    ] {
+        println!("cargo::rerun-if-changed={}", root.join(part).display());
+    }
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // What cargo tells this script is not meant for another cargo.
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        let is_meant_for_us = text.starts_with("CARGO_") && text != "CARGO_HOME" || text.starts_with("RUSTC");
+        if is_meant_for_us
+            || ["OUT_DIR", "TARGET", "HOST", "PROFILE", "OPT_LEVEL", "DEBUG", "NUM_JOBS"].contains(&&*text)
+        {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(root).args(["run", "--quiet", "--package=xtask-ptx", "--", "build-ptx", "--quiet"]);
+    command.arg("--crate").arg(package).arg("--arch").arg(&archs).arg("--out").arg(&out);
+    // This package's target directory is locked. All projects of a user share what is built here.
+    let shared = cache().map(|cache| cache.join("ferrowarp/kernels"));
+    command.env("CARGO_TARGET_DIR", shared.unwrap_or_else(|| out.with_file_name("builder")));
+    let output = command.output().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
+    if !output.status.success() {
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(asked.is_none(), "building the kernels for {archs} failed: {log}");
+        println!("cargo::warning=the kernels for {archs} could not be built, so only the CPU can be used:");
+        log.lines().filter(|line| !line.is_empty()).for_each(|line| println!("cargo::warning={line}"));
+    }
+    out
+}
+
+/// The architectures of this machine's GPUs.
+fn archs_here() -> Option<String> {
+    let asked = ["--query-gpu=compute_cap", "--format=csv,noheader"];
+    let output =
+        Command::new("nvidia-smi").args(asked).output().ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8_lossy(&output.stdout).replace('.', "");
+    let mut archs: Vec<String> = text.split_whitespace().map(|arch| format!("compute_{arch}")).collect();
+    archs.sort();
+    archs.dedup();
+    (!archs.is_empty()).then(|| archs.join(","))
+}
+
+/// The folder of the user's caches.
+fn cache() -> Option<PathBuf> {
+    let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    named("XDG_CACHE_HOME").or_else(|| named("LOCALAPPDATA")).or_else(|| Some(named("HOME")?.join(".cache")))
+}
