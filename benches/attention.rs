@@ -22,7 +22,7 @@ use ferrowarp_benches::attention::{CPU_SHAPES, RUNG_SHAPE, SHAPES, Shape, TYPES,
 use ferrowarp_benches::contest::{Bench, Contender, TFLOPS};
 use ferrowarp_benches::matmul::Type;
 use ferrowarp_benches::serve::Prepared;
-use gpu_kernels::attention::ladder::RUNGS;
+use gpu_kernels::ladders::attention::RUNGS;
 
 fn main() -> ExitCode {
     let rungs = || RUNGS.iter().map(|rung| rung.name).collect();

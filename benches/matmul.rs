@@ -27,7 +27,7 @@ use ferrowarp_benches::matmul::{
 };
 use ferrowarp_benches::results::Results;
 use ferrowarp_benches::serve::Prepared;
-use gpu_kernels::matmul::ladder::RUNGS;
+use gpu_kernels::ladders::matmul::ladder::RUNGS;
 
 fn main() -> ExitCode {
     let rungs = || RUNGS.iter().map(|rung| rung.name).collect();

@@ -46,7 +46,7 @@ use ferrowarp_benches::results::{Results, SoftmaxEntry, median};
 use ferrowarp_benches::rotation::Rotation;
 use ferrowarp_benches::shapes::{self, Extent, Shape};
 use gpu_kernels::copy::{self, copy_x1, copy_x4};
-use gpu_kernels::softmax::LADDER;
+use gpu_kernels::ladders::softmax::LADDER;
 
 /// Batches per median.
 const SAMPLES: usize = 10;
@@ -70,7 +70,7 @@ type Prepare<T> = dyn Fn(&Device, Shape) -> Option<Launch<T>>;
 
 /// The rungs of the ladder.
 fn rungs() -> Vec<Subject<f32>> {
-    let rung = |(place, rung): (usize, &'static gpu_kernels::softmax::Rung)| Subject {
+    let rung = |(place, rung): (usize, &'static gpu_kernels::ladders::softmax::Rung)| Subject {
         name: rung.name,
         op: Op::Softmax,
         launch: Box::new(move |device: &Device, shape: Shape| -> Option<Launch<f32>> {

@@ -12,7 +12,7 @@ use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::attention::args::NO_WINDOW;
-use gpu_kernels::attention::ladder::Rung;
+use gpu_kernels::ladders::attention::Rung;
 
 pub use shapes::{CPU_SHAPES, Inputs, RUNG_SHAPE, SHAPES, Shape};
 

@@ -11,7 +11,7 @@ use ferrowarp::matmul::{KernelChoice, Matmul, Precision, Problem, run_rung};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp::{Element, Error, Tensor};
 use ferrowarp_cases::reference::Number;
-use gpu_kernels::matmul::ladder::Rung;
+use gpu_kernels::ladders::matmul::ladder::Rung;
 use serde::Serialize;
 
 pub use crate::timed::Timed;

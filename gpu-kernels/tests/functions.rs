@@ -1,8 +1,6 @@
 //! Tests of functions that need no launch. They are here and not next to the functions, because a test build of the crate
 //! would compile every kernel again.
 
-#![cfg(feature = "table")]
-
 use gpu_kernels::gallery::matmul::RUNGS;
 use gpu_kernels::matmul::tile_order::grouped;
 use gpu_kernels::softmax::sample::noise::{Noise, philox4x32_10};

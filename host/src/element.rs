@@ -2,13 +2,13 @@
 
 use std::any::TypeId;
 
+use axis_kernels::AxisKernels;
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::tensor::TensorElement;
-use gpu_kernels::axis::AxisKernels;
-use gpu_kernels::matmul::operation::MatmulKernels;
-use gpu_kernels::norm::NormKernels;
-use gpu_kernels::softmax::operation::{ForwardTo, RowKernels};
+use matmul_kernels::operation::MatmulKernels;
+use norm_kernels::NormKernels;
+use softmax_kernels::operation::{ForwardTo, RowKernels};
 
 /// The element type of an operation: `f32`, `f16` or `bf16`. Arithmetic is in `f32`, and a result is rounded once.
 ///

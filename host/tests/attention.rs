@@ -8,7 +8,7 @@ use ferrowarp::device::Device;
 use ferrowarp_cases::attention::cases;
 use ferrowarp_cases::softmax::Setting;
 use ferrowarp_cases::{Case, Scope, assert_right, assert_right_under_shuffled_schedules, emulated};
-use gpu_kernels::attention::ladder::RUNGS;
+use gpu_kernels::ladders::attention::RUNGS;
 
 #[test]
 fn on_the_executor() {

@@ -103,8 +103,8 @@ fn a_panic_traps_and_leaves_its_record() {
     assert_eq!(seen.state, PanicRecord::COMPLETE);
     assert_eq!((seen.block, seen.thread), ([0, 0, 0], [4, 0, 0]));
     assert_eq!(seen.message(), "index out of bounds: the len is 19 but the index is 19");
-    assert_eq!(seen.file(), "gpu-kernels/src/mlp/linear.rs");
-    let source = include_str!("../../gpu-kernels/src/mlp/linear.rs");
+    assert_eq!(seen.file(), "gpu-kernels/mlp/src/linear.rs");
+    let source = include_str!("../../gpu-kernels/mlp/src/linear.rs");
     let line = source.lines().nth(seen.line as usize - 1).unwrap();
     assert!(line[seen.column as usize - 1..].starts_with("weights[i * outputs + col]"), "{line}");
 }

@@ -12,7 +12,7 @@ use crate::measure::{self, commit, date, machine, output};
 use crate::workspace;
 
 /// The edited file, which has one kernel.
-const EDITED: &str = "gpu-kernels/src/softmax/k4_warp_shuffle.rs";
+const EDITED: &str = "gpu-kernels/ladders/src/softmax/k4_warp_shuffle.rs";
 /// The edited text: a number, different for each run.
 const NUMBER: &str = "1.0 / ";
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arch::NvvmArch;
 use crate::backend::Backend;
+use crate::dependency::Packages;
 use crate::error::CudaBuilderError;
 use crate::{files, pip};
 use cuda_ir::{Cut, Edits};
@@ -90,8 +91,10 @@ pub struct CudaBuilder {
     pub tools_dir: Option<PathBuf>,
     /// Whether a missing or damaged libNVVM or ptxas is fetched with pip. Default: true.
     pub download: bool,
-    /// The dependency that sets [`Self::path`] and adds its features to [`Self::build_args`].
-    pub(crate) dependency: Option<String>,
+    /// The packages that set [`Self::path`] and add their features to [`Self::build_args`].
+    pub(crate) packages: Option<Packages>,
+    /// The library whose kernels are kept, without those of its dependencies.
+    pub(crate) library: Option<String>,
     /// Edits each module's text before the back end gets it: for tests that plant an error.
     pub(crate) edit_ir: Option<fn(String) -> String>,
 }
@@ -127,7 +130,8 @@ impl CudaBuilder {
             target_dir: None,
             tools_dir: None,
             download: true,
-            dependency: None,
+            packages: None,
+            library: None,
             edit_ir: None,
         }
     }
@@ -365,6 +369,7 @@ impl CudaBuilder {
     pub(crate) fn edits(&self, only: Option<NvvmArch>) -> Edits {
         Edits {
             only: only.map(NvvmArch::only_segment),
+            library: self.library.clone(),
             cut: if self.split { Cut::Families } else { Cut::Whole },
             override_libm: self.override_libm,
             constant_memory: self.use_constant_memory_space,

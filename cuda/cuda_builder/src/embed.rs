@@ -12,7 +12,7 @@ impl CudaBuilder {
     /// Builds, and writes `LIBRARY.embedded.rs` into the build script's `OUT_DIR`. `ferrowarp::embedded_ptx!("LIBRARY")`
     /// includes its PTX and machine code in the program, which then needs no file of the build.
     ///
-    /// `LIBRARY` is the name of the kernel crate's library, such as `gpu_kernels`. The file is an expression of type
+    /// `LIBRARY` is the name of the kernel crate's library, or `ferrowarp` for the kernels of its operations. The file is an expression of type
     /// `&[(&str, &[u8])]`: the name and bytes of each file. The crate is [split](Self::split), and all files are in
     /// `OUT_DIR`.
     ///

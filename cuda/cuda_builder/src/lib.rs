@@ -3,7 +3,7 @@
 //! ```no_run
 //! use cuda_builder::{CudaBuilder, NvvmArch};
 //!
-//! let ptx = CudaBuilder::new("../gpu-kernels").arch(NvvmArch::Compute90).build()?;
+//! let ptx = CudaBuilder::new("../kernels").arch(NvvmArch::Compute90).build()?;
 //! println!("{}", ptx.display());
 //! # Ok::<(), cuda_builder::CudaBuilderError>(())
 //! ```

@@ -39,6 +39,13 @@ pub(crate) struct DevicePackage {
     pub asks_for_arch: bool,
 }
 
+impl KernelCrate {
+    /// The folder of its source.
+    pub fn source_folder(&self) -> PathBuf {
+        self.root_file.parent().unwrap_or(&self.path).to_owned()
+    }
+}
+
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,

@@ -5,7 +5,7 @@ mod compile;
 mod parts;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -34,10 +34,12 @@ use crate::watch::{self, Watch};
 pub struct Built {
     /// The modules of each architecture, in the requested order.
     pub modules: Vec<BuiltModule>,
-    /// The name of the kernel crate's library, which begins the file names.
+    /// The name of the kernel crate's library; of several, that of the library that depends on them.
     pub library: String,
-    /// The folder of the kernel crate's source: `src`, unless its manifest sets another.
-    pub source_folder: PathBuf,
+    /// The library's name of each kernel crate, which begins the file names.
+    pub libraries: Vec<String>,
+    /// The folder of each kernel crate's source: `src`, unless its manifest sets another.
+    pub source_folders: Vec<PathBuf>,
     /// The time of each stage.
     pub times: Times,
 }
@@ -86,18 +88,18 @@ pub struct Times {
     pub compiled: usize,
 }
 
-/// What all architectures of one build share.
+/// What all architectures of a kernel crate share.
 struct Session<'b> {
     builder: &'b CudaBuilder,
     kernel_crate: KernelCrate,
     packages: Vec<DevicePackage>,
     toolchain: Toolchain,
-    compiler: Compiler,
+    compiler: Arc<Compiler>,
     ptxas: Option<PathBuf>,
     sources: String,
     work: PathBuf,
     cache: Cache,
-    times: Mutex<Times>,
+    times: Arc<Mutex<Times>>,
     watch: &'b Watch,
 }
 
@@ -150,59 +152,88 @@ impl CudaBuilder {
     pub fn build_all_with(self, progress: &ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
         self.check_options()?;
         process::check_variable()?;
-        let builder = self.resolve()?;
+        let (library, builders) = self.resolve()?;
         let watch = Watch::default();
         let interval = (watch::QUIET, output::in_build_script());
-        let built = watch.speaking(progress, interval, || builder.make(progress, &watch))?;
+        let mut built = watch.speaking(progress, interval, || make(&builders, progress, &watch))?;
+        built.library = library.unwrap_or(built.library);
         for module in &built.modules {
             module.fell_back.iter().for_each(|it| progress(Progress::FellBack(it.clone())));
             module.unbounded_stacks.iter().for_each(|it| progress(Progress::UnboundedStack(it.clone())));
         }
         Ok(built)
     }
+}
 
-    fn make(&self, progress: &ProgressFn<'_>, watch: &Watch) -> Result<Built, CudaBuilderError> {
-        let start = Instant::now();
-        let session = Session::open(self, progress, watch)?;
+/// Builds the crates together.
+fn make(
+    builders: &[CudaBuilder],
+    progress: &ProgressFn<'_>,
+    watch: &Watch,
+) -> Result<Built, CudaBuilderError> {
+    let start = Instant::now();
+    let mut sessions: Vec<Session<'_>> = Vec::new();
+    for builder in builders {
+        let session = Session::open(builder, sessions.first(), progress, watch)?;
+        session.outputs().check()?;
+        sessions.push(session);
+    }
+    let parts = Session::make_parts(&sessions)?;
+    let mut modules = Vec::new();
+    for (session, parts) in sessions.iter().zip(&parts) {
         let outputs = session.outputs();
-        outputs.check()?;
-        let parts = session.make_parts()?;
-        let mut modules = Vec::new();
-        for (arch, parts) in self.archs.iter().zip(&parts) {
+        let mut of_crate = Vec::new();
+        for (arch, parts) in session.builder.archs.iter().zip(parts) {
             for part in parts {
                 let of_part = arch.architecture_variant().filter(|_| part.is_specific);
                 of_part.map_or(Ok(()), |specific| session.check_one_file(specific))?;
-                modules.push(session.publish(&outputs, of_part.unwrap_or(*arch), part)?);
+                of_crate.push(session.publish(&outputs, of_part.unwrap_or(*arch), part)?);
             }
         }
-        outputs.remove_stale(&modules)?;
-        session.cache.prune();
+        outputs.remove_stale(&of_crate)?;
+        modules.append(&mut of_crate);
         // Only here: cargo runs a failed script again in any case, and shows these lines before its error.
         output::watch(&session.kernel_crate);
-        let root_file = &session.kernel_crate.root_file;
-        let source_folder = root_file.parent().unwrap_or(&session.kernel_crate.path).to_owned();
-        let times = *jobs::lock(&session.times);
-        let library = session.kernel_crate.library.clone();
-        Ok(Built { modules, library, source_folder, times: Times { total: start.elapsed(), ..times } })
     }
+    let mut times = Times::default();
+    if let Some(session) = sessions.first() {
+        session.cache.prune();
+        times = *jobs::lock(&session.times);
+    }
+    let libraries: Vec<String> = sessions.iter().map(|it| it.kernel_crate.library.clone()).collect();
+    Ok(Built {
+        modules,
+        library: libraries.first().cloned().unwrap_or_default(),
+        libraries,
+        source_folders: sessions.iter().map(|it| it.kernel_crate.source_folder()).collect(),
+        times: Times { total: start.elapsed(), ..times },
+    })
 }
 
 impl<'b> Session<'b> {
-    /// Finds everything that the build needs, and fetches missing packages.
+    /// Finds everything that the build needs, and fetches missing packages; tools are those of the session `first`.
     fn open(
         builder: &'b CudaBuilder,
+        first: Option<&Session<'b>>,
         progress: &(dyn Fn(Progress) + Sync),
         watch: &'b Watch,
     ) -> Result<Session<'b>, CudaBuilderError> {
         let kernel_crate = packages::describe(&builder.path)?;
-        let tools = builder.tools_dir.clone();
-        let tools = tools.unwrap_or_else(|| CudaBuilder::tools_dir_in(&kernel_crate.target_directory));
-        if builder.download {
-            Compiler::fetch(builder.backend, &tools, progress)?;
-        }
-        let toolchain = toolchain::find(&kernel_crate.path)?;
-        let compiler = Compiler::open(builder.backend, toolchain.llvm.clone(), &tools)?;
-        let ptxas = if builder.machine_code { Some(ptxas::find(&tools, progress)?) } else { None };
+        let (toolchain, compiler, ptxas) = match first {
+            Some(it) => (it.toolchain.clone(), Arc::clone(&it.compiler), it.ptxas.clone()),
+            None => {
+                let tools = builder.tools_dir.clone();
+                let tools =
+                    tools.unwrap_or_else(|| CudaBuilder::tools_dir_in(&kernel_crate.target_directory));
+                if builder.download {
+                    Compiler::fetch(builder.backend, &tools, progress)?;
+                }
+                let toolchain = toolchain::find(&kernel_crate.path)?;
+                let compiler = Compiler::open(builder.backend, toolchain.llvm.clone(), &tools)?;
+                let ptxas = if builder.machine_code { Some(ptxas::find(&tools, progress)?) } else { None };
+                (toolchain, Arc::new(compiler), ptxas)
+            }
+        };
         let packages = packages::of_device(&kernel_crate.path, &toolchain.rustc, &builder.build_args)?;
         let sources = fingerprint::of_sources(&kernel_crate)?;
         let work = builder.target_dir.clone().or_else(output::work_of_build_script);
@@ -211,7 +242,7 @@ impl<'b> Session<'b> {
         files::create_dir(&work)?;
         let work = work.canonicalize().during("finding the folder", &work)?;
         let cache = Cache::in_folder(&work);
-        let times = Mutex::default();
+        let times = first.map(|it| Arc::clone(&it.times)).unwrap_or_default();
         Ok(Session {
             builder,
             kernel_crate,

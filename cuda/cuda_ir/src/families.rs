@@ -24,12 +24,13 @@ pub(super) fn wanted_archs(text: &str) -> BTreeSet<u32> {
     text.match_indices(WANTS).filter_map(capability).collect()
 }
 
-/// Keeps only the kernels with a path that ends in `segment`.
-pub(super) fn keep_only(module: &mut Module, families: &HashMap<String, String>, segment: &str) {
-    let is_wanted = |symbol: &str| {
-        let path = families.get(plain(symbol));
-        path.and_then(|path| path.rsplit("::").next()).is_some_and(|last| last == segment)
-    };
+/// Keeps only the kernels with a path for which `is_wanted` returns true.
+pub(super) fn keep_only(
+    module: &mut Module,
+    families: &HashMap<String, String>,
+    is_wanted: impl Fn(&str) -> bool,
+) {
+    let is_wanted = |symbol: &str| families.get(plain(symbol)).is_some_and(|path| is_wanted(path));
     module.items.retain(|item| !item.is_kernel() || item.symbol().is_some_and(is_wanted));
 }
 
@@ -82,7 +83,7 @@ mod tests {
         let mut module = Module::parse(&["a", "b", "c", "d"].map(kernel).concat()).unwrap();
         let paths = [("a", "m::only_90a"), ("b", "m"), ("c", "m::n::only_90a"), ("d", "m::only_100a")];
         let paths = paths.map(|(kernel, path)| (kernel.to_owned(), path.to_owned())).into();
-        keep_only(&mut module, &paths, "only_90a");
+        keep_only(&mut module, &paths, |path| path.ends_with("::only_90a"));
         let left: Vec<_> = module.items.iter().filter_map(|item| item.symbol()).collect();
         assert_eq!(left, ["@a", "@c"]);
     }

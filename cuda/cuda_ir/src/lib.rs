@@ -112,6 +112,8 @@ pub struct Edits {
     /// The last path segment of the kernels to keep, such as `only_90a`; `None` keeps all. A module that is not cut then has
     /// this name.
     pub only: Option<String>,
+    /// The library whose kernels to keep, without those of the libraries that it depends on; `None` keeps all.
+    pub library: Option<String>,
 }
 
 /// Runs every edit on rustc's module, and cuts it into parts.
@@ -119,7 +121,10 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     let mut module = Module::parse(text)?;
     let families = families::take(&mut module);
     if let Some(segment) = &edits.only {
-        families::keep_only(&mut module, &families, segment);
+        families::keep_only(&mut module, &families, |path| path.rsplit("::").next() == Some(segment));
+    }
+    if let Some(library) = &edits.library {
+        families::keep_only(&mut module, &families, |path| path.split("::").next() == Some(library));
     }
     let over_aligned = by_value::take(&mut module);
     if edits.override_libm {

@@ -83,7 +83,8 @@ fn damaged_modules_are_no_panic() {
                 let _ = cuda_ir::apply(edit, &input[cut..]);
             }
             for (cut_by, only) in [(Cut::Whole, None), (Cut::Families, Some("only_90a".to_owned()))] {
-                let edits = Edits { cut: cut_by, override_libm: true, constant_memory: true, only };
+                let edits =
+                    Edits { cut: cut_by, override_libm: true, constant_memory: true, only, library: None };
                 let _ = cuda_ir::lower(&format!("{}({}", &input[..cut], &input[cut..]), &edits);
             }
         }

@@ -48,7 +48,7 @@ pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
     // Without `..`: for another path of the same folder, cargo would compile everything again.
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
-    let built = CudaBuilder::new(workspace.join("gpu-kernels"))
+    let built = CudaBuilder::of_crates(workspace.join("gpu-kernels"))
         .tools_dir(CudaBuilder::tools_dir_in(&target))
         .target_dir(target.join("cuda-builder"))
         .out_dir(target.join("tmp").join(format!("gpu-kernels-{backend}")))

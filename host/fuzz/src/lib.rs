@@ -110,7 +110,8 @@ pub fn ir(bytes: &[u8]) -> bool {
     match edit {
         Some(edit) => cuda_ir::apply(edit.trim(), &text).is_ok(),
         None => {
-            let edits = Edits { cut: Cut::Families, override_libm: true, constant_memory: true, only: None };
+            let (cut, only, library) = (Cut::Families, None, None);
+            let edits = Edits { cut, override_libm: true, constant_memory: true, only, library };
             cuda_ir::lower(&text, &edits).is_ok()
         }
     }

@@ -32,7 +32,9 @@ fn every_kernel_is_listed() {
     let output = self_check(&["--device", "cpu", "--list"]);
     let text = text(&output.stdout);
     let cases = text.lines().count();
-    let ways = || gpu_kernels::softmax::LADDER.iter().flat_map(gpu_kernels::softmax::Rung::variants);
+    let ways = || {
+        gpu_kernels::ladders::softmax::LADDER.iter().flat_map(gpu_kernels::ladders::softmax::Rung::variants)
+    };
     assert!(cases > 8 * ways().count(), "{cases}");
     for kernel in ways().map(|way| way.meta().name).chain(["linear_forward", "update_layer"]) {
         assert!(text.contains(&format!("{kernel} 65x130x67")), "{kernel}");

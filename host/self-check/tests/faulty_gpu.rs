@@ -58,7 +58,7 @@ fn it_checks_the_kernels_that_a_gpu_has() {
     let lines = String::from_utf8_lossy(&output.stdout);
     assert!(!lines.contains("no kernel") && !lines.contains("for the CPU executor alone"), "{lines}");
     let words: BTreeSet<&str> = lines.split([' ', ':']).collect();
-    for kernel in gpu_kernels::KERNELS {
+    for kernel in gpu_kernels::KERNELS.iter() {
         assert_eq!(words.contains(kernel.name), !kernel.cpu_only, "{}", kernel.name);
     }
 }

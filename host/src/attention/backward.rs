@@ -1,9 +1,9 @@
 //! The gradients of attention.
 
+use attention_kernels::backward::args::{BackwardLaunch, PADDED};
+use attention_kernels::backward::{BackwardShape, delta_config, serial::MOST, serial_config};
 use cuda_std::launch::{KernelMeta, RawBuffer};
 use cuda_std::tensor::TensorMap;
-use gpu_kernels::attention::backward::args::{BackwardLaunch, PADDED};
-use gpu_kernels::attention::backward::{BackwardShape, delta_config, serial::MOST, serial_config};
 
 use super::maps::map;
 use super::operation::{MOST_POSITIONS, MULTIPLE, check_device, check_heads, check_scale, extent};

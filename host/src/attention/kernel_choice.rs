@@ -14,15 +14,15 @@
 
 use std::fmt;
 
+use attention_kernels::args::{AttentionArgs, NO_WINDOW};
+use attention_kernels::operation::{SplitShape, WarpgroupShape};
 use cuda_std::launch::{KernelMeta, KernelOf};
-use gpu_kernels::attention::args::{AttentionArgs, NO_WINDOW};
-use gpu_kernels::attention::operation::{SplitShape, WarpgroupShape};
 
 use super::{AttentionError, Real};
 use crate::DeviceProfile;
 
 /// The largest head size.
-const MOST: u32 = gpu_kernels::attention::operation::serial::MOST as u32;
+const MOST: u32 = attention_kernels::operation::serial::MOST as u32;
 /// Bytes in flight per multiprocessor that hide memory latency: 4.8 TB/s / 132 multiprocessors * 1.8 us.
 const BYTES_AHEAD: f64 = 65_536.0;
 /// The time of a key for 128 queries with `wgmma`, in keys: with two consumers, and with three.

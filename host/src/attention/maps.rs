@@ -1,9 +1,9 @@
 //! The tensor maps of a launch.
 
+use attention_kernels::args::AttentionLaunch;
+use attention_kernels::operation::WarpgroupShape;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorElement, TensorMap, TensorMapSpec};
-use gpu_kernels::attention::args::AttentionLaunch;
-use gpu_kernels::attention::operation::WarpgroupShape;
 
 use super::AttentionError;
 use super::tensor::Layout;

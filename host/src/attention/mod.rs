@@ -59,6 +59,7 @@ mod error;
 mod kernel_choice;
 mod maps;
 mod operation;
+#[cfg(feature = "ladders")]
 mod rung;
 mod tensor;
 mod types;
@@ -69,6 +70,7 @@ pub use backward::{Backward, Forward, Gradients};
 pub use error::AttentionError;
 pub use kernel_choice::{KernelChoice, Problem};
 pub use operation::Attention;
+#[cfg(feature = "ladders")]
 #[doc(hidden)]
 pub use rung::run_rung;
 pub use tensor::{Tensor, TensorMut};

@@ -1,9 +1,9 @@
 //! Attention with its options.
 
+use attention_kernels::args::{ALIGNED, AttentionLaunch, FROM_END};
+use attention_kernels::operation::{SplitShape, combine_config, serial_config};
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
-use gpu_kernels::attention::args::{ALIGNED, AttentionLaunch, FROM_END};
-use gpu_kernels::attention::operation::{SplitShape, combine_config, serial_config};
 
 use super::kernel_choice::Kernel;
 use super::maps::with_maps;

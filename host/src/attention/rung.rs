@@ -2,7 +2,7 @@
 
 use cuda_std::half::bf16;
 use cuda_std::launch::RawBuffer;
-use gpu_kernels::attention::ladder::{LadderLaunch, Rung, RungShape, SIZE};
+use ladders_kernels::attention::{LadderLaunch, Rung, RungShape, SIZE};
 
 use super::maps::map;
 use super::operation::{MOST_BLOCKS, MOST_POSITIONS, check_device, extent};

@@ -1,8 +1,8 @@
 //! Tensors in the memory of a device.
 
+use attention_kernels::args::Strides;
 use bytemuck::Pod;
 use cuda_std::launch::{PtrMutArg, RawBuffer};
-use gpu_kernels::attention::args::Strides;
 
 use super::AttentionError;
 use crate::device::{BufferView, BufferViewMut, Device};

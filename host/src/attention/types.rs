@@ -1,10 +1,10 @@
 //! The types with kernels, and the masks.
 
+use attention_kernels::args::NO_WINDOW;
+use attention_kernels::backward::BackwardKernels;
+use attention_kernels::operation::AttentionKernels;
 use bytemuck::Pod;
 use cuda_std::tensor::TensorElement;
-use gpu_kernels::attention::args::NO_WINDOW;
-use gpu_kernels::attention::backward::BackwardKernels;
-use gpu_kernels::attention::operation::AttentionKernels;
 
 use super::AttentionError;
 

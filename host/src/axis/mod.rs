@@ -27,8 +27,8 @@ mod reduce;
 mod scan;
 mod transpose;
 
+use axis_kernels::Blocks;
 use cuda_std::launch::Limits;
-use gpu_kernels::axis::Blocks;
 
 pub use reduce::{Reduce, Reduction};
 pub use scan::CumulativeSum;

@@ -1,8 +1,8 @@
 //! Sums, means, maxima and minima of rows or columns.
 
+use axis_kernels::args::{ALIGNED, FinishLaunch, ReduceArgs, ReduceLaunch, SUM};
+use axis_kernels::{AxisKernels, Blocks, ReduceShape};
 use cuda_std::launch::{KernelOf, RawBuffer};
-use gpu_kernels::axis::args::{ALIGNED, FinishLaunch, ReduceArgs, ReduceLaunch, SUM};
-use gpu_kernels::axis::{AxisKernels, Blocks, ReduceShape};
 
 use super::choices;
 use crate::device::Queue;

@@ -1,9 +1,9 @@
 //! Cumulative sums of rows.
 
+use axis_kernels::ScanShape;
+use axis_kernels::args::{ALIGNED, ScanLaunch};
+use axis_kernels::scan::axis_scan_clear;
 use cuda_std::launch::{KernelMeta, LaunchConfig, Limits, RawBuffer};
-use gpu_kernels::axis::ScanShape;
-use gpu_kernels::axis::args::{ALIGNED, ScanLaunch};
-use gpu_kernels::axis::scan::axis_scan_clear;
 
 use crate::device::Queue;
 use crate::element::Element;

@@ -1,9 +1,9 @@
 //! The transpose of a matrix.
 
+use axis_kernels::args::{ALIGNED, TransposeLaunch};
+use axis_kernels::{Blocks, TransposeKernels};
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
-use gpu_kernels::axis::args::{ALIGNED, TransposeLaunch};
-use gpu_kernels::axis::{Blocks, TransposeKernels};
 
 use super::choices;
 use crate::device::Queue;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cuda_std::launch::{LaunchConfig, LaunchError, RawBuffer};
-use gpu_kernels::softmax::cross_entropy::{
+use softmax_kernels::cross_entropy::{
     CrossEntropyLaunch, FACTORS, NUMBERS, ShardGradientLaunch, ShardPartLaunch, cross_entropy_combine,
 };
 

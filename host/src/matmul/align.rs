@@ -1,9 +1,9 @@
 //! Copies operands with rows that tensor copies cannot read, or read slowly.
 
 use cuda_std::launch::RawBuffer;
-use gpu_kernels::matmul::args::{A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch};
-use gpu_kernels::matmul::operation::align::{AlignLaunch, ROW_BYTES};
-use gpu_kernels::matmul::operation::{ALIGN, align_config};
+use matmul_kernels::args::{A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch};
+use matmul_kernels::operation::align::{AlignLaunch, ROW_BYTES};
+use matmul_kernels::operation::{ALIGN, align_config};
 
 use crate::device::{Buffer, Queue};
 use crate::element::Element;

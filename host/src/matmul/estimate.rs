@@ -7,7 +7,7 @@
 //! --sweep 24` on an H200. The constants for rows across lines and for copies come from a few H100 measurements, without a
 //! fit. The estimate ranks kernels; it does not predict a time.
 
-use gpu_kernels::matmul::operation::{THREE_PRODUCTS, WarpgroupShape};
+use matmul_kernels::operation::{THREE_PRODUCTS, WarpgroupShape};
 
 use super::kernel_choice::Kernel;
 use super::{KernelChoice, Problem};

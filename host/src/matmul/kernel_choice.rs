@@ -1,14 +1,14 @@
 //! Chooses the kernel for a multiplication.
 //!
-//! Up to [`FEW_ROWS`] rows take [`few_rows`](gpu_kernels::matmul::operation::few_rows), if it can do the layout, with at most
+//! Up to [`FEW_ROWS`] rows take [`few_rows`](matmul_kernels::operation::few_rows), if it can do the layout, with at most
 //! [`FEW_ROWS_BLOCKS`] blocks per multiprocessor. For the rest, [the model](super::estimate) ranks every kernel that can do
 //! the layout, with every number of splits that leaves each split at least [`LEAST_TERMS`] terms.
 
 use std::fmt;
 
 use cuda_std::launch::{KernelMeta, KernelOf};
-use gpu_kernels::matmul::args::MatmulArgs;
-use gpu_kernels::matmul::operation::{ALIGN, FewRowsShape, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
+use matmul_kernels::args::MatmulArgs;
+use matmul_kernels::operation::{ALIGN, FewRowsShape, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
 
 use super::Precision;
 use crate::DeviceProfile;

@@ -1,10 +1,10 @@
 //! The launches of a multiplication, and the memory between them.
 
 use cuda_std::launch::RawBuffer;
-use gpu_kernels::matmul::args::{
+use matmul_kernels::args::{
     A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch, OUT_ALIGNED, OUT_F32, OUT_TENSOR,
 };
-use gpu_kernels::matmul::operation::{reduce_config, serial_config};
+use matmul_kernels::operation::{reduce_config, serial_config};
 
 use super::kernel_choice::Kernel;
 use super::maps::with_maps;

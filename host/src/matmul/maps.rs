@@ -2,8 +2,8 @@
 
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorElement, TensorMap, TensorMapSpec};
-use gpu_kernels::matmul::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch, OUT_TENSOR};
-use gpu_kernels::matmul::operation::WarpgroupShape;
+use matmul_kernels::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch, OUT_TENSOR};
+use matmul_kernels::operation::WarpgroupShape;
 
 use crate::device::Device;
 use crate::error::Error;

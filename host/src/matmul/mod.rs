@@ -31,6 +31,7 @@ mod kernel_choice;
 mod launch;
 mod maps;
 mod operation;
+#[cfg(feature = "ladders")]
 mod rung;
 mod stored;
 mod three_products;
@@ -38,6 +39,7 @@ mod types;
 
 pub use kernel_choice::{KernelChoice, Problem};
 pub use operation::Matmul;
+#[cfg(feature = "ladders")]
 #[doc(hidden)]
 pub use rung::run_rung;
 pub use types::{Activation, Precision};

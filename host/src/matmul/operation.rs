@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
-use gpu_kernels::matmul::args::{
+use matmul_kernels::args::{
     A_ALIGNED, A_TRANSPOSED, AVX512, B_ALIGNED, B_TRANSPOSED, GELU, MatmulLaunch, OUT_ALIGNED, OUT_F32,
     OUT_TENSOR, RELU,
 };

@@ -3,7 +3,7 @@
 use cuda_std::half::bf16;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorMapSpec};
-use gpu_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, Rung, TERMS};
+use ladders_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, Rung, TERMS};
 
 use crate::device::Queue;
 use crate::error::Error;

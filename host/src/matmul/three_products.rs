@@ -2,9 +2,9 @@
 
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorMap, TensorMapSpec};
-use gpu_kernels::matmul::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch};
-use gpu_kernels::matmul::operation::split::SplitLaunch;
-use gpu_kernels::matmul::operation::{SPLIT, THREE_PRODUCTS, split_config};
+use matmul_kernels::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch};
+use matmul_kernels::operation::split::SplitLaunch;
+use matmul_kernels::operation::{SPLIT, THREE_PRODUCTS, split_config};
 
 use crate::device::Queue;
 use crate::error::Error;

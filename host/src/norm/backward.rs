@@ -2,9 +2,9 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, KernelOf, Limits, RawBuffer};
-use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormBackwardArgs, NormBackwardLaunch};
-use gpu_kernels::norm::columns::SumPartsLaunch;
-use gpu_kernels::norm::{Blocks, NormKernels, RowsShape};
+use norm_kernels::args::{ALIGNED, CENTRED, NormBackwardArgs, NormBackwardLaunch};
+use norm_kernels::columns::SumPartsLaunch;
+use norm_kernels::{Blocks, NormKernels, RowsShape};
 
 use super::{Element, Norm, Saved, Tensor, TensorView, TensorViewMut};
 use crate::device::{Buffer, Queue};

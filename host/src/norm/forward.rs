@@ -2,8 +2,8 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, KernelOf, Limits};
-use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormArgs, NormLaunch};
-use gpu_kernels::norm::{Blocks, RowsShape};
+use norm_kernels::args::{ALIGNED, CENTRED, NormArgs, NormLaunch};
+use norm_kernels::{Blocks, RowsShape};
 
 use super::{Element, Norm, Tensor, TensorView, TensorViewMut};
 use crate::device::Queue;

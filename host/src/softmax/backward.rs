@@ -1,7 +1,7 @@
 //! The gradient through a softmax.
 
 use cuda_std::launch::RawBuffer;
-use gpu_kernels::softmax::backward::{BackwardArgsHost, LOG};
+use softmax_kernels::backward::{BackwardArgsHost, LOG};
 
 use super::row_kernel::RowKernel;
 use super::{Element, Softmax, Tensor, TensorView, TensorViewMut};

@@ -1,7 +1,7 @@
 //! Softmax cross entropy: loss and gradient in one pass over the logits.
 
 use bytemuck::Pod;
-use gpu_kernels::softmax::cross_entropy::{CrossEntropyLaunch, I32, I64, U8};
+use softmax_kernels::cross_entropy::{CrossEntropyLaunch, I32, I64, U8};
 
 use super::row_kernel::RowKernel;
 use super::{Element, Tensor, TensorView, TensorViewMut};

@@ -1,6 +1,6 @@
 //! Chooses among the forward kernels that hold a row in registers.
 
-use gpu_kernels::softmax::operation::Variant;
+use softmax_kernels::operation::Variant;
 
 use super::kernel_choice::{Kernels, LEAST_SPLIT};
 use super::{DeviceProfile, Element, SoftmaxAs};

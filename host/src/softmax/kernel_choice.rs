@@ -1,8 +1,8 @@
 //! Chooses the kernels for a shape, and launches them.
 
 use cuda_std::launch::{KernelMeta, LaunchConfig, LaunchError, Launcher};
-use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
-use gpu_kernels::softmax::operation::{Split, Spread, Variant};
+use softmax_kernels::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
+use softmax_kernels::operation::{Split, Spread, Variant};
 
 use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
 use super::{DeviceProfile, Element, Softmax, SoftmaxAs, staged};

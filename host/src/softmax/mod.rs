@@ -53,8 +53,8 @@ mod staged;
 mod top_k;
 
 use cuda_std::launch::RawBuffer;
-use gpu_kernels::softmax::forward::{ForwardLaunch, LOG, ZERO_MASKED};
-use gpu_kernels::softmax::operation::ForwardTo;
+use softmax_kernels::forward::{ForwardLaunch, LOG, ZERO_MASKED};
+use softmax_kernels::operation::ForwardTo;
 
 use crate::device::Queue;
 use crate::element::Element;

@@ -1,7 +1,7 @@
 //! Chooses among kernels for any width or for some widths, and divides the rows among launches.
 
 use cuda_std::launch::LaunchConfig;
-use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
+use softmax_kernels::operation::{RowVariants, Spread, Variant};
 
 use super::kernel_choice::{counted, prefetch_blocks};
 use super::{DeviceProfile, staged};
@@ -118,7 +118,7 @@ fn of_few_streams<A>(
 mod tests {
     use cuda_std::half::bf16;
     use cuda_std::launch::Limits;
-    use gpu_kernels::softmax::operation::RowKernels;
+    use softmax_kernels::operation::RowKernels;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Draws tokens from a softmax.
 
-use gpu_kernels::softmax::sample::{GREEDY, SampleLaunch};
+use softmax_kernels::sample::{GREEDY, SampleLaunch};
 
 use super::row_kernel::RowKernel;
 use super::top_k::check_k;

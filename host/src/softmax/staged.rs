@@ -1,6 +1,6 @@
 //! Decides which rows to hold in shared memory rather than in registers, and on how many blocks.
 
-use gpu_kernels::softmax::operation::Spread;
+use softmax_kernels::operation::Spread;
 
 use super::DeviceProfile;
 

@@ -1,6 +1,6 @@
 //! The largest probabilities of a softmax.
 
-use gpu_kernels::softmax::top_k::{MOST, TopKLaunch};
+use softmax_kernels::top_k::{MOST, TopKLaunch};
 
 use super::row_kernel::RowKernel;
 use super::{Element, Softmax, Tensor, TensorView, TensorViewMut};

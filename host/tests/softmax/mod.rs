@@ -8,7 +8,7 @@ use cuda_std::simt::Executor;
 use ferrowarp::device::Device;
 use ferrowarp_cases::softmax::ladder;
 use ferrowarp_cases::{Case, Scope, assert_right, emulated};
-use gpu_kernels::softmax::{LADDER, Variant};
+use gpu_kernels::ladders::softmax::{LADDER, Variant};
 use ptx_emulator::Turns;
 
 /// The cases of that name that a device can run, of rungs whose name begins as `FERROWARP_RUNG` in the environment.

@@ -1,5 +1,6 @@
 //! `cargo xtask build-ptx`: compiles the kernels to PTX and machine code, checks them and writes the report.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -26,7 +27,7 @@ pub struct BuildPtx {
     /// Output folder for PTX, machine code and resources.json [default: ptx in the target directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Folder of the kernel crate
+    /// Folder of the kernel crate, or of a crate that depends on several
     #[arg(long = "crate", value_name = "DIR", default_value = "gpu-kernels")]
     kernel_crate: PathBuf,
     /// The compiler back end: nvvm (NVIDIA's libNVVM) or llvm (the LLVM of the Rust toolchain)
@@ -107,14 +108,14 @@ impl BuildPtx {
         let mut failures = suspects(&built)?;
         // The checks in the sources, of the PTX and of local memory, apply to libNVVM's highest level.
         if self.backend == Backend::Nvvm && self.opt_level == 3 {
-            failures.extend(checks::run(&built.source_folder, &report.files(stage.path()))?);
-            failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));
+            failures.extend(checks::run(&built.source_folders, &report.files(stage.path()))?);
+            failures.extend(report.local_memory(&checks::allowed(&built.source_folders)?));
             failures.extend(report.serialized_wgmma());
         }
         if !failures.is_empty() {
             bail!("{} checks of the PTX failed:\n  {}", failures.len(), failures.join("\n  "));
         }
-        let changed = publish(stage.path(), &out, &built.library, &report)?;
+        let changed = publish(stage.path(), &out, &built.libraries, &report)?;
         say(&built, &report, &out, changed);
         Ok(())
     }
@@ -125,7 +126,7 @@ impl BuildPtx {
             archs.push(NvvmArch::native().unwrap_or(WITHOUT_GPU));
         }
         let downloads = Downloads::default();
-        let built = CudaBuilder::new(crate_folder(&self.kernel_crate)?)
+        let built = CudaBuilder::of_crates(crate_folder(&self.kernel_crate)?)
             .archs(&archs)
             .backend(self.backend)
             .opt_level(self.opt_level)
@@ -163,15 +164,18 @@ fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
         .with_context(|| format!("making a folder in {}", parent.display()))
 }
 
-/// Moves all files of the folder `stage` to `out`, and writes the report there. Removes old files of the same library that
-/// the report of an earlier build lists; modules of other libraries stay, and stay in the report. Returns the number of
-/// changed PTX files.
-fn publish(stage: &Path, out: &Path, library: &str, report: &Report) -> anyhow::Result<usize> {
+/// Moves all files of the folder `stage` to `out`, and writes the report there. Removes old files that the report of an
+/// earlier build lists, if they are of these libraries or have a kernel of theirs; other modules stay, and stay in the
+/// report. Returns the number of changed PTX files.
+fn publish(stage: &Path, out: &Path, libraries: &[String], report: &Report) -> anyhow::Result<usize> {
     std::fs::create_dir_all(out).with_context(|| format!("making the folder {}", out.display()))?;
     let before = Report::read(&out.join(report::FILE)).unwrap_or_default();
-    let is_own = |file: &str| file.strip_prefix(library).is_some_and(|rest| rest.starts_with('.'));
-    let (own, mut modules): (Vec<Module>, Vec<Module>) =
-        before.modules.into_iter().partition(|module| is_own(&module.file));
+    let kernels: BTreeSet<&str> = report.modules.iter().flat_map(Module::kernel_names).collect();
+    let is_own = |module: &Module| {
+        libraries.iter().any(|library| module.file.split('.').next() == Some(library))
+            || module.kernel_names().any(|kernel| kernels.contains(kernel))
+    };
+    let (own, mut modules): (Vec<Module>, Vec<Module>) = before.modules.into_iter().partition(is_own);
     modules.retain(|module| out.join(&module.file).is_file());
     modules.extend(report.modules.iter().cloned());
     Report { modules }.write(&stage.join(report::FILE))?;
@@ -302,7 +306,7 @@ mod tests {
         }
         report_of(&["k.a.ptx", "k.gone.ptx"]).write(&out.join(report::FILE)).unwrap();
         let report = report_of(&["k.a.ptx", "k.b.ptx"]);
-        assert_eq!(publish(&stage, &out, "k", &report).unwrap(), 1, "only k.b.ptx has changed");
+        assert_eq!(publish(&stage, &out, &["k".to_owned()], &report).unwrap(), 1, "only k.b.ptx has changed");
         assert_eq!(
             names(&out),
             [
@@ -338,7 +342,7 @@ mod tests {
             for file in files {
                 std::fs::write(stage.path().join(file), library).unwrap();
             }
-            publish(stage.path(), &out, library, &report_of(files)).unwrap();
+            publish(stage.path(), &out, &[library.to_owned()], &report_of(files)).unwrap();
             let mut files = names(&out);
             files.retain(|file| file != report::FILE);
             let report = Report::read(&out.join(report::FILE)).unwrap();

@@ -112,9 +112,9 @@ struct Modules<'a> {
     is_specific: bool,
 }
 
-/// Checks the modules, given by architecture, against the sources in `folder`. Returns the failures.
-pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<String>> {
-    let checks = all(folder)?;
+/// Checks the modules, given by architecture, against the sources in `folders`. Returns the failures.
+pub fn run(folders: &[PathBuf], modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<String>> {
+    let checks = all(folders)?;
     let mut by_arch: BTreeMap<&str, Modules<'_>> = BTreeMap::new();
     for (arch, path) in modules {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -123,7 +123,7 @@ pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<S
         of_arch.modules.push(Ptx::parse(&text));
         of_arch.is_specific &= is_specific(path);
     }
-    let specific = specific_kernels(folder)?;
+    let specific = specific_kernels(folders)?;
     let mut failures = Vec::new();
     for modules in by_arch.values() {
         for check in checks.iter().filter(|check| check.archs.contain(modules.arch)) {
@@ -133,23 +133,21 @@ pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<S
     Ok(failures)
 }
 
-/// Whether the file holds kernels for one architecture alone: `gpu_kernels.matmul.only_90a.compute_90a.ptx`.
+/// Whether the file holds kernels for one architecture alone: `matmul_kernels.operation.only_90a.compute_90a.ptx`.
 fn is_specific(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.split('.').any(|part| part.starts_with("only_"))
 }
 
-/// The kernels that may use local memory according to the sources in `folder`, which must say why.
-pub fn allowed(folder: &Path) -> anyhow::Result<Vec<Allowed>> {
-    let lines = marked_lines(folder)?.into_iter();
+/// The kernels that may use local memory according to the sources in `folders`, which must say why.
+pub fn allowed(folders: &[PathBuf]) -> anyhow::Result<Vec<Allowed>> {
+    let lines = marked_lines(folders)?.into_iter();
     lines.filter_map(|(place, line)| allowance(&line).with_context(|| place).transpose()).collect()
 }
 
 /// Parses an `allow-local` line; `None` if the line is of another kind.
 fn allowance(line: &str) -> anyhow::Result<Option<Allowed>> {
-    let Some(rest) = line.strip_prefix("allow-local(") else {
-        return Ok(None);
-    };
+    let Some(rest) = line.strip_prefix("allow-local(") else { return Ok(None) };
     let (names, reason) = rest.split_once("):").with_context(|| format!("no `):` in `{line}`"))?;
     if reason.trim().is_empty() {
         bail!("allow-local({names}) gives no reason");
@@ -198,14 +196,15 @@ fn failures_of(check: &Check, modules: &Modules<'_>, specific: &BTreeMap<String,
     failures
 }
 
-fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    workspace::files(folder, &|path| path.extension().is_some_and(|e| e == "rs"))
+fn sources(folders: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let of = |folder: &PathBuf| workspace::files(folder, &|path| path.extension().is_some_and(|e| e == "rs"));
+    Ok(folders.iter().map(of).collect::<anyhow::Result<Vec<_>>>()?.concat())
 }
 
 /// Every source line that begins with `//@`, with its location.
-fn marked_lines(folder: &Path) -> anyhow::Result<Vec<(String, String)>> {
+fn marked_lines(folders: &[PathBuf]) -> anyhow::Result<Vec<(String, String)>> {
     let mut lines = Vec::new();
-    for path in sources(folder)? {
+    for path in sources(folders)? {
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         for (n, line) in text.lines().enumerate() {
             if let Some(rest) = line.trim_start().strip_prefix("//@") {
@@ -216,9 +215,9 @@ fn marked_lines(folder: &Path) -> anyhow::Result<Vec<(String, String)>> {
     Ok(lines)
 }
 
-fn all(folder: &Path) -> anyhow::Result<Vec<Check>> {
+fn all(folders: &[PathBuf]) -> anyhow::Result<Vec<Check>> {
     let mut checks = Vec::new();
-    for path in sources(folder)? {
+    for path in sources(folders)? {
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let kernels = kernels_in(&text);
         for (n, line) in text.lines().enumerate() {
@@ -267,10 +266,10 @@ fn condition(text: &str) -> anyhow::Result<Condition> {
     Ok(Condition { pattern: pattern.trim().to_owned(), relation, number })
 }
 
-/// The architecture of each kernel in `folder` that is for one alone, by kernel.
-fn specific_kernels(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+/// The architecture of each kernel in `folders` that is for one alone, by kernel.
+fn specific_kernels(folders: &[PathBuf]) -> anyhow::Result<BTreeMap<String, String>> {
     let mut specific = BTreeMap::new();
-    for path in sources(folder)? {
+    for path in sources(folders)? {
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let kernels = kernels_with_archs(&text).into_iter();
         specific.extend(kernels.filter_map(|(kernel, arch)| Some((kernel, arch?))));
@@ -298,7 +297,7 @@ mod tests {
             /// Not this: //@ ptx: bar == 3\n#[kernel]\npub unsafe fn two() {}\n";
         std::fs::write(folder.path().join("one.rs"), source).unwrap();
         assert_eq!(kernels_in(source), ["one_64", "one_128", "two"]);
-        let checks = all(folder.path()).unwrap();
+        let checks = all(&[folder.path().to_owned()]).unwrap();
         let kernels: Vec<_> = checks.iter().map(|check| check.kernels.join(" ")).collect();
         assert_eq!(kernels, ["one_64 one_128 two", "one_64", "one_128"]);
         assert_eq!(checks[2].conditions[0].number, 2);
@@ -312,7 +311,7 @@ mod tests {
             }\n    ),\n)]\npub unsafe fn one<const N: usize>() {\n}\n#[kernel(max_threads = 32, arch = \"90a\")]\n\
             #[cfg(target_arch = \"90b\")]\npub unsafe fn two() {}\n//@ ptx(two): wgmma.fence == 1\n";
         std::fs::write(folder.path().join("one.rs"), source).unwrap();
-        let specific = specific_kernels(folder.path()).unwrap();
+        let specific = specific_kernels(&[folder.path().to_owned()]).unwrap();
         let expected = [("one_1", "compute_90a"), ("one_3", "compute_100a"), ("two", "compute_90a")];
         assert!(specific.iter().map(|(kernel, arch)| (&**kernel, &**arch)).eq(expected));
         let module = |name: &str, kernels: &[&str]| {
@@ -324,7 +323,7 @@ mod tests {
         };
         let portable = module("k.m.compute_90.ptx", &["one_2", "one_4"]);
         let hopper = module("k.m.only_90a.compute_90a.ptx", &["one_1", "two"]);
-        let failures = run(folder.path(), &[portable.clone(), hopper]).unwrap();
+        let failures = run(&[folder.path().to_owned()], &[portable.clone(), hopper]).unwrap();
         assert_eq!(failures.len(), 1, "{failures:?}");
         assert!(
             failures[0].ends_with("two for compute_90a has 0 of `wgmma.fence`, expected == 1"),
@@ -332,7 +331,7 @@ mod tests {
         );
         // A module of all kernels for the architecture has the other kernels, too.
         let whole = module("k.m.compute_90a.ptx", &["one_1", "two"]);
-        let failures = run(folder.path(), &[portable, whole]).unwrap();
+        let failures = run(&[folder.path().to_owned()], &[portable, whole]).unwrap();
         let missing = failures.iter().filter(|failure| failure.contains("in the PTX for compute_90a"));
         assert_eq!(missing.count(), 2, "{failures:?}");
     }

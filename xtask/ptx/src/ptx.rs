@@ -21,7 +21,7 @@ impl Ptx {
     pub fn run(self) -> anyhow::Result<()> {
         let folder = self.dir.unwrap_or_else(|| workspace::target().join("ptx"));
         let report = Report::read(&folder.join(report::FILE)).context("run `cargo xtask build-ptx` first")?;
-        let kernels = workspace::root().join("gpu-kernels/src");
+        let kernels = [workspace::root().join("gpu-kernels")];
         let mut failures = checks::run(&kernels, &report.files(&folder))?;
         failures.extend(report.local_memory(&checks::allowed(&kernels)?));
         failures.extend(report.serialized_wgmma());

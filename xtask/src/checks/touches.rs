@@ -149,11 +149,10 @@ impl Source {
     /// Whether it is a file of the forward operation on the way to a kernel with rows in registers: not a rung, another
     /// operation or another kernel.
     fn is_on_way_of_input(&self) -> bool {
-        let mut folders = ["host/src/softmax/", "gpu-kernels/src/softmax/"].into_iter();
+        let mut folders = ["host/src/softmax/", "gpu-kernels/softmax/src/"].into_iter();
         let Some(name) = folders.find_map(|folder| self.path.strip_prefix(folder)) else { return false };
-        let others = ["backward", "cross_entropy", "ladder", "serial", "forward_split"];
-        let is_rung = name.starts_with('k') && name[1..].starts_with(|c: char| c.is_ascii_digit());
-        !is_rung && !others.iter().any(|other| name.starts_with(other))
+        let others = ["backward", "cross_entropy", "serial", "forward_split"];
+        !others.iter().any(|other| name.starts_with(other))
     }
 }
 

@@ -273,13 +273,13 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
             link("roofline", "roofline.svg"),
         ],
         Training => [
-            "`gpu-kernels/src/mlp`".to_owned(),
+            "`gpu-kernels/mlp/src`".to_owned(),
             "`host/tests/kernels.rs`".to_owned(),
             "`cargo bench mlp`".to_owned(),
             link("the training ladder", "../training-ladder.md"),
         ],
         Softmax => [
-            "`gpu-kernels/src/softmax`".to_owned(),
+            "`gpu-kernels/ladders/src/softmax`".to_owned(),
             "`host/tests/softmax`".to_owned(),
             "`cargo bench softmax`".to_owned(),
             link("the softmax ladder", "../softmax-ladder.md"),
@@ -290,10 +290,10 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
 /// The file of a lesson's kernels, or of the host's work if it has none.
 fn file(pages: &Path, lesson: &str) -> String {
     if lesson == "roofline" {
-        return "all of `gpu-kernels/src`".to_owned();
+        return "all of `gpu-kernels`".to_owned();
     }
     let root = pages.parent().and_then(Path::parent).unwrap_or(pages);
-    let kernels = format!("gpu-kernels/src/gallery/{lesson}");
+    let kernels = format!("gpu-kernels/lessons/src/gallery/{lesson}");
     let of_host = [format!("host/{lesson}"), format!("host/cases/src/gallery/{lesson}.rs")];
     let mut files = [format!("{kernels}.rs"), kernels].into_iter().chain(of_host);
     let file = files.find(|file| root.join(file).exists());

@@ -12,11 +12,11 @@ use crate::workspace;
 
 /// The sources of the measured code.
 const SOURCES: [&str; 6] = [
-    "gpu-kernels/src/softmax",
-    "gpu-kernels/src/matmul/operation",
-    "gpu-kernels/src/attention",
-    "gpu-kernels/src/norm",
-    "gpu-kernels/src/axis",
+    "gpu-kernels/softmax/src",
+    "gpu-kernels/matmul/src/operation",
+    "gpu-kernels/attention/src",
+    "gpu-kernels/norm/src",
+    "gpu-kernels/axis/src",
     "host/cases/src/random",
 ];
 

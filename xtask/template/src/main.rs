@@ -6,7 +6,7 @@ use ferrowarp::{Softmax, embedded_ptx};
 
 /// The PTX that the build script embedded in the program: this crate's kernels and those of `ferrowarp::softmax`.
 fn ptx() -> Result<PtxModules, DeviceError> {
-    Ok(embedded_ptx!("{crate}_kernels")?.and(embedded_ptx!("gpu_kernels")?))
+    Ok(embedded_ptx!("{crate}_kernels")?.and(embedded_ptx!("softmax_kernels")?))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use super::{Part, Session};
@@ -14,9 +14,10 @@ use crate::{files, jobs};
 use cuda_ir::Lowered;
 
 /// A part to be compiled.
-pub(super) struct Job {
-    /// The index of its architecture among the builder's.
-    n: usize,
+pub(super) struct Job<'s> {
+    session: &'s Session<'s>,
+    /// The index of its crate, and of its architecture among the builder's.
+    place: (usize, usize),
     /// Its architecture.
     arch: NvvmArch,
     /// An architecture that the sources do not distinguish from `arch`.
@@ -33,48 +34,61 @@ pub(super) struct Job {
 type Alike = (Arc<[Lowered]>, Arc<[u32]>);
 
 impl Session<'_> {
-    /// The parts of each architecture, all of them in the cache.
-    pub(super) fn make_parts(&self) -> Result<Vec<Vec<Part>>, CudaBuilderError> {
-        let known: Vec<Option<Vec<Part>>> =
-            self.builder.archs.iter().map(|arch| self.known_parts(*arch)).collect();
-        let archs = &self.builder.archs;
-        let ask = || Asked::of(&self.kernel_crate, &self.toolchain.rustc, &self.builder.build_args);
-        let asked = if known.contains(&None) { ask()? } else { Asked::default() };
-        let lowered: Mutex<HashMap<NvvmArch, Alike>> = Mutex::default();
-        let lower = |n: usize| -> Result<Vec<Job>, CudaBuilderError> {
-            if known[n].is_some() {
-                return Ok(Vec::new());
-            }
-            let (arch, alike) = (archs[n], asked.first_alike(archs[n]));
-            let made = jobs::lock(&lowered).get(&alike).cloned();
-            let (parts, wanted) = if let Some(made) = made { made } else { self.lower(alike, None)? };
-            jobs::lock(&lowered).insert(alike, (Arc::clone(&parts), Arc::clone(&wanted)));
-            let mut made = self.jobs(n, arch, alike, false, &parts)?;
-            if let Some(specific) = self.specific(arch).filter(|_| wanted.contains(&arch.capability_value()))
+    /// The parts of each crate and architecture, all of them in the cache.
+    pub(super) fn make_parts(sessions: &[Session<'_>]) -> Result<Vec<Vec<Vec<Part>>>, CudaBuilderError> {
+        let mut parts: Vec<Vec<Vec<Part>>> = Vec::new();
+        let mut missing = Vec::new();
+        for (n, session) in sessions.iter().enumerate() {
+            let archs = &session.builder.archs;
+            let known: Vec<_> = archs.iter().map(|arch| session.known_parts(*arch)).collect();
+            let open = known.iter().enumerate().filter(|(_, known)| known.is_none());
+            missing.extend(open.map(|(arch, _)| (n, arch)));
+            parts.push(known.into_iter().map(Option::unwrap_or_default).collect());
+        }
+        let lowered: Mutex<HashMap<(usize, NvvmArch), Alike>> = Mutex::default();
+        let asked: Vec<OnceLock<Asked>> = sessions.iter().map(|_| OnceLock::new()).collect();
+        let lower = |open: usize| -> Result<Vec<Job<'_>>, CudaBuilderError> {
+            let place @ (n, arch) = missing[open];
+            let (session, arch) = (&sessions[n], sessions[n].builder.archs[arch]);
+            let asked = match asked[n].get() {
+                Some(asked) => asked,
+                None => {
+                    let (rustc, args) = (&session.toolchain.rustc, &session.builder.build_args);
+                    let made = Asked::of(&session.kernel_crate, rustc, args)?;
+                    asked[n].get_or_init(|| made)
+                }
+            };
+            let alike = asked.first_alike(arch);
+            let made = jobs::lock(&lowered).get(&(n, alike)).cloned();
+            let (parts, wanted) = if let Some(made) = made { made } else { session.lower(alike, None)? };
+            jobs::lock(&lowered).insert((n, alike), (Arc::clone(&parts), Arc::clone(&wanted)));
+            let mut made = session.jobs(place, arch, alike, false, &parts)?;
+            if let Some(specific) =
+                session.specific(arch).filter(|_| wanted.contains(&arch.capability_value()))
             {
                 let specific = specific?;
-                self.check_one_file(specific)?;
-                let (parts, _) = self.lower(specific, Some(specific))?;
-                made.extend(self.jobs(n, specific, specific, true, &parts)?);
+                session.check_one_file(specific)?;
+                let (parts, _) = session.lower(specific, Some(specific))?;
+                made.extend(session.jobs(place, specific, specific, true, &parts)?);
             }
             Ok(made)
         };
-        let compile = |Job { n, arch, alike, is_specific, parts, part }: Job| {
-            let part = self.compile(arch, alike, &parts[part])?;
-            Ok((n, Part { is_specific, ..part }))
+        let compile = |Job { session, place, arch, alike, is_specific, parts, part }: Job<'_>| {
+            let part = session.compile(arch, alike, &parts[part])?;
+            Ok((place, Part { is_specific, ..part }))
         };
-        let made = jobs::run(archs.len(), lower, compile)?;
-        let mut parts: Vec<Vec<Part>> = known.iter().map(|known| known.clone().unwrap_or_default()).collect();
-        for (n, part) in made {
-            parts[n].push(part);
+        for ((n, arch), part) in jobs::run(missing.len(), lower, compile)? {
+            parts[n][arch].push(part);
         }
-        for (n, arch) in archs.iter().enumerate().filter(|(n, _)| known[*n].is_none()) {
-            parts[n].sort_by(|a, b| (a.is_specific, &a.family).cmp(&(b.is_specific, &b.family)));
-            if self.builder.edit_ir.is_some() {
+        for (n, arch) in missing {
+            let (session, parts) = (&sessions[n], &mut parts[n][arch]);
+            let arch = session.builder.archs[arch];
+            parts.sort_by(|a, b| (a.is_specific, &a.family).cmp(&(b.is_specific, &b.family)));
+            if session.builder.edit_ir.is_some() {
                 continue;
             }
-            let stamp = serde_json::to_vec_pretty(&(self.fingerprint(*arch), &parts[n])).unwrap_or_default();
-            files::replace(&self.stamp(*arch), &stamp)?;
+            let stamp = serde_json::to_vec_pretty(&(session.fingerprint(arch), parts)).unwrap_or_default();
+            files::replace(&session.stamp(arch), &stamp)?;
         }
         Ok(parts)
     }
@@ -107,16 +121,17 @@ impl Session<'_> {
     /// Creates a job for each part, longest first, so that no core starts a long one at the end.
     fn jobs(
         &self,
-        n: usize,
+        place: (usize, usize),
         arch: NvvmArch,
         alike: NvvmArch,
         is_specific: bool,
         parts: &Arc<[Lowered]>,
-    ) -> Result<Vec<Job>, CudaBuilderError> {
+    ) -> Result<Vec<Job<'_>>, CudaBuilderError> {
         self.outputs().write_ir(arch, parts, &self.toolchain.llvm)?;
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_by_key(|&part| Reverse(parts[part].text.len()));
-        let job = |part| Job { n, arch, alike, is_specific, parts: Arc::clone(parts), part };
+        let job =
+            |part| Job { session: self, place, arch, alike, is_specific, parts: Arc::clone(parts), part };
         Ok(order.into_iter().map(job).collect())
     }
 

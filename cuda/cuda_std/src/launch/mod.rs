@@ -17,6 +17,8 @@ mod dims;
 mod flat;
 mod instance;
 mod limits;
+#[cfg(feature = "kernel-list")]
+mod list;
 
 use core::ffi::c_void;
 
@@ -27,6 +29,8 @@ pub use flat::Arg;
 pub use flat::{ArgList, Buffers, Slots};
 pub use instance::{Instance, KernelOf, KernelsOf};
 pub use limits::{LaunchError, Limits};
+#[cfg(feature = "kernel-list")]
+pub use list::{KERNELS, kernels_in};
 
 /// What `#[kernel]` knows about a kernel.
 #[derive(Debug)]

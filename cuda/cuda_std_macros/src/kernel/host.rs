@@ -25,6 +25,16 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
         Launch::of(params, &function.sig.generics, &launch_type);
     let count = params.len();
     let line = quote_spanned!(kernel.span()=> ::core::line!());
+    let listed = cfg!(feature = "kernel-list").then(|| {
+        quote! {
+            #[cfg(not(target_arch = "nvptx64"))]
+            const _: () = {
+                #[::cuda_std::simt::__linkme::distributed_slice(::cuda_std::launch::KERNELS)]
+                #[linkme(crate = ::cuda_std::simt::__linkme)]
+                static ENTRY: &::cuda_std::launch::KernelMeta = #launch_type::META;
+            };
+        }
+    });
     quote! {
         #[cfg(not(target_arch = "nvptx64"))]
         #[doc = #doc_type]
@@ -84,6 +94,8 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
                 }
             }
         }
+
+        #listed
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use cuda_std::half::bf16;
 use ferrowarp::attention::{Tensor, TensorMut, run_rung};
 use ferrowarp::device::Device;
-use gpu_kernels::attention::ladder::{RUNGS, Rung, SIZE};
+use gpu_kernels::ladders::attention::{RUNGS, Rung, SIZE};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::oracle::Row;

@@ -7,7 +7,7 @@ use cuda_std::half::bf16;
 use ferrowarp::device::Device;
 use ferrowarp::matmul::{Activation, run_rung};
 use ferrowarp::{TensorView, TensorViewMut};
-use gpu_kernels::matmul::ladder::{RUNGS, Rung};
+use gpu_kernels::ladders::matmul::ladder::{RUNGS, Rung};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::oracle::{Ends, bound};

@@ -6,7 +6,7 @@ use cuda_std::launch::Limits;
 use cuda_std::testing::{KernelTest, Layout};
 use ferrowarp::Softmax;
 use ferrowarp::device::Device;
-use gpu_kernels::softmax::{LADDER, Variant};
+use gpu_kernels::ladders::softmax::{LADDER, Variant};
 
 use super::with_hard_rows;
 use crate::case::wide;

@@ -1,6 +1,6 @@
 //! The buffers of one batch.
 
-use gpu_kernels::mlp::loss::Targets;
+use mlp_kernels::loss::Targets;
 
 use super::error::{ModelError, to_u32};
 use super::fused::Ahead;

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use gpu_kernels::mlp::batch::permuted;
+use mlp_kernels::batch::permuted;
 
 use super::epoch::EpochSpec;
 use super::error::{ModelError, to_u32};

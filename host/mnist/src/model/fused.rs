@@ -5,8 +5,8 @@
 //! input gradient; the second's input gradient with the third's update; and the updates of the second and the first. On a
 //! GPU, small batches and layers take three launches instead ([`Short`](super::ops::short::Short)).
 
-use gpu_kernels::mlp::operand::Operands;
-use gpu_kernels::mlp::state::StepState;
+use mlp_kernels::operand::Operands;
+use mlp_kernels::state::StepState;
 
 use super::activations::Activations;
 use super::core::Core;

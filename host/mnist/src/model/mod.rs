@@ -1,7 +1,7 @@
 //! The multi-layer perceptron: its parameters, the order of its kernels, training epochs, and evaluation.
 //!
 //! Layout: activations are `[batch, features]`, weights `[inputs, outputs]`, all f32 and row-major. The data set is on the
-//! device as u8 pixels. The batches of an epoch are gathered there, in the order of [`gpu_kernels::mlp::batch::permuted`],
+//! device as u8 pixels. The batches of an epoch are gathered there, in the order of [`mlp_kernels::batch::permuted`],
 //! so an epoch copies nothing to the device and fetches its losses once, at its end.
 
 mod activations;

@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
-use gpu_kernels::mlp::loss::Targets;
+use mlp_kernels::loss::Targets;
 
 use super::activations::Activations;
 use super::core::{Core, Shared};

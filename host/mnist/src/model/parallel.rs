@@ -11,8 +11,8 @@
 
 use std::sync::Arc;
 
-use gpu_kernels::mlp::grid::per_element;
-use gpu_kernels::mlp::sgd::update_layer;
+use mlp_kernels::grid::per_element;
+use mlp_kernels::sgd::update_layer;
 
 use super::activations::Activations;
 use super::core::Core;

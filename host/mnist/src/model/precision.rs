@@ -3,7 +3,7 @@
 use std::fmt;
 
 use clap::ValueEnum as _;
-use gpu_kernels::mlp::operand::Operands;
+use mlp_kernels::operand::Operands;
 
 /// The type to which operands of matrix multiplications are rounded, to nearest. Everything else is `f32`: accumulators, the
 /// weights in memory, the logits, and the gradient at the input of the last layer.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use gpu_kernels::mlp::loss::Targets;
+use mlp_kernels::loss::Targets;
 
 use super::core::Core;
 use super::dataset::DeviceDataset;

@@ -1,7 +1,7 @@
 //! The work of a training step's kernels, computed from the shapes.
 
-use gpu_kernels::mlp::resident::{COUNTER, Extents};
-use gpu_kernels::mlp::short;
+use mlp_kernels::resident::{COUNTER, Extents};
+use mlp_kernels::short;
 
 use super::pipeline::Pipeline;
 

@@ -6,7 +6,7 @@ use ferrowarp::{Softmax, Tensor, embedded_ptx};
 
 /// The PTX that the build script embedded in the program.
 fn ptx() -> Result<PtxModules, DeviceError> {
-    Ok(embedded_ptx!("kernels")?.and(embedded_ptx!("gpu_kernels")?))
+    Ok(embedded_ptx!("kernels")?.and(embedded_ptx!("softmax_kernels")?))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -250,7 +250,7 @@ fn changed_since(lesson: &Lesson<'_>) -> Vec<String> {
     let mut commits: Vec<&str> = commits.collect();
     commits.sort_unstable();
     commits.dedup();
-    let kernels = format!("gpu-kernels/src/gallery/{}", lesson.name);
+    let kernels = format!("gpu-kernels/lessons/src/gallery/{}", lesson.name);
     let sources = [format!("{kernels}.rs"), kernels];
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     let changed = |commit: &str| stale::changed(workspace::root(), commit, &sources).unwrap_or_default();

@@ -29,7 +29,8 @@ fn placed(counts: Vec<Kernel>, times: Vec<Kernel>, lessons: Vec<Entry>) -> Place
 #[test]
 fn without_a_time_a_kernel_has_an_intensity_alone() {
     let points =
-        placed(vec![kernel("a", "gpu-kernels/src/softmax/k1_naive.rs")], Vec::new(), Vec::new()).points();
+        placed(vec![kernel("a", "gpu-kernels/ladders/src/softmax/k1_naive.rs")], Vec::new(), Vec::new())
+            .points();
     assert_eq!((points[0].intensity(), points[0].seconds), (0.5, None));
     assert_eq!(FAMILIES[points[0].family].0, "softmax: ladder");
     assert_eq!(roofs().share(&points[0]), None);
@@ -81,7 +82,7 @@ fn every_kernel_is_in_a_table() {
         counted: Some(Counted { bytes: 9.0, ..Counted::default() }),
         ..kernel("copy", "src/copy.rs")
     };
-    let counts = vec![kernel("matmul_a", "gpu-kernels/src/gallery/matmul/naive.rs"), copy];
+    let counts = vec![kernel("matmul_a", "gpu-kernels/lessons/src/gallery/matmul/naive.rs"), copy];
     let points = placed(counts, Vec::new(), Vec::new()).points();
     let text = tables(&points, &roofs());
     assert!(text.contains("| `matmul_a` | 8x8 | 100 | 50 | 0.50 | not timed |"), "{text}");

@@ -45,7 +45,7 @@ impl WithLadder {
 }
 
 /// The sources of the measured code.
-const SOURCES: [&str; 1] = ["gpu-kernels/src/attention/ladder"];
+const SOURCES: [&str; 1] = ["gpu-kernels/ladders/src/attention"];
 
 /// The problem of the page: fields and values.
 const AT: [(&str, &str); 8] = [

@@ -17,7 +17,7 @@ pub const NORM: Subject = Subject {
         let matrices = if entry.text("norm").ends_with("backward") { 3.0 } else { 2.0 };
         matrices * entry.element_bytes() * entry.number("rows") * entry.number("cols")
     },
-    sources: &["gpu-kernels/src/norm", "host/src/norm"],
+    sources: &["gpu-kernels/norm/src", "host/src/norm"],
     shown: &[
         Shown {
             name: "RMSNorm, 32768 x 4096",
@@ -51,7 +51,7 @@ pub const AXIS: Subject = Subject {
         };
         entry.element_bytes() * (rows * cols + out)
     },
-    sources: &["gpu-kernels/src/axis", "host/src/axis"],
+    sources: &["gpu-kernels/axis/src", "host/src/axis"],
     shown: &[Shown {
         name: "sum of rows, 16384 x 8192",
         at: &[("operation", "sum-rows"), ("rows", "16384"), ("cols", "8192")],
@@ -88,7 +88,7 @@ pub const ATTENTION: Subject = Subject {
         let products = if entry.number("backward") > 0.0 { 5.0 } else { 2.0 };
         2.0 * products * heads * entry.number("queries") * keys / 1e3
     },
-    sources: &["gpu-kernels/src/attention", ":!gpu-kernels/src/attention/ladder", "host/src/attention"],
+    sources: &["gpu-kernels/attention/src", "host/src/attention"],
     shown: &[
         Shown {
             name: "attention, causal, 4096 keys, head size 128",

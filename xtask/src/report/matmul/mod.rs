@@ -25,7 +25,7 @@ pub const PEERS: [(&str, &str); 4] =
 pub const LADDER: &str = "matmul-ladder.md";
 
 /// The sources of the measured code.
-const SOURCES: [&str; 2] = ["gpu-kernels/src/matmul", "host/src/matmul"];
+const SOURCES: [&str; 3] = ["gpu-kernels/ladders/src/matmul", "gpu-kernels/matmul/src", "host/src/matmul"];
 
 /// The committed file.
 pub type Results = report::Results<Entry>;

@@ -33,7 +33,7 @@ pub const PAGE: &str = "training.md";
 pub type Results = report::Results<Entry>;
 
 /// The sources of the measured code.
-const SOURCES: [&str; 2] = ["gpu-kernels/src/mlp", "host/mnist/src/model"];
+const SOURCES: [&str; 2] = ["gpu-kernels/mlp/src", "host/mnist/src/model"];
 
 /// Whether the rung `graph` runs instead of the one of this name, so that its figures are not its own: `resident` supports
 /// batches of at most 64.

@@ -38,8 +38,9 @@ pub const PAGE: &str = "softmax.md";
 pub type Results = report::Results<Entry>;
 
 /// The sources that determine the measured speed: kernels, and the code that chooses and launches them.
-const SOURCES: [&str; 5] = [
-    "gpu-kernels/src/softmax",
+const SOURCES: [&str; 6] = [
+    "gpu-kernels/ladders/src/softmax",
+    "gpu-kernels/softmax/src",
     "host/src/softmax/in_registers.rs",
     "host/src/softmax/kernel_choice.rs",
     "host/src/softmax/row_kernel.rs",

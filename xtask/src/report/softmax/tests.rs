@@ -284,7 +284,8 @@ fn the_page_of_the_ladder_gets_each_step() {
 fn our_page_has_every_rung_and_the_figures_that_were_merged() {
     let docs = workspace::root().join("docs");
     let page = std::fs::read_to_string(docs.join(ladder::PAGE)).unwrap();
-    let files = workspace::files(&workspace::root().join("gpu-kernels/src/softmax"), &|_| true).unwrap();
+    let files =
+        workspace::files(&workspace::root().join("gpu-kernels/ladders/src/softmax"), &|_| true).unwrap();
     let names = files.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
     let mut rungs: Vec<String> = names.filter(|name| is_rung(name)).collect();
     // Of k10 and k9, the shorter name is the lower rung.

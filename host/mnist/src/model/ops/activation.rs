@@ -1,7 +1,7 @@
 //! The rectified linear unit.
 
-use gpu_kernels::mlp::activation;
-use gpu_kernels::mlp::grid::per_element;
+use mlp_kernels::activation;
+use mlp_kernels::grid::per_element;
 
 use super::{area, need};
 use crate::model::error::ModelError;

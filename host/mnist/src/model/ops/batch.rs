@@ -1,7 +1,7 @@
 //! Gathers the samples of a step.
 
-use gpu_kernels::mlp::batch;
-use gpu_kernels::mlp::grid::per_sample;
+use mlp_kernels::batch;
+use mlp_kernels::grid::per_sample;
 
 use super::{area, need};
 use crate::model::dataset::DeviceDataset;

@@ -1,15 +1,15 @@
 //! The launches of a fused step.
 
 use cuda_std::launch::{Instance, KernelsOf, RawBuffer};
-use gpu_kernels::mlp::fused_backward::{
+use mlp_kernels::fused_backward::{
     BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch, linear_backward, linear_updates,
 };
-use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
-use gpu_kernels::mlp::grid::Tiles;
-use gpu_kernels::mlp::head::{HeadLaunch, HeadRowsLaunch, MAX_CLASSES, NextBatchLaunch, network_head};
-use gpu_kernels::mlp::loss::Targets;
-use gpu_kernels::mlp::product::Shape as Product;
-use gpu_kernels::mlp::state::StepState;
+use mlp_kernels::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
+use mlp_kernels::grid::Tiles;
+use mlp_kernels::head::{HeadLaunch, HeadRowsLaunch, MAX_CLASSES, NextBatchLaunch, network_head};
+use mlp_kernels::loss::Targets;
+use mlp_kernels::product::Shape as Product;
+use mlp_kernels::state::StepState;
 
 use super::tile::{Extents, choose};
 use super::{Layer, Queue, Shape, area, need};

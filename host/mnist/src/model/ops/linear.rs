@@ -1,7 +1,7 @@
 //! The linear layer, forward and backward.
 
-use gpu_kernels::mlp::grid::per_element;
-use gpu_kernels::mlp::linear;
+use mlp_kernels::grid::per_element;
+use mlp_kernels::linear;
 
 use super::{Layer, Shape, area, need};
 use crate::model::error::ModelError;

@@ -1,7 +1,7 @@
 //! Softmax, cross entropy and hits.
 
-use gpu_kernels::mlp::grid::{per_element, per_row};
-use gpu_kernels::mlp::loss::{self, Targets};
+use mlp_kernels::grid::{per_element, per_row};
+use mlp_kernels::loss::{self, Targets};
 
 use super::{area, need};
 use crate::model::error::ModelError;

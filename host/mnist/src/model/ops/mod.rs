@@ -15,7 +15,7 @@ use std::ops::Deref;
 
 use cuda_std::launch::{KernelCall, LaunchError, Launcher};
 
-use gpu_kernels::mlp::operand::Operands;
+use mlp_kernels::operand::Operands;
 
 use super::error::{ModelError, to_u32};
 use super::precision::Precision;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use cuda_std::launch::{Instance, RawBuffer};
-use gpu_kernels::mlp::loss::Targets;
-use gpu_kernels::mlp::resident::{
+use mlp_kernels::loss::Targets;
+use mlp_kernels::resident::{
     Extents, Misfit, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, train,
 };
 

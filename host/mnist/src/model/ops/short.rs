@@ -1,10 +1,10 @@
 //! A step of a small batch in three launches.
 
 use cuda_std::launch::RawBuffer;
-use gpu_kernels::mlp::operand::Operands;
-use gpu_kernels::mlp::short::first::{self, FirstArgsHost, short_first};
-use gpu_kernels::mlp::short::rows::{self, RowsLaunch, short_rows};
-use gpu_kernels::mlp::short::updates::{self, short_updates};
+use mlp_kernels::operand::Operands;
+use mlp_kernels::short::first::{self, FirstArgsHost, short_first};
+use mlp_kernels::short::rows::{self, RowsLaunch, short_rows};
+use mlp_kernels::short::updates::{self, short_updates};
 
 use super::fused::{Move, NextBatch, next_batch};
 use super::{Layer, Queue, area, need};
@@ -19,7 +19,7 @@ use ferrowarp::device::{Buffer, Device};
 /// The extents and the memory of such steps, for networks that can take them.
 #[derive(Debug)]
 pub(in crate::model) struct Short {
-    extents: gpu_kernels::mlp::short::Extents,
+    extents: mlp_kernels::short::Extents,
     /// Partial sums of the first layer.
     sums: Buffer<f32>,
 }
@@ -32,7 +32,7 @@ impl Short {
         (precision, batch_size): (Precision, BatchSize),
     ) -> Result<Option<Self>, ModelError> {
         let [one, two, three] = layers else { return Ok(None) };
-        let extents = gpu_kernels::mlp::short::Extents {
+        let extents = mlp_kernels::short::Extents {
             features: one.inputs,
             hidden1: one.outputs,
             hidden2: two.outputs,
@@ -56,7 +56,7 @@ impl Short {
         rows: u32,
     ) -> Result<(), ModelError> {
         let [one, two, three] = layers else { return Ok(()) };
-        let gpu_kernels::mlp::short::Extents { features, hidden1, hidden2, classes, batch } = self.extents;
+        let mlp_kernels::short::Extents { features, hidden1, hidden2, classes, batch } = self.extents;
         let shares = to_u32("number of shares of a sum", self.extents.shares())?;
         let [features, hidden1, hidden2, classes] = [
             to_u32("number of inputs", features)?,

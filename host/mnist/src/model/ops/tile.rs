@@ -3,8 +3,8 @@
 use core::ops::Deref;
 
 use cuda_std::launch::{KernelMeta, LaunchConfig};
-use gpu_kernels::mlp::grid::Tiles;
-use gpu_kernels::mlp::product::Shape;
+use mlp_kernels::grid::Tiles;
+use mlp_kernels::product::Shape;
 
 use super::Queue;
 

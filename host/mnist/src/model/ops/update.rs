@@ -1,7 +1,7 @@
 //! The step of stochastic gradient descent.
 
-use gpu_kernels::mlp::grid::per_element;
-use gpu_kernels::mlp::sgd;
+use mlp_kernels::grid::per_element;
+use mlp_kernels::sgd;
 
 use super::{Layer, Shape, area, need};
 use crate::BatchSize;

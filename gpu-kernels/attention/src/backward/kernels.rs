@@ -1,0 +1,105 @@
+//! What host code needs to launch the kernels.
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
+
+use super::super::panels::ROWS;
+use super::args::BackwardArgs;
+use super::delta::{self, attention_delta};
+use super::keys::{self, attention_dkv};
+use super::queries::{self, attention_dq};
+use super::serial::{self, attention_dkv_serial, attention_dq_serial};
+
+/// The tile of a kernel, and its resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackwardShape {
+    /// The largest number of elements of a row.
+    pub head_size: u32,
+    /// Keys, or queries, of a block.
+    pub rows: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+impl BackwardShape {
+    /// Rows of the boxes of all maps.
+    pub const BOX_ROWS: u32 = ROWS as u32;
+
+    const fn new(head_size: usize, consumers: usize, threads: usize, bytes: usize) -> Self {
+        // The panels start at a multiple of 1024.
+        let shared_bytes = (bytes + 1024) as u32;
+        let rows = Self::BOX_ROWS * consumers as u32;
+        Self { head_size: head_size as u32, rows, threads: threads as u32, shared_bytes }
+    }
+
+    pub(super) const fn of_keys(head_size: usize, consumers: usize, threads: usize) -> Self {
+        Self::new(head_size, consumers, threads, keys::shared_bytes(head_size, consumers))
+    }
+
+    pub(super) const fn of_queries(head_size: usize, keys: usize, consumers: usize, threads: usize) -> Self {
+        Self::new(head_size, consumers, threads, queries::shared_bytes(head_size, keys, consumers))
+    }
+
+    /// Returns the number of blocks for `length` keys, or queries, of all heads in a batch.
+    pub fn blocks(&self, length: u32, heads: u32, batch: u32) -> u64 {
+        u64::from(length.div_ceil(self.rows)) * u64::from(heads) * u64::from(batch)
+    }
+
+    /// Returns the launch for `blocks` blocks.
+    pub fn config(&self, blocks: u32) -> LaunchConfig {
+        LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
+    }
+}
+
+/// An element type that has kernels.
+pub trait BackwardKernels: Sized + 'static {
+    /// The statistics of the queries, for [`KEYS`](Self::KEYS) and [`QUERIES`](Self::QUERIES).
+    const DELTA: &'static KernelOf<BackwardArgs<Self>>;
+    /// The gradients of K and V, the smaller head size first.
+    const KEYS: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2];
+    /// The gradient of Q, for the same head sizes.
+    const QUERIES: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2];
+    /// The gradient of Q, and the statistics of the queries, on a CPU.
+    const SERIAL_QUERIES: &'static KernelOf<BackwardArgs<Self>>;
+    /// The gradients of K and V on a CPU.
+    const SERIAL_KEYS: &'static KernelOf<BackwardArgs<Self>>;
+}
+
+/// Returns the launch of [`BackwardKernels::DELTA`] for `rows` padded queries of all heads, and its number of blocks.
+pub fn delta_config(rows: u64) -> (LaunchConfig, u64) {
+    let blocks = rows.div_ceil(delta::BLOCK_ROWS.into());
+    (LaunchConfig::new(blocks as u32, delta::THREADS), blocks)
+}
+
+/// Returns the launch of [`BackwardKernels::SERIAL_QUERIES`] for the queries of all heads, or of
+/// [`BackwardKernels::SERIAL_KEYS`] for the keys, and its number of blocks along x.
+pub fn serial_config(length: u32, heads: u32, batch: u32) -> (LaunchConfig, u64) {
+    let tiles = length.div_ceil(serial::ROWS as u32);
+    let blocks = u64::from(tiles) * u64::from(heads) * u64::from(batch);
+    (LaunchConfig::new(blocks as u32, 1).with_shared_bytes(serial::SHARED_BYTES as u32), blocks)
+}
+
+macro_rules! kernels {
+    ($($ty:ident),*) => {$(
+        impl BackwardKernels for $ty {
+            const DELTA: &'static KernelOf<BackwardArgs<Self>> =
+                &<attention_delta as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0];
+            const KEYS: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2] = {
+                let [large, small] = <attention_dkv as KernelsOf<BackwardArgs<$ty>>>::INSTANCES else { panic!() };
+                [small, large]
+            };
+            const QUERIES: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2] = {
+                let [large, small] = <attention_dq as KernelsOf<BackwardArgs<$ty>>>::INSTANCES else { panic!() };
+                [small, large]
+            };
+            const SERIAL_QUERIES: &'static KernelOf<BackwardArgs<Self>> =
+                &<attention_dq_serial as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0];
+            const SERIAL_KEYS: &'static KernelOf<BackwardArgs<Self>> =
+                &<attention_dkv_serial as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0];
+        }
+    )*};
+}
+
+kernels! { f16, bf16 }

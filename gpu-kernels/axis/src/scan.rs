@@ -1,0 +1,253 @@
+//! Cumulative sums of rows.
+//!
+//! A tile is 8192 elements of a row. Each warp has 512 neighbouring elements of it, and adds them up by shuffles. Sums are
+//! added from left to right: first those of the warps, then those of 16 neighbouring tiles, a group, and then those of the
+//! groups. So a result depends neither on timing nor on which block has which tile.
+//!
+//! [`axis_scan()`] takes rows of one tile. [`axis_scan_grid()`] takes longer ones, and reads each element once: a block
+//! publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own
+//! last tile, because it knows the sum of all groups before. All blocks are on the device at once. A block publishes
+//! the sum of its next tile before it waits for the sums that the current tile needs. The current tile stays in shared
+//! memory meanwhile, and the loads of the tile after the next are in flight.
+//@ ptx(axis_scan_f32): ld.global.nc.v4 == 4, st.global.v4 == 4, bar.sync == 1, .local == 0
+//@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 == 2, st.global.v4 == 2, bar.sync == 1, .local == 0
+//@ ptx(axis_scan_grid_f32, axis_scan_grid_f16, axis_scan_grid_bf16): ld.relaxed.gpu >= 1, st.relaxed.gpu >= 1, bar.sync == 5, .local == 0
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::mem::{load_shared, store_global, store_shared, u32x4};
+use cuda_std::{grid, kernel, shared_array, thread};
+
+use super::args::ScanArgs;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::kernels::ScanShape;
+use super::tile::{BLOCK, OF_WARP, Share, TILE, WARPS, add_up, add_warps, lane};
+use common_kernels::element::{Element, Number};
+
+/// Neighbouring tiles of a row whose sums are added up on their own.
+const GROUP: usize = 16;
+/// The most blocks that wait for each other. A block waits for fewer than `blocks + GROUP` tiles, one per thread.
+pub(super) const MOST_BLOCKS: usize = BLOCK - GROUP;
+/// Elements that a CPU's thread adds up before it adds their sum to the sum of the elements before.
+const RUN: usize = 256;
+/// 16-byte vectors for a thread's elements of a tile, as `f32`.
+const HELD: usize = TILE / BLOCK / 4;
+/// The bit of a published word that marks it as written. The lower 16 bits are half of a number.
+const WRITTEN: u32 = 1 << 16;
+
+/// Computes the cumulative sums of rows that fit a tile.
+///
+/// `1 << log_warps` warps share a row and hold it. Launched with blocks of 512 threads along x, enough for the rows.
+///
+/// # Safety
+/// The launch is as described. The pointers are valid for their shapes and strides; the flags hold; no other code uses
+/// `out`, and no code writes `inp`.
+#[kernel(
+    max_threads = 512,
+    args,
+    facts: ScanShape = ScanShape { tile: TILE as u32, of_warp: OF_WARP as u32, block: BLOCK as u32 },
+    instances(
+        axis_scan_f32 = <f32, 4, 4>;
+        axis_scan_f16 = <f16, 8, 2>;
+        axis_scan_bf16 = <bf16, 8, 2>;
+    ),
+)]
+pub unsafe fn axis_scan<T, const N: usize, const VECTORS: usize>(args: ScanArgs<T>)
+where
+    T: Element<N>,
+{
+    let shared = shared_array![f32; WARPS];
+    let warp = thread::thread_idx_x() as usize / 32;
+    let (of_row, warps) = (warp & ((1 << args.log_warps) - 1), 1 << args.log_warps);
+    let row = (thread::block_idx_x() as usize * WARPS + warp) >> args.log_warps;
+    // Warps without a row reach the barrier too.
+    let (row, cols) = if row < args.rows as usize { (row, args.cols as usize) } else { (0, 0) };
+    let share = Share { first: of_row * OF_WARP + N * lane(), cols, is_aligned: args.is_aligned() };
+    // SAFETY: the kernel's contract. All threads of the block call `add_up` and `add_warps`.
+    unsafe {
+        let inp = args.inp.add(row * args.inp_stride as usize);
+        let packed: [u32x4; VECTORS] = share.load::<T, N, VECTORS>(inp);
+        let (x, of_warp) = add_up(share.unpack(inp, packed));
+        let [before, _] = add_warps(shared, of_warp, [warp - of_row, warps]);
+        share.store(args.out.add(row * args.out_stride as usize), before, x);
+    }
+}
+
+/// Computes the cumulative sums of rows of any length.
+///
+/// Launched with at most 496 blocks of 512 threads along x, and at most one per tile. `sums` holds zeros before the launch.
+///
+/// # Safety
+/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, a multiple of 16. The number of
+/// tiles plus twice the number of blocks fits `u32`.
+#[kernel(
+    cooperative,
+    max_threads = 512,
+    min_blocks = 2,
+    args,
+    facts: ScanShape = ScanShape { tile: TILE as u32, of_warp: OF_WARP as u32, block: BLOCK as u32 },
+    instances(
+        axis_scan_grid_f32 = <f32, 4, 4>;
+        axis_scan_grid_f16 = <f16, 8, 2>;
+        axis_scan_grid_bf16 = <bf16, 8, 2>;
+    ),
+)]
+pub unsafe fn axis_scan_grid<T, const N: usize, const VECTORS: usize>(args: ScanArgs<T>)
+where
+    T: Element<N>,
+{
+    // A gap after each group's sums prevents bank conflicts when they are read.
+    let (of_warps, of_tiles, of_groups) = (
+        shared_array![f32; WARPS],
+        shared_array![f32; BLOCK + BLOCK / GROUP],
+        shared_array![f32; BLOCK / GROUP + 1],
+    );
+    let (tid, blocks) = (thread::thread_idx_x() as usize, thread::grid_dim_x());
+    // The thread's elements of the current tile.
+    let held = shared_array![u32x4; HELD * BLOCK].cast::<u32x4>().wrapping_add(tid);
+    let tiles = args.rows * args.tiles;
+    let share = |at: Place| Share {
+        first: at.of_row as usize * TILE + tid / 32 * OF_WARP + N * lane(),
+        cols: args.cols as usize,
+        is_aligned: args.is_aligned(),
+    };
+    // SAFETY: the kernel's contract. All threads of the block take the same tiles, and reach all barriers. Only the
+    // functions of `grid` access the words of `sums`. A barrier lies between any two uses of the same shared memory.
+    unsafe {
+        let inp = |at: Place| args.inp.add(at.row as usize * args.inp_stride as usize);
+        let sum_of = |tile: u32| args.sums.cast::<[u32; 4]>().add(tile as usize);
+        let load = |at: Place| -> [u32x4; VECTORS] {
+            if at.tile < tiles {
+                share(at).load::<T, N, VECTORS>(inp(at))
+            } else {
+                [u32x4::splat(0); VECTORS]
+            }
+        };
+        // Scans a tile and publishes its sum. Returns the scanned elements and the sum of the preceding warps.
+        let publish = |at: Place, packed: [u32x4; VECTORS]| {
+            let (x, of_warp) = add_up(share(at).unpack(inp(at), packed));
+            let [before, of_tile] = add_warps(of_warps, of_warp, [0, WARPS]);
+            if tid == 0 {
+                let bits = of_tile.to_bits();
+                grid::store_all(sum_of(at.tile), [WRITTEN | bits >> 16, WRITTEN | bits & 0xffff, 0, 0]);
+            }
+            (x, before)
+        };
+        let hold = |x: [[f32; N]; VECTORS]| {
+            // A thread's elements fill `HELD` vectors.
+            let x: [u32x4; HELD] = core::mem::transmute_copy(&x);
+            for i in 0..HELD {
+                store_shared(held.add(i * BLOCK), x[i]);
+            }
+        };
+        let mut this = Place::new(thread::block_idx_x(), args.tiles);
+        let (x, mut before) = publish(this, load(this));
+        hold(x);
+        thread::sync_threads_aligned();
+        let mut next = Place::new(this.tile + blocks, args.tiles);
+        let mut packed = load(next);
+        // The sum of the groups before the group of the block's last tile.
+        let mut last = 0.0;
+        while this.tile < tiles {
+            let mut ahead = ([[0.0; N]; VECTORS], 0.0);
+            let after = Place::new(next.tile + blocks, args.tiles);
+            if next.tile < tiles {
+                ahead = publish(next, packed);
+                packed = load(after);
+            }
+            // Tiles of the row since the group of the block's last tile.
+            let has_last = this.of_row >= blocks;
+            let known = if has_last { (this.of_row - blocks) & !(GROUP as u32 - 1) } else { 0 };
+            let (count, groups) = ((this.of_row - known) as usize, (this.of_row - known) as usize / GROUP);
+            if tid < count {
+                let is_written = |[high, low, ..]: [u32; 4]| high & low & WRITTEN != 0;
+                let of_tile = sum_of(this.tile - count as u32 + tid as u32);
+                let [high, low, ..] = grid::wait_until_all(of_tile, is_written);
+                *of_tiles.add(tid + tid / GROUP) = f32::from_bits(high << 16 | low & 0xffff);
+            }
+            thread::sync_threads_aligned();
+            // Whole groups. The last sum is of the tiles after them.
+            if tid <= groups {
+                let mut sum = 0.0;
+                for i in GROUP * tid..(GROUP * (tid + 1)).min(count) {
+                    sum += *of_tiles.add(i + tid);
+                }
+                *of_groups.add(tid) = sum;
+            }
+            thread::sync_threads_aligned();
+            last = if has_last { last } else { 0.0 };
+            for group in 0..groups {
+                last += *of_groups.add(group);
+            }
+            let prefix = last + *of_groups.add(groups);
+            let x: [u32x4; HELD] = core::array::from_fn(|i| load_shared(held.add(i * BLOCK)));
+            let to = args.out.add(this.row as usize * args.out_stride as usize);
+            share(this).store::<T, N, VECTORS>(to, prefix + before, core::mem::transmute_copy(&x));
+            hold(ahead.0);
+            before = ahead.1;
+            (this, next) = (next, after);
+        }
+    }
+}
+
+/// A tile of the matrix.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Its number in the matrix.
+    tile: u32,
+    row: u32,
+    /// Its number in the row.
+    of_row: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn new(tile: u32, tiles_of_row: u32) -> Self {
+        Self { tile, row: tile / tiles_of_row, of_row: tile % tiles_of_row }
+    }
+}
+
+/// Clears the sums of the tiles.
+///
+/// Launched with at least `count` threads along x.
+///
+/// # Safety
+/// The launch is as described; `sums`, a multiple of 16, has `4 * count` words that no other code uses.
+#[kernel(max_threads = 256)]
+pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
+    let i = thread::index_1d();
+    if i < count {
+        // SAFETY: the kernel's contract; `i` is below `count`.
+        unsafe { store_global(sums.cast::<u32x4>().add(i as usize), u32x4::splat(0)) };
+    }
+}
+
+/// Computes the cumulative sums of rows of any length, one thread per row.
+///
+/// Launched with one block of one thread per row.
+///
+/// # Safety
+/// Same as for [`axis_scan()`], except the limit on the columns.
+#[kernel(
+    max_threads = 1,
+    args,
+    instances(
+        axis_scan_f32_serial = <f32>, cpu_only = true;
+        axis_scan_f16_serial = <f16>, cpu_only = true;
+        axis_scan_bf16_serial = <bf16>, cpu_only = true;
+    ),
+)]
+pub unsafe fn axis_scan_serial<T: Number>(args: ScanArgs<T>) {
+    let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
+    let mut before = 0.0;
+    for first in (0..cols).step_by(RUN) {
+        let mut sum = 0.0;
+        for col in first..(first + RUN).min(cols) {
+            // SAFETY: the kernel's contract; the column lies in the row.
+            unsafe {
+                sum += (*args.inp.add(row * args.inp_stride as usize + col)).to_f32();
+                *args.out.add(row * args.out_stride as usize + col) = T::from_f32(before + sum);
+            }
+        }
+        before += sum;
+    }
+}

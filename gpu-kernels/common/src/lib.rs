@@ -1,0 +1,6 @@
+//! What the kernels of several operations share: element types and sums.
+
+#![no_std]
+
+pub mod element;
+pub mod sum;

@@ -1,0 +1,102 @@
+//! Moving particles, as an array of structures and as a structure of arrays.
+//!
+//! A particle is eight floats: its position, its mass, its velocity and its charge. A step changes three of them and reads
+//! six. Structures lie 32 bytes apart, one sector each: a warp that loads one float of each particle touches 32 sectors for
+//! 128 bytes.
+//@ ptx(layout_aos): ld.global.b32 == 6, st.global.b32 == 3, .local == 0
+//@ ptx(layout_aos_vec4): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
+//@ ptx(layout_soa): ld.global.b32 == 6, st.global.b32 == 3, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::{Grid, Rung};
+use cuda_std::mem::{f32x4, load_global, store_global};
+use cuda_std::{kernel, thread};
+
+/// Floats of a particle.
+pub const FLOATS: usize = 8;
+
+/// The offset of a particle's position: x, y and z, then its mass.
+pub const PLACE: usize = 0;
+
+/// The offset of a particle's velocity: x, y and z, then its charge.
+pub const VELOCITY: usize = 4;
+
+/// The rungs.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const RUNGS: &[Rung<Arguments>] = &[
+    Rung { name: "aos", idea: "structures, a float an access", kernel: &layout_aos::INSTANCES[0] },
+    Rung { name: "aos_vec4", idea: "structures, 16 bytes an access", kernel: &layout_aos_vec4::INSTANCES[0] },
+    Rung { name: "soa", idea: "an array for each of the eight", kernel: &layout_soa::INSTANCES[0] },
+];
+
+/// The arguments of the kernels.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// `FLOATS` for each particle: particle after particle, or the first float of all particles, then the second, and so on.
+    pub particles: cuda_std::launch::RawBuffer<f32>,
+    /// The length of the step.
+    pub dt: f32,
+    /// The number of particles.
+    pub len: u32,
+}
+
+/// Moves each particle by `dt` times its velocity; `particles` is `[len, FLOATS]`.
+///
+/// Launched with at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// The launch is as described; `particles` holds `FLOATS * len` floats that no other code uses.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn layout_aos(particles: *mut f32, dt: f32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        for axis in 0..3 {
+            // SAFETY: floats of particle `i`, which belongs to this thread.
+            unsafe {
+                let velocity = *particles.add(FLOATS * i + VELOCITY + axis);
+                *particles.add(FLOATS * i + PLACE + axis) += dt * velocity;
+            }
+        }
+    }
+}
+
+/// Like [`layout_aos`](fn@layout_aos), with accesses of 16 bytes.
+///
+/// Launched with at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// Same as for [`layout_aos`](fn@layout_aos); `particles` begins at a multiple of 16 bytes.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn layout_aos_vec4(particles: *mut f32, dt: f32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        // SAFETY: the two halves of particle `i`, which belongs to this thread; each is 16 bytes at a multiple of 16.
+        unsafe {
+            let particle = particles.add(FLOATS * i).cast::<f32x4>();
+            let (place, velocity) = (load_global(particle), load_global(particle.add(1)));
+            let [x, y, z] = [0, 1, 2].map(|axis| place.to_array()[axis] + dt * velocity.to_array()[axis]);
+            store_global(particle, f32x4::new(x, y, z, place.w));
+        }
+    }
+}
+
+/// Moves each particle by `dt` times its velocity; `particles` is `[FLOATS, len]`.
+///
+/// Launched with at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// Same as for [`layout_aos`](fn@layout_aos).
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn layout_soa(particles: *mut f32, dt: f32, len: u32) {
+    let (i, len) = (thread::index_1d() as usize, len as usize);
+    if i < len {
+        for axis in 0..3 {
+            // SAFETY: floats of particle `i`, which belongs to this thread.
+            unsafe {
+                let velocity = *particles.add((VELOCITY + axis) * len + i);
+                *particles.add((PLACE + axis) * len + i) += dt * velocity;
+            }
+        }
+    }
+}

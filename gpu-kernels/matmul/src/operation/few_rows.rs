@@ -1,0 +1,262 @@
+//! Multiplications with few rows, by `wgmma` (compute capability 9.0, `compute_90a`).
+//!
+//! Their time is the time to read B. `wgmma` has 64 rows, so the roles are swapped here: the rows of a tile are 128 columns
+//! of B, and its columns are the rows of A; a multiplication takes as few as 8 of them. Tensor copies fill a ring of stages,
+//! and two blocks on a multiprocessor keep 200 KiB in flight, which hides the latency of memory.
+//!
+//! With few tiles the blocks of a cluster split the terms. Each block adds up its share of the sums, which it reads from the
+//! shared memory of the others, in the order of the splits. A second launch would take a third of the time.
+//!
+//! The instances are the tuning table: rows of A, and stages.
+//@ ptx(matmul_bf16_kk_16x128w, compute_90a): wgmma.mma_async.sync.aligned.m64n16k16 == 4, barrier.cluster.arrive >= 2, .local == 0
+//@ ptx(matmul_f16_kn_64x128w, compute_90a): wgmma.mma_async.sync.aligned.m64n64k16 == 4, .local == 0
+
+use cuda_std::barrier::Barrier;
+use cuda_std::half::{bf16, f16};
+use cuda_std::mem::f32x4;
+use cuda_std::shared::dynamic_shared_mem_aligned;
+use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
+use cuda_std::{cluster, kernel, tensor, thread};
+
+use super::super::args::MatmulArgs;
+use super::super::epilogue::store_results;
+use super::super::ring::{Ring, WARPGROUP, arrive_warp, init_barriers};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::FewRowsShape;
+use super::warpgroup_operand::WarpgroupOperand;
+use super::warpgroup_work::{PANEL_ROW, ROWS, advance, copy, terms};
+use common_kernels::element::Output;
+
+/// Threads of a block: two warpgroups that multiply, and a warp that copies.
+pub(super) const THREADS: u32 = 2 * WARPGROUP + 32;
+const _: () = assert!(THREADS == 288);
+/// `f32` from the sums of one row of A to those of the next: the four threads of a warp with different rows write to
+/// different banks.
+const PITCH: usize = ROWS + 4;
+
+/// Returns the bytes of the stages and their barriers, after the first multiple of 1024. At the end, `sums` partial sums of
+/// each result replace the stages.
+pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usize {
+    assert!(sums * rows * PITCH * 4 <= stages * (ROWS + rows) * PANEL_ROW, "the sums fit the stages");
+    stages * ((ROWS + rows) * PANEL_ROW + 2 * size_of::<Barrier>())
+}
+
+/// Multiplies the arguments' matrices, through the maps of A and B. A map has the rows of the stored matrix, and the batch
+/// as its third dimension. `facts` states its boxes.
+///
+/// Launched with one cluster of `args.splits` blocks, at most 8, per tile along x, and per matrix of the batch along z.
+///
+/// # Safety
+/// The launch is as described. The matrices match their shapes, pitches, batches and maps, and no other code uses `out`. The
+/// flags match the addresses and pitches.
+#[kernel(
+    with(REGISTERS = A_ROWS / 2),
+    max_threads = 288,
+    min_blocks = 2,
+    arch = "90a",
+    args,
+    facts: FewRowsShape = FewRowsShape::new(A_ROWS, B_K, BYTES, shared_bytes(A_ROWS, STAGES, 1)),
+    instances(
+        for T in [bf16, f16], BYTES = 2 {
+            matmul_{T}_kk_16x128w = <1, 16, 6>;
+            matmul_{T}_kn_16x128w = <0, 16, 6>;
+            matmul_{T}_kk_32x128w = <1, 32, 5>;
+            matmul_{T}_kn_32x128w = <0, 32, 5>;
+            matmul_{T}_kk_64x128w = <1, 64, 4>;
+            matmul_{T}_kn_64x128w = <0, 64, 4>;
+        }
+        T = f32, BYTES = 4 {
+            matmul_f32_kk_16x128w = <1, 16, 6>;
+            matmul_f32_kk_32x128w = <1, 32, 5>;
+            matmul_f32_kk_64x128w = <1, 64, 4>;
+        }
+    ),
+)]
+pub unsafe fn matmul_few_rows<
+    T: WarpgroupOperand,
+    const B_K: usize,
+    const A_ROWS: usize,
+    const STAGES: usize,
+    const BYTES: usize,
+    const REGISTERS: usize,
+>(
+    args: MatmulArgs<T>,
+) where
+    [f32; REGISTERS]: Registers,
+{
+    let tid = thread::thread_idx_x();
+    let consumer = tid / WARPGROUP;
+    // SAFETY: all threads of the block create the part. Copies to a stage wait for its `empty`, multiplications for its
+    // `full`. All threads of a warpgroup reach its collectives. The stages become sums after all threads are done with them.
+    unsafe {
+        let part = Part::<STAGES>::new::<T>(&args, A_ROWS);
+        let mut sums = Accumulator::<REGISTERS>::ZERO;
+        if consumer == 2 {
+            part.copy_stages::<T, B_K>(&args);
+        } else {
+            let mut ring = Ring::<0>::FIRST;
+            let mut pending = sums.start();
+            let (mut before, mut k) = (0, part.terms[0]);
+            while k < part.terms[1] {
+                let stage = ring.stage as usize;
+                Barrier::wait_parity(part.full.add(stage), ring.parity);
+                wgmma::fence();
+                T::multiply::<B_K, 1, A_ROWS, REGISTERS>(
+                    &mut pending,
+                    true,
+                    part.b(stage),
+                    part.a(stage),
+                    consumer,
+                );
+                wgmma::commit();
+                wgmma::wait::<1>();
+                if k > part.terms[0] {
+                    arrive_warp(part.empty.add(before));
+                }
+                before = stage;
+                advance::<STAGES>(&mut ring);
+                k += const { terms(BYTES) as u32 };
+            }
+            sums = pending.finish::<0>();
+        }
+        thread::sync_threads_aligned();
+        if consumer < 2 {
+            sums.for_each(|r, c, sum| *part.sum(0, c, 64 * consumer as usize + r) = sum);
+        }
+        part.add_up::<T>(&args, 1);
+    }
+}
+
+/// A block's part of a tile: some of its terms, and their stages.
+pub(super) struct Part<const STAGES: usize> {
+    shared: *mut u8,
+    /// For each stage: signals that its bytes have arrived.
+    pub full: *mut Barrier,
+    /// For each stage: signals that the consumers have read it.
+    pub empty: *mut Barrier,
+    /// The first term, and the end.
+    pub terms: [u32; 2],
+    a_rows: usize,
+    at: [u32; 2],
+    batch: u32,
+    rank: u32,
+    splits: u32,
+}
+
+impl<const STAGES: usize> Part<STAGES> {
+    /// Returns the calling block's part, with `a_rows` rows of A. Initialises its barriers.
+    ///
+    /// # Safety
+    /// All threads of a block of such a kernel call this once, with the kernel's arguments.
+    #[inline(always)]
+    pub unsafe fn new<T>(args: &MatmulArgs<T>, a_rows: usize) -> Self {
+        let shared = dynamic_shared_mem_aligned::<Panel<u16, 8>>().cast::<u8>();
+        let full = shared.wrapping_add(STAGES * (ROWS + a_rows) * PANEL_ROW).cast::<Barrier>();
+        let empty = full.wrapping_add(STAGES);
+        let depth = const { terms(size_of::<T>()) as u32 };
+        let (rank, splits) = (cluster::block_rank(), cluster::num_blocks());
+        let (tile, batch) = (thread::block_idx_x() / splits, thread::block_idx_z());
+        let down = args.m.div_ceil(a_rows as u32);
+        // SAFETY: there is a tile, so there are rows. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(down != 0) };
+        let at = [tile % down * a_rows as u32, tile / down * ROWS as u32];
+        let each = args.k.div_ceil(depth).div_ceil(splits) * depth;
+        let first = (rank * each).min(args.k);
+        // SAFETY: nothing uses the barriers yet.
+        unsafe { init_barriers(full, empty, STAGES as u32, 8) };
+        let terms = [first, args.k.min(first + each)];
+        Self { shared, full, empty, terms, a_rows, at, batch, rank, splits }
+    }
+
+    /// Returns the columns of B in a stage.
+    #[inline(always)]
+    pub fn b(&self, stage: usize) -> *mut u8 {
+        self.shared.wrapping_add(stage * ROWS * PANEL_ROW)
+    }
+
+    /// Returns the rows of A in a stage.
+    #[inline(always)]
+    pub fn a(&self, stage: usize) -> *mut u8 {
+        self.shared.wrapping_add((STAGES * ROWS + stage * self.a_rows) * PANEL_ROW)
+    }
+
+    /// Fills stage after stage.
+    ///
+    /// # Safety
+    /// The copying warp, the last of the block, calls this, and all consumers use each stage.
+    #[inline(always)]
+    pub unsafe fn copy_stages<T, const B_K: usize>(&self, args: &MatmulArgs<T>) {
+        if thread::thread_idx_x() != 2 * WARPGROUP {
+            return;
+        }
+        tensor::prefetch(&args.a_map);
+        tensor::prefetch(&args.b_map);
+        let batch_a = if args.a_batch == 0 { 0 } else { self.batch as i32 };
+        let batch_b = if args.b_batch == 0 { 0 } else { self.batch as i32 };
+        let bytes = ((ROWS + self.a_rows) * PANEL_ROW) as u32;
+        let [row, col] = self.at;
+        let mut ring = Ring::<0>::FIRST;
+        let mut k = self.terms[0];
+        while k < self.terms[1] {
+            let stage = ring.stage as usize;
+            // SAFETY: the stage's consumers have read it, and its bytes are expected.
+            unsafe {
+                Barrier::wait_parity(self.empty.add(stage), ring.parity ^ 1);
+                let full = self.full.add(stage);
+                Barrier::arrive_expect_tx(full, bytes);
+                copy::<T, B_K>(self.b(stage), &args.b_map, [col, k], batch_b, ROWS as u32, full);
+                copy::<T, 1>(self.a(stage), &args.a_map, [row, k], batch_a, 0, full);
+            }
+            advance::<STAGES>(&mut ring);
+            k += const { terms(size_of::<T>()) as u32 };
+        }
+    }
+
+    /// Returns the address of the sum of a row of A and a column of B: one of several that [`add_up`](Self::add_up) adds.
+    #[inline(always)]
+    pub fn sum(&self, which: u32, row: usize, col: usize) -> *mut f32 {
+        self.shared.cast::<f32>().wrapping_add((which as usize * self.a_rows + row) * PITCH + col)
+    }
+
+    /// Adds up the sums of all blocks, `count` of each, and writes this block's share of the results.
+    ///
+    /// # Safety
+    /// All threads of the cluster call this, after they have written their sums, and return right afterwards.
+    #[inline(always)]
+    pub unsafe fn add_up<T: Output<4>>(&self, args: &MatmulArgs<T>, count: u32) {
+        let [row, col] = self.at;
+        // SAFETY: between the barriers the sums of every block are complete and unchanged; after the second no thread reads
+        // another block's. One thread stores each result.
+        unsafe {
+            if self.splits == 1 {
+                thread::sync_threads_aligned();
+            } else {
+                cluster::sync();
+            }
+            let rows = (args.m - row).min(self.a_rows as u32) as usize;
+            let share = (rows * ROWS / 4).div_ceil(self.splits as usize);
+            let mut i = share * self.rank as usize + thread::thread_idx_x() as usize;
+            let end = (share * (self.rank as usize + 1)).min(rows * ROWS / 4);
+            while i < end {
+                let (r, c) = (i / (ROWS / 4), i % (ROWS / 4) * 4);
+                let mut total = [0.0f32; 4];
+                for block in 0..self.splits {
+                    for which in 0..count {
+                        let four: f32x4 = *cluster::map_shared(self.sum(which, r, c).cast(), block);
+                        let four = four.to_array();
+                        for j in 0..4 {
+                            total[j] += four[j];
+                        }
+                    }
+                }
+                store_results(args, self.batch, [row + r as u32, col + c as u32], total);
+                i += THREADS as usize;
+            }
+            // No block exits while another one reads its sums.
+            if self.splits > 1 {
+                cluster::arrive_relaxed();
+                cluster::wait();
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The kernels that the operation launches, by type and layout.
+
+pub mod align;
+
+pub mod few_rows;
+
+pub mod few_rows_f32;
+
+pub mod reduce;
+
+pub mod serial;
+
+pub mod split;
+
+pub mod tensor_tiles;
+
+pub mod three_products;
+
+pub mod warpgroup_tiles;
+
+mod tile_sums;
+mod warpgroup_operand;
+mod warpgroup_store;
+mod warpgroup_work;
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod kernels;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use kernels::{
+    ALIGN, FewRowsShape, MatmulKernels, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape, align_config,
+    reduce_config, serial_config, split_config,
+};

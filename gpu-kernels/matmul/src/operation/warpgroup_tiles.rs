@@ -1,0 +1,180 @@
+//! Matrix multiplication by `wgmma` (compute capability 9.0, `compute_90a`): of `bf16` and `f16` in every layout, and of
+//! `f32` as TF32 if the terms are neighbours in both operands.
+//!
+//! This is rung 7 of the ladder with the operation's epilogue, layouts and batches. Tensor copies require operands with rows
+//! at multiples of 16 bytes; [`super::tensor_tiles`] takes the others. In a layout in which the terms are not neighbours, a
+//! panel has the terms as rows, and `wgmma` transposes it on the way.
+//!
+//! A 16-bit result goes through panels and tensor copies if its rows start at multiples of 16 bytes. Otherwise, and for
+//! `f32`, it is written directly from the registers.
+//!
+//! The instances are the tuning table: columns of the tile, and stages.
+//@ ptx(matmul_bf16_kk_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
+//@ ptx(matmul_f16_mn_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
+//@ ptx(matmul_bf16_kn_128x256w, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 16, .local == 0
+
+use cuda_std::barrier::Barrier;
+use cuda_std::half::{bf16, f16};
+use cuda_std::hint::{fewer_registers, more_registers};
+use cuda_std::shared::dynamic_shared_mem_aligned;
+use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
+use cuda_std::{bulk, kernel, tensor, thread};
+
+use super::super::args::MatmulArgs;
+use super::super::ring::{Ring, WARPGROUP, arrive_warp, init_barriers};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::WarpgroupShape;
+use super::warpgroup_operand::WarpgroupOperand;
+use super::warpgroup_store::{apply_epilogue, out_panels, store};
+use super::warpgroup_work::{PANEL_ROW, ROWS, Work, advance, copy, terms};
+
+/// Returns the bytes of the stages, of the outgoing results, and of the barriers, after the first multiple of 1024.
+pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
+    stages * (ROWS + cols) * PANEL_ROW + out_bytes(cols, bytes) + 2 * stages * size_of::<Barrier>()
+}
+
+/// Bytes of a panel of results.
+const OUT_PANEL: usize = 64 * PANEL_ROW;
+
+/// Returns the bytes of the outgoing results of two consumers: 0 for `f32`, which is written from registers.
+const fn out_bytes(cols: usize, bytes: usize) -> usize {
+    if bytes == 2 { 2 * out_panels(cols) * OUT_PANEL } else { 0 }
+}
+
+/// Multiplies the arguments' matrices, through the maps of A, B and, with `OUT_TENSOR`, of the result. A map has the rows of
+/// the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide; `facts` states their rows.
+///
+/// Launched with any number of blocks along x, with the shared memory of `facts`. The blocks share the tiles of all matrices
+/// and splits.
+///
+/// # Safety
+/// The launch is as described. The matrices match their shapes, pitches, batches and maps, and no other code uses `out`,
+/// which with several splits holds their sums. The flags match the addresses and pitches.
+#[kernel(
+    with(REGISTERS = COLS / 2),
+    max_threads = 384,
+    min_blocks = 1,
+    arch = "90a",
+    args,
+    facts: WarpgroupShape =
+        WarpgroupShape::new(COLS, [A_K, B_K], BYTES, shared_bytes(COLS, STAGES, BYTES)),
+    instances(
+        for T in [bf16, f16], BYTES = 2 {
+            matmul_{T}_kk_128x256w = <1, 1, 256, 4>;
+            matmul_{T}_kn_128x256w = <1, 0, 256, 4>;
+            matmul_{T}_mk_128x256w = <0, 1, 256, 4>;
+            matmul_{T}_mn_128x256w = <0, 0, 256, 4>;
+            matmul_{T}_kk_128x192w = <1, 1, 192, 4>;
+            matmul_{T}_kn_128x192w = <1, 0, 192, 4>;
+            matmul_{T}_mk_128x192w = <0, 1, 192, 4>;
+            matmul_{T}_mn_128x192w = <0, 0, 192, 4>;
+            matmul_{T}_kk_128x128w = <1, 1, 128, 6>;
+            matmul_{T}_kn_128x128w = <1, 0, 128, 6>;
+            matmul_{T}_mk_128x128w = <0, 1, 128, 6>;
+            matmul_{T}_mn_128x128w = <0, 0, 128, 6>;
+            matmul_{T}_kk_128x64w = <1, 1, 64, 8>;
+            matmul_{T}_kn_128x64w = <1, 0, 64, 8>;
+            matmul_{T}_mk_128x64w = <0, 1, 64, 8>;
+            matmul_{T}_mn_128x64w = <0, 0, 64, 8>;
+        }
+        T = f32, BYTES = 4 {
+            matmul_f32_kk_128x256w = <1, 1, 256, 4>;
+            matmul_f32_kk_128x192w = <1, 1, 192, 5>;
+            matmul_f32_kk_128x128w = <1, 1, 128, 6>;
+            matmul_f32_kk_128x64w = <1, 1, 64, 8>;
+        }
+    ),
+)]
+pub unsafe fn matmul_warpgroups<
+    T: WarpgroupOperand,
+    const A_K: usize,
+    const B_K: usize,
+    const COLS: usize,
+    const STAGES: usize,
+    const BYTES: usize,
+    const REGISTERS: usize,
+>(
+    args: MatmulArgs<T>,
+) where
+    [f32; REGISTERS]: Registers,
+{
+    let tid = thread::thread_idx_x();
+    let shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
+    let (a_bytes, b_bytes) = const { (ROWS * PANEL_ROW, COLS * PANEL_ROW) };
+    let b_shared = shared.wrapping_add(STAGES * a_bytes);
+    let out_shared = b_shared.wrapping_add(STAGES * b_bytes);
+    let full = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
+    let empty = full.wrapping_add(STAGES);
+    let work = Work::new(&args, COLS as u32);
+    // SAFETY: stages, results and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its
+    // `full`. All threads of a warpgroup reach its collectives. Each consumer has its own results and named barrier.
+    unsafe {
+        if tid == 0 {
+            tensor::prefetch(&args.a_map);
+            tensor::prefetch(&args.b_map);
+        }
+        init_barriers(full, empty, STAGES as u32, 8);
+        let mut ring = Ring { stage: 0, parity: 0 };
+        let mut unit = thread::block_idx_x();
+        let warpgroup = wgmma::warpgroup_idx();
+        if warpgroup == 0 {
+            fewer_registers::<40>();
+            while tid == 0 && unit < work.units {
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+                let batch_a = if args.a_batch == 0 { 0 } else { tile.batch as i32 };
+                let batch_b = if args.b_batch == 0 { 0 } else { tile.batch as i32 };
+                let mut k = tile.terms[0];
+                while k < tile.terms[1] {
+                    let stage = ring.stage as usize;
+                    Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
+                    let full = full.add(stage);
+                    Barrier::arrive_expect_tx(full, (a_bytes + b_bytes) as u32);
+                    let to = shared.add(stage * a_bytes);
+                    copy::<T, A_K>(to, &args.a_map, [tile.row, k], batch_a, ROWS as u32, full);
+                    let to = b_shared.add(stage * b_bytes);
+                    copy::<T, B_K>(to, &args.b_map, [tile.col, k], batch_b, COLS as u32, full);
+                    advance::<STAGES>(&mut ring);
+                    k += const { terms(BYTES) as u32 };
+                }
+                unit += thread::grid_dim_x();
+            }
+        } else {
+            more_registers::<232>();
+            let consumer = warpgroup - 1;
+            let panels = out_shared.add(consumer as usize * const { out_panels(COLS) * OUT_PANEL });
+            let panels = panels.cast::<Panel<T, 64>>();
+            while unit < work.units {
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+                let mut pending = Accumulator::<REGISTERS>::ZERO.start();
+                let (mut before, mut k) = (0, tile.terms[0]);
+                while k < tile.terms[1] {
+                    let stage = ring.stage as usize;
+                    Barrier::wait_parity(full.add(stage), ring.parity);
+                    wgmma::fence();
+                    let a = shared.add(stage * a_bytes);
+                    let b = b_shared.add(stage * b_bytes);
+                    let is_first = k == tile.terms[0];
+                    T::multiply::<A_K, B_K, COLS, REGISTERS>(&mut pending, !is_first, a, b, consumer);
+                    wgmma::commit();
+                    wgmma::wait::<1>();
+                    if !is_first {
+                        arrive_warp(empty.add(before));
+                    }
+                    before = stage;
+                    advance::<STAGES>(&mut ring);
+                    k += const { terms(BYTES) as u32 };
+                }
+                let mut sums = pending.finish::<0>();
+                if tile.terms[0] < tile.terms[1] {
+                    arrive_warp(empty.add(before));
+                }
+                apply_epilogue(&args, &tile, consumer, &mut sums);
+                store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
+                unit += thread::grid_dim_x();
+            }
+            if tid.is_multiple_of(WARPGROUP) {
+                bulk::wait_read::<0>();
+            }
+        }
+    }
+}

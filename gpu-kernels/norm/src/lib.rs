@@ -1,0 +1,20 @@
+//! RMSNorm and LayerNorm along the rows of a matrix, forward and backward.
+//!
+//! [`forward`] and [`backward`] hold a row in registers, and [`in_shared`] holds a long one in shared memory: they read memory
+//! once and write it once. [`wide`] has the kernels for other rows, and those of a CPU, whose blocks have one thread.
+//! [`columns`] adds up the gradients of weight and bias.
+
+#![no_std]
+
+pub mod args;
+pub mod backward;
+pub mod columns;
+pub mod forward;
+pub mod in_shared;
+#[cfg(not(target_arch = "nvptx64"))]
+mod kernels;
+mod row;
+pub mod wide;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use kernels::{Blocks, ColumnsShape, NormKernels, RowsShape};
