@@ -128,10 +128,10 @@ mod tests {
         }
         let manifest = |files: &[(&str, String)]| files[0].1.clone();
         let (by_path, by_git) = (manifest(&all[0]), manifest(&all[1]));
-        assert!(by_path.contains("ferrowarp = { path = \"/a clone/host\", "), "{by_path}");
+        assert!(by_path.contains("ferrowarp = { path = \"/a clone/host\" "), "{by_path}");
         assert!(by_path.contains("[workspace]\nmembers = [\"kernels\"]"), "{by_path}");
         assert!(by_path.contains("[profile.dev.package.row-sums-kernels]"), "{by_path}");
-        assert!(by_git.contains("ferrowarp = { git = \"https://example.org/x\", "), "{by_git}");
+        assert!(by_git.contains("ferrowarp = { git = \"https://example.org/x\" "), "{by_git}");
         assert!(!by_git.contains("[workspace]") && !by_git.contains("[profile"), "{by_git}");
         assert!(all[0].iter().any(|(_, text)| text.contains("row_sums_kernels::row_sums_256::launch")));
     }

@@ -125,6 +125,10 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     }
     if let Some(library) = &edits.library {
         families::keep_only(&mut module, &families, |path| path.split("::").next() == Some(library));
+        // All its kernels may be for later architectures.
+        if !module.items.iter().any(module::Item::is_kernel) {
+            return Ok(Vec::new());
+        }
     }
     let over_aligned = by_value::take(&mut module);
     if edits.override_libm {
@@ -277,6 +281,24 @@ impl fmt::Write for ShortText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_of_a_library_are_kept_and_there_may_be_none() {
+        let kernel = |name: &str, path: &str| {
+            format!(
+                "@__ferrowarp_family_of_{name} = constant [5 x i8] c\"{path}\", align 1\n\
+                 define ptx_kernel void @{name}() {{\n  ret void\n}}\n"
+            )
+        };
+        let text = kernel("k", "a::m") + &kernel("l", "b::n");
+        let kept = |library: Option<&str>| {
+            let (cut, library) = (Cut::Families, library.map(str::to_owned));
+            let edits = Edits { cut, override_libm: false, constant_memory: false, only: None, library };
+            let parts = lower(&text, &edits).unwrap();
+            parts.into_iter().flat_map(|part| part.kernels).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!([None, Some("a"), Some("c")].map(kept), ["@k @l", "@k", ""]);
+    }
 
     #[test]
     fn paths_are_read_and_endless_ones_are_none() {
