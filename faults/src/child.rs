@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use ferrowarp::device::{Device, DeviceError};
+use ferrowarp_device::device::{Device, DeviceError};
 use ferrowarp_mnist::checkpoint::{self, Training};
 use ferrowarp_mnist::model::{LayerParameters, Parameters};
 use ferrowarp_mnist::{BatchSize, LrSchedule};

@@ -7,7 +7,7 @@ use fault_kernels::{
     asserts, descends, fill, indexes_past_the_end, many_registers, never_ends, reads_askew, reads_nowhere,
     traps,
 };
-use ferrowarp::device::{Device, DeviceError};
+use ferrowarp_device::device::{Device, DeviceError};
 
 /// Time limit of a child's wait for the GPU.
 pub const TIME_LIMIT: Duration = Duration::from_secs(2);

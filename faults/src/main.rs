@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use ferrowarp::device::{Device, DeviceChoice, PtxModules, open_with};
+use ferrowarp_device::device::{Device, DeviceChoice, PtxModules, open_with};
 use ferrowarp_report::{output_file, print_line};
 
 /// The folder of the fault kernels' PTX, in Cargo's target directory and in a bundle.
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => ferrowarp_report::exit_code(Err(error), ferrowarp::device::exit_if_hung),
+        Err(error) => ferrowarp_report::exit_code(Err(error), ferrowarp_device::device::exit_if_hung),
     }
 }
 

@@ -30,31 +30,26 @@
 //! ```
 
 pub use axis::{CumulativeSum, Reduce, Reduction, Transpose};
-/// The crate of `Pod`, which elements of buffers need.
-pub use bytemuck;
-pub use cuda_std::half::{bf16, f16};
-#[doc(hidden)]
-pub use device_profile::DeviceProfile;
 pub use element::{Element, ElementAs};
-pub use error::{Error, Kind};
+#[doc(hidden)]
+pub use ferrowarp_device::DeviceProfile;
+pub use ferrowarp_device::{
+    Error, Kind, Shape, Tensor, TensorView, TensorViewMut, bf16, bytemuck, device, embedded_ptx, f16,
+};
+use ferrowarp_device::{error, tensor};
 pub use matmul::Matmul;
 pub use norm::Norm;
 pub use softmax::{CrossEntropy, Sample, Softmax, TopK};
-pub use tensor::{Shape, Tensor, TensorView, TensorViewMut};
 
 pub mod attention;
 pub mod axis;
 #[cfg(feature = "collective")]
 pub mod collective;
-pub mod device;
-mod device_profile;
 mod element;
-mod error;
 pub mod matmul;
 pub mod norm;
 mod operation;
 pub mod softmax;
-mod tensor;
 
 /// The PTX and machine code of the operations' kernels, if `build.rs` built some.
 #[linkme::distributed_slice(device::BROUGHT)]

@@ -1,5 +1,5 @@
 //! Attacks on the safe functions of a device. None may reach memory that is not its own, lose other work, or end the process.
-//! `host/src/device/soundness.md` lists the functions.
+//! `host/device/src/device/soundness.md` lists the functions.
 
 #[cfg(all(unix, not(miri)))]
 mod fork;

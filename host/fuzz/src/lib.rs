@@ -10,8 +10,8 @@ use std::path::Path;
 use cuda_builder::ptx::Ptx;
 use cuda_builder::ptxas;
 use cuda_ir::{Cut, Edits};
-use ferrowarp::device::PtxModule;
 use ferrowarp_data::{CLASSES, IdxFile, Picture};
+use ferrowarp_device::device::PtxModule;
 use ferrowarp_mnist::checkpoint::{self, file_format};
 
 /// A parser that is fuzzed.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Barrier};
 
 use crate::common::{SIDE, digits};
 use clap::ValueEnum as _;
-use ferrowarp::device::{Device, DeviceError, Stream};
 use ferrowarp_data::{Dataset, Samples};
+use ferrowarp_device::device::{Device, DeviceError, Stream};
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
     DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision, Rates, Timeline,

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use crate::common::{Place, SIDE, digits, succeeds};
 use clap::ValueEnum as _;
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
-use ferrowarp::device::Device;
+use ferrowarp_device::device::Device;
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::checkpoint;
 use ferrowarp_mnist::model::{

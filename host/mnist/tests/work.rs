@@ -10,8 +10,8 @@ use crate::common::{SIDE, digits};
 use clap::ValueEnum as _;
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
 use cuda_std::simt::Executor;
-use ferrowarp::device::Device;
 use ferrowarp_data::Samples;
+use ferrowarp_device::device::Device;
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
     DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, Precision, TrainingSet,

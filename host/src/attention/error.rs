@@ -218,4 +218,4 @@ pub enum AttentionError {
     Device(#[from] DeviceError),
 }
 
-crate::device::error::carries_device_errors! { AttentionError }
+crate::operation::carries_device_errors! { AttentionError }

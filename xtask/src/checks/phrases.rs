@@ -76,6 +76,7 @@ const COVERED: &[&str] = &[
     "faults/",
     "host/csv/src/",
     "host/data/src/",
+    "host/device/src/",
     "host/mnist/src/",
     "host/report/src/",
     "host/self-check/src/",

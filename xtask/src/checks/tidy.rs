@@ -56,7 +56,7 @@ impl Tidy {
             found.extend(problems(&shown, &text));
             found.extend(phrases::problems(&shown, &text));
             found.extend(untested(root, &shown));
-            if shown.starts_with("host/src/") {
+            if ["host/src/", "host/device/src/"].iter().any(|folder| shown.starts_with(folder)) {
                 found.extend(without_example(&shown, &text));
             }
             if shown == "ARCHITECTURE.md" {

@@ -19,7 +19,7 @@ use crate::workspace;
 
 /// The sources of the measured code.
 const SOURCES: [&str; 3] =
-    ["host/src/collective", "gpu-kernels/softmax/src/cross_entropy", "benches/src/collective"];
+    ["host/device/src/collective", "gpu-kernels/softmax/src/cross_entropy", "benches/src/collective"];
 
 /// GB/s in one direction of the 18 links of an H100 or an H200.
 const NVLINK: f64 = 450.0;

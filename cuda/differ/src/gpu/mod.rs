@@ -10,7 +10,7 @@ use std::ffi::c_void;
 
 use anyhow::{Context, ensure};
 use cuda_std::launch::{KernelCall, KernelMeta, LaunchConfig, Launcher as _, PtrArg as _, PtrMutArg as _};
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 use crate::cases::{self, Case, Place};
 use crate::difference::{Difference, What};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use ferrowarp::device::{Device, PtxModules};
+use ferrowarp_device::device::{Device, PtxModules};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

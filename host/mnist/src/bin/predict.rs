@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Parser;
-use ferrowarp::device::{self, DeviceChoice};
 use ferrowarp_data::{CLASSES, DataError, Dataset, Picture};
+use ferrowarp_device::device::{self, DeviceChoice};
 use ferrowarp_mnist::checkpoint;
 use ferrowarp_mnist::model::{Network, Pipeline, Precision};
 use ferrowarp_mnist::{BatchSize, Console};

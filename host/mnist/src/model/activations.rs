@@ -7,7 +7,7 @@ use super::fused::Ahead;
 use super::ops::Layer;
 use super::pipeline::Pipeline;
 use crate::BatchSize;
-use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp_device::device::{Buffer, Device, DeviceError};
 
 /// The buffers of one batch.
 #[derive(Debug)]

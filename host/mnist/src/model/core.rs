@@ -8,7 +8,7 @@ use super::error::ModelError;
 use super::ops::Layer;
 use super::ops::short::Short;
 use super::results::Results;
-use ferrowarp::device::Device;
+use ferrowarp_device::device::Device;
 
 /// The layers, the buffers of a batch, losses and hits, and learning rates.
 #[derive(Debug)]

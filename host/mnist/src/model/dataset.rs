@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::error::{ModelError, expect, to_u32};
 use crate::BatchSize;
-use ferrowarp::device::{Buffer, Device};
 use ferrowarp_data::{CLASSES, Samples};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// Images and labels on a device, as u8. Clones share the memory.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::ModelError;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// One epoch of training.
 #[derive(Clone, Debug, PartialEq)]

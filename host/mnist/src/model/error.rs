@@ -5,8 +5,8 @@ use std::io;
 use cuda_std::launch::LaunchError;
 
 use super::precision::Precision;
-use ferrowarp::device::DeviceError;
 use ferrowarp_data::DataError;
+use ferrowarp_device::device::DeviceError;
 
 /// Why a network could not be created, trained or evaluated.
 #[derive(Debug, thiserror::Error)]

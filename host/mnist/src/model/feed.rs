@@ -15,8 +15,8 @@ use super::epoch::EpochSpec;
 use super::error::{ModelError, to_u32};
 use super::timeline::Recorder;
 use crate::BatchSize;
-use ferrowarp::device::{Buffer, Device, InFlight, PinnedBuffer};
 use ferrowarp_data::{DataError, Samples};
+use ferrowarp_device::device::{Buffer, Device, InFlight, PinnedBuffer};
 
 /// The buffers for batches. A batch has the pixels of its samples and then their labels.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use super::ops::{
 };
 use super::results::Scores;
 use crate::BatchSize;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// State that only this pipeline has.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::fused;
 use super::ops::Queue;
 use super::precision::Precision;
 use crate::BatchSize;
-use ferrowarp::device::{Device, DeviceError, Graph};
+use ferrowarp_device::device::{Device, DeviceError, Graph};
 
 /// The most steps in a graph: with three layers, one call queues up to 320 launches. What the host does between steps waits
 /// at most this long.

@@ -12,8 +12,8 @@ use super::precision::Precision;
 use super::results::{Divergence, EpochStats, Evaluation, Scores, first_divergence};
 use super::{fused, naive};
 use crate::BatchSize;
-use ferrowarp::device::Device;
 use ferrowarp_data::Samples;
+use ferrowarp_device::device::Device;
 
 impl Network {
     /// Finds the first infinite or NaN loss in the epoch's batch that begins with sample `first`, with the current weights.

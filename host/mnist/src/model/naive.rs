@@ -8,7 +8,7 @@ use super::ops::{
 };
 use super::results::Scores;
 use super::work::{self, All, Step, Work, gather};
-use ferrowarp::device::Device;
+use ferrowarp_device::device::Device;
 
 /// Computes the logits of the batch in `state.inputs`, of `rows` samples.
 pub(super) fn forward(

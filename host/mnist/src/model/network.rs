@@ -24,8 +24,8 @@ use super::timeline::{Recorder, Timeline};
 use super::transfer::upload_layer;
 use super::{fused, naive};
 use crate::BatchSize;
-use ferrowarp::device::{Buffer, Device};
 use ferrowarp_data::Samples;
+use ferrowarp_device::device::{Buffer, Device};
 
 /// A multi-layer perceptron on a device.
 #[derive(Debug)]

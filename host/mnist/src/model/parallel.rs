@@ -23,8 +23,8 @@ use super::naive;
 use super::network::Network;
 use super::ops::{Layer, update::Sgd};
 use super::pipeline::Pipeline;
-use ferrowarp::collective::{CollectiveError, Communicator, Group, Reduction};
-use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
+use ferrowarp_device::collective::{CollectiveError, Communicator, Group, Reduction};
+use ferrowarp_device::device::{Buffer, Device, DeviceError, Stream};
 
 /// Neighbouring layers share an operation until their gradients have this many bytes. Between two H200s, an operation on 1
 /// MiB takes less than twice as long as one on 1 KiB.

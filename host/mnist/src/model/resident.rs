@@ -16,7 +16,7 @@ use super::pipeline::Pipeline;
 use super::precision::Precision;
 use super::results::Results;
 use crate::BatchSize;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// The most steps per launch on a GPU: an epoch of MNIST in batches of 64. A run can stop after a launch.
 const STEPS: usize = 1024;

@@ -1,8 +1,8 @@
 //! The results of a pass over a data set: loss and hit of every sample on the device, sums on the host.
 
 use super::error::ModelError;
-use ferrowarp::collective::{Communicator, Reduction};
-use ferrowarp::device::{Buffer, BufferViewMut, Device};
+use ferrowarp_device::collective::{Communicator, Reduction};
+use ferrowarp_device::device::{Buffer, BufferViewMut, Device};
 
 /// The results of an epoch so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -7,7 +7,7 @@ use super::{
     DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, Precision, TrainingSet,
 };
 use crate::BatchSize;
-use ferrowarp::device::Device;
+use ferrowarp_device::device::Device;
 
 const SIZES: [usize; 4] = [20, 24, 16, 10];
 

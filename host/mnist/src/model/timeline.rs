@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::error::ModelError;
-use ferrowarp::device::{Device, Event, Stream};
+use ferrowarp_device::device::{Device, Event, Stream};
 
 /// The time spans of some steps' activities, from just before the first step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

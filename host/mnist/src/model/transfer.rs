@@ -4,7 +4,7 @@ use super::error::{ModelError, expect, to_u32};
 use super::network::Network;
 use super::ops::Layer;
 use super::parameters::{LayerParameters, Parameters};
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 impl Network {
     /// Copies the current parameters from the device.

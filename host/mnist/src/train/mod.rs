@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use crate::checkpoint::{self, Found, Training};
 use crate::model::{ModelError, Parameters};
-use ferrowarp::collective::Communicator;
-use ferrowarp::device::Device;
 use ferrowarp_data::LazyMnist;
+use ferrowarp_device::collective::Communicator;
+use ferrowarp_device::device::Device;
 use ferrowarp_report::{EpochRecord, Metrics, Profile, Times, save_plot};
 use trainer::Trainer;
 use transfers::Transfers;

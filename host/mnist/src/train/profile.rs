@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::BatchSize;
 use crate::model::{KernelWork, Pipeline};
-use ferrowarp::device::{Device, DeviceError, LaunchTimes, Launched};
+use ferrowarp_device::device::{Device, DeviceError, LaunchTimes, Launched};
 use ferrowarp_report::{KernelRecord, Profile};
 
 /// The times of launches, and the work of their steps.

@@ -19,9 +19,9 @@ use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training};
 use crate::model::{
     DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters, Timeline, TrainingSet,
 };
-use ferrowarp::collective::Communicator;
-use ferrowarp::device::Device;
 use ferrowarp_data::LazyMnist;
+use ferrowarp_device::collective::Communicator;
+use ferrowarp_device::device::Device;
 use ferrowarp_report::{EpochRecord, Lane, ReportError, Times, in_one_line, save_timeline};
 
 /// The most steps that a timeline shows.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrowarp::device::Device;
+use ferrowarp_device::device::Device;
 
 /// The time that the device had spent on copies at some moment.
 pub(super) struct Transfers {

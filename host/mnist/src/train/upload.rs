@@ -2,8 +2,8 @@
 
 use super::TrainError;
 use crate::model::{DeviceDataset, ModelError, Pipeline, TrainingSet};
-use ferrowarp::device::Device;
 use ferrowarp_data::{CLASSES, Dataset, Samples};
+use ferrowarp_device::device::Device;
 
 /// Returns the samples where the pipeline reads them: on the device or on the host.
 pub(super) fn training_set<'a>(

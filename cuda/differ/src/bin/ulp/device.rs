@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use cuda_std::launch::{
     Buffer as Lent, KernelCall, KernelMeta, LaunchConfig, Launcher as _, PtrArg as _, PtrMutArg as _,
 };
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// Threads per block.
 pub const BLOCK: u32 = 256;

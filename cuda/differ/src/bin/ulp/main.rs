@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
 use cuda_builder::{Backend, CudaBuilder, NvvmArch};
-use ferrowarp::device::{Device, PtxModules};
+use ferrowarp_device::device::{Device, PtxModules};
 use ptx_emulator::{Emulator, PtxModule};
 
 use measure::{Report, Size};

@@ -1,6 +1,6 @@
 //! The evaluated functions, and their inputs.
 
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 use float_kernels::{BINARY, BinaryRow, DEVICE_ONLY, DOUBLE, Format, SINGLE, UNARY, UnaryRow};
 use rayon::prelude::*;
 use serde::Serialize;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
-use ferrowarp::device::{self, Device, DeviceChoice};
+use ferrowarp_device::device::{self, Device, DeviceChoice};
 use ferrowarp_mnist::checkpoint::Found;
 use ferrowarp_mnist::model::{Pipeline, Precision};
 use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, Preset, TrainError};

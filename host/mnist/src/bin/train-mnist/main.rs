@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use ferrowarp::collective::Communicator;
-use ferrowarp::device;
 use ferrowarp_data::{DataError, LazyMnist};
+use ferrowarp_device::collective::Communicator;
+use ferrowarp_device::device;
 use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
 use ferrowarp_mnist::model::Pipeline;

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use ferrowarp::collective::{CollectiveError, Communicator, Reduction, World};
-use ferrowarp::device::{self, Device, DeviceChoice, DeviceError};
+use ferrowarp_device::collective::{CollectiveError, Communicator, Reduction, World};
+use ferrowarp_device::device::{self, Device, DeviceChoice, DeviceError};
 use ferrowarp_mnist::model::Pipeline;
 use ferrowarp_mnist::train::{Config, Observer, Run, TrainError};
 use ferrowarp_report::EpochRecord;

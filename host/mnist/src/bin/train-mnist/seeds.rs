@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::Write;
 use std::ops::RangeInclusive;
 
-use ferrowarp::device::Device;
 use ferrowarp_data::LazyMnist;
+use ferrowarp_device::device::Device;
 use ferrowarp_mnist::Console;
 use ferrowarp_mnist::train::{self, Config, Outcome, Start, TrainError};
 

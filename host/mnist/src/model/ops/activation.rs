@@ -5,7 +5,7 @@ use mlp_kernels::grid::per_element;
 
 use super::{area, need};
 use crate::model::error::ModelError;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// Computes `out = max(inp, 0)`.
 pub(in crate::model) fn relu_forward(

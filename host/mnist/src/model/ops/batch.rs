@@ -6,7 +6,7 @@ use mlp_kernels::grid::per_sample;
 use super::{area, need};
 use crate::model::dataset::DeviceDataset;
 use crate::model::error::{ModelError, to_u32};
-use ferrowarp::device::{Buffer, BufferView, Device};
+use ferrowarp_device::device::{Buffer, BufferView, Device};
 
 /// Gathers samples `first..first + rows` of an epoch, as pixels in 0..=1 and labels.
 pub(in crate::model) fn shuffled_batch(

@@ -17,7 +17,7 @@ use crate::model::dataset::DeviceDataset;
 use crate::model::error::{ModelError, to_u32};
 use crate::model::precision::Precision;
 use crate::model::results::Scores;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// The state of a step on the device.
 #[derive(Debug)]

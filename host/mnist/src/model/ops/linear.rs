@@ -5,7 +5,7 @@ use mlp_kernels::linear;
 
 use super::{Layer, Shape, area, need};
 use crate::model::error::ModelError;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 fn check_forward(out: usize, inp: usize, layer: &Layer, shape: Shape) -> Result<(), ModelError> {
     let Shape { rows, inputs, outputs } = shape;

@@ -5,7 +5,7 @@ use mlp_kernels::loss::{self, Targets};
 
 use super::{area, need};
 use crate::model::error::ModelError;
-use ferrowarp::device::{Buffer, BufferViewMut, Device};
+use ferrowarp_device::device::{Buffer, BufferViewMut, Device};
 
 /// Computes `out = softmax(inp)` along rows, one thread per output.
 pub(in crate::model) fn softmax(

@@ -19,7 +19,7 @@ use mlp_kernels::operand::Operands;
 
 use super::error::{ModelError, to_u32};
 use super::precision::Precision;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// The launcher for the fused kernels, and the kernels' operand type.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use crate::model::epoch::EpochSpec;
 use crate::model::error::{ModelError, to_u32};
 use crate::model::precision::Precision;
 use crate::model::results::Scores;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 type Kernel = Instance<ResidentLaunch, ResidentShape>;
 

@@ -7,7 +7,7 @@ use super::{Layer, Shape, area, need};
 use crate::BatchSize;
 use crate::model::epoch::EpochSpec;
 use crate::model::error::ModelError;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp_device::device::{Buffer, Device};
 
 /// Learning rate and momentum of a step.
 #[derive(Clone, Copy, Debug)]

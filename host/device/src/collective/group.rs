@@ -35,7 +35,7 @@ pub struct Group<'c, 'a> {
 
 impl<'a> Group<'_, 'a> {
     fn add<T: Element>(mut self, device: &Device, kind: Kind, input: Elements, output: Elements) -> Self {
-        self.is_elsewhere |= !device.is_same_as(self.communicator.device());
+        self.is_elsewhere |= !device.is_in_order_with(self.communicator.device());
         self.operations.push(Operation::of::<T>(kind, input, output));
         self
     }
@@ -76,7 +76,7 @@ impl<'a> Group<'_, 'a> {
         input: &BufferView<'a, T>,
         output: &BufferViewMut<'a, T>,
     ) -> Self {
-        self.is_elsewhere |= !input.device().is_same_as(self.communicator.device());
+        self.is_elsewhere |= !input.device().is_in_order_with(self.communicator.device());
         self.add::<T>(output.device(), kind, Elements::read(input), Elements::written(output))
     }
 

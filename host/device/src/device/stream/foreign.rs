@@ -40,12 +40,6 @@ pub(crate) enum Queue {
 }
 
 impl Device {
-    /// Whether both are handles to the same device.
-    #[cfg(feature = "collective")]
-    pub(crate) fn is_same_as(&self, other: &Device) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-    }
-
     /// Makes the GPU's context current in the calling thread, for libraries that need it there.
     #[cfg(feature = "collective")]
     pub(crate) fn make_current(&self) -> Result<(), DeviceError> {

@@ -9,7 +9,6 @@
 //! devices. docs/collective.md describes how to start it.
 
 mod communicator;
-mod cross_entropy;
 mod error;
 mod group;
 mod handle;
@@ -20,7 +19,6 @@ mod watch;
 mod world;
 
 pub use communicator::Communicator;
-pub use cross_entropy::ShardedCrossEntropy;
 pub use error::{CollectiveError, LostRank, RankLoss};
 pub use group::Group;
 pub use operation::{Element, Reduction};

@@ -1,4 +1,4 @@
-//! Cross entropy with the classes of each row divided among ranks.
+//! Collective operations between GPUs, and cross entropy with the classes of each row divided among ranks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use softmax_kernels::cross_entropy::{
     CrossEntropyLaunch, FACTORS, NUMBERS, ShardGradientLaunch, ShardPartLaunch, cross_entropy_combine,
 };
 
-use super::{CollectiveError, Communicator};
+pub use ferrowarp_device::collective::*;
+
 use crate::DeviceProfile;
+use crate::Element as Number;
 use crate::device::{Buffer, DeviceError, Stream};
-use crate::element::Element;
 use crate::error::{Error, Kind};
 use crate::operation::Operation;
 use crate::softmax::cross_entropy::{Class, CrossEntropy, Outputs, launch as launch_cross_entropy};
@@ -172,7 +173,7 @@ impl ShardedCrossEntropy {
     /// The logits or the gradient do not have the prepared shape, a vector does not have one element per row, memory or the
     /// stream belongs to another device, or the outputs include correctness: this rank has queued nothing, and the others wait
     /// for it. Or a rank is lost, or the device failed.
-    pub fn run_into<'o, 'i, T: Element, C: Class>(
+    pub fn run_into<'o, 'i, T: Number, C: Class>(
         &mut self,
         stream: &Stream,
         options: &CrossEntropy<'_>,
@@ -190,7 +191,7 @@ impl ShardedCrossEntropy {
     ///
     /// # Errors
     /// Same as for [`Self::run_into`]; or the outputs have a gradient of their own.
-    pub fn run_in_place<'o, 'i, T: Element, C: Class>(
+    pub fn run_in_place<'o, 'i, T: Number, C: Class>(
         &mut self,
         stream: &Stream,
         options: &CrossEntropy<'_>,
@@ -204,7 +205,7 @@ impl ShardedCrossEntropy {
         })
     }
 
-    fn run<T: Element>(
+    fn run<T: Number>(
         &mut self,
         stream: &Stream,
         mut outputs: Outputs<'_, T>,
@@ -235,7 +236,7 @@ impl ShardedCrossEntropy {
         if !args.correct.pointer.is_null() {
             return Err(refused("marks of correct rows are for one device; omit `correct`".to_owned()));
         }
-        if !device.is_same_as(stream.device()) {
+        if !device.is_in_order_with(stream.device()) {
             return Err(refused("the stream is another device's; open it on the communicator's".to_owned()));
         }
         if shards.rows == 0 || shards.classes == 0 {
@@ -261,7 +262,7 @@ impl ShardedCrossEntropy {
 
     /// # Safety
     /// `args` has the shape and the device that this was prepared for, and its memory is borrowed.
-    unsafe fn launch_part<T: Element>(
+    unsafe fn launch_part<T: Number>(
         &mut self,
         on: &Stream,
         args: &CrossEntropyLaunch<T>,
@@ -288,7 +289,7 @@ impl ShardedCrossEntropy {
 
     /// # Safety
     /// Same as for [`Self::launch_part`].
-    unsafe fn launch_rest<T: Element>(
+    unsafe fn launch_rest<T: Number>(
         &mut self,
         on: &Stream,
         args: &CrossEntropyLaunch<T>,

@@ -334,7 +334,7 @@ impl Device {
 
     /// Whether both are handles to the same device. Work on two devices is not ordered, except on the CPU, which refuses what
     /// a GPU refuses.
-    pub(crate) fn is_in_order_with(&self, other: &Device) -> bool {
+    pub fn is_in_order_with(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 

@@ -19,7 +19,7 @@ pub struct DeviceProfile {
 impl DeviceProfile {
     /// The same device with all kernels that it could run, if its modules may lack some. For a problem that its modules have no
     /// kernel for, the launch of a kernel chosen for this device reports which modules were loaded.
-    pub(crate) fn with_absent_kernels(&self) -> Option<Self> {
+    pub fn with_absent_kernels(&self) -> Option<Self> {
         self.limits.kernels.as_ref()?;
         Some(Self { limits: Limits { kernels: None, ..self.limits.clone() }, ..*self })
     }

@@ -297,7 +297,7 @@ impl Communicator {
         if let Some(reason) = operations.iter().find_map(|operation| operation.problem(self.size)) {
             return Err(refused(reason));
         }
-        if !self.device.is_same_as(stream.device()) {
+        if !self.device.is_in_order_with(stream.device()) {
             return Err(refused("the stream is another device's; open it on the communicator's".to_owned()));
         }
         let accesses = operations.iter().flat_map(Operation::accesses);

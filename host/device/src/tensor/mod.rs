@@ -15,7 +15,8 @@ use crate::device::{Buffer, BufferView, BufferViewMut, Device};
 use crate::error::Error;
 
 pub use layout::Shape;
-pub(crate) use layout::{Layout, Rows};
+#[doc(hidden)]
+pub use layout::{Layout, Rows};
 pub use owned::Tensor;
 
 /// A tensor of 1 to 4 axes that is read: a view of a [`Tensor`], a [`Buffer`] or memory of another library, with strides.
@@ -133,7 +134,7 @@ impl<'a, T: Pod> TensorView<'a, T> {
     }
 
     /// The elements as a launch argument.
-    pub(crate) fn raw(&self) -> RawBuffer<T> {
+    pub fn raw(&self) -> RawBuffer<T> {
         RawBuffer::read(self.elements)
     }
 }
@@ -202,14 +203,17 @@ impl<'a, T: Pod> TensorViewMut<'a, T> {
     }
 
     /// The elements as a launch argument.
-    pub(crate) fn raw(&mut self) -> RawBuffer<T> {
+    pub fn raw(&mut self) -> RawBuffer<T> {
         RawBuffer::written(&mut self.elements)
     }
 }
 
 /// A view as an operand of an operation.
-pub(crate) trait Operand {
+#[doc(hidden)]
+pub trait Operand {
+    /// Its shape and strides.
     fn layout(&self) -> &Layout;
+    /// The device that owns its memory.
     fn device(&self) -> &Device;
 }
 

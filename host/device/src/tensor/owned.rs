@@ -49,7 +49,10 @@ impl<T: Pod> Tensor<T> {
     }
 
     /// Allocates a tensor with arbitrary contents, which kernels must write before they read them.
-    pub(crate) fn unwritten(queue: &impl Queue, shape: impl Into<Shape>) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// The device is out of memory, or it failed.
+    pub fn unwritten(queue: &impl Queue, shape: impl Into<Shape>) -> Result<Self, Error> {
         let shape = shape.into();
         Ok(Self { buffer: queue.alloc_unwritten(shape.elements())?, shape })
     }

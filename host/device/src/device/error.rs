@@ -359,26 +359,3 @@ impl From<LaunchError> for DeviceError {
         }
     }
 }
-
-/// Implements conversions for an operation's error with a variant `Device`: from a refused launch, and into a
-/// [`DeviceError`], so that the operation can be timed and recorded.
-macro_rules! carries_device_errors {
-    ($error:ident) => {
-        impl From<cuda_std::launch::LaunchError> for $error {
-            fn from(error: cuda_std::launch::LaunchError) -> Self {
-                $error::Device(error.into())
-            }
-        }
-
-        impl From<$error> for DeviceError {
-            fn from(error: $error) -> Self {
-                match error {
-                    $error::Device(error) => error,
-                    other => DeviceError::Work(Box::new(other)),
-                }
-            }
-        }
-    };
-}
-
-pub(crate) use carries_device_errors;

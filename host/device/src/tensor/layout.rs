@@ -58,7 +58,7 @@ impl fmt::Display for Shape {
 
 impl Shape {
     /// The shape of the axes before the last one; `[1]` if there are none.
-    pub(crate) fn without_last(&self) -> Shape {
+    pub fn without_last(&self) -> Shape {
         match self.rank {
             1 => [1].into(),
             rank => {
@@ -70,7 +70,7 @@ impl Shape {
     }
 
     /// The shape with other extents of its last two axes.
-    pub(crate) fn with_matrix(mut self, matrix: [usize; 2]) -> Self {
+    pub fn with_matrix(mut self, matrix: [usize; 2]) -> Self {
         self.extents[self.rank - 2..self.rank].copy_from_slice(&matrix);
         self
     }
@@ -85,7 +85,7 @@ impl Shape {
     }
 
     /// The shape with another extent of the last axis.
-    pub(crate) fn with_last(mut self, extent: usize) -> Self {
+    pub fn with_last(mut self, extent: usize) -> Self {
         self.extents[self.rank - 1] = extent;
         self
     }
@@ -187,12 +187,12 @@ impl Layout {
     }
 
     /// The error that the strides do not fit.
-    pub(crate) fn unfit(&self, needs: &'static str) -> Error {
+    pub fn unfit(&self, needs: &'static str) -> Error {
         Kind::Strides { shape: self.shape, strides: self.strides().to_vec(), needs }.into()
     }
 
     /// Several axes as one: its extent and stride. `None` if the elements are not at equal distances.
-    pub(crate) fn merged(&self, axes: Range<usize>) -> Option<[usize; 2]> {
+    pub fn merged(&self, axes: Range<usize>) -> Option<[usize; 2]> {
         let axes = || axes.clone().map(|axis| [self.shape[axis], self.strides[axis]]);
         if axes().any(|[extent, _]| extent == 0) {
             return Some([0, 0]);
@@ -209,7 +209,7 @@ impl Layout {
     }
 
     /// The tensor as a matrix. An error if its rows are not at equal distances, overlap, or have gaps between their elements.
-    pub(crate) fn rows(&self) -> Result<Rows, Error> {
+    pub fn rows(&self) -> Result<Rows, Error> {
         let last = self.shape.len() - 1;
         let cols = self.shape[last];
         let as_rows = || {

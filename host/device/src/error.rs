@@ -145,7 +145,7 @@ impl Error {
     }
 
     /// Names the operation and its operand.
-    pub(crate) fn of(self, operation: &'static str, operand: Option<&'static str>) -> Self {
+    pub fn of(self, operation: &'static str, operand: Option<&'static str>) -> Self {
         let Inner { kind, .. } = *self.0;
         Self(Box::new(Inner { operation: Some(operation), operand, kind }))
     }

@@ -44,7 +44,7 @@ unsafe impl DeviceMemory for TestMemory {
 #[cfg(test)]
 mod tests {
     use cuda_std::testing::KernelTest;
-    use gpu_kernels::mlp::activation::relu_forward;
+    use mlp_kernels::activation::relu_forward;
 
     use super::*;
 
