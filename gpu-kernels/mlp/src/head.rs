@@ -1,6 +1,6 @@
 //! The last layer, the loss, and the gradient of the layer's input in one pass; and the samples of the next step.
 //!
-//! Compared with [`super::fused_forward`], [`cross_entropy`](crate::softmax::cross_entropy) and [`super::fused_backward`]:
+//! Compared with [`super::fused_forward`], the cross entropy of softmax and [`super::fused_backward`]:
 //! with so few classes a warp holds the sums of a row, and needs neither tiles nor another launch. The rows of a batch leave
 //! most of a GPU idle, so other blocks of the launch gather the next batch meanwhile.
 //!
