@@ -7,9 +7,9 @@ mod shapes;
 
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
-use ferrowarp::attention::{Attention, Causal, KernelChoice, Problem, Real, Tensor, TensorMut, run_rung};
-use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::softmax::DeviceProfile;
+use ferrowarp::attention::{Element16, KernelChoice, Outputs, Problem, run_rung};
+use ferrowarp::device::{Device, DeviceError};
+use ferrowarp::{DeviceProfile, Error, Tensor};
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::attention::args::NO_WINDOW;
 use gpu_kernels::ladders::attention::Rung;
@@ -24,10 +24,10 @@ pub const TYPES: [Type; 2] = [Type::Bf16, Type::F16];
 
 /// The tensors of one launch.
 struct Set<T> {
-    q: Buffer<T>,
-    k: Buffer<T>,
-    v: Buffer<T>,
-    out: Buffer<T>,
+    q: Tensor<T>,
+    k: Tensor<T>,
+    v: Tensor<T>,
+    out: Tensor<T>,
 }
 
 /// Prepares and checks attention at a shape: ready to be timed, and its kernel. `by` names a forward kernel to use instead of
@@ -48,7 +48,7 @@ pub fn prepare(
     }
 }
 
-fn prepare_as<T: Number + Real>(
+fn prepare_as<T: Number + Element16>(
     device: &Device,
     shape: Shape,
     by: Option<&str>,
@@ -74,7 +74,12 @@ fn prepare_as<T: Number + Real>(
             .with_context(|| format!("no kernel {name} for {shape}"))?,
     };
     let (on, by) = (device.clone(), by.map(|_| choice));
-    let timed = prepare_launch(device, shape, move |set: &mut Set<T>| Ok(run(&on, set, shape, by)?))?;
+    let launch = move |set: &mut Set<T>| {
+        let Set { q, k, v, out } = set;
+        let tensors = [q.view(), k.view(), v.view()];
+        Ok(shape.attention().run_by(&on, Outputs::new(out), tensors, by)?)
+    };
+    let timed = prepare_launch(device, shape, launch)?;
     Ok((timed, choice.to_string()))
 }
 
@@ -87,37 +92,15 @@ pub fn prepare_rung(
     rung: &'static Rung,
     shape: Shape,
 ) -> anyhow::Result<(Box<dyn Timed>, String)> {
-    let Shape { batch, queries, length, heads, key_heads, head_size, causal, backward, .. } = shape;
+    let Shape { causal, backward, .. } = shape;
     ensure!(!causal && !backward, "{} computes neither a mask nor gradients; pass another shape", rung.name);
-    let (of_queries, of_keys) = ([batch, queries, heads, head_size], [batch, length, key_heads, head_size]);
     let on = device.clone();
     let launch = move |set: &mut Set<bf16>| {
-        let tensors =
-            [Tensor::new(&set.q, of_queries)?, Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?];
-        let out = TensorMut::new(&mut set.out, of_queries)?;
-        Ok(run_rung(&on, rung, out, tensors)?)
+        let Set { q, k, v, out } = set;
+        Ok(run_rung(&on, rung, out.view_mut(), [q.view(), k.view(), v.view()])?)
     };
     let kernels: Vec<&str> = rung.kernels.iter().map(|kernel| kernel.meta.name).collect();
     Ok((prepare_launch(device, shape, launch)?, kernels.join(" + ")))
-}
-
-fn run<T: Real>(
-    device: &Device,
-    set: &mut Set<T>,
-    shape: Shape,
-    by: Option<KernelChoice<T>>,
-) -> Result<(), ferrowarp::attention::AttentionError> {
-    let Shape { batch, queries, length, heads, key_heads, head_size, causal, window, .. } = shape;
-    let (of_queries, of_keys) = ([batch, queries, heads, head_size], [batch, length, key_heads, head_size]);
-    let (k, v) = (Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?);
-    let call =
-        Attention::new(TensorMut::new(&mut set.out, of_queries)?, Tensor::new(&set.q, of_queries)?, k, v);
-    let call = if causal { call.causal(Causal::TopLeft) } else { call };
-    let call = if let Some(keys) = window { call.sliding_window(keys) } else { call };
-    match by {
-        None => call.run(device),
-        Some(choice) => call.run_by(device, choice),
-    }
 }
 
 /// Q and K.
@@ -150,9 +133,10 @@ fn prepare_launch<T: Number>(
     let count = count_of_sets(device, 2 * (of_queries + of_keys) * size_of::<T>())?;
     let (q, k) = queries_and_keys::<T>(shape);
     let v = normal::<T>(of_keys, 3);
-    let set = || -> Result<Set<T>, DeviceError> {
-        let out = device.alloc_zeroed(of_queries)?;
-        Ok(Set { q: device.upload(&q)?, k: device.upload(&k)?, v: device.upload(&v)?, out })
+    let [q_shape, k_shape] = shape.tensors();
+    let set = || -> Result<Set<T>, Error> {
+        let (q, k) = (device.tensor(&q, q_shape)?, device.tensor(&k, k_shape)?);
+        Ok(Set { q, k, v: device.tensor(&v, k_shape)?, out: Tensor::zeros(device, q_shape)? })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
     for set in &mut sets {

@@ -29,6 +29,7 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
+pub use attention::Attention;
 pub use axis::{CumulativeSum, Reduce, Reduction, Transpose};
 pub use element::{Element, ElementAs};
 #[doc(hidden)]

@@ -118,6 +118,13 @@ impl<'a> Operation<'a> {
     }
 }
 
+/// The error that no kernel runs on a GPU of this compute capability, times ten.
+pub(crate) fn no_kernel(operation: &'static str, capability: u32, needs: &'static str) -> Error {
+    let (major, minor) = (capability / 10, capability % 10);
+    let what = format!("there is no kernel for a GPU of compute capability {major}.{minor}");
+    Error::from(Kind::Unsupported { what, needs }).of(operation, None)
+}
+
 /// The elements of an operand as a launch argument; null for `None`.
 pub(crate) fn read<T: Pod>(view: &Option<TensorView<'_, T>>) -> RawBuffer<T> {
     view.as_ref().map_or(RawBuffer::NULL, TensorView::raw)

@@ -3,8 +3,9 @@
 use cuda_std::half::bf16;
 use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
-use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut, run_rung};
+use ferrowarp::attention::{Attention, Causal, Outputs, run_rung};
 use ferrowarp::device::Device;
+use ferrowarp::{Error, Tensor, TensorView};
 use ferrowarp_cases::attention::cases;
 use ferrowarp_cases::softmax::Setting;
 use ferrowarp_cases::{Case, Scope, assert_right, assert_right_under_shuffled_schedules, emulated};
@@ -27,74 +28,87 @@ fn as_ptx() {
     }
 }
 
+fn zeros(device: &Device, shape: [usize; 4]) -> Tensor<bf16> {
+    Tensor::zeros(device, shape).unwrap()
+}
+
 /// Runs attention of zeros, and gives the text of its error.
-fn error_of(q: [usize; 4], k: [usize; 4], scale: f32, logs: usize) -> String {
+fn error_of(q: [usize; 4], k: [usize; 4], scale: f32, logs: [usize; 3]) -> String {
     let device = Device::cpu();
-    let zeros = device.alloc_zeroed::<bf16>(1 << 16).unwrap();
-    let mut out = device.alloc_zeroed::<bf16>(1 << 16).unwrap();
-    let mut log_sum_exp = device.alloc_zeroed::<f32>(logs).unwrap();
-    let tensor = |shape| Tensor::new(&zeros, shape).unwrap();
-    let call = Attention::new(TensorMut::new(&mut out, q).unwrap(), tensor(q), tensor(k), tensor(k));
-    call.scale(scale).log_sum_exp(&mut log_sum_exp).run(&device).unwrap_err().to_string()
+    let (mut out, mut log_sum_exp) = (zeros(&device, q), Tensor::zeros(&device, logs).unwrap());
+    let (q, k) = (zeros(&device, q), zeros(&device, k));
+    let to = Outputs::new(&mut out).log_sum_exp(&mut log_sum_exp);
+    Attention::new().scale(scale).run_into(&device, to, &q, &k, &k).unwrap_err().to_string()
 }
 
 #[test]
 fn errors_name_the_value_and_the_fix() {
-    let error = error_of([2, 3, 4, 8], [2, 5, 3, 8], 1.0, 24);
+    let logs = [2, 4, 3];
+    let error = error_of([2, 3, 4, 8], [2, 5, 3, 8], 1.0, logs);
     assert!(error.contains("4 query heads and 3 key heads") && error.contains("multiple"), "{error}");
-    let error = error_of([2, 3, 4, 8], [2, 5, 4, 8], 0.0, 24);
+    let error = error_of([2, 3, 4, 8], [2, 5, 4, 8], 0.0, logs);
     assert!(error.contains("scale of 0e0") && error.contains("greater than 0"), "{error}");
-    let error = error_of([2, 3, 4, 8], [2, 5, 4, 8], 1.0, 23);
-    assert!(error.contains("log-sum-exp of 23 elements") && error.contains("pass 24"), "{error}");
-    let error = error_of([2, 3, 4, 8], [1, 5, 4, 8], 1.0, 24);
+    let error = error_of([2, 3, 4, 8], [2, 5, 4, 8], 1.0, [2, 3, 4]);
+    assert!(error.ends_with("the log-sum-exp has the shape [2, 3, 4]; it needs [2, 4, 3]"), "{error}");
+    let error = error_of([2, 3, 4, 8], [1, 5, 4, 8], 1.0, logs);
     assert!(
         error.contains("key tensor has the shape [1, 5, 4, 8]") && error.contains("[2, 5, 4, 8]"),
         "{error}"
     );
-    let error = error_of([1, 2, 1, 300], [1, 2, 1, 300], 1.0, 2);
+    let error = error_of([1, 2, 1, 300], [1, 2, 1, 300], 1.0, [1, 1, 2]);
     assert!(error.contains("head size of 300") && error.contains("1 to 256"), "{error}");
+}
+
+#[test]
+fn errors_of_operands_name_them() {
+    let device = Device::cpu();
+    let (x, other) = (zeros(&device, [1, 2, 1, 8]), zeros(&Device::cpu(), [1, 2, 1, 8]));
+    let error = |q: TensorView<'_, bf16>, v: TensorView<'_, bf16>| {
+        let error = Attention::new().run(&device, q, &x, v).unwrap_err();
+        assert_eq!(error.operation(), Some("attention"));
+        (error.operand(), error.to_string())
+    };
+    let (operand, text) = error(x.view(), other.view());
+    assert!(operand == Some("value tensor") && text.contains("another `Device`"), "{text}");
+    let (operand, text) = error(x.view().reshape([2, 8]).unwrap(), x.view());
+    assert!(operand == Some("query tensor") && text.contains("needs 4 axes"), "{text}");
+    let gaps = zeros(&device, [1, 2, 8, 2]);
+    let (operand, text) = error(x.view(), gaps.t().slice(2, 1..).unwrap());
+    assert!(operand == Some("value tensor") && text.contains("no gaps along the last axis"), "{text}");
 }
 
 #[test]
 fn errors_of_windows_name_the_fix() {
     let device = Device::cpu();
-    let zeros = device.alloc_zeroed::<bf16>(8).unwrap();
-    let error = |causal: Option<Causal>, window: usize| {
-        let mut out = device.alloc_zeroed::<bf16>(8).unwrap();
-        let of = Tensor::new(&zeros, [1, 1, 1, 8]).unwrap();
-        let call = Attention::new(TensorMut::new(&mut out, [1, 1, 1, 8]).unwrap(), of, of, of);
-        let call = if let Some(causal) = causal { call.causal(causal) } else { call };
-        call.sliding_window(window).run(&device).unwrap_err().to_string()
-    };
-    let text = error(Some(Causal::TopLeft), 0);
+    let x = zeros(&device, [1, 1, 1, 8]);
+    let error = |call: Attention<'_>| call.run(&device, &x, &x, &x).unwrap_err().to_string();
+    let text = error(Attention::new().causal(Causal::TopLeft).sliding_window(0));
     assert!(text.contains("sliding window of 0 keys") && text.contains("pass 1 or more"), "{text}");
-    let text = error(None, 5);
+    let text = error(Attention::new().sliding_window(5));
     assert!(text.contains("sliding window of 5 keys") && text.contains("call `causal`"), "{text}");
 }
 
 #[test]
 fn errors_of_pages_name_the_value_and_the_fix() {
     let device = Device::cpu();
-    let zeros = device.alloc_zeroed::<bf16>(1 << 12).unwrap();
     let indices = device.alloc_zeroed::<u32>(5).unwrap();
-    let error = |k: [usize; 4], pages: Option<usize>, lengths: Option<usize>| {
-        let mut out = device.alloc_zeroed::<bf16>(2 * 8).unwrap();
-        let (q, k) = (Tensor::new(&zeros, [2, 1, 1, 8]).unwrap(), Tensor::new(&zeros, k).unwrap());
-        let mut call = Attention::new(TensorMut::new(&mut out, [2, 1, 1, 8]).unwrap(), q, k, k);
-        if let Some(pages) = pages {
-            call = call.pages(indices.view(..pages).unwrap());
-        }
-        if let Some(lengths) = lengths {
-            call = call.lengths(indices.view(..lengths).unwrap());
-        }
-        call.run(&device).unwrap_err().to_string()
+    let table = |shape: [usize; 2]| TensorView::new(&indices, shape).unwrap();
+    let (q, logs) = (zeros(&device, [2, 1, 1, 8]), Tensor::<f32>::zeros(&device, [2, 1, 1]).unwrap());
+    let error = |k: [usize; 4], call: Attention<'_>| {
+        let k = zeros(&device, k);
+        let forward = call.run(&device, &q, &k, &k).map(drop);
+        let backward = call.backward(&device, &q, &q, &k, &k, (&q, &logs)).map(drop);
+        assert!(backward.unwrap_err().to_string().contains("gradients need whole tensors"));
+        forward.unwrap_err().to_string()
     };
-    let text = error([7, 16, 1, 8], Some(3), None);
-    assert!(text.contains("page table of 3 pages") && text.contains("batch of 2"), "{text}");
-    let text = error([7, 24, 1, 8], Some(4), None);
+    let text = error([7, 16, 1, 8], Attention::new().pages(table([3, 1])));
+    assert!(text.ends_with("the page table has the shape [3, 1]; it needs [2, 1]"), "{text}");
+    let text = error([7, 16, 1, 8], Attention::new().pages(&indices));
+    assert!(text.contains("the page table has the shape [5]; it needs 2 axes"), "{text}");
+    let text = error([7, 24, 1, 8], Attention::new().pages(table([2, 2])));
     assert!(text.contains("pages of 24 positions") && text.contains("multiple of 16"), "{text}");
-    let text = error([2, 24, 1, 8], None, Some(5));
-    assert!(text.contains("with 5 lengths") && text.contains("pass 2"), "{text}");
+    let text = error([2, 24, 1, 8], Attention::new().lengths(&indices));
+    assert!(text.ends_with("the tensor of lengths has the shape [5]; it needs [2]"), "{text}");
 }
 
 /// A tensor copy would overwrite what follows the rows.
@@ -102,13 +116,10 @@ fn errors_of_pages_name_the_value_and_the_fix() {
 fn gradients_of_rows_that_end_within_16_bytes_are_refused() {
     let limits = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
     let error = |device: &Device, head_size: usize| {
-        let zeros = device.alloc_zeroed::<bf16>(64).unwrap();
-        let logs = device.alloc_zeroed::<f32>(1).unwrap();
-        let mut gradients = [0; 3].map(|_| device.alloc_zeroed::<bf16>(64).unwrap());
-        let [q, k, v] = gradients.each_mut().map(|it| TensorMut::new(it, [1, 1, 1, head_size]).unwrap());
-        let of = Tensor::new(&zeros, [1, 1, 1, head_size]).unwrap();
-        let forward = Forward { q: of, k: of, v: of, out: of, log_sum_exp: (&logs).into() };
-        Backward::new(Gradients { q, k, v }, of, forward).run(device).map_err(|error| error.to_string())
+        let x = zeros(device, [1, 1, 1, head_size]);
+        let logs = Tensor::<f32>::zeros(device, [1, 1, 1]).unwrap();
+        let gradients = Attention::new().backward(device, &x, &x, &x, &x, (&x, &logs));
+        gradients.map(drop).map_err(|error| error.to_string())
     };
     let gpu = Device::cpu_with(Executor::new().with_limits(limits));
     for device in [gpu, Device::cpu()] {
@@ -121,13 +132,10 @@ fn gradients_of_rows_that_end_within_16_bytes_are_refused() {
 #[test]
 fn a_rung_names_what_does_not_fit() {
     let device = Device::cpu();
-    let zeros = device.alloc_zeroed::<bf16>(1 << 16).unwrap();
     let error = |q: [usize; 4], k: [usize; 4]| {
-        let mut out = device.alloc_zeroed::<bf16>(1 << 16).unwrap();
-        let (to, q) = (TensorMut::new(&mut out, q).unwrap(), Tensor::new(&zeros, q).unwrap());
-        let k = Tensor::new(&zeros, k).unwrap();
+        let (mut out, q, k) = (zeros(&device, q), zeros(&device, q), zeros(&device, k));
         let rung = &RUNGS[RUNGS.len() - 1];
-        run_rung(&device, rung, to, [q, k, k]).unwrap_err().to_string()
+        run_rung(&device, rung, out.view_mut(), [q.view(), k.view(), k.view()]).unwrap_err().to_string()
     };
     let text = error([1, 100, 2, 128], [1, 128, 2, 128]);
     assert!(text.contains("100 queries") && text.contains("multiple of 128"), "{text}");
@@ -138,15 +146,28 @@ fn a_rung_names_what_does_not_fit() {
 }
 
 #[test]
-fn pages_that_are_not_there_count_as_the_last_one() {
+fn pages_that_are_not_there_count_as_the_last_one() -> Result<(), Error> {
     let device = Device::cpu();
-    let (q, k) = (device.alloc_zeroed::<bf16>(8).unwrap(), device.alloc_zeroed::<bf16>(2 * 16 * 8).unwrap());
+    let (q, k) = (zeros(&device, [1, 1, 1, 8]), zeros(&device, [2, 16, 1, 8]));
     let v = [[bf16::ZERO; 16 * 8], [bf16::ONE; 16 * 8]].concat();
-    let (v, table) = (device.upload(&v).unwrap(), device.upload(&[u32::MAX]).unwrap());
-    let mut out = device.alloc_zeroed::<bf16>(8).unwrap();
-    let (shape, of_pages) = ([1, 1, 1, 8], [2, 16, 1, 8]);
-    let (q, k) = (Tensor::new(&q, shape).unwrap(), Tensor::new(&k, of_pages).unwrap());
-    let (to, v) = (TensorMut::new(&mut out, shape).unwrap(), Tensor::new(&v, of_pages).unwrap());
-    Attention::new(to, q, k, v).pages(&table).run(&device).unwrap();
-    assert_eq!(out.to_vec().unwrap(), [bf16::ONE; 8]);
+    let (v, table) = (device.tensor(&v, [2, 16, 1, 8])?, device.tensor(&[u32::MAX], [1, 1])?);
+    let out = Attention::new().pages(&table).run(&device, &q, &k, &v)?;
+    assert_eq!(out.to_vec()?, [bf16::ONE; 8]);
+    Ok(())
+}
+
+#[test]
+fn operands_may_be_repeated_and_permuted() -> Result<(), Error> {
+    let device = Device::cpu();
+    let numbers =
+        |len: usize| (0..len).map(|i| bf16::from_f32((i * 7 % 13) as f32 - 6.0)).collect::<Vec<_>>();
+    // The keys are the same for the whole batch, and the queries have the heads in front of the positions.
+    let (q, k) = (device.tensor(&numbers(48), [2, 3, 1, 8])?, device.tensor(&numbers(32), [4, 1, 8])?);
+    let (q, k) = (q.view().swap_axes(1, 2)?, k.view().broadcast([2, 4, 1, 8])?);
+    let (q_copy, k_copy) =
+        (device.tensor(&q.to_vec()?, [2, 1, 3, 8])?, device.tensor(&k.to_vec()?, [2, 4, 1, 8])?);
+    let [got, want] = [[q, k], [q_copy.view(), k_copy.view()]]
+        .map(|[q, k]| Attention::new().run(&device, q, k, k).unwrap().to_vec().unwrap());
+    assert_eq!(got, want);
+    Ok(())
 }

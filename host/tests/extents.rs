@@ -6,7 +6,7 @@ use std::error::Error;
 use cuda_std::half::bf16;
 use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
-use ferrowarp::attention::{self, Attention, Backward, Forward, Gradients, Tensor, TensorMut};
+use ferrowarp::attention::{self, Attention, GradientOutputs as AttentionGradients, Outputs as To};
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::matmul;
 use ferrowarp::norm::{GradientOutputs, Norm, Outputs, Statistics};
@@ -261,14 +261,18 @@ fn attend(
     len: usize,
 ) -> Result<Vec<f32>, Box<dyn Error>> {
     let inp = device.upload(&vec![bf16::from_f32(1.0); len])?;
-    let inp = Tensor::with_strides(&inp, shape, strides)?;
+    let [a, b, c] = strides;
+    let strides = [a, b, c, 1];
+    let inp = TensorView::with_strides(&inp, shape, strides)?;
     let mut buffers = [(); 4].map(|()| device.alloc_zeroed::<bf16>(len).unwrap());
     let mut log_sum_exp = device.alloc_zeroed::<f32>(len / 64)?;
-    let [out, dq, dk, dv] = buffers.each_mut().map(|buffer| TensorMut::with_strides(buffer, shape, strides));
-    let gradients = Gradients { q: dq?, k: dk?, v: dv? };
-    Attention::new(out?, inp, inp, inp).log_sum_exp(&mut log_sum_exp).run(device)?;
-    let forward = Forward { q: inp, k: inp, v: inp, out: inp, log_sum_exp: (&log_sum_exp).into() };
-    Backward::new(gradients, inp, forward).run(device)?;
+    let [out, dq, dk, dv] =
+        buffers.each_mut().map(|buffer| TensorViewMut::with_strides(buffer, shape, strides));
+    let (gradients, of_logs) = (AttentionGradients::new(dq?, dk?, dv?), [shape[0], shape[2], shape[1]]);
+    let to = To::new(out?).log_sum_exp(TensorViewMut::new(&mut log_sum_exp, of_logs)?);
+    Attention::new().run_into(device, to, inp, inp, inp)?;
+    let results = (inp, TensorView::new(&log_sum_exp, of_logs)?);
+    Attention::new().backward_into(device, gradients, inp, inp, inp, inp, results)?;
     let mut results = log_sum_exp.to_vec()?;
     for buffer in &buffers {
         results.extend(buffer.to_vec()?.into_iter().map(bf16::to_f32));

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelCall, KernelMeta, LaunchError, Launcher, Limits};
 use ferrowarp::DeviceProfile;
-use ferrowarp::attention::{self, Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
+use ferrowarp::attention::{Attention, Causal, Element16, GradientOutputs as AttentionGradients};
 use ferrowarp::device::{Buffer, Device, DeviceError};
 use ferrowarp::matmul::Precision;
 use ferrowarp::norm::{GradientOutputs, Norm, Statistics};
@@ -182,7 +182,7 @@ fn products<T: Element>(gpu: &Gpu, draw: &mut Draw) {
     }
 }
 
-fn attentions<T: attention::Real>(gpu: &Gpu, draw: &mut Draw) {
+fn attentions<T: Element16>(gpu: &Gpu, draw: &mut Draw) {
     let [batch, key_heads, groups] = [2, 4, 4].map(|most| draw.up_to(most));
     let heads = key_heads * groups;
     let head_size = [64, 128, 8 * draw.up_to(32), draw.up_to(256)][draw.up_to(4) - 1];
@@ -191,26 +191,26 @@ fn attentions<T: attention::Real>(gpu: &Gpu, draw: &mut Draw) {
     let (q_shape, k_shape) = ([batch, queries, heads, head_size], [batch, keys, key_heads, head_size]);
     let (zeros, mut out) =
         (gpu.device.alloc_zeroed::<T>(8 * ELEMENTS).unwrap(), gpu.device.alloc_zeroed(8 * ELEMENTS).unwrap());
-    let [q, k] = [q_shape, k_shape].map(|shape| Tensor::new(&zeros, shape).unwrap());
+    let [q, k] = [q_shape, k_shape].map(|shape| TensorView::new(&zeros, shape).unwrap());
     let what = format!("{q_shape:?} and {k_shape:?} of {}", std::any::type_name::<T>());
-    let call = Attention::new(TensorMut::new(&mut out, q_shape).unwrap(), q, k, k);
-    let call = if draw.is_true() { call.causal(Causal::TopLeft) } else { call };
-    gpu.check(&what, (80, false), call.run(&gpu.device).map_err(Into::into));
+    let call = if draw.is_true() { Attention::new().causal(Causal::TopLeft) } else { Attention::new() };
+    let run = call.run_into(&gpu.device, TensorViewMut::new(&mut out, q_shape).unwrap(), q, k, k);
+    gpu.check(&what, (80, false), run.map_err(Into::into));
 
     let head_size = [64, 128, 8 * draw.up_to(16)][draw.up_to(3) - 1];
     let (q_shape, k_shape) = ([batch, queries, heads, head_size], [batch, keys, key_heads, head_size]);
-    let [q, k] = [q_shape, k_shape].map(|shape| Tensor::new(&zeros, shape).unwrap());
+    let [q, k] = [q_shape, k_shape].map(|shape| TensorView::new(&zeros, shape).unwrap());
     let [mut d_k, mut d_v] = [0; 2].map(|_| gpu.device.alloc_zeroed::<T>(8 * ELEMENTS).unwrap());
     let log_sum_exp = gpu.device.alloc_zeroed::<f32>(batch * heads * queries).unwrap();
-    let gradients = Gradients {
-        q: TensorMut::new(&mut out, q_shape).unwrap(),
-        k: TensorMut::new(&mut d_k, k_shape).unwrap(),
-        v: TensorMut::new(&mut d_v, k_shape).unwrap(),
-    };
-    let forward = Forward { q, k, v: k, out: q, log_sum_exp: (&log_sum_exp).into() };
-    let backward = Backward::new(gradients, q, forward);
+    let gradients = AttentionGradients::new(
+        TensorViewMut::new(&mut out, q_shape).unwrap(),
+        TensorViewMut::new(&mut d_k, k_shape).unwrap(),
+        TensorViewMut::new(&mut d_v, k_shape).unwrap(),
+    );
+    let results = (q, TensorView::new(&log_sum_exp, [batch, heads, queries]).unwrap());
+    let run = Attention::new().backward_into(&gpu.device, gradients, q, q, k, k, results);
     let what = format!("the gradients of {q_shape:?} and {k_shape:?} of {}", std::any::type_name::<T>());
-    gpu.check(&what, (90, true), backward.run(&gpu.device).map_err(Into::into));
+    gpu.check(&what, (90, true), run.map_err(Into::into));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use bytemuck::Pod;
 use cuda_std::half::bf16;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::tensor::TensorMapSpec;
-use ferrowarp::attention::{Attention, Backward, Forward, Gradients, Tensor, TensorMut};
+use ferrowarp::attention::Attention;
 use ferrowarp::device::{Buffer, Device, DeviceError, Stream};
-use ferrowarp::{CumulativeSum, Matmul, Norm, Reduce, Reduction, Softmax, TensorView, TensorViewMut};
+use ferrowarp::{CumulativeSum, Matmul, Norm, Reduce, Reduction, Softmax, Tensor, TensorView, TensorViewMut};
 
 use crate::device_cpu::axpy;
 
@@ -100,8 +100,8 @@ fn operations_that_need_scratch_memory_are_recorded() {
     });
     let (q, k) = (halves(64), halves(1 << 20));
     check("an attention", &device, device.alloc_zeroed::<bf16>(64).unwrap(), move |stream, out| {
-        let (q, k) = (Tensor::new(&q, [1, 1, 1, 64])?, Tensor::new(&k, [1, 1 << 14, 1, 64])?);
-        Ok(Attention::new(TensorMut::new(out, [1, 1, 1, 64])?, q, k, k).run(stream)?)
+        let (q, k) = (TensorView::new(&q, [1, 1, 1, 64])?, TensorView::new(&k, [1, 1 << 14, 1, 64])?);
+        Ok(Attention::new().run_into(stream, TensorViewMut::new(out, [1, 1, 1, 64])?, q, k, k)?)
     });
     let inp = of(1 << 20);
     check("a sum", &device, zeros(1), move |stream, out| {
@@ -122,20 +122,11 @@ fn operations_that_need_scratch_memory_are_recorded() {
 fn gradients_that_a_gpu_cannot_copy_are_refused() {
     let device = Device::cpu();
     let zeros = device.alloc_zeroed::<bf16>(1 << 12).unwrap();
-    let log_sum_exp = device.alloc_zeroed::<f32>(2).unwrap();
+    let logs = Tensor::<f32>::zeros(&device, [1, 1, 2]).unwrap();
     let error = |first: usize, head_size: usize| {
-        let shape = [1, 2, 1, head_size];
-        let [mut q, mut k, mut v] = [0; 3].map(|_| device.alloc_zeroed::<bf16>(1 << 12).unwrap());
-        let gradients = Gradients {
-            q: TensorMut::new(&mut q, shape).unwrap(),
-            k: TensorMut::new(&mut k, shape).unwrap(),
-            v: TensorMut::new(&mut v, shape).unwrap(),
-        };
-        let tensor = Tensor::new(zeros.view(first..).unwrap(), shape).unwrap();
-        let forward =
-            Forward { q: tensor, k: tensor, v: tensor, out: tensor, log_sum_exp: (&log_sum_exp).into() };
-        let run = Backward::new(gradients, tensor, forward).run(&device);
-        run.map_err(|error| error.to_string())
+        let of = TensorView::new(zeros.view(first..).unwrap(), [1, 2, 1, head_size]).unwrap();
+        let run = Attention::new().backward(&device, of, of, of, of, (of, &logs));
+        run.map(drop).map_err(|error| error.to_string())
     };
     assert_eq!(error(8, 64), Ok(()));
     assert!(error(1, 64).unwrap_err().contains("the query tensor"), "{error:?}", error = error(1, 64));

@@ -1,11 +1,9 @@
 //! The gradients of attention, timed.
 
 use anyhow::{Context as _, ensure};
-use ferrowarp::attention::{
-    Attention, AttentionError, Backward, BackwardBy, Causal, Forward, Gradients, Real, Tensor, TensorMut,
-};
-use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::softmax::DeviceProfile;
+use ferrowarp::attention::{BackwardBy, Element16, GradientOutputs, Outputs};
+use ferrowarp::device::Device;
+use ferrowarp::{DeviceProfile, Error, Tensor};
 use ferrowarp_cases::reference::Number;
 
 use super::{Shape, last, queries_and_keys};
@@ -16,39 +14,43 @@ const KEYS: usize = 4;
 
 /// The tensors of one launch.
 struct Set<T> {
-    q: Buffer<T>,
-    k: Buffer<T>,
-    v: Buffer<T>,
-    out: Buffer<T>,
-    log_sum_exp: Buffer<f32>,
-    d_out: Buffer<T>,
-    dq: Buffer<T>,
-    dk: Buffer<T>,
-    dv: Buffer<T>,
+    q: Tensor<T>,
+    k: Tensor<T>,
+    v: Tensor<T>,
+    out: Tensor<T>,
+    log_sum_exp: Tensor<f32>,
+    d_out: Tensor<T>,
+    dq: Tensor<T>,
+    dk: Tensor<T>,
+    dv: Tensor<T>,
 }
 
 /// Prepares and checks the gradients at a shape. Returns them ready to be timed, and their kernels.
-pub fn prepare<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
+pub fn prepare<T: Number + Element16>(
+    device: &Device,
+    shape: Shape,
+) -> anyhow::Result<(Box<dyn Timed>, String)> {
     let profile = DeviceProfile::from(device);
-    let by = BackwardBy::every::<T>(&profile, shape.head_size as u32, shape.head_size.is_multiple_of(8));
-    let by = *by.first().context("no kernel for these gradients")?;
-    let names: Vec<_> = by.kernels::<T>().into_iter().map(|kernel| kernel.name).collect();
+    let is_aligned = shape.head_size.is_multiple_of(8);
+    let by = BackwardBy::choices::<T>(&profile, shape.head_size as u32, is_aligned).next();
+    let by = by.context("no kernel for these gradients")?;
+    let names: Vec<_> = by.kernels::<T>().map(|kernel| kernel.name).collect();
     let (of_queries, of_keys) = (shape.query_elements(), shape.key_elements());
     let count = count_of_sets(device, 4 * (of_queries + of_keys) * size_of::<T>())?;
     let (q, k) = queries_and_keys::<T>(shape);
     let (d_out, v) = (normal::<T>(of_queries, 4), normal::<T>(of_keys, 3));
-    let logs = shape.batch * shape.heads * shape.queries;
-    let set = || -> Result<Set<T>, DeviceError> {
+    let [q_shape, k_shape] = shape.tensors();
+    let set = || -> Result<Set<T>, Error> {
         Ok(Set {
-            q: device.upload(&q)?,
-            k: device.upload(&k)?,
-            v: device.upload(&v)?,
-            out: device.alloc_zeroed(of_queries)?,
-            log_sum_exp: device.alloc_zeroed(logs)?,
-            d_out: device.upload(&d_out)?,
-            dq: device.alloc_zeroed(of_queries)?,
-            dk: device.alloc_zeroed(of_keys)?,
-            dv: device.alloc_zeroed(of_keys)?,
+            q: device.tensor(&q, q_shape)?,
+            k: device.tensor(&k, k_shape)?,
+            v: device.tensor(&v, k_shape)?,
+            out: Tensor::zeros(device, q_shape)?,
+            log_sum_exp: Tensor::zeros(device, [shape.batch, shape.heads, shape.queries])?,
+            d_out: device.tensor(&d_out, q_shape)?,
+            dq: Tensor::zeros(device, q_shape)?,
+            dk: Tensor::zeros(device, k_shape)?,
+            dv: Tensor::zeros(device, k_shape)?,
         })
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
@@ -63,39 +65,15 @@ pub fn prepare<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Resul
     Ok((timed(device, sets, launch, relative_error)?, names.join(" + ")))
 }
 
-fn shapes(shape: Shape) -> [[usize; 4]; 2] {
-    let Shape { batch, queries, length, heads, key_heads, head_size, .. } = shape;
-    [[batch, queries, heads, head_size], [batch, length, key_heads, head_size]]
+fn forward<T: Element16>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<(), Error> {
+    let Set { q, k, v, out, log_sum_exp, .. } = set;
+    shape.attention().run_into(device, Outputs::new(out).log_sum_exp(log_sum_exp), &*q, &*k, &*v)
 }
 
-fn forward<T: Real>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<(), AttentionError> {
-    let [of_queries, of_keys] = shapes(shape);
-    let (k, v) = (Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?);
-    let q = Tensor::new(&set.q, of_queries)?;
-    let call = Attention::new(TensorMut::new(&mut set.out, of_queries)?, q, k, v);
-    let call = if shape.causal { call.causal(Causal::TopLeft) } else { call };
-    let call = if let Some(keys) = shape.window { call.sliding_window(keys) } else { call };
-    call.log_sum_exp(&mut set.log_sum_exp).run(device)
-}
-
-fn backward<T: Real>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<(), AttentionError> {
-    let [of_queries, of_keys] = shapes(shape);
-    let gradients = Gradients {
-        q: TensorMut::new(&mut set.dq, of_queries)?,
-        k: TensorMut::new(&mut set.dk, of_keys)?,
-        v: TensorMut::new(&mut set.dv, of_keys)?,
-    };
-    let forward = Forward {
-        q: Tensor::new(&set.q, of_queries)?,
-        k: Tensor::new(&set.k, of_keys)?,
-        v: Tensor::new(&set.v, of_keys)?,
-        out: Tensor::new(&set.out, of_queries)?,
-        log_sum_exp: (&set.log_sum_exp).into(),
-    };
-    let call = Backward::new(gradients, Tensor::new(&set.d_out, of_queries)?, forward);
-    let call = if shape.causal { call.causal(Causal::TopLeft) } else { call };
-    let call = if let Some(keys) = shape.window { call.sliding_window(keys) } else { call };
-    call.run(device)
+fn backward<T: Element16>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<(), Error> {
+    let Set { q, k, v, out, log_sum_exp, d_out, dq, dk, dv } = set;
+    let gradients = GradientOutputs::new(dq, dk, dv);
+    shape.attention().backward_into(device, gradients, &*d_out, &*q, &*k, &*v, (&*out, &*log_sum_exp))
 }
 
 /// Compares the gradients of the last head's last queries and of some of its keys with f64. Returns the error of the former,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use anyhow::{bail, ensure};
+use ferrowarp::attention::{Attention, Causal};
 use serde::Serialize;
 
 /// The maximum error of a row, relative to its largest result, unless its inputs are hard.
@@ -64,6 +65,18 @@ impl Shape {
         let window = self.window.map_or(length, |window| window as f64);
         let keys = if self.causal { window - window * window / length / 2.0 } else { length };
         2.0 * products * self.query_elements() as f64 * keys
+    }
+
+    /// The operation with the mask.
+    pub(super) fn attention(&self) -> Attention<'static> {
+        let call = if self.causal { Attention::new().causal(Causal::TopLeft) } else { Attention::new() };
+        self.window.into_iter().fold(call, Attention::sliding_window)
+    }
+
+    /// The shapes of Q, and of K and V.
+    pub(super) fn tensors(&self) -> [[usize; 4]; 2] {
+        let &Self { batch, queries, length, heads, key_heads, head_size, .. } = self;
+        [[batch, queries, heads, head_size], [batch, length, key_heads, head_size]]
     }
 
     /// The keys that a query sees.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use cuda_std::half::bf16;
-use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Tensor, TensorMut};
+use ferrowarp::attention::{Attention, Causal};
 use ferrowarp::device::{Buffer, Device, DeviceError, Event, Stream};
 use ferrowarp::{
     CrossEntropy, CumulativeSum, ElementAs, Matmul, Norm, Reduce, Reduction, Sample, Softmax, TensorView,
@@ -50,31 +50,16 @@ const OPERATIONS: &[(&str, Run)] = &[
         of_matmul(stream, &inputs.halves, [201, 203, 205])
     }),
     ("attention of one query", |stream, inputs| {
-        let (q, k) =
-            (Tensor::new(&inputs.halves, [1, 1, 1, 64])?, Tensor::new(&inputs.halves, [1, 4096, 1, 64])?);
-        let mut out = stream.device().alloc_zeroed::<bf16>(64)?;
-        Attention::new(TensorMut::new(&mut out, [1, 1, 1, 64])?, q, k, k).run(stream)?;
-        singles(stream, &out)
+        let q = TensorView::new(&inputs.halves, [1, 1, 1, 64])?;
+        let k = TensorView::new(&inputs.halves, [1, 4096, 1, 64])?;
+        singles(stream, Attention::new().run(stream, q, k, k)?.buffer())
     }),
     ("gradients of attention", |stream, inputs| {
-        let (device, shape) = (stream.device(), [1, 96, 2, 64]);
-        let tensor = Tensor::new(&inputs.halves, shape)?;
-        let zeros = || device.alloc_zeroed::<bf16>(96 * 128);
-        let (mut out, mut dq, mut dk, mut dv) = (zeros()?, zeros()?, zeros()?, zeros()?);
-        let mut log_sum_exp = device.alloc_zeroed(192)?;
-        Attention::new(TensorMut::new(&mut out, shape)?, tensor, tensor, tensor)
-            .causal(Causal::TopLeft)
-            .log_sum_exp(&mut log_sum_exp)
-            .run(stream)?;
-        let gradients = Gradients {
-            q: TensorMut::new(&mut dq, shape)?,
-            k: TensorMut::new(&mut dk, shape)?,
-            v: TensorMut::new(&mut dv, shape)?,
-        };
-        let out = Tensor::new(&out, shape)?;
-        let forward = Forward { q: tensor, k: tensor, v: tensor, out, log_sum_exp: (&log_sum_exp).into() };
-        Backward::new(gradients, tensor, forward).causal(Causal::TopLeft).run(stream)?;
-        singles(stream, &dk)
+        let x = TensorView::new(&inputs.halves, [1, 96, 2, 64])?;
+        let attention = Attention::new().causal(Causal::TopLeft);
+        let (out, log_sum_exp) = attention.forward(stream, x, x, x)?;
+        let gradients = attention.backward(stream, x, x, x, x, (&out, &log_sum_exp))?;
+        singles(stream, gradients.k.buffer())
     }),
     ("RMSNorm and its gradients", |stream, inputs| {
         let x = TensorView::new(&inputs.singles, [300, 520])?;

@@ -15,14 +15,17 @@
 use std::fmt;
 
 use attention_kernels::args::{AttentionArgs, NO_WINDOW};
-use attention_kernels::operation::{SplitShape, WarpgroupShape};
+use attention_kernels::operation::{AttentionKernels, SplitShape, WarpgroupShape};
 use cuda_std::launch::{KernelMeta, KernelOf};
 
-use super::{AttentionError, Real};
+use super::{Element16, NAME};
 use crate::DeviceProfile;
+use crate::error::{Error, Kind};
+use crate::operation::no_kernel;
 
 /// The largest head size.
 const MOST: u32 = attention_kernels::operation::serial::MOST as u32;
+const _: () = assert!(MOST == 256);
 /// Bytes in flight per multiprocessor that hide memory latency: 4.8 TB/s / 132 multiprocessors * 1.8 us.
 const BYTES_AHEAD: f64 = 65_536.0;
 /// The time of a key for 128 queries with `wgmma`, in keys: with two consumers, and with three.
@@ -99,15 +102,14 @@ impl Problem {
 /// The kernel chosen for an attention on a device.
 ///
 /// ```
-/// use ferrowarp::attention::{AttentionError, KernelChoice, Problem};
-/// use ferrowarp::bf16;
+/// use ferrowarp::attention::{KernelChoice, Problem};
 /// use ferrowarp::device::Device;
-/// use ferrowarp::DeviceProfile;
+/// use ferrowarp::{DeviceProfile, Error, bf16};
 ///
 /// let profile = DeviceProfile::from(&Device::cpu());
 /// let choice = KernelChoice::<bf16>::new(&profile, &Problem::new(1, 100, 96))?;
 /// assert_eq!(choice.to_string(), "attention_bf16_serial");
-/// # Ok::<(), AttentionError>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChoice<T: 'static> {
@@ -123,17 +125,19 @@ pub(super) enum Kernel<T: 'static> {
     Warpgroups(&'static KernelOf<AttentionArgs<T>, WarpgroupShape>),
 }
 
-impl<T: Real> KernelChoice<T> {
+impl<T: Element16> KernelChoice<T> {
     /// Chooses the kernel with the smallest estimate.
     ///
     /// # Errors
     /// The device has no kernel for the problem, or there is none for the head size.
-    pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, AttentionError> {
+    pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, Error> {
         if !(1..=MOST).contains(&problem.head_size) {
-            return Err(AttentionError::HeadSize { head_size: problem.head_size as usize, most: MOST });
+            let what = format!("there is no kernel for a head size of {}", problem.head_size);
+            let needs = "the head size must be 1 to 256";
+            return Err(Error::from(Kind::Unsupported { what, needs }).of(NAME, None));
         }
         if profile.is_cpu {
-            return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
+            return Ok(Self { kernel: Kernel::Serial(<T as AttentionKernels>::SERIAL), splits: 1 });
         }
         let multiprocessors = profile.multiprocessors.max(1) as u64;
         let warpgroups = of_warpgroups::<T>(profile, problem).map(|kernel| {
@@ -160,14 +164,15 @@ impl<T: Real> KernelChoice<T> {
             (Some((choice, _)), _) => Ok(choice),
             (None, Some(profile)) => Self::new(&profile, problem),
             (None, None) => {
-                Err(AttentionError::NoKernel { capability: profile.limits.capability, needs: "8.0 or later" })
+                let needs = "the kernels need 8.0 or later, so use a newer GPU or `Device::cpu()`";
+                Err(no_kernel(NAME, profile.limits.capability, needs))
             }
         }
     }
 
     /// Returns every kernel of the device that can do it; kernels that split the keys appear with one part and with three.
     pub fn every(profile: &DeviceProfile, problem: &Problem) -> Vec<Self> {
-        let serial = Some(T::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
+        let serial = Some(<T as AttentionKernels>::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
         let splits = of_splits::<T>(profile, problem).map(Kernel::Splits);
         let once = serial.map(Kernel::Serial).into_iter().chain(splits);
         let once = once.chain(of_warpgroups::<T>(profile, problem).map(Kernel::Warpgroups));
@@ -184,17 +189,17 @@ impl<T: Real> KernelChoice<T> {
             Kernel::Splits(kernel) => kernel.meta,
             Kernel::Warpgroups(kernel) => kernel.meta,
         };
-        std::iter::once(first).chain((self.splits > 1).then_some(T::COMBINE.meta))
+        std::iter::once(first).chain((self.splits > 1).then_some(<T as AttentionKernels>::COMBINE.meta))
     }
 }
 
 /// The `wgmma` kernels that the device has for the head size.
-fn of_warpgroups<T: Real>(
+fn of_warpgroups<T: Element16>(
     profile: &DeviceProfile,
     problem: &Problem,
 ) -> impl Iterator<Item = &'static KernelOf<AttentionArgs<T>, WarpgroupShape>> {
     let (limits, problem) = (profile.limits.clone(), *problem);
-    T::WARPGROUPS.iter().filter(move |kernel| {
+    <T as AttentionKernels>::WARPGROUPS.iter().filter(move |kernel| {
         kernel.head_size == problem.head_size
             && problem.is_aligned
             && !problem.is_ragged
@@ -204,7 +209,7 @@ fn of_warpgroups<T: Real>(
 }
 
 /// The kernel for the head size that splits the keys, if the device has it.
-fn of_splits<T: Real>(
+fn of_splits<T: Element16>(
     profile: &DeviceProfile,
     problem: &Problem,
 ) -> Option<&'static KernelOf<AttentionArgs<T>, SplitShape>> {
@@ -214,7 +219,7 @@ fn of_splits<T: Real>(
             && limits.runs(kernel.meta)
             && kernel.shared_bytes <= limits.max_dynamic_shared_bytes
     };
-    T::SPLITS.iter().filter(fits).min_by_key(|kernel| kernel.head_size)
+    <T as AttentionKernels>::SPLITS.iter().filter(fits).min_by_key(|kernel| kernel.head_size)
 }
 
 /// Estimates the time of a kernel with `splits` splits, in keys.
@@ -239,7 +244,7 @@ fn estimate<T>(
     rounds * (keys + START_KEYS) + combine
 }
 
-impl<T: Real> fmt::Display for KernelChoice<T> {
+impl<T: Element16> fmt::Display for KernelChoice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.kernels().map(|kernel| kernel.name).collect();
         f.write_str(&names.join(" + "))?;

@@ -2,33 +2,23 @@
 //! proportional to the length.
 //!
 //! ```
-//! use ferrowarp::attention::{Attention, AttentionError, Causal, Tensor, TensorMut};
-//! use ferrowarp::bf16;
+//! use ferrowarp::attention::{Attention, Causal};
 //! use ferrowarp::device::Device;
+//! use ferrowarp::{Error, bf16};
 //!
-//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
-//! let numbers = |numbers: &[f32]| device.upload(&numbers.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>());
+//! let device = Device::cpu(); // On a GPU: Device::cuda(0)?
 //! // One sequence of two positions, one head of two elements.
-//! let shape = [1, 2, 1, 2];
-//! let (q, k) = (numbers(&[1.0, 0.0, 0.0, 1.0])?, numbers(&[0.0, 0.0, 0.0, 0.0])?);
-//! let v = numbers(&[1.0, 2.0, 3.0, 4.0])?;
-//! let mut out = device.alloc_zeroed::<bf16>(4)?;
-//! Attention::new(
-//!     TensorMut::new(&mut out, shape)?,
-//!     Tensor::new(&q, shape)?,
-//!     Tensor::new(&k, shape)?,
-//!     Tensor::new(&v, shape)?,
-//! )
-//! .causal(Causal::TopLeft)
-//! .run(&device)?;
+//! let tensor = |numbers: [f32; 4]| device.tensor(&numbers.map(bf16::from_f32), [1, 2, 1, 2]);
+//! let (q, k) = (tensor([1.0, 0.0, 0.0, 1.0])?, tensor([0.0; 4])?);
+//! let v = tensor([1.0, 2.0, 3.0, 4.0])?;
+//! let out = Attention::new().causal(Causal::TopLeft).run(&device, &q, &k, &v)?;
 //! // The first position sees only itself, the second one weights both values equally.
-//! let out: Vec<f32> = out.to_vec()?.into_iter().map(bf16::to_f32).collect();
-//! assert_eq!(out, [1.0, 2.0, 2.0, 3.0]);
-//! # Ok::<(), AttentionError>(())
+//! assert_eq!(out.to_vec()?, [1.0, 2.0, 2.0, 3.0].map(bf16::from_f32));
+//! # Ok::<(), Error>(())
 //! ```
 //!
-//! Tensors are `[batch, length, heads, head size]`. The first three dimensions may be in any order in memory, through
-//! [strides](Tensor::with_strides). K and V may have fewer heads than Q (grouped-query attention). Any length is allowed.
+//! Tensors are `[batch, length, heads, head size]`. The first three axes may be in any order in memory, with gaps, and those of
+//! operands repeated. K and V may have fewer heads than Q (grouped-query attention). Any length is allowed.
 //! Head sizes are 1 to 256. A GPU needs compute capability 8.0. On 9.0, many queries with a head size of 64 or 128 and rows
 //! that start at multiples of 16 bytes are the fastest. Few queries with many keys (decoding) run at the speed of reading K
 //! and V. [`KernelChoice`] picks the kernel, and prints its choice without a GPU.
@@ -38,7 +28,7 @@
 //! Keys that no query of a tile sees are neither read nor computed.
 //!
 //! # Gradients
-//! [`Backward`] computes the gradients of Q, K and V from the log-sum-exp, and recomputes the weights. It needs head sizes
+//! [`backward`](Attention::backward) computes the gradients of Q, K and V from the log-sum-exp, and recomputes the weights. It needs head sizes
 //! up to 128 that are multiples of 8, and rows that start at multiples of 16 bytes; a GPU needs compute capability 9.0. Each
 //! sum has a fixed order, so gradients also have the same bits in every run.
 //!
@@ -55,23 +45,24 @@
 //! the values. A result is rounded once. For one device and shape, results have the same bits in every run.
 
 mod backward;
-mod error;
 mod kernel_choice;
 mod maps;
 mod operation;
+mod outputs;
 #[cfg(feature = "ladders")]
 mod rung;
-mod tensor;
+mod stored;
 mod types;
 
 #[doc(hidden)]
-pub use backward::BackwardBy;
-pub use backward::{Backward, Forward, Gradients};
-pub use error::AttentionError;
+pub use backward::{BackwardBy, BackwardInputs};
 pub use kernel_choice::{KernelChoice, Problem};
 pub use operation::Attention;
+pub use outputs::{GradientOutputs, Gradients, Outputs};
 #[cfg(feature = "ladders")]
 #[doc(hidden)]
 pub use rung::run_rung;
-pub use tensor::{Tensor, TensorMut};
-pub use types::{Causal, Real};
+pub use types::{Causal, Element16};
+
+/// The operation in errors.
+const NAME: &str = "attention";

@@ -5,71 +5,65 @@ use cuda_std::launch::RawBuffer;
 use ladders_kernels::attention::{LadderLaunch, Rung, RungShape, SIZE};
 
 use super::maps::map;
-use super::operation::{MOST_BLOCKS, MOST_POSITIONS, check_device, extent};
-use super::{AttentionError, Tensor, TensorMut};
+use super::operation::MOST_POSITIONS;
+use super::stored::Stored;
 use crate::device::Queue;
+use crate::error::Error;
+use crate::operation::{MOST, Operation};
+use crate::tensor::{Operand, TensorView, TensorViewMut};
 
-/// Runs a rung of the ladder: attention without a mask, with a scale of 1 / sqrt(head size). On a GPU it is queued.
+/// Runs a rung of the ladder: attention without a mask, with a scale of 1 / sqrt(head size).
 ///
-/// The tensors are dense, with the same batch, heads and a head size of 128. The lengths are nonzero multiples of the rung's
+/// The tensors have no gaps, the same batch and heads, and a head size of 128. The lengths are nonzero multiples of the rung's
 /// tiles.
 ///
 /// # Errors
-/// The shapes do not match each other or the tiles, a tensor is not dense or lives on another device, or the device failed.
+/// The shapes do not match each other or the tiles, a tensor has gaps or lives on another device, or the device failed.
 #[doc(hidden)]
 pub fn run_rung(
     queue: &impl Queue,
     rung: &Rung,
-    mut out: TensorMut<'_, bf16>,
-    [q, k, v]: [Tensor<'_, bf16>; 3],
-) -> Result<(), AttentionError> {
-    let ([batch, queries, heads, _], [_, keys, ..]) = (q.shape(), k.shape());
-    let device = queue.device();
-    let tensors = [
-        ("query tensor", q.layout, q.device(), queries),
-        ("key tensor", k.layout, k.device(), keys),
-        ("value tensor", v.layout, v.device(), keys),
-        ("output", out.layout, out.device(), queries),
-    ];
-    for (what, layout, at, length) in tensors {
-        let (got, expected) = (layout.shape, [batch, length, heads, SIZE]);
-        if got != expected {
-            return Err(AttentionError::ShapesDiffer { what, got, expected });
-        }
-        if !layout.is_dense() {
-            return Err(AttentionError::NotDense { what, strides: layout.strides });
-        }
-        check_device(device, what, at)?;
-    }
+    mut out: TensorViewMut<'_, bf16>,
+    [q, k, v]: [TensorView<'_, bf16>; 3],
+) -> Result<(), Error> {
+    let operation = Operation::new("a rung of the attention ladder", queue);
+    let [batch, queries, heads, _] = operation.extents("query tensor", &q)?;
+    let [_, keys, _, _] = operation.extents("key tensor", &k)?;
+    let of_q = stored(operation, "query tensor", &q, [batch, queries, heads, SIZE])?;
+    let of_k = stored(operation, "key tensor", &k, [batch, keys, heads, SIZE])?;
+    stored(operation, "value tensor", &v, [batch, keys, heads, SIZE])?;
+    stored(operation, "output", &out, [batch, queries, heads, SIZE])?;
     let shape = rung.kernels[0].facts;
     for (what, value, multiple) in [("queries", queries, shape.queries), ("keys", keys, shape.keys)] {
         if value == 0 || !value.is_multiple_of(multiple as usize) {
-            return Err(AttentionError::NotMultiple { what, value, multiple });
+            let option = format!("{value} {what}, which are not a multiple of {multiple}");
+            return Err(operation.refuse_option(option, "`Attention` takes any number"));
         }
     }
-    if out.layout.is_empty() {
+    if of_q.is_empty() {
         return Ok(());
     }
     let tiles = batch.saturating_mul(heads).saturating_mul(queries / shape.queries as usize);
-    let tiles = extent("tiles of queries in all heads", tiles, MOST_BLOCKS)?;
+    let tiles = operation.count("tiles of queries in all heads", tiles, MOST)?;
     let len = batch.saturating_mul(heads).saturating_mul(queries).saturating_mul(keys);
     let mut matrix = rung.has_matrix.then(|| queue.alloc_unwritten::<f32>(len)).transpose()?;
     let matrix = matrix.as_mut().map_or(RawBuffer::NULL, RawBuffer::written);
-    let (rows, raw) = (RungShape::BOX_QUERIES, out.raw());
+    let (device, rows) = (queue.device(), RungShape::BOX_QUERIES);
+    let (out, q, k, v) = (out.raw(), q.raw(), k.raw(), v.raw());
     let args = LadderLaunch {
-        q_map: map(device, q.raw(), &q.layout, rows)?,
-        k_map: map(device, k.raw(), &k.layout, shape.keys)?,
-        v_map: map(device, v.raw(), &v.layout, shape.keys)?,
-        out_map: map(device, raw, &out.layout, rows)?,
-        out: raw,
-        q: q.raw(),
-        k: k.raw(),
-        v: v.raw(),
+        q_map: map(device, q, &of_q, rows)?,
+        k_map: map(device, k, &of_k, shape.keys)?,
+        v_map: map(device, v, &of_k, shape.keys)?,
+        out_map: map(device, out, &of_q, rows)?,
+        out,
+        q,
+        k,
+        v,
         matrix,
-        batch: extent("batch", batch, MOST_BLOCKS)?,
-        heads: extent("heads", heads, MOST_BLOCKS)?,
-        queries: extent("queries", queries, MOST_POSITIONS)?,
-        keys: extent("keys", keys, MOST_POSITIONS)?,
+        batch: operation.count("entries of the batch", batch, MOST)?,
+        heads: operation.count("heads", heads, MOST)?,
+        queries: operation.count("queries", queries, MOST_POSITIONS)?,
+        keys: operation.count("keys", keys, MOST_POSITIONS)?,
         scale: 1.0 / (SIZE as f32).sqrt(),
     };
     for kernel in rung.kernels {
@@ -79,4 +73,16 @@ pub fn run_rung(
         unsafe { kernel.launch(queue, config, LadderLaunch { ..args }) }?;
     }
     Ok(())
+}
+
+/// A tensor of this shape without gaps.
+fn stored(
+    operation: Operation<'_>,
+    operand: &'static str,
+    view: &impl Operand,
+    shape: [usize; 4],
+) -> Result<Stored, Error> {
+    operation.check(operand, view, shape)?;
+    operation.dense(operand, view)?;
+    Stored::new(operation, operand, view)
 }

@@ -3,24 +3,29 @@
 use attention_kernels::args::NO_WINDOW;
 use attention_kernels::backward::BackwardKernels;
 use attention_kernels::operation::AttentionKernels;
-use bytemuck::Pod;
-use cuda_std::tensor::TensorElement;
+use cuda_std::half::{bf16, f16};
 
-use super::AttentionError;
+use crate::element::Element;
+use crate::error::Error;
+use crate::operation::Operation;
 
-/// `f16` or `bf16`.
+/// The element type of attention: `f16` or `bf16`.
 ///
 /// ```
-/// use ferrowarp::attention::Real;
+/// use ferrowarp::attention::{Attention, Causal, Element16};
+/// use ferrowarp::{Error, Tensor};
 ///
-/// fn bytes<T: Real>(elements: usize) -> usize {
-///     elements * size_of::<T>()
+/// fn attend<T: Element16>(x: &Tensor<T>) -> Result<Tensor<T>, Error> {
+///     Attention::new().causal(Causal::TopLeft).run(x.device(), x, x, x)
 /// }
-/// assert_eq!(bytes::<ferrowarp::f16>(8), 16);
+/// # let zeros = Tensor::<ferrowarp::f16>::zeros(&ferrowarp::device::Device::cpu(), [1, 2, 3, 8])?;
+/// # assert_eq!(attend(&zeros)?.shape(), zeros.shape());
+/// # Ok::<(), Error>(())
 /// ```
-pub trait Real: Pod + AttentionKernels + BackwardKernels + TensorElement {}
+pub trait Element16: Element + AttentionKernels + BackwardKernels {}
 
-impl<T: Pod + AttentionKernels + BackwardKernels + TensorElement> Real for T {}
+impl Element16 for f16 {}
+impl Element16 for bf16 {}
 
 /// Which keys a query sees under a causal mask. The two differ if the numbers of keys and queries differ.
 ///
@@ -67,12 +72,14 @@ pub(super) struct Mask {
 
 impl Mask {
     /// Checks that a sliding window has keys, and a causal mask to slide along.
-    pub fn check(self) -> Result<(), AttentionError> {
-        match (self.causal, self.window) {
-            (_, Some(0)) => Err(AttentionError::EmptyWindow),
-            (None, Some(keys)) => Err(AttentionError::WindowWithoutCausal { keys }),
-            _ => Ok(()),
-        }
+    pub fn check(self, operation: Operation<'_>) -> Result<(), Error> {
+        let needs = match (self.causal, self.window) {
+            (_, Some(0)) => "a query sees at least itself, so pass 1 or more",
+            (None, Some(_)) => "it needs a causal mask, so call `causal` too",
+            _ => return Ok(()),
+        };
+        let option = format!("a sliding window of {} keys", self.window.unwrap_or(0));
+        Err(operation.refuse_option(option, needs))
     }
 
     /// The mask's diagonal for kernels: query `i` sees no key after `i + diagonal`.

@@ -10,10 +10,11 @@ use cuda_std::launch::{KernelMeta, KernelOf};
 use matmul_kernels::args::MatmulArgs;
 use matmul_kernels::operation::{ALIGN, FewRowsShape, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
 
-use super::Precision;
+use super::{NAME, Precision};
 use crate::DeviceProfile;
 use crate::element::Element;
-use crate::error::{Error, Kind};
+use crate::error::Error;
+use crate::operation::no_kernel;
 
 /// The fewest terms of a split.
 const LEAST_TERMS: u32 = 256;
@@ -138,13 +139,9 @@ impl<T: Element> KernelChoice<T> {
             (Some((choice, _)), _) => Ok(choice),
             (None, Some(profile)) => Self::new(&profile, problem),
             (None, None) => {
-                let (capability, needs) = (profile.limits.capability, "use a newer GPU or `Device::cpu()`");
-                let what = format!(
-                    "the kernels need tensor cores of compute capability 8.0 or later, and this GPU has {}.{}",
-                    capability / 10,
-                    capability % 10
-                );
-                Err(Error::from(Kind::Unsupported { what, needs }).of(super::NAME, None))
+                let needs =
+                    "the kernels need tensor cores of 8.0 or later, so use a newer GPU or `Device::cpu()`";
+                Err(no_kernel(NAME, profile.limits.capability, needs))
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use anyhow::Result;
-use ferrowarp::attention::{Backward, BackwardBy, Forward, Gradients, Real, Tensor, TensorMut};
+use ferrowarp::attention::{BackwardBy, BackwardInputs, Element16, GradientOutputs};
 use ferrowarp::device::Device;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -175,7 +175,7 @@ fn dot<T: Number>(a: &[T], b: &[T]) -> Sum {
     terms.fold(Sum::default(), Sum::and)
 }
 
-impl<T: Number + Real> Operation<T> {
+impl<T: Number + Element16> Operation<T> {
     fn new(problem: &Problem) -> Self {
         let of = Operands::<T>::new(problem);
         let shape @ [_, queries, _, size] = of.q.shape;
@@ -214,9 +214,12 @@ impl<T: Number + Real> Operation<T> {
     fn run(&self, device: &Device, by: BackwardBy) -> Result<Outputs> {
         let problem = &self.of.problem;
         let of = &self.of;
+        let [batch, queries, heads, _] = of.q.shape;
+        let log_shape = [batch, heads, queries];
         let upload = |stored: &Stored<T>| device.upload(&stored.elements);
         let (q, k, v) = (upload(&of.q)?, upload(&of.k)?, upload(&of.v)?);
-        let (out, d_out, logs) = (upload(&self.out)?, upload(&self.d_out)?, device.upload(&self.logs)?);
+        let (out, d_out, logs) =
+            (upload(&self.out)?, upload(&self.d_out)?, device.tensor(&self.logs, log_shape)?);
         let mut gradients = [of.q.shape, of.k.shape, of.v.shape].map(|shape| {
             let mut stored = Stored::<T>::new(shape, problem.heads_first, T::nearest(0.0));
             bytemuck::cast_slice_mut(&mut stored.elements).fill(UNTOUCHED);
@@ -224,31 +227,17 @@ impl<T: Number + Real> Operation<T> {
         });
         let [dq, dk, dv] = &mut gradients;
         let mut buffers = [upload(dq)?, upload(dk)?, upload(dv)?];
-        {
-            let tensor =
-                |buffer, stored: &Stored<T>| Tensor::with_strides(buffer, stored.shape, stored.strides);
-            let [of_q, of_k, of_v] = &mut buffers;
-            let gradients = Gradients {
-                q: TensorMut::with_strides(of_q, dq.shape, dq.strides)?,
-                k: TensorMut::with_strides(of_k, dk.shape, dk.strides)?,
-                v: TensorMut::with_strides(of_v, dv.shape, dv.strides)?,
-            };
-            let forward = Forward {
-                q: tensor(&q, &of.q)?,
-                k: tensor(&k, &of.k)?,
-                v: tensor(&v, &of.v)?,
-                out: tensor(&out, &self.out)?,
-                log_sum_exp: (&logs).into(),
-            };
-            let mut call = Backward::new(gradients, tensor(&d_out, &self.d_out)?, forward);
-            if let Some(causal) = problem.causal {
-                call = call.causal(causal);
-            }
-            if let Some(window) = problem.window {
-                call = call.sliding_window(window);
-            }
-            call.run_by(device, by)?;
-        }
+        let [of_q, of_k, of_v] = &mut buffers;
+        let to = GradientOutputs::new(dq.view_mut(of_q)?, dk.view_mut(of_k)?, dv.view_mut(of_v)?);
+        let inputs = BackwardInputs {
+            d_out: self.d_out.view(&d_out)?,
+            q: of.q.view(&q)?,
+            k: of.k.view(&k)?,
+            v: of.v.view(&v)?,
+            out: self.out.view(&out)?,
+            log_sum_exp: logs.view(),
+        };
+        problem.attention().run_backward_by(device, to, inputs, Some(by))?;
         let mut outputs = Vec::new();
         for (name, (stored, buffer)) in ["dq", "dk", "dv"].into_iter().zip(gradients.iter().zip(&buffers)) {
             outputs.push((name, stored.inside(&buffer.to_vec()?)?));
@@ -303,18 +292,17 @@ impl<T: Number + Real> Operation<T> {
 }
 
 /// The cases of a problem with tensors of `T`, one for every kernel that supports it.
-pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
+pub(super) fn of_type<T: Number + Element16>(problem: &Problem, setting: &Setting) -> Vec<Case> {
     let of = *problem;
     let operation = Later::new(move || Operation::<T>::new(&of));
     let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
     let Problem { causal, window, values, heads_first, .. } = *problem;
     let gap = heads_first.unwrap_or(0);
     let is_aligned = [gap, head_size].iter().all(|elements| elements.is_multiple_of(8));
-    BackwardBy::every::<T>(&setting.profile, head_size as u32, is_aligned)
-        .into_iter()
+    BackwardBy::choices::<T>(&setting.profile, head_size as u32, is_aligned)
         .filter(|by| !setting.is_serial() || *by == BackwardBy::Serial)
         .map(|by| {
-            let names = by.kernels::<T>().into_iter().map(|kernel| kernel.name).collect();
+            let names = by.kernels::<T>().map(|kernel| kernel.name).collect();
             let words = move || format!(
                 "gradients of {batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, \
                  window {window:?}, {values:?}, gap {heads_first:?}"

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
-use ferrowarp::attention::{Attention, KernelChoice, Problem as Shape, Real, Tensor, TensorMut};
-use ferrowarp::device::Device;
+use ferrowarp::attention::{Element16, KernelChoice, Outputs as To, Problem as Shape};
+use ferrowarp::device::{Buffer, Device};
+use ferrowarp::{TensorView, TensorViewMut};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::oracle::Row;
@@ -37,6 +38,16 @@ impl<T: Number> Stored<T> {
         Self { elements: vec![fill; batch * strides[0]], shape, strides }
     }
 
+    pub fn view<'a>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
+        let [batch, length, head] = self.strides;
+        Ok(TensorView::with_strides(buffer, self.shape, [batch, length, head, 1])?)
+    }
+
+    pub fn view_mut<'a>(&self, buffer: &'a mut Buffer<T>) -> Result<TensorViewMut<'a, T>> {
+        let [batch, length, head] = self.strides;
+        Ok(TensorViewMut::with_strides(buffer, self.shape, [batch, length, head, 1])?)
+    }
+
     pub fn index(&self, [batch, position, head, column]: [usize; 4]) -> usize {
         batch * self.strides[0] + position * self.strides[1] + head * self.strides[2] + column
     }
@@ -64,7 +75,7 @@ impl<T: Number> Stored<T> {
     }
 }
 
-impl<T: Number + Real> Stored<T> {
+impl<T: Number + Element16> Stored<T> {
     /// The elements of the rows that a kernel wrote, in dimension order. An error if it wrote anything else.
     pub fn inside(&self, got: &[T]) -> Result<Vec<f64>> {
         let mut inside = vec![false; got.len()];
@@ -93,7 +104,7 @@ pub(crate) struct Operands<T> {
     expected: [OnceLock<Expected>; 2],
 }
 
-impl<T: Number + Real> Operands<T> {
+impl<T: Number + Element16> Operands<T> {
     pub fn new(problem: &Problem) -> Self {
         let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
         let mut rng = StdRng::seed_from_u64((queries * 31 + keys * 7 + head_size) as u64);
@@ -162,7 +173,7 @@ impl<T: Number + Real> Operands<T> {
     }
 
     fn run(&self, device: &Device, choice: KernelChoice<T>) -> Result<Outputs> {
-        let &Problem { has_log, causal, window, heads_first, cache, lengths: [_, keys], .. } = &self.problem;
+        let &Problem { has_log, heads_first, cache, lengths: [_, keys], .. } = &self.problem;
         let [batch, queries, heads, _] = self.q.shape;
         let [of_k, of_v] = [&self.k, &self.v].map(|whole| self.cached(whole));
         let (q, k) = (device.upload(&self.q.elements)?, device.upload(&of_k.elements)?);
@@ -171,34 +182,23 @@ impl<T: Number + Real> Operands<T> {
         let lengths = device.upload(&lengths)?;
         let each = if let Cache::Pages(page) = cache { keys.div_ceil(page) } else { 0 };
         let pages: Vec<_> = (0..batch * each).map(|i| self.page(i / each, i % each) as u32).collect();
-        let pages = device.upload(&pages)?;
+        let pages = device.tensor(&pages, [batch, each])?;
         let mut out = Stored::<T>::new(self.q.shape, heads_first, T::nearest(0.0));
         bytemuck::cast_slice_mut(&mut out.elements).fill(UNTOUCHED);
         let mut buffer = device.upload(&out.elements)?;
-        let mut log = device.upload(&vec![f32::NAN; batch * heads * queries])?;
-        {
-            let to = TensorMut::with_strides(&mut buffer, out.shape, out.strides)?;
-            let q = Tensor::with_strides(&q, self.q.shape, self.q.strides)?;
-            let k = Tensor::with_strides(&k, of_k.shape, of_k.strides)?;
-            let v = Tensor::with_strides(&v, of_v.shape, of_v.strides)?;
-            let mut call = Attention::new(to, q, k, v);
-            if cache != Cache::Whole {
-                call = call.lengths(&lengths);
-            }
-            if matches!(cache, Cache::Pages(_)) {
-                call = call.pages(&pages);
-            }
-            if let Some(causal) = causal {
-                call = call.causal(causal);
-            }
-            if let Some(window) = window {
-                call = call.sliding_window(window);
-            }
-            if has_log {
-                call = call.log_sum_exp(&mut log);
-            }
-            call.run_by(device, choice)?;
+        let mut log = device.tensor(&vec![f32::NAN; batch * heads * queries], [batch, heads, queries])?;
+        let mut call = self.problem.attention();
+        if cache != Cache::Whole {
+            call = call.lengths(&lengths);
         }
+        if matches!(cache, Cache::Pages(_)) {
+            call = call.pages(&pages);
+        }
+        let mut to = To::new(out.view_mut(&mut buffer)?);
+        if has_log {
+            to = to.log_sum_exp(&mut log);
+        }
+        call.run_by(device, to, [self.q.view(&q)?, of_k.view(&k)?, of_v.view(&v)?], Some(choice))?;
         let mut outputs = vec![("out", out.inside(&buffer.to_vec()?)?)];
         if has_log {
             outputs.push(("log_sum_exp", wide(&log.to_vec()?)));
@@ -250,7 +250,7 @@ impl<T: Number + Real> Operands<T> {
 }
 
 /// The cases of a problem with tensors of `T`, one for every kernel that supports it.
-pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
+pub(super) fn of_type<T: Number + Element16>(problem: &Problem, setting: &Setting) -> Vec<Case> {
     let of = *problem;
     let operands = Later::new(move || Operands::<T>::new(&of));
     let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;

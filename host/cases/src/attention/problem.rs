@@ -1,6 +1,6 @@
 //! Attention problems.
 
-use ferrowarp::attention::Causal;
+use ferrowarp::attention::{Attention, Causal};
 
 use crate::Scope;
 
@@ -63,6 +63,12 @@ impl Problem {
     pub fn keys(&self, batch: usize) -> usize {
         let keys = self.lengths[1];
         if self.cache == Cache::Whole { keys } else { keys.saturating_sub(batch * keys.div_ceil(2)) }
+    }
+
+    /// The operation with the mask.
+    pub fn attention(&self) -> Attention<'static> {
+        let call = self.causal.into_iter().fold(Attention::new(), Attention::causal);
+        self.window.into_iter().fold(call, Attention::sliding_window)
     }
 
     /// The keys of a batch entry that a query sees.

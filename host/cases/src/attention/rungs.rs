@@ -2,8 +2,9 @@
 
 use anyhow::{Result, ensure};
 use cuda_std::half::bf16;
-use ferrowarp::attention::{Tensor, TensorMut, run_rung};
+use ferrowarp::attention::run_rung;
 use ferrowarp::device::Device;
+use ferrowarp::{TensorView, TensorViewMut};
 use gpu_kernels::ladders::attention::{RUNGS, Rung, SIZE};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -78,9 +79,9 @@ impl Operands {
         let (q, k, v) = (device.upload(&self.q)?, device.upload(&self.k)?, device.upload(&self.v)?);
         let untouched = vec![bf16::from_f32(-77.0); self.q.len() + GUARD];
         let mut out = device.upload(&untouched)?;
-        let to = TensorMut::new(&mut out, of_queries)?;
-        let tensors = [Tensor::new(&q, of_queries)?, Tensor::new(&k, of_keys)?, Tensor::new(&v, of_keys)?];
-        run_rung(device, rung, to, tensors)?;
+        let to = TensorViewMut::new(&mut out, of_queries)?;
+        let (q, k) = (TensorView::new(&q, of_queries)?, TensorView::new(&k, of_keys)?);
+        run_rung(device, rung, to, [q, k, TensorView::new(&v, of_keys)?])?;
         let got = out.to_vec()?;
         ensure!(got[self.q.len()..] == untouched[self.q.len()..], "an element after the result was written");
         Ok(vec![("out", wide(&got[..self.q.len()]))])

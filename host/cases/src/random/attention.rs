@@ -2,7 +2,8 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
-use ferrowarp::attention::{Attention, Backward, Causal, Forward, Gradients, Real, Tensor, TensorMut};
+use ferrowarp::attention::{Attention, Causal, Element16, GradientOutputs, Outputs as To};
+use ferrowarp::{TensorView, TensorViewMut};
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, rngs::StdRng};
 
@@ -38,7 +39,7 @@ struct Common<T> {
     v: Vec<T>,
 }
 
-impl<T: Number + Real> Common<T> {
+impl<T: Number + Element16> Common<T> {
     /// Draws them. `ranges` are those of hard queries and keys.
     fn new(rng: &mut StdRng, terms: usize, most_size: usize, ranges: &[f32]) -> Self {
         let batch = pick(rng, &[1, 1, 1, 2, 3, 4]);
@@ -90,6 +91,10 @@ impl<T: Number + Real> Common<T> {
         Operands::with(&problem, self.scale.unwrap_or(1.0 / (head_size as f32).sqrt()), [q, k, v])
     }
 
+    fn attention(&self) -> Attention<'static> {
+        self.scale.into_iter().fold(self.problem.attention(), Attention::scale)
+    }
+
     fn words(&self) -> String {
         let Problem {
             lengths: [queries, keys], heads: [key_heads, group], head_size, causal, window, ..
@@ -126,7 +131,7 @@ struct Cache {
     page_size: usize,
 }
 
-fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+fn forward_of<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
     let mut common = Common::<T>::new(rng, size.terms, 256, &[0.0, 32.0, 4096.0]);
     let has_log = rng.random_bool(0.5);
     common.problem.has_log = has_log;
@@ -167,7 +172,7 @@ fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
         ulp: ulp::<T>(),
         may_be_refused: Box::new(|limits| limits.capability < 80),
         run: Box::new(move |device, byte| {
-            let Common { problem, scale, q, k, v, .. } = &*on_run;
+            let Common { problem: Problem { lengths: [queries, _], .. }, q, k, v, .. } = &*on_run;
             // Elements outside of an entry's keys are NaN.
             let stored = |place: &Place, elements: &[T]| {
                 let mut all = place.unwritten::<T>(0xff);
@@ -191,32 +196,24 @@ fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
             };
             let (q, k) = (device.upload(&of_q.filled(q))?, device.upload(&stored(&of_k, k))?);
             let v = device.upload(&stored(&of_v, v))?;
-            let pages = device.upload(cache.pages.as_deref().unwrap_or_default())?;
+            let pages =
+                cache.pages.as_deref().map(|pages| device.tensor(pages, [batch, each])).transpose()?;
             let lengths = device.upload(cache.lengths.as_deref().unwrap_or_default())?;
             let mut out = device.upload(&of_out.unwritten::<T>(byte))?;
             let mut logs = device.upload(&of_logs.unwritten::<f32>(byte))?;
-            {
-                let to = out.view_mut(of_out.first..)?;
-                let mut call = Attention::new(
-                    TensorMut::with_strides(to, of_out.shape, of_out.strides)?,
-                    Tensor::with_strides(q.view(of_q.first..)?, of_q.shape, of_q.strides)?,
-                    Tensor::with_strides(k.view(of_k.first..)?, of_k.shape, of_k.strides)?,
-                    Tensor::with_strides(v.view(of_v.first..)?, of_v.shape, of_v.strides)?,
-                );
-                call = problem.causal.into_iter().fold(call, Attention::causal);
-                call = problem.window.into_iter().fold(call, Attention::sliding_window);
-                call = scale.iter().fold(call, |call, &scale| call.scale(scale));
-                if cache.pages.is_some() {
-                    call = call.pages(&pages);
-                }
-                if cache.lengths.is_some() {
-                    call = call.lengths(&lengths);
-                }
-                if has_log {
-                    call = call.log_sum_exp(logs.view_mut(of_logs.first..of_logs.first + of_logs.shape[3])?);
-                }
-                call.run(device)?;
+            let mut call = on_run.attention();
+            if let Some(pages) = &pages {
+                call = call.pages(pages);
             }
+            if cache.lengths.is_some() {
+                call = call.lengths(&lengths);
+            }
+            let mut to = To::new(of_out.tensor_in_mut(&mut out)?);
+            if has_log {
+                let logs = logs.view_mut(of_logs.first..)?;
+                to = to.log_sum_exp(TensorViewMut::new(logs, [batch, of_q.shape[2], *queries])?);
+            }
+            call.run_into(device, to, of_q.tensor_in(&q)?, of_k.tensor_in(&k)?, of_v.tensor_in(&v)?)?;
             let mut outputs: Outputs = vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))];
             if has_log {
                 outputs.push(("log_sum_exp", wide(&of_logs.inside(&logs.to_vec()?, byte)?)));
@@ -230,7 +227,7 @@ fn forward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
     }
 }
 
-fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
+fn backward_of<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
     let most_size = pick(rng, &[128, 128, 128, 128, 128, 256]);
     // From larger logits, a rounded logarithm of their sum leaves no digits of the weights.
     let mut common = Common::<T>::new(rng, size.terms / 2, most_size, &[0.0, 8.0]);
@@ -251,8 +248,7 @@ fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
     let has_kernel = is_aligned && size <= 128 && size.is_multiple_of(8);
     let words = format!("{}, {all:?}", common.words());
     let (class, is_hard) = (Class::new("attention backward", T::NAME, common.layout.name()), common.is_hard);
-    let Problem { causal, window, .. } = common.problem;
-    let scale = common.scale;
+    let attention = common.attention();
     let [q, k, v] = [&common.q, &common.k, &common.v].map(|all| all.clone());
     let for_entries = d_out.clone();
     let entries: Later<Vec<Operation<T>>> = Later::new(move || {
@@ -281,28 +277,15 @@ fn backward_of<T: Number + Real>(rng: &mut StdRng, size: &Size) -> Drawn {
             let mut dq = device.upload(&of_dq.unwritten::<T>(byte))?;
             let mut dk = device.upload(&of_dk.unwritten::<T>(byte))?;
             let mut dv = device.upload(&of_dv.unwritten::<T>(byte))?;
-            {
-                let tensor = |buffer, place: &Place| Tensor::with_strides(buffer, place.shape, place.strides);
-                let tensor_mut = |buffer, at: &Place| TensorMut::with_strides(buffer, at.shape, at.strides);
-                let gradients = Gradients {
-                    q: tensor_mut(dq.view_mut(of_dq.first..)?, &of_dq)?,
-                    k: tensor_mut(dk.view_mut(of_dk.first..)?, &of_dk)?,
-                    v: tensor_mut(dv.view_mut(of_dv.first..)?, &of_dv)?,
-                };
-                let forward = Forward {
-                    q: tensor(q.view(of_q.first..)?, &of_q)?,
-                    k: tensor(k.view(of_k.first..)?, &of_k)?,
-                    v: tensor(v.view(of_v.first..)?, &of_v)?,
-                    out: tensor(out.view(of_out.first..)?, &of_out)?,
-                    log_sum_exp: (&logs).into(),
-                };
-                let d_out = tensor(d_out.view(of_d_out.first..)?, &of_d_out)?;
-                let mut call = Backward::new(gradients, d_out, forward);
-                call = causal.into_iter().fold(call, Backward::causal);
-                call = window.into_iter().fold(call, Backward::sliding_window);
-                call = scale.iter().fold(call, |call, &scale| call.scale(scale));
-                call.run(device)?;
-            }
+            let gradients = GradientOutputs::new(
+                of_dq.tensor_in_mut(&mut dq)?,
+                of_dk.tensor_in_mut(&mut dk)?,
+                of_dv.tensor_in_mut(&mut dv)?,
+            );
+            let results =
+                (of_out.tensor_in(&out)?, TensorView::new(&logs, [batch, of_q.shape[2], of_q.shape[1]])?);
+            let (q, k, v) = (of_q.tensor_in(&q)?, of_k.tensor_in(&k)?, of_v.tensor_in(&v)?);
+            attention.backward_into(device, gradients, of_d_out.tensor_in(&d_out)?, q, k, v, results)?;
             let outputs = [("dq", &of_dq, dq), ("dk", &of_dk, dk), ("dv", &of_dv, dv)];
             let outputs = outputs.into_iter().map(|(name, place, buffer)| {
                 anyhow::Ok((name, wide(&place.inside(&buffer.to_vec()?, byte)?)))

@@ -20,7 +20,6 @@ use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use cuda_std::launch::Limits;
-use ferrowarp::attention::AttentionError;
 use ferrowarp::device::Device;
 use ferrowarp::{Error, Kind};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -230,16 +229,8 @@ impl fmt::Display for Drawn {
 
 /// Whether the error says that the device has no kernel.
 fn is_refusal(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref().map(Error::kind), Some(Kind::Unsupported { .. }))
-        || matches!(
-            error.downcast_ref(),
-            Some(
-                AttentionError::NoKernel { .. }
-                    | AttentionError::NotAligned { .. }
-                    | AttentionError::HeadSize { .. }
-                    | AttentionError::HeadSizeMultiple { .. }
-            )
-        )
+    let kind = error.downcast_ref().map(Error::kind);
+    matches!(kind, Some(Kind::Unsupported { .. } | Kind::Alignment { .. }))
 }
 
 /// Never refused.
