@@ -163,26 +163,3 @@ pub(crate) fn in_order<K>(
     let [first, last] = [limits.runs_cpu_only, !limits.runs_cpu_only].map(|is| is.then(|| wide.clone()));
     first.into_iter().flatten().chain(special).chain(last.into_iter().flatten())
 }
-
-/// Implements conversions for an operation's error with a variant `Device`: from a refused launch, and into a
-/// [`DeviceError`], so that the operation can be timed and recorded.
-macro_rules! carries_device_errors {
-    ($error:ident) => {
-        impl From<cuda_std::launch::LaunchError> for $error {
-            fn from(error: cuda_std::launch::LaunchError) -> Self {
-                $error::Device(error.into())
-            }
-        }
-
-        impl From<$error> for crate::device::DeviceError {
-            fn from(error: $error) -> Self {
-                match error {
-                    $error::Device(error) => error,
-                    other => crate::device::DeviceError::Work(Box::new(other)),
-                }
-            }
-        }
-    };
-}
-
-pub(crate) use carries_device_errors;
