@@ -50,6 +50,7 @@ mod element;
 pub mod matmul;
 pub mod norm;
 mod operation;
+pub mod prelude;
 pub mod softmax;
 
 /// The PTX and machine code of the operations' kernels, if `build.rs` built some.

@@ -1,0 +1,12 @@
+//! What most programs use: `use ferrowarp::prelude::*`.
+
+pub use cuda_std::kernel;
+pub use cuda_std::launch::LaunchConfig;
+
+pub use crate::attention::{Attention, Causal};
+pub use crate::axis::{CumulativeSum, Reduce, Reduction, Transpose};
+pub use crate::device::{Buffer, Device, Queue, Stream};
+pub use crate::matmul::{Activation, Matmul};
+pub use crate::norm::Norm;
+pub use crate::softmax::{CrossEntropy, Sample, Softmax, TopK};
+pub use crate::{Element, Error, Shape, Tensor, TensorView, TensorViewMut, bf16, f16};
