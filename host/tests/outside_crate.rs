@@ -122,24 +122,45 @@ fn an_outside_crate_builds_and_runs_with_nothing_set() {
     assert!(said.status.success(), "{log}");
     assert_eq!(String::from_utf8_lossy(&said.stdout), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n");
 
-    // It holds the PTX of both, of the library only what the operations need, and no path of the build.
+    // It holds the PTX of its kernels, nothing of the library's where there is no GPU, and no path of the build.
     let program = std::fs::read(moved.join("outside")).unwrap();
     let out = b"/build/outside-";
     assert!(!program.windows(out.len()).any(|bytes| bytes == out), "it holds the path of OUT_DIR");
     let files = moved.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let ptx: Vec<String> = files.filter(|name| name.ends_with(".ptx")).collect();
-    let (own, library): (Vec<&String>, Vec<&String>) =
-        ptx.iter().partition(|name| name.starts_with("kernels."));
+    let own: Vec<String> = files.filter(|name| name.ends_with(".ptx")).collect();
     assert_eq!(own, ["kernels.compute_75.ptx"]);
-    assert!(library.iter().any(|name| name.starts_with("softmax_kernels.forward_kernels.")), "{ptx:?}");
-    assert!(library.iter().all(|name| name.starts_with("softmax_kernels.")), "{ptx:?}");
 
-    let text = std::fs::read_to_string(moved.join(own[0])).unwrap();
+    let text = std::fs::read_to_string(moved.join(&own[0])).unwrap();
     let emulator = Emulator::new(PtxModule::parse(&text).unwrap());
     let (x, mut y) = ([1.0f32, 2.0, 3.0], [0.0f32; 3]);
     // SAFETY: as many elements in both, and a thread for each.
     unsafe { twice::launch(&emulator, LaunchConfig::cover(3, 32), &x, &mut y) }.unwrap();
     assert_eq!(y, [2.0, 4.0, 6.0]);
+}
+
+/// The library's build script builds what is asked for. What `build-ptx` built before is taken from its cache.
+#[test]
+fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
+    let (folder, _alone) = (tempfile::tempdir().unwrap(), alone());
+    let outside = outside_crate(folder.path());
+    let (target, caches) = (target_dir(), folder.path().join("caches/ferrowarp"));
+    std::fs::create_dir_all(&caches).unwrap();
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    std::os::unix::fs::symlink(own, caches.join("kernels")).unwrap();
+    let mut build = cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]);
+    build.env("FERROWARP_ARCH", "compute_90").env("XDG_CACHE_HOME", caches.parent().unwrap());
+    output(build);
+    let all = folder.path().join("all");
+    std::fs::create_dir(&all).unwrap();
+    let mut program = Command::new(target.join("debug/outside"));
+    program.arg(&all).env_clear();
+    assert_eq!(output(program), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n");
+    let names: Vec<String> =
+        all.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    for part in ["kernels", "softmax_kernels", "matmul_kernels", "attention_kernels", "norm_kernels", "axis_kernels"] {
+        assert!(names.iter().any(|name| name.starts_with(&format!("{part}."))), "{part} is not in {names:?}");
+    }
+    assert!(!names.iter().any(|name| name.contains("mlp") || name.contains("lessons")), "{names:?}");
 }
 
 #[test]

@@ -5,6 +5,4 @@ fn main() {
     // `.archs(&[NvvmArch::Compute80, NvvmArch::Compute90])`: a GPU takes the newest that is not newer than itself.
     let arch = NvvmArch::native().unwrap_or(NvvmArch::Compute90);
     CudaBuilder::new("kernels").arch(arch).embed_or_exit();
-    // The kernels of `ferrowarp::softmax`; "ferrowarp" names those of all operations.
-    CudaBuilder::of_dependency("ferrowarp-softmax-kernels").arch(arch).embed_or_exit();
 }

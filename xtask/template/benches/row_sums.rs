@@ -1,17 +1,15 @@
 //! `cargo bench`: the bandwidth of the kernel on this machine.
 
-use std::error::Error;
 use std::time::Instant;
 
-use cuda_std::launch::LaunchConfig;
-use ferrowarp::device::{DeviceChoice, open_with};
 use ferrowarp::embedded_ptx;
+use ferrowarp::prelude::*;
 
 const LAUNCHES: u32 = 20;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let (device, line) = open_with(DeviceChoice::Auto, || embedded_ptx!("{crate}_kernels"))?;
-    println!("{line}");
+fn main() -> Result<(), Error> {
+    let device = Device::open()?.with_modules(embedded_ptx!("{crate}_kernels")?)?;
+    println!("running on {}", device.name());
     let (rows, cols) = if device.is_cuda() { (16384, 4096) } else { (256, 4096) };
     let inp = device.upload(&vec![1.0f32; rows * cols])?;
     let mut sums = device.alloc_zeroed::<f32>(rows)?;

@@ -1,18 +1,10 @@
-use std::error::Error;
+use ferrowarp::embedded_ptx;
+use ferrowarp::prelude::*;
 
-use cuda_std::launch::LaunchConfig;
-use ferrowarp::device::{DeviceChoice, DeviceError, PtxModules, open_with};
-use ferrowarp::{Softmax, embedded_ptx};
-
-/// The PTX that the build script embedded in the program: this crate's kernels and those of `ferrowarp::softmax`.
-fn ptx() -> Result<PtxModules, DeviceError> {
-    Ok(embedded_ptx!("{crate}_kernels")?.and(embedded_ptx!("softmax_kernels")?))
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
-    // The first GPU, or the CPU if there is none.
-    let (device, line) = open_with(DeviceChoice::Auto, ptx)?;
-    println!("{line}");
+fn main() -> Result<(), Error> {
+    // The first GPU, or the CPU if there is none; and the kernels that the build script embedded in the program.
+    let device = Device::open()?.with_modules(embedded_ptx!("{crate}_kernels")?)?;
+    println!("running on {}", device.name());
 
     let (rows, cols) = (4, 1000);
     let logits: Vec<f32> = (0..rows * cols).map(|i| (i % 10) as f32).collect();

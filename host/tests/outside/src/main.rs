@@ -1,18 +1,11 @@
-use std::error::Error;
-
 use cuda_std::launch::LaunchConfig;
-use ferrowarp::device::{DeviceChoice, DeviceError, PtxModules, open_with};
-use ferrowarp::{Softmax, Tensor, embedded_ptx};
+use ferrowarp::device::PtxModules;
+use ferrowarp::embedded_ptx;
+use ferrowarp::prelude::*;
 
-/// The PTX that the build script embedded in the program.
-fn ptx() -> Result<PtxModules, DeviceError> {
-    Ok(embedded_ptx!("kernels")?.and(embedded_ptx!("softmax_kernels")?))
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
-    // The first GPU, or the CPU if there is none.
-    let (device, line) = open_with(DeviceChoice::Auto, ptx)?;
-    eprintln!("{line}");
+fn main() -> Result<(), Error> {
+    // The first GPU, or the CPU if there is none; and the kernels that the build script embedded in the program.
+    let device = Device::open()?.with_modules(embedded_ptx!("kernels")?)?;
 
     // A kernel of this crate,
     let x = device.upload(&[0.0f32, 0.0, 0.5, f32::NEG_INFINITY])?;
@@ -26,9 +19,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:?}", probabilities.to_vec()?);
 
     // For the test of this example: what a GPU would get.
-    if let Some(folder) = std::env::args_os().nth(1) {
-        for module in ptx()?.modules() {
-            std::fs::write(std::path::Path::new(&folder).join(module.path().file_name().unwrap()), module.text()?)?;
+    if let Some(folder) = std::env::args_os().nth(1).map(std::path::PathBuf::from) {
+        let own = embedded_ptx!("kernels")?;
+        let all = if folder.ends_with("all") { PtxModules::find()?.and(own) } else { own };
+        for module in all.modules() {
+            std::fs::write(folder.join(module.path().file_name().unwrap()), module.text()?).unwrap();
         }
     }
     Ok(())
