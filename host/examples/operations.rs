@@ -2,53 +2,43 @@
 
 use ferrowarp::prelude::*;
 
-struct Model {
-    x: Tensor<bf16>,
-    weights: Tensor<bf16>,
-    bias: Tensor<bf16>,
-    scale: Tensor<bf16>,
-    cache: Tensor<bf16>,
-    pages: Tensor<u32>,
-    lengths: Tensor<u32>,
-    logs: Tensor<bf16>,
-    sums: Tensor<f32>,
-    best: (Tensor<f32>, Tensor<u32>),
-}
+type Inputs = ([Tensor<bf16>; 5], [Tensor<u32>; 2]);
+type Outputs = (Tensor<bf16>, Tensor<bf16>, Tensor<f32>, Tensor<u32>);
 
-fn step(queue: &impl Queue, of: &mut Model) -> Result<(), Error> {
-    let linear = Matmul::new().bias(&of.bias).activation(Activation::Gelu);
-    let hidden = linear.run(queue, &of.x, of.weights.t())?;
-    let norm = Norm::rms().weight(&of.scale);
+fn step(
+    queue: &impl Queue,
+    (inputs, (logs, sums, values, columns)): &mut (Inputs, Outputs),
+) -> Result<(), Error> {
+    let ([x, weights, bias, scale, cache], [pages, lengths]) = &*inputs;
+    let linear = Matmul::new().bias(bias).activation(Activation::Gelu);
+    let hidden = linear.run(queue, x, weights.t())?;
+    let norm = Norm::rms().weight(scale);
     let (normed, saved) = norm.forward(queue, &hidden)?;
     let gradients = norm.backward(queue, &normed, &hidden, &saved)?;
-    Reduce::columns(Reduction::Sum).run_into(queue, &mut of.sums, &gradients.input)?;
-    let (q, cache) = (normed.view().reshape([2, 1, 1, 64])?, &of.cache);
-    let out = Attention::new().pages(&of.pages).lengths(&of.lengths).run(queue, q, cache, cache)?;
-    Softmax::new().log().run_into(queue, &mut of.logs, out.view().reshape([2, 64])?)?;
-    TopK::new(3).run_into(queue, &mut of.best.0, &mut of.best.1, &of.logs)
+    Reduce::columns(Reduction::Sum).run_into(queue, &mut *sums, &gradients.input)?;
+    let q = normed.view().reshape([2, 1, 1, 64])?;
+    let out = Attention::new().pages(pages).lengths(lengths).run(queue, q, cache, cache)?;
+    Softmax::new().log().run_into(queue, &mut *logs, out.view().reshape([2, 64])?)?;
+    TopK::new(3).run_into(queue, values, columns, &*logs)
 }
 
+#[cfg_attr(test, test)]
 fn main() -> Result<(), Error> {
     let device = Device::open()?;
-    let numbers = |count: usize| (0..count).map(|i| bf16::from_f32((i * 7 % 13) as f32 / 8.0 - 0.7)).collect::<Vec<_>>();
-    let mut model = Model {
-        x: device.tensor(&numbers(2 * 32), [2, 32])?,
-        weights: device.tensor(&numbers(64 * 32), [64, 32])?,
-        bias: device.tensor(&numbers(64), [64])?,
-        scale: device.tensor(&numbers(64), [64])?,
-        cache: device.tensor(&numbers(3 * 16 * 64), [3, 16, 1, 64])?,
-        pages: device.tensor(&[2, 0, 1, 1], [2, 2])?,
-        lengths: device.tensor(&[20, 3], [2])?,
-        logs: Tensor::zeros(&device, [2, 64])?,
-        sums: Tensor::zeros(&device, [64])?,
-        best: (Tensor::zeros(&device, [2, 3])?, Tensor::zeros(&device, [2, 3])?),
-    };
-    step(&device.stream()?, &mut model)?;
-    let queued = model.best.1.to_vec()?;
-    let mut graph = device.record(model, |stream, model| step(stream, model))?;
+    let number = |i: usize| bf16::from_f32((i * 7 % 13) as f32 / 8.0 - 0.7);
+    let of = |len: usize| (0..len).map(number).collect::<Vec<_>>();
+    let (x, weights) = (device.tensor(&of(64), [2, 32])?, device.tensor(&of(2048), [64, 32])?);
+    let (bias, scale) = (device.tensor(&of(64), [64])?, device.tensor(&of(64), [64])?);
+    let cache = device.tensor(&of(3072), [3, 16, 1, 64])?;
+    let tables = [device.tensor(&[2, 0, 1, 1], [2, 2])?, device.tensor(&[20, 3], [2])?];
+    let (logs, sums) = (Tensor::zeros(&device, [2, 64])?, Tensor::zeros(&device, [64])?);
+    let best = (Tensor::zeros(&device, [2, 3])?, Tensor::zeros(&device, [2, 3])?);
+    let mut all = (([x, weights, bias, scale, cache], tables), (logs, sums, best.0, best.1));
+    step(&device.stream()?, &mut all)?;
+    let queued = all.1.3.to_vec()?;
+    let mut graph = device.record(all, |stream, all| step(stream, all))?;
     graph.launch()?;
-    let recorded = graph.state().best.1.to_vec()?;
-    assert_eq!(queued, recorded);
+    assert_eq!(graph.state().1.3.to_vec()?, queued);
     println!("the largest columns of each row on {}: {queued:?}", device.name());
     Ok(())
 }

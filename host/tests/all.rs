@@ -14,6 +14,8 @@ mod kernels;
 mod loaded_ptx;
 mod matmul;
 mod norm;
+#[path = "../examples/operations.rs"]
+mod operations;
 mod outside_crate;
 mod ptx;
 mod random;

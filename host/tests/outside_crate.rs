@@ -157,7 +157,9 @@ fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
     assert_eq!(output(program), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n");
     let names: Vec<String> =
         all.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    for part in ["kernels", "softmax_kernels", "matmul_kernels", "attention_kernels", "norm_kernels", "axis_kernels"] {
+    for part in
+        ["kernels", "softmax_kernels", "matmul_kernels", "attention_kernels", "norm_kernels", "axis_kernels"]
+    {
         assert!(names.iter().any(|name| name.starts_with(&format!("{part}."))), "{part} is not in {names:?}");
     }
     assert!(!names.iter().any(|name| name.contains("mlp") || name.contains("lessons")), "{names:?}");
