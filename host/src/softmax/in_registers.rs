@@ -33,12 +33,10 @@ pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Element>(
 ) -> impl Iterator<Item = Kernels<I, O>> {
     let limits = &profile.limits;
     let max_cluster = limits.max_cluster.min(limits.max_grid.x);
-    let mut variants: Vec<_> =
-        I::FORWARD.clusters.iter().filter(|variant| limits.runs(variant.meta)).collect();
-    if is_reversed {
-        variants.reverse();
-    }
-    variants.into_iter().flat_map(move |variant| {
+    let clusters = I::FORWARD.clusters;
+    let variants =
+        (0..clusters.len()).map(move |i| &clusters[if is_reversed { clusters.len() - 1 - i } else { i }]);
+    variants.filter(|variant| limits.runs(variant.meta)).flat_map(move |variant| {
         let fits =
             move |&blocks: &u32| blocks <= max_cluster && holds(variant, 16 / size_of::<I>(), cols, blocks);
         [2, 4, 8, 16].into_iter().filter(fits).map(move |blocks| Kernels::Cluster(variant, blocks))
@@ -76,9 +74,7 @@ pub(super) fn cluster_of_few_rows<I: SoftmaxAs<O>, O: Element>(
     });
     let (variant, mut blocks) = fitting.next()?;
     for (other, more) in fitting {
-        if other.meta.name == variant.meta.name
-            && rows.saturating_mul(2 * more as usize) <= profile.multiprocessors
-        {
+        if std::ptr::eq(other, variant) && rows.saturating_mul(2 * more as usize) <= profile.multiprocessors {
             blocks = more;
         }
     }
