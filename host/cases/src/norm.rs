@@ -231,12 +231,9 @@ impl<T: Number> Operands<T> {
             norm = norm.weight(&weight).bias(&bias).residual(residual);
             outputs = outputs.sum(TensorViewMut::with_strides(&mut sum, [rows, cols], strides)?);
         }
-        let mut choices = Forward::choices(
-            device.limits(),
-            device.multiprocessors(),
-            [rows, cols],
-            self.problem.is_aligned::<T>(),
-        );
+        let (limits, multiprocessors) = (device.limits(), device.multiprocessors());
+        let is_aligned = self.problem.is_aligned::<T>();
+        let mut choices = Forward::choices(limits, multiprocessors, [rows, cols], is_aligned);
         let by = choices.find(|by| by.meta().name == kernel).expect("the kernel is one of them");
         norm.run_by(device, outputs, TensorView::with_strides(&inp, [rows, cols], strides)?, Some(by))?;
         let mut outputs = vec![

@@ -31,6 +31,15 @@ struct Inner {
 }
 
 /// What is wrong.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::{Kind, TensorView};
+///
+/// let buffer = Device::cpu().upload(&[1.0f32; 5]).unwrap();
+/// let error = TensorView::new(&buffer, [2, 3]).unwrap_err();
+/// assert!(matches!(error.kind(), Kind::TooShort { len: 5, needed: Some(6), .. }));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Kind {

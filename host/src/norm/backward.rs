@@ -15,6 +15,23 @@ use crate::operation::{MOST, Operation, in_order, is_aligned, read, written};
 const PARTS: u32 = 16;
 
 /// The gradients of a norm.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::{Error, Norm};
+///
+/// let device = Device::cpu();
+/// let (x, d_out) = (device.tensor(&[3.0f32, 4.0], [1, 2])?, device.tensor(&[1.0f32, 0.0], [1, 2])?);
+/// let (_, saved) = Norm::rms().forward(&device, &x)?;
+/// let gradients = Norm::rms().backward(&device, &d_out, &x, &saved)?;
+/// // With y = x rstd, the gradient is rstd (d - y mean(d y)).
+/// let rstd = 1.0 / 12.5f32.sqrt();
+/// let (y, mean) = ([3.0 * rstd, 4.0 * rstd], 1.5 * rstd);
+/// let expected = [rstd * (1.0 - y[0] * mean), rstd * (0.0 - y[1] * mean)];
+/// assert!(gradients.input.to_vec()?.iter().zip(expected).all(|(got, want)| (got - want).abs() < 1e-5));
+/// assert!(gradients.weight.is_none());
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Gradients<T> {
     /// The gradient of the input, and of the residual.
@@ -26,6 +43,21 @@ pub struct Gradients<T> {
 }
 
 /// Where gradients are written. A tensor alone is the gradient of the input.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::norm::{GradientOutputs, Norm, Statistics};
+/// use ferrowarp::{Error, Tensor};
+///
+/// let device = Device::cpu();
+/// let (x, d_out) = (device.tensor(&[1.0f32, -1.0], [1, 2])?, device.tensor(&[2.0f32, 3.0], [1, 2])?);
+/// let rstd = device.upload(&[1.0f32])?;
+/// let (mut d_inp, mut d_weight) = (Tensor::zeros(&device, [1, 2])?, Tensor::zeros(&device, [2])?);
+/// let outputs = GradientOutputs::new(&mut d_inp).weight(&mut d_weight);
+/// Norm::rms().backward_into(&device, outputs, &d_out, &x, Statistics::rms(&rstd))?;
+/// assert_eq!(d_weight.to_vec()?, [2.0, -3.0]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is written before the gradients are computed"]
 pub struct GradientOutputs<'a, T: Pod> {
@@ -58,6 +90,19 @@ impl<'a, T: Pod, V: Into<TensorViewMut<'a, T>>> From<V> for GradientOutputs<'a, 
 }
 
 /// What the forward pass found about the rows: `rstd`, for an RMSNorm alone, and the means of a LayerNorm.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::norm::{Norm, Statistics};
+/// use ferrowarp::{Error, Tensor};
+///
+/// let device = Device::cpu();
+/// let x = device.tensor(&[1.0f32, 3.0], [1, 2])?;
+/// let (_, saved) = Norm::layer().forward(&device, &x)?;
+/// let mut d_inp = Tensor::zeros(&device, [1, 2])?;
+/// Norm::layer().backward_into(&device, &mut d_inp, &x, &x, Statistics::from(&saved))?;
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Statistics<'a> {
     mean: Option<TensorView<'a, f32>>,
@@ -254,7 +299,7 @@ impl<T: Element> Norm<'_, T> {
         let (len, cols) = (of_x.rows, of_x.cols);
         operation.vector("rstd", rstd, len)?;
         if *is_centred != mean.is_some() {
-            let option = format!("there {} means", if *is_centred { "are no" } else { "are" });
+            let option = format!("the number of means is {}", if *is_centred { "0" } else { "not 0" });
             return Err(operation.refuse_option(option, "pass the means to a LayerNorm, and only to that"));
         }
         mean.iter().try_for_each(|mean| operation.vector("mean", mean, len))?;

@@ -62,6 +62,17 @@ impl<'a, T: Pod, V: Into<TensorViewMut<'a, T>>> From<V> for Outputs<'a, T> {
 }
 
 /// What the backward pass of a norm needs from the forward pass.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::{Error, Norm};
+///
+/// let device = Device::cpu();
+/// let x = device.tensor(&[1.0f32, 3.0], [1, 2])?;
+/// let (_, saved) = Norm::layer().epsilon(0.0).forward(&device, &x)?;
+/// assert_eq!((saved.mean.unwrap().to_vec()?, saved.rstd.to_vec()?), (vec![2.0], vec![1.0]));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Saved<T> {
     /// The input plus the residual, if there is one.

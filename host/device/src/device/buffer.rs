@@ -100,9 +100,7 @@ impl<T: Pod> Buffer<T> {
     /// The range is not within the buffer.
     pub fn view(&self, range: impl RangeBounds<usize>) -> Result<BufferView<'_, T>, DeviceError> {
         let (start, len) = resolve(range, self.len)?;
-        // SAFETY: `start` is at most the buffer's length.
-        let pointer = unsafe { self.pointer.add(start) };
-        Ok(BufferView { device: &self.device, pointer, len, borrow: PhantomData })
+        Ok(BufferView::from(self).part(start, len))
     }
 
     /// Borrows the elements of `range` for kernels to read and write.
@@ -111,9 +109,7 @@ impl<T: Pod> Buffer<T> {
     /// The range is not within the buffer.
     pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<BufferViewMut<'_, T>, DeviceError> {
         let (start, len) = resolve(range, self.len)?;
-        // SAFETY: `start` is at most the buffer's length.
-        let pointer = unsafe { self.pointer.add(start) };
-        Ok(BufferViewMut { device: &self.device, pointer, len, borrow: PhantomData })
+        Ok(BufferViewMut::from(self).part(start, len))
     }
 
     /// Splits the buffer at `mid`, so that one kernel can write both parts.

@@ -195,7 +195,7 @@ impl CudaDevice {
         Self::open_found(&found, modules).map_err(|error| shared::explain(error, ordinal, &found.name))
     }
 
-    /// Adds modules. Nobody else has the device yet.
+    /// Adds modules. The device has no other handle yet.
     pub fn add(&mut self, modules: PtxModules) -> Result<(), DeviceError> {
         let all = std::mem::replace(&mut self.modules, Vec::new().into()).and(modules);
         // The driver keeps the context as long as this object, or the new one, has it.

@@ -1,8 +1,10 @@
 //! Chooses a device.
 
-use super::{Device, DeviceError, PtxModules, cuda};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+
+use super::{Backend, Device, DeviceError, PtxModules, cuda};
 
 pub use cuda_std::simt::parse_time_limit;
 
@@ -43,6 +45,78 @@ impl fmt::Display for DeviceChoice {
             DeviceChoice::Cuda => "cuda",
             DeviceChoice::Cpu => "cpu",
         })
+    }
+}
+
+impl Device {
+    /// Opens the first GPU, or the CPU if there is none. `FERROWARP_DEVICE` in the environment decides otherwise: `cuda`, `cpu`
+    /// or `auto`. Other programs may offer [`open`] as a flag.
+    ///
+    /// ```
+    /// use ferrowarp::device::{Device, DeviceError};
+    ///
+    /// let device = Device::open()?;
+    /// println!("{} with {} multiprocessors or cores", device.name(), device.multiprocessors());
+    /// # Ok::<(), DeviceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`open`], or [`DeviceError::Variable`].
+    pub fn open() -> Result<Device, DeviceError> {
+        Ok(open(of_environment()?)?.0)
+    }
+
+    /// Opens the CUDA device with this ordinal, with the [kernels that are found](PtxModules::find): those that the library brings,
+    /// unless the environment names others.
+    ///
+    /// # Errors
+    /// Same as for [`Self::cuda_with`], and [`DeviceError::PtxMissing`].
+    pub fn cuda(ordinal: u32) -> Result<Device, DeviceError> {
+        Self::cuda_with(ordinal, &PtxModules::find()?)
+    }
+
+    /// Adds modules to a GPU: the kernels of a crate of one's own. The CPU has all kernels anyway.
+    ///
+    /// ```ignore
+    /// let device = Device::open()?.with_modules(embedded_ptx!("kernels")?)?;
+    /// ```
+    ///
+    /// # Errors
+    /// The device has other handles or buffers: add modules first. [`DeviceError::KernelInTwoSets`]; no module runs on the device,
+    /// or the driver refuses one.
+    pub fn with_modules(mut self, modules: PtxModules) -> Result<Device, DeviceError> {
+        if !self.is_cuda() {
+            return Ok(self);
+        }
+        let name = self.name().to_owned();
+        match Arc::get_mut(&mut self.inner).map(|inner| &mut inner.backend) {
+            Some(Backend::Cuda(cuda)) => cuda.add(modules)?,
+            _ => return Err(DeviceError::InUse { device: name, action: "adding modules" }),
+        }
+        Ok(self)
+    }
+
+    /// Opens the CUDA device with this ordinal, with the modules of `modules` that suit it best. It uses the device's primary
+    /// context, like the CUDA runtime, PyTorch and cudarc, so that their [memory](super::BufferView::from_raw) and
+    /// [streams](super::Stream::from_raw) can be used.
+    ///
+    /// ```
+    /// use ferrowarp::device::{Device, DeviceError, PtxModules};
+    ///
+    /// let modules = PtxModules::find();
+    /// match modules.and_then(|modules| Device::cuda_with(0, &modules)) {
+    ///     Ok(gpu) => println!("{} with {} multiprocessors", gpu.name(), gpu.multiprocessors()),
+    ///     Err(error) => println!("no GPU: {error}"),
+    /// }
+    /// ```
+    ///
+    /// A process that is forked afterwards cannot use a GPU: its calls fail, and its drops do nothing. Open the device after the
+    /// fork.
+    ///
+    /// # Errors
+    /// There is no driver, no such device or no module for its architecture, or the driver refuses a module.
+    pub fn cuda_with(ordinal: u32, modules: &PtxModules) -> Result<Device, DeviceError> {
+        Ok(Self::of(Backend::Cuda(Box::new(cuda::CudaDevice::open(ordinal, modules)?))))
     }
 }
 
