@@ -36,7 +36,7 @@ fn main() -> Result<(), Error> {
     let mut all = (([x, weights, bias, scale, cache], tables), (logs, sums, best.0, best.1));
     step(&device.stream()?, &mut all)?;
     let queued = all.1.3.to_vec()?;
-    let mut graph = device.record(all, |stream, all| step(stream, all))?;
+    let mut graph = device.record(all, step)?;
     graph.launch()?;
     assert_eq!(graph.state().1.3.to_vec()?, queued);
     println!("the largest columns of each row on {}: {queued:?}", device.name());
