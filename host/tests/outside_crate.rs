@@ -149,6 +149,7 @@ fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
     std::os::unix::fs::symlink(own, caches.join("kernels")).unwrap();
     let mut build = cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]);
     build.env("FERROWARP_ARCH", "compute_90").env("XDG_CACHE_HOME", caches.parent().unwrap());
+    build.env("FERROWARP_TOOLS", cuda_builder::CudaBuilder::tools_dir_in(own));
     output(build);
     let all = folder.path().join("all");
     std::fs::create_dir(&all).unwrap();
