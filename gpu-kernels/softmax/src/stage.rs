@@ -145,7 +145,7 @@ impl<V: Copy> Stage<V> {
     /// Calls `reduce` with the first vector and the length of each piece of a part of `len` vectors, once it has arrived.
     ///
     /// # Safety
-    /// [`Row::fetch`](super::row::Row::fetch) has begun to copy the part, in pieces of `piece` vectors.
+    /// `Row::fetch` has begun to copy the part, in pieces of `piece` vectors.
     #[inline(always)]
     pub unsafe fn for_each_piece(&self, len: usize, piece: usize, mut reduce: impl FnMut(usize, usize)) {
         for i in 0..PIECES {
