@@ -29,7 +29,7 @@ fn attacks_on_the_cpu_are_repelled() {
 
 #[test]
 fn the_table_of_safe_functions_names_every_function_of_a_device() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/device");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("device/src/device");
     let table = std::fs::read_to_string(folder.join("soundness.md")).unwrap();
     // The files with items that users see.
     let files = "mod allocate buffer graph hung open pinned profile queue raw stack stream tensor_map timing transfer unified";
