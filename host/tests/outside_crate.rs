@@ -153,8 +153,11 @@ fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
     output(build);
     let all = folder.path().join("all");
     std::fs::create_dir(&all).unwrap();
-    let mut program = Command::new(target.join("debug/outside"));
-    program.arg(&all).env_clear();
+    // Where no other PTX is near.
+    let moved = folder.path().join("outside");
+    std::fs::copy(target.join("debug/outside"), &moved).unwrap();
+    let mut program = Command::new(moved);
+    program.current_dir(folder.path()).arg(&all).env_clear();
     assert_eq!(output(program), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n");
     let names: Vec<String> =
         all.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
