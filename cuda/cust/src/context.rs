@@ -1,19 +1,20 @@
-//! Primary contexts: each device has one, shared by all parts of a program.
+//! Contexts: a device's primary one, shared by all parts of a program, or one of another library.
 
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::Device;
-use crate::error::CudaResult;
+use crate::error::{CudaError, CudaResult};
 use crate::sys::{self, CUcontext, CUdevice};
 
-/// The primary context of a device. It lives until the last of these, and the last stream, event, module and memory that was
-/// created in it, is dropped.
+/// A context. A device's primary context lives until the last of these, and the last stream, event, module and memory that was
+/// created in it, is dropped. A context of another library lives as long as that library keeps it.
 #[derive(Debug)]
 pub struct Context {
     raw: CUcontext,
-    device: CUdevice,
+    /// The device whose primary context this object has retained.
+    retained: Option<CUdevice>,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -30,7 +31,23 @@ impl Context {
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid.
         unsafe { sys::cuDevicePrimaryCtxRetain(&mut raw, device.as_raw()) }.ok()?;
-        let context = Self { raw, device: device.as_raw() };
+        let context = Self { raw, retained: Some(device.as_raw()) };
+        CurrentContext::set_current(&context)?;
+        Ok(context)
+    }
+
+    /// Wraps a context of another library, which is neither retained nor released, and makes it the calling thread's.
+    ///
+    /// # Errors
+    /// `raw` is null, or the driver finds that it is not a context.
+    ///
+    /// # Safety
+    /// `raw` is null, or a context that outlives this object and all objects that are created in it.
+    pub unsafe fn from_raw_borrowed(raw: CUcontext) -> CudaResult<Self> {
+        if raw.is_null() {
+            return Err(CudaError::InvalidContext);
+        }
+        let context = Self { raw, retained: None };
         CurrentContext::set_current(&context)?;
         Ok(context)
     }
@@ -43,15 +60,13 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if crate::is_forked() {
-            return;
-        }
+        let Some(device) = self.retained.filter(|_| !crate::is_forked()) else { return };
         let mut objects = objects();
         match objects.get_mut(&(self.raw as usize)) {
-            Some(of) => of.releases.push(self.device),
+            Some(of) => of.releases.push(device),
             None => {
                 drop(objects);
-                release(self.device);
+                release(device);
             }
         }
     }
@@ -127,8 +142,19 @@ impl CurrentContext {
     /// # Errors
     /// The context has been destroyed by its device's reset.
     pub fn set_current(context: &Context) -> CudaResult<()> {
-        // SAFETY: the context is retained.
+        // SAFETY: the context is retained, or its owner keeps it.
         unsafe { sys::cuCtxSetCurrent(context.raw) }.ok()
+    }
+
+    /// The context's device.
+    ///
+    /// # Errors
+    /// The calling thread has no context.
+    pub fn get_device() -> CudaResult<Device> {
+        let mut raw = 0;
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuCtxGetDevice(&mut raw) }.ok()?;
+        Ok(Device::from_raw(raw))
     }
 
     /// The context's limit of a resource.

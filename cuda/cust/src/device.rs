@@ -41,6 +41,10 @@ pub struct Device {
 }
 
 impl Device {
+    pub(crate) fn from_raw(raw: CUdevice) -> Device {
+        Device { raw }
+    }
+
     /// The number of devices.
     pub fn num_devices() -> CudaResult<u32> {
         let mut count = 0;

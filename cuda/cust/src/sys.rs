@@ -162,6 +162,8 @@ functions! {
     fn cuCtxSetCurrent(context: CUcontext);
     /// The calling thread's context; null if it has none.
     fn cuCtxGetCurrent(context: *mut CUcontext);
+    /// The device of the calling thread's context.
+    fn cuCtxGetDevice(device: *mut CUdevice);
     /// The flags of the calling thread's context.
     fn cuCtxGetFlags(flags: *mut c_uint);
     /// A limit of the calling thread's context.

@@ -2,6 +2,7 @@
 //!
 //! Each test runs in a process of its own, since driver, environment and a broken context belong to the process.
 
+mod attach;
 mod cluster;
 mod cooperative;
 mod faults;

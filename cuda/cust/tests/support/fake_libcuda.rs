@@ -124,11 +124,6 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
-    if context as usize == 0x1000 { fake_faults::answer("context") } else { INVALID_VALUE }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> c_int {
     assert_eq!(flags, 1, "the stream is non-blocking");
     match fake_faults::answer("stream") {

@@ -2,10 +2,11 @@
 //! device cannot use unified memory at the same time. With `FAKE_CUDA_POOLS=1` there are memory pools.
 
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use super::{INVALID_VALUE, fake_faults};
+use super::{INVALID_VALUE, devices, fake_faults};
 
 const OUT_OF_MEMORY: c_int = 2;
 /// The bytes that are always free.
@@ -14,21 +15,47 @@ pub const FREE: usize = 1 << 30;
 /// How often the context is retained. At 0 it is gone, and so is what was created in it.
 static RETAINED: AtomicI32 = AtomicI32::new(0);
 
+/// The primary context of each device.
+const PRIMARY: usize = 0x1000;
+/// A context that another library created on the last device.
+const CREATED: usize = 0x1100;
+
+thread_local! {
+    static CURRENT: Cell<usize> = const { Cell::new(PRIMARY) };
+}
+
 /// Ends the process if the context is gone, as a driver may that gets an object of it.
 pub fn need_context() {
-    assert!(RETAINED.load(Ordering::Relaxed) > 0, "the object's context is gone");
+    let is_alive = CURRENT.get() == CREATED || RETAINED.load(Ordering::Relaxed) > 0;
+    assert!(is_alive, "the object's context is gone");
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
+    if ![PRIMARY, CREATED].contains(&(context as usize)) {
+        return INVALID_VALUE;
+    }
+    CURRENT.set(context as usize);
+    fake_faults::answer("context")
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetDevice(device: *mut c_int) -> c_int {
+    unsafe { *device = if CURRENT.get() == CREATED { devices() - 1 } else { 0 } };
+    0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device: c_int) -> c_int {
+    fake_faults::trace("a primary context");
     RETAINED.fetch_add(1, Ordering::Relaxed);
-    unsafe { *context = 0x1000 as *mut c_void };
+    unsafe { *context = PRIMARY as *mut c_void };
     0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuCtxGetCurrent(context: *mut *mut c_void) -> c_int {
-    unsafe { *context = 0x1000 as *mut c_void };
+    unsafe { *context = CURRENT.get() as *mut c_void };
     0
 }
 

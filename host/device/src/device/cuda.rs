@@ -1,4 +1,4 @@
-//! A CUDA GPU as a device: its primary context, streams and modules, and the launches that a fault may come from.
+//! A CUDA GPU as a device: a context, streams and modules, and the launches that a fault may come from.
 //!
 //! The driver's functions come from [`cust::sys`]. Each call first makes the context current in the calling thread, so a
 //! device may be used from any thread.
@@ -31,12 +31,12 @@ use cust::sys;
 use super::DeviceError;
 use super::fault::KernelFault;
 use super::launches::QueuedLaunches;
-use super::modules::PtxModules;
+use super::modules::{PtxModule, PtxModules};
 use handles::PanicSlot;
 use kernels::Kernels;
 pub(super) use pool::Allocated;
 use pool::Pool;
-use shared::Member;
+use shared::{Member, Which};
 use soil::Soil;
 pub(super) use streams::Lane;
 use streams::Queue;
@@ -68,6 +68,7 @@ pub(super) struct CudaDevice {
     /// Leaked if freeing them could block forever.
     handles: ManuallyDrop<Handles>,
     modules: PtxModules,
+    which: Which,
     ordinal: u32,
     name: String,
     multiprocessors: usize,
@@ -85,7 +86,26 @@ struct Handles {
     kernels: Kernels,
     pool: Option<Pool>,
     stream: Stream,
-    context: Context,
+    context: Arc<Context>,
+}
+
+impl Handles {
+    /// Creates the objects in `context`, which is the calling thread's.
+    fn new(
+        found: &Found,
+        which: Which,
+        modules: &[&PtxModule],
+        context: Arc<Context>,
+    ) -> Result<Self, DeviceError> {
+        let stream = handles::stream()?;
+        let kernels = Kernels::new(modules, (found.major, found.minor))?;
+        kernels.stack.set_from_environment()?;
+        let member = Arc::new(Member { state: Mutex::default(), panic_slot: PanicSlot::new()? });
+        kernels.load_one(&member.panic_slot)?;
+        shared::join(which, &member);
+        let pool = Pool::new(found.ordinal)?;
+        Ok(Self { soil: OnceLock::new(), member, kernels, pool, stream, context })
+    }
 }
 
 #[derive(Default)]
@@ -192,41 +212,60 @@ fn driver<T>(result: CudaResult<T>, action: impl FnOnce() -> String) -> Result<T
 impl CudaDevice {
     pub fn open(ordinal: u32, modules: &PtxModules) -> Result<Self, DeviceError> {
         let found = find(ordinal)?;
-        Self::open_found(&found, modules).map_err(|error| shared::explain(error, ordinal, &found.name))
+        Self::open_found(&found, Which::Primary(ordinal), modules, || {
+            Context::new(found.device).map(Arc::new)
+        })
+    }
+
+    /// Opens the GPU of a context of another library.
+    ///
+    /// # Safety
+    /// `raw` is null, or a context that outlives the device and everything that is created with it.
+    pub unsafe fn attach(raw: sys::CUcontext, modules: &PtxModules) -> Result<Self, DeviceError> {
+        let count = count_devices()?;
+        // SAFETY: the caller's contract is the callee's.
+        let context = unsafe { Context::from_raw_borrowed(raw) };
+        let attached = context.and_then(|context| Ok((Arc::new(context), CurrentContext::get_device()?)));
+        let action = || {
+            format!("attaching to the context {raw:?} (pass one that cuCtxCreate returned and that is alive)")
+        };
+        let (context, device) = driver(attached, action)?;
+        let is_it = |&ordinal: &u32| Device::get_device(ordinal) == Ok(device);
+        let found = find((0..count).find(is_it).unwrap_or(count))?;
+        Self::open_found(&found, Which::Attached(raw.addr()), modules, || Ok(context))
     }
 
     /// Adds modules. The device has no other handle yet.
     pub fn add(&mut self, modules: PtxModules) -> Result<(), DeviceError> {
         let all = std::mem::replace(&mut self.modules, Vec::new().into()).and(modules);
-        // The driver keeps the context as long as this object, or the new one, has it.
-        *self = Self::open(self.ordinal, &all)?;
+        let context = Arc::clone(&self.handles.context);
+        *self = Self::open_found(&find(self.ordinal)?, self.which, &all, || {
+            CurrentContext::set_current(&context)?;
+            Ok(context)
+        })?;
         Ok(())
     }
 
-    fn open_found(found: &Found, modules: &PtxModules) -> Result<Self, DeviceError> {
+    /// Opens a GPU in the context that `context` makes the calling thread's.
+    fn open_found(
+        found: &Found,
+        which: Which,
+        modules: &PtxModules,
+        context: impl FnOnce() -> CudaResult<Arc<Context>>,
+    ) -> Result<Self, DeviceError> {
         let waits_for_each_launch = waits_for_each_launch()?;
         let chosen = modules.best_for(&found.name, found.major, found.minor)?;
         let mut limits = limits(found)?;
         let multiprocessors = attribute(found.device, Attribute::MultiprocessorCount)?;
-        let context = driver(Context::new(found.device), || format!("opening {}", found.name))?;
-        let stream = handles::stream()?;
-        let kernels = Kernels::new(&chosen, (found.major, found.minor))?;
-        limits.kernels = kernels.names_of_older_ptx(limits.capability).map(Arc::new);
-        kernels.stack.set_from_environment()?;
-        let member = Arc::new(Member { state: Mutex::default(), panic_slot: PanicSlot::new()? });
-        kernels.load_one(&member.panic_slot)?;
-        shared::join(found.ordinal, &member);
-        let pool = Pool::new(found.ordinal)?;
+        let context = driver(context(), || format!("opening {}", found.name));
+        let handles = context
+            .and_then(|context| Handles::new(found, which, &chosen, context))
+            .map_err(|error| shared::explain(error, which, &found.name))?;
+        limits.kernels = handles.kernels.names_of_older_ptx(limits.capability).map(Arc::new);
         Ok(Self {
-            handles: ManuallyDrop::new(Handles {
-                soil: OnceLock::new(),
-                member,
-                kernels,
-                pool,
-                stream,
-                context,
-            }),
+            handles: ManuallyDrop::new(handles),
             modules: modules.clone(),
+            which,
             ordinal: found.ordinal,
             name: found.name.clone(),
             multiprocessors: multiprocessors as usize,
@@ -234,6 +273,10 @@ impl CudaDevice {
             limit_nanos: AtomicU64::new(0),
             waits_for_each_launch,
         })
+    }
+
+    pub fn raw_context(&self) -> sys::CUcontext {
+        self.handles.context.as_raw()
     }
 
     pub fn name(&self) -> &str {

@@ -1,12 +1,38 @@
-//! Streams and memory of other libraries in the same context: the CUDA runtime's, PyTorch's, cudarc's.
+//! Contexts of other libraries, and their streams and memory in the same context: the CUDA runtime's, PyTorch's, cudarc's.
 
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
-use cust::sys::CUstream;
+use cust::sys::{CUcontext, CUstream};
 
 use super::cuda::Lane;
-use super::{Backend, Buffer, BufferView, BufferViewMut, Device, DeviceError, Stream};
+use super::{Backend, Buffer, BufferView, BufferViewMut, Device, DeviceError, PtxModules, Stream, cuda};
+
+impl Device {
+    /// Opens the GPU of a context that another library created (`cuCtxCreate`), with the [kernels that are found](PtxModules::find)
+    /// and loaded into it. [`Self::with_modules`] adds others. The context is neither retained nor released, and the GPU's primary
+    /// context, which [`Self::cuda`] uses, stays as it is. As on every device, a call makes the context the calling thread's.
+    ///
+    /// # Errors
+    /// There is no driver; `context` is null, or the driver finds that it is not a context; as for [`Self::cuda`].
+    ///
+    /// # Safety
+    /// `context` is null, or a context of the process's CUDA driver that lives until all handles to the device, and all buffers,
+    /// tensors, streams, events and graphs of it, are dropped.
+    pub unsafe fn attach(context: CUcontext) -> Result<Device, DeviceError> {
+        // SAFETY: the caller's contract is the callee's.
+        let device = unsafe { cuda::CudaDevice::attach(context, &PtxModules::find()?) }?;
+        Ok(Self::of(Backend::Cuda(Box::new(device))))
+    }
+
+    /// The driver's handle of its context, for other libraries; `None` on the CPU. It lives as long as the device.
+    pub fn raw_context(&self) -> Option<CUcontext> {
+        match &self.inner.backend {
+            Backend::Cpu(_) => None,
+            Backend::Cuda(cuda) => Some(cuda.raw_context()),
+        }
+    }
+}
 
 impl Stream {
     /// Uses a stream of another library; null is the legacy default stream. Its later work begins after the work that is queued on
@@ -22,7 +48,7 @@ impl Stream {
     /// This thread is recording, or the device failed.
     ///
     /// # Safety
-    /// `raw` is a stream of the device's primary context, which lives as long as this object and is not being captured.
+    /// `raw` is a stream of the device's [context](Device::raw_context), which lives as long as this object and is not being captured.
     pub unsafe fn from_raw(device: &Device, raw: CUstream) -> Result<Stream, DeviceError> {
         device.refuse_in_recorded_work("using a stream of another library")?;
         let order = &device.inner.order;

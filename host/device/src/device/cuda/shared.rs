@@ -1,5 +1,5 @@
-//! What the devices of this process share: all devices of a GPU have its primary context, so a kernel that fails on one of
-//! them ends them all.
+//! What the devices of a context share: a kernel that fails on one of them ends them all. All devices that open a GPU have its
+//! primary context.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +11,16 @@ use super::super::panic::DevicePanic;
 use super::handles::PanicSlot;
 use super::{State, locked};
 
-/// The devices of a GPU in this process, and what ended them.
+/// A context.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Which {
+    /// The primary one of the GPU with this ordinal.
+    Primary(u32),
+    /// The one at this address, to which a device was attached.
+    Attached(usize),
+}
+
+/// The devices of a context, and what ended them.
 #[derive(Default)]
 struct Shared {
     members: Vec<Weak<Member>>,
@@ -24,37 +33,40 @@ pub(super) struct Member {
     pub panic_slot: PanicSlot,
 }
 
-/// By ordinal.
-static SHARED: Mutex<BTreeMap<u32, Shared>> = Mutex::new(BTreeMap::new());
+static SHARED: Mutex<BTreeMap<Which, Shared>> = Mutex::new(BTreeMap::new());
 
-fn shared() -> MutexGuard<'static, BTreeMap<u32, Shared>> {
+fn shared() -> MutexGuard<'static, BTreeMap<Which, Shared>> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds a device of the GPU.
-pub(super) fn join(ordinal: u32, member: &Arc<Member>) {
+/// Adds a device whose objects have been created.
+pub(super) fn join(which: Which, member: &Arc<Member>) {
     let mut all = shared();
-    let members = &mut all.entry(ordinal).or_default().members;
+    let Shared { members, fault } = all.entry(which).or_default();
     members.retain(|member| member.strong_count() > 0);
+    if members.is_empty() {
+        // That of an earlier context at this address.
+        *fault = None;
+    }
     members.push(Arc::downgrade(member));
 }
 
-/// The failure of the GPU's context, if a device of this process has reported one.
-pub(super) fn known(ordinal: u32) -> Option<Arc<KernelFault>> {
-    shared().get(&ordinal)?.fault.clone()
+/// The failure of the context, if one of its devices has reported it.
+pub(super) fn known(which: Which) -> Option<Arc<KernelFault>> {
+    shared().get(&which)?.fault.clone()
 }
 
-/// Keeps the failure of the GPU's context for its other devices.
-pub(super) fn keep(ordinal: u32, fault: &Arc<KernelFault>) {
-    shared().entry(ordinal).or_default().fault.get_or_insert_with(|| Arc::clone(fault));
+/// Keeps the failure of the context for its other devices.
+pub(super) fn keep(which: Which, fault: &Arc<KernelFault>) {
+    shared().entry(which).or_default().fault.get_or_insert_with(|| Arc::clone(fault));
 }
 
-/// The launches that a failure of the GPU's context may come from, and the panic, if a kernel recorded one: those of the device
+/// The launches that a failure of the context may come from, and the panic, if a kernel recorded one: those of the device
 /// that has the record, otherwise those of all devices.
-pub(super) fn suspects(ordinal: u32) -> (Launches, Option<DevicePanic>) {
+pub(super) fn suspects(which: Which) -> (Launches, Option<DevicePanic>) {
     let members: Vec<Arc<Member>> = {
         let all = shared();
-        let members = all.get(&ordinal).map_or(&[][..], |shared| &shared.members);
+        let members = all.get(&which).map_or(&[][..], |shared| &shared.members);
         members.iter().filter_map(Weak::upgrade).collect()
     };
     let slots: Vec<&PanicSlot> = members.iter().map(|member| &member.panic_slot).collect();
@@ -67,18 +79,18 @@ pub(super) fn suspects(ordinal: u32) -> (Launches, Option<DevicePanic>) {
     (all, None)
 }
 
-/// Adds to an error of a device that is being opened why its GPU's context is unusable, if it is.
-pub(super) fn explain(error: DeviceError, ordinal: u32, name: &str) -> DeviceError {
+/// Adds to an error of a device that is being opened why its context is unusable, if it is.
+pub(super) fn explain(error: DeviceError, which: Which, name: &str) -> DeviceError {
     let Some(status) = error.status() else { return error };
     let Some(kind) = FaultKind::of(status).filter(|kind| !kind.hangs()) else { return error };
-    let first = known(ordinal).or_else(|| {
-        let (launches, panic) = suspects(ordinal);
+    let first = known(which).or_else(|| {
+        let (launches, panic) = suspects(which);
         let is_known = panic.is_some() || launches.count() > 0;
         is_known.then(|| Arc::new(KernelFault::new(name, kind, &launches, status, panic)))
     });
     match first {
         Some(first) => {
-            keep(ordinal, &first);
+            keep(which, &first);
             DeviceError::Faulted { device: name.to_owned(), first }
         }
         None => error,

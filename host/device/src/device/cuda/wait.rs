@@ -157,14 +157,14 @@ impl CudaDevice {
         }
         if kind.hangs() {
             hung::note();
-        } else if let Some(first) = shared::known(self.ordinal) {
+        } else if let Some(first) = shared::known(self.which) {
             self.state().fault = Some(Arc::clone(&first));
             return self.faulted(&first);
         }
         // The record means nothing while kernels run or when the GPU is lost. Otherwise the kernel may be another device's.
         let (launches, panic) = match kind.hangs() {
             true => (self.state().queued.all(), None),
-            false => shared::suspects(self.ordinal),
+            false => shared::suspects(self.which),
         };
         let mut fault = KernelFault::new(&self.name, kind, &launches, status, panic);
         fault.stack = self.handles.kernels.stack.suspect(&fault);
@@ -176,7 +176,7 @@ impl CudaDevice {
         }
         state.fault = Some(Arc::clone(&fault));
         if !kind.hangs() {
-            shared::keep(self.ordinal, &fault);
+            shared::keep(self.which, &fault);
         }
         DeviceError::KernelFault(fault)
     }
