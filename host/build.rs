@@ -1,6 +1,5 @@
-//! Embeds the kernels of this package's operations: those that the package brings, or those that are built now from the
-//! repository around it. On a machine without a GPU nothing is built, unless `FERROWARP_ARCH` names architectures, such as
-//! `compute_80,compute_90`.
+//! Builds the kernels of this package's operations from the repository around it, and embeds them. On a machine without a GPU
+//! nothing is built, unless `FERROWARP_ARCH` names architectures, such as `compute_80,compute_90`.
 
 use std::env;
 use std::fmt::Write as _;
@@ -16,10 +15,15 @@ fn main() {
     let (package, out) = (folder("CARGO_MANIFEST_DIR"), folder("OUT_DIR"));
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     println!("cargo::rerun-if-changed=build.rs");
-    let brought = package.join("prebuilt");
-    let files = if brought.is_dir() { brought } else { build(&package, out.join("kernels")) };
+    let files = out.join("kernels");
+    if !build(&package, &files) {
+        // What an earlier build left.
+        let _ = fs::remove_dir_all(&files);
+    }
     let mut text = "&[\n".to_owned();
-    for path in fs::read_dir(files).into_iter().flatten().flatten().map(|entry| entry.path()) {
+    let mut paths: Vec<_> = fs::read_dir(files).into_iter().flatten().flatten().map(|it| it.path()).collect();
+    paths.sort();
+    for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name.ends_with(".ptx") || name.ends_with(".cubin") {
             // Writing to a string cannot fail.
@@ -30,13 +34,14 @@ fn main() {
     fs::write(out.join("brought.rs"), text + "]\n").expect("writing into OUT_DIR");
 }
 
-/// Builds the kernels, if there is a GPU or they are asked for. The folder is empty otherwise.
-fn build(package: &Path, out: PathBuf) -> PathBuf {
+/// Builds the kernels into this folder, and nothing else stays there. Returns whether it did: there is a GPU or they are asked
+/// for, and the build succeeded.
+fn build(package: &Path, files: &Path) -> bool {
     let asked = env::var(VARIABLE).ok().filter(|archs| !archs.is_empty());
-    let Some(archs) = asked.clone().or_else(archs_here) else { return out };
+    let Some(archs) = asked.clone().or_else(archs_here) else { return false };
     let Some(root) = package.ancestors().find(|folder| folder.join("xtask/ptx/Cargo.toml").is_file()) else {
         println!("cargo::warning=this package has no kernels for a GPU; take it from its repository");
-        return out;
+        return false;
     };
     for part in [
         "gpu-kernels",
@@ -59,10 +64,10 @@ fn build(package: &Path, out: PathBuf) -> PathBuf {
         }
     }
     command.current_dir(root).args(["run", "--quiet", "--package=xtask-ptx", "--", "build-ptx", "--quiet"]);
-    command.arg("--crate").arg(package).arg("--arch").arg(&archs).arg("--out").arg(&out);
+    command.arg("--crate").arg(package).arg("--arch").arg(&archs).arg("--out").arg(files);
     // This package's target directory is locked. All projects of a user share what is built here.
     let shared = cache().map(|cache| cache.join("ferrowarp/kernels"));
-    command.env("CARGO_TARGET_DIR", shared.unwrap_or_else(|| out.with_file_name("builder")));
+    command.env("CARGO_TARGET_DIR", shared.unwrap_or_else(|| files.with_file_name("builder")));
     let output = command.output().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
     if !output.status.success() {
         let log = String::from_utf8_lossy(&output.stderr);
@@ -70,7 +75,7 @@ fn build(package: &Path, out: PathBuf) -> PathBuf {
         println!("cargo::warning=the kernels for {archs} could not be built, so only the CPU can be used:");
         log.lines().filter(|line| !line.is_empty()).for_each(|line| println!("cargo::warning={line}"));
     }
-    out
+    output.status.success()
 }
 
 /// The architectures of this machine's GPUs.

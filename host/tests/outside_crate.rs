@@ -156,9 +156,11 @@ fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
     // Where no other PTX is near.
     let moved = folder.path().join("outside");
     std::fs::copy(target.join("debug/outside"), &moved).unwrap();
-    let mut program = Command::new(moved);
+    let mut program = Command::new(&moved);
     program.current_dir(folder.path()).arg(&all).env_clear();
-    assert_eq!(output(program), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n");
+    let said = program.output().unwrap();
+    let log = String::from_utf8_lossy(&said.stderr);
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n", "{log}");
     let names: Vec<String> =
         all.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     for part in
@@ -167,6 +169,13 @@ fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
         assert!(names.iter().any(|name| name.starts_with(&format!("{part}."))), "{part} is not in {names:?}");
     }
     assert!(!names.iter().any(|name| name.contains("mlp") || name.contains("lessons")), "{names:?}");
+
+    // What an earlier build left is not taken when nothing is asked for.
+    output(cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]));
+    std::fs::copy(target.join("debug/outside"), moved).unwrap();
+    let said = program.output().unwrap();
+    let log = String::from_utf8_lossy(&said.stderr);
+    assert!(!said.status.success() && log.contains("PtxMissing"), "{log}");
 }
 
 #[test]
