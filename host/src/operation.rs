@@ -5,7 +5,7 @@ use cuda_std::launch::{Limits, RawBuffer};
 
 use crate::device::{Device, Queue};
 use crate::error::{Error, Kind};
-use crate::tensor::{Operand, Rows, Shape, TensorView, TensorViewMut};
+use crate::tensor::{Operand, Rows, Shape, Tensor, TensorView, TensorViewMut};
 
 /// The most rows, columns and elements that most kernels count.
 pub(crate) const MOST: usize = i32::MAX as usize;
@@ -116,6 +116,15 @@ impl<'a> Operation<'a> {
         let fits = u32::try_from(value).ok().filter(|_| value <= most);
         fits.ok_or_else(|| Error::from(Kind::TooLarge { what, value, most }).of(self.name, None))
     }
+}
+
+/// The memory for a result of an input of shape `of`: zeros if no kernel runs, because the input has no elements.
+pub(crate) fn result<T: Pod>(
+    queue: &impl Queue,
+    shape: impl Into<Shape>,
+    of: Shape,
+) -> Result<Tensor<T>, Error> {
+    if of.contains(&0) { Tensor::zeros(queue, shape) } else { Tensor::unwritten(queue, shape) }
 }
 
 /// The error that no kernel runs on a GPU of this compute capability, times ten.

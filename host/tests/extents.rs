@@ -12,8 +12,8 @@ use ferrowarp::matmul;
 use ferrowarp::norm::{GradientOutputs, Norm, Outputs, Statistics};
 use ferrowarp::softmax::{KernelChoice, cross_entropy};
 use ferrowarp::{
-    CrossEntropy, CumulativeSum, DeviceProfile, Matmul, Reduce, Reduction, Sample, Softmax, TensorView,
-    TensorViewMut, TopK, Transpose,
+    CrossEntropy, CumulativeSum, DeviceProfile, Matmul, Reduce, Reduction, Sample, Softmax, Tensor,
+    TensorView, TensorViewMut, TopK, Transpose,
 };
 
 const EXTENTS: [usize; 7] = [1 << 31, 1 << 32, 1 << 61, 1 << 62, (1 << 62) + 4, usize::MAX - 1, usize::MAX];
@@ -178,6 +178,26 @@ fn matrices_of_any_extents_and_strides_are_done_or_refused() {
                 let _done_or_refused = [[0, 4], [extent, 0]].map(|shape| run(&device, shape, shape[1], &[]));
             }
         }
+    }
+}
+
+/// A result without a kernel that writes it is 0, not what the memory held before.
+#[test]
+fn results_of_rows_without_columns_are_zeros() {
+    for device in devices() {
+        let inp = Tensor::<f32>::zeros(&device, [3, 0]).unwrap();
+        let targets = device.upload(&[1i64; 3]).unwrap();
+        let losses = CrossEntropy::new().run(&device, &inp, &targets).unwrap();
+        let (others, gradient) = CrossEntropy::new().forward(&device, &inp, &targets).unwrap();
+        let tokens = Sample::new().run(&device, &inp).unwrap();
+        let (probabilities, indices) = TopK::new(2).run(&device, &inp).unwrap();
+        let (out, saved) = Norm::layer().forward(&device, &inp).unwrap();
+        assert_eq!([gradient.shape(), out.shape()], [inp.shape(); 2]);
+        let sums = Reduce::rows(Reduction::Sum).run(&device, &inp).unwrap();
+        for result in [losses, others, probabilities, saved.mean.unwrap(), saved.rstd, sums] {
+            assert!(result.to_vec().unwrap().iter().all(|value| value.to_bits() == 0));
+        }
+        assert!([tokens, indices].iter().all(|it| it.to_vec().unwrap().iter().all(|token| *token == 0)));
     }
 }
 

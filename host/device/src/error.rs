@@ -97,7 +97,7 @@ pub enum Kind {
         /// The tensor's shape.
         shape: Shape,
     },
-    /// The operand's rows do not start at multiples of 16 bytes, or something like it.
+    /// The operand's address or strides are not multiples of the bytes that the operation needs.
     Alignment {
         /// What the operand needs.
         needs: &'static str,
@@ -154,6 +154,7 @@ impl Error {
     }
 
     /// Names the operation and its operand.
+    #[doc(hidden)]
     pub fn of(self, operation: &'static str, operand: Option<&'static str>) -> Self {
         let Inner { kind, .. } = *self.0;
         Self(Box::new(Inner { operation: Some(operation), operand, kind }))

@@ -8,7 +8,7 @@ use norm_kernels::{Blocks, RowsShape};
 use super::{Element, Norm, Tensor, TensorView, TensorViewMut};
 use crate::device::Queue;
 use crate::error::Error;
-use crate::operation::{MOST, Operation, in_order, is_aligned, read, written};
+use crate::operation::{MOST, Operation, in_order, is_aligned, read, result, written};
 
 /// The outputs of a norm: the result, and what else is wanted. A tensor alone is the result.
 ///
@@ -138,7 +138,7 @@ impl<T: Element> Norm<'_, T> {
         Ok(out)
     }
 
-    /// Returns the norm of `inp`, and what [`backward`](Self::backward) needs.
+    /// Returns the norm of `inp`, and what [`backward`](Self::backward) needs: 0 for rows without columns.
     ///
     /// # Errors
     /// Same as for [`Self::run`].
@@ -151,8 +151,8 @@ impl<T: Element> Norm<'_, T> {
         let rows = Operation::new(self.name(false), queue).rows("input", &inp)?.rows;
         let mut out = Tensor::unwritten(queue, inp.shape())?;
         let mut sum = self.residual.map(|_| Tensor::unwritten(queue, inp.shape())).transpose()?;
-        let mut mean = self.is_centred.then(|| Tensor::unwritten(queue, [rows])).transpose()?;
-        let mut rstd = Tensor::unwritten(queue, [rows])?;
+        let mut mean = self.is_centred.then(|| result(queue, [rows], inp.shape())).transpose()?;
+        let mut rstd = result(queue, [rows], inp.shape())?;
         let outputs = Outputs {
             out: out.view_mut(),
             sum: sum.as_mut().map(Tensor::view_mut),

@@ -7,7 +7,7 @@ use super::row_kernel::RowKernel;
 use super::{Element, Tensor, TensorView, TensorViewMut};
 use crate::device::Queue;
 use crate::error::Error;
-use crate::operation::{Operation, read, written};
+use crate::operation::{Operation, read, result, written};
 
 const NAME: &str = "cross entropy";
 
@@ -145,7 +145,7 @@ impl<'a> CrossEntropy<'a> {
         Self { row_gradients: Some(row_gradients.into()), ..self }
     }
 
-    /// Returns the loss of each row, of the logits' shape without the last axis.
+    /// Returns the loss of each row, of the logits' shape without the last axis; 0 without columns.
     ///
     /// # Errors
     /// A vector does not have one element per row, the gradient does not have the logits' shape, a row has 2^32 elements or
@@ -157,7 +157,7 @@ impl<'a> CrossEntropy<'a> {
         targets: impl Into<TensorView<'i, C>>,
     ) -> Result<Tensor<f32>, Error> {
         let logits = logits.into();
-        let mut losses = Tensor::unwritten(queue, logits.shape().without_last())?;
+        let mut losses = result(queue, logits.shape().without_last(), logits.shape())?;
         self.run_into(queue, &mut losses, logits, targets)?;
         Ok(losses)
     }
@@ -173,7 +173,7 @@ impl<'a> CrossEntropy<'a> {
         targets: impl Into<TensorView<'i, C>>,
     ) -> Result<(Tensor<f32>, Tensor<T>), Error> {
         let logits = logits.into();
-        let mut losses = Tensor::unwritten(queue, logits.shape().without_last())?;
+        let mut losses = result(queue, logits.shape().without_last(), logits.shape())?;
         let mut gradient = Tensor::unwritten(queue, logits.shape())?;
         self.run_into(queue, Outputs::new(&mut losses).gradient(&mut gradient), logits, targets)?;
         Ok((losses, gradient))

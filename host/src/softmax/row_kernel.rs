@@ -6,6 +6,7 @@ use softmax_kernels::operation::{RowVariants, Spread, Variant};
 use super::kernel_choice::{counted, prefetch_blocks};
 use super::{DeviceProfile, staged};
 use crate::error::Error;
+use crate::operation::no_kernel;
 
 /// Few rows are spread over at most this many blocks per multiprocessor, if the blocks do not hold them.
 const STREAMS: usize = 4;
@@ -32,7 +33,9 @@ impl<A> RowKernel<A> {
             return Ok(None);
         }
         let absent = || choice(kernels, &profile.with_absent_kernels()?, [rows, cols]);
-        let Some(spread) = choice(kernels, profile, [rows, cols]).or_else(absent) else { return Ok(None) };
+        let needs = "it needs compute capability 7.5 or higher";
+        let lacks = || no_kernel(operation, profile.limits.capability, needs);
+        let spread = choice(kernels, profile, [rows, cols]).or_else(absent).ok_or_else(lacks)?;
         let (variant, blocks, at_once) = (spread.variant, spread.blocks, spread.rows_at_once() as usize);
         let groups = (profile.limits.max_grid.x / blocks) as usize;
         let bytes = cols.saturating_mul(at_once * size_of::<T>());

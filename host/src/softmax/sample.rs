@@ -7,7 +7,7 @@ use super::top_k::check_k;
 use super::{Element, Tensor, TensorView, TensorViewMut};
 use crate::device::Queue;
 use crate::error::Error;
-use crate::operation::{Operation, written};
+use crate::operation::{Operation, result, written};
 
 const NAME: &str = "sampling";
 
@@ -151,7 +151,7 @@ impl Sample {
         Ok((if is_greedy { 1.0 } else { 1.0 / temperature }, is_greedy))
     }
 
-    /// Returns a token for each row, of the logits' shape without the last axis.
+    /// Returns a token for each row, of the logits' shape without the last axis; 0 without columns.
     ///
     /// # Errors
     /// The temperature is negative, NaN, infinite, or between 0 and 2^-126; `top_k` is 0 or over 128; `top_p` is not in
@@ -163,7 +163,7 @@ impl Sample {
         logits: impl Into<TensorView<'i, T>>,
     ) -> Result<Tensor<u32>, Error> {
         let logits = logits.into();
-        let mut tokens = Tensor::unwritten(queue, logits.shape().without_last())?;
+        let mut tokens = result(queue, logits.shape().without_last(), logits.shape())?;
         self.run_into(queue, &mut tokens, logits)?;
         Ok(tokens)
     }

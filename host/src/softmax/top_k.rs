@@ -6,7 +6,7 @@ use super::row_kernel::RowKernel;
 use super::{Element, Softmax, Tensor, TensorView, TensorViewMut};
 use crate::device::Queue;
 use crate::error::Error;
-use crate::operation::Operation;
+use crate::operation::{Operation, result};
 
 const NAME: &str = "top-k";
 
@@ -57,7 +57,7 @@ impl TopK {
         Self { softmax, ..self }
     }
 
-    /// Returns the probabilities and their columns, both of the logits' shape with `k` columns.
+    /// Returns the probabilities and their columns, both of the logits' shape with `k` columns; 0 without columns.
     ///
     /// # Errors
     /// `k` is 0 or over 128, a row has 2^32 elements or more, the scale is not in (0, 2^127], an operand has another shape or
@@ -71,7 +71,7 @@ impl TopK {
         check_k(&Operation::new(NAME, queue), self.k)?;
         let shape = logits.shape().with_last(self.k);
         let (mut probabilities, mut indices) =
-            (Tensor::unwritten(queue, shape)?, Tensor::unwritten(queue, shape)?);
+            (result(queue, shape, logits.shape())?, result(queue, shape, logits.shape())?);
         self.run_into(queue, &mut probabilities, &mut indices, logits)?;
         Ok((probabilities, indices))
     }

@@ -48,6 +48,11 @@ pub(super) enum Ready {
     Work(u32),
 }
 
+/// On the CPU, unwritten memory holds this where debug assertions are on: NaN in any format, so that tests notice what reads it.
+const UNWRITTEN: u8 = 0xff;
+/// No more of it is filled, so that a large allocation costs no memory before it is used.
+const UNWRITTEN_MOST: usize = 64 << 20;
+
 /// What is in new memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
@@ -116,7 +121,12 @@ impl Allocation {
         }
         let (first, ready) = match &device.inner.backend {
             Backend::Cpu(cpu) => {
-                (cpu.alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full)?, Ready::Nothing)
+                let first = cpu.alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full)?;
+                if cfg!(debug_assertions) && contents == Contents::Any {
+                    // SAFETY: it has that many bytes, and nothing else uses them yet.
+                    unsafe { first.write_bytes(UNWRITTEN, bytes.min(UNWRITTEN_MOST)) };
+                }
+                (first, Ready::Nothing)
             }
             Backend::Cuda(cuda) => {
                 let fill = (contents == Contents::Zeros).then_some(0);

@@ -49,8 +49,8 @@ impl fmt::Display for DeviceChoice {
 }
 
 impl Device {
-    /// Opens the first GPU, or the CPU if there is none. `FERROWARP_DEVICE` in the environment decides otherwise: `cuda`, `cpu`
-    /// or `auto`. Other programs may offer [`open`] as a flag.
+    /// Opens the first GPU, or the CPU if there is none. The environment variable `FERROWARP_DEVICE` overrides this: `cuda`, `cpu`
+    /// or `auto`. A program that takes the device as a flag calls [`open`].
     ///
     /// ```
     /// use ferrowarp::device::{Device, DeviceError};
@@ -75,7 +75,7 @@ impl Device {
         Self::cuda_with(ordinal, &PtxModules::find()?)
     }
 
-    /// Adds modules to a GPU: the kernels of a crate of one's own. The CPU has all kernels anyway.
+    /// Adds modules to a GPU, such as the kernels of your own crate. The CPU runs all kernels without them.
     ///
     /// ```ignore
     /// let device = Device::open()?.with_modules(embedded_ptx!("kernels")?)?;

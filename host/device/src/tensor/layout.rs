@@ -58,6 +58,7 @@ impl fmt::Display for Shape {
 
 impl Shape {
     /// The shape of the axes before the last one; `[1]` if there are none.
+    #[doc(hidden)]
     pub fn without_last(&self) -> Shape {
         match self.rank {
             1 => [1].into(),
@@ -70,6 +71,7 @@ impl Shape {
     }
 
     /// The shape with other extents of its last two axes.
+    #[doc(hidden)]
     pub fn with_matrix(mut self, matrix: [usize; 2]) -> Self {
         self.extents[self.rank - 2..self.rank].copy_from_slice(&matrix);
         self
@@ -85,6 +87,7 @@ impl Shape {
     }
 
     /// The shape with another extent of the last axis.
+    #[doc(hidden)]
     pub fn with_last(mut self, extent: usize) -> Self {
         self.extents[self.rank - 1] = extent;
         self
@@ -99,7 +102,7 @@ pub struct Layout {
     strides: [usize; MOST_AXES],
 }
 
-/// A tensor as a matrix: its last axis are the columns, the other axes together the rows.
+/// A tensor as a matrix: the last axis is the columns, and the other axes together are the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Rows {

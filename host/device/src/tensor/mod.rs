@@ -21,7 +21,7 @@ pub use owned::Tensor;
 
 /// A tensor of 1 to 4 axes that is read: a view of a [`Tensor`], a [`Buffer`] or memory of another library, with strides.
 ///
-/// It is a pointer, a shape and strides; to copy it copies no elements. Every operation takes `&tensor`, `&buffer` (one axis) or
+/// It is a pointer, a shape and strides; copying a view copies no elements. Every operation takes `&tensor`, `&buffer` (one axis) or
 /// a view.
 ///
 /// ```
@@ -134,6 +134,7 @@ impl<'a, T: Pod> TensorView<'a, T> {
     }
 
     /// The elements as a launch argument.
+    #[doc(hidden)]
     pub fn raw(&self) -> RawBuffer<T> {
         RawBuffer::read(self.elements)
     }
@@ -203,6 +204,7 @@ impl<'a, T: Pod> TensorViewMut<'a, T> {
     }
 
     /// The elements as a launch argument.
+    #[doc(hidden)]
     pub fn raw(&mut self) -> RawBuffer<T> {
         RawBuffer::written(&mut self.elements)
     }

@@ -52,6 +52,7 @@ impl<T: Pod> Tensor<T> {
     ///
     /// # Errors
     /// The device is out of memory, or it failed.
+    #[doc(hidden)]
     pub fn unwritten(queue: &impl Queue, shape: impl Into<Shape>) -> Result<Self, Error> {
         let shape = shape.into();
         Ok(Self { buffer: queue.alloc_unwritten(shape.elements())?, shape })
