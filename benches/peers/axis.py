@@ -1,12 +1,12 @@
-"""Times sums, means, maxima, cumulative sums and transposes of PyTorch and torch.compile on a GPU, in turns with ours.
+"""Times sums, means, maxima, cumulative sums, transposes and copies of PyTorch and torch.compile on a GPU, in turns with ours.
 
 python3 benches/peers/axis.py --out axis.json [--ours PROGRAM] [--types bf16,f32] [--operations REGEX] [--shapes REGEX]
                          [--peers torch,compile,copy] [--budget SECONDS]
 
-Every contender computes a result for each row or column of random normal matrices, the cumulative sums of their rows, or their
-transposes. They take turns, as turns.py describes. PROGRAM is our bench, which `--serve` makes a server.
+Every contender computes a result for each row or column of random normal matrices, the cumulative sums of their rows, their
+transposes, or copies. They take turns, as turns.py describes. PROGRAM is our bench, which `--serve` makes a server.
 
-- torch: torch.sum, mean, amax and cumsum, and a copy of the transpose. Sums and cumulative sums of one long row are CUB's.
+- torch: torch.sum, mean, amax and cumsum, a copy of the transpose, and clone. Sums and cumulative sums of one long row are CUB's.
 - compile: the same, compiled by torch.compile with max-autotune.
 - copy: a copy of as many bytes: of a half of the matrix that is reduced, or of the whole one.
 """
@@ -22,8 +22,9 @@ SHAPES = {
     "columns": REDUCTIONS + [(1 << 24, 16)],
     "cumsum": [(4096, 4096), (64, 1 << 20), (1, 1 << 28)],
     "transpose": [(4096, 4096), (16384, 16384), (8191, 4097)],
+    "cast": [(4096, 4096), (16384, 16384), (8191, 4097)],
 }
-OPERATIONS = [f"{name}-{axis}" for axis in ("rows", "columns") for name in ("sum", "mean", "max")] + ["cumsum", "transpose"]
+OPERATIONS = [f"{name}-{axis}" for axis in ("rows", "columns") for name in ("sum", "mean", "max")] + ["cumsum", "transpose", "cast"]
 
 
 def shapes(operation):
@@ -35,6 +36,8 @@ def function(torch, operation):
         return lambda x: torch.cumsum(x, dim=1)
     if operation == "transpose":
         return lambda x: x.t().contiguous()
+    if operation == "cast":
+        return lambda x: x.clone()
     name, axis = operation.split("-")
     dim = 1 if axis == "rows" else 0
     of = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}[name]

@@ -1,12 +1,14 @@
-//! Timed sums, cumulative sums and transposes: shapes, and our launches.
+//! Timed sums, cumulative sums, transposes and copies: shapes, and our launches.
 //!
 //! `benches/peers/axis.py` holds the same table of shapes.
 
 use anyhow::{Context as _, bail, ensure};
 use cuda_std::half::{bf16, f16};
-use ferrowarp::axis::choices;
+use ferrowarp::axis::{CastTo, choices};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::{CumulativeSum, Element, Error, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
+use ferrowarp::{
+    Cast, CumulativeSum, Element, Error, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
+};
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::axis::{AxisKernels, TransposeKernels as _};
 
@@ -22,7 +24,7 @@ const OF_COLUMNS: [[usize; 2]; 6] =
     [[131_072, 256], [32_768, 1024], [4096, 4096], [16_384, 8192], [1024, 131_072], [1 << 24, 16]];
 /// Rows and columns of cumulative sums on a GPU.
 const SCANS: [[usize; 2]; 3] = [[4096, 4096], [64, 1 << 20], [1, 1 << 28]];
-/// Rows and columns of transposes on a GPU.
+/// Rows and columns of transposes and copies on a GPU.
 const TRANSPOSES: [[usize; 2]; 3] = [[4096, 4096], [16_384, 16_384], [8191, 4097]];
 /// Rows and columns for the CPU.
 const ON_CPU: [[usize; 2]; 2] = [[64, 768], [8, 4097]];
@@ -41,11 +43,13 @@ pub enum Kind {
     Scan,
     /// The transpose.
     Transpose,
+    /// A copy.
+    Cast,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::Rows(Reduction::Sum),
         Kind::Rows(Reduction::Mean),
         Kind::Rows(Reduction::Max),
@@ -54,6 +58,7 @@ impl Kind {
         Kind::Columns(Reduction::Max),
         Kind::Scan,
         Kind::Transpose,
+        Kind::Cast,
     ];
 
     /// Its name in ids.
@@ -64,6 +69,7 @@ impl Kind {
             Kind::Columns(operation) => format!("{}-columns", word(operation)),
             Kind::Scan => "cumsum".to_owned(),
             Kind::Transpose => "transpose".to_owned(),
+            Kind::Cast => "cast".to_owned(),
         }
     }
 
@@ -79,7 +85,7 @@ impl Kind {
             Kind::Rows(_) => &REDUCTIONS,
             Kind::Columns(_) => &OF_COLUMNS,
             Kind::Scan => &SCANS,
-            Kind::Transpose => &TRANSPOSES,
+            Kind::Transpose | Kind::Cast => &TRANSPOSES,
         }
     }
 
@@ -88,7 +94,7 @@ impl Kind {
         match self {
             Kind::Rows(_) => rows,
             Kind::Columns(_) => cols,
-            Kind::Scan | Kind::Transpose => rows * cols,
+            Kind::Scan | Kind::Transpose | Kind::Cast => rows * cols,
         }
     }
 
@@ -148,6 +154,7 @@ fn prepare_as<T: Number + Element>(
         }
         Kind::Transpose if size_of::<T>() == 2 => u16::transpose(blocks).meta.name,
         Kind::Transpose => u32::transpose(blocks).meta.name,
+        Kind::Cast => <T as CastTo<T>>::CAST.meta.name,
     };
     Ok((timed(device, sets, launch, 0.0)?, name.to_owned()))
 }
@@ -164,6 +171,7 @@ fn run<T: Number + Element>(
         Kind::Columns(operation) => Reduce::columns(operation).run_into(device, out, inp),
         Kind::Scan => CumulativeSum::new().run_into(device, TensorViewMut::new(out, shape)?, inp),
         Kind::Transpose => Transpose::new().run_into(device, TensorViewMut::new(out, [cols, rows])?, inp),
+        Kind::Cast => Cast::new().run_into(device, TensorViewMut::new(out, shape)?, inp),
     }
 }
 
@@ -203,6 +211,10 @@ fn check<T: Number>(kind: Kind, inp: &[T], out: &[T], [rows, cols]: [usize; 2]) 
             }
             Ok(())
         }
+        Kind::Cast => last_row().enumerate().try_for_each(|(col, x)| {
+            let at = out.len() - cols + col;
+            is_near(at, value(&out[at]), x, 0.0)
+        }),
         Kind::Transpose => last_column().enumerate().try_for_each(|(row, x)| {
             let at = (cols - 1) * rows + row;
             is_near(at, value(&out[at]), x, 0.0)

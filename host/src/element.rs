@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 
-use axis_kernels::AxisKernels;
+use axis_kernels::{AxisKernels, CastTo};
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::tensor::TensorElement;
@@ -16,13 +16,13 @@ use softmax_kernels::operation::{ForwardTo, RowKernels};
 /// use ferrowarp::device::Device;
 /// use ferrowarp::{Element, Error, Norm, Softmax, Tensor, TensorView};
 ///
-/// fn attention_scores<T: Element>(logits: TensorView<'_, T>) -> Result<Tensor<T>, Error> {
+/// fn probabilities<T: Element>(logits: TensorView<'_, T>) -> Result<Tensor<T>, Error> {
 ///     let normed = Norm::rms().run(logits.device(), logits)?;
 ///     Softmax::new().run(logits.device(), &normed)
 /// }
 /// let device = Device::cpu();
 /// let logits = device.tensor(&[1.0f32; 4], [2, 2])?;
-/// assert_eq!(attention_scores(logits.view())?.to_vec()?, [0.5; 4]);
+/// assert_eq!(probabilities(logits.view())?.to_vec()?, [0.5; 4]);
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Element:
@@ -30,6 +30,10 @@ pub trait Element:
     + std::fmt::Debug
     + TensorElement
     + AxisKernels
+    + CastTo<Self>
+    + CastTo<f32>
+    + CastTo<f16>
+    + CastTo<bf16>
     + MatmulKernels
     + NormKernels
     + RowKernels

@@ -30,7 +30,7 @@
 //! ```
 
 pub use attention::Attention;
-pub use axis::{CumulativeSum, Reduce, Reduction, Transpose};
+pub use axis::{Cast, CumulativeSum, Fill, Reduce, Reduction, Transpose};
 pub use element::{Element, ElementAs};
 #[doc(hidden)]
 pub use ferrowarp_device::DeviceProfile;

@@ -4,7 +4,7 @@ pub use cuda_std::kernel;
 pub use cuda_std::launch::LaunchConfig;
 
 pub use crate::attention::{Attention, Causal};
-pub use crate::axis::{CumulativeSum, Reduce, Reduction, Transpose};
+pub use crate::axis::{Cast, CumulativeSum, Fill, Reduce, Reduction, Transpose};
 pub use crate::device::{Buffer, Device, Queue, Stream};
 pub use crate::matmul::{Activation, Matmul};
 pub use crate::norm::Norm;

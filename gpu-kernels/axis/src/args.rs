@@ -119,6 +119,30 @@ pub struct TransposeArgs<T> {
 #[cfg(not(target_arch = "nvptx64"))]
 pub type TransposeLaunch<T> = TransposeArgsHost<RawBuffer<T>, RawBuffer<T>>;
 
+/// The arguments of a cast. Extents and strides are of four axes; the last one is the innermost.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct CastArgs<I, O> {
+    /// Written.
+    pub out: *mut O,
+    /// Read; or null.
+    pub inp: *const I,
+    /// Elements along each axis.
+    pub extents: [u64; 4],
+    /// Distance from one index of each axis of `out` to the next.
+    pub out_strides: [u64; 4],
+    /// Distance from one index of each axis of `inp` to the next.
+    pub inp_strides: [u64; 4],
+    /// Every element without an `inp`.
+    pub value: f32,
+    /// [`ALIGNED`]: the last axis has no gaps, and its groups of 8 elements start at multiples of 16 bytes.
+    pub flags: u32,
+}
+
+/// [`CastArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type CastLaunch<I, O> = CastArgsHost<RawBuffer<O>, RawBuffer<I>>;
+
 impl<T> ReduceArgs<T> {
     #[inline(always)]
     pub(super) fn has(&self, flag: u32) -> bool {
@@ -127,6 +151,13 @@ impl<T> ReduceArgs<T> {
 }
 
 impl<T> ScanArgs<T> {
+    #[inline(always)]
+    pub(super) fn is_aligned(&self) -> bool {
+        self.flags & ALIGNED != 0
+    }
+}
+
+impl<I, O> CastArgs<I, O> {
     #[inline(always)]
     pub(super) fn is_aligned(&self) -> bool {
         self.flags & ALIGNED != 0

@@ -3,7 +3,8 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
 
-use super::args::{FinishArgs, ReduceArgs, ScanArgs, TransposeArgs};
+use super::args::{CastArgs, FinishArgs, ReduceArgs, ScanArgs, TransposeArgs};
+use super::cast::axis_cast;
 use super::columns::axis_columns;
 use super::finish::axis_finish;
 use super::rows::axis_rows;
@@ -76,6 +77,26 @@ impl TransposeShape {
     }
 }
 
+/// The block of a cast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CastShape {
+    /// Elements that a thread has at a time.
+    pub group: u32,
+    /// Threads.
+    pub block: u32,
+}
+
+impl CastShape {
+    /// Returns the launch for `groups` groups, with at most `most` threads on the device.
+    pub fn config(&self, groups: u64, most: u32, blocks: Blocks) -> LaunchConfig {
+        let block = if blocks == Blocks::Serial { 1 } else { self.block };
+        LaunchConfig::new(
+            groups.div_ceil(u64::from(block)).min(u64::from(most.div_ceil(block))) as u32,
+            block,
+        )
+    }
+}
+
 /// The device whose kernels are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
@@ -133,6 +154,23 @@ macro_rules! kernels {
 }
 
 kernels! { f32, f16, bf16 }
+
+/// An element type whose elements can be converted to `O`.
+pub trait CastTo<O: 'static>: Sized + 'static {
+    /// The kernel.
+    const CAST: &'static KernelOf<CastArgs<Self, O>, CastShape>;
+}
+
+macro_rules! casts {
+    ($($inp:ident to $($out:ident),*;)*) => {$($(
+        impl CastTo<$out> for $inp {
+            const CAST: &'static KernelOf<CastArgs<Self, $out>, CastShape> =
+                &<axis_cast as KernelsOf<CastArgs<$inp, $out>>>::INSTANCES[0];
+        }
+    )*)*};
+}
+
+casts! { f32 to f32, f16, bf16; f16 to f32, f16, bf16; bf16 to f32, f16, bf16; }
 
 /// An element that is moved unchanged: `u16` or `u32`.
 pub trait TransposeKernels: Sized + 'static {

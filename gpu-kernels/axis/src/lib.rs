@@ -1,12 +1,13 @@
 //! Operations along an axis of a matrix: sums, maxima and minima of rows or columns, cumulative sums, and the transpose.
 //!
 //! [`rows`] and [`columns`] reduce a part of a row or column; [`finish`] combines parts. [`scan`] computes the cumulative
-//! sums of rows, and [`mod@transpose`] the transpose. Kernels named `_serial` are for a CPU, whose blocks have one thread.
+//! sums of rows, [`mod@transpose`] the transpose, and [`cast`] copies. Kernels named `_serial` are for a CPU, whose blocks have one thread.
 
 #![no_std]
 #![allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")]
 
 pub mod args;
+pub mod cast;
 pub mod columns;
 pub mod finish;
 mod fold;
@@ -18,4 +19,6 @@ mod tile;
 pub mod transpose;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use kernels::{AxisKernels, Blocks, ReduceShape, ScanShape, TransposeKernels, TransposeShape};
+pub use kernels::{
+    AxisKernels, Blocks, CastShape, CastTo, ReduceShape, ScanShape, TransposeKernels, TransposeShape,
+};

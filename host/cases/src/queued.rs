@@ -7,8 +7,8 @@ use cuda_std::half::bf16;
 use ferrowarp::attention::{Attention, Causal};
 use ferrowarp::device::{Buffer, Device, DeviceError, Event, Stream};
 use ferrowarp::{
-    CrossEntropy, CumulativeSum, ElementAs, Matmul, Norm, Reduce, Reduction, Sample, Softmax, TensorView,
-    TensorViewMut, TopK, Transpose,
+    Cast, CrossEntropy, CumulativeSum, ElementAs, Fill, Matmul, Norm, Reduce, Reduction, Sample, Softmax,
+    TensorView, TensorViewMut, TopK, Transpose,
 };
 
 /// An operation on the stream: from `f32` or `bf16` numbers, the first bytes of its result.
@@ -78,6 +78,7 @@ const OPERATIONS: &[(&str, Run)] = &[
     ("cumulative sum of a wide row", |stream, inputs| {
         Ok(CumulativeSum::new().run(stream, &inputs.singles)?.into_buffer())
     }),
+    ("a fill", |stream, _| Ok(Fill::new(0.5).run(stream, [LEN])?.into_buffer())),
     ("transpose", |stream, inputs| {
         Ok(Transpose::new().run(stream, TensorView::new(&inputs.singles, [300, 77])?)?.into_buffer())
     }),
@@ -94,11 +95,8 @@ fn of_matmul<T: ElementAs<f32>>(
     Ok(out)
 }
 
-/// Converts by adding up rows of one element.
 fn singles(stream: &Stream, inp: &Buffer<bf16>) -> Result<Buffer<f32>, DeviceError> {
-    let mut out = stream.device().alloc_zeroed::<f32>(inp.len())?;
-    Reduce::rows(Reduction::Sum).run_into(stream, &mut out, TensorView::new(inp, [inp.len(), 1])?)?;
-    Ok(out)
+    Ok(Cast::new().run(stream, inp)?.into_buffer())
 }
 
 impl Inputs {

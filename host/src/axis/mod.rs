@@ -1,5 +1,5 @@
 //! Operations along an axis of a matrix of `f32`, `f16` or `bf16`: sums, means, maxima and minima of rows or columns ([`Reduce`]),
-//! cumulative sums of rows ([`CumulativeSum`]), and the transpose ([`Transpose`]).
+//! cumulative sums of rows ([`CumulativeSum`]), the transpose ([`Transpose`]), copies and conversions ([`Cast`]) and fills ([`Fill`]).
 //!
 //! ```
 //! use ferrowarp::device::Device;
@@ -23,6 +23,7 @@
 //! own. A result is rounded once. For one device, shape and alignment, results are the same bits in every run, because all
 //! sums have a fixed order.
 
+mod cast;
 mod reduce;
 mod scan;
 mod transpose;
@@ -30,6 +31,8 @@ mod transpose;
 use axis_kernels::Blocks;
 use cuda_std::launch::Limits;
 
+pub use axis_kernels::CastTo;
+pub use cast::{Cast, Fill};
 pub use reduce::{Reduce, Reduction};
 pub use scan::CumulativeSum;
 #[doc(hidden)]

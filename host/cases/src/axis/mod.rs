@@ -6,9 +6,11 @@ use anyhow::{Result, ensure};
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::KernelMeta;
-use ferrowarp::axis::{ScanBy, choices};
+use ferrowarp::axis::{CastTo, ScanBy, choices};
 use ferrowarp::device::Device;
-use ferrowarp::{CumulativeSum, Element, ElementAs, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
+use ferrowarp::{
+    Cast, CumulativeSum, Element, ElementAs, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
+};
 use gpu_kernels::axis::{AxisKernels, Blocks, TransposeKernels as _};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -164,6 +166,29 @@ impl<T: Number + Element> Operand<T> {
         let [rows, cols] = self.problem.shape;
         (0..cols).flat_map(|col| (0..rows).map(move |row| Bound::exact(self.at(row, col)))).collect()
     }
+
+    /// A copy, of the transpose if rows have gaps.
+    fn cast<O: Number + Element>(&self, device: &Device, blocks: Blocks) -> Result<Outputs>
+    where
+        T: CastTo<O>,
+    {
+        let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
+        let mut out = device.upload(&untouched::<O>(start + rows * (cols + gap) + GUARD))?;
+        let out_shape = if gap > 0 { [cols, rows] } else { [rows, cols] };
+        let strides = if gap > 0 { [1, cols + gap] } else { [cols, 1] };
+        self.with(device, |inp| {
+            let inp = if gap > 0 { inp.t() } else { inp };
+            let to = TensorViewMut::with_strides(out.view_mut(start..)?, out_shape, strides)?;
+            Ok(Cast::new().run_by(device, to, inp, blocks)?)
+        })?;
+        Ok(vec![("out", inside(&out.to_vec()?[start..], [rows, cols], cols + gap)?)])
+    }
+
+    fn expected_cast<O: Number>(&self) -> Vec<Bound> {
+        let [rows, cols] = self.problem.shape;
+        let element = |i: usize| Bound::exact(O::nearest(self.at(i / cols, i % cols) as f32).value().into());
+        (0..rows * cols).map(element).collect()
+    }
 }
 
 /// Elements with the value that no kernel writes.
@@ -247,6 +272,14 @@ fn of_type<T: Number + ElementAs<f32>>(setting: &Setting) -> Vec<Case> {
             ));
         }
     }
+    for problem in problems(TRANSPOSES) {
+        let operand = Later::new(|| Operand::<T>::new(problem));
+        for blocks in of_blocks(problem) {
+            cases.push(cast_case::<T, f32>(problem, &operand, blocks));
+            cases.push(cast_case::<T, f16>(problem, &operand, blocks));
+            cases.push(cast_case::<T, bf16>(problem, &operand, blocks));
+        }
+    }
     // Elements are moved unchanged: one type of each size.
     for problem in problems(TRANSPOSES).filter(|_| T::NAME != "bf16") {
         let operand = Later::new(|| Operand::<T>::new(problem));
@@ -263,6 +296,21 @@ fn of_type<T: Number + ElementAs<f32>>(setting: &Setting) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// A case of a copy.
+fn cast_case<T: Number + Element + CastTo<O>, O: Number + Element>(
+    problem: &'static Problem,
+    operand: &Later<Operand<T>>,
+    blocks: Blocks,
+) -> Case {
+    case(
+        (problem, operand),
+        vec![<T as CastTo<O>>::CAST.meta],
+        |_| format!("cast to {}", O::NAME),
+        move |operand, device| operand.cast::<O>(device, blocks),
+        Operand::expected_cast::<O>,
+    )
 }
 
 /// A case of the kernels on a problem's matrix.

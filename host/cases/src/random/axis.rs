@@ -3,7 +3,8 @@
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Element;
-use ferrowarp::{CumulativeSum, ElementAs, Reduce, Reduction, Transpose};
+use ferrowarp::axis::CastTo;
+use ferrowarp::{Cast, CumulativeSum, ElementAs, Fill, Reduce, Reduction, Transpose};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::place::{Layout, Place, Size};
@@ -35,6 +36,23 @@ pub(super) fn transpose(rng: &mut StdRng, size: &Size) -> Drawn {
         true => transpose_of::<u16>(rng, size, "16 bits", |bits| bits as u16),
         false => transpose_of::<u32>(rng, size, "32 bits", |bits| bits),
     }
+}
+
+pub(super) fn cast(rng: &mut StdRng, size: &Size) -> Drawn {
+    pick::<Draw>(
+        rng,
+        &[
+            cast_of::<f32, f32>,
+            cast_of::<f32, f16>,
+            cast_of::<f32, bf16>,
+            cast_of::<f16, f32>,
+            cast_of::<f16, f16>,
+            cast_of::<f16, bf16>,
+            cast_of::<bf16, f32>,
+            cast_of::<bf16, f16>,
+            cast_of::<bf16, bf16>,
+        ],
+    )(rng, size)
 }
 
 /// Elements between -1 and 1, or hard ones: with an offset, cancelling, equal, or with a NaN and infinities.
@@ -139,6 +157,53 @@ fn transpose_of<W: Pod + Element>(rng: &mut StdRng, size: &Size, name: &str, wor
         expected: Box::new(move || {
             let moved = (0..cols).flat_map(|col| (0..rows).map(move |row| row * cols + col));
             vec![("out", moved.map(|i| Bound::exact(inp[i].to_f64())).collect())]
+        }),
+    }
+}
+
+/// A copy of a matrix, of its transpose, of one of its rows for all rows, or one number everywhere.
+fn cast_of<T: Number + CastTo<O> + ferrowarp::Element, O: Number + ferrowarp::Element>(
+    rng: &mut StdRng,
+    size: &Size,
+) -> Drawn {
+    let shape @ [rows, cols] = size.matrix(rng);
+    let layout = Layout::draw(rng);
+    let (inp, is_hard) = values::<T>(rng, rows * cols, true);
+    let [of_inp, of_out] = [Place::matrix::<T>(rng, layout, shape), Place::matrix::<O>(rng, layout, shape)];
+    let kind = pick(rng, &["copy", "transposes", "row", "fill"]);
+    let kind = if rows * cols == 0 { "copy" } else { kind };
+    let (row, value) = (rng.random_range(0..rows.max(1)), rng.random_range(-1e9f32..1e9));
+    let stored = of_inp.filled(&inp);
+    let words =
+        format!("{kind}, {rows} x {cols}, hard: {is_hard}, row {row}, inp {of_inp:?}, out {of_out:?}");
+    Drawn {
+        class: Class::new("cast", types::<T, O>(), layout.name()),
+        words,
+        counted: &[],
+        ulp: ulp::<O>(),
+        may_be_refused: Box::new(never),
+        run: Box::new(move |device, byte| {
+            let inp = device.upload(&stored)?;
+            let mut out = device.upload(&of_out.unwritten::<O>(byte))?;
+            let (to, from) = (of_out.view_in_mut(&mut out)?, of_inp.view_in(&inp)?);
+            match kind {
+                "copy" => Cast::new().run_into(device, to, from)?,
+                "transposes" => Cast::new().run_into(device, to.t(), from.t())?,
+                "row" => {
+                    Cast::new().run_into(device, to, from.slice(0, row..=row)?.broadcast([rows, cols])?)?
+                }
+                _ => Fill::new(value).run_into(device, to)?,
+            }
+            Ok(vec![("out", of_out.read(&out, byte)?)])
+        }),
+        expected: Box::new(move || {
+            let element = |i: usize| match kind {
+                "row" => inp[row * cols + i % cols].value(),
+                "fill" => value,
+                _ => inp[i].value(),
+            };
+            let nearest = |i: usize| Bound::exact(O::nearest(element(i)).value().into());
+            vec![("out", (0..rows * cols).map(nearest).collect())]
         }),
     }
 }

@@ -34,8 +34,8 @@ pub use totals::{Total, Totals};
 /// Draws a problem of one operation.
 type Draw = fn(&mut StdRng, &Size) -> Drawn;
 
-/// Every operation, and how often of 34 problems it is drawn.
-const OPERATIONS: [(&str, u32, Draw); 14] = [
+/// Every operation, and how often of 36 problems it is drawn.
+const OPERATIONS: [(&str, u32, Draw); 15] = [
     ("softmax", 3, softmax::forward),
     ("softmax in place", 1, softmax::in_place),
     ("softmax backward", 2, softmax::backward),
@@ -50,6 +50,7 @@ const OPERATIONS: [(&str, u32, Draw); 14] = [
     ("reduce", 4, axis::reduce),
     ("cumulative sum", 1, axis::scan),
     ("transpose", 1, axis::transpose),
+    ("cast", 2, axis::cast),
 ];
 
 /// The fewest elements of an output whose errors count: those of a few sums near 0 would hide all others.

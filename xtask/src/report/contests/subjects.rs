@@ -35,7 +35,7 @@ pub const NORM: Subject = Subject {
 /// Sums, cumulative sums and transposes.
 pub const AXIS: Subject = Subject {
     name: "axis",
-    title: "Sums, cumulative sums and transposes",
+    title: "Sums, cumulative sums, transposes and copies",
     about: "Matrices of normal random numbers. `rows` is one result for each row, `columns` one for each column. GB/s counts what has to be \
             moved at least: the matrix and the output. The copy moves as much: for a reduction it copies half of the matrix.",
     peers: &[("torch", "PyTorch"), ("compile", "torch.compile")],
