@@ -160,7 +160,11 @@ fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
     program.current_dir(folder.path()).arg(&all).env_clear();
     let said = program.output().unwrap();
     let log = String::from_utf8_lossy(&said.stderr);
-    assert_eq!(String::from_utf8_lossy(&said.stdout), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n", "{log}");
+    assert_eq!(
+        String::from_utf8_lossy(&said.stdout),
+        "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n",
+        "{log}"
+    );
     let names: Vec<String> =
         all.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     for part in
