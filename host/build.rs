@@ -1,5 +1,6 @@
-//! Builds the kernels of this package's operations from the repository around it, and embeds them. On a machine without a GPU
-//! nothing is built, unless `FERROWARP_ARCH` names architectures, such as `compute_80,compute_90`.
+//! Embeds the kernels of this package's operations: those in the package, if `cargo xtask package` made it, otherwise those that
+//! are built now from the repository around it. On a machine without a GPU nothing is built, unless `FERROWARP_ARCH` names
+//! architectures, such as `compute_80,compute_90`.
 
 use std::env;
 use std::fmt::Write as _;
@@ -15,8 +16,10 @@ fn main() {
     let (package, out) = (folder("CARGO_MANIFEST_DIR"), folder("OUT_DIR"));
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     println!("cargo::rerun-if-changed=build.rs");
-    let files = out.join("kernels");
-    if !build(&package, &files) {
+    // Cargo writes this file into packages alone. `cargo xtask package` has put the kernels there.
+    let is_package = package.join("Cargo.toml.orig").is_file();
+    let files = if is_package { package.join("prebuilt") } else { out.join("kernels") };
+    if !is_package && !build(&package, &files) {
         // What an earlier build left.
         let _ = fs::remove_dir_all(&files);
     }
@@ -25,7 +28,7 @@ fn main() {
     paths.sort();
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.ends_with(".ptx") || name.ends_with(".cubin") {
+        if [".ptx", ".ptx.zst", ".cubin"].iter().any(|kind| name.ends_with(kind)) {
             // Writing to a string cannot fail.
             let _ =
                 writeln!(text, "    ({name:?}, include_bytes!({:?}) as &[u8]),", path.display().to_string());

@@ -7,6 +7,7 @@ mod checks;
 mod gallery;
 mod measure;
 mod new;
+mod package;
 mod report;
 mod times;
 mod tune;
@@ -51,6 +52,8 @@ enum Command {
     Miri(checks::sanitize::Miri),
     /// Create a crate that uses this library: a kernel, a test, a bench, a program and a build script
     New(new::New),
+    /// Make the packages for a registry, the library's with its kernels for every GPU, and check them from outside
+    Package(package::Package),
     /// Merge the figures of a GPU run into docs/ and the README, and draw charts. Without files, draw the last merged figures again
     #[command(subcommand)]
     Report(report::Report),
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Command::Miri(command) => command.run(),
         Command::Sanitize(command) => command.run(),
         Command::New(command) => command.run(),
+        Command::Package(command) => command.run(),
         Command::Report(command) => command.run(),
         Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),

@@ -70,6 +70,11 @@ impl BuildPtx {
         Self::quiet("gpu-kernels", "ptx-llvm", Backend::Llvm)
     }
 
+    /// The command for the kernels of the library's operations, for every GPU.
+    pub fn for_library() -> (BuildPtx, PathBuf) {
+        Self::quiet("host", "library-ptx", Backend::Nvvm)
+    }
+
     /// The command for the kernels that fail on purpose, and the folder of their PTX.
     pub fn for_faults() -> (BuildPtx, PathBuf) {
         Self::quiet(FAULTS.0, FAULTS.1, Backend::Nvvm)

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::DeviceError;
 use module::{MachineCode, not_text};
@@ -59,7 +60,8 @@ macro_rules! embedded_ptx {
     };
 }
 
-/// The PTX and machine code that crates with operations bring along: a set of files each, empty if none was built.
+/// The PTX and machine code that crates with operations bring along: a set of files each, as [`PtxModules::embedded`] takes them,
+/// empty if none was built.
 #[doc(hidden)]
 #[linkme::distributed_slice]
 pub static BROUGHT: [&[(&str, &[u8])]];
@@ -75,8 +77,7 @@ impl PtxModules {
         if let Some(path) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             return Self::read(Path::new(&path));
         }
-        let brought = BROUGHT.iter().filter(|files| !files.is_empty()).map(|files| Self::embedded(files));
-        let brought = brought.reduce(|all, set| Ok(all?.and(set?))).transpose()?;
+        let brought = Self::brought()?;
         let candidates =
             candidates(std::env::current_exe().ok().as_deref(), std::env::current_dir().ok().as_deref());
         for folder in candidates.iter().filter(|folder| folder.is_dir()) {
@@ -90,6 +91,17 @@ impl PtxModules {
             }
         }
         brought.ok_or_else(|| missing(&candidates))
+    }
+
+    /// What the program's crates bring. It is read once in a process, so that each module is decompressed at most once.
+    fn brought() -> Result<Option<PtxModules>, DeviceError> {
+        static READ: OnceLock<PtxModules> = OnceLock::new();
+        if let Some(read) = READ.get() {
+            return Ok(Some(read.clone()));
+        }
+        let sets = BROUGHT.iter().filter(|files| !files.is_empty()).map(|files| Self::embedded(files));
+        let brought = sets.reduce(|all, set| Ok(all?.and(set?))).transpose()?;
+        Ok(brought.map(|read| READ.get_or_init(|| read).clone()))
     }
 
     /// Adds the modules of crates that have none here.
@@ -117,8 +129,9 @@ impl PtxModules {
         Ok(PtxModules { modules })
     }
 
-    /// Makes a set of the modules in `files`, pairs of the name and the bytes of a `.ptx` or `.cubin` file.
-    /// [`embedded_ptx!`](crate::embedded_ptx) passes what the build script wrote. Other kinds of files are ignored.
+    /// Makes a set of the modules in `files`, pairs of the name and the bytes of a `.ptx`, `.ptx.zst` or `.cubin` file.
+    /// [`embedded_ptx!`](crate::embedded_ptx) passes what the build script wrote. Other kinds of files are ignored. What zstd has
+    /// compressed is decompressed when a device of its architecture is opened.
     ///
     /// ```
     /// use ferrowarp::device::{DeviceError, PtxModules};
@@ -132,17 +145,21 @@ impl PtxModules {
     /// # Errors
     /// [`DeviceError::PtxMissing`] without PTX; [`DeviceError::PtxDamaged`] for a file that is not valid PTX.
     pub fn embedded(files: &[(&str, &'static [u8])]) -> Result<PtxModules, DeviceError> {
+        let is_ptx = |name: &str| name.ends_with(".ptx") || name.ends_with(".ptx.zst");
         let code = |ptx: &str| {
             let stem = ptx.strip_suffix(".ptx")?;
             files.iter().find(|(name, _)| name.strip_suffix(".cubin") == Some(stem)).map(|(_, code)| *code)
         };
         let read = |(name, bytes): &(&str, &'static [u8])| {
+            if let Some(name) = name.strip_suffix(".zst") {
+                return PtxModule::of_packed(bytes, &Path::new("embedded").join(name));
+            }
             let path = Path::new("embedded").join(name);
             let text = std::str::from_utf8(bytes).map_err(|error| not_text(&path, error))?;
             PtxModule::of_text(Cow::Borrowed(text), &path, MachineCode::Embedded(code(name)))
         };
         let modules: Vec<PtxModule> =
-            files.iter().filter(|(name, _)| name.ends_with(".ptx")).map(read).collect::<Result<_, _>>()?;
+            files.iter().filter(|(name, _)| is_ptx(name)).map(read).collect::<Result<_, _>>()?;
         if modules.is_empty() { Err(missing(&[PathBuf::from("the program")])) } else { Ok(modules.into()) }
     }
 

@@ -100,7 +100,8 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn parse_target(text: &str) -> Option<PtxTarget> {
+/// The architecture in `sm_90a`.
+pub(super) fn parse_target(text: &str) -> Option<PtxTarget> {
     let text = text.strip_prefix("sm_")?;
     let digits = text.trim_end_matches(['a', 'f']);
     let suffix = match &text[digits.len()..] {

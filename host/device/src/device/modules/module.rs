@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use ruzstd::decoding::StreamingDecoder;
 use sha2::{Digest, Sha256};
 
 use super::{DeviceError, PtxTarget};
-use crate::device::ptx_header::{Header, parse, parse_head};
+use crate::device::ptx_header::{Header, parse, parse_head, parse_target};
 
 /// The largest size of a PTX file or its machine code.
 const MOST_BYTES: u64 = 256 << 20;
@@ -35,7 +36,10 @@ pub struct PtxModule {
     pub(super) path: PathBuf,
     pub(super) name: String,
     header: Header,
-    text: OnceLock<Cow<'static, str>>,
+    /// Clones share it, so that it is read or decompressed once.
+    text: Arc<OnceLock<Cow<'static, str>>>,
+    /// The text, compressed by zstd.
+    packed: Option<&'static [u8]>,
     /// The index of its set among those joined with [`PtxModules::and`].
     pub(super) set: usize,
     machine_code: MachineCode,
@@ -66,7 +70,20 @@ impl PtxModule {
         let header = parse_head(&text).map_err(|reason| damaged(path, reason))?;
         let (path, name) = (path.to_owned(), crate_name(path));
         let machine_code = MachineCode::NextToFile;
-        Ok(PtxModule { path, name, header, text: OnceLock::new(), set: 0, machine_code })
+        Ok(PtxModule { path, name, header, text: Arc::default(), packed: None, set: 0, machine_code })
+    }
+
+    /// A module of `packed`, the contents of the file `path` compressed by zstd. The file's name says the architecture, so that
+    /// it is decompressed when it is needed.
+    pub(super) fn of_packed(packed: &'static [u8], path: &Path) -> Result<PtxModule, DeviceError> {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let arch = stem.rsplit_once(".compute_").map_or("", |(_, arch)| arch);
+        let target = parse_target(&format!("sm_{arch}")).ok_or_else(|| {
+            damaged(path, "its name does not end in `.compute_`, an architecture and `.ptx`".to_owned())
+        })?;
+        let header = Header { version: (0, 0), target };
+        let (path, name, machine_code) = (path.to_owned(), crate_name(path), MachineCode::Embedded(None));
+        Ok(PtxModule { path, name, header, text: Arc::default(), packed: Some(packed), set: 0, machine_code })
     }
 
     /// Makes a module from `bytes`, the contents of the file `path`.
@@ -83,8 +100,8 @@ impl PtxModule {
         machine_code: MachineCode,
     ) -> Result<PtxModule, DeviceError> {
         let header = parse(&text).map_err(|reason| damaged(path, reason))?;
-        let (path, name, text) = (path.to_owned(), crate_name(path), OnceLock::from(text));
-        Ok(PtxModule { path, name, header, text, set: 0, machine_code })
+        let (path, name, text) = (path.to_owned(), crate_name(path), Arc::new(OnceLock::from(text)));
+        Ok(PtxModule { path, name, header, text, packed: None, set: 0, machine_code })
     }
 
     /// The file's path; for an embedded module, its name after `embedded/`.
@@ -99,7 +116,8 @@ impl PtxModule {
 
     /// The PTX ISA version it is written in, major and minor.
     pub fn version(&self) -> (u32, u32) {
-        self.header.version
+        let of_text = self.packed.and_then(|_| parse_head(self.text().ok()?).ok());
+        of_text.unwrap_or(self.header).version
     }
 
     /// The target architecture.
@@ -107,7 +125,7 @@ impl PtxModule {
         self.header.target
     }
 
-    /// Returns the PTX, and reads the file if necessary.
+    /// Returns the PTX, and reads the file or decompresses the text if necessary.
     ///
     /// # Errors
     /// The file cannot be read, or is not valid PTX.
@@ -115,12 +133,18 @@ impl PtxModule {
         if let Some(text) = self.text.get() {
             return Ok(text);
         }
-        let (bytes, is_all) = read_at_most(&self.path, MOST_BYTES)?;
+        let (bytes, is_all) = match self.packed {
+            Some(packed) => (unpack(packed, &self.path)?, true),
+            None => read_at_most(&self.path, MOST_BYTES)?,
+        };
         if !is_all {
             return Err(damaged(&self.path, format!("it has more than {} MiB", MOST_BYTES >> 20)));
         }
         let text = text_of(bytes, &self.path)?;
-        parse(&text).map_err(|reason| damaged(&self.path, reason))?;
+        let Header { target, .. } = parse(&text).map_err(|reason| damaged(&self.path, reason))?;
+        if target != self.target() {
+            return Err(damaged(&self.path, format!("it is for {target}, not for {}", self.target())));
+        }
         Ok(self.text.get_or_init(|| Cow::Owned(text)))
     }
 
@@ -170,6 +194,16 @@ fn text_of(bytes: Vec<u8>, path: &Path) -> Result<String, DeviceError> {
 
 pub(super) fn not_text(path: &Path, error: std::str::Utf8Error) -> DeviceError {
     damaged(path, format!("byte {} is not UTF-8 text", error.valid_up_to()))
+}
+
+/// Decompresses the file `path`.
+fn unpack(packed: &[u8], path: &Path) -> Result<Vec<u8>, DeviceError> {
+    let mut bytes = Vec::new();
+    let unpacked = StreamingDecoder::new(packed)
+        .map_err(|error| error.to_string())
+        .and_then(|mut decoder| decoder.read_to_end(&mut bytes).map_err(|error| error.to_string()));
+    unpacked.map_err(|reason| damaged(path, format!("it cannot be decompressed: {reason}")))?;
+    Ok(bytes)
 }
 
 /// Reads the first `most` bytes of a regular file. Also returns whether they are all.

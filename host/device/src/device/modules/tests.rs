@@ -1,5 +1,6 @@
 //! Which modules are found and chosen, and what is refused.
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use sha2::{Digest, Sha256};
 
 use super::module::TRAILER;
@@ -255,5 +256,39 @@ fn embedded_machine_code_is_checked_as_that_of_files_is() {
     ] {
         let error = PtxModules::embedded(files).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn what_is_compressed_has_the_same_text_and_is_read_when_it_is_needed() {
+    let pack =
+        |text: &str| -> &'static [u8] { compress_to_vec(text.as_bytes(), CompressionLevel::Fastest).leak() };
+    let text = |target: &str| {
+        let many = (0..20_000).map(|i| format!("\tadd.s32 %r{i}, %r{}, {};\n", i / 7, i * 7919 % 1013));
+        format!(
+            ".version 8.6\n.target {target}\n.address_size 64\n.visible .entry k()\n{{\n{}}}\n",
+            many.collect::<String>()
+        )
+    };
+    let files =
+        [("gpu.compute_80.ptx.zst", pack(&text("sm_80"))), ("gpu.compute_90.ptx.zst", pack(&text("sm_90")))];
+    let modules = PtxModules::embedded(&files).unwrap();
+    assert_eq!(chosen(&modules, 8, 6), ["gpu compute_80"]);
+    let (module, clone) = (&modules.modules()[1], modules.clone());
+    assert_eq!((module.path(), module.version()), (Path::new("embedded/gpu.compute_90.ptx"), (8, 6)));
+    assert_eq!(module.text().unwrap(), text("sm_90"));
+    // Clones have what was decompressed.
+    assert!(std::ptr::eq(clone.modules()[1].text().unwrap(), module.text().unwrap()));
+
+    let ((name, bytes), mut refused) = (files[0], Vec::new());
+    for bytes in [&bytes[..bytes.len() - 9], b"no zstd at all", pack(&text("sm_90"))] {
+        let modules = PtxModules::embedded(&[(name, bytes)]).unwrap();
+        refused.push(modules.modules()[0].text().unwrap_err().to_string());
+    }
+    refused.push(PtxModules::embedded(&[("gpu.ptx.zst", bytes)]).unwrap_err().to_string());
+    let unpacked = "embedded/gpu.compute_80.ptx: it cannot be decompressed";
+    let says = [unpacked, unpacked, "it is for compute_90, not for compute_80", "its name does not end in"];
+    for (error, says) in refused.iter().zip(says) {
+        assert!(error.contains(says), "{error}");
     }
 }
