@@ -86,8 +86,14 @@ fn archs_here() -> Option<String> {
     let asked = ["--query-gpu=compute_cap", "--format=csv,noheader"];
     let output =
         Command::new("nvidia-smi").args(asked).output().ok().filter(|output| output.status.success())?;
-    let text = String::from_utf8_lossy(&output.stdout).replace('.', "");
-    let mut archs: Vec<String> = text.split_whitespace().map(|arch| format!("compute_{arch}")).collect();
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A line for each GPU, such as `9.0`; `[N/A]` if the driver does not know.
+    let capability = |line: &str| -> Option<String> {
+        let (major, minor) = line.trim().split_once('.')?;
+        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+        Some(format!("compute_{major}{minor}"))
+    };
+    let mut archs: Vec<String> = text.lines().filter_map(capability).collect();
     archs.sort();
     archs.dedup();
     (!archs.is_empty()).then(|| archs.join(","))

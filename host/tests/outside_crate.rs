@@ -44,7 +44,7 @@ fn cargo(outside: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn output(mut command: Command) -> String {
+fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {log}");
@@ -102,8 +102,8 @@ fn an_outside_crate_builds_and_runs_with_nothing_set() {
     let (folder, _alone) = (tempfile::tempdir().unwrap(), alone());
     let outside = outside_crate(folder.path());
     let target = target_dir();
-    output(cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]));
-    let tree = output(cargo(&outside, &["tree", "--edges", "normal", "--prefix", "none"]));
+    output(&mut cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]));
+    let tree = output(&mut cargo(&outside, &["tree", "--edges", "normal", "--prefix", "none"]));
     let packages: std::collections::BTreeSet<&str> =
         tree.lines().filter_map(|line| line.split(" (*)").next()).collect();
     assert!(packages.len() <= 60, "{} packages: {packages:#?}", packages.len());
@@ -150,7 +150,7 @@ fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
     let mut build = cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]);
     build.env("FERROWARP_ARCH", "compute_90").env("XDG_CACHE_HOME", caches.parent().unwrap());
     build.env("FERROWARP_TOOLS", cuda_builder::CudaBuilder::tools_dir_in(own));
-    output(build);
+    output(&mut build);
     let all = folder.path().join("all");
     std::fs::create_dir(&all).unwrap();
     // Where no other PTX is near.
@@ -175,11 +175,65 @@ fn the_librarys_kernels_come_with_it_if_they_are_asked_for() {
     assert!(!names.iter().any(|name| name.contains("mlp") || name.contains("lessons")), "{names:?}");
 
     // What an earlier build left is not taken when nothing is asked for.
-    output(cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]));
+    output(&mut cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]));
     std::fs::copy(target.join("debug/outside"), moved).unwrap();
     let said = program.output().unwrap();
     let log = String::from_utf8_lossy(&said.stderr);
     assert!(!said.status.success() && log.contains("PtxMissing"), "{log}");
+}
+
+/// A program for `sh`, in the folder of the search path.
+fn script(path: &Path, text: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// The build script alone, with an `nvidia-smi` and a cargo that only say what they are asked.
+#[test]
+fn kernels_are_built_for_the_gpus_that_nvidia_smi_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["bin", "xtask/ptx", "host"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+    }
+    std::fs::write(at("xtask/ptx/Cargo.toml"), "").unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs");
+    let mut rustc = Command::new("rustc");
+    output(rustc.args(["--edition=2024", "-o"]).arg(at("build")).arg(source));
+    // It writes one file, where it is told to.
+    script(
+        &at("cargo"),
+        "for last; do :; done\nmkdir -p \"$last\" && echo \"$@\" >\"$last/k.compute_75.ptx\"",
+    );
+    let nothing = |text: &str| (text.to_owned(), 0, None);
+    for (said, status, archs) in [
+        ("9.0\n".to_owned(), 0, Some("compute_90")),
+        ("9.0\n8.6\n12.0\n9.0\n".to_owned(), 0, Some("compute_120,compute_86,compute_90")),
+        ("[N/A]\n7.5\n".to_owned(), 0, Some("compute_75")),
+        ("9.0\n".to_owned(), 1, None),
+        nothing("No devices were found\n"),
+        nothing("Field \"compute_cap\" is not a valid field to query.\n"),
+        nothing("NVIDIA-SMI has failed, version 580.82\n"),
+        nothing(""),
+    ] {
+        std::fs::write(at("said"), &said).unwrap();
+        script(&at("bin/nvidia-smi"), &format!("/bin/cat '{}'\nexit {status}", at("said").display()));
+        // What an earlier build left is not embedded.
+        std::fs::create_dir_all(at("out/kernels")).unwrap();
+        std::fs::write(at("out/kernels/old.compute_75.ptx"), "").unwrap();
+        let mut build = Command::new(at("build"));
+        build.env_clear().env("PATH", format!("{}:/usr/bin:/bin", at("bin").display()));
+        build.env("CARGO", at("cargo")).env("CARGO_MANIFEST_DIR", at("host")).env("OUT_DIR", at("out"));
+        output(&mut build);
+        let brought = std::fs::read_to_string(at("out/brought.rs")).unwrap();
+        assert_eq!(brought.contains("k.compute_75.ptx"), archs.is_some(), "{said}: {brought}");
+        if let Some(archs) = archs {
+            let asked = std::fs::read_to_string(at("out/kernels/k.compute_75.ptx")).unwrap();
+            assert!(asked.contains(&format!(" --arch {archs} ")), "{said}: {asked}");
+        } else {
+            assert_eq!(brought, "&[\n]\n", "{said}");
+        }
+    }
 }
 
 #[test]
