@@ -135,7 +135,7 @@ pub struct CastArgs<I, O> {
     pub inp_strides: [u64; 4],
     /// Every element without an `inp`.
     pub value: f32,
-    /// [`ALIGNED`]: the last axis has no gaps, and its groups of 8 elements start at multiples of 16 bytes.
+    /// [`ALIGNED`]: the last axis has no gaps, and starts at multiples of 16 bytes.
     pub flags: u32,
 }
 

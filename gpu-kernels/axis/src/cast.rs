@@ -1,54 +1,63 @@
 //! Copies a tensor of any strides into another one and converts its elements, or fills a tensor with one number.
 //!
-//! A thread has 8 neighbouring elements of the last axis at a time: one or two accesses of 16 bytes on each side if all groups
-//! start at multiples of 16 bytes, and otherwise element by element.
-//@ ptx(axis_cast_f32_f32): ld.global.nc.v4 == 2, st.global.v4 == 4, .local == 0
-//@ ptx(axis_cast_bf16_f32, axis_cast_f16_f32): ld.global.nc.v4 == 1, st.global.v4 == 4, .local == 0
-//@ ptx(axis_cast_f32_bf16, axis_cast_f32_f16): ld.global.nc.v4 == 2, st.global.v4 == 2, .local == 0
+//! A thread moves groups of neighbouring elements of the last axis, of 16 bytes on the wider side. If they do not start at
+//! multiples of 16 bytes, it goes element by element.
+//@ ptx(axis_cast_f32_f32): ld.global.nc.v4 == 1, st.global.v4 == 1, .local == 0
+//@ ptx(axis_cast_bf16_f32, axis_cast_f16_f32): ld.global.nc.v2 == 1, st.global.v4 == 1, .local == 0
+//@ ptx(axis_cast_f32_bf16, axis_cast_f32_f16): ld.global.nc.v4 == 1, st.global.v2 == 1, .local == 0
+//@ ptx(axis_cast_bf16_bf16, axis_cast_f16_f16): ld.global.nc.v4 == 1, st.global.v4 == 1, .local == 0
 
-use cuda_std::half::{bf16, f16};
+use cuda_std::half::{bf16, bf16x2_to_f32, f16, f16x2_to_f32};
+use cuda_std::mem::{Vector, load_global_nc, u32x2, u32x4};
 use cuda_std::{kernel, thread};
 
 use super::args::CastArgs;
-use super::fold::load;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::kernels::CastShape;
 use common_kernels::element::{Element, Number, Output};
 
-/// Elements that a thread has at a time.
-const GROUP: usize = 8;
+/// An element of which `N` can be read at once.
+pub trait Source<const N: usize>: Number {
+    /// The bits of `N` elements.
+    type Packed: Vector;
 
-/// An element that can be read by 8.
-pub trait Source: Number {
-    /// Reads 8 elements.
-    ///
-    /// # Safety
-    /// `ptr` is a multiple of 16 and points to 8 elements that no code writes during the launch.
-    unsafe fn load(ptr: *const Self) -> [f32; GROUP];
+    /// Returns the elements in these bits.
+    fn unpack(packed: Self::Packed) -> [f32; N];
 }
 
-impl Source for f32 {
+impl Source<4> for f32 {
+    type Packed = u32x4;
+
     #[inline(always)]
-    unsafe fn load(ptr: *const Self) -> [f32; GROUP] {
-        // SAFETY: the caller's 8 elements are two vectors.
-        let [a, b] = unsafe { [load(ptr), load(ptr.add(4))] }.map(<f32 as Element<4>>::unpack);
-        core::array::from_fn(|i| if i < 4 { a[i] } else { b[i - 4] })
+    fn unpack(packed: u32x4) -> [f32; 4] {
+        <f32 as Element<4>>::unpack(packed)
     }
 }
 
 macro_rules! sources_of_16_bits {
-    ($($ty:ident),*) => {$(
-        impl Source for $ty {
+    ($($ty:ident: $unpack:ident;)*) => {$(
+        impl Source<8> for $ty {
+            type Packed = u32x4;
+
             #[inline(always)]
-            unsafe fn load(ptr: *const Self) -> [f32; GROUP] {
-                // SAFETY: the caller's contract for the pointer.
-                <$ty as Element<GROUP>>::unpack(unsafe { load(ptr) })
+            fn unpack(packed: u32x4) -> [f32; 8] {
+                <$ty as Element<8>>::unpack(packed)
+            }
+        }
+
+        impl Source<4> for $ty {
+            type Packed = u32x2;
+
+            #[inline(always)]
+            fn unpack(packed: u32x2) -> [f32; 4] {
+                let [[a, b], [c, d]] = packed.to_array().map($unpack);
+                [a, b, c, d]
             }
         }
     )*};
 }
 
-sources_of_16_bits! { f16, bf16 }
+sources_of_16_bits! { f16: f16x2_to_f32; bf16: bf16x2_to_f32; }
 
 /// `out[i][j][k][l] = inp[i][j][k][l]`, or `value` if `inp` is null.
 ///
@@ -60,43 +69,42 @@ sources_of_16_bits! { f16, bf16 }
 #[kernel(
     max_threads = 256,
     args,
-    facts: CastShape = CastShape { group: GROUP as u32, block: 256 },
+    facts: CastShape = CastShape { group: N as u32, block: 256 },
     instances(
-        for I in [f32, f16, bf16] {
-            axis_cast_{I}_f32 = <f32>;
-            axis_cast_{I}_f16 = <f16>;
-            axis_cast_{I}_bf16 = <bf16>;
+        axis_cast_f32_f32 = <f32, f32, 4>;
+        axis_cast_f32_f16 = <f32, f16, 4>;
+        axis_cast_f32_bf16 = <f32, bf16, 4>;
+        for I in [f16, bf16] {
+            axis_cast_{I}_f32 = <f32, 4>;
+            axis_cast_{I}_f16 = <f16, 8>;
+            axis_cast_{I}_bf16 = <bf16, 8>;
         }
     ),
 )]
-pub unsafe fn axis_cast<I: Source, O: Output<GROUP>>(args: CastArgs<I, O>) {
+pub unsafe fn axis_cast<I: Source<N>, O: Output<N>, const N: usize>(args: CastArgs<I, O>) {
     let [d0, d1, d2, len] = args.extents;
-    let groups = len.div_ceil(GROUP as u64);
+    let groups = len.div_ceil(N as u64);
     let all = d0 * d1 * d2 * groups;
     let block = u64::from(thread::block_dim_x());
     let mut at = u64::from(thread::block_idx_x()) * block + u64::from(thread::thread_idx_x());
     while at < all {
         let (row, group) = divide(at, groups);
-        let ((rest, k), first) = (divide(row, d2), group * GROUP as u64);
+        let ((rest, k), first) = (divide(row, d2), group * N as u64);
         let (i, j) = divide(rest, d1);
-        let count = (len - first).min(GROUP as u64) as usize;
-        // SAFETY: the kernel's contract; the indices lie in the tensors, and the group in the last axis.
+        let offset = |[a, b, c, d]: [u64; 4]| (i * a + j * b + k * c + first * d) as usize;
+        let (out, inp) = (offset(args.out_strides), offset(args.inp_strides));
+        let (out, inp) = (args.out.wrapping_add(out), args.inp.wrapping_add(inp));
+        let (count, is_fill) = ((len - first).min(N as u64) as usize, args.inp.is_null());
+        // SAFETY: the kernel's contract; the group lies in the tensors, and a whole one is aligned with the flag.
         unsafe {
-            let offset = |[a, b, c, d]: [u64; 4]| (i * a + j * b + k * c + first * d) as usize;
-            let out = args.out.add(offset(args.out_strides));
-            let inp = args.inp.wrapping_add(offset(args.inp_strides));
-            let is_whole = args.is_aligned() && count == GROUP;
-            let element = |l: usize| match args.inp.is_null() {
-                true => args.value,
-                false => (*inp.add(l * args.inp_strides[3] as usize)).to_f32(),
-            };
-            if is_whole && !args.inp.is_null() {
-                O::store(out, I::load(inp));
-            } else if is_whole {
-                O::store(out, [args.value; GROUP]);
+            if args.is_aligned() && count == N {
+                let values = if is_fill { [args.value; N] } else { I::unpack(load_global_nc(inp.cast())) };
+                O::store(out, values);
             } else {
                 for l in 0..count {
-                    *out.add(l * args.out_strides[3] as usize) = O::from_f32(element(l));
+                    let from = inp.wrapping_add(l * args.inp_strides[3] as usize);
+                    let value = if is_fill { args.value } else { (*from).to_f32() };
+                    *out.add(l * args.out_strides[3] as usize) = O::from_f32(value);
                 }
             }
         }
@@ -104,11 +112,13 @@ pub unsafe fn axis_cast<I: Source, O: Output<GROUP>>(args: CastArgs<I, O>) {
     }
 }
 
-/// Returns the quotient and the remainder. Numbers of 32 bits are divided much faster.
+/// Returns the quotient and the remainder. Numbers of 32 bits are divided much faster, and those of one row not at all.
 #[inline(always)]
 fn divide(a: u64, b: u64) -> (u64, u64) {
     if b == 1 {
         (a, 0)
+    } else if a < b {
+        (0, a)
     } else if (a | b) >> 32 == 0 {
         let (a, b) = (a as u32, b as u32);
         (u64::from(a / b), u64::from(a % b))

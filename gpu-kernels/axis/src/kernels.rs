@@ -80,20 +80,17 @@ impl TransposeShape {
 /// The block of a cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CastShape {
-    /// Elements that a thread has at a time.
+    /// Elements that a thread moves at once.
     pub group: u32,
     /// Threads.
     pub block: u32,
 }
 
 impl CastShape {
-    /// Returns the launch for `groups` groups, with at most `most` threads on the device.
-    pub fn config(&self, groups: u64, most: u32, blocks: Blocks) -> LaunchConfig {
-        let block = if blocks == Blocks::Serial { 1 } else { self.block };
-        LaunchConfig::new(
-            groups.div_ceil(u64::from(block)).min(u64::from(most.div_ceil(block))) as u32,
-            block,
-        )
+    /// Returns the launch for `groups` groups: on a CPU with one thread a block, and at most 4096 blocks.
+    pub fn config(&self, groups: u64, blocks: Blocks) -> LaunchConfig {
+        let (block, most) = if blocks == Blocks::Serial { (1, 4096) } else { (self.block, i32::MAX as u64) };
+        LaunchConfig::new(groups.div_ceil(u64::from(block)).min(most) as u32, block)
     }
 }
 

@@ -11,9 +11,6 @@ use crate::error::Error;
 use crate::operation::Operation;
 use crate::tensor::{Layout, Operand as _, Shape, Tensor, TensorView, TensorViewMut};
 
-/// The most threads of a launch for each multiprocessor, or core.
-const THREADS: u32 = 2048;
-
 /// A copy of a tensor of any strides, as `f32`, `f16` or `bf16`: rounded to nearest, ties to even.
 ///
 /// It makes a transposed, sliced or broadcast view dense for operations that need rows without gaps.
@@ -159,10 +156,9 @@ fn launch<I: Element + CastTo<O>, O: Element>(
         && (inp.is_err() || is_aligned(inp_strides, size_of::<I>(), source.pointer.addr()));
     let flags = if is_aligned { ALIGNED } else { 0 };
     let args = CastLaunch { out: raw, inp: source, extents, out_strides, inp_strides, value, flags };
-    let most = queue.device().multiprocessors() as u32 * THREADS;
     // SAFETY: shapes and devices were checked, and the output is borrowed exclusively. Later uses of the memory wait for the
     // device or are queued after this.
-    unsafe { kernel.launch(queue, kernel.config(groups, most, blocks), args)? };
+    unsafe { kernel.launch(queue, kernel.config(groups, blocks), args)? };
     Ok(())
 }
 
