@@ -94,6 +94,17 @@ fn a_panic_while_unwinding_names_the_thread() {
     assert!(said.contains(needle) && said.contains(why), "{said}");
 }
 
+/// Such a check aborts without unwinding, and the standard library says nothing of it.
+#[test]
+#[cfg(debug_assertions)]
+fn a_failed_check_of_a_pointer_names_the_thread() {
+    let (output, said) = run("a_misaligned_pointer", None);
+    assert!(!output.status.success());
+    let needle = "error: kernel a_misaligned_pointer failed in block (1, 0, 0), thread (5, 0, 0), at cuda/cuda_std/tests/ends.rs:";
+    assert!(said.contains(needle) && said.contains("panicked: misaligned pointer dereference"), "{said}");
+    assert!(said.contains("; this ends the program"), "{said}");
+}
+
 #[test]
 fn a_kernel_that_never_ends_is_named() {
     let (output, said) = run("spinning", Some(("FERROWARP_KERNEL_SECONDS", "0.1")));
@@ -146,6 +157,16 @@ fn a_wild_pointer() {
     launch("a_wild_pointer", || {
         // SAFETY: none. There is no memory, so the system ends the program.
         unsafe { black_box(8 as *mut u8).write_volatile(1) }
+    });
+}
+
+#[test]
+#[ignore = "run by the tests above, in processes of their own"]
+fn a_misaligned_pointer() {
+    launch("a_misaligned_pointer", || {
+        let words = [0u32; 2];
+        // SAFETY: none. A debug build checks the alignment.
+        black_box(unsafe { *words.as_ptr().byte_add(black_box(1)) });
     });
 }
 

@@ -27,6 +27,14 @@ const NO_TEXT: &str = "a panic whose payload is not text";
 /// unwinds, and for one that leaves a function that must not unwind.
 const ABORTS: [&str; 2] = ["panic in a destructor during cleanup", "panic in a function that cannot unwind"];
 
+/// How the messages of checks begin that abort without unwinding, in debug builds: of pointers and of unsafe functions of `core`.
+const CHECKS: [&str; 4] = [
+    "unsafe precondition(s) violated",
+    "misaligned pointer dereference",
+    "null pointer dereference",
+    "trying to construct an enum from an invalid value",
+];
+
 /// Installs the hook, once. Panics outside kernels go to the hook that was there before.
 pub(super) fn install() {
     static INSTALL: Once = Once::new();
@@ -41,7 +49,7 @@ pub(super) fn install() {
                 return context::with_running(|thread| print(thread, last(), &format!(": {message}")));
             }
             let said = (message.to_owned(), info.location().map(SourceLine::from));
-            if cfg!(panic = "abort") {
+            if cfg!(panic = "abort") || CHECKS.iter().any(|check| message.starts_with(check)) {
                 return context::with_running(|thread| print(thread, said, ""));
             }
             LAST.with(|last| {
