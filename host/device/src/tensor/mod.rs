@@ -11,7 +11,7 @@ use std::ops::{Bound, RangeBounds};
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
 
-use crate::device::{Buffer, BufferView, BufferViewMut, Device};
+use crate::device::{Buffer, BufferView, BufferViewMut, Device, DeviceError};
 use crate::error::Error;
 
 pub use layout::Shape;
@@ -122,13 +122,21 @@ impl<'a, T: Pod> TensorView<'a, T> {
     /// Copies the elements into a vector, in the order of the axes, after all work queued on the device.
     ///
     /// # Errors
-    /// The device failed, now or in an earlier kernel.
+    /// The host is out of memory, or the device failed, now or in an earlier kernel.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
+        let len = self.layout.shape().elements();
         let all = self.elements.to_vec()?;
-        if self.layout.is_dense() {
+        if self.layout.is_dense() && all.len() == len {
             return Ok(all);
         }
         let mut elements = Vec::new();
+        elements.try_reserve_exact(len).map_err(|error| DeviceError::OutOfMemory {
+            device: "the host".to_owned(),
+            elements: len,
+            element_bytes: size_of::<T>(),
+            reason: error.to_string(),
+            memory: None,
+        })?;
         self.layout.for_each(|offset| elements.push(all[offset]));
         Ok(elements)
     }
