@@ -206,7 +206,10 @@ impl fmt::Display for Kind {
                 }
             }
             Kind::Strides { shape, strides, needs } => {
-                write!(f, "has the shape {shape} and strides of {strides:?}; it needs {needs}")
+                write!(
+                    f,
+                    "has the shape {shape} and strides of {strides:?}; it needs {needs} (`Cast` copies between layouts)"
+                )
             }
             Kind::Axis { axis, shape } => {
                 let last = shape.len() - 1;
@@ -236,11 +239,10 @@ impl fmt::Display for Kind {
     }
 }
 
+/// The message, so that a program whose `main` returns it ends with that.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { operation, operand, kind } = &*self.0;
-        let mut fields = f.debug_struct("Error");
-        fields.field("operation", operation).field("operand", operand).field("kind", kind).finish()
+        fmt::Display::fmt(self, f)
     }
 }
 

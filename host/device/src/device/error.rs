@@ -1,5 +1,6 @@
 //! The errors of a device.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use super::race::DataRace;
 /// assert!(matches!(error, DeviceError::OutOfMemory { element_bytes: 8, .. }));
 /// println!("{error}");
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// This machine has no CUDA driver.
@@ -328,6 +329,13 @@ pub enum DeviceError {
         /// Elements of the buffer.
         len: usize,
     },
+}
+
+/// The message, so that a program whose `main` returns it ends with that.
+impl fmt::Debug for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl DeviceError {
