@@ -2,6 +2,7 @@
 
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher, RawBuffer};
 use cuda_std::{KernelArgs, kernel, thread};
+use ferrowarp::Fill;
 use ferrowarp::device::{
     Buffer, BufferView, BufferViewMut, DataRace, Device, DeviceError, Stream, StreamWork,
 };
@@ -342,6 +343,25 @@ fn a_launch_on_a_stream_outside_of_the_recording_is_refused() {
     assert_eq!(graph.state().0.to_vec().unwrap(), [0; LEN]);
     graph.launch().unwrap();
     assert_eq!(graph.state().0.to_vec().unwrap(), [2; LEN]);
+}
+
+/// On a GPU it would be done once, when the graph is made.
+#[test]
+fn another_device_does_nothing_while_this_one_is_recorded() {
+    let (device, other) = (Device::cpu(), Device::cpu());
+    type Attempt = fn(&Device) -> Result<(), ferrowarp::Error>;
+    let attempts: [Attempt; 4] = [
+        |other| Fill::new(7.0).run::<f32>(other, [1]).map(drop),
+        |other| Fill::new(7.0).run::<f32>(&other.default_stream(), [1]).map(drop),
+        |other| Ok(other.upload(&[1.0f32]).map(drop)?),
+        |other| Ok(other.record((), |_, ()| Ok::<(), DeviceError>(())).map(drop)?),
+    ];
+    for attempt in attempts {
+        let of_work = other.clone();
+        let refused = device.record((), move |_, ()| attempt(&of_work));
+        assert!(refused.is_err());
+        attempt(&other).unwrap();
+    }
 }
 
 #[test]

@@ -134,6 +134,7 @@ impl Device {
     pub(super) unsafe fn submit_on(&self, lane: &Lane, call: &KernelCall<'_>) -> Result<(), LaunchError> {
         self.refuse_foreign_buffers(call)?;
         let order = &self.inner.order;
+        self.refuse_in_recording_of_another().map_err(|error| LaunchError::Device(Box::new(error)))?;
         let admission = if order.is_plain() {
             Admission::Run(None)
         } else {
@@ -188,11 +189,23 @@ impl Device {
 
     /// Fails if this thread is in recorded work, and marks the recording as unusable.
     pub(super) fn refuse_in_recorded_work(&self, action: &'static str) -> Result<(), DeviceError> {
+        self.refuse_in_recording_of_another()?;
         if !self.inner.order.is_in_recorded_work() {
             return Ok(());
         }
         self.inner.order.spoil(action);
         Err(DeviceError::NotRecordable { device: self.name(), action })
+    }
+
+    /// Fails if this thread records another device: on a GPU the work would be done once, when the graph is made.
+    fn refuse_in_recording_of_another(&self) -> Result<(), DeviceError> {
+        if !self.inner.order.is_in_recording_of_another() {
+            return Ok(());
+        }
+        Err(DeviceError::NotRecordable {
+            device: self.name(),
+            action: "work on a device that is not recorded",
+        })
     }
 
     /// Fails if `other` is not this device.
