@@ -120,6 +120,9 @@ fn what_does_not_fit_is_refused() {
     );
     let means = Norm::layer().backward_into(&device, &mut d_inp, &inp, &inp, statistics).unwrap_err();
     assert!(means.to_string().contains("the number of means is 0"), "{means}");
+    let (_, saved) = Norm::rms().forward(&device, &inp).unwrap();
+    let lost = Norm::rms().residual(&inp).backward(&device, &inp, &inp, &saved).unwrap_err().to_string();
+    assert!(lost.contains("the norm has a residual, and the saved forward pass had none"), "{lost}");
     let other = Norm::rms().run(&Device::cpu(), &inp);
     assert!(
         other.is_ok() || other.unwrap_err().to_string().contains("the input belongs to another `Device`")

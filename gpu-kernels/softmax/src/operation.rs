@@ -226,7 +226,7 @@ where
 /// The kernels keep their contracts.
 #[diagnostic::on_unimplemented(
     message = "there is no softmax of `{Self}` as `{O}`",
-    note = "f32, f16 and bf16 (of `cuda_std::half`) are given as themselves; with the feature `softmax-mixed`, f32 also as f16 or bf16, and those as f32"
+    note = "f32, f16 and bf16 (of `cuda_std::half`) are given as themselves, f32 also as f16 or bf16, and those as f32"
 )]
 pub unsafe trait ForwardTo<O: 'static>: Number {
     /// The kernels.

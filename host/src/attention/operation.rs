@@ -349,7 +349,7 @@ impl<'a> Attention<'a> {
         let is_in_range = scale > 0.0 && scale <= 2f32.powi(64);
         if !is_in_range {
             let needs = "it must be greater than 0 and at most 2^64";
-            return Err(operation.refuse_option(format!("a scale of {scale:e}"), needs));
+            return Err(operation.refuse_option(format!("a scale of {scale}"), needs));
         }
         self.mask.check(operation)?;
         let rows = batch.saturating_mul(heads).saturating_mul(rows);

@@ -171,6 +171,11 @@ impl<T: Element> Norm<'_, T> {
         saved: &Saved<T>,
     ) -> Result<Gradients<T>, Error> {
         let (d_out, inp) = (d_out.into(), inp.into());
+        if self.residual.is_some() && saved.sum.is_none() {
+            let option = "the norm has a residual, and the saved forward pass had none".to_owned();
+            let needs = "pass what `forward` of the same norm returned";
+            return Err(Operation::new(self.name(true), queue).refuse_option(option, needs));
+        }
         let x = saved.sum.as_ref().map_or(inp, Tensor::view);
         let mut input = Tensor::unwritten(queue, inp.shape())?;
         let of = |columns: Option<TensorView<'_, T>>| {
@@ -299,7 +304,8 @@ impl<T: Element> Norm<'_, T> {
         let (len, cols) = (of_x.rows, of_x.cols);
         operation.vector("rstd", rstd, len)?;
         if *is_centred != mean.is_some() {
-            let option = format!("the number of means is {}", if *is_centred { "0" } else { "not 0" });
+            let option =
+                format!("the number of means is {}", mean.as_ref().map_or(0, |mean| mean.shape().elements()));
             return Err(operation.refuse_option(option, "pass the means to a LayerNorm, and only to that"));
         }
         mean.iter().try_for_each(|mean| operation.vector("mean", mean, len))?;

@@ -27,7 +27,7 @@
 //! gradients of weight and bias, have the same bits in every run.
 //!
 //! Squares are `f32` too, so a row with deviations of about 1e19 or more gives zeros, as its variance is infinite. With an
-//! epsilon of 0, a row whose variance is 0 gives NaN.
+//! epsilon of 0, a row whose variance is 0 or too small for `f32` gives NaN or infinities.
 
 mod backward;
 mod forward;

@@ -14,8 +14,8 @@ const NAME: &str = "softmax backward";
 
 impl Softmax {
     /// Returns the gradient with respect to the logits, given the result `y` and its gradient `dy`: `y * (dy - sum(dy * y)) *
-    /// scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`. A masked row (`y` is 0, or as a logarithm -inf) gets the
-    /// gradient 0, or as a logarithm `dy * scale`.
+    /// scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`. A masked row (`y` is 0, or as a logarithm -inf) with a finite
+    /// `dy` gets the gradient 0, or as a logarithm `dy * scale`.
     ///
     /// ```
     /// use ferrowarp::device::Device;

@@ -26,6 +26,9 @@ mod sealed {
     pub trait Sealed {
         /// Bytes per class.
         const BYTES: u32;
+
+        /// The ignored class as the kernels read it; a number that no class is read as, if none is ignored.
+        fn ignored(ignore_index: i64) -> i64;
     }
 }
 
@@ -33,6 +36,12 @@ macro_rules! classes {
     ($($ty:ident: $bytes:expr;)*) => {$(
         impl sealed::Sealed for $ty {
             const BYTES: u32 = $bytes;
+
+            fn ignored(ignore_index: i64) -> i64 {
+                // Kernels read 32-bit classes as `i32`.
+                let is_class = <$ty>::try_from(ignore_index);
+                is_class.map_or(i64::MIN, |class| if $bytes == I32 { i64::from(class as i32) } else { class as i64 })
+            }
         }
         impl Class for $ty {}
     )*};
@@ -237,7 +246,7 @@ impl<'a> CrossEntropy<'a> {
             d_loss: read(&self.row_gradients),
             d_stride: to.map_or(0, |to| to.stride as u64),
             stride: from.stride as u64,
-            ignore_index: self.ignore_index,
+            ignore_index: C::ignored(self.ignore_index),
             d_scale: self.scale,
             ..CrossEntropyLaunch::new(losses.raw(), logits.raw(), targets.raw().cast(), C::BYTES)
         };

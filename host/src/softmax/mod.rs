@@ -5,7 +5,7 @@
 //! use ferrowarp::device::Device;
 //! use ferrowarp::{CrossEntropy, Error, Softmax};
 //!
-//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let device = Device::cpu(); // On a GPU: Device::open()?
 //! let logits = device.tensor(&[0.0f32, 0.0, 1.0, f32::NEG_INFINITY], [2, 2])?;
 //! let probabilities = Softmax::new().run(&device, &logits)?;
 //! assert_eq!(probabilities.to_vec()?, [0.5, 0.5, 1.0, 0.0]);
@@ -69,8 +69,8 @@ pub use kernel_choice::KernelChoice;
 pub use sample::Sample;
 pub use top_k::TopK;
 
-/// An element type with a softmax of type `O`: `f32`, `f16` and `bf16` as themselves; with the feature `softmax-mixed`, also
-/// `f32` as `f16` or `bf16`, and both as `f32`.
+/// An element type with a softmax of type `O`: `f32`, `f16` and `bf16` as themselves, `f32` also as `f16` or `bf16`, and
+/// both as `f32`.
 ///
 /// ```
 /// use ferrowarp::device::Device;

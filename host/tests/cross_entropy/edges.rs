@@ -104,6 +104,27 @@ fn of_equal_logits_the_first_is_the_answer() {
 }
 
 #[test]
+fn a_class_without_a_sign_is_ignored_only_if_it_is_named() {
+    let device = Device::cpu();
+    let logits = ferrowarp::Tensor::<f32>::zeros(&device, [3, 2]).unwrap();
+    let targets = device.upload(&[1u32, u32::MAX - 99, u32::MAX]).unwrap();
+    let losses =
+        |of: ferrowarp::CrossEntropy<'_>| of.run(&device, &logits, &targets).unwrap().to_vec().unwrap();
+    let all = losses(ferrowarp::CrossEntropy::new());
+    assert!(all[0] > 0.69 && all[1].is_nan() && all[2].is_nan(), "{all:?}");
+    let all = losses(ferrowarp::CrossEntropy::new().ignore_index(u32::MAX.into()));
+    assert!(all[0] > 0.69 && all[1].is_nan() && all[2] == 0.0, "{all:?}");
+    let targets = device.upload(&[1u8, 156, 255]).unwrap();
+    let all = ferrowarp::CrossEntropy::new()
+        .ignore_index(255)
+        .run(&device, &logits, &targets)
+        .unwrap()
+        .to_vec()
+        .unwrap();
+    assert!(all[0] > 0.69 && all[1].is_nan() && all[2] == 0.0, "{all:?}");
+}
+
+#[test]
 fn an_ignored_row_counts_for_nothing_whatever_it_holds() {
     for logits in [long(&[1.0], 2.0), long(&[NAN], 2.0), long(&[INF], 2.0), long(&[], -INF), vec![NAN, 1.0]] {
         let got = row(&logits, IGNORED);
