@@ -29,7 +29,7 @@ impl CpuDevice {
         Self { launcher, guarding: None, limits, workers, guarded: Mutex::default() }
     }
 
-    /// Makes a device from an executor. In a debug build, an access beyond a buffer is an error that names the thread.
+    /// Makes a device from an executor. In a debug build, an access past the end of a buffer is an error that names the thread.
     pub fn of_executor(executor: Executor) -> Self {
         let (limits, workers) = (executor.limits().clone(), executor.workers());
         let guarding = (cfg!(debug_assertions) && cfg!(not(miri))).then(|| Box::new(executor.clone()));

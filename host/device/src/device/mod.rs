@@ -105,7 +105,7 @@ enum Backend {
 }
 
 impl Device {
-    /// Opens the CPU with all cores. In a debug build on Linux, an access beyond a buffer is an error that names the thread.
+    /// Opens the CPU with all cores. In a debug build on Linux, an access past the end of a buffer is an error that names the thread.
     pub fn cpu() -> Device {
         Self::cpu_with(Executor::new())
     }
