@@ -28,3 +28,4 @@ mod softmax_operation;
 mod streams;
 mod strict_cpu;
 mod top_k;
+mod views;

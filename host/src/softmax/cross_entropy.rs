@@ -27,7 +27,7 @@ mod sealed {
         /// Bytes per class.
         const BYTES: u32;
 
-        /// The ignored class as the kernels read it; a number that no class is read as, if none is ignored.
+        /// The ignored class as the kernels read it; otherwise a number that no class is read as.
         fn ignored(ignore_index: i64) -> i64;
     }
 }

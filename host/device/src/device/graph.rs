@@ -1,5 +1,6 @@
 //! Graphs: work that is recorded once and launched many times.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -62,15 +63,30 @@ struct Replay {
     needed: Vec<Arc<dyn Needed>>,
 }
 
+thread_local! {
+    /// The address of the order that this thread records, or null.
+    static RECORDED: Cell<*const Order> = const { Cell::new(std::ptr::null()) };
+}
+
 /// Ends the recording, even if the work panics.
 struct Open<'a> {
     order: &'a Order,
     is_open: bool,
 }
 
-impl Open<'_> {
+impl<'a> Open<'a> {
+    /// Begins a recording, unless one is in progress.
+    fn begin(order: &'a Order) -> Option<Self> {
+        let has_begun = RECORDED.get().is_null() && order.begin_recording();
+        has_begun.then(|| {
+            RECORDED.set(order);
+            Self { order, is_open: true }
+        })
+    }
+
     fn end(mut self) -> Result<Recorded, Spoiled> {
         self.is_open = false;
+        RECORDED.set(std::ptr::null());
         self.order.end_recording()
     }
 }
@@ -78,6 +94,7 @@ impl Open<'_> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if self.is_open {
+            RECORDED.set(std::ptr::null());
             // An error here says less than the work's own failure.
             let _ = self.order.end_recording();
         }
@@ -114,10 +131,7 @@ impl Device {
     ) -> Result<Graph<S>, DeviceError> {
         let work: Work<S> = Box::new(move |stream, state| work(stream, state).map_err(Into::into));
         let order = &self.inner.order;
-        if !order.begin_recording() {
-            return Err(DeviceError::AlreadyRecording { device: self.name() });
-        }
-        let open = Open { order, is_open: true };
+        let open = Open::begin(order).ok_or_else(|| DeviceError::AlreadyRecording { device: self.name() })?;
         let mut has_failed = false;
         let mut run = || work(&self.default_stream(), &mut state).inspect_err(|_| has_failed = true);
         let captured = match &self.inner.backend {
@@ -142,6 +156,20 @@ impl Device {
         let device = self.clone();
         let replay = Replay { device, recording, launches, touches, memory, needed };
         Ok(Graph { replay, work, state })
+    }
+}
+
+impl Device {
+    /// Fails if this thread records another device: on a GPU the work would be done once, when the graph is made.
+    pub(super) fn refuse_in_recording_of_another(&self) -> Result<(), DeviceError> {
+        let recorded = RECORDED.get();
+        if recorded.is_null() || std::ptr::eq(recorded, &self.inner.order) {
+            return Ok(());
+        }
+        Err(DeviceError::NotRecordable {
+            device: self.name(),
+            action: "work on a device that is not recorded",
+        })
     }
 }
 

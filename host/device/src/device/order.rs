@@ -2,7 +2,6 @@
 //!
 //! With one stream and no recording, all work is in order and nothing is tracked.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,11 +101,6 @@ struct Recording {
     memory: BTreeMap<usize, Arc<Allocation>>,
     needed: Vec<Arc<dyn Needed>>,
     spoiled_by: Option<&'static str>,
-}
-
-thread_local! {
-    /// The address of the order that this thread records, or null.
-    static RECORDED: Cell<*const Order> = const { Cell::new(std::ptr::null()) };
 }
 
 impl Default for State {
@@ -322,39 +316,27 @@ impl Order {
 
     /// Begins to record the default stream; returns false if a recording or a replay is in progress.
     pub fn begin_recording(&self) -> bool {
-        let has_begun = !self.is_in_recording_of_another()
-            && self.change(|state| {
-                if state.recording.is_some() || state.is_replaying() {
-                    return false;
-                }
-                state.recordings += 1;
-                state.recording = Some(Recording {
-                    id: state.recordings,
-                    thread: std::thread::current().id(),
-                    streams: vec![0],
-                    world: World::default(),
-                    launches: Launches::default(),
-                    memory: BTreeMap::new(),
-                    needed: Vec::new(),
-                    spoiled_by: None,
-                });
-                true
+        self.change(|state| {
+            if state.recording.is_some() || state.is_replaying() {
+                return false;
+            }
+            state.recordings += 1;
+            state.recording = Some(Recording {
+                id: state.recordings,
+                thread: std::thread::current().id(),
+                streams: vec![0],
+                world: World::default(),
+                launches: Launches::default(),
+                memory: BTreeMap::new(),
+                needed: Vec::new(),
+                spoiled_by: None,
             });
-        if has_begun {
-            RECORDED.set(self);
-        }
-        has_begun
-    }
-
-    /// Whether this thread records another device.
-    pub fn is_in_recording_of_another(&self) -> bool {
-        let recorded = RECORDED.get();
-        !recorded.is_null() && !std::ptr::eq(recorded, self)
+            true
+        })
     }
 
     /// Ends the recording in progress.
     pub fn end_recording(&self) -> Result<Recorded, Spoiled> {
-        RECORDED.set(std::ptr::null());
         let recording = self.change(|state| state.recording.take());
         let Some(Recording { streams, mut world, launches, memory, needed, spoiled_by, .. }) = recording
         else {

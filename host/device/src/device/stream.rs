@@ -197,17 +197,6 @@ impl Device {
         Err(DeviceError::NotRecordable { device: self.name(), action })
     }
 
-    /// Fails if this thread records another device: on a GPU the work would be done once, when the graph is made.
-    fn refuse_in_recording_of_another(&self) -> Result<(), DeviceError> {
-        if !self.inner.order.is_in_recording_of_another() {
-            return Ok(());
-        }
-        Err(DeviceError::NotRecordable {
-            device: self.name(),
-            action: "work on a device that is not recorded",
-        })
-    }
-
     /// Fails if `other` is not this device.
     pub(super) fn refuse_other(&self, other: &Device, action: &'static str) -> Result<(), DeviceError> {
         if std::sync::Arc::ptr_eq(&self.inner, &other.inner) {
