@@ -199,10 +199,20 @@ impl Child {
     }
 }
 
-/// Starts the child without work.
+/// Starts the child without work. A program that another thread starts may hold the file open from its fork to its exec, so a busy
+/// file is tried again for a second.
 fn start(child: &Path) -> std::io::Result<()> {
     let mut command = Command::new(child);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().map(drop)
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    for _ in 0..100 {
+        match command.status() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            ended => return ended.map(drop),
+        }
+    }
+    command.status().map(drop)
 }
 
 #[cfg(test)]
