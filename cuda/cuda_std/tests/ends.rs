@@ -94,7 +94,7 @@ fn a_panic_while_unwinding_names_the_thread() {
     assert!(said.contains(needle) && said.contains(why), "{said}");
 }
 
-/// Such a check aborts without unwinding, and the standard library says nothing of it.
+/// Such a check aborts without unwinding.
 #[test]
 #[cfg(debug_assertions)]
 fn a_failed_check_of_a_pointer_names_the_thread() {

@@ -133,7 +133,7 @@ pub struct CastArgs<I, O> {
     pub out_strides: [u64; 4],
     /// Distance from one index of each axis of `inp` to the next.
     pub inp_strides: [u64; 4],
-    /// Every element without an `inp`.
+    /// The value of every element if `inp` is null.
     pub value: f32,
     /// [`ALIGNED`]: the last axis has no gaps, and starts at multiples of 16 bytes.
     pub flags: u32,

@@ -8,7 +8,7 @@ use super::choices;
 use crate::device::Queue;
 use crate::element::Element;
 use crate::error::Error;
-use crate::operation::Operation;
+use crate::operation::{Operation, starts_aligned};
 use crate::tensor::{Layout, Operand as _, Shape, Tensor, TensorView, TensorViewMut};
 
 /// A copy of a tensor of any strides, as `f32`, `f16` or `bf16`: rounded to nearest, ties to even.
@@ -145,21 +145,18 @@ fn launch<I: Element + CastTo<O>, O: Element>(
     let groups = extents[..3].iter().product::<u64>() * extents[3].div_ceil(u64::from(kernel.group));
     let (raw, value) = (out.raw(), inp.as_ref().err().copied().unwrap_or_default());
     let source = inp.as_ref().map_or(RawBuffer::NULL, TensorView::raw);
-    let is_aligned = |strides: [u64; 4], bytes: usize, address: usize| {
-        let is_multiple = |stride: u64| (stride as usize).wrapping_mul(bytes).is_multiple_of(16);
-        let outer = extents[..3].iter().zip(&strides[..3]);
-        strides[3] == 1
-            && address.is_multiple_of(16)
-            && outer.into_iter().all(|(extent, stride)| *extent == 1 || is_multiple(*stride))
-    };
-    let is_aligned = is_aligned(out_strides, size_of::<O>(), raw.pointer.addr())
-        && (inp.is_err() || is_aligned(inp_strides, size_of::<I>(), source.pointer.addr()));
+    let is_aligned = is_aligned(raw, out_strides) && (inp.is_err() || is_aligned(source, inp_strides));
     let flags = if is_aligned { ALIGNED } else { 0 };
     let args = CastLaunch { out: raw, inp: source, extents, out_strides, inp_strides, value, flags };
     // SAFETY: shapes and devices were checked, and the output is borrowed exclusively. Later uses of the memory wait for the
     // device or are queued after this.
     unsafe { kernel.launch(queue, kernel.config(groups, blocks), args)? };
     Ok(())
+}
+
+/// Whether the last axis has no gaps and starts at multiples of 16 bytes. Axes of one index have a stride of 0.
+fn is_aligned<T>(buffer: RawBuffer<T>, strides: [u64; 4]) -> bool {
+    strides[3] == 1 && starts_aligned(&strides.map(|stride| (buffer, stride as usize))[..3])
 }
 
 /// Extents, strides of the output and strides of the input, of four axes: ordered by the output's strides, so that neighbouring

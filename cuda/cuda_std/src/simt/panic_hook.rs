@@ -27,7 +27,7 @@ const NO_TEXT: &str = "a panic whose payload is not text";
 /// unwinds, and for one that leaves a function that must not unwind.
 const ABORTS: [&str; 2] = ["panic in a destructor during cleanup", "panic in a function that cannot unwind"];
 
-/// How the messages of checks begin that abort without unwinding, in debug builds: of pointers and of unsafe functions of `core`.
+/// The starts of the messages of checks that abort without unwinding. Debug builds check pointers and unsafe functions of `core`.
 const CHECKS: [&str; 4] = [
     "unsafe precondition(s) violated",
     "misaligned pointer dereference",

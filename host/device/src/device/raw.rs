@@ -77,8 +77,8 @@ impl Stream {
 }
 
 impl<'a, T: Pod> BufferView<'a, T> {
-    /// Borrows `len` elements of another library's memory for kernels to read. On a GPU a [recording](Device::record)
-    /// refuses them, since it could not keep them, and the order of streams is checked; on the CPU neither is.
+    /// Borrows `len` elements of another library's memory for kernels to read. On a GPU, a [recording](Device::record)
+    /// refuses this memory, since it cannot keep it, and the order of streams is checked. The CPU device does neither.
     ///
     /// ```
     /// use ferrowarp::device::{BufferView, Device, DeviceError};
