@@ -10,11 +10,11 @@ use crate::measure;
 use crate::workspace;
 
 /// The programs in the bundle.
-const PROGRAMS: [&str; 6] = ["train-mnist", "predict", "self-check", "fault-check", "differ-gpu", "gallery"];
+const PROGRAMS: [&str; 5] = ["train-mnist", "predict", "self-check", "fault-check", "gallery"];
 
 /// Their packages.
-const PACKAGES: [&str; 5] =
-    ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ", "ferrowarp-benches"];
+const PACKAGES: [&str; 4] =
+    ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "ferrowarp-benches"];
 
 /// Packages and programs for measuring.
 const MEASURING: ([&str; 3], [&str; 3]) = (
@@ -24,9 +24,6 @@ const MEASURING: ([&str; 3], [&str; 3]) = (
 
 /// Examples of `cust`, and their names in the bundle.
 const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];
-
-/// The folders of `differ-gpu`'s packs, and its arguments: all crates at the highest level, and SHA-2 at every level.
-const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
 /// The benches and the scripts of their peers, under their names in `run.sh`.
 const BENCHES: [(&str, &str); 7] = [
@@ -118,11 +115,6 @@ impl Bundle {
         if !self.measure_only {
             for (example, name) in EXAMPLES {
                 copy(&workspace::target().join("release/examples").join(example), &out.join(name))?;
-            }
-            for (folder, arguments) in PACKS {
-                let mut pack = Command::new(out.join("differ-gpu"));
-                let status = pack.arg("pack").args(arguments).arg("--out").arg(out.join(folder)).status();
-                ensure!(status.context("starting differ-gpu")?.success(), "packing {folder} failed");
             }
         }
         for ((_, name), bench) in BENCHES.iter().zip(benches) {

@@ -2,7 +2,7 @@
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
-# sanitizers), repeat (100 runs of attention and matrix multiplication, bit for bit, while another process uses the GPU), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton,
+# sanitizers), repeat (100 runs of attention and matrix multiplication, bit for bit, while another process uses the GPU), train, bench (our softmax), peers (PyTorch, Triton,
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), matmul
 # (our matrix multiplication at every shape), matmul-sweep (the kernels that its model ranks first; only if it is named),
 # matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), attention (our attention at every
@@ -59,10 +59,10 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check repeat crates train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers accuracy collective collective-peers ranks mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
+steps=${*:-start check repeat train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers accuracy collective collective-peers ranks mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
-        start | check | repeat | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
+        start | check | repeat | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
         gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-sweep | matmul-peers) ;;
         attention | attention-peers | norm | norm-peers | axis | axis-peers | accuracy | collective | collective-peers | ranks) ;;
         *)
@@ -159,12 +159,6 @@ repeat() {
         part "repeat-$operation" ./self-check --device cuda --only "$operation" --runs 100
     done
     kill "$other"
-}
-
-crates() {
-    part crates ./differ-gpu run crates
-    # At every level of both back ends.
-    part sha2 ./differ-gpu run sha2
 }
 
 sanitize() {
@@ -441,7 +435,7 @@ profile() {
 for step in $steps; do
     "$step"
 done
-for told in faults train-fused crates sha2; do
+for told in faults train-fused; do
     if [ -f "$scratch/$told.log" ]; then
         { echo && cat "$scratch/$told.log"; } | tee -a "$out/summary.txt"
     fi

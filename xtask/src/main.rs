@@ -34,14 +34,10 @@ enum Command {
     Ptx(ptx::Ptx),
     /// Pack everything that a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
-    /// Write docs/rust-cuda.md, which compares Rust-CUDA with this workspace
-    Compat(checks::compat::Compat),
-    /// Compare crates and random programs, compiled natively and to PTX, bit for bit
-    Differ(checks::differ::Differ),
-    /// Pack the measurement of cuda_std's float functions for a GPU machine, or write its results to docs
-    Ulp(checks::ulp::Ulp),
     /// Measure the times of builds, and write them to docs/results with those of the first start on a GPU
     Times(times::Times),
+    /// Run the checks that a change must pass, or everything
+    Check(checks::check::Check),
     /// Fuzz every parser of outside data, and write the results to docs/results
     Fuzz(checks::fuzz::Fuzz),
     /// Run the lessons of docs/gallery on this machine, and draw the results into target/gallery
@@ -67,8 +63,6 @@ enum Command {
     Timelines(report::timelines::Timelines),
     /// Train with each candidate for the preset `record` of train-mnist, and write the validation results
     Tune(tune::Tune),
-    /// Count the files that a new kernel, rung or argument must change
-    Touches(checks::touches::Touches),
 }
 
 fn main() -> ExitCode {
@@ -76,10 +70,8 @@ fn main() -> ExitCode {
         Command::BuildPtx(command) => command.run(),
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
-        Command::Compat(command) => command.run(),
-        Command::Differ(command) => command.run(),
-        Command::Ulp(command) => command.run(),
         Command::Times(command) => command.run(),
+        Command::Check(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Gallery(command) => command.run(),
         Command::Measure(command) => command.run(),
@@ -92,7 +84,6 @@ fn main() -> ExitCode {
         Command::Tidy(command) => command.run(),
         Command::Timelines(command) => command.run(),
         Command::Tune(command) => command.run(),
-        Command::Touches(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,7 +6,7 @@ pub mod session;
 
 use std::time::Duration;
 
-/// Widths of the classic network, input first. `benches/peers/mnist.py` and `benches/peers/rust` have them, too.
+/// Widths of the classic network, input first. `benches/peers/mnist.py` and `cuda/lab/peers` have them, too.
 pub const SIZES: [usize; 4] = [784, 300, 100, 10];
 
 /// Images per batch. The peers have the same table.

@@ -1,7 +1,6 @@
 //! Checks of the code: tools, house rules, and comparisons with external code.
 
-pub mod compat;
-pub mod differ;
+pub mod check;
 pub mod fuzz;
 mod phrases;
 pub mod planted;
@@ -10,5 +9,3 @@ mod quotes;
 pub mod sanitize;
 pub mod stress;
 pub mod tidy;
-pub mod touches;
-pub mod ulp;

@@ -68,7 +68,7 @@ const COVERED: &[&str] = &[
     "CONTRIBUTING.md",
     "README.md",
     "benches/",
-    "cuda/compat-kernels/upstream/",
+    "cuda/lab/compat-kernels/upstream/",
     "cuda/cuda_std/src/",
     "cuda/cuda_std_macros/src/",
     "cuda/cust/src/",

@@ -1,4 +1,4 @@
-//! The peers of training on a CPU: Python with JAX, and the programs of `benches/peers/rust`.
+//! The peers of training on a CPU: Python with JAX, and the programs of `cuda/lab/peers`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn python() -> anyhow::Result<PathBuf> {
 fn build_rust() -> anyhow::Result<Vec<Peer>> {
     let target = workspace::target().join("peers-rust");
     println!("building burn and candle into {}", workspace::shown(&target));
-    let manifest = workspace::root().join("benches/peers/rust/Cargo.toml");
+    let manifest = workspace::root().join("cuda/lab/peers/Cargo.toml");
     let mut build = workspace::cargo();
     build.args(["build", "--release", "--locked", "--manifest-path"]).arg(manifest);
     let status = build.arg("--target-dir").arg(&target).current_dir(workspace::root()).status();

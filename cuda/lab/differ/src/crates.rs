@@ -1,0 +1,155 @@
+//! Compares registry crates, in `differ-crates`: their native results with those of their PTX.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, ensure};
+use cuda_builder::Backend;
+use ptx_emulator::PtxModule;
+
+use crate::cases::{self, Case};
+use crate::compile::{self, Settings};
+use crate::difference::Difference;
+use crate::emulate;
+
+/// The features of `differ-crates`. Each is a registry crate, except `arithmetic`, Rust's own operators, `core`, and `exact`.
+pub const CRATES: [&str; 41] = [
+    "adler2",
+    "aes",
+    "arithmetic",
+    "arrayvec",
+    "base64",
+    "blake2",
+    "blake3",
+    "chacha20",
+    "cobs",
+    "core",
+    "crc",
+    "crc32fast",
+    "crypto-bigint",
+    "curve25519-dalek",
+    "exact",
+    "fast-float2",
+    "fixed",
+    "glam",
+    "heapless",
+    "hex",
+    "itoa",
+    "lexical-core",
+    "libm",
+    "lz4_flex",
+    "md-5",
+    "memchr",
+    "miniz_oxide",
+    "nom",
+    "num-integer",
+    "poly1305",
+    "postcard",
+    "rand_pcg",
+    "rand_xoshiro",
+    "ryu",
+    "sha2",
+    "sha3",
+    "siphasher",
+    "time",
+    "tinyvec",
+    "uuid",
+    "xxhash-rust",
+];
+
+/// Maximum instructions of a case, many times those of the longest: an inflated text, or a curve point without optimisation.
+const MOST_STEPS: u64 = 400_000_000;
+
+/// The results of some crates with one back end.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The back end.
+    pub backend: Backend,
+    /// The number of compared cases.
+    pub cases: usize,
+    /// The cases that differ.
+    pub differences: Vec<Difference>,
+}
+
+/// Compares these crates.
+///
+/// # Errors
+/// There is no crate of that name, or they cannot be compiled or run.
+pub fn compare(workspace: &Path, crates: &[String], settings: &Settings) -> anyhow::Result<Vec<Outcome>> {
+    for name in crates {
+        ensure!(
+            CRATES.contains(&name.as_str()),
+            "`{name}` is no crate that is compared: choose from {}",
+            CRATES.join(", ")
+        );
+    }
+    let cases = native(workspace, crates, &settings.out)?;
+    settings.backends.iter().map(|&backend| on_device(workspace, crates, backend, settings, &cases)).collect()
+}
+
+fn on_device(
+    workspace: &Path,
+    crates: &[String],
+    backend: Backend,
+    settings: &Settings,
+    cases: &[Case],
+) -> anyhow::Result<Outcome> {
+    let arguments = ["--features".to_owned(), crates.join(",")];
+    let ptx = compile::ptx(&workspace.join("differ/crates"), backend, settings, &arguments)?;
+    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {backend}"))?;
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let differences = emulate::compare(Arc::new(module), cases, cores, MOST_STEPS);
+    Ok(Outcome { backend, cases: cases.len(), differences })
+}
+
+/// The cases, with the crates' native results.
+///
+/// # Errors
+/// The native program cannot be compiled, or fails.
+pub fn native(workspace: &Path, crates: &[String], folder: &Path) -> anyhow::Result<Vec<Case>> {
+    let out = folder.join("crates.cases");
+    native_into(workspace, crates, &out)?;
+    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
+    cases::read(&bytes)
+}
+
+/// Writes the same to a file.
+///
+/// # Errors
+/// The native program cannot be compiled, or fails.
+pub fn native_into(workspace: &Path, crates: &[String], out: &Path) -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut run = Command::new(cargo);
+    run.args(["run", "--quiet", "--package", "differ-crates", "--bin", "differ-native-crates"]);
+    run.args(["--features", &crates.join(",")]).arg("--");
+    let folder = out.parent().context("a file without a folder")?;
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    // Programs with other features have the same path, so that another thread must not build one before this one has run.
+    static PROGRAM: Mutex<()> = Mutex::new(());
+    let _program = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = run.arg(out).current_dir(workspace).output().context("starting cargo")?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the crates cannot be run natively: {log}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crate_is_in_the_list() {
+        let manifest = include_str!("../crates/Cargo.toml");
+        let (_, tail) = manifest.split_once("\n[dependencies]\n").unwrap();
+        let (dependencies, _) = tail.split_once("\n[").unwrap();
+        let optional = dependencies.lines().filter(|line| line.contains("optional = true"));
+        let mut names: Vec<&str> = optional
+            .filter_map(|line| Some(line.split_once(" = ")?.0))
+            .filter(|name| *name != "serde")
+            .collect();
+        names.extend(manifest.lines().filter_map(|line| line.strip_suffix(" = []")));
+        names.sort_unstable();
+        assert_eq!(names, CRATES);
+    }
+}

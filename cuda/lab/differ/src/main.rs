@@ -1,0 +1,334 @@
+//! `differ`: see `differ --help`, and `cargo lab differ`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, Parser, Subcommand};
+use cuda_builder::{Backend, NvvmArch};
+use differ::compile::Settings;
+use differ::crates::{self, CRATES};
+use differ::planted::Planted;
+use differ::planted::search::{self, Shown};
+use differ::programs::folder::Folder;
+use differ::programs::hunt::{Found, Hunt};
+use differ::programs::journal::Journal;
+use differ::programs::judge::{self, Finding};
+use differ::report::{OfBackend, Report};
+
+/// The same Rust on the host and as PTX, compared bit for bit
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compare random programs
+    Programs(Programs),
+    /// Compare crates of the registry
+    Crates(Crates),
+    /// Plant wrong edits of the LLVM IR, each kind of which must be found
+    Planted(PlantedEdits),
+    /// Compare the programs of a folder
+    #[command(hide = true)]
+    Judge(Judge),
+}
+
+#[derive(Args)]
+struct Common {
+    /// What compiles for the device
+    #[arg(long, value_delimiter = ',', default_values_t = [Backend::Nvvm, Backend::Llvm])]
+    backend: Vec<Backend>,
+    /// How much it optimises, 0 to 3
+    #[arg(long, default_value_t = 3)]
+    opt_level: u8,
+    /// For which architecture
+    #[arg(long, default_value = "compute_90")]
+    arch: NvvmArch,
+    /// Folder of what is made [default: target/differ]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Write what came out as JSON
+    #[arg(long, value_name = "FILE.json")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Programs {
+    #[command(flatten)]
+    common: Common,
+    /// How many programs
+    #[arg(long, default_value_t = 200)]
+    programs: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Batches at a time [default: as many as there are cores]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Go on with the comparison of these programs that was ended, in the same folder and with the same sources
+    #[arg(long)]
+    resume: bool,
+    /// Make at most N of the programs that differ smaller
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    shrink: usize,
+    /// A wrong edit to plant
+    #[arg(long, hide = true)]
+    plant: Option<Planted>,
+}
+
+#[derive(Args)]
+struct Crates {
+    #[command(flatten)]
+    common: Common,
+    /// Which [default: all]
+    #[arg(long, value_delimiter = ',')]
+    crates: Vec<String>,
+}
+
+#[derive(Args)]
+struct PlantedEdits {
+    #[command(flatten)]
+    common: Common,
+    /// Programs that each edit is planted in, and five times as many if need be
+    #[arg(long, default_value_t = 40)]
+    programs: u64,
+    /// Only these kinds
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Args)]
+struct Judge {
+    /// The folder
+    folder: PathBuf,
+    #[command(flatten)]
+    common: Common,
+    /// A wrong edit to plant
+    #[arg(long)]
+    plant: Option<Planted>,
+    /// Also pack the programs for a GPU
+    #[arg(long)]
+    packed: Option<PathBuf>,
+    /// Where the verdicts go
+    #[arg(long)]
+    answer: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Programs(command) => command.run(),
+        Command::Crates(command) => command.run(),
+        Command::Planted(command) => command.run(),
+        Command::Judge(command) => command.run(),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+impl Common {
+    fn work(&self) -> anyhow::Result<PathBuf> {
+        let work = self.work.clone().unwrap_or_else(|| workspace().join("target/differ"));
+        std::path::absolute(&work).with_context(|| format!("the folder {}", work.display()))
+    }
+
+    fn settings(&self, work: Option<PathBuf>, out: PathBuf) -> Settings {
+        let Common { backend, opt_level, arch, .. } = self;
+        let (backends, opt_level, arch) = (backend.clone(), *opt_level, *arch);
+        Settings { backends, opt_level, arch, planted: None, packed: None, work, out }
+    }
+
+    fn hunt(&self, jobs: Option<usize>) -> anyhow::Result<Hunt> {
+        ensure!(self.opt_level <= 3, "--opt-level {}: expected 0 to 3", self.opt_level);
+        let work = self.work()?;
+        std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Ok(Hunt {
+            settings: self.settings(None, work.join("ptx")),
+            work,
+            workspace: workspace().to_owned(),
+            jobs: jobs.unwrap_or(cores).max(1),
+            judge: std::env::current_exe().context("finding this program")?,
+        })
+    }
+
+    fn write(&self, report: &Report) -> anyhow::Result<()> {
+        let Some(path) = &self.json else { return Ok(()) };
+        let text = serde_json::to_string_pretty(report).context("writing the report")?;
+        std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// The root of this crate's workspace.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(1).unwrap_or(Path::new("."))
+}
+
+impl Programs {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut hunt = self.common.hunt(self.jobs)?;
+        hunt.settings.planted = self.plant;
+        let journal = Journal::open(&hunt.work.join("journal"), &hunt.identity()?, self.resume)?;
+        let progress = |done: u64, found: usize| {
+            eprintln!("{done} of {} programs in {:.0?}, {found} found", self.programs, journal.elapsed());
+        };
+        let found = hunt.run(self.seed, self.programs, Some(&journal), &progress)?;
+        let seconds = journal.elapsed().as_secs();
+        let of = |backend: &Backend| {
+            let name = backend.to_string();
+            let of_it = || found.iter().filter(|f| f.verdict.backend.as_ref().is_none_or(|b| *b == name));
+            let refused = of_it().filter(|f| matches!(f.verdict.finding, Finding::Refused(_))).count();
+            OfBackend {
+                backend: name.clone(),
+                compared: self.programs,
+                differ: of_it().count() - refused,
+                refused,
+            }
+        };
+        let mut report = Report::new("programs", self.common.opt_level, self.common.arch);
+        report.seeds = Some((self.seed, self.seed + self.programs - 1));
+        report.seconds = seconds;
+        report.backends = self.common.backend.iter().map(of).collect();
+        report.found = found.iter().map(shown).collect();
+        println!("{}", report.summary());
+        for one in &report.found {
+            println!("{one}");
+        }
+        self.common.write(&report)?;
+        let differ = found.iter().filter(|one| matches!(one.verdict.finding, Finding::Differs(_)));
+        for one in differ.take(self.shrink) {
+            eprintln!("making the program of seed {} smaller", one.seed);
+            let path = hunt.shrink(one)?;
+            println!(
+                "the program of seed {} in a few lines: {}",
+                one.seed,
+                path.join("program.rs").display()
+            );
+        }
+        Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// A finding as one line.
+fn shown(found: &Found) -> String {
+    let backend = found.verdict.backend.as_deref().unwrap_or("both");
+    let what = match &found.verdict.finding {
+        Finding::Differs(all) => {
+            all.first().map_or_else(String::new, |first| format!("{} cases: {first}", all.len()))
+        }
+        Finding::Refused(log) => format!("refused: {}", log.chars().take(800).collect::<String>()),
+    };
+    format!("seed {}, {backend}: {what}", found.seed)
+}
+
+impl Crates {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let all = || CRATES.iter().map(|name| (*name).to_owned()).collect();
+        let names: Vec<String> = if self.crates.is_empty() { all() } else { self.crates.clone() };
+        let start = Instant::now();
+        let settings = self.common.settings(None, self.common.work()?.join("crates"));
+        let outcomes = crates::compare(workspace(), &names, &settings)?;
+        let mut report = Report::new("crates", self.common.opt_level, self.common.arch);
+        report.crates = names;
+        report.seconds = start.elapsed().as_secs();
+        for outcome in &outcomes {
+            let of = |backend: Backend| OfBackend {
+                backend: backend.to_string(),
+                compared: outcome.cases as u64,
+                differ: outcome.differences.len(),
+                refused: 0,
+            };
+            report.backends.push(of(outcome.backend));
+            for of_kernel in outcome.differences.chunk_by(|a, b| a.kernel == b.kernel) {
+                report.found.push(format!(
+                    "{}: {} cases: {}",
+                    outcome.backend,
+                    of_kernel.len(),
+                    of_kernel[0]
+                ));
+            }
+        }
+        println!("{}", report.summary());
+        report.found.iter().for_each(|one| println!("{one}"));
+        self.common.write(&report)?;
+        Ok(if report.found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+impl PlantedEdits {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let start = Instant::now();
+        let all = search::names();
+        let names: Vec<&str> = all
+            .iter()
+            .copied()
+            .filter(|name| self.only.is_empty() || self.only.iter().any(|only| only == name))
+            .collect();
+        ensure!(
+            names.len() == if self.only.is_empty() { all.len() } else { self.only.len() },
+            "--only {}: expected some of {}",
+            self.only.join(","),
+            all.join(",")
+        );
+        let work = self.common.work()?.join("planted");
+        let device = workspace().join("target/cuda-builder");
+        let settings = self.common.settings(Some(device), work.join("ptx"));
+        let seeds = (self.seed, self.programs);
+        let shown = search::search(&names, seeds, (workspace(), &settings), &work.join("programs"))?;
+        let mut report = Report::new("planted", self.common.opt_level, self.common.arch);
+        report.found = shown
+            .iter()
+            .map(|Shown { planted, backend, seed, difference }| {
+                format!("{planted} by {backend}, {}: seed {seed}: {difference}", planted.what())
+            })
+            .collect();
+        let of = |backend: &Backend| OfBackend {
+            backend: backend.to_string(),
+            compared: names.len() as u64,
+            differ: shown.iter().filter(|one| one.backend == *backend).count(),
+            refused: 0,
+        };
+        report.backends = self.common.backend.iter().map(of).collect();
+        report.seconds = start.elapsed().as_secs();
+        report.found.iter().for_each(|one| println!("{one}"));
+        self.common.write(&report)?;
+        let is_seen = |backend: &Backend, name: &str| {
+            shown.iter().any(|one| one.backend == *backend && one.planted.kind() == name)
+        };
+        let mut is_clean = true;
+        for backend in &self.common.backend {
+            for name in names.iter().filter(|name| !is_seen(backend, name)) {
+                println!("no program shows the planted error `{name}` by {backend}");
+                is_clean = false;
+            }
+        }
+        Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+impl Judge {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        if !self.folder.is_dir() {
+            bail!("{} is no folder", self.folder.display());
+        }
+        let out = self.folder.join("ptx");
+        let settings = self.common.settings(Some(self.common.work()?), out);
+        let settings = Settings { planted: self.plant, packed: self.packed.clone(), ..settings };
+        let verdicts = judge::judge(&Folder { path: self.folder.clone() }, &settings)?;
+        let text = serde_json::to_vec(&verdicts).context("writing the verdicts")?;
+        std::fs::write(&self.answer, text).with_context(|| format!("writing {}", self.answer.display()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
