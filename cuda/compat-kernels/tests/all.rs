@@ -79,7 +79,8 @@ fn matrices_multiply(on: &dyn Launcher) {
     for [m, n, k] in [[1, 1, 1], [17, 5, 33], [32, 48, 16], [3, 50, 0]] {
         let (a, b, before) = (numbers(m * k, 1), numbers(k * n, 2), numbers(m * n, 3));
         let mut c = before.clone();
-        let config = LaunchConfig::new((n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32), (TILE as u32, TILE as u32));
+        let config =
+            LaunchConfig::new((n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32), (TILE as u32, TILE as u32));
         // SAFETY: the matrices hold m x k, k x n and m x n elements, and the grid covers the result.
         unsafe { gemm_tiled::launch(on, config, &a, &b, &mut c, m, n, k, 1.5, -0.5) }.unwrap();
         let expected: Vec<f64> = (0..m * n)
