@@ -10,7 +10,6 @@ mod new;
 mod package;
 mod report;
 mod times;
-mod tune;
 mod workspace;
 
 use std::process::ExitCode;
@@ -61,8 +60,6 @@ enum Command {
     Tidy(checks::tidy::Tidy),
     /// Draw the timelines of the training ladder into docs/timelines
     Timelines(report::timelines::Timelines),
-    /// Train with each candidate for the preset `record` of train-mnist, and write the validation results
-    Tune(tune::Tune),
 }
 
 fn main() -> ExitCode {
@@ -83,7 +80,6 @@ fn main() -> ExitCode {
         Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),
         Command::Timelines(command) => command.run(),
-        Command::Tune(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -96,21 +96,14 @@ fn lines_by(text: &[u8], classes: usize, parse: Line) -> Result<Lines, BadField>
     Ok(lines)
 }
 
-/// Parses lines that end with line feeds, without a header, with the fastest of [`RUNGS`].
+/// Parses one line without its end, with the fastest of [`RUNGS`], and appends its contents to `lines`. After an error,
+/// `lines` may hold a part of the line.
 ///
 /// ```
-/// let text = format!("7{}\n", ",0".repeat(784));
-/// assert_eq!(ferrowarp_csv::parse_lines(text.as_bytes(), 10)?.labels, [7]);
-/// # Ok::<(), ferrowarp_csv::BadField>(())
+/// let (line, mut lines) = (format!("7{}", ",0".repeat(784)), ferrowarp_csv::Lines::default());
+/// ferrowarp_csv::parse_line(line.as_bytes(), 10, &mut lines).unwrap();
+/// assert_eq!(lines.labels, [7]);
 /// ```
-///
-/// # Errors
-/// The first bad field.
-pub fn parse_lines(text: &[u8], classes: usize) -> Result<Lines, BadField> {
-    lines_by(text, classes, words::line)
-}
-
-/// Parses one line without its end and appends its contents to `lines`. After an error, `lines` may hold a part of the line.
 ///
 /// # Errors
 /// The column, counted from 1, and what is wrong there.

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{CLASSES, DataError, Dataset, FILES, read_csv, read_images, read_labels};
+use super::csv::CsvLines;
+use super::{CLASSES, DataError, Dataset, FILES, idx, images_from, labels_from};
 
 /// The files of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl Found {
     pub fn load_train(&self) -> Result<Dataset, DataError> {
         match self {
             Found::Idx([images, labels, ..]) => load_idx(images, labels),
-            Found::Csv([train, _]) => read_csv(train, CLASSES),
+            Found::Csv([train, _]) => CsvLines::open(train, CLASSES)?.to_dataset(),
         }
     }
 
@@ -43,21 +44,22 @@ impl Found {
     pub fn load_test(&self) -> Result<Dataset, DataError> {
         match self {
             Found::Idx([.., images, labels]) => load_idx(images, labels),
-            Found::Csv([_, test]) => read_csv(test, CLASSES),
+            Found::Csv([_, test]) => CsvLines::open(test, CLASSES)?.to_dataset(),
         }
     }
 }
 
 fn load_idx(images_path: &Path, labels_path: &Path) -> Result<Dataset, DataError> {
-    let images = read_images(images_path)?;
-    let labels = read_labels(labels_path, CLASSES)?;
+    let images = images_from(idx::open(images_path)?, images_path)?;
+    let labels = labels_from(idx::open(labels_path)?, labels_path, CLASSES)?;
     if images.count != labels.len() {
-        return Err(DataError::CountsDisagree {
-            images_path: images_path.to_owned(),
-            images: images.count,
-            labels_path: labels_path.to_owned(),
-            labels: labels.len(),
-        });
+        let problem = format!(
+            "holds {} images but {} holds {} labels; the two files must belong together",
+            images.count,
+            labels_path.display(),
+            labels.len()
+        );
+        return Err(DataError::invalid(images_path, problem));
     }
     Ok(Dataset { images: images.pixels, labels, rows: images.rows, cols: images.cols })
 }
@@ -73,13 +75,11 @@ const CSV_FILES: [&str; 2] = ["mnist_train.csv", "mnist_test.csv"];
 pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
     match dir.metadata() {
         Ok(metadata) if metadata.is_dir() => {}
-        Ok(_) => {
-            let source = io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder");
-            return Err(DataError::Read { path: dir.to_owned(), source });
-        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => {
-            return Err(DataError::Read { path: dir.to_owned(), source });
+        Err(error) => return Err(DataError::read(dir)(error)),
+        Ok(_) => {
+            let error = io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder");
+            return Err(DataError::read(dir)(error));
         }
     }
     if let Some(paths) = all_of(dir, FILES.map(|file| file.name))? {
@@ -91,18 +91,16 @@ pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
 /// The paths of all files; `None` if all are missing, an error if some are.
 fn all_of<const N: usize>(dir: &Path, names: [&'static str; N]) -> Result<Option<[PathBuf; N]>, DataError> {
     let mut paths = [const { None }; N];
+    let mut missing = Vec::new();
     for (path, name) in paths.iter_mut().zip(names) {
         *path = spelling_in(dir, name)?;
+        missing.extend(path.is_none().then_some(name));
     }
-    let missing: Vec<&str> =
-        names.iter().zip(&paths).filter(|(_, path)| path.is_none()).map(|(name, _)| *name).collect();
-    if missing.len() == N {
-        return Ok(None);
+    match missing.len() {
+        0 => Ok(Some(paths.map(Option::unwrap_or_default))),
+        len if len == N => Ok(None),
+        _ => Err(DataError::Incomplete { dir: dir.to_owned(), missing }),
     }
-    if !missing.is_empty() {
-        return Err(DataError::Incomplete { dir: dir.to_owned(), missing });
-    }
-    Ok(Some(paths.map(Option::unwrap_or_default)))
 }
 
 /// Finds the file in any spelling: `train-images-idx3-ubyte` is also known as `train-images.idx3-ubyte`, and each may be
@@ -167,38 +165,21 @@ mod tests {
     #[test]
     fn every_spelling_is_found() {
         let dir = tempfile::tempdir().unwrap();
+        assert_eq!(find(dir.path()).unwrap(), None);
+        assert_eq!(find(&dir.path().join("missing")).unwrap(), None);
+        touch(dir.path(), &["mnist_train.csv", "mnist_test.csv.gz"]);
+        let csv = ["mnist_train.csv", "mnist_test.csv.gz"].map(|name| dir.path().join(name));
+        assert_eq!(find(dir.path()).unwrap(), Some(Found::Csv(csv)));
+        assert!(matches!(find(&dir.path().join("mnist_train.csv")), Err(DataError::Read { .. })));
+
         touch(dir.path(), &["train-images-idx3-ubyte", "train-labels.idx1-ubyte"]);
         let refused = find(dir.path()).unwrap_err().to_string();
-        assert!(
-            refused.contains("t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte are missing; put them there"),
-            "{refused}"
-        );
+        let says = "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte are missing; put them there";
+        assert!(refused.contains(says), "{refused}");
         touch(dir.path(), &["t10k-images-idx3-ubyte.gz", "t10k-labels.idx1-ubyte.gz"]);
         let Some(Found::Idx(paths)) = find(dir.path()).unwrap() else { panic!("no IDX files") };
         assert_eq!(paths[1], dir.path().join("train-labels.idx1-ubyte"));
         assert_eq!(paths[2], dir.path().join("t10k-images-idx3-ubyte.gz"));
-    }
-
-    /// Simulates a folder without permissions, in which no file can be inspected.
-    #[cfg(unix)]
-    #[test]
-    fn a_file_that_cannot_be_looked_at_is_not_taken_for_missing() {
-        let dir = tempfile::tempdir().unwrap();
-        let circle = dir.path().join("train-images-idx3-ubyte");
-        std::os::unix::fs::symlink(&circle, &circle).unwrap();
-        let error = find(dir.path()).unwrap_err();
-        assert!(matches!(&error, DataError::Read { path, .. } if *path == circle), "{error}");
-    }
-
-    #[test]
-    fn csv_files_are_found_when_there_is_no_idx_file() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(find(dir.path()).unwrap(), None);
-        assert_eq!(find(&dir.path().join("missing")).unwrap(), None);
-        touch(dir.path(), &["mnist_train.csv", "mnist_test.csv.gz"]);
-        let paths = ["mnist_train.csv", "mnist_test.csv.gz"].map(|name| dir.path().join(name));
-        assert_eq!(find(dir.path()).unwrap(), Some(Found::Csv(paths)));
-        assert!(matches!(find(&dir.path().join("mnist_train.csv")), Err(DataError::Read { .. })));
     }
 
     #[test]
@@ -226,25 +207,20 @@ mod tests {
         if own.metadata().unwrap().uid() != 0 {
             return;
         }
-        let lock = shared.path().join("Cargo.lock");
-        let give = |path: &Path, owner| chown(path, Some(owner), None).unwrap();
-        let here = |folder: &Path| folder.join("data/mnist");
+        let (lock, mnist) = (shared.path().join("Cargo.lock"), data.join("mnist"));
         for (of_data, of_mnist, of_lock, expected) in [
             (1001, 1001, 1001, &own),
             (1000, 1001, 1001, &own),
             (1001, 1000, 1001, &own),
             (1001, 1001, 1000, &shared.path().to_owned()),
             (1000, 1000, 1001, &shared.path().to_owned()),
-            (0, 0, 1001, &shared.path().to_owned()),
         ] {
-            for (path, owner) in
-                [(&own, 1000), (&data, of_data), (&here(shared.path()), of_mnist), (&lock, of_lock)]
-            {
-                give(path, owner);
+            for (path, owner) in [(&own, 1000), (&data, of_data), (&mnist, of_mnist), (&lock, of_lock)] {
+                chown(path, Some(owner), None).unwrap();
             }
-            assert_eq!(default_dir(&own), here(expected), "{of_data} {of_mnist} {of_lock}");
+            assert_eq!(default_dir(&own), expected.join("data/mnist"), "{of_data} {of_mnist} {of_lock}");
         }
         // The current folder is the user's choice.
-        assert_eq!(default_dir(shared.path()), here(shared.path()));
+        assert_eq!(default_dir(shared.path()), mnist);
     }
 }

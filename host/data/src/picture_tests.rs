@@ -54,22 +54,17 @@ fn stroke(rows: Range<usize>, cols: Range<usize>, (width, height): (usize, usize
 }
 
 #[test]
-fn a_picture_like_mnist_s_is_taken_as_it_is() {
+fn a_picture_like_mnist_s_is_used_unchanged() {
     for (rows, cols) in [(4..24, 12..16), (5..24, 11..15), (13..15, 4..24)] {
         let picture = stroke(rows, cols, (28, 28));
         assert_eq!(picture.to_digit(28).unwrap(), picture.ink);
     }
-}
-
-#[test]
-fn a_border_makes_no_difference() {
-    let wanted = stroke(8..36, 20..24, (44, 44)).to_digit(28).unwrap();
-    for picture in
-        [stroke(0..28, 12..16, (28, 28)), stroke(0..28, 2..6, (28, 28)), stroke(9..37, 1..5, (90, 50))]
-    {
-        assert_eq!(picture.to_digit(28).unwrap(), wanted);
-    }
     assert_ne!(stroke(10..18, 12..14, (28, 28)).to_digit(28).unwrap(), stroke(10..18, 12..14, (28, 28)).ink);
+    // A border makes no difference.
+    let wanted = stroke(8..36, 20..24, (44, 44)).to_digit(28).unwrap();
+    for (rows, cols, size) in [(0..28, 12..16, (28, 28)), (0..28, 2..6, (28, 28)), (9..37, 1..5, (90, 50))] {
+        assert_eq!(stroke(rows, cols, size).to_digit(28).unwrap(), wanted);
+    }
 }
 
 #[test]
@@ -129,7 +124,6 @@ fn a_picture_too_large_is_not_called_damaged() {
         [b"\x89PNG\r\n\x1a\n", &13_u32.to_be_bytes(), header, &crc.sum().to_be_bytes(), b"\0\0\0\x0aIDAT"];
     let large = parts.concat();
     let error = Picture::from_png(Cursor::new(large), Path::new("large.png")).unwrap_err();
-    assert!(matches!(error, DataError::LargePicture { .. }), "{error:?}");
     let text = "large.png takes more than 256 MiB of memory; scale the picture down";
     assert_eq!(error.to_string(), text);
 }

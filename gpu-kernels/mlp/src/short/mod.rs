@@ -10,13 +10,14 @@
 //! launches of this module, in their order.
 //!
 //! Arithmetic is `f32`.
-//! Requires: sizes for which [`Extents::fits`] returns `true`.
+//! Requires: sizes for which [`Extents::fits_short`] returns `true`.
 
 pub mod first;
 pub mod rows;
 pub mod updates;
 
 use super::head::MAX_CLASSES;
+use super::resident::Extents;
 use super::slab::shared_vectors;
 use super::tile::Tile;
 
@@ -50,24 +51,9 @@ const SHARED: usize = shared_vectors(TILE_ROWS, TILE_COLS, TERMS, GROUPS, 0);
 const QUADS: [usize; 3] =
     [TILE_ROWS * TERMS / 4 / THREADS, TERMS * TILE_COLS / 4 / THREADS, TILE_ROWS * TILE_COLS / 4 / THREADS];
 
-/// The sizes of a network and its batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extents {
-    /// Pixels of a sample.
-    pub features: usize,
-    /// Units of the first hidden layer.
-    pub hidden1: usize,
-    /// Units of the second one.
-    pub hidden2: usize,
-    /// Classes.
-    pub classes: usize,
-    /// Samples of a batch.
-    pub batch: usize,
-}
-
 impl Extents {
-    /// Returns whether the kernels support such a network.
-    pub const fn fits(&self) -> bool {
+    /// Returns whether the kernels of [`short`](self) support such a network.
+    pub const fn fits_short(&self) -> bool {
         let Extents { features, hidden1, hidden2, classes, batch } = *self;
         if features == 0
             || hidden1 == 0
@@ -92,7 +78,7 @@ impl Extents {
     }
 
     /// Returns the elements of the shares of a batch.
-    pub const fn sums(&self) -> usize {
+    pub const fn share_sums(&self) -> usize {
         self.shares() * self.batch * self.hidden1
     }
 }

@@ -97,7 +97,7 @@ pub struct Rows {
 /// which this block fetches its weights.
 ///
 /// # Safety
-/// The launch is as described, and [`Extents::fits`](super::Extents::fits); the pointers are valid for the elements of their
+/// The launch is as described, and [`fits_short`](crate::resident::Extents::fits_short); the pointers are valid for the elements of their
 /// shapes; no other code uses what is written. Of what is read, the launch ahead writes only `sums`, and it does not use the
 /// next batch.
 #[kernel(max_threads = 640)]

@@ -8,12 +8,9 @@ use gpu_kernels::mlp::batch::{self, PIXEL_SCALE, permuted};
 use gpu_kernels::mlp::grid::per_sample;
 
 use super::run::Run;
-use super::{Check, Problem, shape};
+use super::{Check, ORDER, Problem, shape};
 use crate::case::wide;
 use crate::compare::{Bound, Expected, Outputs};
-
-/// Seed and epoch of the shuffled batch.
-const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 
 /// The checks.
 pub const CHECKS: &[Check] = &[

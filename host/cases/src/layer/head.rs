@@ -15,17 +15,9 @@ use gpu_kernels::mlp::state::StepState;
 use super::linear::forward;
 use super::rows::TARGET;
 use super::run::Run;
-use super::{Problem, SUM, TRANSCENDENTAL};
+use super::{ORDER, Problem, SUM, TRANSCENDENTAL, UNTOUCHED, UNTOUCHED_WORD};
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
-
-/// Seed and epoch of the next batch.
-const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
-
-/// The value of elements that are not written.
-const UNTOUCHED: f32 = 0.25;
-/// The same for words.
-const UNTOUCHED_WORD: u32 = 77;
 
 /// The kernels that run on a device with these limits, if they support the problem's number of classes.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {

@@ -24,6 +24,13 @@ use crate::reference::{LayerShape, Sum};
 
 pub use problem::{Problem, problems, small_problems};
 
+/// Seed and epoch of the order of the samples.
+const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
+/// The value of elements that are not written.
+const UNTOUCHED: f32 = 0.25;
+/// The same for words.
+const UNTOUCHED_WORD: u32 = 77;
+
 /// One kernel's check.
 #[derive(Clone, Copy)]
 struct Check {

@@ -12,14 +12,11 @@ use gpu_kernels::mlp::resident::{
     Extents, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, UNITS, train,
 };
 
-use super::Problem;
 use super::run::Run;
+use super::{ORDER, Problem, UNTOUCHED, UNTOUCHED_WORD};
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::{Judgement, LayerOf, Real, Sgd, step};
-
-/// Seed and epoch of the order of the samples.
-pub(super) const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 
 /// The learning rates of steps, repeated.
 const RATES: [f32; 3] = [0.25, 0.125, 0.5];
@@ -27,11 +24,6 @@ const RATES: [f32; 3] = [0.25, 0.125, 0.5];
 /// The names of the outputs: weights and biases of each layer, then the samples' results.
 pub(super) const NAMES: [&str; 8] =
     ["weights1", "biases1", "weights2", "biases2", "weights3", "biases3", "loss", "correct"];
-
-/// The value of elements that are not written.
-pub(super) const UNTOUCHED: f32 = 0.25;
-/// The same for words.
-pub(super) const UNTOUCHED_WORD: u32 = 77;
 
 /// Tolerance of a parameter after a step, in `f32` roundings of the largest of its kind. Tens of sums follow each other.
 pub(super) const ROUNDINGS: f64 = 16.0;

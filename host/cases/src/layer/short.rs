@@ -9,16 +9,16 @@ use ferrowarp::device::Device;
 use gpu_kernels::mlp::batch::{PIXEL_SCALE, permuted};
 use gpu_kernels::mlp::fused_backward::UpdateLaunch;
 use gpu_kernels::mlp::head::NextBatchLaunch;
-use gpu_kernels::mlp::resident::Extents as Network;
+use gpu_kernels::mlp::resident::Extents;
+use gpu_kernels::mlp::short::MAX_HIDDEN1;
 use gpu_kernels::mlp::short::first::{self, FirstArgsHost, short_first};
 use gpu_kernels::mlp::short::rows::{self, RowsLaunch, short_rows};
 use gpu_kernels::mlp::short::updates::{self, short_updates};
-use gpu_kernels::mlp::short::{Extents, MAX_HIDDEN1};
 use gpu_kernels::mlp::state::StepState;
 
-use super::Problem;
-use super::resident::{NAMES, ORDER, ROUNDINGS, Training, UNTOUCHED, UNTOUCHED_WORD, layers};
+use super::resident::{NAMES, ROUNDINGS, Training, layers};
 use super::run::Run;
+use super::{ORDER, Problem, UNTOUCHED, UNTOUCHED_WORD};
 use crate::case::{Case, wide};
 use crate::compare::Outputs;
 
@@ -27,14 +27,14 @@ use crate::compare::Outputs;
 pub fn cases(problem: &Arc<Problem>) -> Vec<Case> {
     let mut training = Training::of_layer(problem);
     let outputs = problem.outputs.min(MAX_HIDDEN1);
-    let mut network = Network {
+    let mut network = Extents {
         hidden1: outputs,
         hidden2: outputs.div_ceil(2).next_multiple_of(4).min(128),
         ..training.extents
     };
     // The second layer's weights must be aligned.
     training.misalignment = 0;
-    while !extents(&network).fits() {
+    while !network.fits_short() {
         network.hidden1 /= 2;
     }
     let numbers = problem.weights.iter().chain(&problem.weight_velocity).chain(&problem.activations).cycle();
@@ -45,17 +45,12 @@ pub fn cases(problem: &Arc<Problem>) -> Vec<Case> {
 /// The case of this training.
 pub fn case(training: Arc<Training>) -> Case {
     let (run, of) = (training.clone(), training.clone());
-    let Network { features, hidden1, hidden2, classes, batch } = training.extents;
+    let Extents { features, hidden1, hidden2, classes, batch } = training.extents;
     let steps_of_batch = training.steps;
     let words =
         move || format!("{features}-{hidden1}-{hidden2}-{classes}, {steps_of_batch} steps of {batch}");
     let kernels = vec![short_first::META.name, short_rows::META.name, short_updates::META.name];
     Case::new(kernels, words, move |device: &Device| steps(device, &run), move || of.expected(ROUNDINGS))
-}
-
-fn extents(of: &Network) -> Extents {
-    let Network { features, hidden1, hidden2, classes, batch } = *of;
-    Extents { features, hidden1, hidden2, classes, batch }
 }
 
 /// The data passed from launch to launch.
@@ -75,7 +70,7 @@ struct Buffers {
 }
 
 fn steps(device: &Device, of: &Training) -> Result<Outputs> {
-    let Network { features, hidden1, hidden2, classes, batch } = of.extents;
+    let Extents { features, hidden1, hidden2, classes, batch } = of.extents;
     let mut run = Run::with_misalignment(of.misalignment);
     let samples = of.labels.len();
     let parameters = of.layers.iter().map(|layer| [run.updated(&layer.weights), run.updated(&layer.biases)]);
@@ -100,7 +95,7 @@ fn steps(device: &Device, of: &Training) -> Result<Outputs> {
     let mut scratch = |len: usize| run.updated(&vec![UNTOUCHED; len]);
     let buffers = Buffers {
         parameters,
-        sums: scratch(extents(&of.extents).sums()),
+        sums: scratch(of.extents.share_sums()),
         units: [scratch(batch * hidden1), scratch(batch * hidden2)],
         gradients: [scratch(batch * hidden1), scratch(batch * hidden2), scratch(batch * classes)],
         loss: scratch(samples),
@@ -133,7 +128,7 @@ fn step(
     rows: usize,
     this: usize,
 ) -> Result<(), LaunchError> {
-    let Network { features, hidden1, hidden2, classes, batch } = of.extents;
+    let Extents { features, hidden1, hidden2, classes, batch } = of.extents;
     let [features, hidden1, hidden2, classes] = [features, hidden1, hidden2, classes].map(|n| n as u32);
     let written = |output| RawBuffer::written(memory.output(output));
     let [weights, biases] =
@@ -165,7 +160,7 @@ fn step(
         labels: RawBuffer::written(memory.output(buffers.labels[this])),
         state: RawBuffer::written(memory.output(buffers.state)).cast(),
         rows: rows as u32,
-        shares: extents(&of.extents).shares() as u32,
+        shares: of.extents.shares() as u32,
         hidden1,
         hidden2,
         classes,

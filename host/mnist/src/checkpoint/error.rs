@@ -1,12 +1,11 @@
-//! Errors of checkpoints and weight files.
+//! Errors of weight files and checkpoints.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensorError;
-use safetensors::tensor::Dtype;
 
-/// Why weights could not be saved or loaded.
+/// Why weights or a checkpoint could not be saved or loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
@@ -34,91 +33,27 @@ pub enum CheckpointError {
         /// What is wrong with it.
         source: SafeTensorError,
     },
-    /// The metadata under our key are invalid.
-    #[error("{} has damaged metadata under the key `ferrowarp`; train again with --save", path.display())]
-    Metadata {
+    /// The file is a safetensors file, but not one that this program can use.
+    #[error("{}: {problem}", path.display())]
+    Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with them.
-        source: serde_json::Error,
+        /// What is wrong with it, and the fix.
+        problem: String,
     },
-    /// A tensor is missing.
+    /// The checkpoint is intact but has another version.
     #[error(
-        "{} has no tensor `{name}`, only {present}; expected `0.weight`, `0.bias`, `2.weight`, `2.bias` and so \
-         on, as nn.Sequential(Linear, ReLU, Linear, ...) names them",
-        path.display()
+        "{}: its format has version {found}, but this program reads only version {known}; resume with the program that \
+         wrote it, or with a newer one",
+        path.display(), known = super::VERSION
     )]
-    MissingTensor {
+    Version {
         /// The file.
         path: PathBuf,
-        /// The tensor.
-        name: String,
-        /// The tensors in the file.
-        present: String,
+        /// Its version.
+        found: u32,
     },
-    /// Two tensors have the same name.
-    #[error("{} has the tensor `{name}` twice; write the file again", path.display())]
-    DuplicateTensor {
-        /// The file.
-        path: PathBuf,
-        /// Their name.
-        name: String,
-    },
-    /// A tensor is not part of such a network.
-    #[error("{} has a tensor `{name}`, which does not belong to a network of {layers} linear layers", path.display())]
-    UnexpectedTensor {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        name: String,
-        /// The number of layers that the other tensors form.
-        layers: usize,
-    },
-    /// A tensor does not hold f32.
-    #[error("{}: tensor `{name}` holds {found}, expected F32; convert it with .float()", path.display())]
-    Dtype {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        name: String,
-        /// Its actual type.
-        found: Dtype,
-    },
-    /// A tensor's shape does not match its neighbours' shapes.
-    #[error("{}: tensor `{name}` has the shape {found:?}, expected {expected}", path.display())]
-    Shape {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        name: String,
-        /// Its extents.
-        found: Vec<usize>,
-        /// The expected extents, in words.
-        expected: String,
-    },
-    /// A weight or bias is infinite or NaN.
-    #[error(
-        "{}: layer {layer} has the weight or bias {value}, so every answer would be wrong; train again, with a \
-         smaller learning rate if that training diverged",
-        path.display()
-    )]
-    NotFinite {
-        /// The file.
-        path: PathBuf,
-        /// The layer, counted from 1.
-        layer: usize,
-        /// The first such value.
-        value: f32,
-    },
-    /// The file begins like a snapshot, but cannot be used.
-    #[error("{} cannot be used", path.display())]
-    Snapshot {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: Box<SnapshotError>,
-    },
-    /// The folder cannot be made, read or written.
+    /// The folder cannot be created, read or written.
     #[error("{} cannot be used as a folder of checkpoints; choose one that can be created and written", dir.display())]
     Folder {
         /// The folder.
@@ -187,61 +122,10 @@ pub enum CheckpointError {
     },
 }
 
-/// Why bytes cannot be used as a snapshot.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SnapshotError {
-    /// There are no bytes.
-    #[error("it is empty")]
-    Empty,
-    /// The first bytes are not those of a snapshot.
-    #[error("it is not a checkpoint of a training run, or its first bytes are damaged")]
-    NoSnapshot,
-    /// The end is missing.
-    #[error("it is truncated: {found} bytes of at least {expected}; copy it again")]
-    Truncated {
-        /// The actual number of bytes.
-        found: u64,
-        /// The number of bytes according to the header, or of the header.
-        expected: u64,
-    },
-    /// There are more bytes than the header states.
-    #[error("it has {found} bytes, but should end after {expected}; copy it again")]
-    TooLong {
-        /// The actual number of bytes.
-        found: u64,
-        /// The number of bytes according to the header.
-        expected: u64,
-    },
-    /// The bytes have changed since they were written.
-    #[error("its checksum is wrong, so it is damaged; copy it again")]
-    Checksum,
-    /// The snapshot is intact but has another version.
-    #[error(
-        "its format has version {found}, but this program reads only version {known}; resume with the program that \
-         wrote it, or with a newer one"
-    )]
-    Version {
-        /// The version of the file.
-        found: u32,
-        /// The version that this program reads.
-        known: u32,
-    },
-    /// The description of the run is missing.
-    #[error("it has no description of the run")]
-    NoDescription,
-    /// The description of the run is invalid.
-    #[error("its description of the run cannot be read")]
-    Description(#[source] serde_json::Error),
-    /// The tensors are invalid.
-    #[error("its tensors cannot be read")]
-    Tensors(#[source] CheckpointError),
-    /// Two of its numbers contradict each other.
-    #[error("it contradicts itself: {what}")]
-    Contradiction {
-        /// Which numbers.
-        what: String,
-    },
+impl CheckpointError {
+    pub(super) fn invalid(path: &Path, problem: impl Into<String>) -> CheckpointError {
+        CheckpointError::Invalid { path: path.to_owned(), problem: problem.into() }
+    }
 }
 
 /// The part of a message about the last good checkpoint.

@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{CheckpointError, Snapshot, SnapshotError, files, parse};
+use super::{CheckpointError, Snapshot};
 use ferrowarp_report::in_one_line;
 use ferrowarp_report::output_file;
 
@@ -36,12 +36,12 @@ pub fn newest(dir: &Path) -> Result<Found, CheckpointError> {
     let files = list(dir).map_err(|source| folder_error(dir, source))?;
     let mut skipped = Vec::new();
     for (steps, path) in files.iter().rev() {
-        match read(path).and_then(|snapshot| check_name(*steps, path, snapshot)) {
+        match read(*steps, path) {
             Ok(snapshot) => {
                 let skipped = skipped.iter().map(|error| in_one_line(error)).collect();
                 return Ok(Found { dir: dir.to_owned(), path: path.clone(), snapshot, skipped });
             }
-            Err(error) if is_of_another_version(&error) => return Err(error),
+            Err(error @ CheckpointError::Version { .. }) => return Err(error),
             Err(error) => skipped.push(error),
         }
     }
@@ -55,25 +55,16 @@ pub fn newest(dir: &Path) -> Result<Found, CheckpointError> {
     }
 }
 
-pub(super) fn read(path: &Path) -> Result<Snapshot, CheckpointError> {
-    let bytes = files::read_snapshot(path)?;
-    parse(&bytes)
-        .map_err(|source| CheckpointError::Snapshot { path: path.to_owned(), source: Box::new(source) })
-}
-
-/// Refuses a snapshot under another step's name, such as a copy, because it would hide newer ones.
-fn check_name(steps: u64, path: &Path, snapshot: Snapshot) -> Result<Snapshot, CheckpointError> {
-    if snapshot.steps() == steps {
+/// Reads a checkpoint, unless it has another step's name, such as a copy, because it would hide newer ones.
+fn read(steps: u64, path: &Path) -> Result<Snapshot, CheckpointError> {
+    let snapshot = Snapshot::parse(&super::read(path)?, path)?;
+    let found = snapshot.steps();
+    if found == steps {
         return Ok(snapshot);
     }
-    let (found, name) = (snapshot.steps(), file_name(snapshot.steps()));
-    let what = format!("its name is that of step {steps}, but it holds step {found}; rename it to {name}");
-    let source = Box::new(SnapshotError::Contradiction { what });
-    Err(CheckpointError::Snapshot { path: path.to_owned(), source })
-}
-
-fn is_of_another_version(error: &CheckpointError) -> bool {
-    matches!(error, CheckpointError::Snapshot { source, .. } if matches!(**source, SnapshotError::Version { .. }))
+    let name = file_name(found);
+    let problem = format!("its name is that of step {steps}, but it holds step {found}; rename it to {name}");
+    Err(CheckpointError::invalid(path, problem))
 }
 
 /// A folder to which a run writes its snapshots, locked against other processes.
@@ -256,7 +247,3 @@ fn lock(dir: &Path) -> Result<Option<File>, CheckpointError> {
 fn lock(_: &Path) -> Result<Option<File>, CheckpointError> {
     Ok(None)
 }
-
-#[cfg(test)]
-#[path = "folder_tests.rs"]
-mod tests;

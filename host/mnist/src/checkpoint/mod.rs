@@ -3,29 +3,31 @@
 //! The tensors are named as in `nn.Sequential(Linear, ReLU, Linear, ReLU, Linear)`: layer `i` has `{2i}.weight`, `[outputs,
 //! inputs]`, and `{2i}.bias`, `[outputs]`, all f32. In memory our weights are `[inputs, outputs]`, so saving and loading
 //! transposes them. How the weights were trained is JSON in the file's metadata, under the key `ferrowarp`; a file without
-//! it loads too.
+//! it loads too. A [checkpoint](Snapshot) is such a file too, with the rest of the run's state.
 
 mod error;
-pub mod file_format;
-mod files;
 mod folder;
 mod snapshot;
 mod tensors;
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub use error::CheckpointError;
 pub(crate) use error::last_good;
-pub use error::{CheckpointError, SnapshotError};
 pub use folder::{Folder, Found, newest};
-pub use snapshot::{DataId, Progress, Snapshot, parse};
+pub use snapshot::{DataId, Progress, Snapshot, VERSION};
 
 use crate::model::{Parameters, Precision};
 use crate::{BatchSize, LrSchedule};
 use ferrowarp_report::output_file;
-use tensors::Reader;
+use tensors::{Reader, Tensors};
+
+/// The longest file to read, in bytes: the largest network with its velocities, and the header.
+const MAX_FILE: u64 = 3 << 30;
 
 /// Weights and where they come from.
 #[derive(Clone, Debug)]
@@ -99,34 +101,27 @@ pub fn save(path: &Path, parameters: &Parameters, training: &Training) -> Result
 
 /// The bytes of a safetensors file with the weights. The same weights and training give the same bytes.
 fn to_bytes(parameters: &Parameters, training: &Training) -> io::Result<Vec<u8>> {
-    tensors::to_bytes(&[("", parameters)], &[], serde_json::to_string(training)?)
+    Tensors::default().with_layers("", parameters).to_bytes(serde_json::to_string(training)?)
 }
 
-/// Reads weights from `path`: a safetensors file, or the snapshot of an unfinished run.
+/// Reads weights from `path`: a safetensors file, or the checkpoint of an unfinished run.
 ///
 /// # Errors
 /// [`CheckpointError`]: the file cannot be read, is damaged, or is not a chain of linear layers in f32, all of them
 /// finite.
 pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
-    let checkpoint = load_any(path)?;
+    let checkpoint = from_bytes(&read(path)?, path)?;
     for (i, layer) in checkpoint.parameters.layers.iter().enumerate() {
-        if let Some(&value) = layer.weights.iter().chain(&layer.biases).find(|value| !value.is_finite()) {
-            return Err(CheckpointError::NotFinite { path: path.to_owned(), layer: i + 1, value });
+        if let Some(value) = layer.weights.iter().chain(&layer.biases).find(|value| !value.is_finite()) {
+            let problem = format!(
+                "layer {} has the weight or bias {value}, so every answer would be wrong; train again, with a smaller \
+                 learning rate if that training diverged",
+                i + 1
+            );
+            return Err(CheckpointError::invalid(path, problem));
         }
     }
     Ok(checkpoint)
-}
-
-fn load_any(path: &Path) -> Result<Checkpoint, CheckpointError> {
-    let bytes = files::read_weights(path)?;
-    if file_format::is_one(&bytes) {
-        let snapshot = parse(&bytes).map_err(|source| CheckpointError::Snapshot {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
-        return Ok(Checkpoint { parameters: snapshot.parameters, training: Some(snapshot.training) });
-    }
-    from_bytes(&bytes, path)
 }
 
 /// Parses a safetensors file. Errors name it `path`.
@@ -135,14 +130,30 @@ fn load_any(path: &Path) -> Result<Checkpoint, CheckpointError> {
 /// Same as for [`load`], except read errors.
 pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Checkpoint, CheckpointError> {
     let reader = Reader::new(bytes, path)?;
-    let training = reader
-        .metadata()
-        .map(serde_json::from_str)
-        .transpose()
-        .map_err(|source| CheckpointError::Metadata { path: path.to_owned(), source })?;
+    if snapshot::is_one(&reader) {
+        let Snapshot { parameters, training, .. } = Snapshot::parse(bytes, path)?;
+        return Ok(Checkpoint { parameters, training: Some(training) });
+    }
+    let training = reader.metadata().map(serde_json::from_str).transpose().map_err(|error| {
+        let problem =
+            format!("it has damaged metadata under the key `ferrowarp`: {error}; train again with --save");
+        CheckpointError::invalid(path, problem)
+    })?;
     let parameters = reader.layers("")?;
-    reader.expect_only(&[("", parameters.layers.len())], &[])?;
+    reader.expect_only(&[("", parameters.layers.len())], None)?;
     Ok(Checkpoint { parameters, training })
+}
+
+/// Reads a regular file that fits in memory.
+fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
+    let refused = |kind, what: &str| Err(io::Error::new(kind, what));
+    // Opening a pipe would wait for its writer.
+    let checked = fs::metadata(path).and_then(|metadata| match metadata.len() {
+        _ if !metadata.is_file() => refused(io::ErrorKind::InvalidInput, "it is not a regular file"),
+        len if len > MAX_FILE => refused(io::ErrorKind::FileTooLarge, "it has more than 3 GiB"),
+        _ => fs::read(path),
+    });
+    checked.map_err(|source| CheckpointError::Read { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! The complete state of an unfinished run, as bytes. A run that resumes from it ends with the same weights, bit for bit, as
 //! a run that never stopped.
 //!
-//! The bytes are a safetensors file wrapped in the [`file_format`]. The safetensors file holds the weights and biases under
-//! the same names as a weight file and, with momentum, the velocities under these names after `velocity.`. Within an epoch
-//! it also has `ahead`, if the pipeline has already computed a part of the next step. The description of the run is JSON in
-//! its metadata. The order of the samples is a keyed permutation, so its state is the seed, the epoch and the number of
-//! samples done.
+//! The bytes are a safetensors file. It holds the weights and biases under the same names as a weight file and, with
+//! momentum, the velocities under these names after `velocity.`. Within an epoch it also has `ahead`, if the pipeline has
+//! already computed a part of the next step. Its metadata hold the version, the description of the run as JSON, and a SHA-256
+//! of both and of all tensors. The order of the samples is a keyed permutation, so its state is the seed, the epoch and the
+//! number of samples done.
 
 use std::borrow::Cow;
 use std::io;
@@ -13,10 +13,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::tensors::{self, Reader};
-use super::{SnapshotError, Training, file_format};
+use super::tensors::{Reader, Tensors};
+use super::{CheckpointError, Training};
 use crate::model::Parameters;
 use ferrowarp_report::EpochRecord;
+
+/// The version of the format that this program writes, and the only one that it reads.
+pub const VERSION: u32 = 2;
 
 const VELOCITY: &str = "velocity.";
 const AHEAD: &str = "ahead";
@@ -74,6 +77,16 @@ pub struct Progress {
     pub device: String,
 }
 
+/// The metadata of a checkpoint.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    checkpoint_version: u32,
+    /// Of the description and all tensors, in hexadecimal.
+    sha256: String,
+    /// The [`Description`] as JSON.
+    description: String,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Description<'a> {
     training: Cow<'a, Training>,
@@ -82,55 +95,88 @@ struct Description<'a> {
     records: Cow<'a, [EpochRecord]>,
 }
 
-/// Reads the bytes of a snapshot. Any changed byte, missing end or appended byte is an error.
-///
-/// # Errors
-/// [`SnapshotError`] says what is wrong.
-pub fn parse(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
-    let payload = file_format::open(bytes)?;
-    let reader = Reader::new(payload, Path::new("the checkpoint")).map_err(SnapshotError::Tensors)?;
-    let description = reader.metadata().ok_or(SnapshotError::NoDescription)?;
-    let Description { training, data, progress, records } =
-        serde_json::from_str(description).map_err(SnapshotError::Description)?;
-
-    let parameters = reader.layers("").map_err(SnapshotError::Tensors)?;
-    let velocities = reader.has(VELOCITY).then(|| reader.layers(VELOCITY)).transpose();
-    let velocities = velocities.map_err(SnapshotError::Tensors)?;
-    let n_velocities = velocities.as_ref().map_or(0, |velocities| velocities.layers.len());
-    let sets = [("", parameters.layers.len()), (VELOCITY, n_velocities)];
-    let ahead = reader.vector(AHEAD).map_err(SnapshotError::Tensors)?;
-    reader.expect_only(&sets, &[AHEAD]).map_err(SnapshotError::Tensors)?;
-
-    let snapshot = Snapshot {
-        training: training.into_owned(),
-        data: data.into_owned(),
-        progress: progress.into_owned(),
-        records: records.into_owned(),
-        parameters,
-        velocities,
-        ahead,
-    };
-    snapshot.check()?;
-    Ok(snapshot)
+/// Whether a file is a checkpoint, of any version.
+pub(super) fn is_one(reader: &Reader<'_>) -> bool {
+    reader.metadata().is_some_and(|metadata| metadata.starts_with("{\"checkpoint_version\":"))
 }
 
 impl Snapshot {
-    /// Writes the bytes that [`parse`] reads. The same snapshot gives the same bytes.
+    /// Reads a checkpoint. Any changed number, missing end or appended byte is an error, which names the file `path`.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] says what is wrong.
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Snapshot, CheckpointError> {
+        Self::parse_if(bytes, path, |found, expected| found == expected)
+    }
+
+    /// Same as [`Self::parse`], for a fuzzer, which does not guess checksums.
+    #[doc(hidden)]
+    pub fn parse_unverified(bytes: &[u8], path: &Path) -> Result<Snapshot, CheckpointError> {
+        Self::parse_if(bytes, path, |_, _| true)
+    }
+
+    fn parse_if(
+        bytes: &[u8],
+        path: &Path,
+        is_intact: fn(&str, &str) -> bool,
+    ) -> Result<Snapshot, CheckpointError> {
+        let invalid = |problem: String| CheckpointError::invalid(path, problem);
+        let reader = Reader::new(bytes, path)?;
+        let Some(metadata) = reader.metadata().filter(|_| is_one(&reader)) else {
+            return Err(invalid("it is not a checkpoint of a training run".to_owned()));
+        };
+        let unreadable =
+            |error: serde_json::Error| invalid(format!("its description of the run cannot be read: {error}"));
+        let sealed: Sealed = serde_json::from_str(metadata).map_err(unreadable)?;
+        if sealed.checkpoint_version != VERSION {
+            return Err(CheckpointError::Version { path: path.to_owned(), found: sealed.checkpoint_version });
+        }
+        if !is_intact(&reader.sha256(&sealed.description), &sealed.sha256) {
+            return Err(invalid("its checksum is wrong, so it is damaged; copy it again".to_owned()));
+        }
+        let Description { training, data, progress, records } =
+            serde_json::from_str(&sealed.description).map_err(unreadable)?;
+        let parameters = reader.layers("")?;
+        let velocities = reader.has(VELOCITY).then(|| reader.layers(VELOCITY)).transpose()?;
+        let n_velocities = velocities.as_ref().map_or(0, |velocities| velocities.layers.len());
+        let sets = [("", parameters.layers.len()), (VELOCITY, n_velocities)];
+        reader.expect_only(&sets, Some(AHEAD))?;
+        let snapshot = Snapshot {
+            training: training.into_owned(),
+            data: data.into_owned(),
+            progress: progress.into_owned(),
+            records: records.into_owned(),
+            parameters,
+            velocities,
+            ahead: reader.vector(AHEAD)?,
+        };
+        match snapshot.contradiction() {
+            Some(what) => Err(invalid(format!("it contradicts itself: {what}"))),
+            None => Ok(snapshot),
+        }
+    }
+
+    /// Writes the bytes that [`Self::parse`] reads. The same snapshot gives the same bytes.
     ///
     /// # Errors
     /// A tensor's length does not match its layer.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        let description = Description {
+        let description = serde_json::to_string(&Description {
             training: Cow::Borrowed(&self.training),
             data: Cow::Borrowed(&self.data),
             progress: Cow::Borrowed(&self.progress),
             records: Cow::Borrowed(&self.records),
-        };
-        let description = serde_json::to_string(&description)?;
-        let mut sets = vec![("", &self.parameters)];
-        sets.extend(self.velocities.as_ref().map(|velocities| (VELOCITY, velocities)));
-        let vectors: Vec<_> = self.ahead.iter().map(|ahead| (AHEAD, &ahead[..])).collect();
-        Ok(file_format::seal(&tensors::to_bytes(&sets, &vectors, description)?))
+        })?;
+        let mut tensors = Tensors::default().with_layers("", &self.parameters);
+        if let Some(velocities) = &self.velocities {
+            tensors = tensors.with_layers(VELOCITY, velocities);
+        }
+        if let Some(ahead) = &self.ahead {
+            tensors = tensors.with_vector(AHEAD, ahead);
+        }
+        let sha256 = tensors.sha256(&description)?;
+        let sealed = Sealed { checkpoint_version: VERSION, sha256, description };
+        tensors.to_bytes(serde_json::to_string(&sealed)?)
     }
 
     /// The current epoch, counted from 1 over all training.
@@ -151,65 +197,44 @@ impl Snapshot {
         epochs * per_epoch + self.steps_in_epoch()
     }
 
-    /// Checks the invariants that the rest of the program relies on.
-    fn check(&self) -> Result<(), SnapshotError> {
+    /// The first violation of what the rest of the program relies on.
+    fn contradiction(&self) -> Option<String> {
         let Snapshot { training, data, progress, records, parameters, velocities, ahead } = self;
-        let contradiction = |what: String| Err(SnapshotError::Contradiction { what });
-        let sizes = parameters.sizes();
-        if training.sizes != sizes {
-            return contradiction(format!("a network of {:?} with tensors of {sizes:?}", training.sizes));
-        }
-        if velocities.is_some() != (training.momentum != 0.0) {
-            return contradiction(format!(
-                "momentum {} with {} velocities",
-                training.momentum,
-                if velocities.is_some() { "stored" } else { "no" }
-            ));
-        }
-        if let Some(velocities) = velocities
-            && velocities.sizes() != sizes
-        {
-            return contradiction(format!("velocities of {:?}, tensors of {sizes:?}", velocities.sizes()));
-        }
-        let (images, batch_size, done) = (data.train_images, training.batch_size, progress.samples);
-        if batch_size.check(images).is_err() || u32::try_from(images).is_err() {
-            return contradiction(format!("batches of {batch_size} from {images} images"));
-        }
+        let (sizes, batch_size, momentum) = (parameters.sizes(), training.batch_size, training.momentum);
+        let (images, done, correct) = (data.train_images, progress.samples, progress.correct);
         let of_epoch = batch_size.images_of_epoch(images, training.drop_last);
-        if done >= of_epoch || !done.is_multiple_of(batch_size.get()) || progress.correct > done {
-            let right = progress.correct;
-            return contradiction(format!(
-                "{right} of {done} samples right, in batches of {batch_size} from {of_epoch} images"
-            ));
-        }
-        if done == 0 && ahead.is_some() {
-            return contradiction("something of a step ahead, and no step of its epoch done".to_owned());
-        }
-        if !(progress.loss_sum.is_finite() && progress.seconds.is_finite()) {
-            return contradiction(format!(
-                "a loss of {} after {} seconds",
-                progress.loss_sum, progress.seconds
-            ));
-        }
-        if progress.every == Some(0) {
-            return contradiction("a checkpoint every 0 steps".to_owned());
-        }
-        let expected = (u64::from(progress.epochs_before) + 1)..=u64::from(training.epochs);
-        if training.epochs == u32::MAX
-            || progress.epochs_before > training.epochs
-            || !records.iter().map(|record| u64::from(record.epoch)).eq(expected)
-        {
-            return contradiction(format!(
-                "{} epochs, {} of them before the run, with {} records",
-                training.epochs,
-                progress.epochs_before,
-                records.len()
-            ));
-        }
-        Ok(())
+        let velocity_sizes = velocities.as_ref().map(Parameters::sizes);
+        let (epochs, before) = (training.epochs, progress.epochs_before);
+        let recorded = records.iter().map(|record| u64::from(record.epoch));
+        let are_recorded = recorded.eq(u64::from(before) + 1..=u64::from(epochs));
+        [
+            (training.sizes != sizes)
+                .then(|| format!("a network of {:?} with tensors of {sizes:?}", training.sizes)),
+            (velocities.is_some() != (momentum != 0.0)).then(|| {
+                let stored = if velocities.is_some() { "stored" } else { "no" };
+                format!("momentum {momentum} with {stored} velocities")
+            }),
+            velocity_sizes
+                .filter(|found| *found != sizes)
+                .map(|found| format!("velocities of {found:?}, tensors of {sizes:?}")),
+            (batch_size.check(images).is_err() || u32::try_from(images).is_err())
+                .then(|| format!("batches of {batch_size} from {images} images")),
+            (done >= of_epoch || !done.is_multiple_of(batch_size.get()) || correct > done).then(|| {
+                format!(
+                    "{correct} of {done} samples right, in batches of {batch_size} from {of_epoch} images"
+                )
+            }),
+            (done == 0 && ahead.is_some())
+                .then(|| "something of a step ahead, and no step of its epoch done".to_owned()),
+            (!(progress.loss_sum.is_finite() && progress.seconds.is_finite()))
+                .then(|| format!("a loss of {} after {} seconds", progress.loss_sum, progress.seconds)),
+            (progress.every == Some(0)).then(|| "a checkpoint every 0 steps".to_owned()),
+            (epochs == u32::MAX || before > epochs || !are_recorded).then(|| {
+                format!("{epochs} epochs, {before} of them before the run, with {} records", records.len())
+            }),
+        ]
+        .into_iter()
+        .flatten()
+        .next()
     }
 }
-
-#[cfg(test)]
-#[path = "snapshot_tests.rs"]
-pub(super) mod tests;

@@ -1,13 +1,12 @@
 //! Converts layers to tensors in a safetensors file and back.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::io;
 use std::path::Path;
 
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use sha2::{Digest, Sha256};
 
 use super::CheckpointError;
 use crate::model::{LayerParameters, Parameters};
@@ -18,29 +17,62 @@ pub(super) const METADATA_KEY: &str = "ferrowarp";
 /// The most tensor names that an error shows.
 const SHOWN: usize = 20;
 
-/// Makes a safetensors file of several sets of layers, each with a name prefix, and of named vectors.
-pub(super) fn to_bytes(
-    sets: &[(&str, &Parameters)],
-    vectors: &[(&str, &[f32])],
-    metadata: String,
-) -> io::Result<Vec<u8>> {
-    let mut tensors: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
-    for (prefix, parameters) in sets {
-        for (i, layer) in parameters.layers.iter().enumerate() {
-            let weights = transposed(&layer.weights, layer.inputs, layer.outputs);
-            tensors.push((weight_name(prefix, i), vec![layer.outputs, layer.inputs], to_le_bytes(&weights)));
-            tensors.push((bias_name(prefix, i), vec![layer.outputs], to_le_bytes(&layer.biases)));
+/// The tensors of a file.
+#[derive(Default)]
+pub(super) struct Tensors(Vec<(String, Vec<usize>, Vec<u8>)>);
+
+impl Tensors {
+    /// Adds a set of layers, with a prefix of their names.
+    pub fn with_layers(mut self, prefix: &str, parameters: &Parameters) -> Self {
+        for (i, LayerParameters { inputs, outputs, weights, biases }) in parameters.layers.iter().enumerate()
+        {
+            let weights = transposed(weights, *inputs, *outputs);
+            self.0.push((weight_name(prefix, i), vec![*outputs, *inputs], to_le_bytes(&weights)));
+            self.0.push((bias_name(prefix, i), vec![*outputs], to_le_bytes(biases)));
         }
+        self
     }
-    let vectors =
-        vectors.iter().map(|&(name, vector)| (name.to_owned(), vec![vector.len()], to_le_bytes(vector)));
-    tensors.extend(vectors);
-    let views: Result<Vec<_>, _> = tensors
-        .iter()
-        .map(|(name, shape, data)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), data)?)))
-        .collect();
-    let metadata = HashMap::from([(METADATA_KEY.to_owned(), metadata)]);
-    views.and_then(|views| safetensors::serialize(views, Some(metadata))).map_err(io::Error::other)
+
+    pub fn with_vector(mut self, name: &str, vector: &[f32]) -> Self {
+        self.0.push((name.to_owned(), vec![vector.len()], to_le_bytes(vector)));
+        self
+    }
+
+    /// The SHA-256 of all tensors and of a text, in hexadecimal.
+    pub fn sha256(&self, text: &str) -> io::Result<String> {
+        Ok(sha256(&self.views()?, text))
+    }
+
+    /// The bytes of the file. The same tensors and metadata give the same bytes.
+    pub fn to_bytes(&self, metadata: String) -> io::Result<Vec<u8>> {
+        let metadata = HashMap::from([(METADATA_KEY.to_owned(), metadata)]);
+        safetensors::serialize(self.views()?, Some(metadata)).map_err(io::Error::other)
+    }
+
+    fn views(&self) -> io::Result<Vec<(String, TensorView<'_>)>> {
+        let mut views = Vec::with_capacity(self.0.len());
+        for (name, shape, data) in &self.0 {
+            let view = TensorView::new(Dtype::F32, shape.clone(), data).map_err(io::Error::other)?;
+            views.push((name.clone(), view));
+        }
+        Ok(views)
+    }
+}
+
+fn sha256(tensors: &[(String, TensorView<'_>)], text: &str) -> String {
+    let mut sorted: Vec<_> = tensors.iter().collect();
+    sorted.sort_by_key(|(name, _)| name);
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    add(text.as_bytes());
+    for (name, tensor) in sorted {
+        add(format!("{name} {:?} {:?}", tensor.dtype(), tensor.shape()).as_bytes());
+        add(tensor.data());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A safetensors file that is being read.
@@ -55,10 +87,7 @@ impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8], path: &'a Path) -> Result<Self, CheckpointError> {
         let corrupt = |source| CheckpointError::Corrupt { path: path.to_owned(), source };
         let tensors = SafeTensors::deserialize(bytes).map_err(corrupt)?;
-        let (len, header) = SafeTensors::read_metadata(bytes).map_err(corrupt)?;
-        if let Some(name) = duplicate(&bytes[8..8 + len]) {
-            return Err(CheckpointError::DuplicateTensor { path: path.to_owned(), name });
-        }
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(corrupt)?;
         let metadata = header.metadata().as_ref().and_then(|metadata| metadata.get(METADATA_KEY)).cloned();
         Ok(Self { tensors, metadata, path })
     }
@@ -68,9 +97,14 @@ impl<'a> Reader<'a> {
         self.metadata.as_deref()
     }
 
+    /// Same as [`Tensors::sha256`].
+    pub fn sha256(&self, text: &str) -> String {
+        sha256(&self.tensors.tensors(), text)
+    }
+
     /// Whether a tensor's name begins with `prefix`.
     pub fn has(&self, prefix: &str) -> bool {
-        self.tensors.names().iter().any(|name| name.starts_with(prefix))
+        self.names().iter().any(|name| name.starts_with(prefix))
     }
 
     /// Reads the layers with tensor names that begin with `prefix`; at least one.
@@ -92,26 +126,23 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let (shape, vector) = self.tensor(name)?;
-        match shape[..] {
-            [_] => Ok(Some(vector)),
-            _ => Err(self.shape(name.to_owned(), shape, "[numbers]".to_owned())),
-        }
+        if shape.len() == 1 { Ok(Some(vector)) } else { Err(self.wrong_shape(name, &shape, "[numbers]")) }
     }
 
-    /// Checks that every tensor belongs to a set of layers (prefix and number of layers) or is one of these vectors.
-    pub fn expect_only(&self, sets: &[(&str, usize)], vectors: &[&str]) -> Result<(), CheckpointError> {
+    /// Checks that every tensor belongs to a set of layers (prefix and number of layers) or is this vector.
+    pub fn expect_only(&self, sets: &[(&str, usize)], vector: Option<&str>) -> Result<(), CheckpointError> {
         let names_of =
             |&(prefix, layers)| (0..layers).flat_map(move |i| [weight_name(prefix, i), bias_name(prefix, i)]);
-        let vectors = vectors.iter().map(|&name| name.to_owned());
-        let known: HashSet<String> = sets.iter().flat_map(names_of).chain(vectors).collect();
-        let mut names = self.tensors.names();
-        names.sort_unstable();
-        match names.iter().find(|&&name| !known.contains(name)) {
-            Some(&name) => Err(CheckpointError::UnexpectedTensor {
-                path: self.path.to_owned(),
-                name: name.to_owned(),
-                layers: sets.first().map_or(0, |&(_, layers)| layers),
-            }),
+        let known: HashSet<String> =
+            sets.iter().flat_map(names_of).chain(vector.map(str::to_owned)).collect();
+        let layers = sets.first().map_or(0, |&(_, layers)| layers);
+        match self.names().iter().find(|&&name| !known.contains(name)) {
+            Some(name) => {
+                let problem = format!(
+                    "it has a tensor `{name}`, which does not belong to a network of {layers} linear layers"
+                );
+                Err(CheckpointError::invalid(self.path, problem))
+            }
             None => Ok(()),
         }
     }
@@ -121,83 +152,54 @@ impl<'a> Reader<'a> {
         &self,
         prefix: &str,
         i: usize,
-        inputs: Option<usize>,
+        before: Option<usize>,
     ) -> Result<LayerParameters, CheckpointError> {
-        let expected = match inputs {
-            Some(inputs) => format!("[outputs, {inputs}]"),
-            None => "[outputs, inputs]".to_owned(),
-        };
+        let expected =
+            format!("[outputs, {}]", before.map_or("inputs".to_owned(), |inputs| inputs.to_string()));
         let name = weight_name(prefix, i);
         let (shape, weights) = self.tensor(&name)?;
-        let (outputs, inputs) = match shape[..] {
-            [outputs, found] if outputs > 0 && found > 0 && inputs.is_none_or(|inputs| inputs == found) => {
-                (outputs, found)
-            }
-            _ => return Err(self.shape(name, shape, expected)),
-        };
+        let &[outputs, inputs] = &shape[..] else { return Err(self.wrong_shape(&name, &shape, &expected)) };
+        if outputs == 0 || inputs == 0 || before.is_some_and(|before| before != inputs) {
+            return Err(self.wrong_shape(&name, &shape, &expected));
+        }
         let name = bias_name(prefix, i);
         let (shape, biases) = self.tensor(&name)?;
         if shape != [outputs] {
-            return Err(self.shape(name, shape, format!("[{outputs}]")));
+            return Err(self.wrong_shape(&name, &shape, &format!("[{outputs}]")));
         }
         Ok(LayerParameters { inputs, outputs, weights: transposed(&weights, outputs, inputs), biases })
     }
 
     fn tensor(&self, name: &str) -> Result<(Vec<usize>, Vec<f32>), CheckpointError> {
-        let tensor = self.tensors.tensor(name).map_err(|_| {
-            let mut present = self.tensors.names();
-            present.sort_unstable();
-            let present = match present[..] {
-                [] => "no tensor at all".to_owned(),
-                _ if present.len() > SHOWN => {
-                    format!("`{}` and {} more", present[..SHOWN].join("`, `"), present.len() - SHOWN)
-                }
-                _ => format!("`{}`", present.join("`, `")),
-            };
-            CheckpointError::MissingTensor { path: self.path.to_owned(), name: name.to_owned(), present }
-        })?;
+        let Ok(tensor) = self.tensors.tensor(name) else {
+            let names = self.names();
+            let shown = names[..names.len().min(SHOWN)].join("`, `");
+            let problem = format!(
+                "it has no tensor `{name}`, but {} others (`{shown}`); expected `0.weight`, `0.bias`, `2.weight`, `2.bias` \
+                 and so on, as nn.Sequential(Linear, ReLU, Linear, ...) names them",
+                names.len()
+            );
+            return Err(CheckpointError::invalid(self.path, problem));
+        };
         if tensor.dtype() != Dtype::F32 {
-            return Err(CheckpointError::Dtype {
-                path: self.path.to_owned(),
-                name: name.to_owned(),
-                found: tensor.dtype(),
-            });
+            let found = tensor.dtype();
+            let problem = format!("tensor `{name}` holds {found}, expected F32; convert it with .float()");
+            return Err(CheckpointError::invalid(self.path, problem));
         }
         let values = tensor.data().as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
         Ok((tensor.shape().to_vec(), values.collect()))
     }
 
-    fn shape(&self, name: String, found: Vec<usize>, expected: String) -> CheckpointError {
-        CheckpointError::Shape { path: self.path.to_owned(), name, found, expected }
+    fn names(&self) -> Vec<&str> {
+        let mut names = self.tensors.names();
+        names.sort_unstable();
+        names
     }
-}
 
-/// The first name that occurs twice in the header's JSON. The format forbids that, but its reader takes the last one.
-fn duplicate(header: &[u8]) -> Option<String> {
-    struct Names(Option<String>);
-    struct Each;
-    impl<'de> Visitor<'de> for Each {
-        type Value = Names;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
-            let (mut names, mut twice) = (HashSet::new(), None);
-            while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
-                if !names.insert(name.clone()) {
-                    twice.get_or_insert(name);
-                }
-            }
-            Ok(Names(twice))
-        }
+    fn wrong_shape(&self, name: &str, found: &[usize], expected: &str) -> CheckpointError {
+        let problem = format!("tensor `{name}` has the shape {found:?}, expected {expected}");
+        CheckpointError::invalid(self.path, problem)
     }
-    impl<'de> Deserialize<'de> for Names {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
-            deserializer.deserialize_map(Each)
-        }
-    }
-    // The reader has already parsed the header, so this does not fail.
-    serde_json::from_slice::<Names>(header).ok()?.0
 }
 
 fn weight_name(prefix: &str, layer: usize) -> String {

@@ -15,7 +15,8 @@ use super::epoch::EpochSpec;
 use super::error::ModelError;
 use super::ops::{
     Layer, Queue, Shape, batch,
-    fused::{self, Head, Move, NextBatch, Pace, State},
+    fused::{self, Head, Move, Next, NextBatch, Pace, State},
+    short,
 };
 use super::results::Scores;
 use crate::BatchSize;
@@ -102,7 +103,7 @@ fn judge(
     rows: u32,
     scores: Scores<'_>,
     gradients: bool,
-    next: Option<(&DeviceDataset, u32)>,
+    next: Option<Next<'_>>,
 ) -> Result<(), ModelError> {
     hidden(on, layers, state, rows)?;
     let Some((layer, below)) = layers.split_last() else { return Ok(()) };
@@ -117,7 +118,7 @@ fn judge(
         labels,
         targets: *targets,
     };
-    let next = next.map(|(data, rows)| NextBatch {
+    let next = next.map(|Next { data, rows }| NextBatch {
         out: &mut ahead.inputs,
         labels_out: &mut ahead.labels,
         data,
@@ -157,19 +158,18 @@ pub(super) fn begin(
     batch::shuffled_batch(on, (&mut state.inputs, &mut state.labels), data, range, (seed, epoch))
 }
 
-/// Trains on the last gathered batch, of `rows` samples.
+/// Trains on the last gathered batch, of `rows` samples, and gathers the next one.
 pub(super) fn step(
     on: Queue<'_>,
     core: &mut Core,
-    (data, batch_size): (&DeviceDataset, BatchSize),
+    next: Next<'_>,
     momentum: f32,
     rows: u32,
 ) -> Result<(), ModelError> {
     let Core { layers, training, results, rates, short } = core;
-    // The next batch is gathered as a full batch.
-    let next = (data, super::error::to_u32("batch size", batch_size.get())?);
     if let Some(short) = short {
-        short.step(on, layers, training, next, (results.all()?, rates.all(), momentum), rows)?;
+        let step = short::Step { rows, scores: results.all()?, rates: rates.all(), momentum, next };
+        short.step(on, layers, training, step)?;
         training.swap();
         return Ok(());
     }

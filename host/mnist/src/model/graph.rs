@@ -5,8 +5,8 @@ use super::dataset::DeviceDataset;
 use super::error::to_u32;
 use super::fused;
 use super::ops::Queue;
-use super::precision::Precision;
-use crate::BatchSize;
+use super::ops::fused::Next;
+use super::precision::Setup;
 use ferrowarp_device::device::{Device, DeviceError, Graph};
 
 /// The most steps in a graph: with three layers, one call queues up to 320 launches. What the host does between steps waits
@@ -36,7 +36,8 @@ impl Recorded {
         device: &Device,
         core: &Shared,
         data: &DeviceDataset,
-        (precision, batch_size, momentum): (Precision, BatchSize, f32),
+        setup: Setup,
+        momentum: f32,
         steps: usize,
     ) -> Result<Self, DeviceError> {
         let is_swapped = core.lock().training.ahead.is_swapped;
@@ -44,9 +45,10 @@ impl Recorded {
             let (on, of) = (device.clone(), data.clone());
             let graph = device.record(core.clone(), move |_, core: &mut Shared| {
                 let (core, queue) =
-                    (&mut *core.lock(), Queue { is_programmatic, ..Queue::new(&on, precision) });
-                let rows = to_u32("batch size", batch_size.get())?;
-                (0..steps).try_for_each(|_| fused::step(queue, core, (&of, batch_size), momentum, rows))
+                    (&mut *core.lock(), Queue { is_programmatic, ..Queue::new(&on, setup.precision) });
+                let rows = to_u32("batch size", setup.batch_size.get())?;
+                let next = Next { data: &of, rows };
+                (0..steps).try_for_each(|_| fused::step(queue, core, next, momentum, rows))
             });
             // A failed recording may have left them swapped.
             let training = &mut core.lock().training;

@@ -6,7 +6,7 @@ use super::dataset::{DeviceDataset, TrainingSet, samples_from};
 use super::epoch::EpochSpec;
 use super::error::ModelError;
 use super::network::Network;
-use super::ops::{Layer, Queue, batch, loss};
+use super::ops::{Layer, Queue, batch, naive as ops};
 use super::pipeline::Pipeline;
 use super::precision::Precision;
 use super::results::{Divergence, EpochStats, Evaluation, Scores, first_divergence};
@@ -44,7 +44,7 @@ impl Network {
         spec: &EpochSpec,
         first: usize,
     ) -> Result<u32, ModelError> {
-        let range @ (_, rows) = data.samples_from(first, self.batch_size)?;
+        let range @ (_, rows) = data.samples_from(first, self.setup.batch_size)?;
         self.judge_samples(data, spec, range)?;
         Ok(rows)
     }
@@ -56,11 +56,11 @@ impl Network {
         spec: &EpochSpec,
         range @ (_, rows): (u32, u32),
     ) -> Result<(), ModelError> {
-        let Network { device, pipeline, precision, core, .. } = self;
+        let Network { device, pipeline, setup, core, .. } = self;
         let Core { layers, training, results, .. } = &mut *core.lock();
         let into = (&mut training.inputs, &mut training.labels);
         batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
-        loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)
+        loss(device, (*pipeline, setup.precision), layers, training, rows, results.at(range)?)
     }
 
     /// Same as [`Self::judge_batch`], for samples on the host.
@@ -71,12 +71,12 @@ impl Network {
         first: usize,
     ) -> Result<u32, ModelError> {
         let (epoch, mut feed) = self.feed(samples, spec)?;
-        let Network { device, pipeline, precision, batch_size, core, .. } = self;
-        let range @ (_, rows) = samples_from(samples.len(), first, *batch_size)?;
+        let Network { device, pipeline, setup, core, .. } = self;
+        let range @ (_, rows) = samples_from(samples.len(), first, setup.batch_size)?;
         let Core { layers, training, results, .. } = &mut *core.lock();
         let (half, into) = (feed.fetch(epoch, range)?, (&mut training.inputs, &mut training.labels));
-        batch::decoded_batch(device, into, half, (batch_size.get(), samples.features()), rows)?;
-        loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)?;
+        batch::decoded_batch(device, into, half, (setup.batch_size.get(), samples.features()), rows)?;
+        loss(device, (*pipeline, setup.precision), layers, training, rows, results.at(range)?)?;
         Ok(rows)
     }
 
@@ -86,13 +86,13 @@ impl Network {
     /// The data set does not match the network, or the device failed.
     pub fn evaluate(&mut self, data: &DeviceDataset) -> Result<Evaluation, ModelError> {
         self.check(data.extents())?;
-        let Network { device, pipeline, precision, core, evaluation, .. } = self;
+        let Network { device, pipeline, setup, core, evaluation, .. } = self;
         let Core { layers, results, .. } = &mut *core.lock();
         let state = evaluation_state(evaluation, device, layers, *pipeline)?;
         for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
             let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
-            loss(device, (*pipeline, *precision), layers, state, rows, results.at(range)?)?;
+            loss(device, (*pipeline, setup.precision), layers, state, rows, results.at(range)?)?;
         }
         let mut stats = EpochStats::default();
         results.add_to(&mut stats, data.samples)?;
@@ -111,17 +111,17 @@ impl Network {
         let data = DeviceDataset::upload(&self.device, images, &labels, features, classes)?;
         self.check(data.extents())?;
         let mut probabilities = Vec::with_capacity(labels.len() * classes);
-        let Network { device, pipeline, precision, core, evaluation, .. } = self;
+        let Network { device, pipeline, setup, core, evaluation, .. } = self;
         let layers = &core.lock().layers;
         let state = evaluation_state(evaluation, device, layers, *pipeline)?;
         for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
             let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
-            forward(device, (*pipeline, *precision), layers, state, rows)?;
+            forward(device, (*pipeline, setup.precision), layers, state, rows)?;
             let (Some(logits), Some(out)) = (state.outputs.last(), state.gradients.last_mut()) else {
                 continue;
             };
-            loss::softmax(device, out, logits, rows, state.classes)?;
+            ops::softmax(device, out, logits, rows, state.classes)?;
             probabilities.extend(out.view(..rows as usize * classes)?.to_vec()?);
         }
         Ok(probabilities)

@@ -37,4 +37,4 @@ pub use pipeline::Pipeline;
 pub use precision::Precision;
 pub use results::{Divergence, EpochStats, Evaluation};
 pub use timeline::Timeline;
-pub use work::KernelWork;
+pub use work::{KernelWork, Trained};

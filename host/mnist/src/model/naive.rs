@@ -2,10 +2,8 @@
 
 use super::activations::Activations;
 use super::error::ModelError;
-use super::ops::{
-    Layer, Shape, activation, linear, loss,
-    update::{self, Sgd},
-};
+use super::ops::naive::{self, Sgd};
+use super::ops::{Layer, Shape};
 use super::results::Scores;
 use super::work::{self, All, Step, Work, gather};
 use ferrowarp_device::device::Device;
@@ -22,12 +20,12 @@ pub(super) fn forward(
         let is_last = l + 1 == layers.len();
         let (below, here) = state.outputs.split_at_mut(l);
         let inp = below.last().unwrap_or(&state.inputs);
-        if is_last {
-            linear::linear_forward(on, &mut here[0], inp, layer, shape)?;
-        } else {
-            linear::linear_forward(on, &mut state.gradients[l], inp, layer, shape)?;
-            // The gradient's buffer is unused in the forward pass, so it holds the values before the ReLU.
-            activation::relu_forward(on, &mut here[0], &state.gradients[l], shape.rows, shape.outputs)?;
+        // The gradient's buffer is unused in the forward pass, so it holds the values before the ReLU.
+        let out = if is_last { &mut here[0] } else { &mut state.gradients[l] };
+        let Shape { rows, inputs, outputs } = shape;
+        naive::linear_forward(on, out, inp, &layer.weights, &layer.biases, rows, inputs, outputs)?;
+        if !is_last {
+            naive::relu_forward(on, &mut here[0], &state.gradients[l], rows, outputs)?;
         }
     }
     Ok(())
@@ -45,11 +43,11 @@ pub(super) fn loss(
     let (Some(logits), Some(d_logits)) = (outputs.last(), gradients.last_mut()) else {
         return Ok(());
     };
-    loss::softmax(on, probs, logits, rows, classes)?;
-    loss::one_hot(on, one_hot, labels, rows, classes, *targets)?;
-    loss::cross_entropy_loss(on, scores.loss, probs, one_hot, rows, classes)?;
-    loss::count_correct(on, scores.correct, probs, labels, rows, classes)?;
-    loss::cross_entropy_backward(on, d_logits, probs, one_hot, rows, classes)
+    naive::softmax(on, probs, logits, rows, classes)?;
+    naive::one_hot(on, one_hot, labels, rows, classes, *targets)?;
+    naive::cross_entropy_loss(on, scores.loss, probs, one_hot, rows, classes)?;
+    naive::count_correct(on, scores.correct, probs, labels, rows, classes)?;
+    naive::cross_entropy_backward(on, d_logits, probs, one_hot, rows, classes)
 }
 
 /// Computes the gradients of all layers, then all updates.
@@ -81,8 +79,9 @@ pub(super) fn input_gradient(
     let Activations { outputs, gradients, scratch, .. } = state;
     let (below, here) = gradients.split_at_mut(l);
     let (Some(to), Some(activations)) = (below.last_mut(), outputs[..l].last()) else { return Ok(()) };
-    linear::linear_backward_input(on, scratch, &here[0], &layers[l], shape)?;
-    activation::relu_backward(on, to, scratch, activations, shape.rows, shape.inputs)
+    let Shape { rows, inputs, outputs } = shape;
+    naive::linear_backward_input(on, scratch, &here[0], &layers[l].weights, rows, inputs, outputs)?;
+    naive::relu_backward(on, to, scratch, activations, rows, inputs)
 }
 
 /// Updates the parameters of layer `l`, or others of the same shapes.
@@ -96,7 +95,7 @@ pub(super) fn update(
 ) -> Result<(), ModelError> {
     let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
     let activations = state.outputs[..l].last().unwrap_or(&state.inputs);
-    update::update_layer(on, layer, activations, &state.gradients[l], shape, sgd)
+    naive::update_layer(on, layer, activations, &state.gradients[l], shape, sgd)
 }
 
 impl Step {

@@ -12,12 +12,12 @@ use super::epoch::{DeviceRates, EpochSpec};
 use super::error::{ModelError, expect, to_u32};
 use super::feed::{Feed, HostEpoch};
 use super::graph::Recorded;
-use super::ops::fused::{check_classes, check_precision};
-use super::ops::{Queue, batch, short::Short, update::Sgd};
+use super::ops::fused::{Next, check_classes, check_precision};
+use super::ops::{Queue, batch, naive::Sgd, short::Short};
 use super::parallel::Parallel;
 use super::parameters::Parameters;
 use super::pipeline::Pipeline;
-use super::precision::Precision;
+use super::precision::{Precision, Setup};
 use super::resident::{self, Resident};
 use super::results::{EpochStats, Results};
 use super::timeline::{Recorder, Timeline};
@@ -32,8 +32,7 @@ use ferrowarp_device::device::{Buffer, Device};
 pub struct Network {
     pub(super) device: Device,
     pub(super) pipeline: Pipeline,
-    pub(super) precision: Precision,
-    pub(super) batch_size: BatchSize,
+    pub(super) setup: Setup,
     /// Dropped before the data it works on.
     recorded: Option<Recorded>,
     pub(super) core: Shared,
@@ -90,13 +89,14 @@ impl Network {
             });
         }
         check_precision(device, precision)?;
+        let setup = Setup { precision, batch_size };
         let core = Core {
             training: Activations::new(device, &layers, batch_size, runs)?,
             results: Results::new(device, 0)?,
             rates: DeviceRates::new(device, 0)?,
             // The CPU's kernels do not wait for each other, so this would make them slower.
             short: match device.is_cuda() && runs.is_fused() {
-                true => Short::new(device, &layers, (precision, batch_size))?,
+                true => Short::new(device, &layers, setup)?,
                 false => None,
             },
             layers,
@@ -104,8 +104,7 @@ impl Network {
         Ok(Network {
             device: device.clone(),
             pipeline: runs,
-            precision,
-            batch_size,
+            setup,
             recorded: None,
             core: Shared::new(core),
             evaluation: None,
@@ -176,7 +175,7 @@ impl Network {
         progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<EpochStats, ModelError> {
         self.check(data.extents())?;
-        expect("number of samples in whole batches", done.samples % self.batch_size.get(), 0)?;
+        expect("number of samples in whole batches", done.samples % self.setup.batch_size.get(), 0)?;
         if spec.momentum != 0.0 {
             self.ensure_velocities()?;
         }
@@ -205,7 +204,7 @@ impl Network {
             let (is_first, stream) = (end == done.samples, self.device.default_stream());
             let begun = self.recorder.begin(&stream)?;
             let samples = self.steps(data, spec, end..until, is_first)?;
-            self.recorder.end(begun, &stream, samples.div_ceil(self.batch_size.get()))?;
+            self.recorder.end(begun, &stream, samples.div_ceil(self.setup.batch_size.get()))?;
             end += samples;
             match self.pipeline {
                 _ if self.pipeline == Pipeline::Naive || self.parallel.is_some() => {
@@ -234,15 +233,15 @@ impl Network {
         progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Launched, ModelError> {
         let (epoch, mut feed) = self.feed(samples, spec)?;
-        let Network { device, batch_size, core, recorder, .. } = self;
+        let Network { device, setup, core, recorder, .. } = self;
         let Core { layers, training, results, .. } = &mut *core.lock();
-        let batch = (batch_size.get(), samples.features());
+        let batch = (setup.batch_size.get(), samples.features());
         let mut end = done.samples;
         let mut learn = |half: &Buffer<u8>, range @ (first, rows)| {
             batch::decoded_batch(device, (&mut training.inputs, &mut training.labels), half, batch, rows)?;
             naive::forward(device, layers, training, rows)?;
             naive::loss(device, training, rows, results.at(range)?)?;
-            naive::backward(device, layers, training, rows, Sgd::of(spec, *batch_size, first))?;
+            naive::backward(device, layers, training, rows, Sgd::of(spec, setup.batch_size, first))?;
             end = (first + rows) as usize;
             Ok(progress(end))
         };
@@ -260,7 +259,7 @@ impl Network {
         if self.pipeline.is_fused() || self.parallel.is_some() {
             return Err(ModelError::OnHost { pipeline: self.pipeline.name() });
         }
-        let epoch = HostEpoch::new(samples, spec, self.batch_size)?;
+        let epoch = HostEpoch::new(samples, spec, self.setup.batch_size)?;
         match self.feed.take().filter(|feed| feed.suits(epoch.bytes())) {
             Some(feed) => Ok((epoch, feed)),
             None => Ok((epoch, Feed::new(&self.device, epoch.bytes())?)),
@@ -282,21 +281,20 @@ impl Network {
         }
         if !self.pipeline.is_fused() {
             let rows = self.judge_batch(data, spec, first)?;
-            let sgd = Sgd::of(spec, self.batch_size, first as u32);
+            let sgd = Sgd::of(spec, self.setup.batch_size, first as u32);
             let core = &mut *self.core.lock();
             naive::backward(&self.device, &mut core.layers, &mut core.training, rows, sgd)?;
             return Ok(rows as usize);
         }
         if self.pipeline == Pipeline::Resident {
-            let Network { device, precision, batch_size, core, resident, .. } = self;
-            let how = (*precision, *batch_size);
-            let stepped = resident::steps(resident, device, &mut core.lock(), (data, how), spec, &range)?;
+            let Network { device, setup, core, resident, .. } = self;
+            let stepped = resident::steps(resident, device, &mut core.lock(), *setup, data, spec, &range)?;
             match stepped {
                 Ok(samples) => return Ok(samples),
                 Err(why) => self.give_way(&why)?,
             }
         }
-        let (batch_size, momentum) = (self.batch_size, spec.momentum);
+        let (batch_size, momentum) = (self.setup.batch_size, spec.momentum);
         let batch @ (_, rows) = data.samples_from(first, batch_size)?;
         if is_first {
             fused::begin(&self.device, &mut self.core.lock().training, data, (spec, batch_size), batch)?;
@@ -306,13 +304,10 @@ impl Network {
             recorded.launch()?;
             return Ok(recorded.steps() * batch_size.get());
         }
-        fused::step(
-            Queue::new(&self.device, self.precision),
-            &mut self.core.lock(),
-            (data, batch_size),
-            momentum,
-            rows,
-        )?;
+        // The next batch is gathered as a full batch.
+        let next = Next { data, rows: to_u32("batch size", batch_size.get())? };
+        let queue = Queue::new(&self.device, self.setup.precision);
+        fused::step(queue, &mut self.core.lock(), next, momentum, rows)?;
         self.has_stepped |= rows as usize == batch_size.get();
         Ok(rows as usize)
     }
@@ -330,8 +325,7 @@ impl Network {
         }
         self.recorded = self.recorded.take().filter(|recorded| recorded.suits(data, momentum, whole));
         if let (None, Some(steps)) = (&self.recorded, Recorded::steps_of(whole)) {
-            let (on, how) = (&self.device, (self.precision, self.batch_size, momentum));
-            match Recorded::new(on, &self.core, data, how, steps) {
+            match Recorded::new(&self.device, &self.core, data, self.setup, momentum, steps) {
                 Ok(recorded) => self.recorded = Some(recorded),
                 Err(error) if error.fault().is_some() => return Err(error.into()),
                 Err(why) => self.give_way(&why)?,
@@ -346,7 +340,7 @@ impl Network {
             Pipeline::Resident if self.device.is_cuda() => Pipeline::Graph,
             _ => Pipeline::Fused,
         };
-        (self.pipeline, self.notice) = fallback((self.pipeline, self.precision), next, why)?;
+        (self.pipeline, self.notice) = fallback((self.pipeline, self.setup.precision), next, why)?;
         Ok(())
     }
 
@@ -359,7 +353,7 @@ impl Network {
         if core.results.loss.len() < samples {
             self.recorded = None;
             core.results = Results::new(&self.device, samples)?;
-            core.rates = DeviceRates::new(&self.device, self.batch_size.steps(samples) as usize)?;
+            core.rates = DeviceRates::new(&self.device, self.setup.batch_size.steps(samples) as usize)?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::epoch::EpochSpec;
 use super::error::{ModelError, to_u32};
 use super::naive;
 use super::network::Network;
-use super::ops::{Layer, update::Sgd};
+use super::ops::{Layer, naive::Sgd};
 use super::pipeline::Pipeline;
 use ferrowarp_device::collective::{CollectiveError, Communicator, Group, Reduction};
 use ferrowarp_device::device::{Buffer, Device, DeviceError, Stream};
@@ -88,8 +88,8 @@ impl Network {
         spec: &EpochSpec,
         first: usize,
     ) -> Result<usize, ModelError> {
-        let batch @ (first_sample, rows) = data.samples_from(first, self.batch_size)?;
-        let sgd = Sgd::of(spec, self.batch_size, first_sample);
+        let batch @ (first_sample, rows) = data.samples_from(first, self.setup.batch_size)?;
+        let sgd = Sgd::of(spec, self.setup.batch_size, first_sample);
         let own = self.parallel.as_ref().map_or(batch, |parallel| parallel.part_of(batch));
         if own.1 > 0 {
             self.judge_samples(data, spec, own)?;

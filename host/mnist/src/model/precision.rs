@@ -5,6 +5,8 @@ use std::fmt;
 use clap::ValueEnum as _;
 use mlp_kernels::operand::Operands;
 
+use crate::BatchSize;
+
 /// The type to which operands of matrix multiplications are rounded, to nearest. Everything else is `f32`: accumulators, the
 /// weights in memory, the logits, and the gradient at the input of the last layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -18,6 +20,13 @@ pub enum Precision {
     Bf16,
     /// 11 bits, from 2^-14 to 65504; gradients are scaled by a power of two before rounding, and the results scaled back
     F16,
+}
+
+/// The precision and the batch size of a network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub precision: Precision,
+    pub batch_size: BatchSize,
 }
 
 impl Precision {

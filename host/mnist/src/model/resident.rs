@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use mlp_kernels::loss::Targets;
+use mlp_kernels::resident::Extents;
 
 use super::core::Core;
 use super::dataset::DeviceDataset;
@@ -11,11 +11,10 @@ use super::epoch::EpochSpec;
 use super::error::{ModelError, expect};
 use super::network::Network;
 use super::ops::Layer;
-use super::ops::resident::{self, Between, Plan, Steps, Unfit};
+use super::ops::resident::{self, Between, Plan, Steps};
 use super::pipeline::Pipeline;
-use super::precision::Precision;
+use super::precision::Setup;
 use super::results::Results;
-use crate::BatchSize;
 use ferrowarp_device::device::{Buffer, Device};
 
 /// The most steps per launch on a GPU: an epoch of MNIST in batches of 64. A run can stop after a launch.
@@ -66,18 +65,19 @@ impl Resident {
     pub fn new(
         on: &Device,
         layers: &[Layer],
-        how: (Precision, BatchSize),
+        setup: Setup,
         momentum: f32,
-    ) -> Result<Result<Self, Unfit>, ModelError> {
-        match Plan::of(on, layers, how, momentum)? {
+    ) -> Result<Result<Self, String>, ModelError> {
+        match Plan::of(on, layers, setup, momentum)? {
             Err(why) => Ok(Err(why)),
             Ok(plan) => {
-                let steps = most_steps(on);
+                // A launch also gathers the batch after its last step.
+                let (steps, extents) = (most_steps(on) + 1, plan.extents);
                 Ok(Ok(Self {
-                    mail: on.alloc_zeroed(plan.mail_words())?,
-                    batches: on.alloc_zeroed(plan.batches_len(steps))?,
-                    gram: on.alloc_zeroed(plan.gram_len(steps))?,
-                    ahead: on.alloc_zeroed(plan.ahead_len())?,
+                    mail: on.alloc_zeroed(extents.mail_words())?,
+                    batches: on.alloc_zeroed(extents.batches_len(steps))?,
+                    gram: on.alloc_zeroed(Extents::gram_len(steps))?,
+                    ahead: on.alloc_zeroed(extents.ahead_len())?,
                     plan,
                     round: 0,
                     begun: None,
@@ -91,10 +91,10 @@ impl Resident {
         &mut self,
         on: &Device,
         layers: &mut [Layer],
-        (data, results): (&DeviceDataset, &mut Results),
-        how @ (spec, ..): (&EpochSpec, &Buffer<f32>, Targets),
-        steps: Steps,
+        results: &mut Results,
+        steps: Steps<'_>,
     ) -> Result<(), ModelError> {
+        let Steps { data, spec, .. } = steps;
         let step = |first| (spec.seed, spec.epoch, first);
         let is_this = |it: Begun| it.step == step(steps.first) && it.data.is_none_or(|of_it| of_it.is(data));
         let between = Between {
@@ -105,9 +105,9 @@ impl Resident {
             gram: &mut self.gram,
             ahead: &mut self.ahead,
         };
-        resident::steps(on, &self.plan, layers, (data, results.all()?), how, steps, between)?;
+        resident::steps(on, &self.plan, layers, results.all()?, steps, between)?;
         self.round = self.round.wrapping_add(steps.count as u32);
-        let end = steps.first + steps.count * self.plan.batch();
+        let end = steps.first + steps.count * self.plan.extents.batch;
         self.begun = (end < data.samples).then(|| Begun { step: step(end), data: Some(data.clone()) });
         Ok(())
     }
@@ -134,8 +134,7 @@ impl Network {
         if self.pipeline != Pipeline::Resident {
             return Ok(());
         }
-        let how = (self.precision, self.batch_size);
-        let made = Resident::new(&self.device, &self.core.lock().layers, how, spec.momentum)?;
+        let made = Resident::new(&self.device, &self.core.lock().layers, self.setup, spec.momentum)?;
         if let Ok(mut resident) = made {
             expect("number of the next batch's sums", ahead.len(), resident.ahead.len())?;
             resident.ahead.copy_from(ahead)?;
@@ -160,22 +159,24 @@ pub(super) fn steps(
     slot: &mut Option<Resident>,
     on: &Device,
     core: &mut Core,
-    (data, how @ (_, batch_size)): (&DeviceDataset, (Precision, BatchSize)),
+    setup: Setup,
+    data: &DeviceDataset,
     spec: &EpochSpec,
     range: &Range<usize>,
-) -> Result<Result<usize, Unfit>, ModelError> {
+) -> Result<Result<usize, String>, ModelError> {
     let resident = match slot {
         Some(resident) if spec.momentum == 0.0 => resident,
-        _ => match Resident::new(on, &core.layers, how, spec.momentum)? {
+        _ => match Resident::new(on, &core.layers, setup, spec.momentum)? {
             Ok(made) => slot.insert(made),
             Err(why) => return Ok(Err(why)),
         },
     };
-    let count = range.len().div_ceil(batch_size.get()).min(most_steps(on));
-    let end = data.samples.min(range.start + count * batch_size.get());
+    let batch = setup.batch_size.get();
+    let count = range.len().div_ceil(batch).min(most_steps(on));
+    let end = data.samples.min(range.start + count * batch);
     let Core { layers, training, results, rates, .. } = core;
-    let steps = Steps { first: range.start, count };
-    let how = (spec, rates.all(), training.targets);
-    resident.train(on, layers, (data, results), how, steps)?;
+    let (rates, targets) = (rates.all(), training.targets);
+    let steps = Steps { data, spec, rates, targets, first: range.start, count };
+    resident.train(on, layers, results, steps)?;
     Ok(Ok(end - range.start))
 }

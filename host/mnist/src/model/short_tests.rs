@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use super::ops::short::Short;
 use super::{
-    DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, Precision, TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, Precision, Trained,
+    TrainingSet,
 };
 use crate::BatchSize;
 use ferrowarp_device::device::Device;
@@ -23,7 +24,7 @@ fn trained(pipeline: Pipeline, is_short: bool, momentum: f32) -> (Parameters, Ve
     let mut network = Network::new(&device, &parameters, pipeline, Precision::F32, batch_size).unwrap();
     assert!(!network.is_short());
     if is_short {
-        let short = Short::new(&device, &network.core.lock().layers, (Precision::F32, batch_size)).unwrap();
+        let short = Short::new(&device, &network.core.lock().layers, network.setup).unwrap();
         network.core.lock().short = short;
         assert!(network.is_short());
     }
@@ -66,7 +67,7 @@ fn only_small_networks_in_f32_take_short_steps() {
         let parameters = Parameters::init(sizes, 7);
         let network = Network::new(&device, &parameters, Pipeline::Fused, precision, batch_size).unwrap();
         let core = network.core.lock();
-        Short::new(&device, &core.layers, (precision, batch_size)).unwrap().is_some()
+        Short::new(&device, &core.layers, network.setup).unwrap().is_some()
     };
     assert!(fits(&[784, 300, 100, 10], Precision::F32, 64));
     assert!(!fits(&[784, 300, 100, 10], Precision::F32, 65));
@@ -80,8 +81,11 @@ fn only_small_networks_in_f32_take_short_steps() {
 #[test]
 fn a_short_step_computes_what_a_long_one_does() {
     let sizes = [784, 300, 100, 10];
-    let sum = |work: Vec<KernelWork>| work.iter().map(|kernel| kernel.flop).sum::<u64>();
-    let short = KernelWork::of_short_step(&sizes, [64, 64], false);
+    let [short, long] = [true, false].map(|is_short| {
+        let trained = Trained { sizes: &sizes, has_momentum: false, is_short };
+        KernelWork::of_step(Pipeline::Fused, trained, [64, 64])
+    });
+    let flop = |work: &[KernelWork]| work.iter().map(|kernel| kernel.flop).sum::<u64>();
     assert_eq!(short.iter().map(|kernel| kernel.launches).sum::<u64>(), 3);
-    assert_eq!(sum(short), sum(KernelWork::of_step(Pipeline::Fused, &sizes, [64, 64], false)));
+    assert_eq!(flop(&short), flop(&long));
 }

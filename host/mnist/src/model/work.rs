@@ -12,9 +12,10 @@ use super::pipeline::Pipeline;
 /// a comparison, an exponential and a logarithm each count as one operation, so a multiply-add counts as two.
 ///
 /// ```
-/// use ferrowarp_mnist::model::{KernelWork, Pipeline};
+/// use ferrowarp_mnist::model::{KernelWork, Pipeline, Trained};
 ///
-/// let step = KernelWork::of_step(Pipeline::Fused, &[784, 300, 100, 10], [64, 64], false);
+/// let trained = Trained { sizes: &[784, 300, 100, 10], has_momentum: false, is_short: false };
+/// let step = KernelWork::of_step(Pipeline::Fused, trained, [64, 64]);
 /// assert_eq!(step.iter().map(|kernel| kernel.launches).sum::<u64>(), 5);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,17 @@ pub struct KernelWork {
     pub bytes: u64,
     /// Operations.
     pub flop: u64,
+}
+
+/// A network, and how it is trained.
+#[derive(Clone, Copy, Debug)]
+pub struct Trained<'a> {
+    /// Widths of the network from the input to the output.
+    pub sizes: &'a [usize],
+    /// Whether there is momentum.
+    pub has_momentum: bool,
+    /// Whether fused steps are [short](super::Network::is_short).
+    pub is_short: bool,
 }
 
 /// A layer's extents.
@@ -78,34 +90,24 @@ pub(super) struct Step {
 }
 
 impl KernelWork {
-    /// Lists the kernels of a step of a network with these widths, input first, and a batch of `rows` samples. Kernels that
-    /// gather the next step's samples gather `next`. A kernel that is launched more than once appears once.
+    /// Lists the kernels of a step with a batch of `rows` samples. Kernels that gather the next step's samples gather `next`. A
+    /// kernel that is launched more than once appears once.
     ///
     /// The bytes of [`Pipeline::Resident`] are per step. They exclude the parameters, which a launch reads and writes once.
     /// They include the inner products of a batch with the previous one, though a launch's first batch has none.
-    pub fn of_step(
-        pipeline: Pipeline,
-        sizes: &[usize],
-        [rows, next]: [usize; 2],
-        has_momentum: bool,
-    ) -> Vec<KernelWork> {
-        let layers = layers_of(sizes);
-        let step = Step { rows: rows as u64, has_momentum };
+    pub fn of_step(pipeline: Pipeline, trained: Trained<'_>, [rows, next]: [usize; 2]) -> Vec<KernelWork> {
+        let Trained { sizes, has_momentum, is_short } = trained;
+        let layers: Vec<Layer> =
+            sizes.windows(2).map(|pair| Layer { inputs: pair[0] as u64, outputs: pair[1] as u64 }).collect();
+        let (step, next) = (Step { rows: rows as u64, has_momentum }, next as u64);
         let mut all = Vec::new();
         match pipeline {
             Pipeline::Naive | Pipeline::Deferred => step.naive(&layers, "shuffled_batch", &mut all),
             Pipeline::Overlapped => step.naive(&layers, "ordered_batch", &mut all),
-            Pipeline::Fused | Pipeline::Graph => step.fused(&layers, next as u64, &mut all),
+            Pipeline::Fused | Pipeline::Graph if is_short => step.short(&layers, next, &mut all),
+            Pipeline::Fused | Pipeline::Graph => step.fused(&layers, next, &mut all),
             Pipeline::Resident => step.resident(&layers, &mut all),
         }
-        Self::merged(all)
-    }
-
-    /// Same as [`Self::of_step`], for [`Pipeline::Fused`] or [`Pipeline::Graph`] with short steps: see
-    /// [`Network::is_short`](super::Network::is_short).
-    pub fn of_short_step(sizes: &[usize], [rows, next]: [usize; 2], has_momentum: bool) -> Vec<KernelWork> {
-        let mut all = Vec::new();
-        Step { rows: rows as u64, has_momentum }.short(&layers_of(sizes), next as u64, &mut all);
         Self::merged(all)
     }
 
@@ -240,11 +242,6 @@ impl Step {
         let len = rows * layer.inputs;
         work.and(Work::of(len, 2 * rows * layer.weights() + len))
     }
-}
-
-/// The layers of a network with these widths.
-fn layers_of(sizes: &[usize]) -> Vec<Layer> {
-    sizes.windows(2).map(|pair| Layer { inputs: pair[0] as u64, outputs: pair[1] as u64 }).collect()
 }
 
 /// The inner products of a batch with the previous one, and the corrections to the next step's sums computed from them.

@@ -193,49 +193,68 @@ impl Config {
 
     /// Checks everything that can be checked without the data set.
     pub(super) fn check(&self, resumed: Option<&Found>) -> Result<(), TrainError> {
-        if self.epochs == 0 && self.load.is_none() {
-            let problem =
-                "there is nothing to test without training; train at least 1, or name weights with --load";
-            return Err(TrainError::setting("epochs", 0, problem));
-        }
+        let below_one = format!("it must be at least 0 and below 1, at most {}", 1.0_f32.next_down());
+        let is_share = |share: f32| (0.0..1.0).contains(&share);
         let measures = [&self.plot, &self.metrics, &self.timeline];
-        if self.epochs == 0 && (self.profile || measures.iter().any(|path| path.is_some())) {
-            let problem = "there is nothing to plot or to measure; leave --plot, --metrics, --timeline and --profile away";
-            return Err(TrainError::setting("epochs", 0, problem));
-        }
-        // This comes first, since the default learning rate depends on it.
-        if !(0.0..1.0).contains(&self.momentum) {
-            let problem = format!("it must be at least 0 and below 1, at most {}", 1.0_f32.next_down());
-            return Err(TrainError::setting("momentum", self.momentum, problem));
-        }
-        if !(0.0..1.0).contains(&self.label_smoothing) {
-            let problem = format!("it must be at least 0 and below 1, at most {}", 1.0_f32.next_down());
-            return Err(TrainError::setting("label-smoothing", self.label_smoothing, problem));
-        }
-        if !(self.lr.is_finite() && self.lr > 0.0) {
-            return Err(TrainError::setting("lr", self.lr, "the learning rate must be finite and above 0"));
-        }
-        if !(self.lr_decay > 0.0 && self.lr_decay <= 1.0) {
-            let problem = "it must be above 0 and at most 1";
-            return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
-        }
-        if !(0.0..1.0).contains(&self.lr_warmup) {
-            let problem = "it is a fraction of the run, at least 0 and below 1; 0.1 is the first tenth";
-            return Err(TrainError::setting("lr-warmup", self.lr_warmup, problem));
-        }
-        if !self.lr_schedule.is_exponential() && self.lr_decay != 1.0 {
-            let schedule = self.lr_schedule;
-            let problem =
-                format!("--lr-decay applies only to --lr-schedule exponential, not to {schedule}; omit it");
-            return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
-        }
-        if let Some(target) = self.target_accuracy.filter(|target| !(*target > 0.0 && *target <= 100.0)) {
-            let problem = "it is in percent of the test images, above 0 and at most 100";
-            return Err(TrainError::setting("target-accuracy", target, problem));
-        }
-        if let Some(target) = self.target_accuracy.filter(|_| self.epochs == 0) {
-            let problem = "without an epoch nothing is trained; leave it away, or train at least 1";
-            return Err(TrainError::setting("target-accuracy", target, problem));
+        let is_measured = self.profile || measures.iter().any(|path| path.is_some());
+        let (schedule, target) = (self.lr_schedule, self.target_accuracy.unwrap_or(100.0));
+        // The momentum comes before the learning rate, whose default depends on it.
+        let rules: [(bool, &'static str, String, &str); 10] = [
+            (
+                self.epochs > 0 || self.load.is_some(),
+                "epochs",
+                0.to_string(),
+                "there is nothing to test without training; train at least 1, or name weights with --load",
+            ),
+            (
+                self.epochs > 0 || !is_measured,
+                "epochs",
+                0.to_string(),
+                "there is nothing to plot or to measure; leave --plot, --metrics, --timeline and --profile away",
+            ),
+            (is_share(self.momentum), "momentum", self.momentum.to_string(), &below_one),
+            (is_share(self.label_smoothing), "label-smoothing", self.label_smoothing.to_string(), &below_one),
+            (
+                self.lr.is_finite() && self.lr > 0.0,
+                "lr",
+                self.lr.to_string(),
+                "the learning rate must be finite and above 0",
+            ),
+            (
+                self.lr_decay > 0.0 && self.lr_decay <= 1.0,
+                "lr-decay",
+                self.lr_decay.to_string(),
+                "it must be above 0 and at most 1",
+            ),
+            (
+                is_share(self.lr_warmup),
+                "lr-warmup",
+                self.lr_warmup.to_string(),
+                "it is a fraction of the run, at least 0 and below 1; 0.1 is the first tenth",
+            ),
+            (
+                schedule.is_exponential() || self.lr_decay == 1.0,
+                "lr-decay",
+                self.lr_decay.to_string(),
+                &format!("--lr-decay applies only to --lr-schedule exponential, not to {schedule}; omit it"),
+            ),
+            (
+                target > 0.0 && target <= 100.0,
+                "target-accuracy",
+                target.to_string(),
+                "it is in percent of the test images, above 0 and at most 100",
+            ),
+            (
+                self.epochs > 0 || self.target_accuracy.is_none(),
+                "target-accuracy",
+                target.to_string(),
+                "without an epoch nothing is trained; leave it away, or train at least 1",
+            ),
+        ];
+        for (is_right, flag, value, problem) in rules {
+            if !is_right {
+                return Err(TrainError::setting(flag, value, problem));
+            }
         }
         self.check_precision()?;
         self.check_hidden()?;

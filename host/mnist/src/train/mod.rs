@@ -2,7 +2,6 @@
 
 mod config;
 mod error;
-mod preset;
 mod profile;
 mod saver;
 mod start;
@@ -25,7 +24,6 @@ use transfers::Transfers;
 
 pub use config::{Checkpoints, Config, DEFAULT_HIDDEN, DEFAULT_KEEP, DEFAULT_SEED};
 pub use error::{Symptom, TrainError};
-pub use preset::Preset;
 pub use start::Start;
 
 /// The plan of a run.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::BatchSize;
-use crate::model::{KernelWork, Pipeline};
+use crate::model::{KernelWork, Pipeline, Trained};
 use ferrowarp_device::device::{Device, DeviceError, LaunchTimes, Launched};
 use ferrowarp_report::{KernelRecord, Profile};
 
@@ -20,30 +20,19 @@ pub(super) struct Profiler {
     pipeline: Option<Pipeline>,
 }
 
-/// The network and the data that are trained.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Trained<'a> {
-    /// Widths of the network from the input to the output.
-    pub sizes: &'a [usize],
-    pub batch_size: BatchSize,
-    pub has_momentum: bool,
-    /// Whether fused steps are [short](crate::model::Network::is_short).
-    pub is_short: bool,
-    /// Samples per epoch.
-    pub samples: usize,
-}
-
 impl Profiler {
-    /// Adds the times that `device` measured while it trained on these samples of an epoch.
-    pub fn add(&mut self, device: &Device, pipeline: Pipeline, trained: Trained<'_>, done: Range<usize>) {
-        let Trained { sizes, batch_size, has_momentum, is_short, samples } = trained;
-        let of_step = |rows| match pipeline {
-            Pipeline::Fused | Pipeline::Graph if is_short => {
-                KernelWork::of_short_step(sizes, rows, has_momentum)
-            }
-            _ => KernelWork::of_step(pipeline, sizes, rows, has_momentum),
-        };
-        let batch = batch_size.get();
+    /// Adds the times that `device` measured while it trained on the samples `done` of an epoch of `samples`.
+    pub fn add(
+        &mut self,
+        device: &Device,
+        pipeline: Pipeline,
+        trained: Trained<'_>,
+        batch_size: BatchSize,
+        done: Range<usize>,
+        samples: usize,
+    ) {
+        let (sizes, batch) = (trained.sizes, batch_size.get());
+        let of_step = |rows| KernelWork::of_step(pipeline, trained, rows);
         for LaunchTimes { what, launches, time } in device.take_profile() {
             match self.times.iter_mut().find(|times| times.what == what) {
                 Some(times) => {
@@ -64,7 +53,7 @@ impl Profiler {
             }
         }
         self.step = of_step([batch; 2]);
-        self.gather = KernelWork::of_step(Pipeline::Naive, sizes, [batch; 2], has_momentum);
+        self.gather = KernelWork::of_step(Pipeline::Naive, trained, [batch; 2]);
         self.parameters = sizes.windows(2).map(|pair| 4 * (pair[0] as u64 + 1) * pair[1] as u64).sum();
         self.pipeline = Some(pipeline);
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::Symptom;
-use super::profile::{Profiler, Trained};
+use super::profile::Profiler;
 use super::saver::Saver;
 use super::start::Origin;
 use super::transfers::Transfers;
@@ -17,7 +17,7 @@ use super::upload::{training_set, upload};
 use super::{Config, Observer, Run, Start, TestResult, TimeToAccuracy, TrainError};
 use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training};
 use crate::model::{
-    DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters, Timeline, TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters, Timeline, Trained, TrainingSet,
 };
 use ferrowarp_data::LazyMnist;
 use ferrowarp_device::collective::Communicator;
@@ -228,10 +228,10 @@ impl<'a> Trainer<'a> {
     fn note_launches(&mut self, before: usize) {
         let Some(profiler) = &mut self.profiler else { return };
         let Config { batch_size, momentum, .. } = *self.config;
-        let (sizes, samples, has_momentum) = (&self.run.sizes[..], self.train.len(), momentum != 0.0);
-        let is_short = self.network.is_short();
-        let trained = Trained { sizes, batch_size, has_momentum, is_short, samples };
-        profiler.add(self.device, self.network.pipeline(), trained, before..self.stats.samples);
+        let (sizes, is_short) = (&self.run.sizes[..], self.network.is_short());
+        let trained = Trained { sizes, has_momentum: momentum != 0.0, is_short };
+        let done = before..self.stats.samples;
+        profiler.add(self.device, self.network.pipeline(), trained, batch_size, done, self.train.len());
     }
 
     /// Handles a pause between two steps of an epoch: writes a checkpoint, and stops if the observer wants it.

@@ -1,6 +1,8 @@
-//! What the tests share: a made-up data set, the programs, and a record of what lies in a folder.
+//! What the tests share: a synthetic data set, the programs, and a listing of a folder.
 
 #![allow(dead_code, reason = "each test file is a program of its own and uses a part of this")]
+
+pub mod networks;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -133,6 +135,15 @@ impl Place {
         listing
     }
 
+    /// With IDX files, the weights of a 784-16-10 network in `w`, and in `c` the checkpoints after steps 55, 60 and 64 of the
+    /// run that trained it: two epochs of 32 steps.
+    pub fn with_run() -> Place {
+        let place = Place::with_idx();
+        let run = "--hidden 16 --batch-size 20 --lr 0.1 --seed 7 --epochs 2 --checkpoint c --checkpoint-every 5 --save w";
+        succeeds(place.train(&words(run)));
+        place
+    }
+
     /// `train-mnist` on the CPU, in this folder and with its data set.
     pub fn train(&self, flags: &[&str]) -> Command {
         self.program(env!("CARGO_BIN_EXE_train-mnist"), &["--device", "cpu", "--data", "data"], flags)
@@ -179,6 +190,11 @@ impl Place {
     }
 }
 
+/// Splits a command line at its spaces; `""` is an empty word.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().map(|word| word.trim_matches('"')).collect()
+}
+
 /// Runs `command`, which must succeed, and returns what it printed.
 #[track_caller]
 pub fn succeeds(mut command: Command) -> String {
@@ -193,14 +209,19 @@ pub fn signal(child: &Child, name: &str) {
     assert!(status.expect("there is a program `kill`").success());
 }
 
-/// Starts a run and waits until it listens to signals. Its standard output stays open until the second value goes.
+/// Starts a run and waits until it listens to signals. Its standard output stays open until the second value is dropped.
 pub fn started(place: &Place, flags: &[&str]) -> (Child, BufReader<ChildStdout>) {
-    let mut child = place.train(flags).spawn().unwrap();
+    started_with(&mut place.train(flags), " training and ")
+}
+
+/// Starts a program and waits for a line of its output that contains `needle`.
+pub fn started_with(command: &mut Command, needle: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut child = command.spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    while !line.contains(" training and ") {
+    while !line.contains(needle) {
         line.clear();
-        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the run ends before it begins");
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the program ends before `{needle}`");
     }
     (child, output)
 }

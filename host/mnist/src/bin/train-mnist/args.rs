@@ -9,7 +9,7 @@ use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
 use ferrowarp_device::device::{self, Device, DeviceChoice};
 use ferrowarp_mnist::checkpoint::Found;
 use ferrowarp_mnist::model::{Pipeline, Precision};
-use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, Preset, TrainError};
+use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, TrainError};
 use ferrowarp_mnist::{BatchSize, LrSchedule};
 
 /// Train a network of fully connected layers on MNIST
@@ -39,10 +39,6 @@ pub struct Args {
     /// settings. Repeat it with --resume
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub hold_out: Option<usize>,
-
-    /// A set of settings; other options override it
-    #[arg(long, value_enum)]
-    preset: Option<Preset>,
 
     /// Widths of the hidden layers, "" for no hidden layer [default: 300,100, or those of the loaded weights]
     #[arg(long, value_name = "WIDTHS", value_parser = parse_widths)]
@@ -207,8 +203,8 @@ impl Args {
         Ok(Args { given, ..Args::from_arg_matches(&matches)? })
     }
 
-    /// The settings, from the command line, then the preset, then the run to resume, then the defaults. The pipeline for the
-    /// device is chosen later, by [`Self::pipeline_for`].
+    /// The settings, from the command line, then the run to resume, then the defaults. The pipeline for the device is chosen
+    /// later, by [`Self::pipeline_for`].
     pub fn config(&self, resumed: Option<&Found>) -> Result<Config, TrainError> {
         let mut config = match resumed {
             Some(found) => Config::of_run(found)?,
@@ -216,12 +212,8 @@ impl Args {
             None => Config::new(Pipeline::Fused),
         };
         config.pipeline = self.pipeline.unwrap_or(config.pipeline);
-        if let Some(preset) = self.preset {
-            config = preset.applied_to(config);
-        }
-        let has_defaults = resumed.is_none() && self.preset.is_none();
         let is_given = |name: &str| self.given.iter().any(|given| given == name);
-        let counts = |name: &str| has_defaults || is_given(name);
+        let counts = |name: &str| resumed.is_none() || is_given(name);
         // `config.batch_size = self.batch_size` and so on.
         macro_rules! take {
             ($($field:ident),*) => {
@@ -242,7 +234,7 @@ impl Args {
         if !config.lr_schedule.is_exponential() && !is_given("lr_decay") {
             config.lr_decay = 1.0;
         }
-        if resumed.is_none() || self.preset.is_some() || self.lr.is_some() {
+        if resumed.is_none() || self.lr.is_some() {
             config.lr = self.lr.unwrap_or_else(|| Config::lr_for(config.lr, config.momentum));
         }
         config.hidden = self.hidden.clone().map(|Widths(widths)| widths).or(config.hidden);

@@ -22,7 +22,7 @@ use ferrowarp_mnist::train::{self, Config, Observer, Outcome, Silent, Start, Tim
 use ferrowarp_report::print_note;
 
 use args::Args;
-use ranks::{Ranks, Together};
+use ranks::Ranks;
 use stop::Signals;
 
 fn main() -> ExitCode {
@@ -115,13 +115,9 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     }
     let mut silent = Silent;
     let shown: &mut dyn Observer = if ranks.is_first() { &mut console } else { &mut silent };
-    let result = match &communicator {
-        Some(communicator) => {
-            let mut observer = Together::new(communicator, &signals, shown);
-            train::run_as_rank(&device, &mnist, &config, start, &mut observer, Some(communicator))
-        }
-        None => train::run(&device, &mnist, &config, start, &mut signals.observe(shown)),
-    };
+    let mut observer = signals.observe(shown, communicator.as_deref());
+    let result = train::run_as_rank(&device, &mnist, &config, start, &mut observer, communicator.as_ref());
+    drop(observer);
     let mut outcome = match result {
         Ok(outcome) => outcome,
         Err(error @ TrainError::Stopped { .. }) => {

@@ -9,13 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use ferrowarp_device::collective::{CollectiveError, Communicator, Reduction, World};
+use ferrowarp_device::collective::{CollectiveError, Communicator, World};
 use ferrowarp_device::device::{self, Device, DeviceChoice, DeviceError};
 use ferrowarp_mnist::model::Pipeline;
-use ferrowarp_mnist::train::{Config, Observer, Run, TrainError};
-use ferrowarp_report::EpochRecord;
-
-use crate::stop::Signals;
+use ferrowarp_mnist::train::{Config, TrainError};
 
 /// Set in the environment of processes that rank 0 starts.
 const STARTED: &str = "FERROWARP_STARTED_BY_RANK_0";
@@ -198,56 +195,4 @@ fn free_port() -> io::Result<u16> {
 /// The error of a flag whose value cannot be used.
 pub fn setting(flag: &'static str, value: impl ToString, problem: impl Into<String>) -> TrainError {
     TrainError::Setting { flag, value: value.to_string(), problem: problem.into() }
-}
-
-/// An observer that stops the run after the same step on all ranks: a rank with a signal tells the others.
-pub struct Together<'a> {
-    communicator: &'a Communicator,
-    signals: &'a Signals,
-    observer: &'a mut dyn Observer,
-    is_stopping: bool,
-}
-
-impl<'a> Together<'a> {
-    pub fn new(communicator: &'a Communicator, signals: &'a Signals, observer: &'a mut dyn Observer) -> Self {
-        Self { communicator, signals, observer, is_stopping: false }
-    }
-
-    /// Returns a signal that has arrived at any rank.
-    fn agree(&mut self) -> Result<Option<u32>, CollectiveError> {
-        let communicator = self.communicator;
-        let (device, stream) = (communicator.device(), communicator.device().default_stream());
-        let on_device = |error| communicator.device_error("agreeing on a stop", error);
-        let mut signal = device.upload(&[self.signals.arrived().unwrap_or(0)]).map_err(on_device)?;
-        communicator.all_reduce(&stream, &mut signal, Reduction::Max)?;
-        communicator.synchronize(&stream)?;
-        Ok(signal.to_vec().map_err(on_device)?.into_iter().find(|&signal| signal != 0))
-    }
-}
-
-impl Observer for Together<'_> {
-    fn epoch_started(&mut self, run: &Run, epoch: u32) {
-        self.observer.epoch_started(run, epoch);
-    }
-
-    fn progress(&mut self, images: usize) {
-        self.observer.progress(images);
-        // The next step reports the error.
-        if let Ok(Some(signal)) = self.agree() {
-            self.signals.receive(signal);
-            self.is_stopping = true;
-        }
-    }
-
-    fn stop(&mut self) -> bool {
-        self.is_stopping
-    }
-
-    fn warning(&mut self, warning: &str) {
-        self.observer.warning(warning);
-    }
-
-    fn epoch_ended(&mut self, run: &Run, record: &EpochRecord) -> io::Result<()> {
-        self.observer.epoch_ended(run, record)
-    }
 }

@@ -54,7 +54,7 @@ pub fn train(
         console.line(format_args!("seed {seed}"))?;
         let config = Config { seed: Some(seed), ..config.clone() };
         let start = Start::prepare(&config)?;
-        let result = train::run(device, mnist, &config, start, &mut signals.observe(console));
+        let result = train::run(device, mnist, &config, start, &mut signals.observe(console, None));
         match result {
             Ok(outcome) => outcomes.push(outcome),
             Err(error) => {

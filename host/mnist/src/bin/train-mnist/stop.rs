@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use ferrowarp_device::collective::{CollectiveError, Communicator, Reduction};
 use ferrowarp_mnist::train::{Observer, Run};
 use ferrowarp_report::{EpochRecord, print_note};
 #[cfg(unix)]
@@ -58,7 +59,7 @@ impl Signals {
     }
 
     /// Takes a signal that has arrived at another rank for one that has arrived here.
-    pub fn receive(&self, signal: u32) {
+    fn receive(&self, signal: u32) {
         self.arrived.store(signal as usize, Ordering::SeqCst);
         self.at_once.store(true, Ordering::SeqCst);
     }
@@ -77,9 +78,13 @@ impl Signals {
         EXIT_CODE_OF_SIGNALS.saturating_add(signal)
     }
 
-    /// Wraps `observer` so that it also stops the run once a signal has arrived.
-    pub fn observe<'a>(&'a self, observer: &'a mut dyn Observer) -> impl Observer + 'a {
-        Stoppable { signals: self, observer }
+    /// Wraps `observer` so that it also stops the run once a signal has arrived here or at another rank.
+    pub fn observe<'a>(
+        &'a self,
+        observer: &'a mut dyn Observer,
+        communicator: Option<&'a Communicator>,
+    ) -> impl Observer + 'a {
+        Stoppable { signals: self, observer, communicator, is_stopping: false }
     }
 }
 
@@ -110,9 +115,26 @@ fn is_ignored(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
+/// An observer that also stops the run once a signal has arrived: at this rank or, with a communicator, at any. Then all
+/// ranks stop after the same step.
 struct Stoppable<'a> {
     signals: &'a Signals,
     observer: &'a mut dyn Observer,
+    communicator: Option<&'a Communicator>,
+    /// Whether a signal has arrived at some rank.
+    is_stopping: bool,
+}
+
+impl Stoppable<'_> {
+    /// Returns a signal that has arrived at any rank.
+    fn agree(&self, communicator: &Communicator) -> Result<Option<u32>, CollectiveError> {
+        let (device, stream) = (communicator.device(), communicator.device().default_stream());
+        let on_device = |error| communicator.device_error("agreeing on a stop", error);
+        let mut signal = device.upload(&[self.signals.arrived().unwrap_or(0)]).map_err(on_device)?;
+        communicator.all_reduce(&stream, &mut signal, Reduction::Max)?;
+        communicator.synchronize(&stream)?;
+        Ok(signal.to_vec().map_err(on_device)?.into_iter().find(|&signal| signal != 0))
+    }
 }
 
 impl Observer for Stoppable<'_> {
@@ -122,10 +144,20 @@ impl Observer for Stoppable<'_> {
 
     fn progress(&mut self, images: usize) {
         self.observer.progress(images);
+        // The next step reports an error.
+        if let Some(communicator) = self.communicator
+            && let Ok(Some(signal)) = self.agree(communicator)
+        {
+            self.signals.receive(signal);
+            self.is_stopping = true;
+        }
     }
 
     fn stop(&mut self) -> bool {
-        self.observer.stop() || self.signals.arrived().is_some()
+        match self.communicator {
+            Some(_) => self.is_stopping,
+            None => self.observer.stop() || self.signals.arrived().is_some(),
+        }
     }
 
     fn warning(&mut self, warning: &str) {

@@ -66,11 +66,10 @@ pub(in crate::model) fn linear(
     has_relu: bool,
 ) -> Result<(), ModelError> {
     let Shape { rows, inputs, outputs } = shape;
+    layer.need(inputs, outputs, 0.0)?;
     need(&[
         ("length of the outputs", out.len(), area(rows, outputs)),
         ("length of the inputs", inp.len(), area(rows, inputs)),
-        ("length of the weights", layer.weights.len(), area(inputs, outputs)),
-        ("length of the biases", layer.biases.len(), outputs.into()),
     ])?;
     let product = Extents { rows, cols: outputs, depth: inputs, is_update: false };
     let kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES;
@@ -103,6 +102,13 @@ pub(in crate::model) struct Head<'a> {
     pub targets: Targets,
 }
 
+/// The source of the next batch, and its number of samples; the last batch of an epoch may have fewer.
+#[derive(Clone, Copy)]
+pub(in crate::model) struct Next<'a> {
+    pub data: &'a DeviceDataset,
+    pub rows: u32,
+}
+
 /// The source and the destination of the next batch.
 pub(in crate::model) struct NextBatch<'a> {
     pub out: &'a mut Buffer<f32>,
@@ -124,13 +130,12 @@ pub(in crate::model) fn head(
     let Shape { rows, inputs, outputs: classes } = shape;
     let Head { scores, d_logits, d_inp, inp, labels, targets } = head;
     check_classes(classes as usize)?;
+    layer.need(inputs, classes, 0.0)?;
     need(&[
         ("length of the losses", scores.loss.len(), rows.into()),
         ("length of the hits", scores.correct.len(), rows.into()),
         ("length of the inputs", inp.len(), area(rows, inputs)),
         ("length of the labels", labels.len(), rows.into()),
-        ("length of the weights", layer.weights.len(), area(inputs, classes)),
-        ("length of the biases", layer.biases.len(), classes.into()),
     ])?;
     for (what, gradient, cols) in [
         ("length of the output gradient", &d_logits, classes),
@@ -239,17 +244,9 @@ impl Move<'_> {
 
     pub(super) fn launch(self, rows: u32, momentum: f32, tiles: Tiles) -> Result<UpdateLaunch, ModelError> {
         let Shape { inputs, outputs, .. } = Shape::new(rows, self.layer.inputs, self.layer.outputs)?;
-        let velocities = if momentum == 0.0 { 0 } else { 1 };
         let Move { layer, activations, d_out } = self;
+        layer.need(inputs, outputs, momentum)?;
         need(&[
-            ("length of the weights", layer.weights.len(), area(inputs, outputs)),
-            ("length of the biases", layer.biases.len(), outputs.into()),
-            (
-                "length of the weights' velocity",
-                layer.weight_velocity.len(),
-                velocities * area(inputs, outputs),
-            ),
-            ("length of the biases' velocity", layer.bias_velocity.len(), velocities * u64::from(outputs)),
             ("length of the activations", activations.len(), area(rows, inputs)),
             ("length of the output gradient", d_out.len(), area(rows, outputs)),
         ])?;

@@ -1,15 +1,12 @@
 //! Every kernel of a training step as a safe function: it checks the shapes against the buffers, chooses the grid and
 //! launches the kernel. The file of the same name one folder up has their order.
 
-pub(super) mod activation;
 pub(super) mod batch;
 pub(super) mod fused;
-pub(super) mod linear;
-pub(super) mod loss;
+pub(super) mod naive;
 pub(super) mod resident;
 pub(super) mod short;
 mod tile;
-pub(super) mod update;
 
 use std::ops::Deref;
 
@@ -83,6 +80,23 @@ pub(in crate::model) struct Layer {
     pub biases: Buffer<f32>,
     pub weight_velocity: Buffer<f32>,
     pub bias_velocity: Buffer<f32>,
+}
+
+impl Layer {
+    /// Checks that the buffers hold these shapes; the velocities only with momentum.
+    fn need(&self, inputs: u32, outputs: u32, momentum: f32) -> Result<(), ModelError> {
+        let velocities = u64::from(momentum != 0.0);
+        need(&[
+            ("length of the weights", self.weights.len(), area(inputs, outputs)),
+            ("length of the biases", self.biases.len(), outputs.into()),
+            (
+                "length of the weights' velocity",
+                self.weight_velocity.len(),
+                velocities * area(inputs, outputs),
+            ),
+            ("length of the biases' velocity", self.bias_velocity.len(), velocities * u64::from(outputs)),
+        ])
+    }
 }
 
 /// Checks that each named buffer holds at least as many elements as its shape.

@@ -1,19 +1,16 @@
 //! The launch that trains for many steps.
 
-use std::fmt;
-
 use cuda_std::launch::{Instance, RawBuffer};
 use mlp_kernels::loss::Targets;
 use mlp_kernels::resident::{
     Extents, Misfit, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, train,
 };
 
-use super::{Layer, area, need};
-use crate::BatchSize;
+use super::{Layer, need};
 use crate::model::dataset::DeviceDataset;
 use crate::model::epoch::EpochSpec;
 use crate::model::error::{ModelError, to_u32};
-use crate::model::precision::Precision;
+use crate::model::precision::{Precision, Setup};
 use crate::model::results::Scores;
 use ferrowarp_device::device::{Buffer, Device};
 
@@ -23,58 +20,17 @@ type Kernel = Instance<ResidentLaunch, ResidentShape>;
 #[derive(Clone, Copy)]
 pub(in crate::model) struct Plan {
     kernel: &'static Kernel,
-    extents: Extents,
-}
-
-/// Why a network cannot train with this kernel on a device.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::model) enum Unfit {
-    /// The number of hidden layers is not supported.
-    Layers(usize),
-    /// A size exceeds the kernel's limit.
-    Size(Misfit),
-    /// There are no kernels of this precision.
-    Precision(Precision),
-    /// Momentum is not supported.
-    Momentum(f32),
-    /// The device's compute capability is below the kernel's minimum.
-    Capability { got: u32, least: u32 },
-    /// The modules lack the kernel.
-    Absent,
-    /// A block needs more shared memory than the device has.
-    SharedMemory { got: usize, max: usize },
-    /// The blocks do not fit on the device at once.
-    Blocks { got: u64, fit: u64 },
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Unfit::Layers(got) => write!(f, "it takes two hidden layers, but the network has {got}"),
-            Unfit::Size(Misfit { what, got, max }) => {
-                write!(f, "the {what} is {got}, but it takes at most {max}")
-            }
-            Unfit::Precision(precision) => write!(f, "it has no kernels for the precision {precision}"),
-            Unfit::Momentum(got) => write!(f, "the momentum is {got}, but it takes only 0"),
-            Unfit::Capability { got, least } => {
-                let [got, least] = [got, least].map(|n| (n / 10, n % 10));
-                let ((a, b), (c, d)) = (got, least);
-                write!(f, "the device has compute capability {a}.{b}, but it needs {c}.{d}")
-            }
-            Unfit::Absent => write!(f, "the PTX, built for an older GPU, lacks its kernel"),
-            Unfit::SharedMemory { got, max } => {
-                write!(f, "a block needs {got} bytes of shared memory, but the device has {max}")
-            }
-            Unfit::Blocks { got, fit } => {
-                write!(f, "it needs {got} blocks on the device at once, but only {fit} fit")
-            }
-        }
-    }
+    pub extents: Extents,
 }
 
 /// The steps of a launch.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::model) struct Steps {
+#[derive(Clone, Copy)]
+pub(in crate::model) struct Steps<'a> {
+    pub data: &'a DeviceDataset,
+    pub spec: &'a EpochSpec,
+    /// The learning rates of all steps of the epoch.
+    pub rates: &'a Buffer<f32>,
+    pub targets: Targets,
     /// The first sample.
     pub first: usize,
     /// The number of steps.
@@ -89,76 +45,62 @@ impl Plan {
     pub fn of(
         on: &Device,
         layers: &[Layer],
-        (precision, batch_size): (Precision, BatchSize),
+        setup: Setup,
         momentum: f32,
-    ) -> Result<Result<Plan, Unfit>, ModelError> {
+    ) -> Result<Result<Plan, String>, ModelError> {
+        let plan = match Self::choose(on, layers, setup, momentum) {
+            Ok(plan) => plan,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (got, config) = (plan.extents.blocks() as u64, plan.kernel.config(&plan.extents));
+        let fit = on.resident_blocks(plan.kernel.meta, &config)?;
+        let why = || format!("it needs {got} blocks on the device at once, but only {fit} fit");
+        Ok(if got > fit { Err(why()) } else { Ok(plan) })
+    }
+
+    fn choose(on: &Device, layers: &[Layer], setup: Setup, momentum: f32) -> Result<Plan, String> {
         let [first, second, third] = layers else {
-            return Ok(Err(Unfit::Layers(layers.len().saturating_sub(1))));
+            let got = layers.len().saturating_sub(1);
+            return Err(format!("it takes two hidden layers, but the network has {got}"));
         };
         if momentum != 0.0 {
-            return Ok(Err(Unfit::Momentum(momentum)));
+            return Err(format!("the momentum is {momentum}, but it takes only 0"));
         }
-        let halves = match precision {
+        let halves = match setup.precision {
             Precision::F32 => 2,
             Precision::F16 => 1,
-            Precision::Tf32 | Precision::Bf16 => return Ok(Err(Unfit::Precision(precision))),
+            precision => return Err(format!("it has no kernels for the precision {precision}")),
         };
         // On the CPU a block is one warp: each thread needs a stack, and the number of stacks is limited.
         let limits = on.limits();
         let suits =
             |kernel: &&Kernel| kernel.meta.cpu_only == limits.runs_cpu_only && kernel.halves == halves;
         let Some(kernel) = train::INSTANCES.iter().find(suits) else {
-            return Ok(Err(Unfit::Capability { got: 0, least: 90 }));
+            return Err("it has no kernel for such a device".to_owned());
         };
         let extents = Extents {
             features: first.inputs,
             hidden1: first.outputs,
             hidden2: second.outputs,
             classes: third.outputs,
-            batch: batch_size.get(),
+            batch: setup.batch_size.get(),
         };
-        if let Err(misfit) = extents.check(kernel.features()) {
-            return Ok(Err(Unfit::Size(misfit)));
+        if let Err(Misfit { what, got, max }) = extents.check(kernel.features()) {
+            return Err(format!("the {what} is {got}, but it takes at most {max}"));
         }
-        if limits.capability < kernel.meta.min_arch {
-            return Ok(Err(Unfit::Capability { got: limits.capability, least: kernel.meta.min_arch }));
+        let (got, least) = (limits.capability, kernel.meta.min_arch);
+        if got < least {
+            let [got, least] = [got, least].map(|n| format!("{}.{}", n / 10, n % 10));
+            return Err(format!("the device has compute capability {got}, but it needs {least}"));
         }
         if !limits.runs(kernel.meta) {
-            return Ok(Err(Unfit::Absent));
+            return Err("the PTX, built for an older GPU, lacks its kernel".to_owned());
         }
         let (max, got) = (limits.max_dynamic_shared_bytes as usize, extents.shared_bytes(kernel.warps));
         if got > max {
-            return Ok(Err(Unfit::SharedMemory { got, max }));
+            return Err(format!("a block needs {got} bytes of shared memory, but the device has {max}"));
         }
-        let plan = Plan { kernel, extents };
-        let (got, config) = (extents.blocks() as u64, kernel.config(&extents));
-        let fit = on.resident_blocks(kernel.meta, &config)?;
-        Ok(if got > fit { Err(Unfit::Blocks { got, fit }) } else { Ok(plan) })
-    }
-
-    /// Samples per batch.
-    pub fn batch(&self) -> usize {
-        self.extents.batch
-    }
-
-    /// Words of the memory through which the blocks exchange values: zeros before the first step.
-    pub fn mail_words(&self) -> usize {
-        self.extents.mail_words()
-    }
-
-    /// The inner products of `steps` steps of a launch, and one more.
-    pub fn gram_len(&self, steps: usize) -> usize {
-        Extents::gram_len(steps + 1)
-    }
-
-    /// The bytes of the batches of `steps` steps, and one more.
-    pub fn batches_len(&self, steps: usize) -> usize {
-        self.extents.batches_len(steps + 1)
-    }
-
-    /// The number of values that a launch leaves for the next one.
-    pub fn ahead_len(&self) -> usize {
-        self.extents.ahead_len()
+        Ok(Plan { kernel, extents })
     }
 }
 
@@ -183,20 +125,15 @@ pub(in crate::model) fn steps(
     on: &Device,
     plan: &Plan,
     layers: &mut [Layer],
-    (data, scores): (&DeviceDataset, Scores<'_>),
-    (spec, rates, targets): (&EpochSpec, &Buffer<f32>, Targets),
-    Steps { first, count }: Steps,
+    scores: Scores<'_>,
+    Steps { data, spec, rates, targets, first, count }: Steps<'_>,
     Between { mail, round, batches, gram, ahead, is_begun }: Between<'_>,
 ) -> Result<(), ModelError> {
     let Extents { features, hidden1, hidden2, classes, batch } = plan.extents;
     let [one, two, three] = layers else { return Ok(()) };
     let sizes = [(&*one, features, hidden1), (&*two, hidden1, hidden2), (&*three, hidden2, classes)];
     for (layer, inputs, outputs) in sizes {
-        let [inputs, outputs] = [to_u32("number of inputs", inputs)?, to_u32("number of outputs", outputs)?];
-        need(&[
-            ("length of the weights", layer.weights.len(), area(inputs, outputs)),
-            ("length of the biases", layer.biases.len(), outputs.into()),
-        ])?;
+        layer.need(to_u32("number of inputs", inputs)?, to_u32("number of outputs", outputs)?, 0.0)?;
     }
     let steps_left = data.samples.saturating_sub(first).div_ceil(batch);
     need(&[
@@ -205,12 +142,12 @@ pub(in crate::model) fn steps(
         ("length of the losses", scores.loss.len(), data.samples as u64),
         ("length of the hits", scores.correct.len(), data.samples as u64),
         ("number of learning rates", rates.len(), data.samples.div_ceil(batch) as u64),
-        ("length of the words between blocks", mail.len(), plan.mail_words() as u64),
+        ("length of the words between blocks", mail.len(), plan.extents.mail_words() as u64),
     ])?;
     let room = (gram.len() / Extents::gram_len(1)).min(batches.len() / plan.extents.batches_len(1));
     need(&[
         ("number of steps of a launch at most", room.saturating_sub(1), count as u64),
-        ("number of the next batch's sums", ahead.len(), plan.ahead_len() as u64),
+        ("number of the next batch's sums", ahead.len(), plan.extents.ahead_len() as u64),
     ])?;
     let network = ResidentNetworkLaunch {
         weights1: RawBuffer::written(&mut one.weights),
