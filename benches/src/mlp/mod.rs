@@ -1,7 +1,6 @@
-//! The training of `cargo bench mlp`: the network, the data sets, a timed run, an oracle in f64.
+//! The training of `cargo bench mlp`: the network, the data sets, a timed run.
 
 pub mod data;
-pub mod oracle;
 pub mod session;
 
 use std::time::Duration;

@@ -5,12 +5,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use ferrowarp::device::Device;
+use ferrowarp_cases::reference::{LayerOf, Sgd, step};
 use ferrowarp_data::Dataset;
 use ferrowarp_mnist::BatchSize;
-use ferrowarp_mnist::model::{EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision};
+use ferrowarp_mnist::model::{
+    EpochSpec, EpochStats, LayerParameters, Network, Parameters, Pipeline, Precision,
+};
+use gpu_kernels::mlp::batch::permuted;
 
 use super::data::{Data, synthetic};
-use super::{RUN, SEED, SIZES, oracle};
+use super::{RUN, SEED, SIZES};
 
 /// Steps of the check; a short one follows.
 const CHECKED_STEPS: usize = 3;
@@ -111,18 +115,36 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The expected weights after a few steps.
+/// The expected layers after a few steps.
 pub struct Expected {
     set: Dataset,
-    weights: Vec<Vec<f64>>,
+    layers: Vec<LayerOf<f64>>,
 }
 
 impl Expected {
     /// Computes them for batches of this size.
     pub fn new(batch: BatchSize) -> Expected {
         let set = synthetic(CHECKED_STEPS * batch.get() + batch.get().div_ceil(3));
-        let (weights, _) = oracle::train(&Parameters::init(&SIZES, SEED), &set, &spec(1), batch.get());
-        Expected { set, weights }
+        Self::of(set, batch, super::lr_in(1))
+    }
+
+    /// Trains for an epoch in f64, in the order of [`spec`].
+    fn of(set: Dataset, batch: BatchSize, lr: f32) -> Expected {
+        let (len, EpochSpec { seed, epoch, .. }) = (set.len() as u32, spec(1));
+        let layer = |layer: LayerParameters| {
+            LayerOf::of(&LayerOf::<f32> { weights: layer.weights, biases: layer.biases })
+        };
+        let mut layers: Vec<_> = Parameters::init(&SIZES, SEED).layers.into_iter().map(layer).collect();
+        let order: Vec<usize> = (0..len).map(|i| permuted(i, len, seed, epoch) as usize).collect();
+        for samples in order.chunks(batch.get()) {
+            let pixels = |&sample: &usize| -> Vec<f64> {
+                let image = &set.images[sample * SIZES[0]..][..SIZES[0]];
+                image.iter().map(|&pixel| f64::from(pixel) / 255.0).collect()
+            };
+            let labels: Vec<usize> = samples.iter().map(|&sample| set.labels[sample].into()).collect();
+            step(&mut layers, samples.iter().map(pixels).collect(), &labels, Sgd { lr, smoothing: 0.0 });
+        }
+        Expected { set, layers }
     }
 
     /// Trains the same steps on `device` and compares the weights.
@@ -136,7 +158,7 @@ impl Expected {
             let progress = &mut |_| ControlFlow::Continue(());
             network.train_epoch(set, &spec(1), EpochStats::default(), set.len(), progress)
         })?;
-        let distance = oracle::distance(&network.parameters()?, &self.weights);
+        let distance = distance(&network.parameters()?, &self.layers);
         ensure!(
             distance <= TOLERANCE,
             "after {} steps weights are {distance:.1e} from those in f64, over {TOLERANCE:.0e}",
@@ -144,6 +166,18 @@ impl Expected {
         );
         Ok(())
     }
+}
+
+/// The largest distance from the expected weights, relative to the largest weight of the tensor. Infinite for a NaN.
+fn distance(parameters: &Parameters, expected: &[LayerOf<f64>]) -> f64 {
+    let got = parameters.layers.iter().flat_map(|layer| [&layer.weights, &layer.biases]);
+    let of_tensor = |(got, expected): (&Vec<f32>, &Vec<f64>)| {
+        let largest = expected.iter().fold(f64::MIN_POSITIVE, |largest, value| largest.max(value.abs()));
+        let differences = got.iter().zip(expected).map(|(&got, expected)| (f64::from(got) - expected).abs());
+        differences.map(|d| if d.is_nan() { f64::INFINITY } else { d / largest }).fold(0.0, f64::max)
+    };
+    let expected = expected.iter().flat_map(|layer| [&layer.weights, &layer.biases]);
+    got.zip(expected).map(of_tensor).fold(0.0, f64::max)
 }
 
 /// Compares the first epoch's loss of two rungs.
@@ -180,15 +214,12 @@ mod tests {
         for &pipeline in Pipeline::value_variants() {
             expected.check(&device, pipeline, batch).unwrap();
         }
-        let (other, _) = oracle::train(
-            &Parameters::init(&SIZES, SEED),
-            &expected.set,
-            &EpochSpec { rates: 0.31.into(), ..spec(1) },
-            5,
-        );
-        expected.weights = other;
+        expected = Expected::of(expected.set, batch, 0.31);
         let error = expected.check(&device, Pipeline::Fused, batch).unwrap_err().to_string();
         assert!(error.starts_with("after 4 steps weights are "), "{error}");
+        expected.layers[1].biases[3] = f64::NAN;
+        let error = expected.check(&device, Pipeline::Fused, batch).unwrap_err().to_string();
+        assert!(error.contains("weights are inf from those"), "{error}");
     }
 
     #[test]
