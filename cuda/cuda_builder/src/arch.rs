@@ -161,14 +161,12 @@ impl NvvmArch {
     /// # Errors
     /// There is no driver or no GPU, or the GPU is older than all architectures.
     pub fn native() -> Result<NvvmArch, CudaBuilderError> {
-        let capability = crate::native::capability().map_err(|reason| CudaBuilderError::Native { reason })?;
+        let capability = crate::native::capability().map_err(CudaBuilderError::Native)?;
         let runs = |arch: &&NvvmArch| arch.is_base_variant() && arch.capability_value() <= capability;
-        NvvmArch::ALL.iter().rfind(runs).copied().ok_or_else(|| CudaBuilderError::Native {
-            reason: format!(
-                "its compute capability is {}.{}, and 7.5 is the least",
-                capability / 10,
-                capability % 10
-            ),
+        let (major, minor) = (capability / 10, capability % 10);
+        NvvmArch::ALL.iter().rfind(runs).copied().ok_or_else(|| {
+            let reason = format!("its compute capability is {major}.{minor}, and 7.5 is the least");
+            CudaBuilderError::Native(reason)
         })
     }
 
@@ -200,7 +198,7 @@ impl FromStr for NvvmArch {
         let short = name.strip_prefix("compute_").or_else(|| name.strip_prefix("sm_")).unwrap_or(name);
         let named = |arch: &&NvvmArch| arch.to_string().strip_prefix("compute_") == Some(short);
         let found = NvvmArch::ALL.iter().find(named).copied();
-        found.ok_or_else(|| CudaBuilderError::UnknownArch { name: name.to_owned() })
+        found.ok_or_else(|| CudaBuilderError::UnknownArch(name.to_owned()))
     }
 }
 

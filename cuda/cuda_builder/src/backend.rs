@@ -4,101 +4,20 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::arch::NvvmArch;
-use crate::builder::CudaBuilder;
+use crate::codegen::{Backend, CodegenOptions};
 use crate::error::CudaBuilderError;
-use crate::fetch::{self, ProgressFn};
+use crate::fetch::{NVVM, fetch};
 use crate::fingerprint;
 use crate::jobs::lock;
 use crate::libnvvm;
 use crate::llvm::Llvm;
-use crate::nvvm::{Nvvm, NvvmOptions};
-
-/// The compiler from LLVM IR to PTX.
-///
-/// Both get the same text after the same edits, so they can be compared with each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Backend {
-    /// NVIDIA's libNVVM, after a few passes of LLVM's `opt`. Its code is faster.
-    #[default]
-    Nvvm,
-    /// LLVM's own NVPTX back end: `opt` and `llc` of the Rust toolchain. It needs no NVIDIA software, unless the kernels
-    /// call libdevice.
-    Llvm,
-}
-
-impl std::fmt::Display for Backend {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Backend::Nvvm => "nvvm",
-            Backend::Llvm => "llvm",
-        })
-    }
-}
-
-impl std::str::FromStr for Backend {
-    type Err = CudaBuilderError;
-
-    /// Accepts `nvvm` and `llvm`.
-    fn from_str(name: &str) -> Result<Backend, CudaBuilderError> {
-        match name {
-            "nvvm" => Ok(Backend::Nvvm),
-            "llvm" => Ok(Backend::Llvm),
-            _ => Err(CudaBuilderError::Options {
-                reason: format!("`{name}` is no back end: expected nvvm or llvm"),
-            }),
-        }
-    }
-}
-
-/// How a module is compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CodegenOptions {
-    pub arch: NvvmArch,
-    pub opt_level: u8,
-    pub ftz: bool,
-    pub fast_sqrt: bool,
-    pub fast_div: bool,
-    pub fma_contraction: bool,
-    pub line_tables: bool,
-}
-
-impl CodegenOptions {
-    pub fn of(builder: &CudaBuilder, arch: NvvmArch) -> CodegenOptions {
-        CodegenOptions {
-            arch,
-            opt_level: builder.level(),
-            ftz: builder.ftz,
-            fast_sqrt: builder.fast_sqrt,
-            fast_div: builder.fast_div,
-            fma_contraction: builder.fma_contraction,
-            line_tables: builder.debug == crate::DebugInfo::LineTables,
-        }
-    }
-
-    fn for_nvvm(&self) -> NvvmOptions {
-        let flag = |on: bool| i32::from(on);
-        let mut options = vec![
-            format!("-arch={}", self.arch),
-            "-nvvm-latest".to_owned(),
-            format!("-ptx-version-target={}", self.arch.ptx_version()),
-            format!("-opt={}", self.opt_level),
-            format!("-ftz={}", flag(self.ftz)),
-            format!("-prec-sqrt={}", flag(!self.fast_sqrt)),
-            format!("-prec-div={}", flag(!self.fast_div)),
-            format!("-fma={}", flag(self.fma_contraction)),
-        ];
-        if self.line_tables {
-            options.push("-generate-line-info".to_owned());
-        }
-        NvvmOptions(options)
-    }
-}
+use crate::nvvm::Nvvm;
+use crate::progress::ProgressFn;
 
 /// The sources of the passes, the flags and the last edits. When they change, cached output is invalid.
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     include_str!("backend.rs"),
+    include_str!("codegen.rs"),
     include_str!("llvm.rs"),
     include_str!("unroll.rs"),
     include_str!("stack.rs"),
@@ -148,11 +67,9 @@ impl Compiler {
     /// Fetches the missing tools of `backend` into `tools`.
     pub fn fetch(backend: Backend, tools: &Path, progress: &ProgressFn<'_>) -> Result<(), CudaBuilderError> {
         match backend {
-            Backend::Nvvm if libnvvm::needs_package(tools) => fetch::fetch(&fetch::NVVM, tools, progress),
+            Backend::Nvvm if libnvvm::needs_package(tools) => fetch(&NVVM, tools, progress),
             // Without it only kernels that call it fail, with an error of their own.
-            Backend::Llvm if libnvvm::libdevice(tools).is_none() => {
-                fetch::fetch(&fetch::NVVM, tools, progress).or(Ok(()))
-            }
+            Backend::Llvm if libnvvm::libdevice(tools).is_none() => fetch(&NVVM, tools, progress).or(Ok(())),
             _ => Ok(()),
         }
     }

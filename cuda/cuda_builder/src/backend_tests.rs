@@ -7,7 +7,7 @@ use crate::{ptxas, suspects, toolchain};
 fn a_module_is_prepared_once_and_again_after_a_failure() {
     let prepared = Prepared::default();
     let reason = "no passes".to_owned();
-    let error = prepared.of("a", || Err(CudaBuilderError::Options { reason })).unwrap_err();
+    let error = prepared.of("a", || Err(CudaBuilderError::Options(reason))).unwrap_err();
     assert!(error.to_string().contains("no passes"), "{error}");
     assert_eq!(&*prepared.of("a", || Ok("A".to_owned())).unwrap(), "A");
     assert_eq!(&*prepared.of("a", || panic!("made twice")).unwrap(), "A");
@@ -34,7 +34,7 @@ fn ptx(module: &str, backend: Backend, opt_level: u8) -> String {
 }
 
 fn ptx_by(module: &str, backend: Backend, builder: &CudaBuilder) -> String {
-    let options = CodegenOptions::of(builder, NvvmArch::Compute90);
+    let options = builder.codegen(NvvmArch::Compute90);
     compiler(backend).compile(module, &options).unwrap()
 }
 

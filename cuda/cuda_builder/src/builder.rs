@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::arch::NvvmArch;
-use crate::backend::Backend;
-use crate::dependency::Packages;
+use crate::codegen::{Backend, CodegenOptions};
 use crate::error::CudaBuilderError;
 use crate::{files, pip};
 use cuda_ir::{Cut, Edits};
@@ -20,122 +19,125 @@ pub enum DebugInfo {
     LineTables,
 }
 
-/// Builds a kernel crate to PTX, with the options of Rust-CUDA's builder of the same name.
+/// The package whose kernel crates a builder builds.
 #[derive(Clone, Debug)]
-pub struct CudaBuilder {
+pub(crate) enum Packages {
+    /// The one of this name, among the dependencies of the build script's package.
+    Dependency(String),
+    /// The one in this folder.
+    Folder(PathBuf),
+}
+
+/// Declares [`CudaBuilder`] with its defaults, and methods that set the fields of the second list.
+macro_rules! options {
+    (
+        { $($(#[$doc:meta])* $vis:vis $field:ident: $ty:ty = $default:expr;)* }
+        { $($(#[$set_doc:meta])* $set:ident: $set_ty:ty = $set_default:expr;)* }
+    ) => {
+        /// Builds a kernel crate to PTX, with the options of Rust-CUDA's builder of the same name.
+        #[derive(Clone, Debug)]
+        pub struct CudaBuilder {
+            $($(#[$doc])* $vis $field: $ty,)*
+            $($(#[$set_doc])* pub $set: $set_ty,)*
+        }
+
+        impl CudaBuilder {
+            /// Creates a builder for the crate in the folder `path`.
+            pub fn new(path: impl AsRef<Path>) -> CudaBuilder {
+                let options = CudaBuilder {
+                    $($field: $default,)*
+                    $($set: $set_default,)*
+                };
+                CudaBuilder { path: path.as_ref().to_owned(), ..options }
+            }
+
+            $($(#[$set_doc])* pub fn $set(mut self, $set: $set_ty) -> Self {
+                self.$set = $set;
+                self
+            })*
+        }
+    };
+}
+
+options! { {
     /// The folder of the kernel crate.
-    pub path: PathBuf,
+    pub path: PathBuf = PathBuf::new();
     /// Whether to use the crate's release profile. Default: true.
-    pub release: bool,
-    /// Whether the back end optimises; if not, [`Self::opt_level`] counts as 0. Default: true.
-    pub nvvm_opts: bool,
-    /// The back end's optimisation level, 0 to 3. Default: 3.
-    pub opt_level: u8,
-    /// The compiler from LLVM IR to PTX. Default: libNVVM.
-    pub backend: Backend,
+    pub release: bool = true;
     /// The architectures, with a module for each. Default: `compute_75`. Kernels for one architecture alone,
     /// `#[kernel(arch = "90a")]`, are in a second module next to that for `compute_90`, with `only_90a` in its name, or in
     /// the module for `compute_90a` if that is requested. A static that they share with other kernels is then a separate
     /// variable in each module.
-    pub archs: Vec<NvvmArch>,
+    pub archs: Vec<NvvmArch> = vec![NvvmArch::default()];
+    /// The path to copy the PTX to.
+    pub ptx_file_copy_path: Option<PathBuf> = None;
+    /// Arguments for cargo, such as `--features` or `-Zbuild-std=core,alloc`.
+    pub build_args: Vec<String> = Vec::new();
+    /// The path for the back end's input, as text; only for a single module.
+    pub final_module_path: Option<PathBuf> = None;
+    /// The folder of the PTX files, named `CRATE.compute_XX.ptx` or `CRATE.FAMILY.compute_XX.ptx`. Default:
+    /// `cuda-builder/ptx` in the target directory.
+    pub out_dir: Option<PathBuf> = None;
+    /// The folder of intermediate files. Default: `cuda-builder` in the target directory; in a build script, the target
+    /// directory of its package.
+    pub target_dir: Option<PathBuf> = None;
+    /// The folder of the fetched packages. Default: see [`Self::tools_dir_in`].
+    pub tools_dir: Option<PathBuf> = None;
+    /// The packages that set [`Self::path`] and add their features to [`Self::build_args`].
+    pub(crate) packages: Option<Packages> = None;
+    /// The library whose kernels are kept, without those of its dependencies.
+    pub(crate) library: Option<String> = None;
+    /// Edits each module's text before the back end gets it: for tests that plant an error.
+    pub(crate) edit_ir: Option<fn(String) -> String> = None;
+} {
+    /// Whether the back end optimises; if not, [`Self::opt_level`] counts as 0. Default: true.
+    nvvm_opts: bool = true;
+    /// The back end's optimisation level, 0 to 3. Default: 3.
+    opt_level: u8 = 3;
+    /// The compiler from LLVM IR to PTX. Default: libNVVM.
+    backend: Backend = Backend::default();
     /// Whether denormal numbers are flushed to zero, also in libdevice. Default: false.
-    pub ftz: bool,
+    ftz: bool = false;
     /// Whether square roots are approximated. Default: false.
-    pub fast_sqrt: bool,
+    fast_sqrt: bool = false;
     /// Whether divisions and reciprocals are approximated. Default: false.
-    pub fast_div: bool,
+    fast_div: bool = false;
     /// Whether `a * b + c` becomes one fused operation. Default: true.
-    pub fma_contraction: bool,
+    fma_contraction: bool = true;
     /// The debug info in the PTX. Default: nothing.
-    pub debug: DebugInfo,
+    debug: DebugInfo = DebugInfo::None;
     /// Whether the back end's input is written next to the PTX, with the extension `ll`. Default: false.
-    pub emit_llvm_ir: bool,
+    emit_llvm_ir: bool = false;
     /// The same as bitcode, with the extension `bc`. Default: false.
-    pub emit_llvm_bitcode: bool,
+    emit_llvm_bitcode: bool = false;
     /// Whether calls of the crate `libm`, which `no_std` crates use for float functions, run libdevice's functions instead.
     /// They are faster and differ in the last bits. Default: true.
-    pub override_libm: bool,
+    override_libm: bool = true;
     /// Whether immutable statics are placed in constant memory, as far as they fit its 64 KiB. Default: false.
-    pub use_constant_memory_space: bool,
+    use_constant_memory_space: bool = false;
     /// Whether the code is for OptiX, which is not supported: the build fails. Default: false.
-    pub optix: bool,
+    optix: bool = false;
     /// Whether each family of kernels (those of one Rust module) becomes a separate PTX module. The modules are compiled in
     /// parallel, and only changed ones are compiled again. Requires [`Self::build_all`]. Default: false.
-    pub split: bool,
+    split: bool = false;
     /// Whether architectures that the sources do not distinguish share one PTX, with a different `.target`: the PTX for the
     /// first of them, which all later ones run (PTX ISA, "PTX Module Directives: .target"). This saves compilations; PTX
     /// compiled for a later one may be faster there. Default: false.
-    pub compile_once: bool,
+    compile_once: bool = false;
     /// Whether ptxas compiles the PTX to machine code, in files with the extension `cubin` next to it, and reports each
     /// kernel's resources. Default: false.
-    pub machine_code: bool,
+    machine_code: bool = false;
     /// Whether a part for which a tool exceeds its time limit is compiled at a lower level, 1 and then 0. The module's
     /// [`fell_back`](crate::BuiltModule::fell_back) and a warning report it. Otherwise it is an error, so a slow machine
     /// builds the same PTX as a fast one, or none. The limit counts processor time: 30 to 120 seconds for each tool and level,
     /// depending on the size of the part, 600 at the last level, or `FERROWARP_COMPILER_SECONDS` from the environment.
     /// Default: true.
-    pub fall_back: bool,
-    /// The path to copy the PTX to.
-    pub ptx_file_copy_path: Option<PathBuf>,
-    /// Arguments for cargo, such as `--features` or `-Zbuild-std=core,alloc`.
-    pub build_args: Vec<String>,
-    /// The path for the back end's input, as text; only for a single module.
-    pub final_module_path: Option<PathBuf>,
-    /// The folder of the PTX files, named `CRATE.compute_XX.ptx` or `CRATE.FAMILY.compute_XX.ptx`. Default:
-    /// `cuda-builder/ptx` in the target directory.
-    pub out_dir: Option<PathBuf>,
-    /// The folder of intermediate files. Default: `cuda-builder` in the target directory; in a build script, the target
-    /// directory of its package.
-    pub target_dir: Option<PathBuf>,
-    /// The folder of the fetched packages. Default: see [`Self::tools_dir_in`].
-    pub tools_dir: Option<PathBuf>,
-    /// Whether a missing or damaged libNVVM or ptxas is fetched with pip. Default: true.
-    pub download: bool,
-    /// The packages that set [`Self::path`] and add their features to [`Self::build_args`].
-    pub(crate) packages: Option<Packages>,
-    /// The library whose kernels are kept, without those of its dependencies.
-    pub(crate) library: Option<String>,
-    /// Edits each module's text before the back end gets it: for tests that plant an error.
-    pub(crate) edit_ir: Option<fn(String) -> String>,
-}
+    fall_back: bool = true;
+    /// Whether a missing or damaged libNVVM or ptxas is fetched with pip, and a missing compiler installed. Default: true.
+    download: bool = true;
+} }
 
 impl CudaBuilder {
-    /// Creates a builder for the crate in the folder `path`.
-    pub fn new(path: impl AsRef<Path>) -> CudaBuilder {
-        CudaBuilder {
-            path: path.as_ref().to_owned(),
-            release: true,
-            nvvm_opts: true,
-            opt_level: 3,
-            backend: Backend::default(),
-            archs: vec![NvvmArch::default()],
-            ftz: false,
-            fast_sqrt: false,
-            fast_div: false,
-            fma_contraction: true,
-            debug: DebugInfo::None,
-            emit_llvm_ir: false,
-            emit_llvm_bitcode: false,
-            override_libm: true,
-            use_constant_memory_space: false,
-            optix: false,
-            split: false,
-            compile_once: false,
-            machine_code: false,
-            fall_back: true,
-            ptx_file_copy_path: None,
-            build_args: Vec::new(),
-            final_module_path: None,
-            out_dir: None,
-            target_dir: None,
-            tools_dir: None,
-            download: true,
-            packages: None,
-            library: None,
-            edit_ir: None,
-        }
-    }
-
     /// Whether to use the crate's release profile; also sets [`Self::nvvm_opts`].
     pub fn release(mut self, release: bool) -> Self {
         self.release = release;
@@ -148,58 +150,14 @@ impl CudaBuilder {
         self.debug(if generate { DebugInfo::LineTables } else { DebugInfo::None })
     }
 
-    /// Whether the back end optimises.
-    pub fn nvvm_opts(mut self, optimise: bool) -> Self {
-        self.nvvm_opts = optimise;
-        self
-    }
-
-    /// The back end's optimisation level, 0 to 3.
-    pub fn opt_level(mut self, level: u8) -> Self {
-        self.opt_level = level;
-        self
-    }
-
-    /// The compiler from LLVM IR to PTX.
-    pub fn backend(mut self, backend: Backend) -> Self {
-        self.backend = backend;
-        self
-    }
-
     /// The only architecture to compile for.
-    pub fn arch(mut self, arch: NvvmArch) -> Self {
-        self.archs = vec![arch];
-        self
+    pub fn arch(self, arch: NvvmArch) -> Self {
+        self.archs(&[arch])
     }
 
     /// The architectures to compile for, with a module for each; see [`Self::build_all`].
-    pub fn archs(mut self, archs: &[NvvmArch]) -> Self {
-        self.archs = archs.to_vec();
-        self
-    }
-
-    /// Whether denormal numbers are flushed to zero.
-    pub fn ftz(mut self, flush: bool) -> Self {
-        self.ftz = flush;
-        self
-    }
-
-    /// Whether square roots are approximated.
-    pub fn fast_sqrt(mut self, fast: bool) -> Self {
-        self.fast_sqrt = fast;
-        self
-    }
-
-    /// Whether divisions and reciprocals are approximated.
-    pub fn fast_div(mut self, fast: bool) -> Self {
-        self.fast_div = fast;
-        self
-    }
-
-    /// Whether `a * b + c` becomes one fused operation.
-    pub fn fma_contraction(mut self, contract: bool) -> Self {
-        self.fma_contraction = contract;
-        self
+    pub fn archs(self, archs: &[NvvmArch]) -> Self {
+        Self { archs: archs.to_vec(), ..self }
     }
 
     /// All approximations at once, like nvcc's `--use_fast_math`: denormal numbers flushed, square roots and divisions
@@ -208,70 +166,9 @@ impl CudaBuilder {
         self.ftz(true).fast_sqrt(true).fast_div(true).fma_contraction(true)
     }
 
-    /// The debug info in the PTX.
-    pub fn debug(mut self, debug: DebugInfo) -> Self {
-        self.debug = debug;
-        self
-    }
-
-    /// Whether the back end's input is written next to the PTX, as text.
-    pub fn emit_llvm_ir(mut self, emit: bool) -> Self {
-        self.emit_llvm_ir = emit;
-        self
-    }
-
-    /// Whether the back end's input is written next to the PTX, as bitcode.
-    pub fn emit_llvm_bitcode(mut self, emit: bool) -> Self {
-        self.emit_llvm_bitcode = emit;
-        self
-    }
-
-    /// Whether calls of the crate `libm` run libdevice's functions; see the field.
-    pub fn override_libm(mut self, over: bool) -> Self {
-        self.override_libm = over;
-        self
-    }
-
-    /// Whether immutable statics are placed in constant memory.
-    pub fn use_constant_memory_space(mut self, place: bool) -> Self {
-        self.use_constant_memory_space = place;
-        self
-    }
-
-    /// Whether the code is for OptiX, which is not supported: the build fails.
-    pub fn optix(mut self, optix: bool) -> Self {
-        self.optix = optix;
-        self
-    }
-
-    /// Whether each family of kernels becomes a separate PTX module; see the field.
-    pub fn split(mut self, split: bool) -> Self {
-        self.split = split;
-        self
-    }
-
-    /// Whether architectures that the sources do not distinguish share their PTX; see the field.
-    pub fn compile_once(mut self, once: bool) -> Self {
-        self.compile_once = once;
-        self
-    }
-
-    /// Whether ptxas compiles the PTX to machine code.
-    pub fn machine_code(mut self, make: bool) -> Self {
-        self.machine_code = make;
-        self
-    }
-
-    /// Whether a part is compiled at a lower level if a tool exceeds its time limit; see the field.
-    pub fn fall_back(mut self, fall_back: bool) -> Self {
-        self.fall_back = fall_back;
-        self
-    }
-
     /// Also copies the PTX to `path`, which [`Self::build`] then returns.
-    pub fn copy_to(mut self, path: impl AsRef<Path>) -> Self {
-        self.ptx_file_copy_path = Some(path.as_ref().to_owned());
-        self
+    pub fn copy_to(self, path: impl AsRef<Path>) -> Self {
+        Self { ptx_file_copy_path: Some(path.as_ref().to_owned()), ..self }
     }
 
     /// Arguments for cargo.
@@ -281,33 +178,23 @@ impl CudaBuilder {
     }
 
     /// Writes the back end's input to `path`, as text.
-    pub fn final_module_path(mut self, path: impl AsRef<Path>) -> Self {
-        self.final_module_path = Some(path.as_ref().to_owned());
-        self
+    pub fn final_module_path(self, path: impl AsRef<Path>) -> Self {
+        Self { final_module_path: Some(path.as_ref().to_owned()), ..self }
     }
 
     /// The folder for PTX files.
-    pub fn out_dir(mut self, path: impl AsRef<Path>) -> Self {
-        self.out_dir = Some(path.as_ref().to_owned());
-        self
+    pub fn out_dir(self, path: impl AsRef<Path>) -> Self {
+        Self { out_dir: Some(path.as_ref().to_owned()), ..self }
     }
 
     /// The folder for intermediate files.
-    pub fn target_dir(mut self, path: impl AsRef<Path>) -> Self {
-        self.target_dir = Some(path.as_ref().to_owned());
-        self
+    pub fn target_dir(self, path: impl AsRef<Path>) -> Self {
+        Self { target_dir: Some(path.as_ref().to_owned()), ..self }
     }
 
     /// The folder of the fetched packages.
-    pub fn tools_dir(mut self, path: impl AsRef<Path>) -> Self {
-        self.tools_dir = Some(path.as_ref().to_owned());
-        self
-    }
-
-    /// Whether a missing libNVVM is fetched, and a missing compiler installed; see the field.
-    pub fn download(mut self, download: bool) -> Self {
-        self.download = download;
-        self
+    pub fn tools_dir(self, path: impl AsRef<Path>) -> Self {
+        Self { tools_dir: Some(path.as_ref().to_owned()), ..self }
     }
 
     /// The folder of the fetched packages for a crate with the target directory `target`: `FERROWARP_TOOLS`, or `ferrowarp`
@@ -330,7 +217,7 @@ impl CudaBuilder {
 
     /// Checks that the options do not contradict each other.
     pub(crate) fn check_options(&self) -> Result<(), CudaBuilderError> {
-        let fail = |reason: &str| Err(CudaBuilderError::Options { reason: reason.to_owned() });
+        let fail = |reason: &str| Err(CudaBuilderError::Options(reason.to_owned()));
         let several = self.archs.len() > 1 || self.split;
         if self.archs.is_empty() {
             return fail("no architecture is given");
@@ -345,7 +232,7 @@ impl CudaBuilder {
         }
         if self.opt_level > 3 {
             let reason = format!("opt_level is 0 to 3, and {} is given", self.opt_level);
-            return Err(CudaBuilderError::Options { reason });
+            return Err(CudaBuilderError::Options(reason));
         }
         if self.optix {
             return fail("optix is given, and code for OptiX cannot be made here");
@@ -356,6 +243,19 @@ impl CudaBuilder {
     /// The optimisation level, from all options.
     pub(crate) fn level(&self) -> u8 {
         if self.nvvm_opts { self.opt_level } else { 0 }
+    }
+
+    /// How a module for `arch` is compiled.
+    pub(crate) fn codegen(&self, arch: NvvmArch) -> CodegenOptions {
+        CodegenOptions {
+            arch,
+            opt_level: self.level(),
+            ftz: self.ftz,
+            fast_sqrt: self.fast_sqrt,
+            fast_div: self.fast_div,
+            fma_contraction: self.fma_contraction,
+            line_tables: self.debug == DebugInfo::LineTables,
+        }
     }
 
     /// The levels to try, in this order.

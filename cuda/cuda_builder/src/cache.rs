@@ -1,14 +1,14 @@
 //! Caches the output of compiling a module. The key covers everything that the output depends on.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{self, CudaBuilderError, IoContext};
+use crate::error::{CudaBuilderError, IoContext};
 use crate::files;
+use crate::progress::FellBack;
 use crate::ptxas::KernelResources;
 
 /// Maximum number of entries. The least recently used ones are removed.
@@ -26,39 +26,6 @@ pub(crate) struct Made {
     pub assembled: Option<(Vec<u8>, Vec<KernelResources>)>,
     /// Set if it was compiled at a lower level than requested.
     pub fell_back: Option<FellBack>,
-}
-
-/// A part was compiled at a lower optimisation level than requested, because a tool exceeded its time limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct FellBack {
-    /// The kernels of the part.
-    pub kernels: Vec<String>,
-    /// The level it was compiled at.
-    pub opt_level: u8,
-    /// The time of this compilation.
-    pub took: Duration,
-    /// The tool that exceeded its limit.
-    pub tool: String,
-    /// The levels at which it did, from the requested one.
-    pub tried: Vec<u8>,
-    /// The time limit at these levels.
-    pub limit: Duration,
-}
-
-impl fmt::Display for FellBack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FellBack { kernels, opt_level, took, tool, tried, limit } = self;
-        let tried = tried.iter().map(u8::to_string).collect::<Vec<_>>().join(" and ");
-        write!(
-            f,
-            "{} compiled at optimisation level {opt_level}, in {:.1} s: {tool} did not end within {} s at level {tried}; \
-             FERROWARP_COMPILER_SECONDS sets another limit",
-            error::named(kernels),
-            took.as_secs_f64(),
-            limit.as_secs()
-        )
-    }
 }
 
 /// The hashes of an entry's files, to detect a damaged one.

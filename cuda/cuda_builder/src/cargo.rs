@@ -5,8 +5,8 @@
 //! runs after the edits, and respects them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
@@ -15,6 +15,7 @@ use crate::fingerprint;
 use crate::output;
 use crate::own_libraries;
 use crate::packages::{DevicePackage, KernelCrate};
+use crate::query;
 use crate::toolchain::Toolchain;
 
 /// Variables that a nested cargo must not inherit from an outer one, or from the user's settings for host builds.
@@ -81,17 +82,10 @@ pub(crate) fn emit_ir(
     let module = output_folder.join(format!("{}-{}.{arch}.ll", kernel_crate.library, &unique[..16]));
 
     let run = || -> Result<(), CudaBuilderError> {
-        // Tries offline first: it is faster if everything is fetched, and keeps versions that a lock file leaves open.
-        let mut output = command(kernel_crate, packages, toolchain, arch, options, work, &linker, &module)
-            .arg_offline(true)
-            .output()
-            .during("running", Path::new("cargo"))?;
-        if !output.status.success() && mentions_offline(&output) {
-            output = command(kernel_crate, packages, toolchain, arch, options, work, &linker, &module)
-                .arg_offline(false)
-                .output()
-                .during("running", Path::new("cargo"))?;
-        }
+        let command = |offline: Option<&str>| {
+            command(kernel_crate, packages, toolchain, arch, options, work, &linker, &module, offline)
+        };
+        let output = query::output(command).during("running", Path::new("cargo"))?;
         if output.status.success() {
             return Ok(());
         }
@@ -107,22 +101,6 @@ pub(crate) fn emit_ir(
     std::fs::read_to_string(&module).during("reading", &module)
 }
 
-/// A cargo command with `--offline` before the `--` of the arguments for rustc.
-struct CargoCommand {
-    command: Command,
-    for_rustc: Vec<String>,
-}
-
-impl CargoCommand {
-    fn arg_offline(mut self, offline: bool) -> Command {
-        if offline {
-            self.command.arg("--offline");
-        }
-        self.command.arg("--").args(&self.for_rustc);
-        self.command
-    }
-}
-
 #[allow(clippy::too_many_arguments, reason = "all that a run of cargo depends on")]
 fn command(
     kernel_crate: &KernelCrate,
@@ -133,8 +111,9 @@ fn command(
     work: &Path,
     linker: &Path,
     module: &Path,
-) -> CargoCommand {
-    let mut command = Command::new(cargo());
+    offline: Option<&str>,
+) -> Command {
+    let mut command = Command::new(query::cargo());
     for name in HOSTILE_ENVIRONMENT {
         command.env_remove(name);
     }
@@ -179,9 +158,9 @@ fn command(
     if !options.build_args.iter().any(|arg| arg.starts_with("-Zbuild-std")) {
         command.arg("-Zbuild-std=core,alloc");
     }
-    command.arg("-Zprofile-rustflags").args(&options.build_args);
-    let for_rustc = vec![format!("--emit=llvm-ir={}", module.display())];
-    CargoCommand { command, for_rustc }
+    command.arg("-Zprofile-rustflags").args(&options.build_args).args(offline);
+    command.arg("--").arg(format!("--emit=llvm-ir={}", module.display()));
+    command
 }
 
 /// The flags for `arch`: `cfg(target_feature = "sm_80")` and, with Rust-CUDA's name, `"compute_80"` hold for `arch` and all
@@ -201,15 +180,6 @@ fn arch_flags(arch: NvvmArch, only_specific: bool) -> Vec<String> {
         format!("--check-cfg=cfg(target_feature,values({known}))"),
     ];
     lints.into_iter().chain(flags).collect()
-}
-
-/// The cargo that runs this program, or the one in the environment.
-pub(crate) fn cargo() -> PathBuf {
-    std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
-}
-
-pub(crate) fn mentions_offline(output: &Output) -> bool {
-    String::from_utf8_lossy(&output.stderr).contains("offline")
 }
 
 fn write_linker(path: &Path) -> Result<(), CudaBuilderError> {

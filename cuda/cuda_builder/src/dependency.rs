@@ -1,23 +1,11 @@
 //! Finds kernel crates among the dependencies of a package, and their features there.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use serde::Deserialize;
 
 use crate::arch::NvvmArch;
-use crate::builder::CudaBuilder;
-use crate::cargo::{cargo, mentions_offline};
+use crate::builder::{CudaBuilder, Packages};
 use crate::error::CudaBuilderError;
-
-/// The package whose kernel crates a builder builds.
-#[derive(Clone, Debug)]
-pub(crate) enum Packages {
-    /// The one of this name, among the dependencies of the build script's package.
-    Dependency(String),
-    /// The one in this folder.
-    Folder(PathBuf),
-}
+use crate::query::{self, Metadata, Package};
 
 /// A kernel crate: the name of its library, its folder, and the arguments that select its features.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,28 +18,6 @@ pub(crate) struct Dependency {
 }
 
 type Found = (String, Vec<Dependency>);
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    version: String,
-    manifest_path: PathBuf,
-    features: std::collections::BTreeMap<String, Vec<String>>,
-    targets: Vec<Target>,
-    #[serde(default)]
-    metadata: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
 
 impl CudaBuilder {
     /// Creates a builder for the kernels of the package `name` among the direct and indirect dependencies of the build
@@ -92,7 +58,7 @@ impl CudaBuilder {
 pub(crate) fn find(packages: &Packages) -> Result<Found, CudaBuilderError> {
     let name = match packages {
         Packages::Folder(folder) => {
-            let missing = || CudaBuilderError::CratePathDoesntExist { path: folder.clone() };
+            let missing = || CudaBuilderError::CratePathDoesntExist(folder.clone());
             let manifest = folder.join("Cargo.toml").canonicalize().map_err(|_| missing())?;
             return find_of(&manifest, None, |feature| feature == "default", None);
         }
@@ -103,7 +69,7 @@ pub(crate) fn find(packages: &Packages) -> Result<Found, CudaBuilderError> {
     let Some(manifest) = manifest else {
         let reason = "of_dependency() is called outside of a build script: CARGO_MANIFEST_DIR is not set; use \
                       CudaBuilder::new(FOLDER)";
-        return Err(CudaBuilderError::Options { reason: reason.to_owned() });
+        return Err(CudaBuilderError::Options(reason.to_owned()));
     };
     let has_feature = |feature: &str| {
         let variable = format!("CARGO_FEATURE_{}", feature.to_uppercase().replace('-', "_"));
@@ -119,27 +85,23 @@ fn find_of(
     has_feature: impl Fn(&str) -> bool,
     target: Option<&str>,
 ) -> Result<Found, CudaBuilderError> {
-    let fail = |reason: String| CudaBuilderError::Manifest {
-        path: manifest.parent().unwrap_or(manifest).to_owned(),
-        reason,
-    };
-    let packages = |options: &[&str]| {
-        let answer = run(manifest, &[&["metadata", "--format-version=1"], options].concat())?;
-        serde_json::from_str::<Metadata>(&answer).map_err(|error| format!("cargo's answer: {error}"))
-    };
-    let members = packages(&["--no-deps"]).map_err(&fail)?.packages;
-    let own = members.iter().find(|package| package.manifest_path == manifest);
-    let own = own.ok_or_else(|| fail("it is not a package".to_owned()))?;
+    let folder = manifest.parent().unwrap_or(manifest);
+    let fail = |reason: String| CudaBuilderError::Manifest { path: folder.to_owned(), reason };
+    let members = Metadata::query(folder, &["--no-deps"]).map_err(&fail)?;
+    let own = members.of_manifest(manifest).ok_or_else(|| fail("it is not a package".to_owned()))?;
     let name = name.unwrap_or(&own.name);
     let features: Vec<&str> =
         own.features.keys().map(String::as_str).filter(|name| has_feature(name)).collect();
     let features = format!("--features={}", features.join(","));
     let of_build = ["--no-default-features", &features];
-    let metadata = packages(&of_build).map_err(&fail)?;
+    let metadata = Metadata::query(folder, &of_build).map_err(&fail)?;
     let target = target.map(|target| format!("--target={target}"));
     let mut tree = vec!["tree", "--edges=normal", "--prefix=depth", "--no-dedupe", "--format= {p}\t{f}"];
     tree.extend(of_build.into_iter().chain(target.as_deref()));
-    let tree = run(manifest, &tree).map_err(&fail)?;
+    let tree = query::text(folder, |cargo| {
+        cargo.args(&tree);
+    })
+    .map_err(&fail)?;
     let mut lines = tree.lines().filter_map(read_line).skip_while(|line| line.name != name);
     let first = lines.next().ok_or_else(|| missing(name, &own.name))?;
     let depth = first.depth;
@@ -147,8 +109,7 @@ fn find_of(
     for line in std::iter::once(first).chain(lines.take_while(|line| line.depth > depth)) {
         let is_it = |package: &&Package| package.name == line.name && package.version == line.version;
         let package = metadata.packages.iter().find(is_it).ok_or_else(|| missing(name, &own.name))?;
-        let is_library = |target: &&Target| target.kind.iter().any(|kind| kind.ends_with("lib"));
-        let library = package.targets.iter().find(is_library).map_or(&package.name, |target| &target.name);
+        let library = package.library().map_or(&package.name, |target| &target.name);
         found.push(Dependency {
             library: library.replace('-', "_"),
             path: package.manifest_path.parent().unwrap_or(&package.manifest_path).to_owned(),
@@ -188,25 +149,7 @@ fn missing(name: &str, own: &str) -> CudaBuilderError {
         "{own} does not depend on {name} with its features of this build; of_dependency() takes the name of a package \
          among the normal dependencies, such as ferrowarp"
     );
-    CudaBuilderError::Options { reason }
-}
-
-/// Cargo's output for the package of `manifest`; offline unless something has to be fetched.
-fn run(manifest: &Path, arguments: &[&str]) -> Result<String, String> {
-    let run = |offline: bool| {
-        let mut command = Command::new(cargo());
-        command.args(arguments).arg("--color=never").arg("--manifest-path").arg(manifest);
-        command.args(offline.then_some("--offline"));
-        command.output().map_err(|error| format!("running cargo: {error}"))
-    };
-    let mut output = run(true)?;
-    if !output.status.success() && mentions_offline(&output) {
-        output = run(false)?;
-    }
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-    }
+    CudaBuilderError::Options(reason)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Finds the kernels and source lines on which a back end fails.
 
 use crate::arch::NvvmArch;
-use crate::backend::{CodegenOptions, Compiler};
+use crate::backend::Compiler;
 use crate::cargo::CargoOptions;
+use crate::codegen::CodegenOptions;
 use crate::error::{self, CudaBuilderError};
 use cuda_ir::{Edits, IrError, Lowered, places};
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::builder::CudaBuilder;
+use crate::built::Built;
 use crate::error::CudaBuilderError;
 use crate::files;
-use crate::pipeline::Built;
 
 impl CudaBuilder {
     /// Builds, and writes `LIBRARY.embedded.rs` into the build script's `OUT_DIR`. `ferrowarp::embedded_ptx!("LIBRARY")`
@@ -21,7 +21,7 @@ impl CudaBuilder {
     pub fn embed(self) -> Result<Built, CudaBuilderError> {
         let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else {
             let reason = "embed() is called outside of a build script: OUT_DIR is not set; use build_all()";
-            return Err(CudaBuilderError::Options { reason: reason.to_owned() });
+            return Err(CudaBuilderError::Options(reason.to_owned()));
         };
         let built = self.split(true).out_dir(&out).build_all()?;
         let files =

@@ -14,11 +14,8 @@ use cuda_ir::IrError;
 #[non_exhaustive]
 pub enum CudaBuilderError {
     /// The builder's path is not a crate.
-    #[error("no Cargo.toml in {}: give the folder of the kernel crate", .path.display())]
-    CratePathDoesntExist {
-        /// The given path.
-        path: PathBuf,
-    },
+    #[error("no Cargo.toml in {}: give the folder of the kernel crate", .0.display())]
+    CratePathDoesntExist(PathBuf),
     /// `cargo metadata` failed, or its output is invalid.
     #[error("reading the manifest of {} failed: {reason}", .path.display())]
     Manifest {
@@ -28,41 +25,24 @@ pub enum CudaBuilderError {
         reason: String,
     },
     /// The options contradict each other.
-    #[error("the builder's options cannot be met: {reason}")]
-    Options {
-        /// The options, and the fix.
-        reason: String,
-    },
+    #[error("the builder's options cannot be met: {0}")]
+    Options(String),
     /// The name of an architecture is unknown.
-    #[error("unknown architecture `{name}`: expected compute_75 to compute_121, such as compute_90")]
-    UnknownArch {
-        /// The given name.
-        name: String,
-    },
+    #[error("unknown architecture `{0}`: expected compute_75 to compute_121, such as compute_90")]
+    UnknownArch(String),
     /// There is no GPU to query for its architecture, or it cannot be used.
-    #[error(
-        "this machine's GPU names no architecture: {reason}; name one instead of native, such as compute_90"
-    )]
-    Native {
-        /// The driver's message.
-        reason: String,
-    },
+    #[error("this machine's GPU names no architecture: {0}; name one instead of native, such as compute_90")]
+    Native(String),
     /// No usable compiler was found.
     #[error(
-        "no usable rustc: {tried}; needed is one whose LLVM is 22 (rustc 1.95 to 1.98) with its rust-src and llvm-tools: `rustup toolchain install 1.95.0 --component rust-src,llvm-tools`, or on Debian `{install}`", install = crate::debian::INSTALL
+        "no usable rustc: {0}; needed is one whose LLVM is 22 (rustc 1.95 to 1.98) with its rust-src and llvm-tools: `rustup toolchain install 1.95.0 --component rust-src,llvm-tools`, or on Debian `{install}`", install = crate::debian::INSTALL
     )]
-    ToolchainMissing {
-        /// Each compiler that was tried, and why it was rejected.
-        tried: String,
-    },
+    ToolchainMissing(String),
     /// No usable libNVVM was found.
     #[error(
-        "no usable libNVVM: {tried}; let the builder fetch the pinned one with pip (download(true), which is the default), or set LIBNVVM_PATH to the libnvvm.so of CUDA 13.5 or later"
+        "no usable libNVVM: {0}; let the builder fetch the pinned one with pip (download(true), which is the default), or set LIBNVVM_PATH to the libnvvm.so of CUDA 13.5 or later"
     )]
-    NvvmMissing {
-        /// Each place that was tried, and why it was rejected.
-        tried: String,
-    },
+    NvvmMissing(String),
     /// The libNVVM in `LIBNVVM_PATH` is too old.
     #[error("libNVVM at {} is too old: {reason}; needed is the one of CUDA 13.5 or later, or unset LIBNVVM_PATH", .path.display())]
     NvvmTooOld {
@@ -80,11 +60,8 @@ pub enum CudaBuilderError {
         reason: String,
     },
     /// The file is not a libdevice.
-    #[error("libdevice at {} is damaged: it is not the LLVM bitcode that libNVVM comes with; install it anew, or remove it and let the builder fetch the pinned one", .path.display())]
-    Libdevice {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("libdevice at {} is damaged: it is not the LLVM bitcode that libNVVM comes with; install it anew, or remove it and let the builder fetch the pinned one", .0.display())]
+    Libdevice(PathBuf),
     /// The kernel crate does not compile.
     #[error("cargo failed on {}:\n{log}", .path.display())]
     CargoFailed {
@@ -96,40 +73,24 @@ pub enum CudaBuilderError {
     /// The module from rustc is not what the edits expect.
     #[error(transparent)]
     IrEdit(#[from] IrError),
-    /// libNVVM rejected the module.
-    #[error("libNVVM failed to compile {} for {arch}: {reason}\n{log}{}{}", named(.kernels), hint(.log), at(.places))]
-    NvvmCompile {
-        /// The architecture.
-        arch: NvvmArch,
-        /// libNVVM's name for the error.
-        reason: String,
-        /// libNVVM's log.
-        log: String,
-        /// The kernels that it fails on, if known.
-        kernels: Vec<String>,
-        /// The source lines that may cause it, and what they do.
-        places: Vec<String>,
-    },
-    /// One of LLVM's tools failed or was stopped.
-    #[error("{} failed to compile {} for {arch}: {log}{}{}", .path.display(), named(.kernels), hint(.log), at(.places))]
-    LlvmFailed {
+    /// libNVVM or one of LLVM's tools rejected the module.
+    #[error("{tool} failed to compile {} for {arch}: {log}{}{}", named(.blame), hint(.log), at(&.blame.places))]
+    CompilerFailed {
         /// The tool.
-        path: PathBuf,
+        tool: String,
         /// The architecture.
         arch: NvvmArch,
-        /// Its output, or why it was stopped.
+        /// Its output.
         log: String,
-        /// The kernels that it fails on, if known.
-        kernels: Vec<String>,
-        /// The source lines that may cause it, and what they do.
-        places: Vec<String>,
+        /// What it fails on.
+        blame: Blame,
     },
     /// A tool exceeded its time limit at every optimisation level that was tried.
     #[error(
         "{tool} did not end on {} for {arch}: {}; `FERROWARP_COMPILER_SECONDS=N` sets another limit; look for loops with \
          many iterations around loops that end early, and keep them from being unrolled (core::hint::black_box of their \
          bounds){}",
-        named(.kernels), tried(.tries), at(.places)
+        named(.blame), tried(.tries), at(&.blame.places)
     )]
     CompilerTimedOut {
         /// The tool.
@@ -138,13 +99,11 @@ pub enum CudaBuilderError {
         arch: NvvmArch,
         /// The optimisation levels that were tried, if the tool has any, and the time limit of each.
         tries: Vec<(Option<u8>, Duration)>,
-        /// The kernels on which it exceeds the limit, if known.
-        kernels: Vec<String>,
-        /// The loops of their source, or the kernels.
-        places: Vec<String>,
+        /// What it exceeds the limit on: loops, or the kernels' own lines.
+        blame: Blame,
     },
     /// A tool could not be started, crashed or was killed.
-    #[error("{tool} died on {} for {arch}: {how}{}{}", named(.kernels), hint(.how), at(.places))]
+    #[error("{tool} died on {} for {arch}: {how}{}{}", named(.blame), hint(.how), at(&.blame.places))]
     CompilerDied {
         /// The tool.
         tool: String,
@@ -152,10 +111,8 @@ pub enum CudaBuilderError {
         arch: NvvmArch,
         /// How, such as the signal, and the last lines of its output.
         how: String,
-        /// The kernels that it died on, if known.
-        kernels: Vec<String>,
-        /// The source lines that may cause it, and what they do.
-        places: Vec<String>,
+        /// What it died on.
+        blame: Blame,
     },
     /// The PTX does not match the source.
     #[error("the PTX for {arch} is wrong: {reason}")]
@@ -166,11 +123,8 @@ pub enum CudaBuilderError {
         reason: String,
     },
     /// ptxas is neither at `PTXAS_PATH` nor fetched.
-    #[error("no ptxas ({reason}): let the builder fetch the pinned one with pip, or set PTXAS_PATH")]
-    PtxasMissing {
-        /// The places that were tried.
-        reason: String,
-    },
+    #[error("no ptxas ({0}): let the builder fetch the pinned one with pip, or set PTXAS_PATH")]
+    PtxasMissing(String),
     /// ptxas rejected the PTX.
     #[error("ptxas failed on {} for {arch}:\n{log}", .path.display())]
     PtxasFailed {
@@ -191,16 +145,9 @@ pub enum CudaBuilderError {
         /// pip's message.
         reason: String,
     },
-    /// A download does not have the pinned hash.
-    #[error("{} is damaged or not the pinned file: sha256 is {found}, expected {expected}; run the command again to fetch it anew", .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The pinned hash.
-        expected: String,
-        /// The actual hash.
-        found: String,
-    },
+    /// A file of a fetched package is missing or was cut short.
+    #[error("{} is damaged: it is missing or was cut short; run the command again to fetch it anew", .0.display())]
+    Damaged(PathBuf),
     /// There is no package for this machine.
     #[error(
         "{package} is not published for {platform}: set LIBNVVM_PATH and PTXAS_PATH to those of a CUDA 13.5 toolkit"
@@ -223,6 +170,16 @@ pub enum CudaBuilderError {
     },
 }
 
+/// What a compiler fails on, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blame {
+    /// The kernels.
+    pub kernels: Vec<String>,
+    /// The source lines that may cause it, and what they do.
+    pub places: Vec<String>,
+}
+
 impl CudaBuilderError {
     /// Prints this error to stderr and ends the build script: cargo shows it unchanged. If the kernel crate does not
     /// compile, that is rustc's own text, in colour on a terminal.
@@ -235,28 +192,35 @@ impl CudaBuilderError {
     }
 
     /// Adds the kernels and lines that cause the error.
-    pub(crate) fn about(mut self, about: &[String], at: &[String]) -> CudaBuilderError {
-        if let CudaBuilderError::NvvmCompile { kernels, places, .. }
-        | CudaBuilderError::LlvmFailed { kernels, places, .. }
-        | CudaBuilderError::CompilerTimedOut { kernels, places, .. }
-        | CudaBuilderError::CompilerDied { kernels, places, .. } = &mut self
+    pub(crate) fn about(mut self, kernels: &[String], places: &[String]) -> CudaBuilderError {
+        if let CudaBuilderError::CompilerFailed { blame, .. }
+        | CudaBuilderError::CompilerTimedOut { blame, .. }
+        | CudaBuilderError::CompilerDied { blame, .. } = &mut self
         {
-            *kernels = about.to_vec();
-            *places = at.to_vec();
+            *blame = Blame { kernels: kernels.to_vec(), places: places.to_vec() };
         }
         self
     }
 
-    /// The error of `tool` stopped after `limit`.
-    pub(crate) fn timed_out(tool: String, arch: NvvmArch, limit: Duration) -> CudaBuilderError {
-        let (tries, kernels, places) = (vec![(None, limit)], Vec::new(), Vec::new());
-        CudaBuilderError::CompilerTimedOut { tool, arch, tries, kernels, places }
+    /// The error of `tool` that rejects the module.
+    pub(crate) fn failed(tool: String, arch: NvvmArch, log: &str) -> CudaBuilderError {
+        let (log, blame) = (log.trim().to_owned(), Blame::default());
+        CudaBuilderError::CompilerFailed { tool, arch, log, blame }
+    }
+
+    /// The error of `tool` stopped after these limits at these levels.
+    pub(crate) fn timed_out(
+        tool: String,
+        arch: NvvmArch,
+        tries: Vec<(Option<u8>, Duration)>,
+    ) -> CudaBuilderError {
+        CudaBuilderError::CompilerTimedOut { tool, arch, tries, blame: Blame::default() }
     }
 
     /// The error of `tool` that ended without an answer.
     pub(crate) fn died(tool: String, arch: NvvmArch, how: String, log: String) -> CudaBuilderError {
         let how = how + &said(&log);
-        CudaBuilderError::CompilerDied { tool, arch, how, kernels: Vec::new(), places: Vec::new() }
+        CudaBuilderError::CompilerDied { tool, arch, how, blame: Blame::default() }
     }
 }
 
@@ -275,8 +239,12 @@ fn said(log: &str) -> String {
     lines[lines.len().saturating_sub(5)..].iter().map(|line| format!("\n{line}")).collect()
 }
 
+fn named(blame: &Blame) -> String {
+    named_kernels(&blame.kernels)
+}
+
 /// `the kernels a and b`, if there are few.
-pub(crate) fn named(kernels: &[String]) -> String {
+pub(crate) fn named_kernels(kernels: &[String]) -> String {
     match kernels {
         [] => "a module".to_owned(),
         [one] => format!("the kernel {one}"),

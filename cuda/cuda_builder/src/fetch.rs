@@ -1,91 +1,17 @@
 //! NVIDIA's compilers as pinned packages, fetched with pip into the tools folder.
 //!
-//! A package is a wheel, a zip file with a pinned hash. The needed files are unpacked into a temporary folder that is
-//! renamed at the end, so a folder with the final name is always complete. A lock file lets one process fetch while others
-//! wait.
+//! A package is a wheel with a pinned hash, which pip checks. pip installs it into a temporary folder, from which the needed
+//! files are renamed into the package's, so a folder with the final name is always complete. A lock file lets one process
+//! fetch while others wait.
 
-use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use flate2::read::DeflateDecoder;
-use rawzip::{CompressionMethod, ZipArchive};
-
-use crate::cache::FellBack;
 use crate::error::{CudaBuilderError, IoContext};
-use crate::stack::UnboundedStack;
+use crate::progress::{Progress, ProgressFn};
 use crate::{files, pip, whole};
-
-/// The progress of downloads and other long steps, and warnings about the result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Progress {
-    /// This many bytes of `total` have arrived.
-    Downloading {
-        /// Name and version of the package.
-        package: String,
-        /// Bytes that have arrived.
-        bytes: u64,
-        /// Bytes of the whole package.
-        total: u64,
-    },
-    /// The download is complete and is being checked and unpacked.
-    Unpacking {
-        /// Name and version of the package.
-        package: String,
-    },
-    /// The package is ready for use.
-    Ready {
-        /// Name and version of the package.
-        package: String,
-    },
-    /// Nothing was reported for a while: the step that has been running longest.
-    Working {
-        /// The tool, with its optimisation level if it has one.
-        stage: String,
-        /// Its input, such as the names of kernels.
-        what: String,
-        /// Its time so far.
-        elapsed: Duration,
-        /// The number of parts compiled so far.
-        done: usize,
-    },
-    /// A part was compiled at a lower optimisation level than requested.
-    FellBack(FellBack),
-    /// A kernel has a stack whose size is unknown at compile time.
-    UnboundedStack(UnboundedStack),
-}
-
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Progress::Downloading { package, total, .. } => {
-                let megabytes = total / 1_000_000;
-                write!(f, "fetching {package} with pip ({megabytes} MB), for this and all later builds")
-            }
-            Progress::Unpacking { package } => write!(f, "unpacking {package}"),
-            Progress::Ready { package } => write!(f, "{package} is ready"),
-            Progress::Working { stage, what, elapsed, done } => {
-                let seconds = elapsed.as_secs();
-                write!(
-                    f,
-                    "{stage} has been working on {what} for {seconds} s (parts compiled so far: {done})"
-                )
-            }
-            Progress::FellBack(fell_back) => fell_back.fmt(f),
-            Progress::UnboundedStack(stack) => write!(
-                f,
-                "{stack}; on a GPU, FERROWARP_STACK_BYTES or Device::with_stack_bytes sets the size for each thread"
-            ),
-        }
-    }
-}
-
-/// Receives reports of a build's progress, from any of its threads.
-pub type ProgressFn<'a> = dyn Fn(Progress) + Sync + 'a;
 
 /// A wheel for one kind of machine.
 #[derive(Clone, Copy, Debug)]
@@ -95,10 +21,8 @@ struct Wheel {
     bytes: u64,
 }
 
-/// Maximum bytes that pip may write in addition to two temporary copies of the wheel: logs and scripts.
-const PIP_EXTRA: u64 = 16 << 20;
-/// Maximum unpacked size of a wheel's file, in bytes.
-const LONGEST_FILE: u64 = 512 << 20;
+/// What pip may write at most, as a multiple of the wheel: the wheel, its files before and after they are moved, and logs.
+const MOST_WRITTEN: u64 = 12;
 
 /// A pinned package.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +30,7 @@ pub struct Package {
     name: &'static str,
     version: &'static str,
     wheels: &'static [Wheel],
-    /// The files to unpack; those under `bin/` are executable.
+    /// The files to keep; those under `bin/` are executable.
     files: &'static [&'static str],
 }
 
@@ -159,9 +83,13 @@ impl Package {
         tools.join(format!("{}-{}", self.name, self.version))
     }
 
-    /// Checks that all files of the package are in `tools` and unchanged since they were unpacked.
+    /// Checks that all files of the package are in `tools`, and none was cut short.
     pub(crate) fn check(&self, tools: &Path) -> Result<(), CudaBuilderError> {
-        whole::check(&self.folder(tools), self.files)
+        let mut paths = self.files.iter().map(|file| self.folder(tools).join(file));
+        match paths.find(|path| !whole::is_whole(path)) {
+            Some(path) => Err(CudaBuilderError::Damaged(path)),
+            None => Ok(()),
+        }
     }
 
     /// The path of the package's file number `n`, if the package has been fetched into `tools`.
@@ -201,15 +129,14 @@ pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Resu
     remove_leftovers(tools, &prefix)?;
     let temporary =
         tempfile::Builder::new().prefix(&prefix).tempdir_in(tools).during("creating a folder in", tools)?;
-    let file = download(package, wheel, temporary.path(), progress).map_err(|error| match error {
+    install(package, wheel, temporary.path(), progress).map_err(|error| match error {
         CudaBuilderError::Download { package, reason } if !is_new => CudaBuilderError::Download {
             package,
             reason: format!("{reason} (it was needed because {damage})"),
         },
         error => error,
     })?;
-    progress(Progress::Unpacking { package: package.title() });
-    unpack(package, &file, wheel.sha256, temporary.path(), &folder, LONGEST_FILE)?;
+    keep_files(package, temporary.path(), &folder)?;
     progress(Progress::Ready { package: package.title() });
     Ok(())
 }
@@ -224,32 +151,35 @@ fn remove_leftovers(tools: &Path, prefix: &str) -> Result<(), CudaBuilderError> 
     Ok(())
 }
 
-/// Makes pip download the wheel into `folder`. Returns its path.
-fn download(
+/// The folder in the temporary one into which pip installs a wheel.
+const INSTALLED: &str = "installed";
+
+/// Makes pip download the wheel and install it into `folder`.
+fn install(
     package: &Package,
     wheel: Wheel,
     folder: &Path,
     progress: &ProgressFn<'_>,
-) -> Result<PathBuf, CudaBuilderError> {
+) -> Result<(), CudaBuilderError> {
     let fail = |reason: String| CudaBuilderError::Download { package: package.title(), reason };
     let scratch = folder.join("pip");
     files::create_dir(&scratch)?;
+    let hashes = package.wheels.iter().map(|wheel| format!(" --hash=sha256:{}", wheel.sha256));
+    let requirements = format!("{}=={}{}\n", package.name, package.version, hashes.collect::<String>());
+    let file = folder.join("requirements.txt");
+    files::write(&file, requirements.as_bytes())?;
     let mut pip = pip::command().ok_or_else(|| fail(format!("there is no pip: {}", pip::INSTALL)))?;
-    pip.args([
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--no-input",
-        "--disable-pip-version-check",
-    ])
-    .arg("--dest")
-    .arg(folder)
-    .arg(format!("{}=={}", package.name, package.version))
-    .env("TMPDIR", &scratch)
-    .stdin(Stdio::null())
-    .stdout(Stdio::null())
-    .stderr(Stdio::piped());
+    pip.args(["install", "--quiet", "--no-deps", "--only-binary=:all:", "--no-compile", "--require-hashes"])
+        .args(["--no-input", "--disable-pip-version-check", "--target"])
+        .arg(folder.join(INSTALLED))
+        .arg("--requirement")
+        .arg(file)
+        // A target and the user's own packages exclude each other.
+        .env("PIP_USER", "0")
+        .env("TMPDIR", &scratch)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = pip.spawn().map_err(|e| fail(format!("running pip: {e}")))?;
     // Read into memory: if the disk is full, a file could not hold pip's error message.
     let stderr = child.stderr.take();
@@ -269,7 +199,7 @@ fn download(
             break status;
         }
         let size = size_of_folder(folder);
-        if size > 2 * wheel.bytes + PIP_EXTRA {
+        if size > MOST_WRITTEN * wheel.bytes {
             // A process that cannot be stopped has ended already.
             let _ = child.kill();
             let _ = child.wait();
@@ -288,10 +218,7 @@ fn download(
         return Err(fail(if reason.is_empty() { status.to_string() } else { reason }));
     }
     progress(Progress::Downloading { package: package.title(), bytes: wheel.bytes, total: wheel.bytes });
-    let entries = folder.read_dir().during("reading the folder", folder)?;
-    let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
-    let found = files.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "whl"));
-    found.ok_or_else(|| fail("pip ended well but left no wheel".to_owned()))
+    Ok(())
 }
 
 /// pip's reason: its error lines or, if it ended by an exception, the last line, which names it.
@@ -311,65 +238,26 @@ fn size_of_folder(folder: &Path) -> u64 {
     entries.flatten().map(size).sum()
 }
 
-/// Checks the wheel and unpacks the package's files into `folder`, through `temporary`.
-///
-/// Only the package's files are written, whatever else the wheel contains and however it is named.
-fn unpack(
-    package: &Package,
-    wheel: &Path,
-    sha256: &str,
-    temporary: &Path,
-    folder: &Path,
-    longest: u64,
-) -> Result<(), CudaBuilderError> {
-    let found = files::sha256_of(wheel)?;
-    if found != sha256 {
-        return Err(CudaBuilderError::Damaged { path: wheel.to_owned(), expected: sha256.to_owned(), found });
-    }
-    let fail = |reason: String| CudaBuilderError::Download { package: package.title(), reason };
-    let file = File::open(wheel).during("opening", wheel)?;
-    let mut buffer = vec![0; rawzip::RECOMMENDED_BUFFER_SIZE];
-    let archive = ZipArchive::from_file(file, &mut buffer);
-    let archive = archive.map_err(|e| fail(format!("the wheel is no zip file: {e}")))?;
-    let unpacked = temporary.join("unpacked");
+/// Moves the package's files from what pip has installed in `temporary` into `folder`.
+fn keep_files(package: &Package, temporary: &Path, folder: &Path) -> Result<(), CudaBuilderError> {
+    let kept = temporary.join("kept");
     for name in package.files {
-        let broken = |e: rawzip::Error| fail(format!("{name} in the wheel: {e}"));
-        let mut entries = archive.entries(&mut buffer);
-        let entry = loop {
-            match entries.next_entry().map_err(broken)? {
-                Some(entry) if entry.file_path().as_bytes() == name.as_bytes() => break entry,
-                Some(_) => {}
-                None => return Err(fail(format!("{name} is not in the wheel"))),
-            }
-        };
-        if entry.is_dir() || entry.mode().is_symlink() {
-            return Err(fail(format!("{name} in the wheel is no ordinary file")));
+        let (from, to) = (temporary.join(INSTALLED).join(name), kept.join(name));
+        if !from.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) || !whole::is_whole(&from) {
+            let reason = format!("{name} is not in the wheel");
+            return Err(CudaBuilderError::Download { package: package.title(), reason });
         }
-        let member = archive.get_entry(entry.wayfinder()).map_err(broken)?;
-        let contents: Box<dyn Read> = match entry.compression_method() {
-            CompressionMethod::STORE => Box::new(member.reader()),
-            CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(member.reader())),
-            other => return Err(fail(format!("{name} in the wheel is compressed as {other:?}"))),
-        };
-        // At the end this reader compares the length and the checksum.
-        let contents = member.verifying_reader(contents);
-        let path = unpacked.join(name);
-        files::create_dir(path.parent().unwrap_or(&unpacked))?;
-        let mut out = File::create_new(&path).during("creating", &path)?;
-        // The size stated in the wheel may be wrong.
-        let copied = std::io::copy(&mut contents.take(longest + 1), &mut out);
-        if copied.during("unpacking", &path)? > longest {
-            return Err(fail(format!("{name} in the wheel has more than {longest} bytes")));
-        }
+        files::create_dir(to.parent().unwrap_or(&kept))?;
+        std::fs::rename(&from, &to).during("renaming", &from)?;
+        let file = files::open(&to).during("opening", &to)?;
         let mode = if name.contains("/bin/") { 0o755 } else { 0o644 };
-        files::set_mode(&out, mode).during("unpacking", &path)?;
-        out.sync_data().during("writing", &path)?;
+        files::set_mode(&file, mode).during("unpacking", &to)?;
+        file.sync_data().during("writing", &to)?;
     }
-    whole::record(&unpacked, package.files)?;
     if folder.symlink_metadata().is_ok() {
         files::remove(folder)?;
     }
-    std::fs::rename(&unpacked, folder).during("naming the folder", folder)
+    std::fs::rename(&kept, folder).during("naming the folder", folder)
 }
 
 #[cfg(test)]

@@ -4,8 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write};
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
 use crate::error::{CudaBuilderError, IoContext};
 
 /// Writes a file of the user's choice, as [`replace`] does. A special file, such as `/dev/stdout`, is written directly and
@@ -117,25 +115,4 @@ pub(crate) fn lock(path: &Path) -> Result<File, CudaBuilderError> {
 
 pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The sha256 of the file at `path`, in hexadecimal.
-pub(crate) fn sha256_of(path: &Path) -> Result<String, CudaBuilderError> {
-    let mut file = open(path).during("opening", path)?;
-    let mut hasher = Sha256::new();
-    io::copy(&mut file, &mut Hashing(&mut hasher)).during("reading", path)?;
-    Ok(hex(&hasher.finalize()))
-}
-
-struct Hashing<'a>(&'a mut Sha256);
-
-impl Write for Hashing<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

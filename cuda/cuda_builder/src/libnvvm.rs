@@ -34,7 +34,7 @@ pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
         }
         None => {
             tried.push(format!("the pinned package is not in {}", tools.display()));
-            Err(CudaBuilderError::NvvmMissing { tried: tried.join("; ") })
+            Err(CudaBuilderError::NvvmMissing(tried.join("; ")))
         }
     }
 }
@@ -64,9 +64,8 @@ fn pinned(tools: &Path) -> Option<Place> {
 /// Loads the user's library. If it is unusable, that is an error, and no other is tried.
 fn named(path: &Path, tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     let path = path.to_owned();
-    let missing = |what: &str| CudaBuilderError::NvvmMissing {
-        tried: format!("LIBNVVM_PATH is {}: {what}", path.display()),
-    };
+    let missing =
+        |what: &str| CudaBuilderError::NvvmMissing(format!("LIBNVVM_PATH is {}: {what}", path.display()));
     if !path.is_file() {
         return Err(missing("there is no such file"));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::arch::NvvmArch;
-use crate::backend::CodegenOptions;
+use crate::codegen::CodegenOptions;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::process::{self, Ended, Stopped};
 use crate::unroll;
@@ -150,20 +150,15 @@ impl Llvm {
                 Some(how) => CudaBuilderError::died(name, arch, how, without_stack(&ended.stderr)),
                 None => self.failed(tool, arch, without_stack(&ended.stderr)),
             }),
-            Err(Stopped::TimedOut(limit)) => Err(CudaBuilderError::timed_out(name, arch, limit)),
+            Err(Stopped::TimedOut(limit)) => {
+                Err(CudaBuilderError::timed_out(name, arch, vec![(None, limit)]))
+            }
             Err(Stopped::Failed(reason)) => Err(self.failed(tool, arch, reason)),
         }
     }
 
     fn failed(&self, tool: &'static str, arch: NvvmArch, log: String) -> CudaBuilderError {
-        let path = self.folder.join(tool);
-        CudaBuilderError::LlvmFailed {
-            path,
-            arch,
-            log: log.trim().to_owned(),
-            kernels: Vec::new(),
-            places: Vec::new(),
-        }
+        CudaBuilderError::failed(self.folder.join(tool).display().to_string(), arch, &log)
     }
 }
 
@@ -240,8 +235,9 @@ fn calls_libdevice(module: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Backend, Compiler};
+    use crate::backend::Compiler;
     use crate::builder::CudaBuilder;
+    use crate::codegen::Backend;
     use crate::{libnvvm, toolchain};
 
     /// Two loads, one of them at an index that may be 2^63 - 1.
@@ -292,7 +288,7 @@ define ptx_kernel void @power(ptr %x, ptr %out) {
     fn ptx(module: &str, builder: &CudaBuilder) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let llvm = toolchain::find(folder).unwrap().llvm;
-        let options = CodegenOptions::of(builder, NvvmArch::Compute90);
+        let options = builder.codegen(NvvmArch::Compute90);
         let tools = CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"));
         Compiler::fetch(Backend::Nvvm, &tools, &|_| {}).unwrap();
         let libdevice = libnvvm::libdevice(&tools);

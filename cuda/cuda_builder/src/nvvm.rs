@@ -10,17 +10,12 @@ use tempfile::TempDir;
 
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
-use crate::process::{self, Stopped};
+use crate::process::{self, NVVM, NVVM_CHILD, Stopped};
 use crate::{files, whole};
 
 /// The LLVM version of the IR that libNVVM must accept.
 pub(crate) const LLVM_MAJOR: i32 = 22;
 
-/// Its name in messages.
-pub(crate) const NAME: &str = "libNVVM";
-
-/// The start of the child's file name.
-pub(crate) const CHILD: &str = "nvvm-child";
 /// The child, a separate program: see `child/nvvm.rs`, which also documents its output.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nvvm-child"));
 /// The child's exit status if libNVVM rejects the module, and if the library cannot be used.
@@ -67,7 +62,7 @@ impl Nvvm {
             return Err(CudaBuilderError::NvvmLoad { path: path.to_owned(), reason });
         }
         if !whole::is_whole_bitcode(&files::read(libdevice).during("reading", libdevice)?) {
-            return Err(CudaBuilderError::Libdevice { path: libdevice.to_owned() });
+            return Err(CudaBuilderError::Libdevice(libdevice.to_owned()));
         }
         let child = Child::install(tools)?;
         let nvvm = Nvvm { library: path.to_owned(), libdevice: libdevice.to_owned(), child };
@@ -100,7 +95,7 @@ impl Nvvm {
             Err(Refusal::Refused { reason, log }) => (reason, log),
         };
         if self.compile_with(probe.as_bytes(), None, arch, &options).is_ok() {
-            return Err(CudaBuilderError::Libdevice { path: self.libdevice.clone() });
+            return Err(CudaBuilderError::Libdevice(self.libdevice.clone()));
         }
         let log = log.trim();
         let reason = format!(
@@ -120,7 +115,7 @@ impl Nvvm {
         self.compile_with(module, Some(&self.libdevice), arch, options).map_err(|refusal| match refusal {
             Refusal::Other(error) => error,
             Refusal::Refused { reason, log } => {
-                CudaBuilderError::NvvmCompile { arch, reason, log, kernels: Vec::new(), places: Vec::new() }
+                CudaBuilderError::failed(NVVM.to_owned(), arch, &format!("{reason}\n{log}"))
             }
         })
     }
@@ -142,10 +137,12 @@ impl Nvvm {
     fn run(&self, arguments: &[&OsStr], module: Vec<u8>, arch: NvvmArch) -> Result<String, Refusal> {
         let mut command = Command::new(&self.child.path);
         command.arg(&self.library).args(arguments);
-        let name = format!("{NAME} ({})", self.library.display());
+        let name = format!("{NVVM} ({})", self.library.display());
         let ended = process::run(command, module, process::limit()).map_err(|stopped| {
             Refusal::Other(match stopped {
-                Stopped::TimedOut(limit) => CudaBuilderError::timed_out(name.clone(), arch, limit),
+                Stopped::TimedOut(limit) => {
+                    CudaBuilderError::timed_out(name.clone(), arch, vec![(None, limit)])
+                }
                 Stopped::Failed(reason) => CudaBuilderError::died(name.clone(), arch, reason, String::new()),
             })
         })?;
@@ -174,7 +171,7 @@ impl Child {
     fn install(tools: &Path) -> Result<Child, CudaBuilderError> {
         static HASH: OnceLock<String> = OnceLock::new();
         let hash = HASH.get_or_init(|| files::hex(&Sha256::digest(PROGRAM)));
-        let name = format!("{CHILD}-{}", &hash[..16]);
+        let name = format!("{NVVM_CHILD}-{}", &hash[..16]);
         let path = tools.join(&name);
         let is_there = files::read(&path).is_ok_and(|bytes| bytes == PROGRAM);
         if is_there && start(&path).is_ok()
@@ -187,14 +184,11 @@ impl Child {
         files::replace_executable(&path, PROGRAM)?;
         match start(&path) {
             Ok(()) => Ok(Child { path, _folder: Some(Arc::new(folder)) }),
-            Err(error) => Err(CudaBuilderError::Options {
-                reason: format!(
-                    "no program can be started in {} or {} ({error}); set FERROWARP_TOOLS to a folder that is not mounted \
-                     noexec",
-                    tools.display(),
-                    folder.path().display()
-                ),
-            }),
+            Err(error) => Err(CudaBuilderError::Options(format!(
+                "no program can be started in {} or {} ({error}); set FERROWARP_TOOLS to a folder that is not mounted noexec",
+                tools.display(),
+                folder.path().display()
+            ))),
         }
     }
 }

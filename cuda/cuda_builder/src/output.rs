@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 
 use crate::arch::NvvmArch;
 use crate::builder::CudaBuilder;
+use crate::built::BuiltModule;
 use crate::cache::Made;
 use crate::error::CudaBuilderError;
-use crate::fetch::Progress;
 use crate::llvm::Llvm;
 use crate::packages::KernelCrate;
-use crate::pipeline::BuiltModule;
+use crate::progress::Progress;
 use crate::{files, fingerprint, stack};
 use cuda_ir::Lowered;
 
@@ -32,7 +32,7 @@ impl Outputs<'_> {
     pub fn check(&self) -> Result<(), CudaBuilderError> {
         let refuse = |what: &str, path: &Path, why: &str| {
             let reason = format!("{what} is {}, {why}", path.display());
-            Err(CudaBuilderError::Options { reason })
+            Err(CudaBuilderError::Options(reason))
         };
         if self.folder.exists() && !self.folder.is_dir() {
             return refuse("out_dir", &self.folder, "which is no folder");
@@ -194,7 +194,7 @@ pub(crate) fn watch(kernel_crate: &KernelCrate) {
 /// the script has ended, and again in every later build.
 pub(crate) fn say_once(event: &Progress, said: &Mutex<Vec<String>>) {
     let is_shown = match event {
-        Progress::Unpacking { .. } | Progress::Ready { .. } => false,
+        Progress::Ready { .. } => false,
         Progress::Downloading { .. } | Progress::Working { .. } => !in_build_script(),
         Progress::FellBack(_) | Progress::UnboundedStack(_) => true,
     };

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use memchr::memmem;
-use serde::Deserialize;
 
-use crate::cargo::{cargo, mentions_offline};
 use crate::error::CudaBuilderError;
 use crate::files;
+use crate::query::{self, Metadata};
 
 /// The kernel crate, from cargo's metadata.
 #[derive(Clone, Debug)]
@@ -46,55 +44,16 @@ impl KernelCrate {
     }
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    target_directory: PathBuf,
-    workspace_root: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    manifest_path: PathBuf,
-    targets: Vec<Target>,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    src_path: PathBuf,
-    kind: Vec<String>,
-}
-
-impl Target {
-    fn is_library(&self) -> bool {
-        self.is_macro() || self.kind.iter().any(|k| matches!(k.as_str(), "lib" | "rlib" | "cdylib" | "dylib"))
-    }
-
-    fn is_macro(&self) -> bool {
-        self.kind.iter().any(|kind| kind == "proc-macro")
-    }
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    path: Option<PathBuf>,
-    kind: Option<String>,
-}
-
 /// Asks cargo about the crate in `path`.
 pub(crate) fn describe(path: &Path) -> Result<KernelCrate, CudaBuilderError> {
-    let missing = || CudaBuilderError::CratePathDoesntExist { path: path.to_owned() };
+    let missing = || CudaBuilderError::CratePathDoesntExist(path.to_owned());
     let path =
         path.canonicalize().ok().filter(|path| path.join("Cargo.toml").is_file()).ok_or_else(missing)?;
     let fail = |reason: String| CudaBuilderError::Manifest { path: path.clone(), reason };
-    let metadata = metadata(&path).map_err(&fail)?;
-    let manifest = path.join("Cargo.toml");
-    let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
+    let metadata = Metadata::query(&path, &["--no-deps"]).map_err(&fail)?;
+    let package = metadata.of_manifest(&path.join("Cargo.toml"));
     let package = package.ok_or_else(|| fail("the folder holds a workspace, not a crate".to_owned()))?;
-    let library = package.targets.iter().find(|target| target.is_library() && !target.is_macro());
+    let library = package.library().filter(|library| !library.is_macro());
     let library = library.ok_or_else(|| fail("the crate has no library".to_owned()))?;
     let sources = local_sources(&path, &metadata).map_err(&fail)?;
     Ok(KernelCrate {
@@ -108,16 +67,6 @@ pub(crate) fn describe(path: &Path) -> Result<KernelCrate, CudaBuilderError> {
     })
 }
 
-fn metadata(path: &Path) -> Result<Metadata, String> {
-    let mut command = Command::new(cargo());
-    command.current_dir(path).args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    let output = command.output().map_err(|e| format!("running cargo: {e}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-    }
-    serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo's answer: {e}"))
-}
-
 /// The folders of the crate and of its path dependencies, in or out of its workspace, and the folders of library sources
 /// outside of them.
 fn local_sources(path: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>, String> {
@@ -127,21 +76,18 @@ fn local_sources(path: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>, Strin
     while let Some(folder) = folders.get(next).cloned() {
         next += 1;
         let manifest = folder.join("Cargo.toml");
-        let inside = metadata.packages.iter().find(|package| package.manifest_path == manifest);
         let outside;
-        let package = match inside {
+        let package = match metadata.of_manifest(&manifest) {
             Some(package) => package,
             None => {
-                outside = self::metadata(&folder)?;
-                let found = outside.packages.iter().find(|package| package.manifest_path == manifest);
+                outside = Metadata::query(&folder, &["--no-deps"])?;
+                let found = outside.of_manifest(&manifest);
                 found.ok_or_else(|| format!("no package in {}", folder.display()))?
             }
         };
         // `path = "../shared/lib.rs"` puts a library's source outside its package.
-        let libraries = package.targets.iter().filter(|target| target.is_library());
-        roots.extend(
-            libraries.filter_map(|target| target.src_path.canonicalize().ok()?.parent().map(Path::to_owned)),
-        );
+        let root = || package.library()?.src_path.canonicalize().ok()?.parent().map(Path::to_owned);
+        roots.extend(root());
         let used = package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev"));
         for dependency in used.filter_map(|dependency| dependency.path.as_ref()) {
             if !folders.contains(dependency) {
@@ -208,31 +154,12 @@ fn folder_of(line: &str, registry: &[PathBuf], known: &str) -> Option<Option<Pat
 
 /// Runs `cargo tree` for the crate in `path`. The output has one line per package at the end of such edges.
 fn tree(path: &Path, rustc: &Path, build_args: &[String], edges: &str) -> Result<String, CudaBuilderError> {
-    let fail = |reason: String| CudaBuilderError::Manifest { path: path.to_owned(), reason };
-    let run = |offline: bool| -> Result<Output, CudaBuilderError> {
-        let mut command = Command::new(cargo());
-        command.current_dir(path).env("RUSTC", rustc);
-        command.args([
-            "tree",
-            "--target=nvptx64-nvidia-cuda",
-            "--prefix=none",
-            "--format={p}",
-            "--color=never",
-        ]);
-        command.arg(format!("--edges={edges}")).args(features(build_args));
-        if offline {
-            command.arg("--offline");
-        }
-        command.output().map_err(|e| fail(format!("running cargo: {e}")))
-    };
-    let mut output = run(true)?;
-    if !output.status.success() && mentions_offline(&output) {
-        output = run(false)?;
-    }
-    if !output.status.success() {
-        return Err(fail(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let answer = query::text(path, |cargo| {
+        cargo.env("RUSTC", rustc);
+        cargo.args(["tree", "--target=nvptx64-nvidia-cuda", "--prefix=none", "--format={p}"]);
+        cargo.arg(format!("--edges={edges}")).args(features(build_args));
+    });
+    answer.map_err(|reason| CudaBuilderError::Manifest { path: path.to_owned(), reason })
 }
 
 /// The arguments in `build_args` that select features.

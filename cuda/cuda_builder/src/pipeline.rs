@@ -6,87 +6,28 @@ mod parts;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::arch::NvvmArch;
-use crate::backend::{CodegenOptions, Compiler};
+use crate::backend::Compiler;
 use crate::builder::{CudaBuilder, DebugInfo};
-use crate::cache::{Cache, FellBack};
+use crate::built::{Built, BuiltModule, Times};
+use crate::cache::Cache;
 use crate::cargo::CargoOptions;
 use crate::error::{CudaBuilderError, IoContext as _};
-use crate::fetch::{Progress, ProgressFn};
 use crate::files;
 use crate::fingerprint;
 use crate::jobs;
 use crate::output::{self, Outputs};
 use crate::packages::{self, DevicePackage, KernelCrate};
 use crate::process;
-use crate::ptxas::{self, KernelResources};
-use crate::stack::UnboundedStack;
+use crate::progress::{Progress, ProgressFn};
+use crate::ptxas;
 use crate::toolchain::{self, Toolchain};
 use crate::watch::{self, Watch};
-
-/// The result of [`CudaBuilder::build_all`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Built {
-    /// The modules of each architecture, in the requested order.
-    pub modules: Vec<BuiltModule>,
-    /// The name of the kernel crate's library; of several, that of the library that depends on them.
-    pub library: String,
-    /// The library's name of each kernel crate, which begins the file names.
-    pub libraries: Vec<String>,
-    /// The folder of each kernel crate's source: `src`, unless its manifest sets another.
-    pub source_folders: Vec<PathBuf>,
-    /// The time of each stage.
-    pub times: Times,
-}
-
-/// A PTX module.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct BuiltModule {
-    /// Its architecture.
-    pub arch: NvvmArch,
-    /// The name of the part, such as `softmax.k1_naive`; empty if the crate is one module.
-    pub family: String,
-    /// The PTX file.
-    pub path: PathBuf,
-    /// The sha256 of the PTX, in hexadecimal.
-    pub sha256: String,
-    /// The resources of its kernels, if ptxas ran.
-    pub resources: Vec<KernelResources>,
-    /// Its machine code, if ptxas ran.
-    pub machine_code: Option<PathBuf>,
-    /// Whether nothing had changed since an earlier build, so its file was kept.
-    pub is_fresh: bool,
-    /// The kernels with a stack of unknown size at compile time. [`KernelResources::stack`] has the size of the others.
-    pub unbounded_stacks: Vec<UnboundedStack>,
-    /// The optimisation level it was compiled at: the requested one, unless it fell back.
-    pub opt_level: u8,
-    /// Why it was compiled at a lower level than requested, if it was.
-    pub fell_back: Option<FellBack>,
-}
-
-/// The times of the stages of a build. Each is the sum over architectures and parts, which run in parallel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Times {
-    /// Cargo and rustc.
-    pub rustc: Duration,
-    /// The edits of the LLVM IR.
-    pub edits: Duration,
-    /// LLVM's tools and libNVVM.
-    pub backend: Duration,
-    /// ptxas.
-    pub ptxas: Duration,
-    /// The whole build.
-    pub total: Duration,
-    /// Parts that were compiled.
-    pub compiled: usize,
-}
+use cuda_ir::locations::Locations;
 
 /// What all architectures of a kernel crate share.
 struct Session<'b> {
@@ -110,12 +51,14 @@ struct Part {
     is_specific: bool,
     family: String,
     key: String,
+    /// The lines and columns that are marks in what the cache has.
+    locations: Vec<(u32, u32)>,
 }
 
 impl CudaBuilder {
     /// Builds for the single requested architecture. Returns the path of the PTX, or of the copy with [`Self::copy_to`].
     pub fn build(self) -> Result<PathBuf, CudaBuilderError> {
-        let refuse = |reason: String| Err(CudaBuilderError::Options { reason });
+        let refuse = |reason: String| Err(CudaBuilderError::Options(reason));
         if self.archs.len() != 1 {
             let given = self.archs.len();
             return refuse(format!(
@@ -271,11 +214,18 @@ impl<'b> Session<'b> {
         part: &Part,
     ) -> Result<BuiltModule, CudaBuilderError> {
         let path = outputs.ptx(arch, &part.family);
-        let Some(made) = self.cache.get(&part.key) else {
+        let Some(mut made) = self.cache.get(&part.key) else {
             let reason =
                 "what was just made is no longer in the builder's cache: is another program removing it?";
             return Err(CudaBuilderError::Proof { arch, reason: reason.to_owned() });
         };
+        if !part.locations.is_empty() {
+            let locations = Locations(part.locations.clone());
+            if let Some((code, _)) = &mut made.assembled {
+                *code = locations.fill_code(code);
+            }
+            made.ptx = locations.fill(&made.ptx);
+        }
         outputs.write(&path, made).map(|written| BuiltModule { arch, family: part.family.clone(), ..written })
     }
 
@@ -291,7 +241,7 @@ impl<'b> Session<'b> {
     }
 
     fn options(&self, arch: NvvmArch) -> String {
-        let (cargo, code) = (self.cargo_options(), CodegenOptions::of(self.builder, arch));
+        let (cargo, code) = (self.cargo_options(), self.builder.codegen(arch));
         let CudaBuilder { backend, compile_once, fall_back, .. } = self.builder;
         let specific = self.specific(arch);
         format!(

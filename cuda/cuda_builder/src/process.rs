@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::CudaBuilderError;
-use crate::{nvvm, watch};
+use crate::watch;
 
 /// The time limit of a compiler for one module, unless [`VARIABLE`] sets another.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -28,6 +28,11 @@ const WAITING: u32 = 5;
 const MAX_OUTPUT: u64 = 1 << 30;
 /// The most bytes of messages that are kept. The rest is read and dropped, so that the tool goes on.
 const MAX_MESSAGES: u64 = 16 << 20;
+
+/// The start of the file name of the child that runs libNVVM.
+pub(crate) const NVVM_CHILD: &str = "nvvm-child";
+/// What messages call that child.
+pub(crate) const NVVM: &str = "libNVVM";
 
 /// The output of a program that ended on its own.
 pub(crate) struct Ended {
@@ -128,7 +133,7 @@ pub(crate) fn check_variable() -> Result<(), CudaBuilderError> {
         return Ok(());
     }
     let reason = format!("{VARIABLE} is `{text}`; set it to a whole number of seconds, or unset it");
-    Err(CudaBuilderError::Options { reason })
+    Err(CudaBuilderError::Options(reason))
 }
 
 /// Runs `command` to its end with `input` on its standard input, for at most `limit`. The limit is on processor time if the
@@ -219,7 +224,7 @@ fn kill(child: &mut Child) {
 /// The tool's name: its file name.
 fn tool(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
-    if name.starts_with(nvvm::CHILD) { nvvm::NAME.to_owned() } else { name.into_owned() }
+    if name.starts_with(NVVM_CHILD) { NVVM.to_owned() } else { name.into_owned() }
 }
 
 fn spawn(command: &mut Command) -> io::Result<Child> {

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
-use crate::fetch::{self, ProgressFn};
+use crate::fetch::{PTXAS, fetch};
 use crate::process;
+use crate::progress::ProgressFn;
 use crate::stack;
 use cuda_ir::ptx::Ptx;
 
@@ -56,11 +57,11 @@ pub fn find(tools: &Path, progress: &ProgressFn<'_>) -> Result<PathBuf, CudaBuil
             return Ok(path);
         }
         let reason = format!("PTXAS_PATH is {}, and there is no such file", path.display());
-        return Err(CudaBuilderError::PtxasMissing { reason });
+        return Err(CudaBuilderError::PtxasMissing(reason));
     }
-    fetch::fetch(&fetch::PTXAS, tools, progress)?;
-    let missing = || CudaBuilderError::PtxasMissing { reason: format!("not in {}", tools.display()) };
-    fetch::PTXAS.file(tools, 0).ok_or_else(missing)
+    fetch(&PTXAS, tools, progress)?;
+    let missing = || CudaBuilderError::PtxasMissing(format!("not in {}", tools.display()));
+    PTXAS.file(tools, 0).ok_or_else(missing)
 }
 
 /// Assembles the PTX file `ptx` for `arch`. Returns each kernel's resources, in the order of the file.

@@ -42,7 +42,7 @@ pub(crate) fn find(crate_path: &Path) -> Result<Toolchain, CudaBuilderError> {
             Err(reason) => refused.push(reason),
         }
     }
-    Err(CudaBuilderError::ToolchainMissing { tried: refused.join("; ") })
+    Err(CudaBuilderError::ToolchainMissing(refused.join("; ")))
 }
 
 /// The toolchain of a compiler. The error is why it cannot be used.

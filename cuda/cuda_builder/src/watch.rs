@@ -6,8 +6,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::fetch::{Progress, ProgressFn};
 use crate::jobs::lock;
+use crate::progress::{Progress, ProgressFn};
 
 /// The longest silence of a build.
 pub(crate) const QUIET: Duration = Duration::from_secs(20);

@@ -117,16 +117,14 @@ fn an_old_library_is_refused_and_an_old_toolkit_passed_over() {
 fn copied_package(folder: &Path) -> PathBuf {
     pinned();
     let (from, to) = (tools().join("nvidia-nvvm-13.5.37"), folder.join("tools/nvidia-nvvm-13.5.37"));
-    for file in
-        ["manifest.json", "nvidia/cu13/lib/libnvvm.so.4", "nvidia/cu13/nvvm/libdevice/libdevice.10.bc"]
-    {
+    for file in ["nvidia/cu13/lib/libnvvm.so.4", "nvidia/cu13/nvvm/libdevice/libdevice.10.bc"] {
         std::fs::create_dir_all(to.join(file).parent().unwrap()).unwrap();
         std::fs::copy(from.join(file), to.join(file)).unwrap();
     }
     to.join("nvidia/cu13")
 }
 
-/// A library that was cut short or altered would end the process that loads it.
+/// A library that was cut short would end the process that loads it.
 #[test]
 fn a_damaged_package_is_fetched_again_or_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,9 +135,7 @@ fn a_damaged_package_is_fetched_again_or_named() {
 
     let library = package.join("lib/libnvvm.so.4");
     let bytes = std::fs::read(&library).unwrap();
-    let mut altered = bytes.clone();
-    altered[bytes.len() / 2..][..4096].fill(0xcc);
-    for damaged in [&bytes[..bytes.len() / 3], &altered, &[]] {
+    for damaged in [&bytes[..bytes.len() / 3], &[]] {
         std::fs::write(&library, damaged).unwrap();
         let error = child().without_download().build().unwrap_err();
         assert!(error.starts_with(&format!("{} is damaged", library.display())), "{error}");

@@ -75,6 +75,17 @@ pub(super) fn lex(text: &str) -> Vec<Token<'_>> {
     tokens(text).collect()
 }
 
+/// The symbols in `text`, also those in strings and comments. Much faster than [`tokens`] where few are wanted.
+pub(super) fn symbols_in(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + text[at..].find('@')?;
+        at = start + 1;
+        let (kind, end) = token_at(text.as_bytes(), start);
+        Some(Token { kind, text: text.get(start..end)?, start })
+    })
+}
+
 /// The index of the bracket that closes the one at `open`, if any.
 pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     let mut depth = 0;

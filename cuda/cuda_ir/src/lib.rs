@@ -18,6 +18,7 @@ pub mod last_labels;
 mod lex;
 mod libm;
 pub mod local_addresses;
+pub mod locations;
 mod messages;
 mod module;
 mod names;
@@ -134,10 +135,10 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     if edits.override_libm {
         libm::override_calls(&mut module);
     }
-    wide::convert(&mut module)?;
-    remainders::call(&mut module)?;
     panics::route(&mut module)?;
     prune::keep_reachable(&mut module)?;
+    wide::convert(&mut module)?;
+    remainders::call(&mut module)?;
     decimal::shrink(&mut module)?;
     bounds::set(&mut module)?;
     by_value::place(&mut module, &over_aligned)?;

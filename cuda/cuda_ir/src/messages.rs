@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::lex::{Kind, Token, closing, lex, split_at_commas};
+use super::lex::{Kind, Token, closing, lex, split_at_commas, symbols_in};
 use super::module::{ItemKind, Module, call_on};
 
 /// Replaces the template and the arguments after it by a text, in each call of one of `callees`, given with the index of the
@@ -23,6 +23,9 @@ pub(super) fn write_out(module: &mut Module, callees: &HashMap<String, usize>) -
         .collect();
     let mut texts = Vec::new();
     for item in module.items.iter_mut().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
+        if !symbols_in(&item.text).any(|symbol| callees.contains_key(symbol.text)) {
+            continue;
+        }
         let mut is_changed = false;
         let with_texts = item.text.lines().map(|line| {
             let text = with_text(line, callees, &constants, &mut texts);
@@ -79,7 +82,7 @@ fn with_text(
 }
 
 /// The bytes of `@x = private constant [3 x i8] c"..."`, if the variable is a constant with a single string.
-fn constant_bytes(variable: &str) -> Option<Vec<u8>> {
+pub(super) fn constant_bytes(variable: &str) -> Option<Vec<u8>> {
     let tokens = lex(variable);
     let mut strings = tokens.iter().filter(|token| token.kind == Kind::Text);
     let string = strings.next()?.text;
@@ -93,6 +96,12 @@ fn constant_bytes(variable: &str) -> Option<Vec<u8>> {
         if byte != b'\\' {
             bytes.push(byte);
             at += 1;
+            continue;
+        }
+        // LLVM writes a backslash as two.
+        if content.get(at + 1) == Some(&b'\\') {
+            bytes.push(b'\\');
+            at += 2;
             continue;
         }
         let digits = std::str::from_utf8(content.get(at + 1..at + 3)?).ok()?;
@@ -157,8 +166,8 @@ mod tests {
 
     #[test]
     fn constants_are_read() {
-        let bytes = constant_bytes(r#"@a = private unnamed_addr constant [4 x i8] c"a\22\5C\00", align 1"#);
-        assert_eq!(bytes.unwrap(), b"a\"\\\0");
+        let bytes = constant_bytes(r#"@a = private unnamed_addr constant [5 x i8] c"a\22\5C\\\00", align 1"#);
+        assert_eq!(bytes.unwrap(), b"a\"\\\\\0");
         for no_constant in [
             r#"@a = internal global [1 x i8] c"a", align 1"#,
             r#"@a = private constant <{ [1 x i8], [1 x i8] }> <{ [1 x i8] c"a", [1 x i8] c"b" }>"#,

@@ -99,6 +99,18 @@ impl Module {
         self.items.extend(Module::parse(&text)?.items);
         Ok(())
     }
+
+    /// Appends the items of `texts` whose symbols the module lacks.
+    pub fn push_missing(&mut self, texts: &[String]) -> Result<(), IrError> {
+        for text in texts {
+            for item in Module::parse(text)?.items {
+                if !self.items.iter().any(|known| known.symbol() == item.symbol()) {
+                    self.items.push(item);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl std::fmt::Display for Module {

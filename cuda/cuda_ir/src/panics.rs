@@ -14,7 +14,7 @@
 use std::collections::HashSet;
 
 use super::IrError;
-use super::lex::{Kind, lex};
+use super::lex::{Kind, lex, symbols_in};
 use super::module::{FunctionHeader, Item, ItemKind, Module, call_on};
 use super::{messages, path_of};
 
@@ -136,7 +136,9 @@ struct Function {
 fn functions(module: &Module) -> Vec<Function> {
     let read = |(item, found): (usize, &Item)| {
         let ItemKind::Function(symbol) = &found.kind else { return None };
-        let path = path_of(symbol).filter(|path| has_part(path))?;
+        // The crate's name is part of the mangled name.
+        let is_of_a_crate = ["4core", "7___rustc"].iter().any(|name| symbol.contains(name));
+        let path = is_of_a_crate.then(|| path_of(symbol))?.filter(|path| has_part(path))?;
         Some(Function { item, symbol: symbol.clone(), path })
     };
     module.items.iter().enumerate().filter_map(read).collect()
@@ -238,7 +240,7 @@ fn inline_everywhere(module: &mut Module, symbols: &[String]) -> Result<(), IrEr
     let groups: HashSet<String> =
         groups.filter_map(|item| item.text.split_whitespace().nth(1)).map(str::to_owned).collect();
     for item in module.items.iter_mut().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
-        if !symbols.iter().any(|symbol| item.text.contains(symbol.as_str())) {
+        if !symbols_in(&item.text).any(|found| symbols.iter().any(|symbol| symbol == found.text)) {
             continue;
         }
         let lines = item.text.lines().map(|line| {

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::lex::{Kind, Token, closing, lex, split_at_commas, tokens};
+use super::lex::{Kind, Token, closing, lex, split_at_commas, symbols_in, tokens};
 use super::module::{ItemKind, Module};
 use super::{IrError, PlacedStatic, Space, path_of, plain};
 
@@ -98,7 +98,9 @@ pub(super) fn place_statics(module: &mut Module) -> Result<Vec<PlacedStatic>, Ir
     module.items.retain(|item| !matches!(item.symbol(), Some("@llvm.used" | "@llvm.compiler.used")));
     let space_of = |name: &str| spaces.get(name).copied();
     for item in &mut module.items {
-        item.text = with_casts(item.symbol(), &item.text, space_of);
+        if symbols_in(&item.text).any(|symbol| spaces.contains_key(symbol.text)) {
+            item.text = with_casts(item.symbol(), &item.text, space_of);
+        }
     }
     if let Some(left) = module.items.iter().find(|item| item.text.contains(SECTION_PREFIX)) {
         let name = left.symbol().unwrap_or(&left.text);

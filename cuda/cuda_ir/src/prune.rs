@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::IrError;
-use super::lex::{Kind, lex, tokens};
+use super::lex::{Kind, lex, symbols_in, tokens};
 use super::module::{ItemKind, Module};
 use super::path_of;
 
@@ -29,20 +29,24 @@ enum Formatters {
 pub(super) fn keep_reachable(module: &mut Module) -> Result<(), IrError> {
     let formatters: HashSet<String> =
         symbols(module).filter(|s| is_formatter(s)).map(str::to_owned).collect();
-    let write: Option<String> =
-        symbols(module).find(|s| path_of(s).is_some_and(|p| p == "core::fmt::write")).map(str::to_owned);
+    let write: Option<String> = symbols(module)
+        .find(|s| s.contains("5write") && path_of(s).is_some_and(|p| p == "core::fmt::write"))
+        .map(str::to_owned);
     let roots = roots(module)?;
 
     let mut kept = reach(module, &roots, &formatters, Formatters::Ignore);
-    if write.is_some_and(|write| kept.contains(&write)) {
+    let is_written = write.is_some_and(|write| kept.contains(&write));
+    if is_written {
         kept = reach(module, &roots, &formatters, Formatters::Follow);
-    } else {
-        for item in &mut module.items {
-            item.text = without_formatters(&item.text, &formatters);
-        }
     }
     module.items.retain(|item| item.symbol().is_none_or(|symbol| kept.contains(symbol)));
-    drop_unused_groups(module);
+    if !is_written {
+        for item in &mut module.items {
+            if symbols_in(&item.text).any(|symbol| formatters.contains(symbol.text)) {
+                item.text = without_formatters(&item.text, &formatters);
+            }
+        }
+    }
     for item in &mut module.items {
         if matches!(item.kind, ItemKind::Function(_)) {
             let is_visible = item.header().contains(VISIBLE);
@@ -58,7 +62,9 @@ fn symbols(module: &Module) -> impl Iterator<Item = &str> {
 
 /// `<T as core::fmt::Trait>::fmt` for one of the formatting traits.
 fn is_formatter(symbol: &str) -> bool {
-    let Some(path) = path_of(symbol) else { return false };
+    // The trait's path is part of the mangled name.
+    let path = || symbol.contains("3fmt").then(|| path_of(symbol))?;
+    let Some(path) = path() else { return false };
     let Some(implementor) = path.strip_prefix('<').and_then(|p| p.strip_suffix(">::fmt")) else {
         return false;
     };
@@ -114,11 +120,10 @@ fn reach(
         if !reached.insert(symbol) {
             continue;
         }
-        let mut following = tokens(text).peekable();
-        while let Some(token) = following.next() {
-            let called = following.peek().is_some_and(|next| next.is("("));
-            let counts = called || mode == Formatters::Follow || !formatters.contains(token.text);
-            if token.kind == Kind::Global && counts && !reached.contains(token.text) {
+        for token in symbols_in(text) {
+            let called = || text[token.end()..].starts_with('(');
+            let counts = mode == Formatters::Follow || !formatters.contains(token.text) || called();
+            if counts && !reached.contains(token.text) {
                 open.push(token.text.to_owned());
             }
         }
@@ -141,19 +146,6 @@ fn without_formatters(text: &str, formatters: &HashSet<String>) -> String {
     }
     out.push_str(&text[copied..]);
     out
-}
-
-/// Removes unreferenced attribute groups, which only make the module harder to read.
-fn drop_unused_groups(module: &mut Module) {
-    let groups_in = |text: &str| -> Vec<String> {
-        tokens(text).filter(|t| t.kind == Kind::Group).map(|t| t.text.to_owned()).collect()
-    };
-    let is_group = |text: &str| text.starts_with("attributes ");
-    let used: HashSet<String> =
-        module.items.iter().filter(|i| !is_group(&i.text)).flat_map(|i| groups_in(&i.text)).collect();
-    module
-        .items
-        .retain(|item| !is_group(&item.text) || groups_in(&item.text).iter().any(|g| used.contains(g)));
 }
 
 /// A function's text with its linkage: visible for kernels, internal for all others.

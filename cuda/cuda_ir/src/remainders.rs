@@ -65,14 +65,7 @@ pub(super) fn call(module: &mut Module) -> Result<(), IrError> {
             definitions.push(format!("declare i{0} @llvm.ctlz.i{0}(i{0}, i1 immarg)", float.bits));
         }
     }
-    for definition in definitions {
-        for item in Module::parse(&definition)?.items {
-            if !module.items.iter().any(|known| known.symbol() == item.symbol()) {
-                module.items.push(item);
-            }
-        }
-    }
-    Ok(())
+    module.push_missing(&definitions)
 }
 
 fn function(suffix: &str) -> String {

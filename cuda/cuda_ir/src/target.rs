@@ -28,8 +28,8 @@ pub(super) fn adapt(module: &mut Module) -> Result<(), IrError> {
     for item in module.items.iter_mut().filter(|item| item.text.contains("!srcloc")) {
         item.text = without_places(&item.text);
     }
-    let numbers =
-        module.items.iter().flat_map(|item| tokens(&item.text).filter(|t| t.kind == Kind::Metadata));
+    let nodes = module.items.iter().filter(|item| item.text.starts_with('!'));
+    let numbers = nodes.flat_map(|item| tokens(&item.text).filter(|t| t.kind == Kind::Metadata));
     let highest = numbers.filter_map(|t| t.text[1..].parse::<u64>().ok()).max();
     let free = highest.map_or(0, |n| n + 1);
     module.push(format!("!nvvmir.version = !{{!{free}}}\n!{free} = !{IR_VERSION}"))

@@ -26,38 +26,34 @@ const FLOATS: [Float; 3] = [
 
 /// Replaces every such conversion by a call.
 pub(super) fn convert(module: &mut Module) -> Result<(), IrError> {
+    let cases = || FLOATS.iter().flat_map(|float| ["u", "s"].map(|sign| (sign, float)));
+    let intrinsics: Vec<String> = cases().map(|(sign, float)| saturating(sign, float)).collect();
+    module.items.retain(|item| !item.symbol().is_some_and(|symbol| intrinsics.iter().any(|it| it == symbol)));
+    let is_wide = |item: &&mut Item| matches!(item.kind, ItemKind::Function(_)) && item.text.contains("i128");
+    let mut functions: Vec<&mut Item> = module.items.iter_mut().filter(is_wide).collect();
     let mut definitions = Vec::new();
-    for float in &FLOATS {
-        for sign in ["u", "s"] {
-            if call_to_float(module, sign, float) {
-                definitions.push(define_to_float(sign, float));
-            }
-            if call_from_float(module, sign, float) {
-                definitions.push(define_from_float(sign, float));
-                if float.bits == 16 {
-                    definitions.push(define_from_float(sign, &FLOATS[1]));
-                }
+    for (sign, float) in cases() {
+        if call_to_float(&mut functions, sign, float) {
+            definitions.push(define_to_float(sign, float));
+        }
+        if call_from_float(&mut functions, sign, float) {
+            definitions.push(define_from_float(sign, float));
+            if float.bits == 16 {
+                definitions.push(define_from_float(sign, &FLOATS[1]));
             }
         }
     }
     if !definitions.is_empty() {
         definitions.push("declare i128 @llvm.ctlz.i128(i128, i1 immarg)".to_owned());
     }
-    for definition in definitions {
-        for item in Module::parse(&definition)?.items {
-            if !module.items.iter().any(|known| known.symbol() == item.symbol()) {
-                module.items.push(item);
-            }
-        }
-    }
-    Ok(())
+    module.push_missing(&definitions)
 }
 
 /// Replaces conversions to `float` by calls. Returns whether there were any.
-fn call_to_float(module: &mut Module, sign: &str, float: &Float) -> bool {
+fn call_to_float(functions: &mut [&mut Item], sign: &str, float: &Float) -> bool {
     let function = to_float(sign, float);
     let mut has_one = false;
-    for item in functions_with_wide_integers(module) {
+    for item in functions {
         if let Some(text) = call_instead(&item.text, &format!("{sign}itofp"), "i128", float.name, &function) {
             item.text = text;
             has_one = true;
@@ -67,12 +63,10 @@ fn call_to_float(module: &mut Module, sign: &str, float: &Float) -> bool {
 }
 
 /// Replaces saturating and other conversions from `float` by calls. Returns whether there were any.
-fn call_from_float(module: &mut Module, sign: &str, float: &Float) -> bool {
-    let function = from_float(sign, float);
-    let intrinsic = format!("@llvm.fpto{sign}i.sat.i128.{}", float.suffix);
-    module.items.retain(|item| item.symbol() != Some(&intrinsic));
+fn call_from_float(functions: &mut [&mut Item], sign: &str, float: &Float) -> bool {
+    let (function, intrinsic) = (from_float(sign, float), saturating(sign, float));
     let mut has_one = false;
-    for item in functions_with_wide_integers(module) {
+    for item in functions {
         if item.text.contains(&intrinsic) {
             item.text = item.text.replace(&format!("{intrinsic}("), &format!("@{function}("));
             has_one = true;
@@ -85,11 +79,9 @@ fn call_from_float(module: &mut Module, sign: &str, float: &Float) -> bool {
     has_one
 }
 
-fn functions_with_wide_integers(module: &mut Module) -> impl Iterator<Item = &mut Item> {
-    module
-        .items
-        .iter_mut()
-        .filter(|item| matches!(item.kind, ItemKind::Function(_)) && item.text.contains("i128"))
+/// LLVM's conversion that saturates.
+fn saturating(sign: &str, float: &Float) -> String {
+    format!("@llvm.fpto{sign}i.sat.i128.{}", float.suffix)
 }
 
 fn to_float(sign: &str, float: &Float) -> String {

@@ -28,7 +28,7 @@ impl Downloads {
                 if begun.insert(package) { writeln!(stderr, "{line}") } else { Ok(()) }
             }
             Progress::Ready { package } if stderr.is_terminal() => writeln!(stderr, "\n{package} is ready"),
-            Progress::Unpacking { .. } | Progress::Ready { .. } => Ok(()),
+            Progress::Ready { .. } => Ok(()),
             event => writeln!(stderr, "{event}"),
         };
     }

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use super::{Part, Session};
 use crate::alike;
 use crate::arch::NvvmArch;
-use crate::backend::CodegenOptions;
-use crate::cache::{FellBack, Made};
+use crate::cache::Made;
 use crate::cargo::{self, CargoOptions};
+use crate::codegen::CodegenOptions;
 use crate::diagnosis::Diagnosis;
 use crate::error::{self, CudaBuilderError};
+use crate::progress::FellBack;
 use crate::ptxas::{self, KernelResources};
 use crate::{fingerprint, process, proof, stack};
-use cuda_ir::Lowered;
+use cuda_ir::{Lowered, locations};
 
 /// Time limit of a tool for one kernel, to find the kernel on which it exceeds its limit.
 const FOR_ONE_KERNEL: Duration = Duration::from_secs(30);
@@ -30,9 +31,27 @@ impl Session<'_> {
         alike: NvvmArch,
         lowered: &Lowered,
     ) -> Result<Part, CudaBuilderError> {
+        let (text, locations) = locations::mark(&lowered.text);
+        if !locations.0.is_empty() {
+            let (part, made) = self.compile_text(arch, alike, lowered, &text)?;
+            if locations.fit(&made.ptx, made.assembled.as_ref().map(|(code, _)| &code[..])) {
+                return Ok(Part { locations: locations.0, ..part });
+            }
+        }
+        Ok(self.compile_text(arch, alike, lowered, &lowered.text)?.0)
+    }
+
+    /// The same for `text`, which differs from the part's only in the locations.
+    fn compile_text(
+        &self,
+        arch: NvvmArch,
+        alike: NvvmArch,
+        lowered: &Lowered,
+        text: &str,
+    ) -> Result<(Part, Made), CudaBuilderError> {
         let shares = self.builder.compile_once && alike::may_share_ptx(alike, arch);
-        let options = CodegenOptions::of(self.builder, if shares { alike } else { arch });
-        let ptx_key = fingerprint::of_parts(&[&lowered.text, &format!("{options:?}"), &self.compiler.id]);
+        let options = self.builder.codegen(if shares { alike } else { arch });
+        let ptx_key = fingerprint::of_parts(&[text, &format!("{options:?}"), &self.compiler.id]);
         let key = match &self.ptxas {
             None if options.arch == arch => ptx_key.clone(),
             ptxas => {
@@ -40,24 +59,24 @@ impl Session<'_> {
                 fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas, ptxas::SOURCE])
             }
         };
-        let part = Part { is_specific: false, family: lowered.family.clone(), key };
-        let bytes = lowered.text.len();
-        if self.cached(&part.key, bytes).is_some() {
-            return Ok(part);
+        let part = Part { is_specific: false, family: lowered.family.clone(), key, locations: Vec::new() };
+        if let Some(made) = self.cached(&part.key, text.len()) {
+            return Ok((part, made));
         }
-        let made = match self.cached(&ptx_key, bytes) {
+        let mut made = match self.cached(&ptx_key, text.len()) {
             Some(made) => made,
-            None => self.compile_anew(lowered, &options, &ptx_key)?,
+            None => self.compile_anew(lowered, text, &options, &ptx_key)?,
         };
         if part.key != ptx_key {
             let ptx = alike::retarget(made.ptx, options.arch, arch)?;
             let assemble = |ptxas: &PathBuf| self.assemble(ptxas, &ptx, arch, &part);
-            let what = error::named(&lowered.kernels);
+            let what = error::named_kernels(&lowered.kernels);
             let assembled =
                 self.watch.during(what, "ptxas", || self.ptxas.as_ref().map(assemble).transpose())?;
-            self.cache.put(&part.key, &Made { ptx, assembled, fell_back: made.fell_back })?;
+            made = Made { ptx, assembled, fell_back: made.fell_back };
+            self.cache.put(&part.key, &made)?;
         }
-        Ok(part)
+        Ok((part, made))
     }
 
     /// The machine code of a part, and the resources of its kernels.
@@ -84,11 +103,12 @@ impl Session<'_> {
     fn compile_anew(
         &self,
         lowered: &Lowered,
+        text: &str,
         options: &CodegenOptions,
         key: &str,
     ) -> Result<Made, CudaBuilderError> {
         let start = Instant::now();
-        let (ptx, options, fell_back) = self.compile_in_time(lowered, options)?;
+        let (ptx, options, fell_back) = self.compile_in_time(lowered, text, options)?;
         if let Some(function) = proof::undefined(&ptx) {
             return Err(self.diagnose(&options, |diagnose| diagnose.undefined(&function, lowered)));
         }
@@ -107,16 +127,17 @@ impl Session<'_> {
     fn compile_in_time(
         &self,
         lowered: &Lowered,
+        text: &str,
         options: &CodegenOptions,
     ) -> Result<(String, CodegenOptions, Option<FellBack>), CudaBuilderError> {
-        let what = error::named(&lowered.kernels);
+        let what = error::named_kernels(&lowered.kernels);
         let levels = self.builder.levels();
         let mut tried = Vec::new();
         for (n, &opt_level) in levels.iter().enumerate() {
             let options = CodegenOptions { opt_level, ..options.clone() };
-            let limit = process::limit_at_level(n + 1 == levels.len(), lowered.text.len());
+            let limit = process::limit_at_level(n + 1 == levels.len(), text.len());
             let start = Instant::now();
-            let compile = || self.compiler.compile(&lowered.text, &options);
+            let compile = || self.compiler.compile(text, &options);
             let error = match self.watch.compiling(what.clone(), opt_level, limit, compile) {
                 Ok(ptx) => {
                     let fell_back = tried.first().map(|(tool, _, limit): &(String, _, _)| FellBack {
@@ -141,8 +162,7 @@ impl Session<'_> {
         }
         let tool = tried.first().map(|(tool, ..)| tool.clone()).unwrap_or_default();
         let tries = tried.into_iter().map(|(_, level, limit)| (Some(level), limit)).collect();
-        let (arch, kernels, places) = (options.arch, Vec::new(), Vec::new());
-        let error = CudaBuilderError::CompilerTimedOut { tool, arch, tries, kernels, places };
+        let error = CudaBuilderError::timed_out(tool, options.arch, tries);
         let lowest = levels.last().copied().unwrap_or_default();
         let options = CodegenOptions { opt_level: lowest, ..options.clone() };
         // Tries each kernel separately.

@@ -100,7 +100,7 @@ impl Session<'_> {
         match arch.architecture_variant() {
             _ if !arch.is_base_variant() => None,
             Some(specific) => (!is_built(&specific)).then_some(Ok(specific)),
-            None => Some(Err(CudaBuilderError::UnknownArch { name: format!("{arch}a") })),
+            None => Some(Err(CudaBuilderError::UnknownArch(format!("{arch}a")))),
         }
     }
 
@@ -115,7 +115,7 @@ impl Session<'_> {
             "{option} names one file, and the kernels that are for {specific} alone are a module of their own: use \
              out_dir, or build for {specific}"
         );
-        Err(CudaBuilderError::Options { reason })
+        Err(CudaBuilderError::Options(reason))
     }
 
     /// Creates a job for each part, longest first, so that no core starts a long one at the end.

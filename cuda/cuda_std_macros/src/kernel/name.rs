@@ -1,8 +1,12 @@
 //! The names of a kernel and of its launch type.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
-use std::path::Path;
 use syn::{Error, Result};
 
 /// Refuses a function's name that PTX cannot have.
@@ -26,9 +30,7 @@ pub(crate) fn check(text: &str, span: Span) -> Result<()> {
 pub(super) fn of_launch_type(kernel: &Ident) -> Ident {
     let name = kernel.to_string();
     let file = kernel.span().unwrap().local_file();
-    let has_clash = file.is_some_and(|file| {
-        is_module(&name, &file) || std::fs::read_to_string(&file).is_ok_and(|text| declares(&name, &text))
-    });
+    let has_clash = file.is_some_and(|file| is_module(&name, &file) || declares(&name, &file));
     if has_clash { format_ident!("{name}_kernel", span = kernel.span()) } else { kernel.clone() }
 }
 
@@ -44,15 +46,40 @@ fn is_module(name: &str, file: &Path) -> bool {
     }
 }
 
-/// Returns whether the source has a `mod name;` or a `mod name {`.
-fn declares(name: &str, source: &str) -> bool {
+/// The modules that a file declares, and the file's path and time.
+type Declared = (PathBuf, Option<SystemTime>, HashSet<String>);
+
+/// Returns whether the file has a `mod name;` or a `mod name {`. The names of the last file are kept: a file of many kernels
+/// is read once.
+fn declares(name: &str, file: &Path) -> bool {
+    thread_local! {
+        static LAST: RefCell<Option<Declared>> = const { RefCell::new(None) };
+    }
+    let time = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+    LAST.with_borrow_mut(|last| {
+        if last.as_ref().is_none_or(|(path, then, _)| path != file || *then != time) {
+            let source = std::fs::read_to_string(file).unwrap_or_default();
+            *last = Some((file.to_owned(), time, declared(&source)));
+        }
+        last.as_ref().is_some_and(|(.., names)| names.contains(name))
+    })
+}
+
+/// The names of the modules that the source declares.
+fn declared(source: &str) -> HashSet<String> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let code = source.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
-    code.flat_map(|line| line.match_indices("mod ").map(move |(at, keyword)| (line, at, at + keyword.len())))
-        .any(|(line, at, tail)| {
-            let is_word = !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            let rest = line[tail..].trim_start().strip_prefix(name).map(str::trim_start);
-            is_word && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([';', '{']))
-        })
+    let tails = code.flat_map(|line| {
+        line.match_indices("mod ")
+            .filter(move |(at, _)| !line[..*at].ends_with(is_word))
+            .map(move |(at, keyword)| line[at + keyword.len()..].trim_start())
+    });
+    let names = tails.filter_map(|tail| {
+        let (name, rest) = tail.split_at(tail.find(|c| !is_word(c)).unwrap_or(tail.len()));
+        let rest = rest.trim_start();
+        (rest.is_empty() || rest.starts_with([';', '{'])).then(|| name.to_owned())
+    });
+    names.collect()
 }
 
 #[cfg(test)]
@@ -74,12 +101,12 @@ mod tests {
         for source in
             ["mod gemm;", "pub mod gemm {", "  pub(crate) mod  gemm ;", "mod a; mod gemm;", "mod gemm\n{"]
         {
-            assert!(declares("gemm", source), "{source}");
+            assert!(declared(source).contains("gemm"), "{source}");
         }
         for source in
             ["// mod gemm;", "mod gemm_naive;", "mod naive_gemm;", "a_mod gemm;", "use gemm::gemm;", ""]
         {
-            assert!(!declares("gemm", source), "{source}");
+            assert!(!declared(source).contains("gemm"), "{source}");
         }
     }
 }
