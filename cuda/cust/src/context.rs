@@ -151,9 +151,8 @@ impl CurrentContext {
     /// # Errors
     /// The calling thread has no context.
     pub fn get_device() -> CudaResult<Device> {
-        let mut raw = 0;
         // SAFETY: the out parameter is valid.
-        unsafe { sys::cuCtxGetDevice(&mut raw) }.ok()?;
+        let raw = sys::out(|raw| unsafe { sys::cuCtxGetDevice(raw) })?;
         Ok(Device::from_raw(raw))
     }
 
@@ -162,10 +161,8 @@ impl CurrentContext {
     /// # Errors
     /// The device has no such limit.
     pub fn get_resource_limit(resource: ResourceLimit) -> CudaResult<usize> {
-        let mut value = 0;
         // SAFETY: the out parameter is valid.
-        unsafe { sys::cuCtxGetLimit(&mut value, resource as sys::CUlimit) }.ok()?;
-        Ok(value)
+        sys::out(|value| unsafe { sys::cuCtxGetLimit(value, resource as sys::CUlimit) })
     }
 
     /// Sets the context's limit of a resource to `limit`, or the closest value that the device supports.

@@ -47,9 +47,8 @@ impl Device {
 
     /// The number of devices.
     pub fn num_devices() -> CudaResult<u32> {
-        let mut count = 0;
         // SAFETY: the out parameter is valid.
-        unsafe { sys::cuDeviceGetCount(&mut count) }.ok()?;
+        let count = sys::out(|count| unsafe { sys::cuDeviceGetCount(count) })?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
@@ -73,10 +72,8 @@ impl Device {
 
     /// The size of its memory in bytes.
     pub fn total_memory(self) -> CudaResult<usize> {
-        let mut bytes = 0;
         // SAFETY: the out parameter is valid.
-        unsafe { sys::cuDeviceTotalMem_v2(&mut bytes, self.raw) }.ok()?;
-        Ok(bytes)
+        sys::out(|bytes| unsafe { sys::cuDeviceTotalMem_v2(bytes, self.raw) })
     }
 
     /// Its name.
@@ -90,10 +87,8 @@ impl Device {
 
     /// One of its attributes.
     pub fn get_attribute(self, attribute: DeviceAttribute) -> CudaResult<i32> {
-        let mut value = 0;
         // SAFETY: the out parameter is valid.
-        unsafe { sys::cuDeviceGetAttribute(&mut value, attribute as c_int, self.raw) }.ok()?;
-        Ok(value)
+        sys::out(|value| unsafe { sys::cuDeviceGetAttribute(value, attribute as c_int, self.raw) })
     }
 
     /// The driver's handle.

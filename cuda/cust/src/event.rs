@@ -91,10 +91,8 @@ impl Event {
     /// # Errors
     /// The device has not reached both events, or one of them records no time.
     pub fn elapsed_time_f32(&self, start: &Self) -> CudaResult<f32> {
-        let mut milliseconds = 0.0;
         // SAFETY: the out parameter is valid, and both events are alive.
-        unsafe { sys::cuEventElapsedTime(&mut milliseconds, start.raw, self.raw) }.ok()?;
-        Ok(milliseconds)
+        sys::out(|milliseconds| unsafe { sys::cuEventElapsedTime(milliseconds, start.raw, self.raw) })
     }
 
     /// The time from `start` to this event.

@@ -4,8 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
 use crate::error::CudaResult;
-use crate::memory::DeviceCopy;
-use crate::module::Module;
+use crate::memory::copy::DeviceCopy;
 use crate::sys::{self, CUfunction};
 
 /// Declares a size with three dimensions.
@@ -116,7 +115,7 @@ pub enum FunctionAttribute {
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'a> {
     raw: CUfunction,
-    module: PhantomData<&'a Module>,
+    module: PhantomData<&'a ()>,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -124,17 +123,17 @@ unsafe impl Send for Function<'_> {}
 // SAFETY: same as for `Send`.
 unsafe impl Sync for Function<'_> {}
 
-impl Function<'_> {
-    pub(crate) fn new(raw: CUfunction, _module: &Module) -> Function<'_> {
+impl<'a> Function<'a> {
+    /// # Safety
+    /// The kernel's module lives as long as `'a`.
+    pub(crate) unsafe fn new(raw: CUfunction) -> Function<'a> {
         Function { raw, module: PhantomData }
     }
 
     /// One of its attributes.
     pub fn get_attribute(&self, attribute: FunctionAttribute) -> CudaResult<i32> {
-        let mut value = 0;
         // SAFETY: the out parameter is valid, and the module is alive.
-        unsafe { sys::cuFuncGetAttribute(&mut value, attribute as c_int, self.raw) }.ok()?;
-        Ok(value)
+        sys::out(|value| unsafe { sys::cuFuncGetAttribute(value, attribute as c_int, self.raw) })
     }
 
     /// Sets one of its attributes, such as [`FunctionAttribute::MaxDynamicSharedSizeBytes`].

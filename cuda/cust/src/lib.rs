@@ -100,9 +100,8 @@ pub struct CudaApiVersion {
 impl CudaApiVersion {
     /// Queries the driver.
     pub fn get() -> CudaResult<Self> {
-        let mut version = 0;
         // SAFETY: the out parameter is valid.
-        unsafe { sys::cuDriverGetVersion(&mut version) }.ok()?;
+        let version = sys::out(|version| unsafe { sys::cuDriverGetVersion(version) })?;
         Ok(Self { version })
     }
 

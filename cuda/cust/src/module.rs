@@ -9,7 +9,9 @@ use bytemuck::AnyBitPattern;
 use crate::context::InContext;
 use crate::error::{CudaError, CudaResult};
 use crate::function::Function;
-use crate::memory::{CopyDestination, DeviceCopy, DevicePointer, DeviceSlice};
+use crate::memory::copy::DeviceCopy;
+use crate::memory::device::{CopyDestination, DeviceSlice};
+use crate::memory::pointer::DevicePointer;
 use crate::sys::{self, CUjit_option, CUmodule};
 
 /// The optimisation level of the driver's PTX compiler.
@@ -157,7 +159,8 @@ impl Module {
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter and the name are valid, and the module is loaded.
         unsafe { sys::cuModuleGetFunction(&mut raw, self.raw, name.as_ptr()) }.ok()?;
-        Ok(Function::new(raw, self))
+        // SAFETY: the module is borrowed as long as the kernel.
+        Ok(unsafe { Function::new(raw) })
     }
 
     /// A global variable of the module, to copy from and to.

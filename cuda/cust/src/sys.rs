@@ -14,6 +14,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use libloading::Library;
 
 pub use crate::error::CUresult;
+use crate::error::CudaResult;
 use crate::load;
 pub use crate::tensor::CUtensorMap;
 pub use structs::{CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUmemPoolProps};
@@ -47,6 +48,13 @@ pub const CU_STREAM_CAPTURE_MODE_RELAXED: CUstreamCaptureMode = 2;
 pub const CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: CUmemPool_attribute = 3;
 /// The free bytes that a pool keeps when a stream or an event is synchronised (`u64`, by default 0).
 pub const CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: CUmemPool_attribute = 4;
+
+/// The value that a call writes to its out parameter.
+pub(crate) fn out<T: Default>(call: impl FnOnce(&mut T) -> CUresult) -> CudaResult<T> {
+    let mut value = T::default();
+    call(&mut value).ok()?;
+    Ok(value)
+}
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident = $pointee:ident;)*) => {

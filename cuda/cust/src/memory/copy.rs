@@ -3,6 +3,8 @@
 use std::marker::PhantomData;
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, Wrapping};
 
+use crate::error::{CudaError, CudaResult};
+
 /// A type with values that mean the same on a device. The derive of the same name implements it if all fields implement it.
 ///
 /// ```
@@ -49,7 +51,7 @@ device_copy! { half::f16 half::bf16 }
 device_copy! { glam::Vec2 glam::Vec3 glam::Vec4 glam::IVec2 glam::IVec3 glam::IVec4 }
 
 // SAFETY: it contains an address of device memory.
-unsafe impl<T: DeviceCopy> DeviceCopy for super::DevicePointer<T> {}
+unsafe impl<T: DeviceCopy> DeviceCopy for super::pointer::DevicePointer<T> {}
 // SAFETY: it contains only its elements.
 unsafe impl<T: DeviceCopy, const N: usize> DeviceCopy for [T; N] {}
 // SAFETY: same as for arrays.
@@ -78,4 +80,11 @@ device_copy_tuples! {
     A B C D E F;
     A B C D E F G;
     A B C D E F G H;
+}
+
+/// The bytes of `elements` values of type `T`.
+pub(super) fn bytes_of<T>(elements: usize) -> CudaResult<usize> {
+    const { assert!(align_of::<T>() <= 256, "the element's alignment is over the driver's") };
+    let bytes = elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
+    bytes.ok_or(CudaError::InvalidMemoryAllocation { elements, element_bytes: size_of::<T>() })
 }

@@ -4,7 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{DeviceCopy, DevicePointer, bytes_of};
+use super::copy::{DeviceCopy, bytes_of};
+use super::pointer::DevicePointer;
 use crate::context::InContext;
 use crate::error::{CudaError, CudaResult};
 use crate::stream::Stream;

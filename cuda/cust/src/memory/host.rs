@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
-use super::{DeviceCopy, DevicePointer, bytes_of};
+use super::copy::{DeviceCopy, bytes_of};
+use super::pointer::DevicePointer;
 use crate::context::InContext;
 use crate::error::{CudaError, CudaResult};
 use crate::sys;
@@ -55,9 +56,8 @@ impl sealed::Kind for Locked {
 impl sealed::Kind for Unified {
     fn allocate(bytes: usize) -> CudaResult<*mut u8> {
         const GLOBAL: u32 = 1;
-        let mut address = 0;
         // SAFETY: the out parameter is valid.
-        unsafe { sys::cuMemAllocManaged(&mut address, bytes, GLOBAL) }.ok()?;
+        let address = sys::out(|address| unsafe { sys::cuMemAllocManaged(address, bytes, GLOBAL) })?;
         Ok(ptr::with_exposed_provenance_mut(address as usize))
     }
 

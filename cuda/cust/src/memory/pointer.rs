@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::DeviceCopy;
+use super::copy::DeviceCopy;
 use crate::sys::CUdeviceptr;
 
 /// The address of a `T` in device memory, as a kernel takes it. The host cannot read through it.

@@ -38,65 +38,64 @@ pub fn allow(kernel: &str, value: c_int) {
     ALLOWED.lock().unwrap().push(kernel.to_owned());
 }
 
-/// `in_clusters(out)` writes the blocks of a cluster, then grid, block, shared memory, how often the kernel asked for
-/// large clusters, and whether it may begin before the one before it has ended.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuLaunchKernelEx(
-    config: *const LaunchConfig,
-    function: *mut Function,
-    parameters: *const *mut c_void,
-    extra: *mut *mut c_void,
-) -> c_int {
-    let (config, name) = unsafe { (&*config, (*function).name.as_str()) };
-    assert!(extra.is_null() && fake_graph::is_stream(config.stream));
-    if name == "meeting" {
-        return unsafe { meet(config, *parameters.read().cast()) };
-    }
-    if name != "in_clusters" {
-        let LaunchConfig { grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, .. } = *config;
-        // Whatever the attributes say, what such a kernel does is the same.
-        return unsafe {
-            super::cuLaunchKernel(
-                function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra,
-            )
-        };
-    }
-    let attributes = unsafe { std::slice::from_raw_parts(config.attributes, config.attributes_len as usize) };
-    let (mut cluster, mut is_programmatic) = (1, 0);
-    for LaunchAttribute { id, value, .. } in attributes {
-        match id {
-            4 => {
-                assert_eq!(value[1..3], [1, 1]);
-                cluster = value[0];
-            }
-            6 => is_programmatic = value[0],
-            other => panic!("the fake driver has no launch attribute {other}"),
+driver! {
+    /// `in_clusters(out)` writes the blocks of a cluster, then grid, block, shared memory, how often the kernel asked for
+    /// large clusters, and whether it may begin before the one before it has ended.
+    fn cuLaunchKernelEx(
+        config: *const LaunchConfig, function: *mut Function, parameters: *const *mut c_void,
+        extra: *mut *mut c_void
+    ) {
+        let (config, name) = (&*config, (*function).name.as_str());
+        assert!(extra.is_null() && fake_graph::is_stream(config.stream));
+        if name == "meeting" {
+            return meet(config, *parameters.read().cast());
         }
+        if name != "in_clusters" {
+            let LaunchConfig { grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, .. } = *config;
+            // Whatever the attributes say, what such a kernel does is the same.
+            return unsafe {
+                super::cuLaunchKernel(
+                    function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra,
+                )
+            };
+        }
+        let attributes = std::slice::from_raw_parts(config.attributes, config.attributes_len as usize);
+        let (mut cluster, mut is_programmatic) = (1, 0);
+        for LaunchAttribute { id, value, .. } in attributes {
+            match id {
+                4 => {
+                    assert_eq!(value[1..3], [1, 1]);
+                    cluster = value[0];
+                }
+                6 => is_programmatic = value[0],
+                other => panic!("the fake driver has no launch attribute {other}"),
+            }
+        }
+        let asked = ALLOWED.lock().unwrap().iter().filter(|kernel| *kernel == name).count();
+        if !config.grid_x.is_multiple_of(cluster) {
+            return INVALID_VALUE;
+        }
+        if cluster > if asked > 0 { 16 } else { 8 } {
+            return INVALID_CLUSTER_SIZE;
+        }
+        let numbers = [
+            cluster,
+            config.grid_x,
+            config.grid_y,
+            config.grid_z,
+            config.block_x,
+            config.block_y,
+            config.block_z,
+            config.shared,
+            asked as u32,
+            is_programmatic,
+        ];
+        let out = *parameters.read().cast::<*mut f32>();
+        for (i, number) in numbers.into_iter().enumerate() {
+            fake_graph::submit(fake_graph::Node::Fill(out.add(i), 1, number as f32), config.stream);
+        }
+        0
     }
-    let asked = ALLOWED.lock().unwrap().iter().filter(|kernel| *kernel == name).count();
-    if !config.grid_x.is_multiple_of(cluster) {
-        return INVALID_VALUE;
-    }
-    if cluster > if asked > 0 { 16 } else { 8 } {
-        return INVALID_CLUSTER_SIZE;
-    }
-    let numbers = [
-        cluster,
-        config.grid_x,
-        config.grid_y,
-        config.grid_z,
-        config.block_x,
-        config.block_y,
-        config.block_z,
-        config.shared,
-        asked as u32,
-        is_programmatic,
-    ];
-    let out = unsafe { *parameters.read().cast::<*mut f32>() };
-    for (i, number) in numbers.into_iter().enumerate() {
-        fake_graph::submit(fake_graph::Node::Fill(unsafe { out.add(i) }, 1, number as f32), config.stream);
-    }
-    0
 }
 
 /// `meeting(out)` writes the attributes of its launch, a number and the first word of its value each.
@@ -109,29 +108,24 @@ unsafe fn meet(config: &LaunchConfig, out: *mut f32) -> c_int {
     0
 }
 
-/// As many as have 2048 threads, less one with dynamic shared memory.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-    blocks: *mut c_int,
-    _function: *mut Function,
-    threads: c_int,
-    shared: usize,
-) -> c_int {
-    unsafe { *blocks = 2048 / threads - c_int::from(shared > 0) };
-    0
-}
+driver! {
+    /// As many as have 2048 threads, less one with dynamic shared memory.
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int, _function: *mut Function, threads: c_int, shared: usize
+    ) {
+        *blocks = 2048 / threads - c_int::from(shared > 0);
+        0
+    }
 
-/// Clusters of up to 128 blocks together, of launches that say how large a cluster is.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuOccupancyMaxActiveClusters(
-    clusters: *mut c_int,
-    _function: *mut Function,
-    config: *const LaunchConfig,
-) -> c_int {
-    let config = unsafe { &*config };
-    let LaunchAttribute { id: 4, value: [cluster, 1, 1, ..], .. } = (unsafe { &*config.attributes }) else {
-        return INVALID_VALUE;
-    };
-    unsafe { *clusters = (128 / *cluster) as c_int };
-    0
+    /// Clusters of up to 128 blocks together, of launches that say how large a cluster is.
+    fn cuOccupancyMaxActiveClusters(
+        clusters: *mut c_int, _function: *mut Function, config: *const LaunchConfig
+    ) {
+        let config = &*config;
+        let LaunchAttribute { id: 4, value: [cluster, 1, 1, ..], .. } = (&*config.attributes) else {
+            return INVALID_VALUE;
+        };
+        *clusters = (128 / *cluster) as c_int;
+        0
+    }
 }

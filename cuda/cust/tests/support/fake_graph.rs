@@ -132,140 +132,126 @@ pub fn invalidate(stream: *mut c_void) -> c_int {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventCreate(event: *mut *mut Event, flags: c_uint) -> c_int {
-    assert!(flags == 0 || flags == 2, "with or without the time");
-    unsafe { *event = Box::into_raw(Box::new(Event { time: u32::MAX, captured: None })) };
-    0
-}
+driver! {
+    fn cuEventCreate(event: *mut *mut Event, flags: c_uint) {
+        assert!(flags == 0 || flags == 2, "with or without the time");
+        *event = Box::into_raw(Box::new(Event { time: u32::MAX, captured: None }));
+        0
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventRecord(event: *mut Event, stream: *mut c_void) -> c_int {
-    assert!(is_stream(stream));
-    let mut capture = CAPTURE.lock().unwrap();
-    let captured = capture.as_mut().and_then(|capture| capture.of(stream).map(|&mut (at, work, _)| (at, work)));
-    unsafe { *event = Event { time: CLOCK.load(Ordering::Relaxed), captured } };
-    fake_faults::trace_call("record", stream);
-    fake_faults::answer("event")
-}
+    fn cuEventRecord(event: *mut Event, stream: *mut c_void) {
+        assert!(is_stream(stream));
+        let mut capture = CAPTURE.lock().unwrap();
+        let captured = capture.as_mut().and_then(|capture| capture.of(stream).map(|&mut (at, work, _)| (at, work)));
+        *event = Event { time: CLOCK.load(Ordering::Relaxed), captured };
+        fake_faults::trace_call("record", stream);
+        fake_faults::answer("event")
+    }
 
-/// A stream that waits for an event of the capture joins it.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamWaitEvent(stream: *mut c_void, event: *mut Event, flags: c_uint) -> c_int {
-    assert!(is_stream(stream) && flags == 0);
-    let mut capture = CAPTURE.lock().unwrap();
-    let event = unsafe { &*event };
-    match (event.captured, capture.as_mut()) {
-        (Some((from, seen)), Some(capture)) => {
-            let is_first = capture.streams[0].0 == stream as usize;
-            if capture.of(stream).is_none() {
-                capture.streams.push((stream as usize, 1, 0));
+    /// A stream that waits for an event of the capture joins it.
+    fn cuStreamWaitEvent(stream: *mut c_void, event: *mut Event, flags: c_uint) {
+        assert!(is_stream(stream) && flags == 0);
+        let mut capture = CAPTURE.lock().unwrap();
+        let event = &*event;
+        match (event.captured, capture.as_mut()) {
+            (Some((from, seen)), Some(capture)) => {
+                let is_first = capture.streams[0].0 == stream as usize;
+                if capture.of(stream).is_none() {
+                    capture.streams.push((stream as usize, 1, 0));
+                }
+                if is_first && let Some((_, _, joined)) = capture.of(from as *mut c_void) {
+                    *joined = seen.max(*joined);
+                }
             }
-            if is_first && let Some((_, _, joined)) = capture.of(from as *mut c_void) {
-                *joined = seen.max(*joined);
+            (Some(_), None) => return INVALID_VALUE,
+            (None, Some(capture)) if capture.holds(stream) => return CAPTURE_ISOLATION,
+            (None, _) => assert_ne!(event.time, u32::MAX, "the event was recorded"),
+        }
+        fake_faults::trace_call("wait", stream);
+        fake_faults::answer("event")
+    }
+
+    fn cuEventQuery(event: *mut Event) {
+        assert!((*event).captured.is_none());
+        fake_faults::query()
+    }
+
+    fn cuEventSynchronize(event: *mut Event) {
+        assert!((*event).captured.is_none());
+        fake_faults::wait();
+        fake_faults::answer("event")
+    }
+
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut Event, end: *mut Event) {
+        *milliseconds = (*end).time as f32 - (*start).time as f32;
+        0
+    }
+
+    fn cuEventDestroy_v2(event: *mut Event) {
+        super::fake_memory::need_context();
+        drop(Box::from_raw(event));
+        0
+    }
+
+    fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) {
+        assert!(is_stream(stream) && mode == 2, "relaxed");
+        let mut capture = CAPTURE.lock().unwrap();
+        if capture.is_some() {
+            return INVALID_VALUE;
+        }
+        *capture = Some(Capture { nodes: Vec::new(), is_valid: true, streams: vec![(stream as usize, 0, 0)] });
+        0
+    }
+
+    fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mut Vec<Node>) {
+        match CAPTURE.lock().unwrap().take() {
+            Some(capture) if capture.streams[0].0 != stream as usize => INVALID_VALUE,
+            Some(Capture { streams, .. }) if streams[1..].iter().any(|&(_, work, joined)| joined < work) => {
+                *graph = std::ptr::null_mut();
+                CAPTURE_UNJOINED
             }
+            Some(Capture { nodes, is_valid: true, .. }) => {
+                *graph = Box::into_raw(Box::new(nodes));
+                0
+            }
+            Some(_) => {
+                *graph = std::ptr::null_mut();
+                CAPTURE_INVALIDATED
+            }
+            None => INVALID_VALUE,
         }
-        (Some(_), None) => return INVALID_VALUE,
-        (None, Some(capture)) if capture.holds(stream) => return CAPTURE_ISOLATION,
-        (None, _) => assert_ne!(event.time, u32::MAX, "the event was recorded"),
     }
-    fake_faults::trace_call("wait", stream);
-    fake_faults::answer("event")
-}
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventQuery(event: *mut Event) -> c_int {
-    assert!(unsafe { (*event).captured.is_none() });
-    fake_faults::query()
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventSynchronize(event: *mut Event) -> c_int {
-    assert!(unsafe { (*event).captured.is_none() });
-    fake_faults::wait();
-    fake_faults::answer("event")
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut Event, end: *mut Event) -> c_int {
-    unsafe { *milliseconds = (*end).time as f32 - (*start).time as f32 };
-    0
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventDestroy_v2(event: *mut Event) -> c_int {
-    super::fake_memory::need_context();
-    drop(unsafe { Box::from_raw(event) });
-    0
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) -> c_int {
-    assert!(is_stream(stream) && mode == 2, "relaxed");
-    let mut capture = CAPTURE.lock().unwrap();
-    if capture.is_some() {
-        return INVALID_VALUE;
+    fn cuGraphInstantiateWithFlags(
+        executable: *mut *mut Vec<Node>, graph: *mut Vec<Node>, flags: c_ulonglong
+    ) {
+        assert_eq!(flags, 0);
+        *executable = Box::into_raw(Box::new((*graph).clone()));
+        0
     }
-    *capture = Some(Capture { nodes: Vec::new(), is_valid: true, streams: vec![(stream as usize, 0, 0)] });
-    0
-}
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mut Vec<Node>) -> c_int {
-    match CAPTURE.lock().unwrap().take() {
-        Some(capture) if capture.streams[0].0 != stream as usize => INVALID_VALUE,
-        Some(Capture { streams, .. }) if streams[1..].iter().any(|&(_, work, joined)| joined < work) => {
-            unsafe { *graph = std::ptr::null_mut() };
-            CAPTURE_UNJOINED
+    fn cuGraphLaunch(executable: *mut Vec<Node>, stream: *mut c_void) {
+        assert!(is_stream(stream));
+        match fake_faults::answer("launch") {
+            0 => (*executable).iter().for_each(|&node| run(node)),
+            code => return code,
         }
-        Some(Capture { nodes, is_valid: true, .. }) => {
-            unsafe { *graph = Box::into_raw(Box::new(nodes)) };
-            0
-        }
-        Some(_) => {
-            unsafe { *graph = std::ptr::null_mut() };
-            CAPTURE_INVALIDATED
-        }
-        None => INVALID_VALUE,
+        0
     }
-}
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuGraphInstantiateWithFlags(
-    executable: *mut *mut Vec<Node>,
-    graph: *mut Vec<Node>,
-    flags: c_ulonglong,
-) -> c_int {
-    assert_eq!(flags, 0);
-    unsafe { *executable = Box::into_raw(Box::new((*graph).clone())) };
-    0
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuGraphLaunch(executable: *mut Vec<Node>, stream: *mut c_void) -> c_int {
-    assert!(is_stream(stream));
-    match fake_faults::answer("launch") {
-        0 => unsafe { (*executable).iter() }.for_each(|&node| run(node)),
-        code => return code,
+    fn cuGraphExecDestroy(executable: *mut Vec<Node>) {
+        fake_faults::wait();
+        drop(Box::from_raw(executable));
+        0
     }
-    0
-}
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuGraphExecDestroy(executable: *mut Vec<Node>) -> c_int {
-    fake_faults::wait();
-    drop(unsafe { Box::from_raw(executable) });
-    0
-}
+    fn cuGraphDestroy(graph: *mut Vec<Node>) {
+        drop(Box::from_raw(graph));
+        0
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuGraphDestroy(graph: *mut Vec<Node>) -> c_int {
-    drop(unsafe { Box::from_raw(graph) });
-    0
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
-    unsafe { (*free, *total) = (super::fake_memory::FREE, 2 * super::fake_memory::FREE) };
-    0
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        (*free, *total) = (super::fake_memory::FREE, 2 * super::fake_memory::FREE);
+        0
+    }
 }
