@@ -1,7 +1,7 @@
 //! Tests which ptxas errors the edits of the PTX avoid, and the effect of the flags.
 
 use super::*;
-use crate::{ptxas, suspects, toolchain};
+use crate::{CudaBuilder, NvvmArch, ptxas, suspects, toolchain};
 
 #[test]
 fn a_module_is_prepared_once_and_again_after_a_failure() {
@@ -129,8 +129,7 @@ fn is_mended_by_edits(module: &str, from: u8, levels: [u8; 2], counted: impl Fn(
     for backend in [Backend::Nvvm, Backend::Llvm] {
         for opt_level in 0..=3 {
             let ptx = ptx(module, backend, opt_level);
-            let options =
-                CodegenOptions::of(&CudaBuilder::new(".").opt_level(opt_level), NvvmArch::Compute90);
+            let options = CudaBuilder::new(".").opt_level(opt_level).codegen(NvvmArch::Compute90);
             let unedited = compiler(backend).compile_before_edits(module, &options).unwrap();
             for level in levels {
                 let counted = |ptx: &str| counted(&machine_code(ptx, level).unwrap());
@@ -244,6 +243,31 @@ fn atomic_operations_on_local_memory_and_fences_for_the_compiler_compile() {
             let global =
                 ptx.split(".entry of_global").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
             assert!(!global.contains("isspacep"), "{backend} -opt={opt_level}: {global}");
+        }
+    }
+}
+
+const LOCATIONS: &str = include_str!("../tests/modules/locations.ll");
+
+#[test]
+fn locations_are_filled_in_as_if_they_had_been_compiled() {
+    let (marked, locations) = cuda_ir::locations::mark(LOCATIONS);
+    assert_eq!(locations.0, [(7, 5), (9, 11)]);
+    // With one location, the back ends may read it when they compile.
+    let one = LOCATIONS.replace("label %wrong_j", "label %write");
+    let (marked_one, of_one) = cuda_ir::locations::mark(&one);
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 0..=3 {
+            let at = format!("{backend} -opt={opt_level}");
+            let [exact, filled] = [LOCATIONS, &marked].map(|module| ptx(module, backend, opt_level));
+            assert_eq!(locations.fill(&filled), exact, "{at}");
+            let [exact_code, code] = [&exact, &filled].map(|ptx| machine_code(ptx, 3).unwrap());
+            assert!(locations.fit(&filled, Some(&code)), "{at}: {filled}");
+            assert!(locations.fill_code(&code) == exact_code, "{at}: the machine code differs");
+            let filled = ptx(&marked_one, backend, opt_level);
+            if of_one.fit(&filled, None) {
+                assert_eq!(of_one.fill(&filled), ptx(&one, backend, opt_level), "{at}");
+            }
         }
     }
 }

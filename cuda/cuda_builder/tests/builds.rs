@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::common::{builder, fixture, target, tools};
+use crate::common::{builder, fixture, specific, target, tools};
 use cuda_builder::ptx::Ptx;
 use cuda_builder::{Backend, CudaBuilder, CudaBuilderError, DebugInfo, NvvmArch};
 
@@ -98,6 +98,33 @@ fn an_unchanged_crate_is_not_built_again() {
     assert_eq!(repaired.sha256, first.sha256);
     let other = builder("fresh").ftz(true).build_all().unwrap().modules.remove(0);
     assert!(!other.is_fresh && other.sha256 != first.sha256);
+}
+
+/// Its panics have other lines, which are filled in.
+#[test]
+fn a_kernel_that_moves_in_its_file_is_not_compiled_again() {
+    let build = |before: &str| {
+        let source = format!(
+            "use cuda_std::kernel;\n{before}#[kernel]\npub unsafe fn sum(out: *mut u32, x: &[u32], i: u32) {{\n    \
+             unsafe {{ *out = x[i as usize] + x[i as usize + 1] }};\n}}\n"
+        );
+        let builder = specific("moved").arch(NvvmArch::Compute90).machine_code(true);
+        std::fs::write(builder.path.join("src/lib.rs"), source).unwrap();
+        let built = builder.build_all().unwrap();
+        let module = &built.modules[0];
+        let code = std::fs::read(module.machine_code.as_ref().unwrap()).unwrap();
+        (std::fs::read_to_string(&module.path).unwrap(), code, built.times.compiled)
+    };
+    let (first, first_code, _) = build("");
+    let (moved, moved_code, compiled) = build("// The kernel is a line lower.\n");
+    assert!(first != moved && first_code != moved_code && compiled == 0, "{compiled}");
+    let line = |ptx: &str| {
+        let numbers =
+            ptx.lines().filter_map(|line| line.strip_suffix("};")?.rsplit_once(", ")?.1.parse::<u64>().ok());
+        numbers.map(|number| number & 0xffff_ffff).filter(|line| (4..6).contains(line)).max()
+    };
+    assert_eq!((line(&first), line(&moved)), (Some(4), Some(5)));
+    assert_eq!(build(""), (first, first_code, 0));
 }
 
 /// Cargo keeps the builds of different features side by side, and counts each as fresh when it comes back.

@@ -55,3 +55,5 @@ start:
 }
 attributes #0 = { nounwind }
 attributes #1 = { noinline nounwind }
+attributes #2 = { noredzone }
+attributes #3 = { nounwind "for memcpy" }
