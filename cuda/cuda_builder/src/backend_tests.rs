@@ -18,7 +18,6 @@ const CHUNKS: &str = include_str!("../tests/modules/chunks.ll");
 const GUARDED: &str = include_str!("../tests/modules/guarded.ll");
 const NEGATED: &str = include_str!("../tests/modules/negated.ll");
 const PAYLOAD: &str = include_str!("../tests/modules/payload.ll");
-
 const SIGNS: &str = include_str!("../tests/modules/signs.ll");
 const ATOMICS: &str = include_str!("../tests/modules/atomics.ll");
 const ROOTS: &str = include_str!("../tests/modules/roots.ll");
@@ -31,6 +30,16 @@ const UNREACHABLE: &str = include_str!("../tests/modules/unreachable.ll");
 
 fn ptx(module: &str, backend: Backend, opt_level: u8) -> String {
     ptx_by(module, backend, &CudaBuilder::new(".").opt_level(opt_level))
+}
+
+/// Passes the module's PTX by each back end at each of these levels, and what to say of it if it is wrong.
+fn at_levels(levels: impl IntoIterator<Item = u8> + Clone, module: &str, check: impl Fn(&str, &str)) {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in levels.clone() {
+            let ptx = ptx(module, backend, opt_level);
+            check(&ptx, &format!("{backend} -opt={opt_level}: {ptx}"));
+        }
+    }
 }
 
 fn ptx_by(module: &str, backend: Backend, builder: &CudaBuilder) -> String {
@@ -52,16 +61,12 @@ fn tools() -> PathBuf {
 
 #[test]
 fn a_parameter_that_is_stored_hides_no_other_store() {
-    for backend in [Backend::Nvvm, Backend::Llvm] {
-        for opt_level in 1..=3 {
-            let ptx = ptx(CHUNKS, backend, opt_level);
-            let is_load = |line: &&str| ["ld.local.b64", "ld.b64"].iter().any(|load| line.contains(load));
-            let loaded = ptx.lines().filter(is_load).count();
-            assert!(loaded > 0, "{backend} -opt={opt_level} takes the number for known: {ptx}");
-            // ptxas would convert in registers that the warp's threads share, whatever branches they take.
-            assert!(!ptx.contains("cvta.to.local"), "{backend} -opt={opt_level} converts an address: {ptx}");
-        }
-    }
+    at_levels(1..=3, CHUNKS, |ptx, at| {
+        let is_load = |line: &str| ["ld.local.b64", "ld.b64"].iter().any(|load| line.contains(load));
+        assert!(ptx.lines().any(is_load), "the number is taken for known, {at}");
+        // ptxas would convert in registers that the warp's threads share, whatever branches they take.
+        assert!(!ptx.contains("cvta.to.local"), "an address is converted, {at}");
+    });
 }
 
 #[test]
@@ -82,13 +87,9 @@ fn square_roots_of_libdevice_are_rounded_unless_they_may_be_fast() {
 
 #[test]
 fn no_absolute_value_of_16_bits_is_left_to_ptxas() {
-    for backend in [Backend::Nvvm, Backend::Llvm] {
-        for opt_level in 0..=3 {
-            let ptx = ptx(ABSOLUTES, backend, opt_level);
-            let is_wrong = ["abs.s16", "neg.s16", "max.s16"].iter().any(|opcode| ptx.contains(opcode));
-            assert!(!is_wrong, "{backend} -opt={opt_level}: {ptx}");
-        }
-    }
+    at_levels(0..=3, ABSOLUTES, |ptx, at| {
+        assert!(!["abs.s16", "neg.s16", "max.s16"].iter().any(|opcode| ptx.contains(opcode)), "{at}");
+    });
 }
 
 /// The machine code that ptxas makes from PTX at an optimisation level, if it accepts it.
@@ -179,72 +180,51 @@ fn ptxas_takes_functions_that_end_in_a_label() {
 
 #[test]
 fn a_divisor_is_compared_with_zero_where_the_source_does() {
-    for backend in [Backend::Nvvm, Backend::Llvm] {
-        for opt_level in 1..=3 {
-            let ptx = ptx(GUARDED, backend, opt_level);
-            let divisor = ptx.lines().find(|line| line.contains("[pick_param_0]")).unwrap();
-            let divisor = divisor.split_whitespace().nth(1).unwrap();
-            let compares = |line: &str| line.contains("setp.") && line.contains(&format!(" {divisor} 0;"));
-            assert!(ptx.lines().any(compares), "{backend} -opt={opt_level} does not look at it: {ptx}");
-        }
-    }
+    at_levels(1..=3, GUARDED, |ptx, at| {
+        let divisor = ptx.lines().find(|line| line.contains("[pick_param_0]")).unwrap();
+        let divisor = divisor.split_whitespace().nth(1).unwrap();
+        let compares = |line: &str| line.contains("setp.") && line.contains(&format!(" {divisor} 0;"));
+        assert!(ptx.lines().any(compares), "{at}");
+    });
 }
 
 #[test]
 fn no_address_is_computed_from_another_whose_index_was_extended() {
-    for backend in [Backend::Nvvm, Backend::Llvm] {
-        for opt_level in 1..=3 {
-            let ptx = ptx(NEGATED, backend, opt_level);
-            let loads = ptx.lines().filter_map(|line| line.trim().strip_prefix("ld.global.b64"));
-            let addresses: Vec<&str> = loads.filter_map(|load| load.split(['[', ']']).nth(1)).collect();
-            let is_apart = |pair: &[&str]| pair[0] != pair[1] && !pair.iter().any(|at| at.contains('+'));
-            let is_right = addresses.len() == 4 && addresses.chunks(2).all(is_apart);
-            assert!(is_right, "{backend} -opt={opt_level} loads {addresses:?}: {ptx}");
-        }
-    }
+    at_levels(1..=3, NEGATED, |ptx, at| {
+        let loads = ptx.lines().filter_map(|line| line.trim().strip_prefix("ld.global.b64"));
+        let addresses: Vec<&str> = loads.filter_map(|load| load.split(['[', ']']).nth(1)).collect();
+        let is_apart = |pair: &[&str]| pair[0] != pair[1] && !pair.iter().any(|at| at.contains('+'));
+        assert!(addresses.len() == 4 && addresses.chunks(2).all(is_apart), "{addresses:?}, {at}");
+    });
 }
 
 #[test]
 fn a_register_that_a_path_leaves_unwritten_starts_at_zero() {
-    for backend in [Backend::Nvvm, Backend::Llvm] {
-        for opt_level in 0..=3 {
-            let ptx = ptx(PAYLOAD, backend, opt_level);
-            let starts = |line: &str| line.starts_with("\tmov.b16 \t%rs") && line.ends_with(", 0;");
-            assert!(ptx.lines().any(starts), "{backend} -opt={opt_level} leaves it unwritten: {ptx}");
-        }
-    }
+    at_levels(0..=3, PAYLOAD, |ptx, at| {
+        let starts = |line: &str| line.starts_with("\tmov.b16 \t%rs") && line.ends_with(", 0;");
+        assert!(ptx.lines().any(starts), "{at}");
+    });
 }
 
 #[test]
 fn a_sign_that_is_stored_is_a_bit_and_one_that_is_computed_with_is_not() {
-    for backend in [Backend::Nvvm, Backend::Llvm] {
-        for opt_level in 0..=3 {
-            let ptx = ptx(SIGNS, backend, opt_level);
-            let (stored, computed) = ptx.split_at(ptx.find(".entry computed").unwrap());
-            let kept = ["neg.f32", "abs.f32", "neg.f64", "abs.f64"].iter().any(|it| stored.contains(it));
-            assert!(!kept, "{backend} -opt={opt_level}: {stored}");
-            assert!(computed.contains("neg.f32") || computed.contains("fma.rn.f32"), "{backend}: {computed}");
-            assert!(!computed.contains("xor.b32"), "{backend} -opt={opt_level}: {computed}");
-        }
-    }
+    at_levels(0..=3, SIGNS, |ptx, at| {
+        let (stored, computed) = ptx.split_at(ptx.find(".entry computed").unwrap());
+        assert!(!["neg.f32", "abs.f32", "neg.f64", "abs.f64"].iter().any(|it| stored.contains(it)), "{at}");
+        assert!(computed.contains("neg.f32") || computed.contains("fma.rn.f32"), "{at}");
+        assert!(!computed.contains("xor.b32"), "{at}");
+    });
 }
 
 #[test]
 fn atomic_operations_on_local_memory_and_fences_for_the_compiler_compile() {
-    for backend in [Backend::Nvvm, Backend::Llvm] {
-        for opt_level in 0..=3 {
-            let ptx = ptx(ATOMICS, backend, opt_level);
-            assert!(
-                !ptx.contains("trap;") && !ptx.contains(".local.cas"),
-                "{backend} -opt={opt_level}: {ptx}"
-            );
-            assert!(machine_code(&ptx, 3).is_some(), "{backend} -opt={opt_level}: {ptx}");
-            // A kernel's parameter points to global memory.
-            let global =
-                ptx.split(".entry of_global").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
-            assert!(!global.contains("isspacep"), "{backend} -opt={opt_level}: {global}");
-        }
-    }
+    at_levels(0..=3, ATOMICS, |ptx, at| {
+        assert!(!ptx.contains("trap;") && !ptx.contains(".local.cas"), "{at}");
+        assert!(machine_code(ptx, 3).is_some(), "{at}");
+        // A kernel's parameter points to global memory.
+        let global = ptx.split(".entry of_global").nth(1).and_then(|rest| rest.split("\n}").next());
+        assert!(!global.unwrap().contains("isspacep"), "{at}");
+    });
 }
 
 const LOCATIONS: &str = include_str!("../tests/modules/locations.ll");
