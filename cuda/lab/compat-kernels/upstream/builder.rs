@@ -38,7 +38,7 @@ pub const GROUPS: &[Group] = &[
             }),
             Differs(Difference {
                 item: "CudaBuilderError::{CratePathDoesntExist|FailedToCopyPtxFile|BuildFailed}",
-                here: "`CratePathDoesntExist { path }`, and variants for each stage",
+                here: "`CratePathDoesntExist`, and variants for each stage",
                 reason: "an error names the file, the stage and the fix; `BuildFailed` leaves them to the log",
                 error: "rustc: `no variant named BuildFailed`",
                 test: "lab/compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
