@@ -1,5 +1,6 @@
 //! Tokens of LLVM's text form: the part of its grammar that the edits need, independent of line ends.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// The kind of a token.
@@ -84,6 +85,21 @@ pub(super) fn symbols_in(text: &str) -> impl Iterator<Item = Token<'_>> {
         let (kind, end) = token_at(text.as_bytes(), start);
         Some(Token { kind, text: text.get(start..end)?, start })
     })
+}
+
+/// The text with other texts in these ranges, which are in order.
+pub(super) fn with_replaced<'a>(
+    text: &str,
+    edits: impl IntoIterator<Item = (Range<usize>, Cow<'a, str>)>,
+) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut copied = 0;
+    for (range, new) in edits {
+        out.push_str(&text[copied..range.start]);
+        out.push_str(&new);
+        copied = range.end;
+    }
+    out + &text[copied..]
 }
 
 /// The index of the bracket that closes the one at `open`, if any.

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::lex::symbols_in;
+use crate::lex::{symbols_in, with_replaced};
 use crate::messages::constant_bytes;
 
 /// The line and the column of the first mark; the other marks follow. No other number in a module is likely to be one.
@@ -115,14 +115,8 @@ impl Locations {
 
     /// The PTX with the real lines and columns.
     pub fn fill(&self, ptx: &str) -> String {
-        let mut filled = String::with_capacity(ptx.len());
-        let mut copied = 0;
-        for (range, n) in self.in_data(ptx) {
-            filled.push_str(&ptx[copied..range.start]);
-            filled.push_str(&joined(self.0[n]).to_string());
-            copied = range.end;
-        }
-        filled + &ptx[copied..]
+        let numbers = self.in_data(ptx);
+        with_replaced(ptx, numbers.map(|(range, n)| (range, joined(self.0[n]).to_string().into())))
     }
 
     /// The machine code with the real lines and columns.

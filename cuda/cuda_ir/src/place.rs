@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::lex::{Kind, Token, closing, lex, split_at_commas, symbols_in, tokens};
+use super::lex::{Kind, Token, closing, lex, split_at_commas, symbols_in, tokens, with_replaced};
 use super::module::{ItemKind, Module};
 use super::{IrError, PlacedStatic, Space, path_of, plain};
 
@@ -195,16 +195,11 @@ fn end_of_type(tokens: &[Token<'_>]) -> Option<usize> {
 
 /// Casts every mention of a placed symbol in `text`, except its own definition, to a generic pointer.
 fn with_casts(own: Option<&str>, text: &str, space_of: impl Fn(&str) -> Option<Space>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut copied = 0;
-    for token in tokens(text).filter(|t| t.kind == Kind::Global) {
+    let cast = |token: Token<'_>| {
         let is_definition = own == Some(token.text) && token.start == 0;
-        if let Some(space) = space_of(token.text).filter(|_| !is_definition) {
-            out.push_str(&text[copied..token.start]);
-            out.push_str(&format!("addrspacecast (ptr addrspace({}) {} to ptr)", space.number(), token.text));
-            copied = token.end();
-        }
-    }
-    out.push_str(&text[copied..]);
-    out
+        let space = space_of(token.text).filter(|_| token.kind == Kind::Global && !is_definition)?;
+        let cast = format!("addrspacecast (ptr addrspace({}) {} to ptr)", space.number(), token.text);
+        Some((token.start..token.end(), cast.into()))
+    };
+    with_replaced(text, tokens(text).filter_map(cast))
 }

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::IrError;
-use super::lex::{Kind, lex, symbols_in, tokens};
+use super::lex::{Kind, Token, lex, symbols_in, tokens, with_replaced};
 use super::module::{ItemKind, Module};
 use super::path_of;
 
@@ -133,19 +133,10 @@ fn reach(
 
 /// Replaces every mention of a formatting function outside a call by null.
 fn without_formatters(text: &str, formatters: &HashSet<String>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut copied = 0;
-    let mut following = tokens(text).peekable();
-    while let Some(token) = following.next() {
-        let called = following.peek().is_some_and(|next| next.is("("));
-        if token.kind == Kind::Global && !called && formatters.contains(token.text) {
-            out.push_str(&text[copied..token.start]);
-            out.push_str("null");
-            copied = token.end();
-        }
-    }
-    out.push_str(&text[copied..]);
-    out
+    let is_called = |token: &Token<'_>| text[token.end()..].starts_with('(');
+    let globals = tokens(text).filter(|token| token.kind == Kind::Global && formatters.contains(token.text));
+    let mentions = globals.filter(|token| !is_called(token));
+    with_replaced(text, mentions.map(|token| (token.start..token.end(), "null".into())))
 }
 
 /// A function's text with its linkage: visible for kernels, internal for all others.

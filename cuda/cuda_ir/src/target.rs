@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::IrError;
-use super::lex::{Kind, lex, tokens};
+use super::lex::{Kind, lex, tokens, with_replaced};
 use super::module::Module;
 
 /// The data layout of NVVM IR; rustc's is rejected as incompatible.
@@ -61,45 +61,30 @@ fn empty_group(text: &str) -> Option<&str> {
 }
 
 fn without_groups(text: &str, groups: &HashSet<String>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut copied = 0;
-    for token in tokens(text).filter(|t| t.kind == Kind::Group && groups.contains(t.text)) {
-        out.push_str(text[copied..token.start].trim_end_matches(' '));
-        copied = token.end();
-    }
-    out.push_str(&text[copied..]);
-    out
+    let mentions = tokens(text).filter(|t| t.kind == Kind::Group && groups.contains(t.text));
+    let space_at = |start: usize| text[..start].trim_end_matches(' ').len();
+    with_replaced(text, mentions.map(|token| (space_at(token.start)..token.end(), "".into())))
 }
 
 /// A function's text without `, !srcloc !7`.
 fn without_places(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut copied = 0;
-    let mut following = tokens(text).peekable();
-    while let Some(token) = following.next() {
-        if token.is(",") && following.peek().is_some_and(|next| next.text == "!srcloc") {
-            out.push_str(&text[copied..token.start]);
-            following.next();
-            copied = following.next().map_or(text.len(), |place| place.end());
-        }
-    }
-    out.push_str(&text[copied..]);
-    out
+    let tokens = lex(text);
+    let places = tokens.windows(3).filter(|at| at[0].is(",") && at[1].text == "!srcloc");
+    with_replaced(text, places.map(|at| (at[0].start..at[2].end(), "".into())))
 }
 
 /// The attribute group without `"target-cpu"="..."` and `"target-features"="..."`.
 fn without_processor(text: &str) -> String {
     let group = lex(text);
-    let mut out = String::with_capacity(text.len());
-    let mut copied = 0;
-    for (i, token) in group.iter().enumerate() {
-        let valued = group.get(i + 1).is_some_and(|t| t.is("="));
+    let mut end = 0;
+    let named = group.windows(3).filter(|at| {
         // A removed attribute's value may look like a name itself.
-        if valued && token.start >= copied && matches!(token.text, "\"target-cpu\"" | "\"target-features\"") {
-            out.push_str(text[copied..token.start].trim_end());
-            copied = group.get(i + 2).map_or(text.len(), |value| value.end());
-        }
-    }
-    out.push_str(&text[copied..]);
-    out
+        let is_found = at[0].start >= end
+            && at[1].is("=")
+            && matches!(at[0].text, "\"target-cpu\"" | "\"target-features\"");
+        end = if is_found { at[2].end() } else { end };
+        is_found
+    });
+    let space_at = |start: usize| text[..start].trim_end().len();
+    with_replaced(text, named.map(|at| (space_at(at[0].start)..at[2].end(), "".into())))
 }

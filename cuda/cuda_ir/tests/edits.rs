@@ -11,7 +11,11 @@ const SEPARATOR: &str = "\n; ---- becomes ----\n";
 /// What the edit makes of the input: a module, or an error as a comment.
 fn outcome(edit: &str, input: &str) -> String {
     match cuda_ir::apply(edit, input) {
-        Ok(text) => text,
+        Ok(text) => {
+            // What an edit writes is a module for the next one.
+            cuda_ir::apply("tensor_maps", &text).unwrap_or_else(|error| panic!("{edit}: {error}\n{text}"));
+            text
+        }
         Err(error) => format!("; error: {error}\n"),
     }
 }
