@@ -11,7 +11,7 @@ use criterion::{Criterion, SamplingMode, Throughput};
 use ferrowarp::device::{DeviceChoice, open};
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::gallery::{prepared, scale};
-use ferrowarp_cases::gallery::{LESSONS, Measure};
+use ferrowarp_cases::gallery::LESSONS;
 use ferrowarp_report::pool;
 
 fn main() -> ExitCode {
@@ -35,9 +35,11 @@ fn run() -> anyhow::Result<Vec<String>> {
             if trial.procedure().is_some() || !runs.into_iter().all(|kernel| device.limits().runs(kernel)) {
                 continue;
             }
-            group.throughput(match lesson.measure {
-                Measure::Bytes | Measure::Time => Throughput::Bytes(trial.work.bytes as u64),
-                Measure::Flops => Throughput::Elements(trial.work.flop as u64),
+            // Above 8 operations per byte, operations are the limit of most devices.
+            let is_arithmetic = trial.work.flop > 8.0 * trial.work.bytes;
+            group.throughput(match is_arithmetic {
+                true => Throughput::Elements(trial.work.flop as u64),
+                false => Throughput::Bytes(trial.work.bytes as u64),
             });
             let id = format!("{}/{}", trial.rung, trial.words);
             let mut rotation = None;

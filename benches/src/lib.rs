@@ -11,7 +11,6 @@ pub mod mlp;
 pub mod norm;
 pub mod op;
 pub mod operations;
-pub mod predicted;
 pub mod results;
 pub mod roofline;
 pub mod rotation;

@@ -12,7 +12,7 @@ use ferrowarp_cases::gallery::{LESSONS, Scale, Trial};
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder, logits};
 use ferrowarp_cases::{Case, Scope, emulated};
-use serde::Serialize;
+use ferrowarp_report::gallery::{KernelCounts, KernelEntry};
 
 use crate::matrices::Set;
 use crate::op::{Number, Op, SELECTED};
@@ -52,59 +52,15 @@ const COUNTED_SHAPES: [Shape; 6] = [
     Shape { rows: 1, cols: 1 << 17 },
 ];
 
-/// One launch of a kernel.
-#[derive(Clone, Debug, Serialize)]
-pub struct Entry {
-    /// The kernel.
-    pub name: String,
-    /// Its source file.
-    pub file: &'static str,
-    /// The problem in words.
-    pub problem: String,
-    /// Bytes that the problem must move, if known and if the launch does all of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<f64>,
-    /// Floating-point operations of the problem, by formula, if the launch does all of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flop: Option<f64>,
-    /// The emulator's counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
-    /// Its time, from events around it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<f64>,
-    /// Why it was not run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-/// The emulator's counts of a launch: see [`cuda_std::testing::counts::Counts`].
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Counted {
-    /// Bytes of the distinct sectors of global memory that are read, plus those that are written.
-    pub bytes: u64,
-    /// Bytes of the sectors of all requests, counted each time.
-    pub requested_bytes: u64,
-    /// Floating-point operations on `f32` and `f64`.
-    pub flop: u64,
-    /// Floating-point operations of tensor cores.
-    pub tensor_flop: u64,
-    /// Divisions, roots, exponentials and similar functions.
-    pub functions: u64,
-}
-
-impl Counted {
-    fn new(launch: &LaunchCounts) -> Self {
-        let LaunchCounts { total, footprint, .. } = launch;
-        Self {
-            bytes: footprint.bytes(),
-            requested_bytes: 32 * total.global.total().sectors
-                + total.bulk.loaded_bytes
-                + total.bulk.stored_bytes,
-            flop: total.flop.f32 + total.flop.f64,
-            tensor_flop: total.flop.tensor,
-            functions: total.flop.functions,
-        }
+fn counts(launch: &LaunchCounts) -> KernelCounts {
+    let LaunchCounts { total, footprint, .. } = launch;
+    let sectors = 32 * total.global.total().sectors;
+    KernelCounts {
+        bytes: footprint.bytes() as f64,
+        requested_bytes: (sectors + total.bulk.loaded_bytes + total.bulk.stored_bytes) as f64,
+        flop: (total.flop.f32 + total.flop.f64) as f64,
+        tensor_flop: total.flop.tensor as f64,
+        functions: total.flop.functions as f64,
     }
 }
 
@@ -122,18 +78,18 @@ type Prepare = dyn Fn(&Device) -> Result<Box<dyn FnMut() -> Result<()>>>;
 ///
 /// # Errors
 /// A kernel failed.
-pub fn counted(tell: impl Fn(&str)) -> Result<Vec<Entry>> {
+pub fn counted(tell: impl Fn(&str)) -> Result<Vec<KernelEntry>> {
     let counter = Counter::new();
     let device = emulated::counting(&counter)?;
-    let mut largest = BTreeMap::<String, Entry>::new();
+    let mut largest = BTreeMap::<String, KernelEntry>::new();
     for job in counted_jobs(device.limits()) {
         (job.prepare)(&device)?()?;
         for launch in counter.take() {
-            let (counted, name) = (Counted::new(&launch), launch.kernels.concat());
+            let (counted, name) = (counts(&launch), launch.kernels.concat());
             let known = largest.get(&name).and_then(|entry| entry.counted);
             if known.is_none_or(|known| known.bytes < counted.bytes) {
                 let entry =
-                    Entry { counted: Some(counted), bytes: job.bytes, ..Entry::new(name.clone(), &job) };
+                    KernelEntry { counted: Some(counted), bytes: job.bytes, ..entry(name.clone(), &job) };
                 largest.insert(name, entry);
             }
         }
@@ -144,8 +100,8 @@ pub fn counted(tell: impl Fn(&str)) -> Result<Vec<Entry>> {
 
 /// Times the kernels that a GPU runs on problems that keep it busy, each on the one where it takes longest. `is_once` omits
 /// the launch before the timed one, for Nsight Compute. A failure becomes an entry without a kernel.
-pub fn timed(device: &Device, is_once: bool, tell: impl Fn(&str)) -> Vec<Entry> {
-    let mut longest = BTreeMap::<String, Entry>::new();
+pub fn timed(device: &Device, is_once: bool, tell: impl Fn(&str)) -> Vec<KernelEntry> {
+    let mut longest = BTreeMap::<String, KernelEntry>::new();
     let mut failed = Vec::new();
     for job in timed_jobs(device.limits()) {
         match times(device, &job, is_once) {
@@ -157,16 +113,19 @@ pub fn timed(device: &Device, is_once: bool, tell: impl Fn(&str)) -> Vec<Entry> 
                     let known = longest.get(name).and_then(|entry| entry.microseconds);
                     if known.is_none_or(|known| known < time) {
                         let bytes = job.bytes.filter(|_| is_alone);
-                        let entry = Entry::new(name.to_owned(), &job);
-                        longest.insert(name.to_owned(), Entry { bytes, microseconds: Some(time), ..entry });
+                        let untimed = entry(name.to_owned(), &job);
+                        longest.insert(
+                            name.to_owned(),
+                            KernelEntry { bytes, microseconds: Some(time), ..untimed },
+                        );
                     }
                 }
                 tell(&job.words);
             }
             Err(error) => {
                 tell(&format!("{}: {error:#}", job.words));
-                let entry = Entry::new(String::new(), &job);
-                failed.push(Entry { error: Some(format!("{error:#}")), ..entry });
+                let untimed = entry(String::new(), &job);
+                failed.push(KernelEntry { error: Some(format!("{error:#}")), ..untimed });
             }
         }
         // Keeps what was timed before the device was lost.
@@ -189,13 +148,11 @@ fn times(device: &Device, job: &Job, is_once: bool) -> Result<Vec<LaunchTimes>> 
     result.map(|()| times)
 }
 
-impl Entry {
-    /// Creates the entry of a kernel on a job's problem, without a time.
-    fn new(name: String, Job { words, flop, .. }: &Job) -> Self {
-        let meta = gpu_kernels::KERNELS.iter().find(|kernel| kernel.name == name);
-        let (file, problem, flop) = (meta.map_or("", |kernel| kernel.file), words.clone(), *flop);
-        Self { name, file, problem, bytes: None, flop, counted: None, microseconds: None, error: None }
-    }
+/// The entry of a kernel on a job's problem, without a time.
+fn entry(name: String, job: &Job) -> KernelEntry {
+    let meta = gpu_kernels::KERNELS.iter().find(|kernel| kernel.name == name);
+    let file = meta.map_or("", |kernel| kernel.file).to_owned();
+    KernelEntry { name, file, problem: job.words.clone(), flop: job.flop, ..KernelEntry::default() }
 }
 
 fn counted_jobs(limits: &Limits) -> Vec<Job> {

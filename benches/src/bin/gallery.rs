@@ -1,6 +1,6 @@
 //! Runs the lessons of the gallery on the available device, and writes the measurements as JSON.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -8,12 +8,12 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use cuda_std::testing::Counter;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open};
-use ferrowarp_benches::gallery::{Entry, count_of, scale};
-use ferrowarp_benches::predicted::{Predicted, Theory};
+use ferrowarp_benches::gallery::{count_of, measured, planned, scale};
 use ferrowarp_benches::results::Results;
 use ferrowarp_benches::roofline;
 use ferrowarp_cases::emulated;
 use ferrowarp_cases::gallery::{LESSONS, Lesson, Scale, Trial};
+use ferrowarp_report::gallery::Entry;
 use ferrowarp_report::{output_file, pool, print_note};
 
 /// Runs the lessons of the gallery, and writes what it measured as JSON.
@@ -28,7 +28,7 @@ struct Arguments {
     /// Count what warps do, on the emulator of the kernels' PTX, in place of timing them.
     #[arg(long, conflicts_with = "device")]
     count: bool,
-    /// Run nothing: write each trial of a GPU with its bytes and operations, and its predicted time.
+    /// Run nothing: write each trial of a GPU with its bytes, its operations and its predicted counts.
     #[arg(long, conflicts_with_all = ["device", "count", "quick"])]
     theory: bool,
     /// Launch each trial that is counted once on the device, and time nothing: for Nsight Compute.
@@ -61,7 +61,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let lessons = chosen(&arguments.lessons)?;
     if arguments.theory {
-        return theory(&lessons, &arguments.out);
+        let mut results = Results::new(&Device::cpu())?;
+        for lesson in lessons {
+            results.entries.extend((lesson.trials)(Scale::Gpu).iter().map(|trial| planned(&lesson, trial)));
+        }
+        return results.write_to(&arguments.out);
     }
     let counter = Counter::new();
     let (device, scale) = if arguments.count {
@@ -85,11 +89,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         for trial in trials {
             let entry = if arguments.count {
-                counted(lesson, &trial, &device, &counter)
+                counted(&lesson, &trial, &device, &counter)
             } else if arguments.once {
-                launched(lesson, &trial, &device)
+                launched(&lesson, &trial, &device)
             } else {
-                Entry::measured(lesson, &trial, &device)
+                measured(&lesson, &trial, &device)
             };
             tell(&entry);
             results.entries.push(entry);
@@ -101,25 +105,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let failed = results.entries.iter().filter(|entry| entry.error.is_some()).count();
     ensure!(failed == 0, "{failed} of the trials failed, as said above");
     Ok(())
-}
-
-/// Writes the trials and predictions of the lessons as JSON.
-fn theory(lessons: &[&Lesson], out: &Path) -> anyhow::Result<()> {
-    let trials = |lesson: &&Lesson| {
-        let entry = |trial: &Trial| Entry::new(lesson, trial);
-        (lesson.trials)(Scale::Gpu).iter().map(entry).collect::<Vec<_>>()
-    };
-    let predicted = |lesson: &&Lesson| {
-        let predictions = (lesson.predictions)();
-        predictions.into_iter().map(|prediction| Predicted::new(lesson, prediction)).collect::<Vec<_>>()
-    };
-    let theory = Theory {
-        entries: lessons.iter().flat_map(trials).collect(),
-        predictions: lessons.iter().flat_map(predicted).collect(),
-    };
-    let text = serde_json::to_string(&theory).context("writing the theory as JSON")?;
-    output_file::write(out, text.as_bytes())
-        .with_context(|| format!("could not write the theory to {}", out.display()))
 }
 
 /// Places every kernel under a roofline.
@@ -142,7 +127,7 @@ fn place_all(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Counts the trial. Returns its entry.
 fn counted(lesson: &Lesson, trial: &Trial, device: &Device, counter: &Counter) -> Entry {
-    let mut entry = Entry::new(lesson, trial);
+    let mut entry = planned(lesson, trial);
     match count_of(trial, device, counter) {
         Ok(counted) => entry.counted = counted,
         Err(error) => entry.error = Some(format!("{error:#}")),
@@ -152,7 +137,7 @@ fn counted(lesson: &Lesson, trial: &Trial, device: &Device, counter: &Counter) -
 
 /// Launches the trial once, if it launches anything. Returns its entry.
 fn launched(lesson: &Lesson, trial: &Trial, device: &Device) -> Entry {
-    let mut entry = Entry::new(lesson, trial);
+    let mut entry = planned(lesson, trial);
     let launch = || -> anyhow::Result<()> {
         let Some(problem) = trial.problem() else { return Ok(()) };
         problem.place(device)?.launch()?;
@@ -183,7 +168,7 @@ fn is_at_an_end(names: &[&str], i: usize) -> bool {
 }
 
 /// The lessons of these names; all if there are none.
-fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Lesson>> {
+fn chosen(names: &[String]) -> anyhow::Result<Vec<Lesson>> {
     if names.is_empty() {
         return Ok(LESSONS.to_vec());
     }

@@ -2,6 +2,7 @@
 
 mod digit;
 mod exit;
+pub mod gallery;
 mod lines;
 mod metrics;
 pub mod output_file;

@@ -32,7 +32,7 @@ pub use bars::{Bar, Bars};
 pub use cells::{Cell, Cells, Tone};
 pub use colour::{Family, colours};
 pub use dots::{Dots, Row};
-pub use lines::{Guide, Lines, Mark, Note, Series};
+pub use lines::{Guide, Lines, Note, Series};
 pub use spans::{Span, Spans};
 
 /// The area that panels draw on.

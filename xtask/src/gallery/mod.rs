@@ -1,31 +1,26 @@
 //! `cargo xtask gallery`: runs the lessons of the gallery on this machine, and draws the measurements.
 
+mod chart;
 pub mod drawings;
-pub mod entry;
-pub mod merge;
+mod formula;
+mod index;
 pub mod ncu;
-pub mod overtake;
-pub mod predictions;
+mod page;
+mod predictions;
 pub mod report;
-pub mod roofline;
-pub mod systems;
-pub mod timeline;
-pub mod titles;
-pub mod waves;
+mod roofline;
+mod tables;
+mod timeline;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use ferrowarp_report::gallery::Entry;
 
-use crate::gallery::entry::{Entry, lessons};
-use crate::gallery::predictions::Limits;
-use crate::gallery::report::Lesson;
-use crate::gallery::report::chart;
-use crate::gallery::report::tables;
-use crate::report::Run;
-use crate::report::peaks;
+use crate::report::{Run, peaks};
 use crate::workspace;
+use page::{Lesson, Limits, Page};
 
 /// Run the lessons of docs/gallery on this machine, and draw what was measured into target/gallery
 #[derive(clap::Args)]
@@ -86,23 +81,19 @@ impl Gallery {
         publish(&measured, &folder.join(name))?;
         let whence = format!("{}, {}", run.machine, run.date);
         let limits = Limits { copy: None, peaks: peaks::of(&run.machine) };
-        for name in lessons(&run.entries) {
-            let entries: Vec<&Entry> = run.entries.iter().filter(|entry| entry.lesson == name).collect();
-            let title = &entries[0].title;
+        let pages = workspace::root().join("docs/gallery");
+        for entries in run.entries.chunk_by(|a, b| a.lesson == b.lesson) {
+            let name = entries[0].lesson.clone();
+            let title = index::title(&pages, &name).unwrap_or_else(|_| name.clone());
             if self.count {
-                println!("\n{title}\n\n{}", tables::counts(&entries).unwrap_or_default());
+                println!("\n{title}\n\n{}", tables::counts(entries).unwrap_or_default());
                 continue;
             }
-            println!("\n{title}\n\n{}\n{}", tables::table(&entries), timeline::table(&entries)?);
-            let lesson = Lesson {
-                name: &name,
-                entries,
-                predictions: Vec::new(),
-                limits: &limits,
-                whence: whence.clone(),
-            };
-            if let Some(svg) = chart::draw(&lesson)? {
-                let picture: PathBuf = folder.join(format!("{name}.svg"));
+            let (page, entries) = (Page::read(&pages, &name)?, entries.to_vec());
+            let lesson = Lesson { name, page, entries, limits, whence: whence.clone() };
+            println!("\n{title}\n\n{}\n{}", tables::table(&lesson), timeline::table(&lesson.entries)?);
+            if let Some(svg) = chart::draw(&lesson, &title)? {
+                let picture: PathBuf = folder.join(format!("{}.svg", lesson.name));
                 workspace::write(&picture, &svg)?;
                 println!("drawn: {}", workspace::shown(&picture));
             }
@@ -126,7 +117,7 @@ impl Gallery {
         if self.device == "cuda" {
             run(&["--device", "cuda"], &files[1])?;
         }
-        let placed = roofline::read(stage.path(), &[], &Limits::default())?;
+        let placed = roofline::read(stage.path(), &[], Limits::default())?;
         for (file, name) in files.iter().zip(names).filter(|(file, _)| file.is_file()) {
             publish(file, &folder.join(name))?;
         }
@@ -153,4 +144,58 @@ pub fn program() -> Command {
     let mut command = workspace::cargo();
     command.args(["run", "--quiet", "--package", "ferrowarp-benches", "--bin", "gallery", "--"]);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lesson of copies, with these rungs, problems and times.
+    pub fn lesson(entries: &[(&str, f64, Option<f64>)]) -> Lesson {
+        let entry = |&(name, at, microseconds): &(&str, f64, Option<f64>)| Entry {
+            name: name.to_owned(),
+            lesson: "copies".to_owned(),
+            idea: "copies".to_owned(),
+            at,
+            problem: format!("{at} bytes"),
+            bytes: 1e6,
+            microseconds,
+            samples: 1,
+            ..Entry::default()
+        };
+        Lesson {
+            page: Page { axis: "bytes".to_owned(), ..Page::default() },
+            entries: entries.iter().map(entry).collect(),
+            limits: Limits { copy: Some(100.0), peaks: None },
+            ..Lesson::default()
+        }
+    }
+
+    /// Every formula has a value, and every prediction of a rung that was measured a measurement.
+    #[test]
+    fn files_name_what_was_measured() {
+        let docs = workspace::root().join("docs");
+        let results = report::Results::read(&docs.join("results/gallery.json")).unwrap();
+        for file in docs.join("gallery").read_dir().unwrap() {
+            let file = file.unwrap().file_name().into_string().unwrap();
+            let Some(name) = file.strip_suffix(".toml") else { continue };
+            let page = Page::read(&docs.join("gallery"), name).unwrap();
+            let all = results.ours.iter().chain(&results.peers);
+            let entries: Vec<Entry> = all.filter(|entry| entry.lesson == name).cloned().collect();
+            let limits = Limits { copy: Some(1.0), peaks: peaks::of(&results.machine) };
+            let lesson = Lesson { name: name.to_owned(), page, entries, limits, whence: String::new() };
+            let mut is_complete = true;
+            for prediction in &lesson.page.predictions {
+                let is_measured = lesson.find(&prediction.rung, None).is_some();
+                is_complete &= is_measured;
+                assert_eq!(prediction.microseconds(&lesson).is_some(), is_measured, "{name}: {prediction:?}");
+            }
+            if is_complete {
+                lesson.finding().unwrap();
+            }
+            for formula in lesson.page.roofs.values() {
+                lesson.formula(formula, &|_| None).unwrap();
+            }
+        }
+    }
 }

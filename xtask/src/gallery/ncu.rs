@@ -4,17 +4,17 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use crate::gallery::entry::{Entry, Profiled};
+use ferrowarp_report::gallery::{Counts, Entry};
 
 /// The field of a metric.
-type Place = fn(&mut Profiled) -> &mut f64;
+type Place = fn(&mut Counts) -> &mut Option<f64>;
 
 /// The metrics.
 const METRICS: [(&str, Place); 4] = [
-    ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", |profiled| &mut profiled.sectors_loaded),
-    ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", |profiled| &mut profiled.sectors_stored),
-    ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", |profiled| &mut profiled.bank_conflicts),
-    ("smsp__sass_branch_targets_threads_divergent.sum", |profiled| &mut profiled.divergent_branches),
+    ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", |counts| &mut counts.sectors_loaded),
+    ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", |counts| &mut counts.sectors_stored),
+    ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", |counts| &mut counts.bank_conflicts),
+    ("smsp__sass_branch_targets_threads_divergent.sum", |counts| &mut counts.divergent_branches),
 ];
 
 /// Fills each counted entry from its launches in the file, which are in the order of the entries.
@@ -23,7 +23,7 @@ pub fn merge(entries: &mut [Entry], file: &Path) -> anyhow::Result<()> {
     let mut launches = launches(&text).with_context(|| format!("reading {}", file.display()))?.into_iter();
     for entry in entries {
         let Some(counted) = &entry.counted else { continue };
-        let mut sum = Profiled::default();
+        let mut sum = Counts::default();
         for _ in 0..counted.launches {
             let (kernel, mut profiled) = launches.next().with_context(|| {
                 format!(
@@ -42,7 +42,8 @@ pub fn merge(entries: &mut [Entry], file: &Path) -> anyhow::Result<()> {
                 entry.kernels.join(" or ")
             );
             for (_, place) in METRICS {
-                *place(&mut sum) += *place(&mut profiled);
+                let sum = place(&mut sum);
+                *sum = Some(sum.unwrap_or_default() + place(&mut profiled).unwrap_or_default());
             }
         }
         entry.profiled = Some(sum);
@@ -57,11 +58,11 @@ pub fn merge(entries: &mut [Entry], file: &Path) -> anyhow::Result<()> {
 }
 
 /// The launches in the text: the kernel of each, and its metrics.
-fn launches(text: &str) -> anyhow::Result<Vec<(String, Profiled)>> {
+fn launches(text: &str) -> anyhow::Result<Vec<(String, Counts)>> {
     let launches = table(text, &METRICS.map(|(name, _)| name))?;
     let profiled = |values: Vec<f64>| {
-        let mut profiled = Profiled::default();
-        METRICS.iter().zip(values).for_each(|((_, place), value)| *place(&mut profiled) = value);
+        let mut profiled = Counts::default();
+        METRICS.iter().zip(values).for_each(|((_, place), value)| *place(&mut profiled) = Some(value));
         profiled
     };
     Ok(launches.into_iter().map(|(kernel, values)| (kernel, profiled(values))).collect())
@@ -106,14 +107,14 @@ mod tests {
     #[test]
     fn launches_are_read_with_their_metrics() {
         let launches = launches(CSV).unwrap();
-        let first = Profiled {
-            sectors_loaded: 1024.0,
-            sectors_stored: 8.0,
-            bank_conflicts: 3.0,
-            divergent_branches: 0.0,
+        let first = Counts {
+            sectors_loaded: Some(1024.0),
+            sectors_stored: Some(8.0),
+            bank_conflicts: Some(3.0),
+            divergent_branches: Some(0.0),
         };
         assert_eq!(launches[0], ("reduce_first".to_owned(), first));
-        assert_eq!(launches[1].1.divergent_branches, 5.0);
+        assert_eq!(launches[1].1.divergent_branches, Some(5.0));
         assert_eq!(launches.len(), 2);
     }
 

@@ -17,32 +17,15 @@
 
 use core::hint::assert_unchecked;
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::{kernel, shared_array, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung { name: "plain", idea: "words in their order", kernel: &bank_conflicts_plain::INSTANCES[0] },
-    Rung { name: "padded", idea: "a free word after every 32", kernel: &bank_conflicts_padded::INSTANCES[0] },
-    Rung {
-        name: "swizzled",
-        idea: "the words of every 32 in another order",
-        kernel: &bank_conflicts_swizzled::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The sums, one for each thread.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// Words from one lane to the next, at most 32.
-    pub stride: u32,
-    /// How many times a thread reads its words.
-    pub rounds: u32,
+lesson! {
+    buffers(out: u32)
+    values(stride: u32, rounds: u32)
+    facts(Grid)
+    "plain" = bank_conflicts_plain[0]: "words in their order";
+    "padded" = bank_conflicts_padded[0]: "a free word after every 32";
+    "swizzled" = bank_conflicts_swizzled[0]: "the words of every 32 in another order";
 }
 
 /// Words that are read.
@@ -73,8 +56,6 @@ pub unsafe fn bank_conflicts_plain(out: *mut u32, stride: u32, rounds: u32) {
 
 /// Like [`bank_conflicts_plain`](fn@bank_conflicts_plain), with a free word after every 32.
 ///
-/// Launched with blocks of 256 threads along x.
-///
 /// # Safety
 /// Same as for [`bank_conflicts_plain`](fn@bank_conflicts_plain).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
@@ -85,8 +66,6 @@ pub unsafe fn bank_conflicts_padded(out: *mut u32, stride: u32, rounds: u32) {
 }
 
 /// Like [`bank_conflicts_plain`](fn@bank_conflicts_plain), with the words of every 32 permuted.
-///
-/// Launched with blocks of 256 threads along x.
 ///
 /// # Safety
 /// Same as for [`bank_conflicts_plain`](fn@bank_conflicts_plain).

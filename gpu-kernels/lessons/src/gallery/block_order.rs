@@ -13,18 +13,17 @@
 
 use core::sync::atomic::Ordering;
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Rung;
 use super::overlap::after;
 use cuda_std::atomic::AtomicU32;
 use cuda_std::{kernel, misc, thread, warp};
 
-/// The rungs, with the unit that takes a ticket.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments, Unit>] = &[
-    Rung { name: "blocks", idea: "each block takes a ticket", kernel: &block_order_blocks::INSTANCES[0] },
-    Rung { name: "warps", idea: "each warp takes a ticket", kernel: &block_order_warps::INSTANCES[0] },
-];
+lesson! {
+    buffers(out: u32, multiprocessors: u32, tickets: u32, starts: u64, ends: u64, next: u32)
+    values(rounds: u32)
+    facts(Unit)
+    "blocks" = block_order_blocks[0]: "each block takes a ticket";
+    "warps" = block_order_warps[0]: "each warp takes a ticket";
+}
 
 /// The unit that takes a ticket.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -34,26 +33,6 @@ pub enum Unit {
     Block,
     /// Each warp.
     Warp,
-}
-
-/// The arguments of the kernels. A unit is a block or a warp, counted like the threads.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The result of each thread: its number after `rounds` steps.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The multiprocessor of each unit.
-    pub multiprocessors: cuda_std::launch::RawBuffer<u32>,
-    /// The ticket of each unit.
-    pub tickets: cuda_std::launch::RawBuffer<u32>,
-    /// The start of each unit, in nanoseconds.
-    pub starts: cuda_std::launch::RawBuffer<u64>,
-    /// The end of each unit, in nanoseconds.
-    pub ends: cuda_std::launch::RawBuffer<u64>,
-    /// The next ticket.
-    pub next: cuda_std::launch::RawBuffer<u32>,
-    /// Steps of each thread.
-    pub rounds: u32,
 }
 
 /// Where units record their notes.
@@ -123,8 +102,6 @@ pub unsafe fn block_order_blocks(
 }
 
 /// Like [`block_order_blocks`](fn@block_order_blocks), with a ticket and notes for each warp.
-///
-/// Launched with blocks along x, of whole warps along x.
 ///
 /// # Safety
 /// Same as for [`block_order_blocks`](fn@block_order_blocks), with elements of the notes for each warp.

@@ -10,8 +10,6 @@
 //@ ptx(constant_read_only): ld.global.nc.b32 == 16, .local == 0
 //@ ptx(constant_argument): ld.global == 0, ld.const == 0, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::mem::load_global_nc;
 use cuda_std::{address_space, kernel, thread};
 
@@ -38,43 +36,20 @@ pub const VALUES: [f32; ENTRIES] = {
 #[address_space(constant)]
 static TABLE: [f32; ENTRIES] = VALUES;
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung { name: "const", idea: "the table lies in constant memory", kernel: &constant_const::INSTANCES[0] },
-    Rung { name: "global", idea: "in global memory", kernel: &constant_global::INSTANCES[0] },
-    Rung {
-        name: "read_only",
-        idea: "in global memory, read by ld.global.nc",
-        kernel: &constant_read_only::INSTANCES[0],
-    },
-    Rung {
-        name: "argument",
-        idea: "an argument of the kernel, with indices known when it is compiled",
-        kernel: &constant_argument::INSTANCES[0],
-    },
-];
+lesson! {
+    buffers(out: f32, table: f32)
+    values(shift: u32, entries: Entries, len: u32)
+    facts(Grid)
+    "const" = constant_const[0]: "the table lies in constant memory";
+    "global" = constant_global[0]: "in global memory";
+    "read_only" = constant_read_only[0]: "in global memory, read by ld.global.nc";
+    "argument" = constant_argument[0]: "an argument of the kernel, with indices known when it is compiled";
+}
 
 /// The entries of a thread, in the order of its reads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Entries(pub [f32; READS]);
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// A sum for each thread.
-    pub out: cuda_std::launch::RawBuffer<f32>,
-    /// The table, in global memory.
-    pub table: cuda_std::launch::RawBuffer<f32>,
-    /// The logarithm of the number of neighbouring lanes that read the same entries, a power of two up to 32.
-    pub shift: u32,
-    /// The entries that all threads read if all lanes of a warp read the same entries.
-    pub entries: Entries,
-    /// The number of threads.
-    pub len: u32,
-}
 
 /// Returns the entry that a lane reads at its `turn`-th read.
 #[inline(always)]
@@ -109,8 +84,6 @@ pub unsafe fn constant_const(out: *mut f32, shift: u32, len: u32) {
 
 /// Like [`constant_const`](fn@constant_const), with a table in global memory.
 ///
-/// Launched with at least `len` threads along x, in blocks of 256.
-///
 /// # Safety
 /// Same as for [`constant_const`](fn@constant_const); `table` holds [`ENTRIES`] elements.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
@@ -123,8 +96,6 @@ pub unsafe fn constant_global(out: *mut f32, table: *const f32, shift: u32, len:
 }
 
 /// Like [`constant_global`](fn@constant_global), with a table that no code writes while the kernel runs.
-///
-/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`constant_global`](fn@constant_global).
@@ -139,8 +110,6 @@ pub unsafe fn constant_read_only(out: *mut f32, table: &[f32], shift: u32, len: 
 }
 
 /// `out[i]` is the sum of the entries.
-///
-/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`constant_const`](fn@constant_const).

@@ -8,52 +8,21 @@
 //@ ptx(copy_offset_vec4x4): ld.global.v4 == 4, st.global.v4 == 4, ld.global.b32 == 1, .local == 0
 //@ ptx(copy_stride_scalar): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::mem::{load_global, store_global, u32x4};
 use cuda_std::{kernel, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung {
-        name: "offset",
-        idea: "the first element lies so far from a boundary",
-        kernel: &copy_offset_scalar::INSTANCES[0],
-    },
-    Rung {
-        name: "vec4",
-        idea: "from the first whole sector on, 16 bytes an access",
-        kernel: &copy_offset_vectors::INSTANCES[0],
-    },
-    Rung {
-        name: "vec4x4",
-        idea: "four of them a thread, all read before the first is written",
-        kernel: &copy_offset_vectors::INSTANCES[1],
-    },
-    Rung {
-        name: "stride",
-        idea: "every so-many-th element is copied",
-        kernel: &copy_stride_scalar::INSTANCES[0],
-    },
-];
+lesson! {
+    buffers(out: u32, inp: u32)
+    values(len: u32, distance: u32)
+    facts(Grid)
+    "offset" = copy_offset_scalar[0]: "the first element lies so far from a boundary";
+    "vec4" = copy_offset_vectors[0]: "from the first whole sector on, 16 bytes an access";
+    "vec4x4" = copy_offset_vectors[1]: "four of them a thread, all read before the first is written";
+    "stride" = copy_stride_scalar[0]: "every so-many-th element is copied";
+}
 
 /// Elements of a sector.
 const SECTOR: usize = 8;
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The copy.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The elements to copy.
-    pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// The number of elements to copy.
-    pub len: u32,
-    /// Elements before the first, or from one element to the next.
-    pub distance: u32,
-}
 
 /// `out[i + distance] = inp[i + distance]` for `i` below `len`, one thread per element.
 ///

@@ -12,46 +12,17 @@
 //! Requires: blocks of one warp per way, for up to 32 ways.
 //@ ptx: bar.sync == 0, st.global == 1, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Rung;
 use cuda_std::hint::opaque;
 use cuda_std::{kernel, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments, ()>] = &[
-    Rung {
-        name: "branch_by_lane",
-        idea: "lanes go different ways",
-        kernel: &divergence_branch_by_lane::INSTANCES[0],
-    },
-    Rung {
-        name: "branch_by_warp",
-        idea: "warps go different ways",
-        kernel: &divergence_branch_by_warp::INSTANCES[0],
-    },
-    Rung {
-        name: "trips_by_lane",
-        idea: "lanes take different numbers of turns",
-        kernel: &divergence_trips_by_lane::INSTANCES[0],
-    },
-    Rung {
-        name: "trips_by_warp",
-        idea: "warps take different numbers of turns",
-        kernel: &divergence_trips_by_warp::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// A number for each thread.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The number of branches, from 1 to 32.
-    pub ways: u32,
-    /// Iterations of a thread, on average over the ways.
-    pub turns: u32,
+lesson! {
+    buffers(out: u32)
+    values(ways: u32, turns: u32)
+    facts(())
+    "branch_by_lane" = divergence_branch_by_lane[0]: "lanes go different ways";
+    "branch_by_warp" = divergence_branch_by_warp[0]: "warps go different ways";
+    "trips_by_lane" = divergence_trips_by_lane[0]: "lanes take different numbers of turns";
+    "trips_by_warp" = divergence_trips_by_warp[0]: "warps take different numbers of turns";
 }
 
 /// Returns the next number of an iteration.
@@ -76,8 +47,6 @@ pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
 
 /// Like [`divergence_branch_by_lane`](fn@divergence_branch_by_lane); the way is the number of the warp in its block, modulo
 /// `ways`.
-///
-/// Launched with blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
 /// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
@@ -112,8 +81,6 @@ unsafe fn branch(out: *mut u32, own: u32, ways: u32, turns: u32) {
 /// Computes `out[thread]`: the thread's number after `2 * turns * (way + 1) / (ways + 1)` iterations, rounded down, of
 /// `x = x * 1664525 + 1`. The way is the thread's number modulo `ways`.
 ///
-/// Launched with blocks of whole warps along x, of 1024 threads at most.
-///
 /// # Safety
 /// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
 #[kernel(max_threads = 1024, args = Arguments)]
@@ -125,8 +92,6 @@ pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
 
 /// Like [`divergence_trips_by_lane`](fn@divergence_trips_by_lane); the way is the number of the warp in its block, modulo
 /// `ways`.
-///
-/// Launched with blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
 /// Same as for [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).

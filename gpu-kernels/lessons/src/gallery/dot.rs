@@ -15,43 +15,16 @@
 //@ ptx(dot_coalesced): bar.sync >= 10, .local == 0
 //@ ptx(dot_shuffle): bar.sync == 3, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use crate::gallery::last_block::{BLOCK, Partials, WARPS, block_sum, sum_of_blocks};
 use cuda_std::{kernel, shared_array, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung { name: "chunks", idea: "a run of neighbours for each thread", kernel: &dot_chunks::INSTANCES[0] },
-    Rung {
-        name: "coalesced",
-        idea: "neighbours for neighbouring threads",
-        kernel: &dot_coalesced::INSTANCES[0],
-    },
-    Rung {
-        name: "shuffle",
-        idea: "the sums of threads meet in registers",
-        kernel: &dot_shuffle::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The product, one element.
-    pub out: cuda_std::launch::RawBuffer<f32>,
-    /// One factor of each term, `len` in all.
-    pub a: cuda_std::launch::RawBuffer<f32>,
-    /// The other factor of each term, `len` in all.
-    pub b: cuda_std::launch::RawBuffer<f32>,
-    /// The sums of the blocks, one each.
-    pub partials: cuda_std::launch::RawBuffer<f32>,
-    /// The number of blocks that have written their sums; 0 between launches.
-    pub arrived: cuda_std::launch::RawBuffer<u32>,
-    /// The number of terms.
-    pub len: u32,
+lesson! {
+    buffers(out: f32, a: f32, b: f32, partials: f32, arrived: u32)
+    values(len: u32)
+    facts(Grid)
+    "chunks" = dot_chunks[0]: "a run of neighbours for each thread";
+    "coalesced" = dot_coalesced[0]: "neighbours for neighbouring threads";
+    "shuffle" = dot_shuffle[0]: "the sums of threads meet in registers";
 }
 
 /// Computes `*out`, the sum of `a[i] * b[i]`; each thread takes a run of neighbours.
@@ -88,8 +61,6 @@ pub unsafe fn dot_chunks(
 
 /// Like [`dot_chunks`](fn@dot_chunks), with neighbouring elements for neighbouring threads.
 ///
-/// Launched with blocks of 256 threads along x, as many as fit the device at once.
-///
 /// # Safety
 /// Same as for [`dot_chunks`](fn@dot_chunks).
 #[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
@@ -117,8 +88,6 @@ pub unsafe fn dot_coalesced(
 }
 
 /// Like [`dot_coalesced`](fn@dot_coalesced), but the threads' sums are added up in registers.
-///
-/// Launched with blocks of 256 threads along x, as many as fit the device at once.
 ///
 /// # Safety
 /// Same as for [`dot_chunks`](fn@dot_chunks).

@@ -7,8 +7,6 @@
 //@ ptx(fusion_sin_cos): ld.global.v4 == 1, st.global.v4 == 1
 
 use super::elementwise::map;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Sequence};
 use cuda_std::{GpuFloat as _, kernel};
 
 /// The factor of x^3 in the argument of GeLU's tanh (Hendrycks, Gimpel 2016, section 2).
@@ -17,83 +15,53 @@ pub const CUBIC: f32 = 0.044_715;
 /// The factor of the whole argument: the square root of 2 / pi.
 pub const OUTER: f32 = 0.797_884_6;
 
+lesson! { buffers(out: f32, a: f32, b: f32) values(factor: f32, len: u32) }
+
+/// A launch of a rung: its kernel, the numbers of the array that it writes and of those that it reads first and second, and
+/// its factor, if it has one.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type Step = (&'static [cuda_std::launch::Instance<Arguments, Grid>], [usize; 3], f32);
+
 /// The rungs, each a sequence of launches on arrays: 0 is the input, 1 the result, the others are intermediate.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Sequence<Step>] = &[
-    Sequence {
+pub const RUNGS: &[super::Sequence<Step>] = &[
+    super::Sequence {
         name: "sin_cos_parts",
         idea: "sin^2 + cos^2 by five kernels",
         steps: &[
-            step(&fusion_sin::INSTANCES[0], [2, 0, 0], 0.0),
-            step(&fusion_cos::INSTANCES[0], [3, 0, 0], 0.0),
-            step(&fusion_mul::INSTANCES[0], [2, 2, 2], 0.0),
-            step(&fusion_mul::INSTANCES[0], [3, 3, 3], 0.0),
-            step(&fusion_add::INSTANCES[0], [1, 2, 3], 0.0),
+            (fusion_sin::INSTANCES, [2, 0, 0], 0.0),
+            (fusion_cos::INSTANCES, [3, 0, 0], 0.0),
+            (fusion_mul::INSTANCES, [2, 2, 2], 0.0),
+            (fusion_mul::INSTANCES, [3, 3, 3], 0.0),
+            (fusion_add::INSTANCES, [1, 2, 3], 0.0),
         ],
     },
-    Sequence {
+    super::Sequence {
         name: "sin_cos_fused",
         idea: "sin^2 + cos^2 by one",
-        steps: &[step(&fusion_sin_cos::INSTANCES[0], [1, 0, 0], 0.0)],
+        steps: &[(fusion_sin_cos::INSTANCES, [1, 0, 0], 0.0)],
     },
-    Sequence {
+    super::Sequence {
         name: "gelu_parts",
         idea: "GeLU by nine kernels",
         steps: &[
-            step(&fusion_mul::INSTANCES[0], [2, 0, 0], 0.0),
-            step(&fusion_mul::INSTANCES[0], [2, 2, 0], 0.0),
-            step(&fusion_scale::INSTANCES[0], [2, 2, 0], CUBIC),
-            step(&fusion_add::INSTANCES[0], [2, 0, 2], 0.0),
-            step(&fusion_scale::INSTANCES[0], [2, 2, 0], OUTER),
-            step(&fusion_tanh::INSTANCES[0], [2, 2, 0], 0.0),
-            step(&fusion_offset::INSTANCES[0], [2, 2, 0], 1.0),
-            step(&fusion_scale::INSTANCES[0], [3, 0, 0], 0.5),
-            step(&fusion_mul::INSTANCES[0], [1, 3, 2], 0.0),
+            (fusion_mul::INSTANCES, [2, 0, 0], 0.0),
+            (fusion_mul::INSTANCES, [2, 2, 0], 0.0),
+            (fusion_scale::INSTANCES, [2, 2, 0], CUBIC),
+            (fusion_add::INSTANCES, [2, 0, 2], 0.0),
+            (fusion_scale::INSTANCES, [2, 2, 0], OUTER),
+            (fusion_tanh::INSTANCES, [2, 2, 0], 0.0),
+            (fusion_offset::INSTANCES, [2, 2, 0], 1.0),
+            (fusion_scale::INSTANCES, [3, 0, 0], 0.5),
+            (fusion_mul::INSTANCES, [1, 3, 2], 0.0),
         ],
     },
-    Sequence {
+    super::Sequence {
         name: "gelu_fused",
         idea: "GeLU by one",
-        steps: &[step(&fusion_gelu::INSTANCES[0], [1, 0, 0], 0.0)],
+        steps: &[(fusion_gelu::INSTANCES, [1, 0, 0], 0.0)],
     },
 ];
-
-#[cfg(not(target_arch = "nvptx64"))]
-const fn step(
-    kernel: &'static cuda_std::launch::Instance<Arguments, Grid>,
-    arrays: [usize; 3],
-    factor: f32,
-) -> Step {
-    Step { kernel, arrays, factor }
-}
-
-/// A launch of a rung.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Debug)]
-pub struct Step {
-    /// Its kernel.
-    pub kernel: &'static cuda_std::launch::Instance<Arguments, Grid>,
-    /// The numbers of the array that it writes, and of those that it reads first and second.
-    pub arrays: [usize; 3],
-    /// Its factor, if it has one.
-    pub factor: f32,
-}
-
-/// The arguments of the kernels. Kernels with one input ignore `b`, and those without a factor ignore `factor`.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The results, `len` of them.
-    pub out: cuda_std::launch::RawBuffer<f32>,
-    /// The inputs, `len` of them; may be `out`.
-    pub a: cuda_std::launch::RawBuffer<f32>,
-    /// The second inputs, `len` of them; may be `out`.
-    pub b: cuda_std::launch::RawBuffer<f32>,
-    /// The factor of all inputs, or the summand.
-    pub factor: f32,
-    /// The number of elements.
-    pub len: u32,
-}
 
 macro_rules! kernels {
     ($($(#[$doc:meta])* $name:ident($($parameter:ident: $ty:ty),*) = [$($input:ident),+] $f:expr;)*) => {$(

@@ -6,36 +6,19 @@
 //@ ptx(grey_bytes): .f64 == 0, .local == 0
 //@ ptx(grey_vectors): ld.global.nc.v4 == 3, st.global.v4 == 1, .f64 == 0, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::mem::{load_global_nc, store_global, u32x4};
 use cuda_std::{kernel, thread};
 
 /// The weights of red, green and blue.
 pub const WEIGHTS: [f32; 3] = [0.21, 0.72, 0.07];
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung { name: "f64", idea: "a pixel a thread, computed in f64", kernel: &grey_f64::INSTANCES[0] },
-    Rung { name: "bytes", idea: "computed in f32", kernel: &grey_bytes::INSTANCES[0] },
-    Rung {
-        name: "vectors",
-        idea: "16 pixels a thread, 16 bytes an access",
-        kernel: &grey_vectors::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// One byte per pixel.
-    pub out: cuda_std::launch::RawBuffer<u8>,
-    /// Red, green and blue of each pixel, a byte each.
-    pub inp: cuda_std::launch::RawBuffer<u8>,
-    /// The number of pixels.
-    pub len: u32,
+lesson! {
+    buffers(out: u8, inp: u8)
+    values(len: u32)
+    facts(Grid)
+    "f64" = grey_f64[0]: "a pixel a thread, computed in f64";
+    "bytes" = grey_bytes[0]: "computed in f32";
+    "vectors" = grey_vectors[0]: "16 pixels a thread, 16 bytes an access";
 }
 
 /// Returns the weighted sum of a pixel's colours, without its fraction.
@@ -65,8 +48,6 @@ pub unsafe fn grey_f64(out: *mut u8, inp: *const u8, len: u32) {
 }
 
 /// Like [`grey_f64`](fn@grey_f64), computed in f32.
-///
-/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`grey_f64`](fn@grey_f64).

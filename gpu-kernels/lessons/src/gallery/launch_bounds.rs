@@ -14,28 +14,17 @@
 //@ allow-local(launch_bounds_6): the lesson is what it costs to ask for more blocks than registers allow
 //@ allow-local(launch_bounds_8): the lesson is what it costs to ask for more blocks than registers allow
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::hint::opaque;
 use cuda_std::{kernel, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung { name: "blocks_2", idea: "room for two blocks", kernel: &many_registers::INSTANCES[0] },
-    Rung { name: "blocks_4", idea: "room for four", kernel: &many_registers::INSTANCES[1] },
-    Rung { name: "blocks_6", idea: "room for six, and spills", kernel: &many_registers::INSTANCES[2] },
-    Rung { name: "blocks_8", idea: "room for eight, and more spills", kernel: &many_registers::INSTANCES[3] },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// A number for each thread.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The number of iterations.
-    pub turns: u32,
+lesson! {
+    buffers(out: u32)
+    values(turns: u32)
+    facts(Grid)
+    "blocks_2" = many_registers[0]: "room for two blocks";
+    "blocks_4" = many_registers[1]: "room for four";
+    "blocks_6" = many_registers[2]: "room for six, and spills";
+    "blocks_8" = many_registers[3]: "room for eight, and more spills";
 }
 
 /// Numbers that each thread keeps.

@@ -7,8 +7,6 @@
 //@ ptx(layout_aos_vec4): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
 //@ ptx(layout_soa): ld.global.b32 == 6, st.global.b32 == 3, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::mem::{f32x4, load_global, store_global};
 use cuda_std::{kernel, thread};
 
@@ -21,24 +19,13 @@ pub const PLACE: usize = 0;
 /// The offset of a particle's velocity: x, y and z, then its charge.
 pub const VELOCITY: usize = 4;
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung { name: "aos", idea: "structures, a float an access", kernel: &layout_aos::INSTANCES[0] },
-    Rung { name: "aos_vec4", idea: "structures, 16 bytes an access", kernel: &layout_aos_vec4::INSTANCES[0] },
-    Rung { name: "soa", idea: "an array for each of the eight", kernel: &layout_soa::INSTANCES[0] },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// `FLOATS` for each particle: particle after particle, or the first float of all particles, then the second, and so on.
-    pub particles: cuda_std::launch::RawBuffer<f32>,
-    /// The length of the step.
-    pub dt: f32,
-    /// The number of particles.
-    pub len: u32,
+lesson! {
+    buffers(particles: f32)
+    values(dt: f32, len: u32)
+    facts(Grid)
+    "aos" = layout_aos[0]: "structures, a float an access";
+    "aos_vec4" = layout_aos_vec4[0]: "structures, 16 bytes an access";
+    "soa" = layout_soa[0]: "an array for each of the eight";
 }
 
 /// Moves each particle by `dt` times its velocity; `particles` is `[len, FLOATS]`.
@@ -63,8 +50,6 @@ pub unsafe fn layout_aos(particles: *mut f32, dt: f32, len: u32) {
 
 /// Like [`layout_aos`](fn@layout_aos), with accesses of 16 bytes.
 ///
-/// Launched with at least `len` threads along x, in blocks of 256.
-///
 /// # Safety
 /// Same as for [`layout_aos`](fn@layout_aos); `particles` begins at a multiple of 16 bytes.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
@@ -82,8 +67,6 @@ pub unsafe fn layout_aos_vec4(particles: *mut f32, dt: f32, len: u32) {
 }
 
 /// Moves each particle by `dt` times its velocity; `particles` is `[FLOATS, len]`.
-///
-/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`layout_aos`](fn@layout_aos).

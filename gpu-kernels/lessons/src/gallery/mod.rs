@@ -1,60 +1,73 @@
 //! The gallery: one lesson of GPU programming per file, each with its kernels in rungs.
 //!
-//! A rung is a kernel that differs from its neighbour in the subject of the lesson, and takes the same arguments. Each file
-//! lists its rungs in `RUNGS`. The pages of `docs/gallery` explain what the hardware does and report the measurements.
-
-pub mod vector_add;
-
-pub mod copy_offset;
-
-mod elementwise;
-
-pub mod fusion;
-
-pub mod layout;
-
-pub mod constant;
-
-pub mod grey;
-
-pub mod recompute;
-
-pub mod relu;
-
-pub mod reduce;
-
-pub mod dot;
-
-pub mod bank_conflicts;
-
-pub mod transpose;
-
-pub mod register_arrays;
-
-pub mod warps;
-
-pub mod warp_masks;
-
-pub mod divergence;
-
-pub mod occupancy;
-
-pub mod launch_bounds;
-
-pub mod peaks;
-
-mod last_block;
-
-pub mod matmul;
-
-pub mod overlap;
-
-pub mod unified;
-
-pub mod block_order;
+//! A rung is a kernel that differs from its neighbour in the subject of the lesson, and takes the same arguments. The pages
+//! of `docs/gallery` explain what the hardware does and report the measurements.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::{Instance, LaunchConfig};
+
+/// Declares a lesson for the host: `Arguments`, with the parameters of all its kernels, and `RUNGS`, each with its name, its
+/// kernel and its idea. The kernels document what they require of their arguments.
+macro_rules! lesson {
+    (
+        buffers($($buffer:ident: $element:ty),*)
+        values($($value:ident: $ty:ty),*)
+        facts($facts:ty)
+        $($name:literal = $kernel:ident[$index:literal]: $idea:literal;)*
+    ) => {
+        lesson! { buffers($($buffer: $element),*) values($($value: $ty),*) }
+
+        /// The rungs.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub const RUNGS: &[$crate::gallery::Rung<Arguments, $facts>] = &[
+            $($crate::gallery::Rung { name: $name, idea: $idea, kernel: &$kernel::INSTANCES[$index] }),*
+        ];
+    };
+    (buffers($($buffer:ident: $element:ty),*) values($($value:ident: $ty:ty),*)) => {
+        #[cfg(not(target_arch = "nvptx64"))]
+        use $crate::gallery::Grid;
+
+        /// The arguments of the kernels; each takes those that it has as parameters.
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[derive(Clone, Copy, Debug)]
+        pub struct Arguments {
+            $(
+                #[doc = concat!("The parameter `", stringify!($buffer), "`.")]
+                pub $buffer: cuda_std::launch::RawBuffer<$element>,
+            )*
+            $(
+                #[doc = concat!("The parameter `", stringify!($value), "`.")]
+                pub $value: $ty,
+            )*
+        }
+    };
+}
+
+pub mod bank_conflicts;
+pub mod block_order;
+pub mod constant;
+pub mod copy_offset;
+pub mod divergence;
+pub mod dot;
+mod elementwise;
+pub mod fusion;
+pub mod grey;
+mod last_block;
+pub mod launch_bounds;
+pub mod layout;
+pub mod matmul;
+pub mod occupancy;
+pub mod overlap;
+pub mod peaks;
+pub mod recompute;
+pub mod reduce;
+pub mod register_arrays;
+pub mod relu;
+pub mod transpose;
+pub mod unified;
+pub mod vector_add;
+pub mod warp_masks;
+pub mod warps;
 
 /// One step of a lesson, with a kernel that takes an `A`.
 #[cfg(not(target_arch = "nvptx64"))]

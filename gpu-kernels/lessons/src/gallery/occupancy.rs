@@ -13,33 +13,16 @@
 //@ allow-local(occupancy_16, compute_75): it spills a little on this architecture, where the lesson was not measured
 //@ ptx(occupancy_16): ld.global.b32 == 16, st.global.b32 == 16, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Rung;
 use cuda_std::{hint, kernel, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments, Elements>] = &[
-    Rung { name: "one", idea: "one load in flight per thread", kernel: &occupancy_copy::INSTANCES[0] },
-    Rung { name: "four", idea: "four loads in flight per thread", kernel: &occupancy_copy::INSTANCES[1] },
-    Rung { name: "sixteen", idea: "16 loads in flight per thread", kernel: &occupancy_copy::INSTANCES[2] },
-    Rung {
-        name: "partial",
-        idea: "as `one`, in blocks of 33 threads",
-        kernel: &occupancy_copy::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The copy, `len` elements.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The elements to copy, `len` of them.
-    pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// The number of elements.
-    pub len: u32,
+lesson! {
+    buffers(out: u32, inp: u32)
+    values(len: u32)
+    facts(Elements)
+    "one" = occupancy_copy[0]: "one load in flight per thread";
+    "four" = occupancy_copy[1]: "four loads in flight per thread";
+    "sixteen" = occupancy_copy[2]: "16 loads in flight per thread";
+    "partial" = occupancy_copy[0]: "as `one`, in blocks of 33 threads";
 }
 
 /// Elements that a thread loads before it stores the first.

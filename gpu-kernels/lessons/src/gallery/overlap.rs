@@ -7,30 +7,13 @@
 //! Requires: any length.
 //@ ptx(overlap_rounds): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::{kernel, thread};
 
-/// The kernel of all rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNG: Rung<Arguments> = Rung {
-    name: "kernel",
-    idea: "the kernel alone, on data that is there",
-    kernel: &overlap_rounds::INSTANCES[0],
-};
-
-/// The arguments of the kernel.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The results, `len` of them.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The start of each, `len` in all.
-    pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// The number of elements.
-    pub len: u32,
-    /// The number of steps for each element, below 2^31.
-    pub rounds: u32,
+lesson! {
+    buffers(out: u32, inp: u32)
+    values(len: u32, rounds: u32)
+    facts(Grid)
+    "kernel" = overlap_rounds[0]: "the kernel alone, on data that is there";
 }
 
 /// The factor of a step (Knuth, "The Art of Computer Programming", volume 2, section 3.3.4, table 1, line 16).

@@ -17,37 +17,18 @@
 //@ ptx(peaks_f32_8): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
 //@ ptx(peaks_f64_8): fma.rn.f64 == 256, .local == 0, ld.global == 0, st.global == 1
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Rung;
 use cuda_std::hint::opaque;
 use cuda_std::{GpuFloat, kernel, thread};
 
-/// The rungs that are kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments, Chains>] = &[
-    Rung {
-        name: "chain_1",
-        idea: "each operation of a thread waits for the one before",
-        kernel: &peaks_chains::INSTANCES[0],
-    },
-    Rung { name: "chain_2", idea: "two chains a thread", kernel: &peaks_chains::INSTANCES[1] },
-    Rung { name: "chain_4", idea: "four chains a thread", kernel: &peaks_chains::INSTANCES[2] },
-    Rung { name: "chain_8", idea: "eight chains a thread", kernel: &peaks_chains::INSTANCES[3] },
-    Rung { name: "chain_8_f64", idea: "eight chains a thread, in f64", kernel: &peaks_chains::INSTANCES[4] },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// A number for each thread.
-    pub out: cuda_std::launch::RawBuffer<f32>,
-    /// The factor of every number.
-    pub factor: f32,
-    /// The summand of every number.
-    pub summand: f32,
-    /// The number of iterations.
-    pub turns: u32,
+lesson! {
+    buffers(out: f32)
+    values(factor: f32, summand: f32, turns: u32)
+    facts(Chains)
+    "chain_1" = peaks_chains[0]: "each operation of a thread waits for the one before";
+    "chain_2" = peaks_chains[1]: "two chains a thread";
+    "chain_4" = peaks_chains[2]: "four chains a thread";
+    "chain_8" = peaks_chains[3]: "eight chains a thread";
+    "chain_8_f64" = peaks_chains[4]: "eight chains a thread, in f64";
 }
 
 /// What a kernel computes.

@@ -8,45 +8,25 @@
 //@ ptx(recompute_backward): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
 
 use super::elementwise::map;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Sequence};
 use cuda_std::mem::{f32x4, load_global, store_global};
 use cuda_std::{GpuFloat as _, kernel, thread};
 
+lesson! { buffers(out: f32, s1: f32, s2: f32, x: f32, d_out: f32, d_x: f32) values(len: u32) }
+
 /// The rungs, each the kernels of the forward and of the backward pass.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Sequence<&cuda_std::launch::Instance<Arguments, Grid>>] = &[
-    Sequence {
+pub const RUNGS: &[super::Sequence<&cuda_std::launch::Instance<Arguments, Grid>>] = &[
+    super::Sequence {
         name: "stored",
         idea: "the first two sigmoids are stored for the backward pass",
         steps: &[&recompute_forward_stored::INSTANCES[0], &recompute_backward_stored::INSTANCES[0]],
     },
-    Sequence {
+    super::Sequence {
         name: "recomputed",
         idea: "the backward pass computes them again",
         steps: &[&recompute_forward::INSTANCES[0], &recompute_backward::INSTANCES[0]],
     },
 ];
-
-/// The arguments of the kernels; each uses those it needs. All hold `len` elements.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The third sigmoid.
-    pub out: cuda_std::launch::RawBuffer<f32>,
-    /// The first sigmoid.
-    pub s1: cuda_std::launch::RawBuffer<f32>,
-    /// The second sigmoid.
-    pub s2: cuda_std::launch::RawBuffer<f32>,
-    /// The input.
-    pub x: cuda_std::launch::RawBuffer<f32>,
-    /// The gradient of `out`.
-    pub d_out: cuda_std::launch::RawBuffer<f32>,
-    /// The gradient of `x`.
-    pub d_x: cuda_std::launch::RawBuffer<f32>,
-    /// The number of elements.
-    pub len: u32,
-}
 
 /// `1 / (1 + exp(-x))`.
 #[inline(always)]

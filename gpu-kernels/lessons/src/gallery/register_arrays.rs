@@ -16,43 +16,16 @@
 //@ ptx(register_arrays_unrolled): .local == 0
 //@ allow-local(register_arrays_run_time): an array that is indexed at run time is what the lesson is about
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::hint::opaque;
 use cuda_std::{kernel, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung {
-        name: "run_time",
-        idea: "a ring with an index known at run time",
-        kernel: &register_arrays_run_time::INSTANCES[0],
-    },
-    Rung {
-        name: "shifted",
-        idea: "every element moves a slot on",
-        kernel: &register_arrays_shifted::INSTANCES[0],
-    },
-    Rung {
-        name: "unrolled",
-        idea: "a turn for the whole ring",
-        kernel: &register_arrays_unrolled::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The differences, `[rows, cols]`.
-    pub out: cuda_std::launch::RawBuffer<f32>,
-    /// The matrix, `[rows, cols]`.
-    pub inp: cuda_std::launch::RawBuffer<f32>,
-    /// Its rows.
-    pub rows: u32,
-    /// Its columns.
-    pub cols: u32,
+lesson! {
+    buffers(out: f32, inp: f32)
+    values(rows: u32, cols: u32)
+    facts(Grid)
+    "run_time" = register_arrays_run_time[0]: "a ring with an index known at run time";
+    "shifted" = register_arrays_shifted[0]: "every element moves a slot on";
+    "unrolled" = register_arrays_unrolled[0]: "a turn for the whole ring";
 }
 
 /// Rows from an element to the one that is subtracted from it.
@@ -86,8 +59,6 @@ pub unsafe fn register_arrays_run_time(out: *mut f32, inp: *const f32, rows: u32
 
 /// Like [`register_arrays_run_time`](fn@register_arrays_run_time), but every element moves a slot on.
 ///
-/// Launched with at least `cols` threads along x, in blocks of 256.
-///
 /// # Safety
 /// Same as for [`register_arrays_run_time`](fn@register_arrays_run_time).
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
@@ -113,8 +84,6 @@ pub unsafe fn register_arrays_shifted(out: *mut f32, inp: *const f32, rows: u32,
 }
 
 /// Like [`register_arrays_run_time`](fn@register_arrays_run_time), but an iteration of the loop goes once around the ring.
-///
-/// Launched with at least `cols` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`register_arrays_run_time`](fn@register_arrays_run_time).

@@ -9,31 +9,18 @@
 //@ ptx(relu_f16, compute_80+): ld.global.v4 == 1, st.global.v4 == 1, max.f16x2 == 4, .local == 0
 //@ ptx(relu_bf16, compute_80+): ld.global.v4 == 1, st.global.v4 == 1, max.bf16x2 == 4, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Rung;
 use common_kernels::element::Element;
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{load_global, store_global, u32x4};
 use cuda_std::{kernel, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments, Width>] = &[
-    Rung { name: "f32", idea: "four numbers of 4 bytes a thread", kernel: &relu_of::INSTANCES[0] },
-    Rung { name: "f16", idea: "eight of 2 bytes, 11 bits of precision", kernel: &relu_of::INSTANCES[1] },
-    Rung { name: "bf16", idea: "eight of 2 bytes, the range of `f32`", kernel: &relu_of::INSTANCES[2] },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// `len` numbers of the rung's type.
-    pub out: cuda_std::launch::RawBuffer<u8>,
-    /// `len` numbers of the rung's type.
-    pub inp: cuda_std::launch::RawBuffer<u8>,
-    /// The number of elements.
-    pub len: u32,
+lesson! {
+    buffers(out: u8, inp: u8)
+    values(len: u32)
+    facts(Width)
+    "f32" = relu_of[0]: "four numbers of 4 bytes a thread";
+    "f16" = relu_of[1]: "eight of 2 bytes, 11 bits of precision";
+    "bf16" = relu_of[2]: "eight of 2 bytes, the range of `f32`";
 }
 
 /// Numbers of a thread.

@@ -13,39 +13,16 @@
 //@ ptx(transpose_padded): bar.sync == 1, st.shared == 4, ld.shared == 4, .local == 0
 //@ ptx(transpose_swizzled): bar.sync == 1, st.shared == 4, ld.shared == 4, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Rung;
 use cuda_std::{kernel, shared_array, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments, ()>] = &[
-    Rung { name: "direct", idea: "stores a column apart", kernel: &transpose_direct::INSTANCES[0] },
-    Rung {
-        name: "tile",
-        idea: "a tile in shared memory, read by columns",
-        kernel: &transpose_tile::INSTANCES[0],
-    },
-    Rung { name: "padded", idea: "with rows of 33 words", kernel: &transpose_padded::INSTANCES[0] },
-    Rung {
-        name: "swizzled",
-        idea: "with each row in another order",
-        kernel: &transpose_swizzled::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The transpose, `[cols, rows]`.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The matrix, `[rows, cols]`.
-    pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// Its rows.
-    pub rows: u32,
-    /// Its columns.
-    pub cols: u32,
+lesson! {
+    buffers(out: u32, inp: u32)
+    values(rows: u32, cols: u32)
+    facts(())
+    "direct" = transpose_direct[0]: "stores a column apart";
+    "tile" = transpose_tile[0]: "a tile in shared memory, read by columns";
+    "padded" = transpose_padded[0]: "with rows of 33 words";
+    "swizzled" = transpose_swizzled[0]: "with each row in another order";
 }
 
 /// Extent of a tile.

@@ -13,10 +13,6 @@
 //@ ptx(unified_fill_pages): ld.global == 0, .local == 0
 //@ ptx(unified_add_pages): .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Grid;
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::{Instance, RawBuffer};
 use cuda_std::{kernel, thread, warp};
 
 /// Bytes of a page in the page-per-warp kernels.
@@ -30,35 +26,14 @@ pub const X: f32 = 1.0;
 /// The value that fills `y`.
 pub const Y: f32 = 2.0;
 
-/// A kernel that fills, and one that adds.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Debug)]
-pub struct Kernels {
-    /// Sets `x` to [`X`] and `y` to [`Y`].
-    pub fill: &'static Instance<Arguments, Grid>,
-    /// Sets `y` to `x + y`.
-    pub add: &'static Instance<Arguments, Grid>,
-}
-
-/// One element per thread.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const COALESCED: Kernels = Kernels { fill: &unified_fill::INSTANCES[0], add: &unified_add::INSTANCES[0] };
-
-/// One page per warp.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const PAGES: Kernels =
-    Kernels { fill: &unified_fill_pages::INSTANCES[0], add: &unified_add_pages::INSTANCES[0] };
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// One summand of each element, `len` of them.
-    pub x: RawBuffer<f32>,
-    /// The other summand, and then the sum; `len` of them.
-    pub y: RawBuffer<f32>,
-    /// The number of elements.
-    pub len: u32,
+lesson! {
+    buffers(x: f32, y: f32)
+    values(len: u32)
+    facts(Grid)
+    "fill" = unified_fill[0]: "x and y are filled, one element per thread";
+    "add" = unified_add[0]: "x is added to y, one element per thread";
+    "fill" = unified_fill_pages[0]: "x and y are filled, one page per warp";
+    "add" = unified_add_pages[0]: "x is added to y, one page per warp";
 }
 
 /// Sets `x[i]` to [`X`] and `y[i]` to [`Y`], one thread per element.

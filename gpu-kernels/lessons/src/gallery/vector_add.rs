@@ -4,34 +4,15 @@
 //@ ptx(vector_add_scalar): ld.global.b32 == 2, st.global.b32 == 1, .local == 0
 //@ ptx(vector_add_vec4): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::mem::{f32x4, load_global, store_global};
 use cuda_std::{kernel, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung { name: "scalar", idea: "a thread adds one pair", kernel: &vector_add_scalar::INSTANCES[0] },
-    Rung {
-        name: "vec4",
-        idea: "a thread adds four, 16 bytes an access",
-        kernel: &vector_add_vec4::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The sums, `len` of them.
-    pub out: cuda_std::launch::RawBuffer<f32>,
-    /// One summand of each sum, `len` of them.
-    pub a: cuda_std::launch::RawBuffer<f32>,
-    /// The other summand, `len` of them.
-    pub b: cuda_std::launch::RawBuffer<f32>,
-    /// The number of elements.
-    pub len: u32,
+lesson! {
+    buffers(out: f32, a: f32, b: f32)
+    values(len: u32)
+    facts(Grid)
+    "scalar" = vector_add_scalar[0]: "a thread adds one pair";
+    "vec4" = vector_add_vec4[0]: "a thread adds four, 16 bytes an access";
 }
 
 /// `out[i] = a[i] + b[i]`, one thread per element.

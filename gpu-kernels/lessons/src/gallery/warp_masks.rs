@@ -12,36 +12,15 @@
 //@ ptx(warp_masks_sync): vote.sync.ballot == 1, bar.warp.sync == 1, bar.sync == 0, .local == 0
 //@ ptx(warp_masks_shuffle): vote.sync.ballot == 1, shfl.sync.idx == 1, .shared == 0, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
 use cuda_std::warp::{sync_warp, warp_shuffle_idx, warp_vote_ballot};
 use cuda_std::{kernel, shared_array, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
-    Rung {
-        name: "sync",
-        idea: "by shared memory, and a barrier of the named lanes",
-        kernel: &warp_masks_sync::INSTANCES[0],
-    },
-    Rung {
-        name: "shuffle",
-        idea: "by a shuffle of the named lanes",
-        kernel: &warp_masks_shuffle::INSTANCES[0],
-    },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The differences, `len` of them.
-    pub out: cuda_std::launch::RawBuffer<u32>,
-    /// The elements, `len` of them.
-    pub inp: cuda_std::launch::RawBuffer<u32>,
-    /// The number of elements.
-    pub len: u32,
+lesson! {
+    buffers(out: u32, inp: u32)
+    values(len: u32)
+    facts(Grid)
+    "sync" = warp_masks_sync[0]: "by shared memory, and a barrier of the named lanes";
+    "shuffle" = warp_masks_shuffle[0]: "by a shuffle of the named lanes";
 }
 
 /// Threads of a block.
@@ -81,8 +60,6 @@ pub unsafe fn warp_masks_sync(out: *mut u32, inp: *const u32, len: u32) {
 }
 
 /// Like [`warp_masks_sync`](fn@warp_masks_sync), with a shuffle.
-///
-/// Launched with at least `len` threads along x, in blocks of 256.
 ///
 /// # Safety
 /// Same as for [`warp_masks_sync`](fn@warp_masks_sync).

@@ -11,24 +11,15 @@
 //@ ptx(warps_shuffle): shfl.sync.idx >= 1, bar.sync == 0, .local == 0
 //@ ptx(warps_formula): shfl == 0, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Rung;
 use cuda_std::warp::warp_shuffle_idx;
 use cuda_std::{kernel, thread};
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments, ()>] = &[
-    Rung { name: "shuffle", idea: "the lanes are asked", kernel: &warps_shuffle::INSTANCES[0] },
-    Rung { name: "formula", idea: "from the thread's number", kernel: &warps_formula::INSTANCES[0] },
-];
-
-/// The arguments of the kernels.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// The coordinates, `[blocks, z, y, x, 32, 3]`: for each thread, those of the 32 lanes of its warp, x first.
-    pub out: cuda_std::launch::RawBuffer<u32>,
+lesson! {
+    buffers(out: u32)
+    values()
+    facts(())
+    "shuffle" = warps_shuffle[0]: "the lanes are asked";
+    "formula" = warps_formula[0]: "from the thread's number";
 }
 
 /// Lanes of a warp.
@@ -66,8 +57,6 @@ pub unsafe fn warps_shuffle(out: *mut u32) {
 }
 
 /// Like [`warps_shuffle`](fn@warps_shuffle), computed from the thread's number.
-///
-/// Launched with blocks along x, of whole warps in any shape.
 ///
 /// # Safety
 /// Same as for [`warps_shuffle`](fn@warps_shuffle).

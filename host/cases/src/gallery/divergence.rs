@@ -2,50 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use cuda_std::launch::LaunchConfig;
-use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::divergence::{Arguments, RUNGS};
 
-use super::theory::WARP;
-use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
-use crate::compare::Bound;
+use super::*;
 
-pub(super) const LESSON: Lesson = Lesson {
-    name: "divergence",
-    title: "Divergence",
-    axis: Axis { label: "branches", is_log: true },
-    measure: Measure::Time,
-    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
-    trials,
-    predictions,
-};
-
-fn predictions() -> Vec<Prediction> {
-    vec![
-        Prediction::growth("branch_by_lane", 1.0, 32.0)
-            .at(32.0)
-            .from("32 branches, one after the other")
-            .why("Each warp executes all branches, with one lane active in each."),
-        Prediction::growth("branch_by_warp", 1.0, 1.0)
-            .at(32.0)
-            .from("one branch per warp")
-            .why("No warp diverges. The comparisons of the chain are lost in the loop."),
-        Prediction::growth("trips_by_lane", 1.0, 64.0 / 33.0)
-            .at(32.0)
-            .from("the longest of 32 loops for their average")
-            .why("A warp runs until its last lane is done."),
-        Prediction::growth("trips_by_warp", 1.0, 1.0).at(32.0).from("the average of all loops").why(
-            "Warps with short loops end early, and no new block takes their place until the whole block has ended. A scheduler that \
-             got more of the long loops finishes later.",
-        ),
-        Prediction::growth("trips_by_warp", 1.0, 1.0).at(4.0).from("the average of all loops").why(
-            "With four branches every fourth warp has the longest loop, and the four schedulers take warps by their number. One \
-             scheduler may get all the long loops that way. That does not explain why two branches cost nothing.",
-        ),
-    ]
-}
-
-fn trials(scale: Scale) -> Vec<Trial> {
+pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     // Blocks have one warp per way, except where every thread costs time.
     let block = if scale == Scale::Tiny { 64 } else { 1024 };
     let (blocks, turns, ways): (usize, usize, &[usize]) = match scale {
@@ -55,10 +16,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => (16, 256, &[1, 2, 4, 8, 16, 32]),
         Scale::Gpu => (132 * 2, 8192, &[1, 2, 4, 8, 16, 32]),
     };
-    RUNGS
-        .iter()
-        .flat_map(|rung| ways.iter().map(move |&ways| trial(rung, [blocks, block], turns, ways)))
-        .collect()
+    each(RUNGS, ways, |rung, ways| trial(rung, [blocks, block], turns, ways))
 }
 
 /// The iterations of a thread that takes this way.
@@ -86,29 +44,21 @@ fn trial(
     ways: usize,
 ) -> Trial {
     let threads = block * blocks;
-    let mut work = Work::of_bytes(4.0 * threads as f64).with_sectors(0.0, (threads / 8) as f64);
-    let of_warp = divergent(rung.name, ways, turns);
-    work.foretold.divergent_branches = Some((threads / WARP * of_warp) as f64);
-    let name = (rung.name, vec![rung.kernel.meta.name]);
-    Trial::new(name, ways as f64, format!("{ways} branches, {turns} iterations"), work, move || {
+    let work = Work::of_bytes(4 * threads).with_sectors(0, threads / 8);
+    let work = work.with_divergent_branches(threads / WARP * divergent(rung.name, ways, turns));
+    Trial::of_rung(rung, ways, format!("{ways} branches, {turns} iterations"), work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);
-        let config = LaunchConfig::new(blocks as u32, block as u32);
-        Problem::new(
-            arrays,
-            move |on, placed| {
-                let arguments = Arguments { out: placed.of(out), ways: ways as u32, turns: turns as u32 };
-                // SAFETY: `out` has one element per thread.
-                unsafe { (rung.kernel.launch)(on, config, arguments) }
-            },
-            move |_, i| {
-                let number = if rung.name.ends_with("lane") { i % WARP } else { i % block / WARP };
-                let way = number % ways;
-                let added = if rung.name.starts_with("trips") { 1 } else { 2 * way as u64 + 1 };
-                let turn = |x: u64, _| (x * 1_664_525 + added) % (1 << 32);
-                let x = (0..trips(rung.name, way, ways, turns)).fold(i as u64, turn);
-                Bound::exact(x as f64)
-            },
-        )
+        let arguments =
+            move |p: &Placed| Arguments { out: p.of(out), ways: ways as u32, turns: turns as u32 };
+        let oracle = move |_, i| {
+            let number = if rung.name.ends_with("lane") { i % WARP } else { i % block / WARP };
+            let way = number % ways;
+            let added = if rung.name.starts_with("trips") { 1 } else { 2 * way as u64 + 1 };
+            let turn = |x: u64, _| (x * 1_664_525 + added) % (1 << 32);
+            Bound::exact((0..trips(rung.name, way, ways, turns)).fold(i as u64, turn) as f64)
+        };
+        // SAFETY: `out` has one element per thread.
+        unsafe { arrays.launch(rung, LaunchConfig::new(blocks as u32, block as u32), arguments, oracle) }
     })
 }

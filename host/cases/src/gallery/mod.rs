@@ -1,4 +1,5 @@
-//! The lessons of the gallery: one table for tests, benches, pictures and pages.
+//! The lessons of the gallery: one table of trials for tests, benches, pictures and pages. A lesson's axes, pictures and
+//! predicted times are in a file beside its page in `docs/gallery`.
 
 mod bank_conflicts;
 mod block_order;
@@ -11,19 +12,17 @@ mod fusion;
 mod grey;
 mod launch_bounds;
 mod layout;
-mod made;
 mod matmul;
+mod numbers;
 mod occupancy;
 mod overlap;
 mod overtake;
 mod peaks;
-mod prediction;
 mod problem;
 mod recompute;
 mod reduce;
 mod register_arrays;
 mod relu;
-mod theory;
 mod timeline;
 mod transfers;
 mod transpose;
@@ -36,83 +35,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use cuda_std::launch::{KernelMeta, LaunchConfig, Limits};
+use cuda_std::launch::{LaunchConfig, Launcher, Limits};
 use ferrowarp::device::Device;
+use gpu_kernels::gallery::Rung;
 
+use crate::compare::Bound;
+use crate::reference::Sum;
 use crate::{Case, Scope};
 
-pub(crate) use made::{elements, number, numbers, numbers_as, sum};
-pub use prediction::{Prediction, Quantity};
+use numbers::{elements, number, numbers, numbers_as, sum};
 pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 pub use timeline::Timeline;
 
-/// Every lesson, in reading order.
-pub const LESSONS: &[&Lesson] = &[
-    &vector_add::LESSON,
-    &overtake::LESSON,
-    &copy_offset::LESSON,
-    &layout::LESSON,
-    &constant::LESSON,
-    &grey::LESSON,
-    &fusion::LESSON,
-    &recompute::LESSON,
-    &relu::LESSON,
-    &reduce::LESSON,
-    &dot::LESSON,
-    &bank_conflicts::LESSON,
-    &transpose::LESSON,
-    &register_arrays::LESSON,
-    &warps::LESSON,
-    &warp_masks::LESSON,
-    &divergence::LESSON,
-    &occupancy::LESSON,
-    &launch_bounds::LESSON,
-    &peaks::LESSON,
-    &csv::LESSON,
-    &matmul::LESSON,
-    &transfers::LESSON,
-    &overlap::LESSON,
-    &unified::LESSON,
-    &block_order::LESSON,
+macro_rules! lessons {
+    ($($name:ident)*) => { &[$(Lesson { name: stringify!($name), trials: $name::trials }),*] };
+}
+
+/// Every lesson.
+pub const LESSONS: &[Lesson] = lessons![
+    vector_add overtake copy_offset layout constant grey fusion recompute relu reduce dot bank_conflicts transpose
+    register_arrays warps warp_masks divergence occupancy launch_bounds peaks csv matmul transfers overlap unified
+    block_order
 ];
 
 /// A lesson: rungs that run on the same problems.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Lesson {
     /// Its name, also of its kernel file and of its page in `docs/gallery`.
     pub name: &'static str,
-    /// The title of its page.
-    pub title: &'static str,
-    /// The difference between the problems of a rung.
-    pub axis: Axis,
-    /// The measure of a rung.
-    pub measure: Measure,
-    /// Its rungs: name and idea, from the first to the last.
-    pub rungs: fn() -> Vec<(&'static str, &'static str)>,
     /// The trials at a scale.
     pub trials: fn(Scale) -> Vec<Trial>,
-    /// The predicted times at [`Scale::Gpu`], at least one for each rung.
-    pub predictions: fn() -> Vec<Prediction>,
-}
-
-/// The difference between problems.
-#[derive(Clone, Copy, Debug)]
-pub struct Axis {
-    /// Its label in charts and tables, with its unit.
-    pub label: &'static str,
-    /// Whether charts show it on a logarithmic axis.
-    pub is_log: bool,
-}
-
-/// The measure of a rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// Useful bytes per second.
-    Bytes,
-    /// Floating-point operations per second.
-    Flops,
-    /// Microseconds per launch.
-    Time,
 }
 
 /// The size of problems.
@@ -134,6 +86,8 @@ pub enum Scale {
 pub struct Trial {
     /// The rung's name in its lesson.
     pub rung: &'static str,
+    /// What the rung does, in one line.
+    pub idea: &'static str,
     /// The problem's value on the lesson's axis.
     pub at: f64,
     /// The kernels that it launches.
@@ -142,14 +96,11 @@ pub struct Trial {
     pub words: String,
     /// The work of one run.
     pub work: Work,
-    /// The launch, for a rung with one launch if the lesson is about its grid.
-    pub grid: Option<(&'static KernelMeta, LaunchConfig)>,
-    cluster_threads: u32,
     peak: Option<Box<Peak>>,
     make: Option<Box<dyn Fn() -> Problem + Send + Sync>>,
     procedure: Option<Box<Procedure>>,
     timeline: Option<Box<TakeTimeline>>,
-    foretold: Option<Box<dyn Fn() -> Foretold + Send + Sync>>,
+    conflicts: Option<Box<dyn Fn() -> usize + Send + Sync>>,
 }
 
 /// The maximum rate of a device in the rung's measure; `None` if unknown.
@@ -179,13 +130,13 @@ pub struct Work {
     pub memory_bytes: Option<f64>,
     /// Floating-point operations.
     pub flop: f64,
-    /// The predictions for the kernel that need no counting; see [`Trial::foretold`].
-    pub(crate) foretold: Foretold,
+    /// The predictions for the kernel that need no counting; see [`Trial::predicted`].
+    counts: Counts,
 }
 
 /// The predictions for a launch, to compare with the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Foretold {
+pub struct Counts {
     /// 32-byte sectors touched by global loads and by asynchronous copies from global memory, counted per request.
     pub sectors_loaded: Option<f64>,
     /// The same for stores.
@@ -198,90 +149,100 @@ pub struct Foretold {
 
 impl Work {
     /// Work that moves `bytes` bytes.
-    pub const fn of_bytes(bytes: f64) -> Self {
-        let foretold = Foretold {
-            sectors_loaded: None,
-            sectors_stored: None,
-            bank_conflicts: None,
-            divergent_branches: None,
-        };
-        Self { bytes, memory_bytes: None, flop: 0.0, foretold }
+    fn of_bytes(bytes: usize) -> Self {
+        Self { bytes: bytes as f64, ..Self::default() }
     }
 
-    /// Sets the bytes that global memory moves.
-    pub const fn with_memory_bytes(self, bytes: f64) -> Self {
-        Self { memory_bytes: Some(bytes), ..self }
+    fn with_memory_bytes(self, bytes: usize) -> Self {
+        Self { memory_bytes: Some(bytes as f64), ..self }
     }
 
     /// Sets the floating-point operations.
-    pub const fn with_flop(self, flop: f64) -> Self {
-        Self { flop, ..self }
+    fn with_flop(self, flop: usize) -> Self {
+        Self { flop: flop as f64, ..self }
     }
 
-    /// Sets the predicted numbers of sectors loaded and stored.
-    pub const fn with_sectors(self, loaded: f64, stored: f64) -> Self {
-        let foretold =
-            Foretold { sectors_loaded: Some(loaded), sectors_stored: Some(stored), ..self.foretold };
-        Self { foretold, ..self }
+    /// Predicts the numbers of sectors loaded and stored.
+    fn with_sectors(mut self, loaded: usize, stored: usize) -> Self {
+        (self.counts.sectors_loaded, self.counts.sectors_stored) = (Some(loaded as f64), Some(stored as f64));
+        self
     }
 
-    /// Predicts no bank conflicts and no divergent branches.
-    pub const fn without_conflicts(self) -> Self {
-        let foretold = Foretold { bank_conflicts: Some(0.0), divergent_branches: Some(0.0), ..self.foretold };
-        Self { foretold, ..self }
+    fn with_conflicts(mut self, conflicts: usize) -> Self {
+        self.counts.bank_conflicts = Some(conflicts as f64);
+        self
+    }
+
+    fn with_divergent_branches(mut self, branches: usize) -> Self {
+        self.counts.divergent_branches = Some(branches as f64);
+        self
     }
 }
 
 impl Trial {
     /// Creates a trial of a rung; its kernels run on the problem from `make`.
-    pub fn new(
-        (rung, kernels): (&'static str, Vec<&'static str>),
-        at: f64,
+    fn new(
+        (rung, idea, kernels): (&'static str, &'static str, Vec<&'static str>),
+        at: usize,
         words: String,
         work: Work,
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
-        let make = Some(Box::new(make) as _);
-        Self { make, ..Self::empty(rung, at, kernels, words, work) }
+        Self::empty((rung, idea), at, words, work).with_kernels(kernels, make)
+    }
+
+    /// Creates a trial of a rung with one kernel.
+    fn of_rung<A, F>(
+        rung: &'static Rung<A, F>,
+        at: usize,
+        words: String,
+        work: Work,
+        make: impl Fn() -> Problem + Send + Sync + 'static,
+    ) -> Self {
+        Self::new((rung.name, rung.idea, vec![rung.kernel.meta.name]), at, words, work, make)
+    }
+
+    /// Creates a trial of a rung that the host carries out, such as a copy. `procedure` repeats it a given number of times
+    /// and checks the result.
+    fn of_host(
+        name: (&'static str, &'static str),
+        at: usize,
+        words: String,
+        work: Work,
+        procedure: impl Fn(&Device, usize) -> Result<Timed> + Send + Sync + 'static,
+    ) -> Self {
+        Self { procedure: Some(Box::new(procedure)), ..Self::empty(name, at, words, work) }
     }
 
     /// Creates a trial without launches or a procedure.
-    fn empty(rung: &'static str, at: f64, kernels: Vec<&'static str>, words: String, work: Work) -> Self {
-        let (grid, peak, make, procedure, timeline, foretold) = (None, None, None, None, None, None);
-        let cluster_threads = 0;
-        Self {
-            rung,
-            at,
-            kernels,
-            words,
-            work,
-            grid,
-            cluster_threads,
-            peak,
-            make,
-            procedure,
-            timeline,
-            foretold,
-        }
+    fn empty((rung, idea): (&'static str, &'static str), at: usize, words: String, work: Work) -> Self {
+        let (peak, make, procedure, timeline, conflicts) = (None, None, None, None, None);
+        let (at, kernels) = (at as f64, Vec::new());
+        Self { rung, idea, at, kernels, words, work, peak, make, procedure, timeline, conflicts }
     }
 
-    /// Sets a prediction that counts requests one by one. It is only computed on request.
-    pub(crate) fn with_foretold(self, foretold: impl Fn() -> Foretold + Send + Sync + 'static) -> Self {
-        Self { foretold: Some(Box::new(foretold)), ..self }
+    /// Sets the kernels that it launches; tests run them on the problem from `make`.
+    fn with_kernels(
+        self,
+        kernels: Vec<&'static str>,
+        make: impl Fn() -> Problem + Send + Sync + 'static,
+    ) -> Self {
+        Self { kernels, make: Some(Box::new(make)), ..self }
+    }
+
+    /// Sets a prediction of bank conflicts that counts requests one by one. It is only computed on request.
+    fn with_conflicts(self, conflicts: impl Fn() -> usize + Send + Sync + 'static) -> Self {
+        Self { conflicts: Some(Box::new(conflicts)), ..self }
     }
 
     /// The predictions for the launch.
-    pub fn foretold(&self) -> Foretold {
-        self.foretold.as_ref().map_or(self.work.foretold, |foretold| foretold())
-    }
-
-    /// Sets the threads per cluster of its kernels; 0 for no clusters.
-    pub fn with_cluster_threads(self, cluster_threads: u32) -> Self {
-        Self { cluster_threads, ..self }
+    pub fn predicted(&self) -> Counts {
+        let conflicts = self.conflicts.as_ref().map(|conflicts| conflicts() as f64);
+        Counts { bank_conflicts: conflicts.or(self.work.counts.bank_conflicts), ..self.work.counts }
     }
 
     /// Sets the maximum bytes or operations per second at a device's clocks.
-    pub fn with_peak(self, peak: impl Fn(&Device) -> Option<f64> + Send + Sync + 'static) -> Self {
+    fn with_peak(self, peak: impl Fn(&Device) -> Option<f64> + Send + Sync + 'static) -> Self {
         Self { peak: Some(Box::new(peak)), ..self }
     }
 
@@ -290,35 +251,8 @@ impl Trial {
         self.peak.as_ref()?(device)
     }
 
-    /// Sets the grid of its one launch, for a lesson about it.
-    pub fn with_grid(self, meta: &'static KernelMeta, config: LaunchConfig) -> Self {
-        Self { grid: Some((meta, config)), ..self }
-    }
-
-    /// Creates a trial of a rung that the host carries out, such as a copy. `procedure` repeats it a given number of times
-    /// and checks the result.
-    pub fn of_host(
-        rung: &'static str,
-        at: f64,
-        words: String,
-        work: Work,
-        procedure: impl Fn(&Device, usize) -> Result<Timed> + Send + Sync + 'static,
-    ) -> Self {
-        let procedure = Some(Box::new(procedure) as _);
-        Self { procedure, ..Self::empty(rung, at, Vec::new(), words, work) }
-    }
-
-    /// Sets the kernels that a host's trial launches; tests run them on the problem from `make`.
-    pub fn with_kernels(
-        self,
-        kernels: Vec<&'static str>,
-        make: impl Fn() -> Problem + Send + Sync + 'static,
-    ) -> Self {
-        Self { kernels, make: Some(Box::new(make)), ..self }
-    }
-
     /// Sets the function that records when and where its blocks or warps ran.
-    pub fn with_timeline(self, take: impl Fn(&Device) -> Result<Timeline> + Send + Sync + 'static) -> Self {
+    fn with_timeline(self, take: impl Fn(&Device) -> Result<Timeline> + Send + Sync + 'static) -> Self {
         Self { timeline: Some(Box::new(take)), ..self }
     }
 
@@ -340,13 +274,9 @@ impl Trial {
     /// The trial as a case, which is compared with its oracle; `None` if it launches nothing.
     fn case(self) -> Option<Case> {
         let words = move || format!("{}, {}", self.rung, self.words);
-        let (make, again) = {
-            let make: Arc<dyn Fn() -> Problem + Send + Sync> = self.make?.into();
-            (Arc::clone(&make), make)
-        };
-        let case =
-            Case::new(self.kernels, words, move |device| make().run(device), move || again().expected());
-        Some(case.with_cluster_threads(self.cluster_threads))
+        let make: Arc<dyn Fn() -> Problem + Send + Sync> = self.make?.into();
+        let again = Arc::clone(&make);
+        Some(Case::new(self.kernels, words, move |device| make().run(device), move || again().expected()))
     }
 }
 
@@ -359,4 +289,45 @@ pub fn cases(scope: Scope, limits: &Limits) -> Vec<Case> {
     let lacking: Vec<&str> = lacking.map(|kernel| kernel.name).collect();
     let runs = |trial: &Trial| !trial.kernels.iter().any(|name| lacking.contains(name));
     trials.filter(runs).filter_map(Trial::case).collect()
+}
+
+/// The trials of each rung on each problem.
+fn each<R, P: Copy>(
+    rungs: &'static [R],
+    problems: &[P],
+    trial: impl Fn(&'static R, P) -> Trial,
+) -> Vec<Trial> {
+    let trial = &trial;
+    rungs.iter().flat_map(|rung| problems.iter().map(move |&problem| trial(rung, problem))).collect()
+}
+
+/// Lanes of a warp.
+const WARP: usize = 32;
+
+/// Passes of a request for these words over the 32 banks of shared memory, which are one 4-byte word wide: the number of
+/// words in the bank with the most. A word that several lanes request counts once.
+fn passes(words: impl IntoIterator<Item = usize>) -> usize {
+    let mut words: Vec<usize> = words.into_iter().collect();
+    words.sort_unstable();
+    words.dedup();
+    let mut of_bank = [0; 32];
+    words.iter().for_each(|word| of_bank[word % 32] += 1);
+    of_bank.into_iter().max().unwrap_or(0)
+}
+
+/// Element `i` of an array of words that differ from each other.
+fn word(i: usize) -> u32 {
+    (i as u32).wrapping_mul(2_654_435_761)
+}
+
+/// The value, rounded once.
+fn rounded(value: f64) -> Bound {
+    Sum { value, magnitude: value.abs() }.within(1.0)
+}
+
+/// GeLU in its tanh form (Hendrycks, Gimpel 2016, section 2).
+fn gelu(x: f64) -> Bound {
+    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+    // Near -1, adding to the tanh loses precision.
+    Sum { value: 0.5 * x * (1.0 + inner.tanh()), magnitude: x.abs() }.within(16.0)
 }

@@ -2,32 +2,13 @@
 
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, ensure};
 use cuda_std::launch::RawBuffer;
-use ferrowarp::device::{Device, InFlight, PinnedBuffer, Stream};
-use gpu_kernels::gallery::overlap::{Arguments, FACTOR, RUNG, SUMMAND};
+use ferrowarp::device::{InFlight, PinnedBuffer, Stream};
+use gpu_kernels::gallery::overlap::{Arguments, FACTOR, RUNGS, SUMMAND};
 
-use super::prediction::h200;
 use super::transfers::timed;
-use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Timed, Trial, Work, elements};
-use crate::compare::Bound;
-
-pub(super) const LESSON: Lesson = Lesson {
-    name: "overlap",
-    title: "Copies next to kernels",
-    axis: Axis { label: "streams", is_log: false },
-    measure: Measure::Bytes,
-    rungs: || {
-        vec![
-            (RUNG.name, RUNG.idea),
-            ("whole", "the whole array up, through the kernel, and down"),
-            ("chunks", "the same in chunks, which streams take in turns"),
-            ("chunks_light", "chunks again, with a kernel of one step: copies are all there is"),
-        ]
-    },
-    trials,
-    predictions,
-};
+use super::*;
 
 /// Parts of the array that the streams process in turns.
 const CHUNKS: usize = 16;
@@ -40,37 +21,7 @@ struct Size {
     rounds: u32,
 }
 
-/// Bytes of the largest problem, up and down.
-const BYTES: f64 = 8.0 * 67_108_864.0;
-/// Seconds of its upload, and of its download, at the link's peak.
-const U: f64 = BYTES / 2.0 / 63.0e9;
-/// Seconds of its kernel.
-const K: f64 = 67_108_864.0 * 1000.0 / (64.0 * h200::MULTIPROCESSORS) / h200::CLOCK;
-
-fn predictions() -> Vec<Prediction> {
-    vec![
-        Prediction::cycles("kernel", 67_108_864.0 * 1000.0 / (64.0 * h200::MULTIPROCESSORS))
-            .from("1000 integer multiply-adds per number, 64 per cycle on each multiprocessor")
-            .why("The multipliers are busy all the time."),
-        Prediction::rate("whole", BYTES / (U + K + U))
-            .from("upload + kernel + download at 63 GB/s")
-            .why("A copy carries about seven eighths of the link (see the page of copies between host and device)."),
-        Prediction::time_over("chunks", "whole", 1.0)
-            .at(1.0)
-            .from("one stream, so nothing overlaps")
-            .why("16 copies have 16 starts."),
-        Prediction::rate("chunks", BYTES / (U + (U + K) / 16.0))
-            .from("the longest part, and a sixteenth of the others")
-            .why(
-                "The link does not carry its full rate in both directions at once: `chunks_light`, which only copies, is as slow.",
-            ),
-        Prediction::rate("chunks_light", BYTES / (U + U / 16.0))
-            .from("both directions at once, and one chunk more")
-            .why("Host memory and the link's packets for the other direction take a part of both."),
-    ]
-}
-
-fn trials(scale: Scale) -> Vec<Trial> {
+pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let size = match scale {
         Scale::Tiny => Size { len: 40, rounds: 3 },
         Scale::Edges => Size { len: 1027, rounds: 5 },
@@ -80,49 +31,40 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Gpu => Size { len: 1 << 26, rounds: 1000 },
     };
     let light = Size { rounds: 1, ..size };
-    let mut trials = vec![kernel(size), host("whole", size, 1, 1)];
-    trials.extend(STREAMS.map(|streams| host("chunks", size, CHUNKS, streams)));
-    trials.extend(STREAMS.map(|streams| host("chunks_light", light, CHUNKS, streams)));
+    let whole = ("whole", "the whole array up, through the kernel, and down");
+    let chunks = ("chunks", "the same in chunks, which streams take in turns");
+    let copies = ("chunks_light", "chunks again, with a kernel of one step: copies are all there is");
+    let mut trials = vec![kernel(size), host(whole, size, 1, 1)];
+    trials.extend(STREAMS.map(|streams| host(chunks, size, CHUNKS, streams)));
+    trials.extend(STREAMS.map(|streams| host(copies, light, CHUNKS, streams)));
     trials
 }
 
-/// Every number is copied once up and once down.
-fn work(Size { len, .. }: Size) -> Work {
-    Work::of_bytes(8.0 * len as f64)
-}
-
 /// The kernel, launched once on the whole array.
-fn kernel(size @ Size { len, rounds }: Size) -> Trial {
-    let sectors = len.div_ceil(8) as f64;
-    let work = work(size).with_sectors(sectors, sectors);
-    let name = (RUNG.name, vec![RUNG.kernel.meta.name]);
-    Trial::new(name, 1.0, format!("{len} numbers, {rounds} steps"), work, move || {
+fn kernel(Size { len, rounds }: Size) -> Trial {
+    let rung = &RUNGS[0];
+    let work = Work::of_bytes(8 * len).with_sectors(len.div_ceil(8), len.div_ceil(8));
+    Trial::of_rung(rung, 1, format!("{len} numbers, {rounds} steps"), work, move || {
         let mut arrays = Arrays::default();
         let inp = arrays.input("inp", elements(len, |i| number(i as u32)));
         let out = arrays.output("out", len);
-        let config = (RUNG.kernel.facts.config)(len);
-        Problem::new(
-            arrays,
-            move |on, placed| {
-                let (out, inp) = (placed.of(out), placed.of(inp));
-                let arguments = Arguments { out, inp, len: len as u32, rounds };
-                // SAFETY: there are as many threads as the kernel needs, and `len` elements in both.
-                unsafe { (RUNG.kernel.launch)(on, config, arguments) }
-            },
-            move |_, i| Bound::exact(Steps::new(rounds).after(number(i as u32)).into()),
-        )
+        let arguments =
+            move |p: &Placed| Arguments { out: p.of(out), inp: p.of(inp), len: len as u32, rounds };
+        let oracle = move |_, i| Bound::exact(Steps::new(rounds).after(number(i as u32)).into());
+        // SAFETY: there are as many threads as the kernel needs, and `len` elements in both.
+        unsafe { arrays.launch(rung, (rung.kernel.config)(len), arguments, oracle) }
     })
 }
 
-/// The array in `chunks` chunks through `streams` streams.
-fn host(rung: &'static str, size: Size, chunks: usize, streams: usize) -> Trial {
-    let words = match streams {
-        1 => format!("{chunks} chunks in one stream"),
-        _ => format!("{chunks} chunks in {streams} streams"),
-    };
+/// The array in `chunks` chunks through `streams` streams. Every number is copied once up and once down.
+fn host(name: (&'static str, &'static str), size: Size, chunks: usize, streams: usize) -> Trial {
     let Size { len, rounds } = size;
-    let words = format!("{len} numbers, {rounds} steps, {words}");
-    Trial::of_host(rung, streams as f64, words, work(size), move |device, runs| {
+    let words = match streams {
+        1 => "one stream".to_owned(),
+        _ => format!("{streams} streams"),
+    };
+    let words = format!("{len} numbers, {rounds} steps, {chunks} chunks in {words}");
+    Trial::of_host(name, streams, words, Work::of_bytes(8 * len), move |device, runs| {
         through(device, size, (chunks, streams), runs)
     })
 }
@@ -205,7 +147,7 @@ fn through(
             };
             // SAFETY: there are as many threads and elements in both views as the kernel needs; all other uses are on the
             // same stream.
-            unsafe { (RUNG.kernel.launch)(stream, (RUNG.kernel.facts.config)(chunk.len), arguments) }?;
+            unsafe { (RUNGS[0].kernel.launch)(stream, (RUNGS[0].kernel.config)(chunk.len), arguments) }?;
             copies.push([up, stream.download(out.view(range)?, to)?]);
         }
         for (chunk, [up, down]) in host.iter_mut().zip(copies) {

@@ -1,27 +1,16 @@
 //! The size from which a GPU beats a CPU: the same function in plain Rust and as a kernel, by the host's clock.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::Context as _;
 use cuda_std::launch::RawBuffer;
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp::device::Buffer;
 use gpu_kernels::gallery::{fusion, vector_add};
 use rayon::prelude::*;
 
-use super::{Axis, Lesson, Measure, Prediction, Scale, Timed, Trial, Work, elements, numbers};
-use crate::compare::{Bound, compare};
-use crate::reference::Sum;
-
-pub(super) const LESSON: Lesson = Lesson {
-    name: "overtake",
-    title: "Where the GPU overtakes the CPU",
-    axis: Axis { label: "elements", is_log: true },
-    measure: Measure::Time,
-    rungs: || CONTESTANTS.iter().map(|contestant| (contestant.name, contestant.idea)).collect(),
-    trials,
-    predictions,
-};
+use super::*;
+use crate::compare::compare;
 
 /// Maximum time of a trial's samples together; there is at least one.
 const BUDGET: Duration = Duration::from_millis(200);
@@ -32,14 +21,8 @@ const NOISE: usize = 1 << 16;
 /// Elements of an output that are compared.
 const CHECKED: usize = 1024;
 
-/// A contestant: who computes which function.
-#[derive(Debug)]
-struct Contestant {
-    name: &'static str,
-    idea: &'static str,
-    function: Function,
-    place: Place,
-}
+/// A contestant: its name and idea, and who computes which function.
+type Contestant = (&'static str, &'static str, Function, Place);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Function {
@@ -61,76 +44,33 @@ enum Place {
     GpuWithCopies,
 }
 
-const CONTESTANTS: &[Contestant] = &{
-    use Function::{Add, Gelu};
-    use Place::{AllCores, Gpu, GpuWithCopies, OneCore};
-    const fn row(name: &'static str, idea: &'static str, function: Function, place: Place) -> Contestant {
-        Contestant { name, idea, function, place }
-    }
-    [
-        row("add, one core", "a loop over slices", Add, OneCore),
-        row("add, all cores", "parallel iterators of rayon", Add, AllCores),
-        row("add, GPU", "a launch and the wait for it", Add, Gpu),
-        row("add, GPU and copies", "and both inputs there, the result back", Add, GpuWithCopies),
-        row("gelu, one core", "a loop over slices", Gelu, OneCore),
-        row("gelu, all cores", "parallel iterators of rayon", Gelu, AllCores),
-        row("gelu, GPU", "a launch and the wait for it", Gelu, Gpu),
-        row("gelu, GPU and copies", "and the input there, the result back", Gelu, GpuWithCopies),
-    ]
-};
+const CONTESTANTS: &[Contestant] = &[
+    ("add, one core", "a loop over slices", Function::Add, Place::OneCore),
+    ("add, all cores", "parallel iterators of rayon", Function::Add, Place::AllCores),
+    ("add, GPU", "a launch and the wait for it", Function::Add, Place::Gpu),
+    ("add, GPU and copies", "and both inputs there, the result back", Function::Add, Place::GpuWithCopies),
+    ("gelu, one core", "a loop over slices", Function::Gelu, Place::OneCore),
+    ("gelu, all cores", "parallel iterators of rayon", Function::Gelu, Place::AllCores),
+    ("gelu, GPU", "a launch and the wait for it", Function::Gelu, Place::Gpu),
+    ("gelu, GPU and copies", "and the input there, the result back", Function::Gelu, Place::GpuWithCopies),
+];
 
-fn predictions() -> Vec<Prediction> {
-    // Bytes of the longest vectors of both functions; rates over the link, of a core, and of all cores.
-    const ADD: f64 = 12.0 * 268_435_456.0;
-    const GELU: f64 = 8.0 * 67_108_864.0;
-    const LINK: f64 = 63.0e9;
-    let us = |bytes: f64, rate: f64| bytes / rate * 1e6;
-    vec![
-        Prediction::microseconds("add, one core", us(ADD, 16.0 * 64.0 / 100e-9))
-            .from("16 cache lines in flight per core, 100 ns each")
-            .why("The prefetcher of L2 keeps more lines in flight than the core's own buffers."),
-        Prediction::microseconds("add, all cores", us(ADD, 307e9))
-            .from("eight channels of DDR5-4800, 307 GB/s")
-            .why("The machine is a part of a larger one. Its eight cores cannot keep enough lines in flight for all channels."),
-        Prediction::share_of_copy("add, GPU", 1.0)
-            .from("12 bytes per addition at the rate of a copy")
-            .elsewhere("nearly 200 times one core", "GPUs, RTX 3090 Ti")
-            .why("Memory is the limit, and 2^28 elements hide the launch."),
-        Prediction::microseconds("add, GPU and copies", us(ADD, LINK))
-            .from("12 bytes per addition over the link at 63 GB/s")
-            .why("The memory is pageable, so the driver copies every byte once more on one core."),
-        Prediction::microseconds("gelu, one core", 67_108_864.0 * 20e-3)
-            .from("20 ns per tanh of the scalar library function")
-            .why("A scalar `tanh` is not what a core can do: with vectors it would be several times as fast."),
-        Prediction::time_over("gelu, all cores", "gelu, one core", 1.0 / 16.0)
-            .from("16 threads for 1")
-            .why("Arithmetic and not memory is the limit here, so it scales better than the addition."),
-        Prediction::share_of_copy("gelu, GPU", 1.0)
-            .from("8 bytes per element at the rate of a copy")
-            .why("A GPU computes tanh while it waits for memory. The launch takes a part of the time."),
-        Prediction::microseconds("gelu, GPU and copies", us(GELU, LINK))
-            .from("8 bytes per element over the link at 63 GB/s")
-            .why("The memory is pageable, so the driver copies every byte once more on one core."),
-    ]
+pub(super) fn trials(scale: Scale) -> Vec<Trial> {
+    let powers: Vec<u32> = match scale {
+        Scale::Tiny | Scale::Edges => vec![2],
+        Scale::Count => vec![10],
+        Scale::Laptop => (10..=22).step_by(4).collect(),
+        Scale::Gpu => (10..=28).step_by(2).collect(),
+    };
+    let mut trials = each(CONTESTANTS, &powers, trial);
+    // A core takes a second for 2^26 elements of the more expensive function.
+    trials.retain(|trial| trial.rung.starts_with("add") || trial.at <= f64::from(1 << 26));
+    trials
 }
 
-fn trials(scale: Scale) -> Vec<Trial> {
-    let (powers, most): (Vec<u32>, u32) = match scale {
-        Scale::Tiny | Scale::Edges => (vec![2], 2),
-        Scale::Count => (vec![10], 10),
-        Scale::Laptop => ((10..=22).step_by(4).collect(), 22),
-        // A core takes a second for 2^26 elements of the more expensive function.
-        Scale::Gpu => ((10..=28).step_by(2).collect(), 26),
-    };
-    let sizes = |contestant: &'static Contestant| {
-        let is_kept = move |power: &u32| contestant.function == Function::Add || *power <= most;
-        powers.clone().into_iter().filter(is_kept).map(move |power| trial(contestant, 1 << power))
-    };
-    CONTESTANTS.iter().flat_map(sizes).collect()
-}
-
-fn trial(contestant: &'static Contestant, len: usize) -> Trial {
-    let words = match contestant.place {
+fn trial(&(name, idea, function, place): &'static Contestant, power: u32) -> Trial {
+    let len = 1 << power;
+    let words = match place {
         Place::OneCore => format!("{len} elements, {}", Device::cpu().name()),
         Place::AllCores => {
             // Querying starts the pool, whose queues cast integers to pointers, which blinds Miri.
@@ -139,10 +79,8 @@ fn trial(contestant: &'static Contestant, len: usize) -> Trial {
         }
         Place::Gpu | Place::GpuWithCopies => format!("{len} elements"),
     };
-    let bytes = if contestant.function == Function::Add { 12 } else { 8 };
-    let work = Work::of_bytes((bytes * len) as f64);
-    let Contestant { function, place, .. } = *contestant;
-    Trial::of_host(contestant.name, len as f64, words, work, move |device, samples| {
+    let bytes = if function == Function::Add { 12 } else { 8 };
+    Trial::of_host((name, idea), len, words, Work::of_bytes(bytes * len), move |device, samples| {
         let mut host = Host::new(function, len);
         match place {
             Place::OneCore => host.sampled(samples, Host::on_one_core).map(Timed::Samples),
@@ -258,17 +196,9 @@ impl Host {
     }
 
     fn wanted(&self, i: usize) -> Bound {
-        let a = f64::from(self.a[i]);
         match self.function {
-            Function::Add => {
-                let value = a + f64::from(self.b[i]);
-                Sum { value, magnitude: value.abs() }.within(1.0)
-            }
-            Function::Gelu => {
-                let inner = (2.0 / std::f64::consts::PI).sqrt() * (a + 0.044_715 * a * a * a);
-                // Near -1, adding to the tanh loses precision.
-                Sum { value: 0.5 * a * (1.0 + inner.tanh()), magnitude: a.abs() }.within(16.0)
-            }
+            Function::Add => rounded(f64::from(self.a[i]) + f64::from(self.b[i])),
+            Function::Gelu => super::gelu(self.a[i].into()),
         }
     }
 }
@@ -311,7 +241,7 @@ impl There {
             }
             Function::Gelu => {
                 let fused = fusion::RUNGS.iter().find(|rung| rung.name == "gelu_fused");
-                let kernel = fused.context("there is no rung gelu_fused")?.steps[0].kernel;
+                let kernel = &fused.context("there is no rung gelu_fused")?.steps[0].0[0];
                 let arguments = fusion::Arguments { out, a, b, factor: 0.0, len: len as u32 };
                 // SAFETY: the kernel reads `a` and not `b`; `out` and `a` have `len` elements, and the grid is the kernel's.
                 unsafe { (kernel.launch)(&self.device, (kernel.config)(len), arguments) }?;

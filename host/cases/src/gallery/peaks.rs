@@ -2,24 +2,9 @@
 
 mod cpu;
 
-use cuda_std::launch::LaunchConfig;
-use ferrowarp::device::Device;
-use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::peaks::{Arguments, Chains, OPERATIONS, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
-use crate::compare::Bound;
-use crate::reference::Sum;
-
-pub(super) const LESSON: Lesson = Lesson {
-    name: "peaks",
-    title: "Where the FLOPs are",
-    axis: Axis { label: "threads", is_log: true },
-    measure: Measure::Flops,
-    rungs: || cpu::rungs().chain(RUNGS.iter().map(|rung| (rung.name, rung.idea))).collect(),
-    trials,
-    predictions,
-};
+use super::*;
 
 /// Threads per block.
 const BLOCK: usize = 256;
@@ -59,45 +44,7 @@ fn start(i: usize, k: usize) -> f32 {
     ((i + 3 * k) % 8) as f32 / 4.0
 }
 
-fn predictions() -> Vec<Prediction> {
-    vec![
-        Prediction::share_of_peak("core_scalar", 1.0)
-            .from("two multiply-adds per cycle")
-            .elsewhere("22.8 GFLOP/s, not measured", "Initial CUDA Performance Lessons, Ryzen 9950X")
-            .why("A virtual machine does not report its clock, so there may be no peak to compare with."),
-        Prediction::rate_over("core_simd", "core_scalar", 16.0)
-            .from("16 numbers per instruction for 1")
-            .elsewhere("16 x, not measured", "Initial CUDA Performance Lessons, Ryzen 9950X")
-            .why("The clock is a little lower with the widest vectors."),
-        Prediction::rate_over("cores_simd", "core_simd", 16.0)
-            .from("16 threads for 1")
-            .elsewhere("32 x, not measured", "Initial CUDA Performance Lessons, Ryzen 9950X")
-            .why("Two of the 16 threads share a core, so there are eight cores' worth of arithmetic."),
-        Prediction::share_of_peak("chain_1", 0.5)
-            .at(33_792.0)
-            .from("2 instructions in 4 cycles")
-            .why("An instruction takes five cycles here and not four: see the text."),
-        Prediction::share_of_peak("chain_1", 1.0).from("4 warps and more per scheduler").why(
-            "However many warps there are, an instruction takes two cycles of its scheduler. The reading of operands is the limit.",
-        ),
-        Prediction::share_of_peak("chain_2", 1.0)
-            .from("4 instructions in 4 cycles")
-            .why("Two chains get two instructions in three cycles. The reading of operands is the limit."),
-        Prediction::share_of_peak("chain_4", 1.0)
-            .from("8 instructions in 4 cycles")
-            .why("A warp can issue again and again, so its constant operands stay in the operand cache."),
-        Prediction::share_of_peak("chain_8", 1.0)
-            .from("16 instructions in 4 cycles")
-            .elsewhere("95 TFLOP/s, not measured", "Initial CUDA Performance Lessons, RTX 4090 with a Ryzen 9950X")
-            .why("The loop itself takes 2 % of the instructions."),
-        Prediction::share_of_peak("chain_8_f64", 1.0)
-            .from("half of the lanes")
-            .elsewhere("1/64 of f32", "Notes on lecture 4 of CUDA MODE, RTX 3090")
-            .why("The GPU lowers its clock under full load of f64, or the issue of f64 is not perfectly regular."),
-    ]
-}
-
-fn trials(scale: Scale) -> Vec<Trial> {
+pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     // One block; one, two and four on each of an H200's 132 multiprocessors; and all that fit.
     const GPU: [usize; 5] = [1, 132, 2 * 132, 4 * 132, 8 * 132];
     let (blocks, turns, maps): (&[usize], usize, &[Map]) = match scale {
@@ -111,38 +58,30 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Tiny | Scale::Edges | Scale::Count => 100,
         Scale::Laptop | Scale::Gpu => 1 << 21,
     };
-    let kernels = RUNGS.iter().flat_map(|rung| {
-        blocks.iter().flat_map(move |&blocks| maps.iter().map(move |&map| trial(rung, blocks, turns, map)))
-    });
-    cpu::trials(times).into_iter().chain(kernels).collect()
+    let mut trials = cpu::trials(times);
+    for &map in maps {
+        trials.extend(each(RUNGS, blocks, |rung, blocks| trial(rung, blocks, turns, map)));
+    }
+    trials
 }
 
 fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, map: Map) -> Trial {
     let Chains { chains, bytes } = rung.kernel.facts;
     let threads = BLOCK * blocks;
-    let mut work = Work::of_bytes(4.0 * threads as f64)
-        .with_flop((2 * OPERATIONS * turns * threads) as f64)
-        .with_sectors(0.0, (threads / 8) as f64);
-    work.foretold.divergent_branches = Some(0.0);
-    let name = (rung.name, vec![rung.kernel.meta.name]);
+    let work = Work::of_bytes(4 * threads).with_flop(2 * OPERATIONS * turns * threads);
+    let work = work.with_sectors(0, threads / 8).with_divergent_branches(0);
     let words = format!("{blocks} blocks of {BLOCK}, {turns} iterations, factor {}", map.factor);
-    let trial = Trial::new(name, threads as f64, words, work, move || {
+    let trial = Trial::of_rung(rung, threads, words, work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);
-        Problem::new(
-            arrays,
-            move |on, placed| {
-                let Map { factor, summand } = map;
-                let arguments = Arguments { out: placed.of(out), factor, summand, turns: turns as u32 };
-                let config = LaunchConfig::new(blocks as u32, BLOCK as u32);
-                // SAFETY: `out` has one element per thread.
-                unsafe { (rung.kernel.launch)(on, config, arguments) }
-            },
-            move |_, i| {
-                let starts = (0..chains).map(|k| f64::from(start(i, k)));
-                map.after(turns * OPERATIONS / chains, starts)
-            },
-        )
+        let Map { factor, summand } = map;
+        let arguments = move |p: &Placed| Arguments { out: p.of(out), factor, summand, turns: turns as u32 };
+        let oracle = move |_, i| {
+            let starts = (0..chains).map(|k| f64::from(start(i, k)));
+            map.after(turns * OPERATIONS / chains, starts)
+        };
+        // SAFETY: `out` has one element per thread.
+        unsafe { arrays.launch(rung, LaunchConfig::new(blocks as u32, BLOCK as u32), arguments, oracle) }
     });
     trial.with_peak(move |device| peak(device, blocks, bytes))
 }

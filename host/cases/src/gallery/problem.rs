@@ -10,6 +10,7 @@ use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, LaunchConfig, LaunchError, Launcher, RawBuffer};
 use cuda_std::testing::{Element, KernelTest, Layout, Memory, Results};
 use ferrowarp::device::{Device, DeviceError};
+use gpu_kernels::gallery::Rung;
 use rayon::prelude::*;
 
 use super::elements;
@@ -28,6 +29,11 @@ const UNWRITTEN: u8 = 0xff;
 pub struct Arrays {
     arrays: Vec<Box<dyn AnyArray>>,
 }
+
+/// An element of an array.
+pub trait Word: Element + Pod + Send + Sync {}
+
+impl<T: Element + Pod + Send + Sync> Word for T {}
 
 /// One array.
 pub struct Array<T> {
@@ -95,45 +101,46 @@ impl Placed {
 
 impl Arrays {
     /// Adds an array that kernels read.
-    pub fn input<T: Element + Pod + Send + Sync>(
-        &mut self,
-        name: &'static str,
-        elements: impl Into<Arc<Vec<T>>>,
-    ) -> Handle<T> {
+    pub fn input<T: Word>(&mut self, name: &'static str, elements: impl Into<Arc<Vec<T>>>) -> Handle<T> {
         self.add(name, elements.into(), Role::Input)
     }
 
     /// Adds an array of `len` elements that kernels write completely.
-    pub fn output<T: Element + Pod + Send + Sync>(&mut self, name: &'static str, len: usize) -> Handle<T> {
+    pub fn output<T: Word>(&mut self, name: &'static str, len: usize) -> Handle<T> {
         let mut unwritten = T::zeroed();
         bytemuck::bytes_of_mut(&mut unwritten).fill(UNWRITTEN);
         self.add(name, Arc::new(elements(len, |_| unwritten)), Role::Written)
     }
 
     /// Adds an array that kernels change, completely or in part.
-    pub fn changed<T: Element + Pod + Send + Sync>(
-        &mut self,
-        name: &'static str,
-        elements: impl Into<Arc<Vec<T>>>,
-    ) -> Handle<T> {
-        self.add(name, elements.into(), Role::Changed)
+    pub fn changed<T: Word>(&mut self, name: &'static str, elements: Vec<T>) -> Handle<T> {
+        self.add(name, Arc::new(elements), Role::Changed)
     }
 
     /// Adds scratch memory; its content is not checked.
-    pub fn scratch<T: Element + Pod + Send + Sync>(
-        &mut self,
-        name: &'static str,
-        elements: impl Into<Arc<Vec<T>>>,
-    ) -> Handle<T> {
-        self.add(name, elements.into(), Role::Scratch)
+    pub fn scratch<T: Word>(&mut self, name: &'static str, elements: Vec<T>) -> Handle<T> {
+        self.add(name, Arc::new(elements), Role::Scratch)
     }
 
-    fn add<T: Element + Pod + Send + Sync>(
-        &mut self,
-        name: &'static str,
-        elements: Arc<Vec<T>>,
-        role: Role,
-    ) -> Handle<T> {
+    /// The problem of one launch of the rung's kernel.
+    ///
+    /// # Safety
+    /// The kernel's contract holds for this grid and these arguments.
+    pub unsafe fn launch<A: 'static, F: Sync + 'static>(
+        self,
+        rung: &'static Rung<A, F>,
+        config: LaunchConfig,
+        arguments: impl Fn(&Placed) -> A + Send + Sync + 'static,
+        oracle: impl Fn(&'static str, usize) -> Bound + Send + Sync + 'static,
+    ) -> Problem {
+        // SAFETY: the caller's contract.
+        let launch = move |on: &dyn Launcher, placed: &Placed| unsafe {
+            (rung.kernel.launch)(on, config, arguments(placed))
+        };
+        Problem::new(self, launch, oracle)
+    }
+
+    fn add<T: Word>(&mut self, name: &'static str, elements: Arc<Vec<T>>, role: Role) -> Handle<T> {
         self.arrays.push(Box::new(Array { name, elements, role }));
         Handle { index: self.arrays.len() - 1, elements: PhantomData }
     }
@@ -285,7 +292,7 @@ trait AnyArray: Send + Sync {
     fn upload(&self, device: &Device) -> Result<Owned, DeviceError>;
 }
 
-impl<T: Element + Pod + Send + Sync> AnyArray for Array<T> {
+impl<T: Word> AnyArray for Array<T> {
     fn name(&self) -> &'static str {
         self.name
     }

@@ -1,27 +1,9 @@
 //! The sum of an array.
 
-use std::sync::Arc;
+use cuda_std::launch::{LaunchError, RawBuffer};
+use gpu_kernels::gallery::reduce::{Arguments, RUNGS, Reduction, reduce_clear};
 
-use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
-use gpu_kernels::gallery::reduce::{Arguments, Launches, RUNGS, Rung, reduce_clear};
-
-use super::prediction::h200;
-use super::theory::{WARP, passes};
-use super::{
-    Arrays, Axis, Foretold, Lesson, Measure, Placed, Prediction, Problem, Scale, Trial, Work, numbers,
-    numbers_as, sum,
-};
-use crate::compare::Bound;
-
-pub(super) const LESSON: Lesson = Lesson {
-    name: "reduce",
-    title: "The sum of an array",
-    axis: Axis { label: "elements", is_log: true },
-    measure: Measure::Bytes,
-    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
-    trials,
-    predictions,
-};
+use super::*;
 
 /// Threads per block.
 const BLOCK: usize = 256;
@@ -42,44 +24,7 @@ enum Summands {
     With(f32, f32),
 }
 
-fn predictions() -> Vec<Prediction> {
-    vec![
-        Prediction::cycles("atomic", MOST_ATOMIC as f64).from("one addition per cycle").why(
-            "The slice of L2 that holds the sum needs more than one cycle for an addition of f32.",
-        ),
-        Prediction::rate("modulo", h200::MEMORY)
-            .from("4 bytes per element at 4.8 TB/s")
-            .why("Most of the time goes into barriers, remainders and diverged warps, and not into the bytes."),
-        Prediction::time_over("mask", "modulo", 78_366.0 / 102_806.0)
-            .from("instructions of warps, as counted")
-            .why("The count is of PTX, where a remainder is one instruction. In machine code it is about twenty."),
-        Prediction::time_over("strided", "mask", 60_166.0 / 78_366.0)
-            .from("instructions of warps, as counted")
-            .elsewhere("slower than before", "learning_cuda, GPU not named")
-            .why("It has fewer instructions and no divergence, but 105 bank conflicts per block. The conflicts cost more."),
-        Prediction::time_over("sequential", "modulo", 51_846.0 / 102_806.0)
-            .from("instructions of warps, as counted")
-            .elsewhere("a twelfth", "learning_cuda, GPU not named")
-            .why(
-                "The ratio is that of the instructions. A newer GPU loses less by a remainder and by divergence than the one of \
-                 the other text, and most of the time is the load of one element per thread.",
-            ),
-        Prediction::time_over("first_add", "sequential", 27_903.0 / 51_846.0)
-            .from("instructions of warps, as counted")
-            .why("Half as many blocks do the same tree."),
-        Prediction::time_over("shuffle", "first_add", 14_406.0 / 27_903.0)
-            .from("instructions of warps, as counted")
-            .why("The start of a block and its two loads per thread stay, so the time falls less than the instructions."),
-        Prediction::rate("grid_stride", h200::MEMORY).from("4 bytes per element at 4.8 TB/s").why(
-            "No memory reaches its datasheet: refresh and the opening of rows take time as well.",
-        ),
-        Prediction::rate("vec4", h200::MEMORY)
-            .from("4 bytes per element at 4.8 TB/s")
-            .why("More bytes in flight come closer to the datasheet. This kernel only reads, so it beats the best copy."),
-    ]
-}
-
-fn trials(scale: Scale) -> Vec<Trial> {
+pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     use Summands::{Outlier, Real, Whole, With};
     let lens: &[usize] = match scale {
         Scale::Tiny => &[33],
@@ -102,10 +47,10 @@ fn trials(scale: Scale) -> Vec<Trial> {
     };
     let mut trials = Vec::new();
     for rung in RUNGS {
-        let is_atomic = rung.kernel.launches == Launches::Cleared;
+        let is_atomic = matches!(rung.kernel.facts, Reduction::Cleared(_));
         let most = if is_atomic { MOST_ATOMIC } else { usize::MAX };
         trials.extend(lens.iter().filter(|&&len| len <= most).map(|&len| trial(rung, len, Whole)));
-        let is_resident = rung.kernel.launches == Launches::Resident;
+        let is_resident = matches!(rung.kernel.facts, Reduction::Resident(_));
         // Two blocks, so that one of them is the last; many more to cover all loops.
         trials.extend((is_resident && scale == Scale::Tiny).then(|| trial(rung, 1030, Whole)));
         trials.extend((is_resident && scale == Scale::Edges).then(|| trial(rung, 13_003, Whole)));
@@ -156,39 +101,28 @@ impl Summands {
 }
 
 /// The predicted counts of a rung if all blocks are full, except in the last launch.
-fn foretold(rung: &Rung, len: usize, most: u32) -> Foretold {
-    let sectors = |elements: usize| elements.div_ceil(8) as f64;
-    let mut foretold = Foretold::default();
-    match rung.kernel.launches {
+fn predicted(work: Work, rung: &Rung<Arguments, Reduction>, len: usize, most: u32) -> Work {
+    let sectors = |elements: usize| elements.div_ceil(8);
+    match rung.kernel.facts {
         // The additions are neither loads nor stores.
-        Launches::Cleared => {
-            foretold.sectors_loaded = Some(sectors(len));
-            foretold.sectors_stored = Some(1.0);
-        }
-        Launches::Passes => {
-            let (mut loaded, mut blocks) = (0.0, Vec::new());
-            let mut left = len;
-            while left > 1 || blocks.is_empty() {
+        Reduction::Cleared(_) => work.with_sectors(sectors(len), 1),
+        Reduction::Passes(of_block) => {
+            let (mut loaded, mut left, mut blocks) = (0, len, 0);
+            while left > 1 || blocks == 0 {
                 loaded += sectors(left);
-                left = left.div_ceil(rung.kernel.of_block);
-                blocks.push(left);
+                left = left.div_ceil(of_block);
+                blocks += left;
             }
-            let all = blocks.iter().sum::<usize>() as f64;
-            foretold.sectors_loaded = Some(loaded);
             // Each block stores its own sum.
-            foretold.sectors_stored = Some(all);
-            foretold.bank_conflicts = Some(all * conflicts(rung.name) as f64);
-            foretold.divergent_branches = Some(all * divergent(rung.name) as f64);
+            let work = work.with_sectors(loaded, blocks).with_conflicts(blocks * conflicts(rung.name));
+            work.with_divergent_branches(blocks * divergent(rung.name))
         }
-        Launches::Resident => {
-            let blocks = len.div_ceil(rung.kernel.of_block).min(most as usize);
-            foretold.sectors_loaded = Some(sectors(len) + sectors(blocks));
+        Reduction::Resident(of_block) => {
+            let blocks = len.div_ceil(of_block).min(most as usize);
             // The sums, their total, and the counter that returns to 0.
-            foretold.sectors_stored = Some(blocks as f64 + 2.0);
-            foretold.bank_conflicts = Some(0.0);
+            work.with_sectors(sectors(len) + sectors(blocks), blocks + 2).with_conflicts(0)
         }
     }
-    foretold
 }
 
 /// Passes beyond the first that the requests of a block take in the tree of a rung. Neighbouring lanes use words that are
@@ -229,54 +163,48 @@ fn divergent(rung: &str) -> usize {
     before + parts(&|tid| tid == 0)
 }
 
-fn trial(rung: &'static Rung, len: usize, summands: Summands, most: u32) -> Trial {
+fn trial(rung: &'static Rung<Arguments, Reduction>, len: usize, summands: Summands, most: u32) -> Trial {
     let mut kernels = vec![rung.kernel.meta.name];
-    if rung.kernel.launches == Launches::Cleared {
+    if matches!(rung.kernel.facts, Reduction::Cleared(_)) {
         kernels.insert(0, reduce_clear::META.name);
     }
-    let work = Work::of_bytes(4.0 * len as f64).with_flop(len as f64);
+    let work = predicted(Work::of_bytes(4 * len).with_flop(len), rung, len, most);
     let words = format!("{len} elements, {summands:?}");
-    let trial = Trial::new((rung.name, kernels), len as f64, words, work, move || {
+    Trial::new((rung.name, rung.idea, kernels), len, words, work, move || {
         let numbers = Arc::new(summands.numbers(len));
         let mut arrays = Arrays::default();
         let inp = arrays.input("inp", Arc::clone(&numbers));
         let out = arrays.output("out", 1);
         // Sums of blocks, and their sums in turn: two arrays that alternate.
-        let blocks = len.div_ceil(rung.kernel.of_block);
-        let partials = [(); 2].map(|()| arrays.scratch("partials", vec![0.0f32; blocks]));
+        let blocks = len.div_ceil(rung.kernel.of_block());
+        let sums = [(); 2].map(|()| arrays.scratch("partials", vec![0.0f32; blocks]));
         let arrived = arrays.scratch("arrived", vec![0u32]);
-        let arguments = move |placed: &Placed| Arguments {
-            out: placed.of(out),
-            inp: placed.of(inp),
-            partials: placed.of(partials[0]),
-            arrived: placed.of(arrived),
-            len: len as u32,
+        let launch = move |on: &dyn Launcher, p: &Placed| {
+            let [partials, other] = sums.map(|sums| p.of(sums));
+            let (out, inp, arrived) = (p.of(out), p.of(inp), p.of(arrived));
+            let arguments = Arguments { out, inp, partials, arrived, len: len as u32 };
+            launch(rung, on, p, (arguments, other), most)
         };
-        Problem::new(
-            arrays,
-            move |on, placed| launch(rung, on, placed, (arguments(placed), placed.of(partials[1])), most),
-            move |_, _| summands.sum(&numbers),
-        )
-    });
-    trial.with_foretold(move || foretold(rung, len, most))
+        Problem::new(arrays, launch, move |_, _| summands.sum(&numbers))
+    })
 }
 
 /// Computes the sum of the array, with as many launches as the rung needs.
 fn launch(
-    rung: &Rung,
+    rung: &Rung<Arguments, Reduction>,
     on: &dyn Launcher,
     placed: &Placed,
-    (arguments, other): (Arguments, cuda_std::launch::RawBuffer<f32>),
+    (arguments, other): (Arguments, RawBuffer<f32>),
     most: u32,
 ) -> Result<(), LaunchError> {
     let (kernel, len) = (rung.kernel, arguments.len as usize);
-    match kernel.launches {
+    match kernel.facts {
         // SAFETY: `out` has one element, and the grid is the kernel's for `len`.
-        Launches::Cleared => unsafe {
+        Reduction::Cleared(_) => unsafe {
             reduce_clear::launch(on, LaunchConfig::new(1, 1), arguments.out)?;
             (kernel.launch)(on, kernel.config(len), arguments)
         },
-        Launches::Passes => {
+        Reduction::Passes(_) => {
             let (mut inp, mut left) = (arguments.inp, len);
             let mut turns = [arguments.partials, other].into_iter().cycle();
             loop {
@@ -284,17 +212,16 @@ fn launch(
                 let blocks = config.grid.x as usize;
                 let partials = turns.next().unwrap_or(other);
                 let out = if blocks == 1 { arguments.out } else { partials };
+                let arguments = Arguments { out, inp, len: left as u32, ..arguments };
                 // SAFETY: the grid is the kernel's for the remaining elements, and `out` has one element per block.
-                unsafe {
-                    (kernel.launch)(on, config, Arguments { out, inp, len: left as u32, ..arguments })?
-                };
+                unsafe { (kernel.launch)(on, config, arguments)? };
                 if blocks == 1 {
                     return Ok(());
                 }
                 (inp, left) = (out, blocks);
             }
         }
-        Launches::Resident => {
+        Reduction::Resident(_) => {
             let config = placed.resident(kernel.meta, kernel.config(len), most)?;
             // SAFETY: there are partial sums for more blocks, and no block has arrived yet.
             unsafe { (kernel.launch)(on, config, arguments) }

@@ -1,23 +1,12 @@
 //! Copies between host and device, from pageable and from page-locked memory.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, ensure};
-use ferrowarp::device::Device;
+use anyhow::ensure;
 use rayon::prelude::*;
 
-use super::{Axis, Lesson, Measure, Prediction, Scale, Timed, Trial, Work};
-
-pub(super) const LESSON: Lesson = Lesson {
-    name: "transfers",
-    title: "Copies between host and device",
-    axis: Axis { label: "bytes", is_log: true },
-    measure: Measure::Bytes,
-    rungs: || RUNGS.iter().map(|&(name, idea, _)| (name, idea)).collect(),
-    trials,
-    predictions,
-};
+use super::*;
 
 /// Copies `bytes` bytes the given number of times.
 type Copies = fn(&Device, usize, usize) -> Result<Timed>;
@@ -35,37 +24,7 @@ fn sizes(count: u32) -> Vec<usize> {
     (0..count).map(|power| 4096 << (2 * power)).collect()
 }
 
-/// Bytes per second of 16 lanes of PCI Express 5, in each direction.
-const LINK: f64 = 32e9 * 128.0 / 130.0 * 16.0 / 8.0;
-
-fn predictions() -> Vec<Prediction> {
-    vec![
-        Prediction::rate("upload_pageable", 10e9)
-            .from("the driver's copy on one core, 10 GB/s")
-            .elsewhere("faster than pinned for large copies", "learning_cuda, GPU not named")
-            .why("A core of this machine copies more slowly than assumed. The opposite of the other text holds at every large size."),
-        Prediction::rate("upload_pinned", LINK)
-            .from("16 lanes of generation 5")
-            .why("Each packet has a header, so a copy carries about seven eighths of the link."),
-        Prediction::rate("download_pageable", 10e9)
-            .from("the driver's copy on one core, 10 GB/s")
-            .elsewhere("faster than pinned for large copies", "learning_cuda, GPU not named")
-            .why("One core copies in the host's memory. The opposite of the other text holds at every large size."),
-        Prediction::rate("download_pinned", LINK)
-            .from("16 lanes of generation 5")
-            .why("Each packet has a header, so a copy carries about seven eighths of the link."),
-        Prediction::time_over("upload_pinned", "upload_pageable", 1.0)
-            .at(4096.0)
-            .from("a constant cost of some microseconds in both")
-            .elsewhere("pinned is faster for small copies", "learning_cuda, GPU not named")
-            .why("For 4 KiB the call costs more than the copy, whichever way the bytes take."),
-        Prediction::rate("link", LINK)
-            .from("16 lanes of generation 5")
-            .why("This is not a measurement: `nvidia-smi` names the generation and the width."),
-    ]
-}
-
-fn trials(scale: Scale) -> Vec<Trial> {
+pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let sizes = match scale {
         Scale::Tiny => vec![4],
         Scale::Edges => vec![4, 4100, 1 << 16],
@@ -73,34 +32,30 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => sizes(7),
         Scale::Gpu => sizes(10),
     };
-    let trial = |&(rung, _, copies): &(&'static str, &str, Copies), bytes: usize| {
-        let work = Work::of_bytes(bytes as f64);
+    let trial = |&(rung, idea, copies): &'static (&str, &str, Copies), bytes: usize| {
         let words = match bytes {
             0..1024 => format!("{bytes} bytes"),
             1024..1_048_576 => format!("{} KiB", bytes >> 10),
             _ => format!("{} MiB", bytes >> 20),
         };
-        Trial::of_host(rung, bytes as f64, words, work, move |device, runs| copies(device, bytes, runs))
+        Trial::of_host((rung, idea), bytes, words, Work::of_bytes(bytes), move |device, runs| {
+            copies(device, bytes, runs)
+        })
     };
-    RUNGS.iter().flat_map(|rung| sizes.iter().map(move |&bytes| trial(rung, bytes))).collect()
+    each(RUNGS, &sizes, trial)
 }
 
 /// Words of a block that a core fills or compares.
 const OF_CORE: usize = 1 << 20;
 
-/// Words that differ from each other and from seed to seed.
-fn word(i: usize, seed: u32) -> u32 {
-    (i as u32).wrapping_mul(0x9e37_79b9) ^ seed
-}
-
 fn fill(to: &mut [u32], seed: u32) {
-    to.par_iter_mut().with_min_len(OF_CORE).enumerate().for_each(|(i, to)| *to = word(i, seed));
+    to.par_iter_mut().with_min_len(OF_CORE).enumerate().for_each(|(i, to)| *to = word(i) ^ seed);
 }
 
 /// Checks that the words of `seed` have arrived.
 fn check(got: &[u32], seed: u32) -> Result<()> {
     let all = got.par_iter().with_min_len(OF_CORE).enumerate();
-    let wrong = all.filter(|&(i, &got)| got != word(i, seed)).map(|(i, _)| i).min();
+    let wrong = all.filter(|&(i, &got)| got != word(i) ^ seed).map(|(i, _)| i).min();
     ensure!(wrong.is_none(), "word {wrong:?} of {} is not what was copied", got.len());
     Ok(())
 }
@@ -227,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_wrong_copy_is_found() {
-        let mut copy: Vec<u32> = (0..16).map(|i| word(i, 7)).collect();
+        let mut copy: Vec<u32> = (0..16).map(|i| word(i) ^ 7).collect();
         check(&copy, 7).unwrap();
         copy[9] ^= 1;
         let error = check(&copy, 7).unwrap_err().to_string();

@@ -1,49 +1,31 @@
 //! Memory shared by host and device: first touch, and advice for the driver.
 
-mod predictions;
+use std::time::Instant;
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Result, ensure};
-use cuda_std::launch::{Instance, RawBuffer};
-use ferrowarp::device::{Advice, Device, DeviceError, Place, UnifiedBuffer};
-use gpu_kernels::gallery::Grid;
-use gpu_kernels::gallery::unified::{Arguments, COALESCED, Kernels, PAGES, X, Y};
+use anyhow::ensure;
+use cuda_std::launch::RawBuffer;
+use ferrowarp::device::{Advice, DeviceError, Place, UnifiedBuffer};
+use gpu_kernels::gallery::unified::{Arguments, RUNGS, X, Y};
 
 use super::transfers::timed;
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Timed, Trial, Work};
-use crate::compare::Bound;
-
-pub(super) const LESSON: Lesson = Lesson {
-    name: "unified",
-    title: "Unified memory",
-    axis: Axis { label: "bytes touched", is_log: true },
-    measure: Measure::Bytes,
-    rungs: || {
-        let of_part = |part: Part| {
-            let ideas = WAYS.iter().filter_map(move |way| Some(((part.name)(way)?, (part.idea)(way))));
-            ideas.collect::<Vec<_>>()
-        };
-        PARTS.iter().copied().flat_map(of_part).collect()
-    },
-    trials,
-    predictions: predictions::predictions,
-};
+use super::*;
 
 /// A way to provide a kernel's data.
 struct Way {
-    /// The rung that times the adding kernel.
-    add: &'static str,
-    /// The rung that times the filling kernel, if the way has one.
-    fill: Option<&'static str>,
-    /// The rung that times everything, from the first touch to the last.
-    all: &'static str,
+    /// The rungs that time the adding kernel, the filling kernel, and everything from the first touch to the last; the host
+    /// fills where the second is missing.
+    names: [Option<&'static str>; 3],
     idea: &'static str,
-    kernels: &'static Kernels,
-    /// Whether tests run the kernels of this way on ordinary memory, for all ways with the same kernels.
-    is_case: bool,
+    kernels: Kernels,
     memory: Memory,
 }
+
+/// A kernel that fills, and one that adds.
+type Kernels = [&'static Rung<Arguments>; 2];
+
+/// One element per thread, and one page per warp.
+const COALESCED: Kernels = [&RUNGS[0], &RUNGS[1]];
+const PAGES: Kernels = [&RUNGS[2], &RUNGS[3]];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
@@ -66,115 +48,55 @@ enum Then {
     Map,
 }
 
-const WAYS: &[Way] = &[
-    Way {
-        add: "copied",
-        fill: Some("copied_fill"),
-        all: "copied_all",
-        idea: "a device's buffers and copies",
-        kernels: &COALESCED,
-        is_case: true,
-        memory: Memory::Copied,
-    },
-    Way {
-        add: "naive",
-        fill: None,
-        all: "naive_all",
-        idea: "unified, filled by the host",
-        kernels: &COALESCED,
-        is_case: false,
-        memory: Memory::ByHost(Then::Nothing),
-    },
-    Way {
-        add: "initialised",
-        fill: Some("initialised_fill"),
-        all: "initialised_all",
-        idea: "unified, filled by a kernel",
-        kernels: &COALESCED,
-        is_case: false,
-        memory: Memory::ByKernel,
-    },
-    Way {
-        add: "warp_page",
-        fill: Some("warp_page_fill"),
-        all: "warp_page_all",
-        idea: "unified, filled by a kernel, a warp a page",
-        kernels: &PAGES,
-        is_case: true,
-        memory: Memory::ByKernel,
-    },
-    Way {
-        add: "prefetched",
-        fill: None,
-        all: "prefetched_all",
-        idea: "unified, filled by the host, and prefetched",
-        kernels: &COALESCED,
-        is_case: false,
-        memory: Memory::ByHost(Then::Prefetch),
-    },
-    Way {
-        add: "advised",
-        fill: None,
-        all: "advised_all",
-        idea: "unified, filled by the host: x mostly read, y at home on the device",
-        kernels: &COALESCED,
-        is_case: false,
-        memory: Memory::ByHost(Then::Advise),
-    },
-    Way {
-        add: "mapped",
-        fill: None,
-        all: "mapped_all",
-        idea: "unified, filled by the host: both stay there, mapped for the device",
-        kernels: &COALESCED,
-        is_case: false,
-        memory: Memory::ByHost(Then::Map),
-    },
-];
+const WAYS: &[Way] = &{
+    use Memory::{ByHost, ByKernel, Copied};
+    use Then::{Advise, Map, Nothing, Prefetch};
+    const fn way(names: [&'static str; 3], idea: &'static str, kernels: Kernels, memory: Memory) -> Way {
+        let [add, fill, all] = names;
+        let fill = if fill.is_empty() { None } else { Some(fill) };
+        Way { names: [Some(add), fill, Some(all)], idea, kernels, memory }
+    }
+    [
+        way(["copied", "copied_fill", "copied_all"], "a device's buffers and copies", COALESCED, Copied),
+        way(["naive", "", "naive_all"], "unified, filled by the host", COALESCED, ByHost(Nothing)),
+        way(
+            ["initialised", "initialised_fill", "initialised_all"],
+            "unified, filled by a kernel",
+            COALESCED,
+            ByKernel,
+        ),
+        way(
+            ["warp_page", "warp_page_fill", "warp_page_all"],
+            "unified, filled by a kernel, a warp a page",
+            PAGES,
+            ByKernel,
+        ),
+        way(
+            ["prefetched", "", "prefetched_all"],
+            "unified, filled by the host, and prefetched",
+            COALESCED,
+            ByHost(Prefetch),
+        ),
+        way(
+            ["advised", "", "advised_all"],
+            "unified, filled by the host: x mostly read, y at home on the device",
+            COALESCED,
+            ByHost(Advise),
+        ),
+        way(
+            ["mapped", "", "mapped_all"],
+            "unified, filled by the host: both stay there, mapped for the device",
+            COALESCED,
+            ByHost(Map),
+        ),
+    ]
+};
 
-/// The timed part of a way.
-#[derive(Clone, Copy)]
-struct Part {
-    name: fn(&Way) -> Option<&'static str>,
-    idea: fn(&Way) -> &'static str,
-    /// Bytes that it reads and writes per element.
-    bytes: usize,
-    time: fn(&Times) -> Duration,
-    words: &'static str,
-}
+/// The timed part of a way, in the order of its names: the bytes that it reads and writes per element, and its words.
+const PARTS: [(usize, &str); 3] =
+    [(12, "the kernel that adds"), (8, "the kernel that fills"), (24, "fill, add, and the host's sum of y")];
 
-const PARTS: [Part; 3] = [
-    Part {
-        name: |way| Some(way.add),
-        idea: |way| way.idea,
-        bytes: 12,
-        time: |times| times.add,
-        words: "the kernel that adds",
-    },
-    Part {
-        name: |way| way.fill,
-        idea: |way| way.idea,
-        bytes: 8,
-        time: |times| times.fill,
-        words: "the kernel that fills",
-    },
-    Part {
-        name: |way| Some(way.all),
-        idea: |way| way.idea,
-        bytes: 24,
-        time: |times| times.all,
-        words: "fill, add, and the host's sum of y",
-    },
-];
-
-/// The times of a run's parts.
-struct Times {
-    fill: Duration,
-    add: Duration,
-    all: Duration,
-}
-
-fn trials(scale: Scale) -> Vec<Trial> {
+pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let len = match scale {
         Scale::Tiny => 40,
         // A page of the page kernels, and part of one.
@@ -183,17 +105,18 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => 1 << 20,
         Scale::Gpu => 1 << 25,
     };
-    let trial = |part: Part, way: &'static Way| Some(trial(way, part, (part.name)(way)?, len));
-    PARTS.iter().flat_map(|&part| WAYS.iter().filter_map(move |way| trial(part, way))).collect()
+    let of_part =
+        |part: usize| WAYS.iter().filter_map(move |way| Some(trial(way, way.names[part]?, part, len)));
+    (0..PARTS.len()).flat_map(of_part).collect()
 }
 
-fn trial(way: &'static Way, part: Part, name: &'static str, len: usize) -> Trial {
-    let bytes = part.bytes * len;
-    let sectors = len.div_ceil(8) as f64;
+fn trial(way: &'static Way, name: &'static str, part: usize, len: usize) -> Trial {
+    let (each, words) = PARTS[part];
+    let sectors = len.div_ceil(8);
     // As on ordinary memory: both are stored, then read, and the sum is stored.
-    let work = Work::of_bytes(bytes as f64).with_sectors(2.0 * sectors, 3.0 * sectors);
-    let words = format!("{len} elements: {}", part.words);
-    let trial = Trial::of_host(name, bytes as f64, words, work, move |device, runs| {
+    let work = Work::of_bytes(each * len).with_sectors(2 * sectors, 3 * sectors);
+    let words = format!("{len} elements: {words}");
+    let trial = Trial::of_host((name, way.idea), each * len, words, work, move |device, runs| {
         let asked = 2 * len * size_of::<f32>();
         if let Some(free) = device.free_bytes()?.filter(|free| asked > free / 4) {
             return Ok(Timed::Lacking(format!(
@@ -201,7 +124,7 @@ fn trial(way: &'static Way, part: Part, name: &'static str, len: usize) -> Trial
             )));
         }
         // Each run allocates, because touched memory already has a location.
-        match timed(runs.min(5), || Ok((part.time)(&run(device, way, len)?))) {
+        match timed(runs.min(5), || Ok(run(device, way, len)?[part])) {
             Err(error) => match error.downcast_ref::<DeviceError>() {
                 Some(lack @ DeviceError::NoUnifiedMemory { .. }) => Ok(Timed::Lacking(lack.to_string())),
                 _ => Err(error),
@@ -209,38 +132,36 @@ fn trial(way: &'static Way, part: Part, name: &'static str, len: usize) -> Trial
             times => times,
         }
     });
-    if !way.is_case || part.words != PARTS[0].words {
+    // Tests run the kernels on ordinary memory, once for all ways with the same kernels.
+    if part > 0 || !["copied", "warp_page"].contains(&name) {
         return trial;
     }
-    let Kernels { fill, add } = way.kernels;
-    trial.with_kernels(vec![fill.meta.name, add.meta.name], move || {
+    trial.with_kernels(way.kernels.map(|rung| rung.kernel.meta.name).into(), move || {
         let mut arrays = Arrays::default();
         let (x, y) = (arrays.output("x", len), arrays.output("y", len));
-        Problem::new(
-            arrays,
-            move |on, placed| {
-                for kernel in [fill, add] {
-                    let arguments = Arguments { x: placed.of(x), y: placed.of(y), len: len as u32 };
-                    // SAFETY: there are as many threads as the kernel needs, and `len` elements in both.
-                    unsafe { (kernel.launch)(on, (kernel.facts.config)(len), arguments) }?;
-                }
-                Ok(())
-            },
-            |name, _| Bound::exact(if name == "x" { X.into() } else { f64::from(X) + f64::from(Y) }),
-        )
+        let launch = move |on: &dyn Launcher, p: &Placed| {
+            way.kernels.iter().try_for_each(|rung| {
+                let arguments = Arguments { x: p.of(x), y: p.of(y), len: len as u32 };
+                // SAFETY: there are as many threads as the kernel needs, and `len` elements in both.
+                unsafe { (rung.kernel.launch)(on, (rung.kernel.config)(len), arguments) }
+            })
+        };
+        Problem::new(arrays, launch, |name, _| {
+            Bound::exact(if name == "x" { X.into() } else { f64::from(X) + f64::from(Y) })
+        })
     })
 }
 
 /// Launches a kernel on both, and returns its device time.
 fn launch(
     device: &Device,
-    kernel: &Instance<Arguments, Grid>,
+    rung: &Rung<Arguments>,
     [x, y]: [RawBuffer<f32>; 2],
     len: usize,
 ) -> Result<Duration> {
     let arguments = Arguments { x, y, len: len as u32 };
     // SAFETY: there are as many threads as the kernel needs, and `len` elements in both, which the caller holds.
-    let work = || unsafe { (kernel.launch)(device, (kernel.facts.config)(len), arguments) };
+    let work = || unsafe { (rung.kernel.launch)(device, (rung.kernel.config)(len), arguments) };
     Ok(device.time(work)?.1)
 }
 
@@ -251,29 +172,29 @@ fn check(y: &[f32]) -> Result<()> {
     Ok(())
 }
 
-/// Fills both, adds them, and sums up the result.
-fn run(device: &Device, way: &Way, len: usize) -> Result<Times> {
-    match way.memory {
-        Memory::Copied => copied(device, way.kernels, len),
-        Memory::ByHost(then) => by_host(device, way.kernels, then, len),
-        Memory::ByKernel => by_kernel(device, way.kernels, len),
+/// Fills both, adds them, and sums up the result. Returns the times of the parts.
+fn run(device: &Device, Way { kernels, memory, .. }: &Way, len: usize) -> Result<[Duration; 3]> {
+    match *memory {
+        Memory::Copied => copied(device, kernels, len),
+        Memory::ByHost(then) => by_host(device, kernels, then, len),
+        Memory::ByKernel => by_kernel(device, kernels, len),
     }
 }
 
-fn copied(device: &Device, kernels: &Kernels, len: usize) -> Result<Times> {
+fn copied(device: &Device, [fill, add]: &Kernels, len: usize) -> Result<[Duration; 3]> {
     let (mut x, mut y) = (device.alloc_zeroed::<f32>(len)?, device.alloc_zeroed::<f32>(len)?);
     let raw = [RawBuffer::written(&mut x), RawBuffer::written(&mut y)];
-    let fill = launch(device, kernels.fill, raw, len)?;
+    let fill = launch(device, fill, raw, len)?;
     let mut host = [vec![0.0f32; len], vec![0.0f32; len]];
     let start = Instant::now();
     host[0].fill(X);
     host[1].fill(Y);
     x.copy_from(&host[0])?;
     y.copy_from(&host[1])?;
-    let add = launch(device, kernels.add, raw, len)?;
+    let add = launch(device, add, raw, len)?;
     y.copy_to(&mut host[1])?;
     check(&host[1])?;
-    Ok(Times { fill, add, all: start.elapsed() })
+    Ok([add, fill, start.elapsed()])
 }
 
 /// Unified memory that has not been touched.
@@ -287,7 +208,7 @@ fn raw([x, y]: &mut [UnifiedBuffer<f32>; 2]) -> Result<[RawBuffer<f32>; 2]> {
     Ok([RawBuffer::written(x.view_mut(..)?), RawBuffer::written(y.view_mut(..)?)])
 }
 
-fn by_host(device: &Device, kernels: &Kernels, then: Then, len: usize) -> Result<Times> {
+fn by_host(device: &Device, [_, add]: &Kernels, then: Then, len: usize) -> Result<[Duration; 3]> {
     let mut both = untouched(device, len)?;
     let start = Instant::now();
     both[0].host_mut()?.fill(X);
@@ -306,22 +227,22 @@ fn by_host(device: &Device, kernels: &Kernels, then: Then, len: usize) -> Result
         })?,
     }
     let raw = raw(&mut both)?;
-    let add = launch(device, kernels.add, raw, len)?;
+    let add = launch(device, add, raw, len)?;
     if then == Then::Prefetch {
         both[1].prefetch(.., Place::Host, &stream)?;
     }
     check(both[1].host()?)?;
-    Ok(Times { fill: Duration::ZERO, add, all: start.elapsed() })
+    Ok([add, Duration::ZERO, start.elapsed()])
 }
 
-fn by_kernel(device: &Device, kernels: &Kernels, len: usize) -> Result<Times> {
+fn by_kernel(device: &Device, [fill, add]: &Kernels, len: usize) -> Result<[Duration; 3]> {
     let mut both = untouched(device, len)?;
     let raw = raw(&mut both)?;
     let start = Instant::now();
-    let fill = launch(device, kernels.fill, raw, len)?;
-    let add = launch(device, kernels.add, raw, len)?;
+    let fill = launch(device, fill, raw, len)?;
+    let add = launch(device, add, raw, len)?;
     check(both[1].host()?)?;
-    Ok(Times { fill, add, all: start.elapsed() })
+    Ok([add, fill, start.elapsed()])
 }
 
 #[cfg(test)]

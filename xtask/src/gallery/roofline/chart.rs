@@ -1,7 +1,7 @@
 //! The picture of the roofline: the roofs, and the timed kernels.
 
+use super::{FAMILIES, Point, Roofs};
 use crate::chart::{Axis, Chart, Family, Guide, Lines, Note, Panel, Scale, Series, number};
-use crate::gallery::roofline::{FAMILIES, Point, Roofs};
 
 /// Operations per byte at which the roofs begin and end.
 const RANGE: (f64, f64) = (0.03, 2048.0);

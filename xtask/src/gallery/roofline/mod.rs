@@ -1,21 +1,21 @@
 //! The position of every kernel under a GPU's roofline: bytes and operations by formula or from the emulator's counts, and
 //! the time on a GPU.
 
-pub mod chart;
-pub mod tables;
+mod chart;
+mod tables;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use ferrowarp_report::gallery::{Entry, KernelEntry};
 use serde::{Deserialize, Serialize};
 
+use super::page::Limits;
+use super::report::{Gallery, NOT_MEASURED};
 use crate::chart::number;
-use crate::gallery::entry::Entry;
-use crate::gallery::predictions::Limits;
-use crate::gallery::report::{Gallery, NOT_MEASURED};
-use crate::gallery::roofline::tables::{nearest, summary, tables};
 use crate::report::peaks::{self, Check, Peaks};
 use crate::workspace;
+use tables::{nearest, summary, tables};
 
 /// The GPU whose datasheet is drawn if nothing was measured.
 const USUAL: &str = "NVIDIA H200";
@@ -57,36 +57,7 @@ pub struct Run {
     driver: String,
     date: String,
     commit: String,
-    entries: Vec<Kernel>,
-}
-
-/// A kernel on a problem.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Kernel {
-    name: String,
-    file: String,
-    problem: String,
-    /// By formula, for the problem.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    bytes: Option<f64>,
-    /// By formula, for the problem.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    flop: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    counted: Option<Counted>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    microseconds: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Counted {
-    bytes: f64,
-    requested_bytes: f64,
-    flop: f64,
-    tensor_flop: f64,
-    functions: f64,
+    entries: Vec<KernelEntry>,
 }
 
 /// A kernel's position.
@@ -160,12 +131,12 @@ impl RooflineFiles {
         if let Some(times) = &self.roofline {
             Run::read(times)?.write(&folder.join("roofline.json"))?;
         }
-        read(folder, &gallery.entries, &gallery.limits)
+        read(folder, &gallery.entries, gallery.limits)
     }
 }
 
 /// Reads the folder's files, with the times of the lessons' entries; `None` without counts.
-pub fn read(folder: &Path, lessons: &[Entry], limits: &Limits) -> anyhow::Result<Option<Placed>> {
+pub fn read(folder: &Path, lessons: &[Entry], limits: Limits) -> anyhow::Result<Option<Placed>> {
     let files = ["roofline-counts.json", "roofline.json"].map(|name| folder.join(name));
     let [counts, times] = files.map(|path| path.is_file().then(|| Run::read(&path)).transpose());
     let (Some(counts), times) = (counts?, times?) else { return Ok(None) };
@@ -258,7 +229,7 @@ impl Placed {
 
     /// Every kernel: on the timed problem, or else on the counted one.
     fn points(&self) -> Vec<Point> {
-        let place = |kernel: &Kernel| {
+        let place = |kernel: &KernelEntry| {
             let counted = kernel.counted.unwrap_or_default();
             let point = Point {
                 name: kernel.name.clone(),
@@ -295,7 +266,7 @@ impl Placed {
     }
 
     /// The kernel on the problem of the run; `None` if no formula gives its bytes and operations there.
-    fn in_the_run(&self, counted: &Kernel, point: &Point) -> Option<Point> {
+    fn in_the_run(&self, counted: &KernelEntry, point: &Point) -> Option<Point> {
         let run = self.times.as_ref()?;
         let timed = run.entries.iter().find(|entry| entry.name == counted.name)?;
         let bytes = timed.bytes?;

@@ -1,8 +1,8 @@
 //! The tables of the roofline's page.
 
+use super::{FAMILIES, Point, Roofs};
 use crate::chart::number;
-use crate::gallery::report::tables::header;
-use crate::gallery::roofline::{FAMILIES, Point, Roofs};
+use crate::gallery::tables::header;
 use crate::report::row;
 
 /// One row per family.
@@ -17,7 +17,7 @@ pub fn summary(points: &[Point], roofs: &Roofs) -> String {
         "timed",
         "best share",
     ];
-    let mut text = header(cells.map(str::to_owned).into(), 1);
+    let mut text = header(&cells, 1);
     for (index, (name, _)) in FAMILIES.iter().enumerate() {
         let of_family: Vec<&Point> = points.iter().filter(|point| point.family == index).collect();
         let mut places: Vec<f64> = of_family.iter().map(|point| point.intensity()).collect();
@@ -44,7 +44,7 @@ pub fn nearest(points: &[Point], roofs: &Roofs) -> String {
     let mut timed: Vec<(&Point, f64)> =
         points.iter().filter_map(|point| Some((point, roofs.share(point)?))).collect();
     timed.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut text = header(["closest to its roof", "time", "bound by", "share"].map(str::to_owned).into(), 1);
+    let mut text = header(&["closest to its roof", "time", "bound by", "share"], 1);
     for (point, share) in timed.into_iter().take(12) {
         let is_memory = point.intensity() < roofs.peak(point) / roofs.bytes_per_second;
         text += &row(&[
@@ -63,7 +63,7 @@ pub fn tables(points: &[Point], roofs: &Roofs) -> String {
     for (index, (name, _)) in FAMILIES.iter().enumerate() {
         text += &format!("<details>\n<summary>{name}</summary>\n\n");
         let cells = ["kernel", "problem", "bytes", "FLOP", "FLOP per byte", "share of its roof"];
-        text += &header(cells.map(str::to_owned).into(), 2);
+        text += &header(&cells, 2);
         for point in points.iter().filter(|point| point.family == index) {
             // The case begins with its kernels.
             let problem = point.problem.strip_prefix(&point.name).unwrap_or(&point.problem).trim();

@@ -1,3 +1,5 @@
+use ferrowarp_report::gallery::KernelCounts;
+
 use super::*;
 
 fn roofs() -> Roofs {
@@ -10,18 +12,22 @@ fn roofs() -> Roofs {
     }
 }
 
-fn kernel(name: &str, file: &str) -> Kernel {
-    let counted = Counted { bytes: 100.0, flop: 50.0, ..Counted::default() };
-    Kernel {
+fn rung(microseconds: f64) -> Entry {
+    Entry { name: "rung".to_owned(), at: 1.0, microseconds: Some(microseconds), ..Entry::default() }
+}
+
+fn kernel(name: &str, file: &str) -> KernelEntry {
+    let counted = KernelCounts { bytes: 100.0, flop: 50.0, ..KernelCounts::default() };
+    KernelEntry {
         name: name.to_owned(),
         file: file.to_owned(),
         problem: format!("{name} 8x8"),
         counted: Some(counted),
-        ..Kernel::default()
+        ..KernelEntry::default()
     }
 }
 
-fn placed(counts: Vec<Kernel>, times: Vec<Kernel>, lessons: Vec<Entry>) -> Placed {
+fn placed(counts: Vec<KernelEntry>, times: Vec<KernelEntry>, lessons: Vec<Entry>) -> Placed {
     let run = |entries| Run { machine: "GPU".to_owned(), entries, ..Run::default() };
     Placed { roofs: roofs(), counts: run(counts), times: Some(run(times)), lessons }
 }
@@ -39,21 +45,16 @@ fn without_a_time_a_kernel_has_an_intensity_alone() {
 /// The counts for 128 x 128 x 128, with a tile that is half padding, were twice the operations of the formula.
 #[test]
 fn a_lessons_kernel_has_the_operations_of_the_formula() {
-    let entry = Entry {
-        kernels: vec!["a".to_owned()],
-        bytes: 1e6,
-        memory_bytes: Some(5e5),
-        flop: 7e6,
-        ..Entry::of_test("rung", 1.0, Some(2.0))
-    };
+    let entry =
+        Entry { kernels: vec!["a".to_owned()], bytes: 1e6, memory_bytes: Some(5e5), flop: 7e6, ..rung(2.0) };
     let points = placed(vec![kernel("a", "")], Vec::new(), vec![entry]).points();
     assert_eq!((points[0].bytes, points[0].flop, points[0].seconds), (5e5, 7e6, Some(2e-6)));
 }
 
 #[test]
 fn operations_of_a_formula_grow_with_the_bytes() {
-    let counted = Kernel { bytes: Some(80.0), flop: Some(40.0), ..kernel("a", "") };
-    let timed = Kernel { bytes: Some(1e9), microseconds: Some(2000.0), ..kernel("a", "") };
+    let counted = KernelEntry { bytes: Some(80.0), flop: Some(40.0), ..kernel("a", "") };
+    let timed = KernelEntry { bytes: Some(1e9), microseconds: Some(2000.0), ..kernel("a", "") };
     let points = placed(vec![counted], vec![timed], Vec::new()).points();
     assert_eq!((points[0].bytes, points[0].flop, points[0].seconds), (1e9, 5e8, Some(2e-3)));
     // The bytes alone take a millisecond.
@@ -62,14 +63,13 @@ fn operations_of_a_formula_grow_with_the_bytes() {
 
 #[test]
 fn a_kernel_without_a_formula_is_not_placed_by_its_time() {
-    let timed = Kernel { bytes: Some(1e9), microseconds: Some(1.0), ..kernel("a", "") };
+    let timed = KernelEntry { bytes: Some(1e9), microseconds: Some(1.0), ..kernel("a", "") };
     assert_eq!(placed(vec![kernel("a", "")], vec![timed], Vec::new()).points()[0].seconds, None);
 }
 
 #[test]
 fn a_kernel_above_its_roof_fails_the_check() {
-    let entry =
-        Entry { kernels: vec!["a".to_owned()], bytes: 1e9, ..Entry::of_test("rung", 1.0, Some(10.0)) };
+    let entry = Entry { kernels: vec!["a".to_owned()], bytes: 1e9, ..rung(10.0) };
     let mut check = Check::default();
     placed(vec![kernel("a", "")], Vec::new(), vec![entry]).check(&mut check);
     let error = check.finish().unwrap_err().to_string();
@@ -78,8 +78,8 @@ fn a_kernel_above_its_roof_fails_the_check() {
 
 #[test]
 fn every_kernel_is_in_a_table() {
-    let copy = Kernel {
-        counted: Some(Counted { bytes: 9.0, ..Counted::default() }),
+    let copy = KernelEntry {
+        counted: Some(KernelCounts { bytes: 9.0, ..KernelCounts::default() }),
         ..kernel("copy", "src/copy.rs")
     };
     let counts = vec![kernel("matmul_a", "gpu-kernels/lessons/src/gallery/matmul/naive.rs"), copy];

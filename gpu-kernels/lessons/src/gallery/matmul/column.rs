@@ -6,10 +6,6 @@
 //! rungs. Requires nothing.
 //@ ptx(matmul_column): bar.sync == 2, ld.global.b32 == 2, st.shared == 2, fma.rn.f32 == 64, st.global == 8, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Arguments;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::choice::{Order, Tiles};
 use super::edges::{Matrix, Output};
 use super::tile_origin;
 use cuda_std::{GpuFloat as _, kernel, thread};
@@ -29,8 +25,8 @@ const SUMS: usize = 8;
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
 #[kernel(
     max_threads = 512,
-    args = Arguments,
-    facts: Tiles = Tiles::new([64, 64], (512, 1), Order::ColumnsFirst),
+    args = super::Arguments,
+    facts: super::Tiles = super::Tiles::new(super::Order::ColumnsFirst, [64, 64], (512, 1)),
 )]
 pub unsafe fn matmul_column(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let a = Matrix { elements: a, rows: m, cols: k };

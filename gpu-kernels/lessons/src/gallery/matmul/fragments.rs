@@ -26,15 +26,6 @@ pub const fn pitch(rows: usize) -> usize {
     rows + 4
 }
 
-/// Returns a lane's place among four down and eight across.
-///
-/// In a half-warp, lanes that read the same quad of B differ in the lowest bit of their number, and lanes that read the same
-/// quad of A differ in one of the next three.
-#[inline(always)]
-pub fn lane_place(lane: usize) -> (usize, usize) {
-    (lane % 2 + lane / 16 * 2, lane / 2 % 8)
-}
-
 /// Loads `N` numbers from shared memory by fours: at `at`, then every `step` numbers.
 ///
 /// # Safety

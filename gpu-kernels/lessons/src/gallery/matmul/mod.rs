@@ -1,5 +1,5 @@
-//! The matrix multiplication `C = A B` in f32, on CUDA cores: from three loops to tiles of registers, fed by asynchronous
-//! copies.
+//! The matrix multiplication `C = A B` in f32, on CUDA cores: from three loops to tiles of registers. The matmul ladder
+//! goes on with tensor cores and with copies that run ahead.
 //!
 //! All three matrices are row-major: `a` is `[m, k]`, `b` is `[k, n]`, `out` is `[m, n]`; every extent is at least 1. A
 //! multiply-add counts as two operations, `2 m n k` in all. Every sum has a fixed order along k, so runs give the same bits.
@@ -7,107 +7,76 @@
 //! Without reuse each multiply-add needs two numbers of four bytes. The rungs differ in where the second use of a number
 //! finds it: in a cache, in shared memory, or in a register.
 
-pub mod naive;
-
-pub mod one_dimension;
-
-pub mod shared;
-
-pub mod column;
-
-pub mod square;
-
-pub mod vectors;
-
-pub mod warps;
-
-pub mod copies;
-
-pub mod tuned;
-
-#[cfg(not(target_arch = "nvptx64"))]
-mod choice;
+mod column;
 mod edges;
 mod fragments;
-mod split;
-mod stages;
-
-#[cfg(not(target_arch = "nvptx64"))]
-pub use choice::{Kernel, Rung, Tiles};
+mod naive;
+mod one_dimension;
+mod shared;
+mod square;
+mod vectors;
 
 use cuda_std::thread;
 
-/// The rungs.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung] = &[
-    Rung {
-        name: "uncoalesced",
-        idea: "a thread for each sum, those of a warp in a column",
-        kernels: naive::matmul_uncoalesced::INSTANCES,
-    },
-    Rung { name: "naive", idea: "those of a warp in a row", kernels: naive::matmul_naive::INSTANCES },
-    Rung {
-        name: "1d",
-        idea: "row and column from one index, by division",
-        kernels: one_dimension::matmul_1d::INSTANCES,
-    },
-    Rung {
-        name: "shared",
-        idea: "a block's operands in shared memory, 32 x 32 at a time",
-        kernels: shared::matmul_shared::INSTANCES,
-    },
-    Rung {
-        name: "column",
-        idea: "a thread for eight sums of a column, in registers",
-        kernels: column::matmul_column::INSTANCES,
-    },
-    Rung {
-        name: "square",
-        idea: "a thread for eight by eight sums",
-        kernels: square::matmul_square::INSTANCES,
-    },
-    Rung {
-        name: "vec4",
-        idea: "16 bytes an access, A transposed in shared memory",
-        kernels: vectors::matmul_vec4::INSTANCES,
-    },
-    Rung {
-        name: "warp",
-        idea: "the sums of a warp in a rectangle of 32 x 64",
-        kernels: warps::matmul_warp::INSTANCES,
-    },
-    Rung { name: "async", idea: "copies run ahead of the sums, through four buffers", kernels: pair(0) },
-    Rung { name: "tall", idea: "a thread for sixteen by eight sums, half as many threads", kernels: pair(1) },
-    Rung { name: "large", idea: "tiles of 256 x 128", kernels: pair(2) },
-    Rung {
-        name: "tuned",
-        idea: "tiles, and shares of the sums, that fill the GPU",
-        kernels: tuned::matmul_async::INSTANCES,
-    },
-];
+pub use column::matmul_column;
+pub use naive::{matmul_naive, matmul_uncoalesced};
+pub use one_dimension::matmul_1d;
+pub use shared::matmul_shared;
+pub use square::matmul_square;
+pub use vectors::matmul_vec4;
 
-/// The two kernels of a size: for rows of B that all begin at a multiple of 16 bytes, and for any rows.
-#[cfg(not(target_arch = "nvptx64"))]
-const fn pair(size: usize) -> &'static [Kernel] {
-    tuned::matmul_async::INSTANCES.split_at(2 * size).1.split_at(2).0
+lesson! {
+    buffers(out: f32, a: f32, b: f32)
+    values(m: u32, n: u32, k: u32)
+    facts(Tiles)
+    "uncoalesced" = matmul_uncoalesced[0]: "a thread for each sum, those of a warp in a column";
+    "naive" = matmul_naive[0]: "those of a warp in a row";
+    "1d" = matmul_1d[0]: "row and column from one index, by division";
+    "shared" = matmul_shared[0]: "a block's operands in shared memory, 32 x 32 at a time";
+    "column" = matmul_column[0]: "a thread for eight sums of a column, in registers";
+    "square" = matmul_square[0]: "a thread for eight by eight sums";
+    "vec4" = matmul_vec4[0]: "16 bytes an access, A transposed in shared memory";
 }
 
-/// The arguments of the kernels.
+/// The tile of a block.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// `[m, n]`, written.
-    pub out: cuda_std::launch::RawBuffer<f32>,
-    /// `[m, k]`.
-    pub a: cuda_std::launch::RawBuffer<f32>,
-    /// `[k, n]`.
-    pub b: cuda_std::launch::RawBuffer<f32>,
-    /// Rows of the product.
-    pub m: u32,
-    /// Columns of the product.
-    pub n: u32,
-    /// Terms of each sum.
-    pub k: u32,
+pub struct Tiles {
+    /// Rows and columns of the result that a block computes.
+    pub tile: [u32; 2],
+    /// Threads of a block along x and y.
+    pub block: (u32, u32),
+    /// The order of the tiles in the grid.
+    pub order: Order,
+}
+
+/// The order of the tiles in a grid.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// Columns of tiles along x, rows along y.
+    ColumnsFirst,
+    /// Rows of tiles along x, columns along y.
+    RowsFirst,
+    /// One thread per sum, all along x.
+    Line,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Tiles {
+    const fn new(order: Order, tile: [u32; 2], block: (u32, u32)) -> Self {
+        Self { tile, block, order }
+    }
+
+    /// Returns the launch for a result of `m` rows and `n` columns.
+    pub fn config(self, m: usize, n: usize) -> cuda_std::launch::LaunchConfig {
+        let (down, across) = ((m as u32).div_ceil(self.tile[0]), (n as u32).div_ceil(self.tile[1]));
+        match self.order {
+            Order::ColumnsFirst => cuda_std::launch::LaunchConfig::new((across, down), self.block),
+            Order::RowsFirst => cuda_std::launch::LaunchConfig::new((down, across), self.block),
+            Order::Line => cuda_std::launch::LaunchConfig::cover(m * n, self.block.0),
+        }
+    }
 }
 
 /// Returns the first row and column of the block's tile of `ROWS` x `COLS` sums, in a grid with an axis for each.

@@ -6,10 +6,6 @@
 //! four. Requires nothing.
 //@ ptx(matmul_naive, matmul_uncoalesced): ld.global >= 2, st.global == 1, fma.rn.f32 >= 1, .shared == 0, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Arguments;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::choice::{Order, Tiles};
 use cuda_std::{GpuFloat as _, kernel, thread};
 
 /// `out = a b`, the threads of a warp in a column of the product.
@@ -20,8 +16,8 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
 #[kernel(
     max_threads = 1024,
-    args = Arguments,
-    facts: Tiles = Tiles::new([32, 32], (32, 32), Order::RowsFirst),
+    args = super::Arguments,
+    facts: super::Tiles = super::Tiles::new(super::Order::RowsFirst, [32, 32], (32, 32)),
 )]
 pub unsafe fn matmul_uncoalesced(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let (row, col) = (thread::index_2d().x, thread::index_2d().y);
@@ -39,8 +35,8 @@ pub unsafe fn matmul_uncoalesced(out: *mut f32, a: *const f32, b: *const f32, m:
 /// Same as for [`matmul_uncoalesced`](fn@matmul_uncoalesced).
 #[kernel(
     max_threads = 1024,
-    args = Arguments,
-    facts: Tiles = Tiles::new([32, 32], (32, 32), Order::ColumnsFirst),
+    args = super::Arguments,
+    facts: super::Tiles = super::Tiles::new(super::Order::ColumnsFirst, [32, 32], (32, 32)),
 )]
 pub unsafe fn matmul_naive(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let (col, row) = (thread::index_2d().x, thread::index_2d().y);

@@ -6,10 +6,6 @@
 //! sums.
 //@ ptx(matmul_1d): ld.global >= 2, st.global == 1, fma.rn.f32 >= 1, .shared == 0, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Arguments;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::choice::{Order, Tiles};
 use super::naive::dot;
 use cuda_std::{kernel, thread};
 
@@ -22,8 +18,8 @@ use cuda_std::{kernel, thread};
 /// other code uses.
 #[kernel(
     max_threads = 1024,
-    args = Arguments,
-    facts: Tiles = Tiles::new([1, 1024], (1024, 1), Order::Line),
+    args = super::Arguments,
+    facts: super::Tiles = super::Tiles::new(super::Order::Line, [1, 1024], (1024, 1)),
 )]
 pub unsafe fn matmul_1d(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let i = thread::index_1d();

@@ -6,10 +6,6 @@
 //! saved. Costs two barriers per 32 terms. Requires nothing.
 //@ ptx(matmul_shared): bar.sync == 2, ld.global.b32 == 2, ld.shared >= 2, st.shared == 2, st.global == 1, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Arguments;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::choice::{Order, Tiles};
 use super::edges::{Matrix, Output};
 use super::tile_origin;
 use cuda_std::{GpuFloat as _, kernel, thread};
@@ -25,8 +21,8 @@ const SIDE: usize = 32;
 /// The launch is as described; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which no other code uses.
 #[kernel(
     max_threads = 1024,
-    args = Arguments,
-    facts: Tiles = Tiles::new([32, 32], (32, 32), Order::ColumnsFirst),
+    args = super::Arguments,
+    facts: super::Tiles = super::Tiles::new(super::Order::ColumnsFirst, [32, 32], (32, 32)),
 )]
 pub unsafe fn matmul_shared(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let a = Matrix { elements: a, rows: m, cols: k };

@@ -6,10 +6,6 @@
 //! registers for sums, and so two blocks per multiprocessor. Requires nothing.
 //@ ptx(matmul_square): bar.sync == 2, ld.global.b32 == 8, st.shared == 8, ld.shared.b32 == 128, fma.rn.f32 == 512, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Arguments;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::choice::{Order, Tiles};
 use super::edges::{Matrix, Output};
 use super::fragments::for_each_term;
 use super::tile_origin;
@@ -33,8 +29,8 @@ const STEP: usize = SIDE / SUMS;
 #[kernel(
     max_threads = 256,
     min_blocks = 2,
-    args = Arguments,
-    facts: Tiles = Tiles::new([128, 128], (256, 1), Order::ColumnsFirst),
+    args = super::Arguments,
+    facts: super::Tiles = super::Tiles::new(super::Order::ColumnsFirst, [128, 128], (256, 1)),
 )]
 pub unsafe fn matmul_square(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let a = Matrix { elements: a, rows: m, cols: k };

@@ -7,10 +7,6 @@
 //! multiples of 16 bytes. If the rows of an operand do not begin at such multiples, it is fetched element by element.
 //@ ptx(matmul_vec4): bar.sync == 2, ld.global.v4 == 2, ld.shared.v4 == 32, st.global.v4 == 16, fma.rn.f32 == 512, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::Arguments;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::choice::{Order, Tiles};
 use super::edges::{Matrix, Output};
 use super::fragments::{add, for_each_term, pitch, quads, store};
 use super::tile_origin;
@@ -34,8 +30,8 @@ const PITCH: usize = pitch(SIDE);
 #[kernel(
     max_threads = 256,
     min_blocks = 2,
-    args = Arguments,
-    facts: Tiles = Tiles::new([128, 128], (256, 1), Order::ColumnsFirst),
+    args = super::Arguments,
+    facts: super::Tiles = super::Tiles::new(super::Order::ColumnsFirst, [128, 128], (256, 1)),
 )]
 pub unsafe fn matmul_vec4(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let a = Matrix { elements: a, rows: m, cols: k };

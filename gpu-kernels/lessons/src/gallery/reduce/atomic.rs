@@ -6,8 +6,6 @@
 
 use core::sync::atomic::Ordering;
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Arguments, Launches, Reduction};
 use cuda_std::atomic::AtomicF32;
 use cuda_std::{kernel, thread};
 
@@ -29,11 +27,7 @@ pub unsafe fn reduce_clear(out: *mut f32) {
 ///
 /// # Safety
 /// The launch is as described; `inp` holds `len` elements, and no other code uses `out`.
-#[kernel(
-    max_threads = 256,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 256, launches: Launches::Cleared },
-)]
+#[kernel(max_threads = 256, args = super::Arguments, facts: super::Reduction = super::Reduction::Cleared(256))]
 pub unsafe fn reduce_atomic(out: *mut f32, inp: *const f32, len: u32) {
     let i = thread::index_1d();
     if i < len {

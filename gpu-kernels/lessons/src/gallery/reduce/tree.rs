@@ -20,8 +20,6 @@
 //@ ptx(reduce_sequential): rem == 0, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
 //@ ptx(reduce_first_add): ld.global.b32 == 2, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Arguments, Launches, Reduction};
 use cuda_std::hint::opaque;
 use cuda_std::{kernel, shared_array, thread};
 
@@ -43,11 +41,7 @@ unsafe fn element(inp: *const f32, i: usize, len: u32) -> f32 {
 ///
 /// # Safety
 /// The launch is as described; `inp` holds `len` elements, and no other code uses the elements of `out`.
-#[kernel(
-    max_threads = 256,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 256, launches: Launches::Passes },
-)]
+#[kernel(max_threads = 256, args = super::Arguments, facts: super::Reduction = super::Reduction::Passes(256))]
 pub unsafe fn reduce_modulo(out: *mut f32, inp: *const f32, len: u32) {
     let x_shared = shared_array![f32; BLOCK];
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -70,15 +64,9 @@ pub unsafe fn reduce_modulo(out: *mut f32, inp: *const f32, len: u32) {
 
 /// Like [`reduce_modulo`](fn@reduce_modulo), but the lowest bits of the thread's number select the threads that add.
 ///
-/// Launched with one block of 256 threads along x for each element of `out`.
-///
 /// # Safety
 /// Same as for [`reduce_modulo`](fn@reduce_modulo).
-#[kernel(
-    max_threads = 256,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 256, launches: Launches::Passes },
-)]
+#[kernel(max_threads = 256, args = super::Arguments, facts: super::Reduction = super::Reduction::Passes(256))]
 pub unsafe fn reduce_mask(out: *mut f32, inp: *const f32, len: u32) {
     let x_shared = shared_array![f32; BLOCK];
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -101,15 +89,9 @@ pub unsafe fn reduce_mask(out: *mut f32, inp: *const f32, len: u32) {
 
 /// Like [`reduce_mask`](fn@reduce_mask), with the same additions, by the first threads.
 ///
-/// Launched with one block of 256 threads along x for each element of `out`.
-///
 /// # Safety
 /// Same as for [`reduce_modulo`](fn@reduce_modulo).
-#[kernel(
-    max_threads = 256,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 256, launches: Launches::Passes },
-)]
+#[kernel(max_threads = 256, args = super::Arguments, facts: super::Reduction = super::Reduction::Passes(256))]
 pub unsafe fn reduce_strided(out: *mut f32, inp: *const f32, len: u32) {
     let x_shared = shared_array![f32; BLOCK];
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -133,15 +115,9 @@ pub unsafe fn reduce_strided(out: *mut f32, inp: *const f32, len: u32) {
 
 /// Like [`reduce_strided`](fn@reduce_strided), but the upper half is added to the lower.
 ///
-/// Launched with one block of 256 threads along x for each element of `out`.
-///
 /// # Safety
 /// Same as for [`reduce_modulo`](fn@reduce_modulo).
-#[kernel(
-    max_threads = 256,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 256, launches: Launches::Passes },
-)]
+#[kernel(max_threads = 256, args = super::Arguments, facts: super::Reduction = super::Reduction::Passes(256))]
 pub unsafe fn reduce_sequential(out: *mut f32, inp: *const f32, len: u32) {
     let x_shared = shared_array![f32; BLOCK];
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -164,15 +140,9 @@ pub unsafe fn reduce_sequential(out: *mut f32, inp: *const f32, len: u32) {
 
 /// Computes `out[b]`, the sum of the 512 elements of `inp` from `512 * b` on. Each thread adds two when it loads them.
 ///
-/// Launched with one block of 256 threads along x for each element of `out`.
-///
 /// # Safety
 /// Same as for [`reduce_modulo`](fn@reduce_modulo).
-#[kernel(
-    max_threads = 256,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 512, launches: Launches::Passes },
-)]
+#[kernel(max_threads = 256, args = super::Arguments, facts: super::Reduction = super::Reduction::Passes(512))]
 pub unsafe fn reduce_first_add(out: *mut f32, inp: *const f32, len: u32) {
     let x_shared = shared_array![f32; BLOCK];
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);

@@ -16,8 +16,6 @@
 //@ ptx(reduce_grid_stride): bar.sync == 3, atom >= 1, .v4 == 0, .local == 0
 //@ ptx(reduce_vec4): bar.sync == 3, atom >= 1, ld.global.nc.v4 == 7, .local == 0
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{Arguments, Launches, Reduction};
 use crate::gallery::last_block::{BLOCK, Partials, WARPS, block_sum, sum_of_blocks};
 use cuda_std::hint::opaque;
 use cuda_std::mem::{f32x4, load_global_nc};
@@ -29,11 +27,7 @@ use cuda_std::{kernel, shared_array, thread};
 ///
 /// # Safety
 /// The launch is as described; `inp` holds `len` elements, and no other code uses the elements of `out`.
-#[kernel(
-    max_threads = 256,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 512, launches: Launches::Passes },
-)]
+#[kernel(max_threads = 256, args = super::Arguments, facts: super::Reduction = super::Reduction::Passes(512))]
 pub unsafe fn reduce_shuffle(out: *mut f32, inp: *const f32, len: u32) {
     let sums_shared = shared_array![f32; WARPS];
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -58,8 +52,8 @@ pub unsafe fn reduce_shuffle(out: *mut f32, inp: *const f32, len: u32) {
 #[kernel(
     max_threads = 256,
     min_blocks = 8,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 256, launches: Launches::Resident },
+    args = super::Arguments,
+    facts: super::Reduction = super::Reduction::Resident(256),
 )]
 pub unsafe fn reduce_grid_stride(
     out: *mut f32,
@@ -87,16 +81,14 @@ pub unsafe fn reduce_grid_stride(
 
 /// Like [`reduce_grid_stride`](fn@reduce_grid_stride), with 16 bytes per load and four loads at once.
 ///
-/// Launched with blocks of 256 threads along x, as many as fit the device at once.
-///
 /// # Safety
 /// Same as for [`reduce_grid_stride`](fn@reduce_grid_stride); `inp` begins at a multiple of 16 bytes, and no
 /// code writes it.
 #[kernel(
     max_threads = 256,
     min_blocks = 8,
-    args = Arguments,
-    facts: Reduction = Reduction { of_block: 1024, launches: Launches::Resident },
+    args = super::Arguments,
+    facts: super::Reduction = super::Reduction::Resident(1024),
 )]
 pub unsafe fn reduce_vec4(out: *mut f32, inp: *const f32, partials: *mut f32, arrived: *mut u32, len: u32) {
     const IN_FLIGHT: usize = 4;

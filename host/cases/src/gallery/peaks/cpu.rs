@@ -15,34 +15,24 @@ mod chains;
 
 use chains::{CHAINS, Chains, Vectors};
 
-/// The rungs: name and idea.
-pub(super) fn rungs() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [
-        ("core_scalar", "one core of the CPU, a number an instruction"),
-        ("core_simd", "one core of the CPU, its widest vectors"),
-        ("cores_simd", "all cores of the CPU, their widest vectors"),
-    ]
-    .into_iter()
-}
-
 /// A trial of each rung; its chains have `times` operations.
 pub(super) fn trials(times: usize) -> Vec<Trial> {
     let cores = available_parallelism().map_or(1, usize::from);
     let [scalar, vectors] = [chains::scalar(), Vectors::widest().chains()];
     vec![
-        trial("core_scalar", scalar, 1, times),
-        trial("core_simd", vectors, 1, times),
-        trial("cores_simd", vectors, cores, times),
+        trial(("core_scalar", "one core of the CPU, a number an instruction"), scalar, 1, times),
+        trial(("core_simd", "one core of the CPU, its widest vectors"), vectors, 1, times),
+        trial(("cores_simd", "all cores of the CPU, their widest vectors"), vectors, cores, times),
     ]
 }
 
-fn trial(rung: &'static str, chains: Chains, cores: usize, times: usize) -> Trial {
-    let flop = (2 * CHAINS * chains.lanes * times * cores) as f64;
+fn trial(name: (&'static str, &'static str), chains: Chains, cores: usize, times: usize) -> Trial {
+    let work = Work::default().with_flop(2 * CHAINS * chains.lanes * times * cores);
     let words = format!("{cores} cores, {CHAINS} chains of {} numbers, {times} times", chains.lanes);
     let run = move |_: &_, samples| {
         (0..samples).map(|_| timed(chains, cores, times)).collect::<Result<_>>().map(Timed::Samples)
     };
-    let trial = Trial::of_host(rung, cores as f64, words, Work::of_bytes(0.0).with_flop(flop), run);
+    let trial = Trial::of_host(name, cores, words, work, run);
     trial.with_peak(move |_| Some(hertz()? * (2 * UNITS * chains.lanes * cores) as f64))
 }
 

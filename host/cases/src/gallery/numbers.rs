@@ -10,7 +10,7 @@ use crate::reference::Sum;
 const LARGE: usize = 1 << 16;
 
 /// `len` elements, each computed by `element`.
-pub(crate) fn elements<T: Send>(len: usize, element: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
+pub(super) fn elements<T: Send>(len: usize, element: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
     if len < LARGE {
         return (0..len).map(element).collect();
     }
@@ -18,17 +18,17 @@ pub(crate) fn elements<T: Send>(len: usize, element: impl Fn(usize) -> T + Sync 
 }
 
 /// Numbers between -1 and 1 that depend on the seed.
-pub(crate) fn numbers(len: usize, seed: u64) -> Vec<f32> {
+pub(super) fn numbers(len: usize, seed: u64) -> Vec<f32> {
     numbers_as(len, seed, |x| x)
 }
 
 /// The same numbers, converted by `of`.
-pub(crate) fn numbers_as<T: Send>(len: usize, seed: u64, of: impl Fn(f32) -> T + Sync + Send) -> Vec<T> {
+pub(super) fn numbers_as<T: Send>(len: usize, seed: u64, of: impl Fn(f32) -> T + Sync + Send) -> Vec<T> {
     elements(len, |i| of(number(i, seed)))
 }
 
 /// Number `i` of the sequence.
-pub(crate) fn number(i: usize, seed: u64) -> f32 {
+pub(super) fn number(i: usize, seed: u64) -> f32 {
     // The output function of SplitMix64 (Steele, Lea, Flood 2014).
     let mut z = (seed << 40).wrapping_add(i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,7 +38,7 @@ pub(crate) fn number(i: usize, seed: u64) -> f32 {
 }
 
 /// The sum of `len` terms. It is computed part by part, so it is the same on every machine.
-pub(crate) fn sum(len: usize, term: impl Fn(usize) -> f64 + Sync + Send) -> Sum {
+pub(super) fn sum(len: usize, term: impl Fn(usize) -> f64 + Sync + Send) -> Sum {
     let of = |range: Range<usize>| range.map(&term).fold(Sum::default(), Sum::and);
     if len <= LARGE {
         return of(0..len);
