@@ -63,12 +63,13 @@ impl Prediction {
 
     fn outcome(&self, lesson: &Lesson) -> Outcome {
         let (entry, other) = (self.entry(lesson), self.other(lesson));
-        let peak = |name: &str| match name {
-            "peak" => Some(peak(lesson, entry?)),
-            _ => None,
+        let of = |formula: &String| {
+            // The peak of an entry comes before the machine's.
+            let peak = entry.and_then(|entry| peak(lesson, entry));
+            let is_known = peak.is_some() || !formula.contains("peak");
+            let value = || lesson.formula(formula, &|name| peak.filter(|_| name == "peak")).ok();
+            is_known.then(value).flatten()
         };
-        // The peak of an entry comes before the machine's.
-        let of = |formula: &String| lesson.formula(formula, &|name| peak(name).flatten()).ok();
         let over =
             |value: fn(&Lesson, &Entry) -> Option<f64>| Some(value(lesson, entry?)? / value(lesson, other?)?);
         let micros = |_: &Lesson, entry: &Entry| entry.microseconds;
