@@ -1,29 +1,22 @@
 //! Barriers, stores and copies from one block to another of its cluster on the executor: which threads are woken, and
 //! wrong uses. For values, see `cluster_kernels.rs` of `ptx_emulator`.
 
-use crate::common::tiles::{all, fault_of};
 use cuda_std::barrier::Barrier;
-use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::f32x4;
 #[cfg(not(miri))]
 use cuda_std::simt::Executor;
-use cuda_std::simt::FaultKind;
-use cuda_std::{bulk, cluster, shared_array, thread};
+use cuda_std::{bulk, cluster, shared_array};
 
-fn config(blocks: u32, threads: u32, cluster: u32) -> LaunchConfig {
-    LaunchConfig::new(blocks, threads).with_cluster(cluster)
-}
+use crate::common::{barrier_for, on, tid};
 
 /// Two tiles and a barrier for one arrival, ready for the cluster.
 fn tiles_and_barrier() -> (*mut f32x4, *mut Barrier) {
-    let (tiles, ready) = (shared_array![f32x4; 8], shared_array![Barrier; 1]);
-    // SAFETY: only the first thread initialises the barrier and writes the tiles.
+    let (tiles, ready) = (shared_array![f32x4; 8], barrier_for(1));
+    // SAFETY: only the first thread writes the tiles, before the cluster's barrier.
     unsafe {
-        if thread::thread_idx_x() == 0 {
+        if tid() == 0 {
             (0..8).for_each(|i| *tiles.add(i) = f32x4::splat(i as f32));
             bulk::fence_shared();
-            Barrier::init(ready, 1);
-            Barrier::fence_init();
         }
         cluster::sync();
     }
@@ -34,19 +27,17 @@ fn tiles_and_barrier() -> (*mut f32x4, *mut Barrier) {
 #[test]
 fn a_thread_is_woken_by_another_block() {
     let sizes: &[u32] = if cfg!(miri) { &[3] } else { &[2, 5, 16] };
-    for (executor, &size) in all().into_iter().flat_map(|on| sizes.iter().map(move |size| (on.clone(), size)))
-    {
-        let kernel = || {
-            let (value, ready) = (shared_array![u32; 1], shared_array![Barrier; 1]);
+    for &size in sizes {
+        on(2 * size, 2).cluster(size).check(|| {
+            let (value, ready) = (shared_array![u32; 1], barrier_for(1));
             let rank = cluster::block_rank();
             // SAFETY: one block at a time has the number, and all stay until it is back.
             unsafe {
-                if thread::thread_idx_x() == 0 {
-                    Barrier::init(ready, 1);
+                if tid() == 0 {
                     *value = 0;
                 }
                 cluster::sync();
-                if thread::thread_idx_x() == 1 {
+                if tid() == 1 {
                     for round in 0..2 {
                         if rank > 0 || round > 0 {
                             Barrier::wait_parity_cluster(ready, if rank > 0 { round } else { round - 1 });
@@ -59,95 +50,77 @@ fn a_thread_is_woken_by_another_block() {
                 cluster::sync();
                 assert!(rank > 0 || *value == size * (size - 1));
             }
-        };
-        executor.run("relay", config(2 * size, 2, size), kernel).unwrap();
+        });
     }
 }
 
 #[test]
 fn a_phase_that_no_block_ends_is_a_fault() {
-    for executor in all() {
-        let fault = fault_of(&executor, config(2, 2, 2), || {
-            let (tiles, ready) = tiles_and_barrier();
+    let expected = "barrier::Barrier::wait_parity_cluster waits .. lacks 0 arrivals and 16 bytes";
+    on(2, 2).cluster(2).fails(expected, || {
+        let (tiles, ready) = tiles_and_barrier();
+        if tid() == 1 {
             // SAFETY: on the executor it is a fault that fewer bytes come than are expected.
             unsafe {
-                if thread::thread_idx_x() == 1 {
-                    Barrier::arrive_expect_tx(ready, 32);
-                    cluster::store_async(tiles, f32x4::splat(1.0), ready, 1 - cluster::block_rank());
-                    Barrier::wait_parity_cluster(ready, 0);
-                }
+                Barrier::arrive_expect_tx(ready, 32);
+                cluster::store_async(tiles, f32x4::splat(1.0), ready, 1 - cluster::block_rank());
+                Barrier::wait_parity_cluster(ready, 0);
             }
-        });
-        let FaultKind::PhaseNotCompleted { operation, arrivals: 0, bytes: 16 } = fault.kind else {
-            panic!("{fault}")
-        };
-        assert_eq!(operation, "barrier::Barrier::wait_parity_cluster");
-    }
+        }
+    });
 }
 
-/// Checks the fault of a cluster of two whose first block does this with two tiles and a barrier.
-fn check_left(expected: FaultKind, first: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
-    for executor in all() {
-        let fault = fault_of(&executor, config(2, 1, 2), || {
-            let (tiles, ready) = tiles_and_barrier();
-            if cluster::block_rank() == 0 {
-                first(tiles, ready);
-            }
-        });
-        assert_eq!(fault.kind, expected, "{fault}");
-        assert_eq!(fault.place.block.x, 0);
-        assert!(fault.location.as_ref().is_some_and(|at| at.file.ends_with("cluster_stores.rs")), "{fault}");
-    }
+/// Checks the fault of the first block of a cluster of two that does this with two tiles and a barrier.
+#[track_caller]
+fn check_left(operation: &str, bytes: u32, first: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
+    let expected =
+        format!("block (0, 0, 0) .. {operation} of {bytes} bytes was on its way when a block ended");
+    on(2, 1).cluster(2).fails(&expected, || {
+        let (tiles, ready) = tiles_and_barrier();
+        if cluster::block_rank() == 0 {
+            first(tiles, ready);
+        }
+    });
 }
 
 #[test]
 fn a_block_that_ends_while_others_write_to_it_is_a_fault() {
-    let left = |operation, bytes| FaultKind::CopyNotWaitedFor { operation, bytes };
     // SAFETY: on the executor these are faults. The first block does not end before the store has been started.
-    check_left(left("cluster::store_async", 4), |tiles, ready| unsafe {
-        cluster::store_async(tiles.cast::<f32>(), 1.0, ready, 0);
-    });
-    // SAFETY: as above.
-    check_left(left("bulk::shared_to_shared", 64), |tiles, ready| unsafe {
-        bulk::shared_to_shared(tiles, tiles.add(4), 4, ready, 0);
-    });
+    unsafe {
+        check_left("cluster::store_async", 4, |tiles, ready| {
+            cluster::store_async(tiles.cast::<f32>(), 1.0, ready, 0);
+        });
+        check_left("bulk::shared_to_shared", 64, |tiles, ready| {
+            bulk::shared_to_shared(tiles, tiles.add(4), 4, ready, 0);
+        });
+    }
 }
 
 // The scheduler of threads keeps the memory, and performs the copy.
 #[cfg(not(miri))]
 #[test]
 fn a_block_that_ends_while_its_tile_is_read_is_a_fault() {
-    for executor in [Executor::new().without_seed(), Executor::new().with_seed(3)] {
-        let fault = fault_of(&executor, config(2, 2, 2), || {
-            let (tiles, ready) = tiles_and_barrier();
-            // SAFETY: a fault on the executor: the first block ends while the second one waits for an arrival.
-            unsafe {
-                if cluster::block_rank() == 1 {
-                    Barrier::wait_parity_cluster(ready, 0);
-                } else if thread::thread_idx_x() == 0 {
-                    bulk::shared_to_shared(tiles, tiles.add(4), 4, ready, 1);
-                }
+    let fibers = [Executor::new().without_seed(), Executor::new().with_seed(3)];
+    on(2, 2).cluster(2).by(fibers).fails("bulk::shared_to_shared of 64 bytes was on its way", || {
+        let (tiles, ready) = tiles_and_barrier();
+        // SAFETY: a fault on the executor: the first block ends while the second one waits for an arrival.
+        unsafe {
+            if cluster::block_rank() == 1 {
+                Barrier::wait_parity_cluster(ready, 0);
+            } else if tid() == 0 {
+                bulk::shared_to_shared(tiles, tiles.add(4), 4, ready, 1);
             }
-        });
-        let FaultKind::CopyNotWaitedFor { operation: "bulk::shared_to_shared", bytes: 64 } = fault.kind
-        else {
-            panic!("{fault}")
-        };
-    }
+        }
+    });
 }
 
 /// Checks the panic of a thread of a cluster of two that does this with two tiles and a barrier.
 #[track_caller]
 fn check_panic(expected: &str, kernel: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
-    for executor in all() {
-        let fault = fault_of(&executor, config(2, 1, 2), || {
-            let (tiles, ready) = tiles_and_barrier();
-            kernel(tiles, ready);
-        });
-        let FaultKind::Panic { message } = &fault.kind else { panic!("{fault}") };
-        assert!(message.contains(expected), "{message}");
-        assert!(fault.location.is_some_and(|at| at.file.ends_with("cluster_stores.rs")));
-    }
+    on(2, 1).cluster(2).fails(&format!("panicked: .. {expected}"), || {
+        let (tiles, ready) = tiles_and_barrier();
+        kernel(tiles, ready);
+    });
 }
 
 #[test]
@@ -171,7 +144,7 @@ fn misuse_is_reported() {
             cluster::store_async(tiles.cast::<f32>().add(1).cast(), f32x4::splat(1.0), ready, 1);
         });
         check_panic(
-            "cluster::store_async() counts at a barrier of memory that does not hold a barrier",
+            "cluster::store_async() counts at a barrier of memory that does not hold",
             |tiles, ready| {
                 Barrier::inval(ready);
                 cluster::store_async(tiles, f32x4::splat(1.0), ready, cluster::block_rank());
@@ -192,8 +165,10 @@ fn misuse_is_reported() {
 /// A GPU traps at a store in a launch without clusters, to the block itself too. What else reaches the block itself works.
 #[test]
 fn a_store_without_a_cluster_is_reported() {
-    for (executor, blocks) in all().into_iter().flat_map(|on| [1, 3].map(|blocks| (on.clone(), blocks))) {
-        let fault = fault_of(&executor, config(blocks, 1, 1), || {
+    let expected = "kernel test failed in block .. cluster::store_async() in a launch without clusters, at which GPUs trap; \
+                    launch clusters of at least 2 blocks, or write to the block's own memory";
+    for blocks in [1, 3] {
+        on(blocks, 1).fails(expected, || {
             let (tiles, ready) = tiles_and_barrier();
             // SAFETY: on the executor the store is a fault; the block is alone in its cluster.
             unsafe {
@@ -203,10 +178,5 @@ fn a_store_without_a_cluster_is_reported() {
                 cluster::store_async(tiles, f32x4::splat(1.0), ready, 0);
             }
         });
-        let text = fault.to_string();
-        let expected = "cluster::store_async() in a launch without clusters, at which GPUs trap; launch clusters of at least \
-            2 blocks, or write to the block's own memory";
-        assert!(text.starts_with("kernel broken failed in block") && text.contains(expected), "{text}");
-        assert!(fault.location.is_some_and(|at| at.file.ends_with("cluster_stores.rs")));
     }
 }

@@ -4,37 +4,18 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use cuda_std::launch::{Dim3, LaunchConfig, LaunchError, Limits};
 use cuda_std::mem::u32x4;
-use cuda_std::simt::{Executor, Fault, FaultKind, Scheduler};
+use cuda_std::simt::{Executor, FaultKind, Scheduler};
 use cuda_std::{cluster, grid, kernel, shared_array, thread};
 
-/// All schedulers; under Miri, only that of threads.
-const SCHEDULERS: [Scheduler; 2] =
-    [if cfg!(miri) { Scheduler::Threads } else { Scheduler::Coroutines }, Scheduler::Threads];
+use crate::common::{Launch, block, executors, on, tid};
 
-/// In the fixed order, on threads, and under some seeds.
-fn executors() -> Vec<Executor> {
-    let new = || Executor::new().without_seed();
-    let seeds = (0..if cfg!(miri) { 0 } else { 20 }).map(|seed| new().with_seed(seed));
-    SCHEDULERS.map(|scheduler| new().with_scheduler(scheduler)).into_iter().chain(seeds).collect()
+/// A cooperative launch: in the fixed order, on threads, and under some seeds.
+fn together(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
+    on(grid, block).cooperative().by(executors(20))
 }
 
 fn words(len: usize) -> Vec<AtomicU32> {
     (0..len).map(|_| AtomicU32::new(0)).collect()
-}
-
-fn fault_of(executor: &Executor, config: LaunchConfig, kernel: impl Fn() + Sync) -> Fault {
-    match executor.run_cooperative("broken", config, kernel) {
-        Err(LaunchError::Fault(fault)) => *fault,
-        other => panic!("expected a fault, got {other:?}"),
-    }
-}
-
-fn block() -> usize {
-    thread::block_idx_x() as usize
-}
-
-fn tid() -> usize {
-    thread::thread_idx_x() as usize
 }
 
 /// In each round a thread adds the numbers that all threads of another block wrote in the previous round.
@@ -72,7 +53,7 @@ fn expected_rounds(blocks: usize, threads: usize, rounds: usize) -> Vec<u32> {
 
 #[test]
 fn the_barrier_of_a_grid_orders_what_its_threads_write() {
-    for executor in executors() {
+    for executor in executors(20) {
         let mut counter = [0];
         for (blocks, threads, clusters, count) in [(1, 33, 1, 3), (5, 7, 1, 4), (6, 40, 3, 5), (2, 1, 2, 2)] {
             let mut rows = vec![0; 2 * blocks * threads];
@@ -87,22 +68,19 @@ fn the_barrier_of_a_grid_orders_what_its_threads_write() {
 
 #[test]
 fn the_barrier_counts_blocks_of_all_axes() {
-    let (counter, here) = (words(1), AtomicU32::new(0));
-    let config = LaunchConfig::new((2, 3, 2), (3, 2, 2));
-    let kernel = || {
-        for round in 1..=3 {
-            here.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: all threads reach this.
-            unsafe { grid::sync(counter[0].as_ptr()) };
-            assert_eq!(here.load(Ordering::Relaxed), round * 144);
-            // SAFETY: as above.
-            unsafe { grid::sync(counter[0].as_ptr()) };
-        }
-    };
-    for scheduler in SCHEDULERS {
-        here.store(0, Ordering::Relaxed);
-        let executor = Executor::new().with_scheduler(scheduler);
-        executor.run_cooperative("axes", config, kernel).unwrap();
+    for executor in executors(0) {
+        let (counter, here) = (words(1), AtomicU32::new(0));
+        together((2, 3, 2), (3, 2, 2)).by([executor]).check(|| {
+            for round in 1..=3 {
+                here.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: all threads reach both.
+                unsafe {
+                    grid::sync(counter[0].as_ptr());
+                    assert_eq!(here.load(Ordering::Relaxed), round * 144);
+                    grid::sync(counter[0].as_ptr());
+                }
+            }
+        });
     }
 }
 
@@ -139,7 +117,7 @@ pub unsafe fn there_and_back(data: *mut u32, flags: *mut u32) {
 
 #[test]
 fn words_pass_from_block_to_block_both_ways() {
-    for executor in executors() {
+    for executor in executors(20) {
         let blocks = 6;
         let (mut data, mut flags) = (vec![0; blocks], vec![0; 2 * blocks]);
         let config = LaunchConfig::new(blocks as u32, 40);
@@ -184,7 +162,7 @@ pub unsafe fn all_to_all(out: *mut u32, mail: *mut [u32; 4], rounds: u32) {
 
 #[test]
 fn vectors_of_words_that_carry_their_round() {
-    for executor in executors() {
+    for executor in executors(20) {
         let (blocks, rounds) = (5, 3);
         let (mut out, mut mail) = (vec![0; blocks], vec![u32x4::splat(0); blocks * blocks]);
         // SAFETY: a vector is four words, aligned to 16 bytes.
@@ -201,149 +179,119 @@ fn vectors_of_words_that_carry_their_round() {
 
 #[test]
 fn a_cluster_meets_while_other_clusters_wait_for_words() {
-    for executor in executors() {
+    for executor in executors(20) {
         let (flags, seen) = (words(3), words(6));
-        let config = LaunchConfig::new(6, 33).with_cluster(2);
-        executor
-            .run_cooperative("clusters", config, || {
-                let (group, rank) = (block() / 2, cluster::block_rank());
-                let mail = shared_array![u32; 1];
-                // SAFETY: all threads of a cluster reach its barriers.
-                unsafe {
-                    cluster::sync();
-                    if rank == 0 && tid() == 0 {
-                        let before = if group == 2 {
-                            0
-                        } else {
-                            grid::wait_until(flags[group + 1].as_ptr(), Ordering::Acquire, |word| word != 0)
-                        };
-                        *cluster::map_shared(mail, 1) = before + 1;
-                    }
-                    cluster::sync();
-                    if rank == 1 && tid() == 32 {
-                        grid::store_release(flags[group].as_ptr(), *mail);
-                    }
-                    cluster::sync();
-                    if tid() == 0 {
-                        let last = flags[group].load(Ordering::Relaxed);
-                        seen[block()].store(last, Ordering::Relaxed);
-                    }
+        together(6, 33).cluster(2).by([executor]).check(|| {
+            let (group, rank) = (block() / 2, cluster::block_rank());
+            let mail = shared_array![u32; 1];
+            // SAFETY: all threads of a cluster reach its barriers.
+            unsafe {
+                cluster::sync();
+                if rank == 0 && tid() == 0 {
+                    let next = flags.get(group + 1).filter(|_| group < 2);
+                    let wait = |flag: &AtomicU32| {
+                        grid::wait_until(flag.as_ptr(), Ordering::Acquire, |word| word != 0)
+                    };
+                    *cluster::map_shared(mail, 1) = next.map_or(0, wait) + 1;
                 }
-            })
-            .unwrap();
+                cluster::sync();
+                if rank == 1 && tid() == 32 {
+                    grid::store_release(flags[group].as_ptr(), *mail);
+                }
+                cluster::sync();
+                if tid() == 0 {
+                    seen[block()].store(flags[group].load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+            }
+        });
         assert_eq!(seen.into_iter().map(AtomicU32::into_inner).collect::<Vec<_>>(), [3, 3, 2, 2, 1, 1]);
     }
 }
 
 #[test]
 fn a_wait_in_vain_is_a_fault_that_names_all_waits() {
-    for executor in executors() {
-        let (flags, line) = (words(2), line!() + 5);
-        let fault = fault_of(&executor, LaunchConfig::new(3, 40), || {
-            // SAFETY: the words are atomics. Not all threads reach the barrier, which the test is about.
-            unsafe {
-                if tid() == 0 && block() > 0 {
-                    grid::wait_until(flags[block() - 1].as_ptr(), Ordering::Acquire, |word| word == 7);
-                }
-                thread::sync_threads();
-                if block() == 0 && tid() == 0 {
-                    grid::store_release(flags[0].as_ptr(), 6);
-                }
+    for executor in executors(20) {
+        let (flags, line) = (words(2), line!() + 10);
+        let expected = format!(
+            "block (1, 0, 0), thread (0, 0, 0), at .. no thread can continue; all .. grid::wait_until at .. grid.rs:{line} (2 \
+             of them, first block (1, 0, 0), thread (0, 0, 0)), thread::sync_threads at .. grid.rs:{} (78 of them, first \
+             block (1, 0, 0), thread (1, 0, 0)); let a thread",
+            line + 2
+        );
+        // SAFETY: the words are atomics. Not all threads reach the barrier, which the test is about.
+        together(3, 40).by([executor]).fails(&expected, || unsafe {
+            if tid() == 0 && block() > 0 {
+                grid::wait_until(flags[block() - 1].as_ptr(), Ordering::Acquire, |word| word == 7);
+            }
+            thread::sync_threads();
+            if block() == 0 && tid() == 0 {
+                grid::store_release(flags[0].as_ptr(), 6);
             }
         });
-        let FaultKind::Stuck { waits } = &fault.kind else { panic!("{fault}") };
-        let first = |i: usize| (waits[i].operation, waits[i].at.line, waits[i].threads, waits[i].first);
-        let (operation, at, threads, place) = first(0);
-        assert_eq!((operation, at, threads), ("grid::wait_until", line, 2), "{fault}");
-        assert_eq!((place.block, place.thread), (Dim3::new(1, 0, 0), Some(Dim3::new(0, 0, 0))));
-        let (operation, at, threads, place) = first(1);
-        assert_eq!((operation, at, threads), ("thread::sync_threads", line + 2, 78), "{fault}");
-        assert_eq!((waits.len(), place.thread), (2, Some(Dim3::new(1, 0, 0))));
-        assert_eq!(fault.place, first(0).3);
-        let text = fault.to_string();
-        assert!(text.contains("no thread can continue") && text.contains("let a thread"), "{text}");
     }
 }
 
 #[test]
 fn a_block_that_leaves_before_the_barrier_of_the_grid() {
-    for executor in executors() {
+    for executor in executors(20) {
         let counter = words(1);
-        let fault = fault_of(&executor, LaunchConfig::new(4, 33), || {
+        let faults = together(4, 33).by([executor]).faults(|| {
             if block() != 2 {
                 // SAFETY: none; the test is about the block that does not arrive.
                 unsafe { grid::sync(counter[0].as_ptr()) };
             }
         });
-        let FaultKind::Stuck { waits } = &fault.kind else { panic!("{fault}") };
-        assert!(waits.iter().all(|wait| wait.operation == "grid::sync"), "{fault}");
-        assert_eq!(waits.iter().map(|wait| wait.threads).sum::<u64>(), 3 * 33, "{fault}");
+        let FaultKind::Stuck { waits } = &faults[0].kind else { panic!("{}", faults[0]) };
+        assert!(waits.iter().all(|wait| wait.operation == "grid::sync"), "{waits:?}");
+        assert_eq!(waits.iter().map(|wait| wait.threads).sum::<u64>(), 3 * 33, "{waits:?}");
     }
 }
 
 #[test]
 fn a_wait_in_a_launch_that_is_not_cooperative_is_a_fault() {
-    for scheduler in SCHEDULERS {
-        let word = AtomicU32::new(1);
-        let executor = Executor::new().without_seed().with_scheduler(scheduler);
-        let result = executor.run("alone", LaunchConfig::new(2, 1), || {
-            // SAFETY: the word is an atomic.
-            unsafe { grid::wait_until(word.as_ptr(), Ordering::Relaxed, |word| word == 1) };
-        });
-        let fault = result.unwrap_err().to_string();
-        assert!(fault.contains("grid::wait_until() in a launch that is not cooperative"), "{fault}");
-        assert!(fault.contains("#[kernel(cooperative)]") && fault.contains("tests/grid.rs"), "{fault}");
-    }
+    let word = AtomicU32::new(1);
+    let expected = "grid::wait_until() in a launch that is not cooperative .. #[kernel(cooperative)]";
+    on(2, 1).fails(expected, || {
+        // SAFETY: the word is an atomic.
+        unsafe { grid::wait_until(word.as_ptr(), Ordering::Relaxed, |word| word == 1) };
+    });
 }
 
 #[test]
 fn a_condition_that_panics_is_its_threads_fault() {
-    for executor in executors() {
+    for executor in executors(20) {
         let word = AtomicU32::new(0);
-        let fault = fault_of(&executor, LaunchConfig::new(2, 2), || {
-            let word = word.as_ptr();
-            // SAFETY: the word is an atomic.
-            unsafe {
-                if block() == 1 {
-                    grid::store_relaxed(word, 5);
-                } else if tid() == 1 {
-                    grid::wait_until(word, Ordering::Relaxed, |word| {
-                        assert_eq!(
-                            thread::thread_idx_x(),
-                            1,
-                            "the condition is asked as the thread that waits"
-                        );
-                        assert!(word < 5, "too large");
-                        false
-                    });
-                }
+        let expected = "block (0, 0, 0), thread (1, 0, 0), at .. panicked: too large";
+        // SAFETY: the word is an atomic.
+        together(2, 2).by([executor]).fails(expected, || unsafe {
+            if block() == 1 {
+                grid::store_relaxed(word.as_ptr(), 5);
+            } else if tid() == 1 {
+                grid::wait_until(word.as_ptr(), Ordering::Relaxed, |word| {
+                    assert_eq!(tid(), 1, "the condition is asked as the thread that waits");
+                    assert!(word < 5, "too large");
+                    false
+                });
             }
         });
-        assert_eq!((fault.place.block.x, fault.place.thread), (0, Some(Dim3::new(1, 0, 0))), "{fault}");
-        assert_eq!(fault.kind, FaultKind::Panic { message: "too large".to_owned() });
     }
 }
 
 #[test]
 fn a_condition_that_waits_is_asked_by_its_thread() {
-    for executor in executors().into_iter().filter(|executor| executor.seed().is_some()) {
+    for executor in executors(20).into_iter().filter(|executor| executor.seed().is_some()) {
         let (word, asked) = (AtomicU32::new(0), AtomicU32::new(0));
-        executor
-            .run_cooperative("waits", LaunchConfig::new(2, 1), || {
-                if block() == 1 {
-                    // SAFETY: the word is an atomic.
-                    return unsafe { grid::store_relaxed(word.as_ptr(), 1) };
-                }
-                // SAFETY: as above.
-                unsafe {
-                    grid::wait_until(word.as_ptr(), Ordering::Relaxed, |word| {
-                        thread::sync_threads();
-                        asked.fetch_add(1, Ordering::Relaxed);
-                        word == 1
-                    })
-                };
-            })
-            .unwrap();
+        // SAFETY: the word is an atomic.
+        together(2, 1).by([executor]).check(|| unsafe {
+            if block() == 1 {
+                return grid::store_relaxed(word.as_ptr(), 1);
+            }
+            grid::wait_until(word.as_ptr(), Ordering::Relaxed, |word| {
+                thread::sync_threads();
+                asked.fetch_add(1, Ordering::Relaxed);
+                word == 1
+            });
+        });
         assert!(asked.into_inner() > 0);
     }
 }
@@ -375,9 +323,28 @@ fn grids_that_cannot_be_resident_are_refused() {
 fn words_of_a_vector_begin_at_a_multiple_of_16() {
     let memory = words(8);
     let at = memory.iter().position(|word| word.as_ptr().addr() % 16 == 4).unwrap();
-    let fault = fault_of(&Executor::new(), LaunchConfig::new(1, 1), || {
+    together(1, 1).fails("grid::store_all: the address", || {
         // SAFETY: none; the test is about the address.
         unsafe { grid::store_all(memory[at].as_ptr().cast(), [1; 4]) };
     });
-    assert!(fault.to_string().contains("grid::store_all: the address"), "{fault}");
+}
+
+/// A grid like that of a resident kernel, in which every thread of every block waits.
+#[test]
+#[cfg(not(miri))]
+fn many_threads_wait_for_words() {
+    let (blocks, threads) = (102, 256);
+    let flags = words(blocks * threads);
+    together(blocks as u32, threads as u32).by([Executor::new().without_seed()]).check(|| {
+        let at = |block: usize| flags[block * threads + tid()].as_ptr();
+        for round in 1..=10 {
+            // SAFETY: the words are atomics.
+            unsafe {
+                grid::store_release(at(block()), round);
+                let other = (block() + round as usize) % blocks;
+                grid::wait_until(at(other), Ordering::Acquire, |word| word >= round);
+            }
+        }
+    });
+    assert!(flags.iter().all(|flag| flag.load(Ordering::Relaxed) == 10));
 }

@@ -1,9 +1,8 @@
 //! Shared memory of the blocks, in the macro's and the dynamic form.
 
-use crate::common::{Cells, collect};
-use cuda_std::launch::LaunchConfig;
-use cuda_std::simt::Executor;
 use cuda_std::{mem, shared, shared_array, thread};
+
+use crate::common::{Out, collect, on, tid};
 
 #[test]
 fn every_block_has_its_own_array() {
@@ -59,36 +58,26 @@ fn arrays_of_aligned_types_are_aligned() {
 #[test]
 fn dynamic_shared_memory() {
     for threads in [1_u32, 31, 257] {
-        let config = LaunchConfig::new(5, threads).with_shared_bytes(threads * 4);
-        let cells = Cells::new(5 * threads as usize);
-        Executor::new()
-            .run("reverse", config, || {
-                let tile = shared::dynamic_shared_mem::<u32>();
-                assert_eq!(tile.addr() % 16, 0);
-                assert_eq!(mem::dynamic_smem_size(), threads * 4);
-                let tid = thread::thread_idx_x();
-                // SAFETY: the launch requested one element per thread; a barrier separates writes and reads.
-                unsafe {
-                    tile.add(tid as usize).write(thread::index());
-                    thread::sync_threads_aligned();
-                    cells.put(u64::from(tile.add((threads - 1 - tid) as usize).read()));
-                }
-            })
-            .unwrap();
-        let threads = u64::from(threads);
-        let expected: Vec<u64> =
+        let expected: Vec<u32> =
             (0..5).flat_map(|block| (0..threads).rev().map(move |t| block * threads + t)).collect();
-        assert_eq!(cells.values(), expected);
+        let kernel = |out: &Out<u32>| {
+            let tile = shared::dynamic_shared_mem::<u32>();
+            assert_eq!((tile.addr() % 16, mem::dynamic_smem_size()), (0, threads * 4));
+            // SAFETY: the launch requested one element per thread; a barrier separates writes and reads.
+            unsafe {
+                tile.add(tid()).write(thread::index());
+                thread::sync_threads_aligned();
+                *out.at(thread::index() as usize) = tile.add(threads as usize - 1 - tid()).read();
+            }
+        };
+        on(5, threads).shared_bytes(threads * 4).writes(&vec![0; expected.len()], kernel, &expected);
     }
 }
 
 #[test]
 fn dynamic_and_static_memory_do_not_overlap() {
-    let config = LaunchConfig::new(1, 1).with_shared_bytes(64);
-    Executor::new()
-        .run("both", config, || {
-            let (dynamic, fixed) = (shared::dynamic_shared_mem::<u8>().addr(), shared_array![u8; 64].addr());
-            assert!(dynamic + 64 <= fixed || fixed + 64 <= dynamic);
-        })
-        .unwrap();
+    on(1, 1).shared_bytes(64).check(|| {
+        let (dynamic, fixed) = (shared::dynamic_shared_mem::<u8>().addr(), shared_array![u8; 64].addr());
+        assert!(dynamic + 64 <= fixed || fixed + 64 <= dynamic);
+    });
 }

@@ -1,57 +1,40 @@
 //! Copies of tensor tiles on the executor: which bytes they move, when, and wrong uses.
 
-use crate::common::tiles::{all, fault_of, fibers};
 use cuda_std::barrier::Barrier;
-use cuda_std::launch::LaunchConfig;
-use cuda_std::simt::FaultKind;
+use cuda_std::simt::Executor;
 use cuda_std::tensor::{self, ElementType, Swizzle, TensorElement, TensorMap, TensorMapError, TensorMapSpec};
 use cuda_std::{bulk, cluster, shared, shared_array, thread};
+
+use crate::common::{Out, all, barrier_for, fibers, on, tid};
 
 /// Memory for a tile, aligned for each swizzle.
 #[derive(Clone, Copy)]
 #[repr(C, align(1024))]
 struct Tile([u8; 1024]);
 
-/// A pointer to memory that all threads of a kernel may write to.
-struct Out(*mut u8);
-
-// SAFETY: no two threads write to the same byte.
-unsafe impl Sync for Out {}
-
 /// Memory with the alignment of a device's buffers.
+#[derive(Clone)]
 #[repr(C, align(16))]
 struct Aligned<const LEN: usize>([u8; LEN]);
 
-/// Copies the tile at `at` into shared memory and returns its bytes as they lie there.
-fn loaded<const RANK: usize>(
-    executor: &cuda_std::simt::Executor,
-    map: &TensorMap,
-    at: [i32; RANK],
-    bytes: usize,
-) -> Vec<u8> {
-    let mut out = vec![0xee; bytes];
-    let to = Out(out.as_mut_ptr());
-    let config = LaunchConfig::new(1, 32).with_shared_bytes(1024 + bytes as u32);
-    let kernel = || {
-        let (tile, ready) =
-            (shared::dynamic_shared_mem_aligned::<Tile>().cast::<u8>(), shared_array![Barrier; 1]);
-        let (thread, to) = (thread::thread_idx_x() as usize, &to);
+/// Checks the bytes that a copy of the tile at `at` brings to shared memory.
+#[track_caller]
+fn check_loaded<const RANK: usize>(executor: Executor, map: &TensorMap, at: [i32; RANK], bytes: &[u8]) {
+    let len = bytes.len();
+    let kernel = |to: &Out<u8>| {
+        let (tile, ready) = (shared::dynamic_shared_mem_aligned::<Tile>().cast::<u8>(), barrier_for(1));
         // SAFETY: one thread copies the tile, and all wait for it.
         unsafe {
-            if thread == 0 {
-                Barrier::init(ready, 1);
-                Barrier::fence_init();
-                Barrier::arrive_expect_tx(ready, bytes as u32);
+            if tid() == 0 {
+                Barrier::arrive_expect_tx(ready, len as u32);
                 tensor::prefetch(map);
                 tensor::global_to_shared(tile, map, at, ready);
             }
-            thread::sync_threads();
             Barrier::wait_parity(ready, 0);
-            (thread..bytes).step_by(32).for_each(|i| *to.0.add(i) = *tile.add(i));
+            (tid()..len).step_by(32).for_each(|i| *to.at(i) = *tile.add(i));
         }
     };
-    executor.run("load", config, kernel).unwrap_or_else(|error| panic!("{error}"));
-    out
+    on(1, 32).shared_bytes(1024 + len as u32).by([executor]).writes(&vec![0xee; len], kernel, bytes);
 }
 
 /// Returns the bytes of the tile without a swizzle, element by element.
@@ -101,16 +84,9 @@ fn check<T: TensorElement, const RANK: usize>(spec: TensorMapSpec<RANK>, places:
     let executors = all();
     for (i, &at) in places.iter().enumerate() {
         let plain = expected::<T, RANK>(&spec, &memory, at);
-        let found = loaded(&executors[i % executors.len()], &map, at, plain.len());
-        for (offset, byte) in plain.into_iter().enumerate() {
-            assert_eq!(found[swizzled(offset, bits)], byte, "byte {offset} of {spec:?} at {at:?}");
-        }
-    }
-}
-
-impl<const LEN: usize> Clone for Aligned<LEN> {
-    fn clone(&self) -> Self {
-        Aligned(self.0)
+        let mut bytes = plain.clone();
+        plain.iter().enumerate().for_each(|(offset, byte)| bytes[swizzled(offset, bits)] = *byte);
+        check_loaded(executors[i % executors.len()].clone(), &map, at, &bytes);
     }
 }
 
@@ -162,25 +138,23 @@ fn tiles_are_stored_within_the_tensor() {
         let spec = TensorMapSpec::new::<u32>([20, 10], [8, 16]).with_strides([1, 24]);
         let spec = spec.with_swizzle(Swizzle::Bytes32);
         let map = spec.encode_raw(memory.0.as_mut_ptr(), memory.0.len() as u64 - 16).unwrap();
-        let kernel = || {
+        on(1, 32).by([executor]).check(|| {
             let tile = shared_array![Tile; 1].cast::<u8>();
-            let thread = thread::thread_idx_x() as usize;
             // SAFETY: each thread writes its bytes, and one thread stores the tile.
             unsafe {
-                for i in (thread..512).step_by(32) {
+                for i in (tid()..512).step_by(32) {
                     *tile.add(swizzled(i, 1)) = (i / 4 + 1) as u8;
                 }
                 bulk::fence_shared();
                 thread::sync_threads();
-                if thread == 0 {
+                if tid() == 0 {
                     tensor::shared_to_global(&map, [16, -12], tile);
                     tensor::shared_to_global(&map, [-6, 8], tile);
                     bulk::commit();
                     bulk::wait::<0>();
                 }
             }
-        };
-        executor.run("store", LaunchConfig::new(1, 32), kernel).unwrap();
+        });
         for (i, &byte) in memory.0.iter().enumerate() {
             let (row, column) = (i / 96, i % 96 / 4);
             let number = if row < 4 && (16..20).contains(&column) {
@@ -200,52 +174,35 @@ fn tiles_are_stored_within_the_tensor() {
 fn a_tile_is_loaded_by_several_blocks_of_a_cluster() {
     let memory = Box::new(Aligned(core::array::from_fn::<u8, 256, _>(|i| i as u8)));
     let map = TensorMapSpec::new::<u8>([256], [128]).encode_for_cpu(&memory.0).unwrap();
-    for executor in all() {
-        let mut out = vec![0u8; 4 * 128];
-        let to = Out(out.as_mut_ptr());
-        let kernel = || {
-            let (tile, ready) = (shared_array![Tile; 1].cast::<u8>(), shared_array![Barrier; 1]);
-            let (thread, rank, to) = (thread::thread_idx_x() as usize, cluster::block_rank(), &to);
-            // SAFETY: block 2 copies for the blocks 1 and 3, which wait, and none ends before.
-            unsafe {
-                if thread == 0 {
-                    Barrier::init(ready, 1);
-                    Barrier::fence_init();
-                    Barrier::arrive_expect_tx(ready, if rank % 2 == 1 { 128 } else { 0 });
-                }
-                cluster::sync();
-                if thread == 0 && rank == 2 {
-                    tensor::global_to_shared_multicast(tile, &map, [100], ready, 0b1010);
-                }
-                Barrier::wait_parity(ready, 0);
-                if rank % 2 == 1 {
-                    (thread..128).step_by(32).for_each(|i| *to.0.add(rank as usize * 128 + i) = *tile.add(i));
-                }
-                cluster::sync();
+    let kernel = |to: &Out<u8>| {
+        let (tile, ready) = (shared_array![Tile; 1].cast::<u8>(), barrier_for(1));
+        let rank = cluster::block_rank() as usize;
+        // SAFETY: block 2 copies for the blocks 1 and 3, which wait, and none ends before.
+        unsafe {
+            if tid() == 0 {
+                Barrier::arrive_expect_tx(ready, if rank % 2 == 1 { 128 } else { 0 });
             }
-        };
-        executor.run("multicast", LaunchConfig::new(4, 32).with_cluster(4), kernel).unwrap();
-        for (i, byte) in out.into_iter().enumerate() {
-            assert_eq!(byte, if i / 128 % 2 == 1 { (100 + i % 128) as u8 } else { 0 }, "{i}");
+            cluster::sync();
+            if tid() == 0 && rank == 2 {
+                tensor::global_to_shared_multicast(tile, &map, [100], ready, 0b1010);
+            }
+            Barrier::wait_parity(ready, 0);
+            if rank % 2 == 1 {
+                (tid()..128).step_by(32).for_each(|i| *to.at(rank * 128 + i) = *tile.add(i));
+            }
+            cluster::sync();
         }
-    }
+    };
+    let after = |i: usize| if i / 128 % 2 == 1 { (100 + i % 128) as u8 } else { 0 };
+    on(4, 32).cluster(4).writes(&[0; 512], kernel, &(0..512).map(after).collect::<Vec<_>>());
 }
 
 /// Checks the panic of a thread that does this with a tile and a barrier.
 #[track_caller]
 fn check_panic(expected: &str, kernel: impl Fn(*mut u8, *mut Barrier) + Sync) {
-    for executor in all() {
-        let fault = fault_of(&executor, LaunchConfig::new(1, 1), || {
-            let (tile, ready) = (shared_array![Tile; 1].cast::<u8>(), shared_array![Barrier; 1]);
-            // SAFETY: there is only one thread.
-            unsafe { Barrier::init(ready, 1) };
-            Barrier::fence_init();
-            kernel(tile, ready);
-        });
-        let FaultKind::Panic { message } = &fault.kind else { panic!("{fault}") };
-        assert!(message.contains(expected), "{message}");
-        assert!(fault.location.is_some_and(|at| at.file.contains("tests/tensor_copies")));
-    }
+    on(1, 1).fails(&format!("panicked: .. {expected}"), || {
+        kernel(shared_array![Tile; 1].cast::<u8>(), barrier_for(1));
+    });
 }
 
 #[test]
@@ -300,44 +257,27 @@ fn wrong_copies_are_reported() {
 }
 
 #[test]
-#[cfg(not(miri))]
-fn what_is_written_after_the_fence_is_reported() {
+fn stores_that_are_not_fenced_again_or_not_waited_for_are_reported() {
     let mut memory = Box::new(Aligned([0u8; 256]));
     let map = TensorMapSpec::new::<u8>([256], [256]).encode_for_cpu_mut(&mut memory.0).unwrap();
-    for executor in fibers() {
-        let fault = fault_of(&executor, LaunchConfig::new(1, 1), || {
-            let tile = shared_array![Tile; 1].cast::<u8>();
-            // SAFETY: on the executor it is a fault.
-            unsafe {
-                (0..256).for_each(|i| *tile.add(i) = i as u8);
-                bulk::fence_shared();
-                tensor::shared_to_global(&map, [0], tile);
+    let kernel = |writes_again: bool| {
+        let tile = shared_array![Tile; 1].cast::<u8>();
+        // SAFETY: on the executor it is a fault.
+        unsafe {
+            (0..256).for_each(|i| *tile.add(i) = i as u8);
+            bulk::fence_shared();
+            tensor::shared_to_global(&map, [0], tile);
+            if writes_again {
                 bulk::commit();
                 bulk::wait_read::<0>();
                 *tile.add(100) = 7;
                 tensor::shared_to_global(&map, [0], tile);
             }
-        });
-        assert!(fault.to_string().contains("of what no thread has fenced since it was written"), "{fault}");
-    }
-}
-
-#[test]
-fn a_store_that_is_not_waited_for_is_reported() {
-    let mut memory = Box::new(Aligned([0u8; 256]));
-    let map = TensorMapSpec::new::<u8>([256], [256]).encode_for_cpu_mut(&mut memory.0).unwrap();
-    for executor in all() {
-        let fault = fault_of(&executor, LaunchConfig::new(1, 1), || {
-            let tile = shared_array![Tile; 1].cast::<u8>();
-            // SAFETY: on the executor it is a fault.
-            unsafe {
-                (0..256).for_each(|i| *tile.add(i) = i as u8);
-                bulk::fence_shared();
-                tensor::shared_to_global(&map, [0], tile);
-            }
-        });
-        let operation = "tensor::shared_to_global";
-        assert_eq!(fault.kind, FaultKind::StoreNotWaitedFor { operation, bytes: 256 });
+        }
+    };
+    on(1, 1).fails("tensor::shared_to_global of 256 bytes was reading shared memory when", || kernel(false));
+    if !cfg!(miri) {
+        on(1, 1).by(fibers()).fails("of what no thread has fenced since it was written", || kernel(true));
     }
 }
 

@@ -2,18 +2,16 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use cuda_std::barrier::Barrier;
 use cuda_std::half::f16;
-use cuda_std::launch::LaunchConfig;
 use cuda_std::mma::{self, FragmentA, FragmentB, FragmentC};
-use cuda_std::simt::{Executor, Fault, FaultKind, Scheduler};
+use cuda_std::simt::{Executor, FaultKind};
 use cuda_std::warp::WarpReductionOp;
 use cuda_std::{bulk, cluster, grid, misc, pipeline, shared, shared_array, thread, warp, wgmma};
 
-use crate::common::tiles::{all, fault_of, fibers};
+use crate::common::{Launch, all, barrier_for, executors, fibers, on};
 
 /// Calls the function when it is dropped.
 struct OnDrop<F: Fn()>(F);
@@ -117,13 +115,8 @@ enum Ends {
 
 /// A kernel: the last thread ends early, and the others wait at a barrier. `call` is called while they are unwound.
 fn kernel(ends: Ends, words: &[AtomicU32], call: impl Fn(Memory)) {
-    let barrier = shared_array![Barrier; 1];
+    let barrier = barrier_for(2);
     let (tid, threads) = (thread::thread_idx_x(), thread::block_dim_x());
-    if tid == 0 {
-        // SAFETY: no other thread uses it before the barrier.
-        unsafe { Barrier::init(barrier, 2) };
-    }
-    thread::sync_threads();
     if ends == Ends::Returns && tid == threads - 1 {
         return;
     }
@@ -138,67 +131,39 @@ fn kernel(ends: Ends, words: &[AtomicU32], call: impl Fn(Memory)) {
     }
 }
 
-#[track_caller]
-fn check(fault: &Fault, ends: Ends, of: &str) {
-    let message = fault.to_string();
-    let expected = match ends {
+/// The message about a thread that ends like this.
+fn message(ends: Ends) -> &'static str {
+    match ends {
         Ends::Panics => "panicked: planted",
         Ends::Indexes => "index out of bounds: the len is 1",
         Ends::Returns => "thread::sync_threads is not reached by all threads",
-    };
-    assert!(message.contains(expected), "{of} {ends:?}: {message}");
+    }
 }
 
-fn configs() -> [(LaunchConfig, bool); 4] {
-    let config = |blocks, threads| LaunchConfig::new(blocks, threads);
-    [
-        (config(1, 2), false),
-        (config(3, 33), false),
-        (config(4, 2).with_cluster(2), false),
-        (config(2, 64), true),
-    ]
-}
-
-fn run(
-    executor: &Executor,
-    (config, is_cooperative): (LaunchConfig, bool),
-    kernel: impl Fn() + Sync,
-) -> Fault {
-    if !is_cooperative {
-        return fault_of(executor, config, kernel);
-    }
-    match executor.run_cooperative("broken", config, kernel) {
-        Err(cuda_std::launch::LaunchError::Fault(fault)) => *fault,
-        other => panic!("expected a fault, got {other:?}"),
-    }
+fn launches() -> [Launch; 4] {
+    [on(1, 2), on(3, 33), on(4, 2).cluster(2), on(2, 64).cooperative()]
 }
 
 #[test]
 fn destructors_may_call_every_function_while_a_thread_is_unwound() {
-    for executor in all() {
-        for (&(name, call), config) in CALLS.iter().zip(configs().into_iter().cycle()) {
-            for ends in [Ends::Panics, Ends::Indexes, Ends::Returns] {
-                let words = [AtomicU32::new(0)];
-                // SAFETY: on the executor every misuse is an error.
-                let fault = run(&executor, config, || kernel(ends, &words, |memory| unsafe { call(memory) }));
-                check(&fault, ends, name);
-            }
+    for (&(_, call), launch) in CALLS.iter().zip(launches().into_iter().cycle()) {
+        for ends in [Ends::Panics, Ends::Indexes, Ends::Returns] {
+            let words = [AtomicU32::new(0)];
+            // SAFETY: on the executor every misuse is an error.
+            launch.fails(message(ends), || kernel(ends, &words, |memory| unsafe { call(memory) }));
         }
     }
 }
 
 #[test]
 fn a_barrier_in_a_destructor_that_threads_also_reach_without_a_fault() {
-    for executor in all() {
-        for threads in [2, 5, 40] {
-            let fault = fault_of(&executor, LaunchConfig::new(1, threads), || {
-                let _guard = OnDrop(|| thread::sync_threads());
-                if thread::thread_idx_x() == 0 {
-                    thread::sync_threads();
-                }
-            });
-            check(&fault, Ends::Returns, "guard");
-        }
+    for threads in [2, 5, 40] {
+        on(1, threads).fails(message(Ends::Returns), || {
+            let _guard = OnDrop(|| thread::sync_threads());
+            if thread::thread_idx_x() == 0 {
+                thread::sync_threads();
+            }
+        });
     }
 }
 
@@ -207,7 +172,7 @@ fn destructors_see_their_own_thread() {
     for executor in all() {
         for ends in [Ends::Panics, Ends::Returns] {
             let (words, dropped) = ([AtomicU32::new(0)], [const { AtomicU32::new(0) }; 40]);
-            let fault = fault_of(&executor, LaunchConfig::new(1, 40), || {
+            on(1, 40).by([executor.clone()]).fails(message(ends), || {
                 let tid = thread::thread_idx_x();
                 let _guard = OnDrop(|| {
                     let here = (thread::thread_idx_x(), warp::lane_id(), thread::block_dim_x());
@@ -216,7 +181,6 @@ fn destructors_see_their_own_thread() {
                 });
                 kernel(ends, &words, |_| {});
             });
-            check(&fault, ends, "identity");
             assert!(dropped.into_iter().all(|dropped| dropped.into_inner() == 1), "{executor:?}");
         }
     }
@@ -224,20 +188,17 @@ fn destructors_see_their_own_thread() {
 
 #[test]
 fn a_kernel_that_catches_the_unwinding_fails_all_the_same() {
-    for executor in all() {
-        for config in configs() {
-            for (ends, panics) in [Ends::Panics, Ends::Returns].into_iter().zip([false, true]) {
-                let words = [AtomicU32::new(0)];
-                let fault = run(&executor, config, || {
-                    let own = catch_unwind(AssertUnwindSafe(|| kernel(ends, &words, |_| {})));
-                    if thread::thread_idx_x() == thread::block_dim_x() - 1 {
-                        return own.unwrap_or_else(|payload| resume_unwind(payload));
-                    }
-                    (0..3).for_each(|_| ignore(catch_unwind(thread::sync_threads)));
-                    assert!(!panics, "a later panic");
-                });
-                check(&fault, ends, "catch");
-            }
+    for launch in launches() {
+        for (ends, panics) in [(Ends::Panics, false), (Ends::Returns, true)] {
+            let words = [AtomicU32::new(0)];
+            launch.fails(message(ends), || {
+                let own = catch_unwind(AssertUnwindSafe(|| kernel(ends, &words, |_| {})));
+                if thread::thread_idx_x() == thread::block_dim_x() - 1 {
+                    return own.unwrap_or_else(|payload| resume_unwind(payload));
+                }
+                (0..3).for_each(|_| ignore(catch_unwind(thread::sync_threads)));
+                assert!(!panics, "a later panic");
+            });
         }
     }
 }
@@ -245,18 +206,14 @@ fn a_kernel_that_catches_the_unwinding_fails_all_the_same() {
 #[test]
 fn a_kernel_that_always_catches_the_unwinding_is_abandoned() {
     for executor in fibers() {
-        let fault = fault_of(&executor, LaunchConfig::new(2, 40), || {
-            if thread::thread_idx_x() == 7 {
-                return;
-            }
-            loop {
-                let _ = catch_unwind(thread::sync_threads);
+        on(2, 40).by([executor.clone()]).fails(message(Ends::Returns), || {
+            while thread::thread_idx_x() != 7 {
+                let _ = catch_unwind(|| thread::sync_threads());
                 thread::nanosleep(1);
             }
         });
-        check(&fault, Ends::Returns, "loop");
         // The executor works on.
-        executor.run("sound", LaunchConfig::new(2, 40), thread::sync_threads).unwrap();
+        on(2, 40).by([executor]).check(thread::sync_threads);
     }
 }
 
@@ -264,22 +221,21 @@ fn a_kernel_that_always_catches_the_unwinding_is_abandoned() {
 #[cfg(not(miri))]
 fn the_time_limit_is_reported_whatever_destructors_call() {
     const LIMIT: Duration = Duration::from_millis(20);
-    for executor in
-        [Executor::new(), Executor::new().with_seed(1), Executor::new().with_scheduler(Scheduler::Threads)]
-    {
-        let executor = executor.with_time_limit(LIMIT);
-        for &(name, call) in CALLS {
-            let words = [AtomicU32::new(0)];
-            let fault = fault_of(&executor, LaunchConfig::new(1, 33), || {
-                let memory = Memory { barrier: shared_array![Barrier; 1], word: words[0].as_ptr() };
-                // SAFETY: on the executor every misuse is an error.
-                let _guard = OnDrop(|| unsafe { call(memory) });
-                while thread::thread_idx_x() == 3 {
-                    thread::nanosleep(1);
-                    cuda_std::atomic::AtomicU32::new(0).load(Ordering::Relaxed);
-                }
-                thread::sync_threads();
-            });
+    let limited = |executor: Executor| executor.with_time_limit(LIMIT);
+    let executors = executors(1).into_iter().map(limited).collect::<Vec<_>>();
+    for &(name, call) in CALLS {
+        let words = [AtomicU32::new(0)];
+        let faults = on(1, 33).by(executors.clone()).faults(|| {
+            let memory = Memory { barrier: shared_array![Barrier; 1], word: words[0].as_ptr() };
+            // SAFETY: on the executor every misuse is an error.
+            let _guard = OnDrop(|| unsafe { call(memory) });
+            while thread::thread_idx_x() == 3 {
+                thread::nanosleep(1);
+                cuda_std::atomic::AtomicU32::new(0).load(Ordering::Relaxed);
+            }
+            thread::sync_threads();
+        });
+        for fault in faults {
             assert_eq!(fault.kind, FaultKind::TimedOut { limit: LIMIT }, "{name}: {fault}");
         }
     }
@@ -287,34 +243,26 @@ fn the_time_limit_is_reported_whatever_destructors_call() {
 
 #[test]
 fn the_message_is_that_of_the_first_panic() {
-    for executor in all() {
-        let fault = fault_of(&executor, LaunchConfig::new(1, 1), || {
-            let _guard = OnDrop(|| ignore(catch_unwind(|| panic!("in a destructor"))));
-            panic!("the first");
-        });
-        let location = fault.location.clone().expect("a location");
-        assert!(fault.to_string().contains("panicked: the first") && location.line == line!() - 3, "{fault}");
-    }
+    on(1, 1).fails(&format!("unwinding.rs:{}: panicked: the first", line!() + 2), || {
+        let _guard = OnDrop(|| ignore(catch_unwind(|| panic!("in a destructor"))));
+        panic!("the first");
+    });
 }
 
 /// A launch by a thread that unwinds runs like any other one.
 #[test]
 fn destructors_of_the_host_launch_kernels() {
     for executor in all() {
-        let sums = Mutex::new(Vec::new());
+        let sum = AtomicU32::new(0);
         let unwound = catch_unwind(AssertUnwindSafe(|| {
             let _guard = OnDrop(|| {
-                let sum = AtomicU32::new(0);
-                let launched = executor.run("sum", LaunchConfig::new(2, 64), || {
+                on(2, 64).by([executor.clone()]).check(|| {
                     sum.fetch_add(thread::sync_threads_count(1), Ordering::Relaxed);
                 });
-                sums.lock()
-                    .unwrap_or_else(|error| error.into_inner())
-                    .push((launched.is_ok(), sum.into_inner()));
             });
             resume_unwind(Box::new(()));
         }));
         assert!(unwound.is_err());
-        assert_eq!(sums.into_inner().unwrap(), [(true, 2 * 64 * 64)]);
+        assert_eq!(sum.into_inner(), 2 * 64 * 64);
     }
 }

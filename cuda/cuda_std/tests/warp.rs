@@ -1,9 +1,8 @@
 //! Shuffles, votes, matches and reductions on the executor, against oracles written from the PTX ISA.
 
-use crate::common::collect;
-use cuda_std::launch::LaunchConfig;
-use cuda_std::simt::Executor;
-use cuda_std::{bf16, f16, warp};
+use cuda_std::{bf16, f16, thread, warp};
+
+use crate::common::{collect, on};
 
 type Shuffle = unsafe fn(u32, u64, u32, u32) -> (u64, bool);
 
@@ -63,7 +62,7 @@ fn shuffles_follow_the_ptx_isa() {
             for b in (0..34).chain([63, 64, u32::MAX]) {
                 // Two warps and two blocks, so lane numbers and thread numbers differ.
                 let seen = collect(2, 64, || {
-                    let own = u64::from(cuda_std::thread::index()) * 0x1_0000_0001;
+                    let own = u64::from(thread::index()) * 0x1_0000_0001;
                     // SAFETY: all lanes of all warps shuffle together.
                     let (value, in_range) = unsafe { (mode.shuffle)(u32::MAX, own, b, width) };
                     assert_eq!(value >> 32, value & 0xffff_ffff, "both halves come from one lane");
@@ -128,15 +127,10 @@ fn a_mask_of_half_a_warp() {
 #[test]
 fn a_width_that_is_no_power_of_two_is_refused() {
     for width in [0, 3, 33, 64] {
-        let error = Executor::new()
-            .run("shuffle", LaunchConfig::new(1, 32), || {
-                // SAFETY: all lanes shuffle together.
-                unsafe { warp::warp_shuffle_idx(u32::MAX, 1_u32, 0, width) };
-            })
-            .unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("the width of a shuffle is 1, 2, 4, 8, 16 or 32"), "{text}");
-        assert!(text.contains("shuffle"), "{text}");
+        on(1, 32).fails("the width of a shuffle is 1, 2, 4, 8, 16 or 32", || {
+            // SAFETY: all lanes shuffle together.
+            unsafe { warp::warp_shuffle_idx(u32::MAX, 1_u32, 0, width) };
+        });
     }
 }
 
@@ -245,13 +239,13 @@ fn integer_reductions() {
                             (warp::warp_reduce(mask, value(lane), op), warp::warp_reduce_shuffle(mask, value(lane), op))
                         };
                         assert_eq!(one, other, "both ways of reducing");
-                        u64::from(one.cast_unsigned_32())
+                        u64::from(one as u32)
                     });
                     for (lane, seen) in seen.into_iter().enumerate() {
                         let mask = if mask >> lane & 1 == 1 { mask } else { !mask };
                         let lanes = (0..32).filter(|&other| mask >> other & 1 == 1);
                         let expected = lanes.map(value).reduce(fold).unwrap();
-                        assert_eq!(seen as u32, expected.cast_unsigned_32(), "{op:?}, mask {mask:#x}, lane {lane}");
+                        assert_eq!(seen as u32, expected as u32, "{op:?}, mask {mask:#x}, lane {lane}");
                     }
                 }
             }
@@ -259,23 +253,6 @@ fn integer_reductions() {
     }
     check!(u32, |lane| lane.wrapping_mul(0x9e37_79b9) ^ 0x5555);
     check!(i32, |lane| (lane.wrapping_mul(0x9e37_79b9) ^ 0x5555) as i32);
-}
-
-/// The bits of a 32-bit integer.
-trait Bits32 {
-    fn cast_unsigned_32(self) -> u32;
-}
-
-impl Bits32 for u32 {
-    fn cast_unsigned_32(self) -> u32 {
-        self
-    }
-}
-
-impl Bits32 for i32 {
-    fn cast_unsigned_32(self) -> u32 {
-        self as u32
-    }
 }
 
 #[test]
@@ -345,7 +322,7 @@ fn a_nan_does_not_win_a_maximum() {
 fn sync_warp_orders_shared_memory() {
     let seen = collect(2, 64, || {
         let tile = cuda_std::shared_array![u32; 64];
-        let tid = cuda_std::thread::thread_idx_x() as usize;
+        let tid = thread::thread_idx_x() as usize;
         // SAFETY: each thread writes its own element, and reads one of its own warp after the warp's barrier.
         unsafe {
             tile.add(tid).write(tid as u32);
@@ -356,36 +333,78 @@ fn sync_warp_orders_shared_memory() {
     assert_eq!(seen, (0..128).map(|thread| (thread % 64) ^ 1).collect::<Vec<u64>>());
 }
 
-/// Runs `body` in the lower half of a warp while the upper half returns, and returns the fault.
-fn half_missing(body: impl Fn() + Sync) -> String {
-    let error = Executor::new().run("half", LaunchConfig::new(1, 32), || {
-        if warp::lane_id() < 16 {
-            body();
-        }
-    });
-    error.unwrap_err().to_string()
+#[test]
+fn a_fault_names_the_line_that_called_the_operation() {
+    macro_rules! check {
+        ($call:expr) => {
+            on(1, 32).fails(&format!("tests/warp.rs:{}: ", line!()), || {
+                if warp::lane_id() < 16 {
+                    // SAFETY: none; the mask names lanes that do not take part, which the executor reports.
+                    _ = unsafe { $call };
+                }
+            })
+        };
+    }
+    check!(warp::warp_shuffle_up(u32::MAX, 1.5_f64, 1, 32));
+    check!(warp::warp_match_any(u32::MAX, 1.5_f32));
+    check!(warp::warp_match_all(u32::MAX, 7_u64));
+    check!(warp::warp_vote_any(u32::MAX, true));
+    check!(warp::warp_reduce(u32::MAX, 1_u32, warp::WarpReductionOp::Or));
+    check!(warp::warp_reduce_shuffle(u32::MAX, 1_u32, warp::WarpReductionOp::Or));
+    check!(warp::reduce_sum(1.0_f32));
+    check!(warp::reduce_max_width::<f32, 8>(u32::MAX, 1.0));
+    check!(warp::sync_warp(u32::MAX));
+}
+
+/// A number type that the executor does not know, so it is reduced with the GPU's butterfly.
+#[derive(Clone, Copy)]
+struct Foreign(f32);
+
+impl warp::WarpShuffleValue for Foreign {
+    unsafe fn shuffle(
+        mode: warp::WarpShuffleMode,
+        mask: u32,
+        value: Self,
+        b: u32,
+        width: u32,
+    ) -> warp::WarpShuffleResult<Self> {
+        // SAFETY: a shuffle of the bits by the same lanes.
+        let (value, in_range) = unsafe { f32::shuffle(mode, mask, value.0, b, width) };
+        (Self(value), in_range)
+    }
+}
+
+impl warp::WarpNumber for Foreign {
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+    fn smaller(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+    fn larger(self, other: Self) -> Self {
+        Self(self.0.max(other.0))
+    }
 }
 
 #[test]
-fn a_fault_names_the_line_that_called_the_operation() {
-    macro_rules! fault {
-        ($call:expr) => {
-            // SAFETY: none; the mask names lanes that do not take part, which the executor reports.
-            (line!(), half_missing(|| _ = unsafe { $call }))
-        };
+fn one_exchange_gives_the_bits_of_the_butterfly() {
+    macro_rules! check {
+        ($($width:literal),*) => {$(
+            let same = |known: f32, foreign: Foreign| {
+                assert_eq!(known.to_bits(), foreign.0.to_bits(), "width {}", $width);
+            };
+            on(1, 64).check(|| {
+                // Values whose sum depends on the order.
+                let own = 1.0 / (thread::thread_idx_x() as f32 + 0.3);
+                // SAFETY: all lanes reduce together.
+                unsafe {
+                    let foreign = Foreign(own);
+                    same(warp::reduce_sum_width::<_, $width>(u32::MAX, own), warp::reduce_sum_width::<_, $width>(u32::MAX, foreign));
+                    same(warp::reduce_min_width::<_, $width>(u32::MAX, own), warp::reduce_min_width::<_, $width>(u32::MAX, foreign));
+                    same(warp::reduce_max_width::<_, $width>(u32::MAX, own), warp::reduce_max_width::<_, $width>(u32::MAX, foreign));
+                }
+            });
+        )*};
     }
-    let faults = [
-        fault!(warp::warp_shuffle_up(u32::MAX, 1.5_f64, 1, 32)),
-        fault!(warp::warp_match_any(u32::MAX, 1.5_f32)),
-        fault!(warp::warp_match_all(u32::MAX, 7_u64)),
-        fault!(warp::warp_vote_any(u32::MAX, true)),
-        fault!(warp::warp_reduce(u32::MAX, 1_u32, warp::WarpReductionOp::Or)),
-        fault!(warp::warp_reduce_shuffle(u32::MAX, 1_u32, warp::WarpReductionOp::Or)),
-        fault!(warp::reduce_sum(1.0_f32)),
-        fault!(warp::reduce_max_width::<f32, 8>(u32::MAX, 1.0)),
-        fault!(warp::sync_warp(u32::MAX)),
-    ];
-    for (line, fault) in faults {
-        assert!(fault.contains(&format!("tests/warp.rs:{line}")), "line {line}: {fault}");
-    }
+    check!(1, 2, 4, 8, 16, 32);
 }

@@ -1,12 +1,22 @@
 //! Compares multiplications by a warpgroup on the executor with integers.
 
-use crate::common::matrices::{Small, expected, fill, number, results};
-use crate::common::tiles::all;
 use cuda_std::half::{bf16, f16};
 use cuda_std::mma::{self, tf32};
 use cuda_std::simt::{Executor, Scheduler};
 use cuda_std::wgmma::{self, Accumulator, Element16, FragmentA, Panel, Registers, e4m3};
 use cuda_std::{bulk, shared, thread};
+
+use crate::common::all;
+use crate::common::matrices::{Small, expected, fill, number, results};
+
+/// Compares all results, rows of `columns` numbers.
+#[track_caller]
+fn check(out: Vec<f32>, columns: usize, expected: impl Fn(usize, usize) -> f32) {
+    for (i, x) in out.into_iter().enumerate() {
+        let (row, column) = (i / columns, i % columns);
+        assert_eq!(x, expected(row, column), "{row} {column} of {columns}");
+    }
+}
 
 /// Adds the sum over a whole panel to D, 64 rows of N columns, with both operands K-major.
 fn k_major<T: Small, const N: usize, const R: usize>(executor: &Executor)
@@ -34,10 +44,7 @@ where
         }
     });
     let k = steps as usize * T::K;
-    for (i, x) in out.into_iter().enumerate() {
-        let (row, column) = (i / N, i % N);
-        assert_eq!(x, expected(row, column, k, number(3, row, column)), "{row} {column} of {N}");
-    }
+    check(out, N, |row, column| expected(row, column, k, number(3, row, column)));
 }
 
 /// The same with both operands MN-major, in panels with one row per K.
@@ -70,9 +77,7 @@ where
             pending.finish::<0>().for_each(|row, column, x| *out.add(N * row + column) = x);
         }
     });
-    for (i, x) in out.into_iter().enumerate() {
-        assert_eq!(x, expected(i / N, i % N, 32, 0), "{} {} of {N}", i / N, i % N);
-    }
+    check(out, N, |row, column| expected(row, column, 32, 0));
 }
 
 /// The same with A in registers; `fragment` returns them for a step.
@@ -98,9 +103,7 @@ fn registers<T: Small, const N: usize, const R: usize>(
             pending.finish::<0>().for_each(|row, column, x| *out.add(N * row + column) = x);
         }
     });
-    for (i, x) in out.into_iter().enumerate() {
-        assert_eq!(x, expected(i / N, i % N, 2 * T::K, 0), "{} {} of {N}", i / N, i % N);
-    }
+    check(out, N, |row, column| expected(row, column, 2 * T::K, 0));
 }
 
 /// Converts the `mma` fragment of A, which has the same layout.
@@ -202,11 +205,9 @@ fn accumulators_become_the_next_a() {
                 pending.finish::<0>().for_each(|row, column, x| *out.add(64 * row + column) = x);
             }
         });
-        for (i, x) in out.into_iter().enumerate() {
-            let (row, column) = (i / 64, i % 64);
-            let product = |k| expected(row, k, 16, 0) * number(4, k, column) as f32;
-            assert_eq!(x, (0..32).map(product).sum::<f32>(), "{row} {column}");
-        }
+        check(out, 64, |row, column| {
+            (0..32).map(|k| expected(row, k, 16, 0) * number(4, k, column) as f32).sum()
+        });
     }
 }
 
@@ -237,11 +238,9 @@ fn tiles_are_finished_one_after_the_other() {
                 lower.for_each(|row, column, x| *out.add(8 * row + column) -= 1000.0 * x);
             }
         });
-        for (i, x) in out.into_iter().enumerate() {
-            let (row, column) = (i / 8, 8 + i % 8);
-            let difference = expected(row, column, 16, 0) - 1000.0 * expected(64 + row, column, 16, 0);
-            assert_eq!(x, difference, "{row} {column}");
-        }
+        check(out, 8, |row, column| {
+            expected(row, 8 + column, 16, 0) - 1000.0 * expected(64 + row, 8 + column, 16, 0)
+        });
     }
 }
 

@@ -2,15 +2,16 @@
 
 #![cfg(not(miri))]
 
-use crate::common::matrices::{Out, Small, check_panic, expected, fault, fill, number, two_panels};
-use crate::common::tiles::{all, fault_of, fibers};
 use cuda_std::barrier::Barrier;
 use cuda_std::half::bf16;
-use cuda_std::launch::LaunchConfig;
-use cuda_std::simt::{Executor, FaultKind, Instead};
+use cuda_std::launch::{LaunchConfig, LaunchError};
+use cuda_std::simt::{Executor, Fault, FaultKind};
 use cuda_std::tensor::{self, Swizzle, TensorMap, TensorMapSpec};
 use cuda_std::wgmma::{self, Accumulator, FragmentA, Panel, Pending};
 use cuda_std::{bulk, shared, shared_array, thread};
+
+use crate::common::matrices::{Small, check_panic, expected, fill, number, on_a_warpgroup, two_panels};
+use crate::common::{Out, all, executors, fibers, has, on, tid};
 
 type A = *mut Panel<bf16, 64>;
 type B = *mut Panel<bf16, 32>;
@@ -64,109 +65,90 @@ fn a_wait_that_does_not_cover_the_accumulators_is_reported() {
 
 #[test]
 fn a_thread_that_returns_too_early_is_reported() {
-    for executor in all() {
-        let fault = fault(&executor, |a, b| {
-            // SAFETY: on the executor it is a fault.
-            unsafe {
-                let _pending = started(a, b);
-                wgmma::commit();
-                wgmma::wait::<1>();
-            }
-        });
-        let operation = "wgmma::Pending::multiply";
-        assert_eq!(fault.kind, FaultKind::WgmmaNotWaitedFor { operation });
-        assert!(fault.to_string().contains("call wgmma::commit() and wgmma::wait::<0>() before"), "{fault}");
+    let expected = "wgmma::Pending::multiply was pending when its thread returned; call wgmma::commit() and wgmma::wait::<0>() \
+                    before";
+    on_a_warpgroup().fails(expected, || {
+        let (a, b) = two_panels();
+        // SAFETY: on the executor it is a fault.
+        unsafe {
+            let _pending = started(a, b);
+            wgmma::commit();
+            wgmma::wait::<1>();
+        }
+    });
+}
+
+/// Multiplies, and thread 77 writes to an element before the wait.
+fn multiply_and_write((a, b): (A, B), element: *mut bf16) {
+    // SAFETY: the element is in a panel. On the executor it is a fault if it is read.
+    unsafe {
+        let pending = started(a, b);
+        wgmma::commit();
+        if tid() == 77 {
+            *element = bf16::from_f32(77.0);
+        }
+        pending.finish::<0>();
     }
 }
 
 #[test]
 fn operands_that_change_are_reported() {
     // A thread writes elements of A, then of B, that its own multiplication reads.
-    for of_b in [false, true] {
-        check_panic("finds that shared memory has changed which wgmma::Pending::multiply() at ", |a, b| {
-            // SAFETY: on the executor it is a fault.
-            unsafe {
-                let pending = started(a, b);
-                wgmma::commit();
-                if thread::thread_idx_x() == 77 {
-                    let element = if of_b { Panel::element(b, 31, 15) } else { Panel::element(a, 63, 0) };
-                    *element = bf16::from_f32(77.0);
-                }
-                pending.finish::<0>();
-            }
-        });
-    }
+    let expected = "finds that shared memory has changed which wgmma::Pending::multiply() at ";
+    check_panic(expected, |a, b| multiply_and_write((a, b), Panel::element(a, 63, 0)));
+    check_panic(expected, |a, b| multiply_and_write((a, b), Panel::element(b, 31, 15)));
     // Elements that the multiplication does not read may change, such as the next step's.
-    for executor in all() {
-        let config = LaunchConfig::new(1, 128).with_shared_bytes(16 * 1024);
-        let kernel = || {
-            let (a, b) = two_panels();
-            // SAFETY: the written element is not read.
-            unsafe {
-                let pending = started(a, b);
-                wgmma::commit();
-                if thread::thread_idx_x() == 77 {
-                    *Panel::element(a, 63, 16) = bf16::from_f32(77.0);
-                }
-                pending.finish::<0>();
-            }
-        };
-        executor.run("multiply", config, kernel).unwrap();
-    }
+    on_a_warpgroup().check(|| {
+        let (a, b) = two_panels();
+        multiply_and_write((a, b), Panel::element(a, 63, 16));
+    });
 }
 
 #[test]
 fn warps_that_disagree_are_reported() {
-    check_panic(
-        "is not what another thread of the warpgroup called as its multiplication number 0",
-        |a, b| {
-            let step = u32::from(thread::thread_idx_x() >= 96);
-            let mut pending = Accumulator::<16>::ZERO.start();
-            // SAFETY: on the executor it is a fault.
-            unsafe {
-                wgmma::fence();
-                pending.multiply(Panel::k_major::<64>(a, 0).step(step), Panel::k_major::<32>(b, 0));
-                wgmma::commit();
-                pending.finish::<0>();
-            }
-        },
-    );
+    let expected = "is not what another thread of the warpgroup called as its multiplication number 0";
+    check_panic(expected, |a, b| {
+        let step = u32::from(tid() >= 96);
+        let mut pending = Accumulator::<16>::ZERO.start();
+        // SAFETY: on the executor it is a fault.
+        unsafe {
+            wgmma::fence();
+            pending.multiply(Panel::k_major::<64>(a, 0).step(step), Panel::k_major::<32>(b, 0));
+            wgmma::commit();
+            pending.finish::<0>();
+        }
+    });
     check_panic("of 8 registers, but another thread of the warpgroup started 16 as its number 0", |_, _| {
         thread::sync_threads();
-        if thread::thread_idx_x() == 0 {
+        if tid() == 0 {
             let _sixteen = Accumulator::<16>::ZERO.start();
         }
         thread::sync_threads();
         let _eight = Accumulator::<8>::ZERO.start();
     });
-    for executor in all() {
-        let fault = fault(&executor, |a, b| {
-            if thread::thread_idx_x() / 32 != 3 {
-                // SAFETY: on the executor it is a fault.
-                unsafe {
-                    let pending = started(a, b);
-                    wgmma::commit();
-                    pending.finish::<0>();
-                }
+    // The last warp starts nothing.
+    let expected =
+        "wgmma::Pending::finish waits for a multiplication that thread (96, 0, 0) .. it has returned";
+    on_a_warpgroup().fails(expected, || {
+        let (a, b) = two_panels();
+        if tid() / 32 != 3 {
+            // SAFETY: on the executor it is a fault.
+            unsafe {
+                let pending = started(a, b);
+                wgmma::commit();
+                pending.finish::<0>();
             }
-        });
-        let FaultKind::WarpgroupIncomplete { operation, missing, instead } = &fault.kind else {
-            panic!("{fault}")
-        };
-        assert_eq!((*operation, missing.x / 32, instead), ("wgmma::Pending::finish", 3, &Instead::Returned));
-    }
+        }
+    });
 }
 
 #[test]
 fn blocks_without_whole_warpgroups_are_reported() {
-    for executor in all() {
-        let fault = fault_of(&executor, LaunchConfig::new(1, 192), || {
-            if thread::thread_idx_x() >= 128 {
-                let _pending = Accumulator::<16>::ZERO.start();
-            }
-        });
-        assert!(fault.to_string().contains("launch a multiple of 128 threads per block"), "{fault}");
-    }
+    on(1, 192).fails("launch a multiple of 128 threads per block", || {
+        if tid() >= 128 {
+            let _pending = Accumulator::<16>::ZERO.start();
+        }
+    });
 }
 
 #[test]
@@ -192,16 +174,20 @@ fn wrong_panels_are_reported() {
 
 #[test]
 fn operands_without_a_proxy_fence_are_reported() {
+    let expected = "reads operands of what no thread has fenced since it was written .. call bulk::fence_shared() before the \
+                    barrier";
     // No fence at all, and none since the operands were written again.
     for is_fenced in [false, true] {
-        let config = LaunchConfig::new(1, 128).with_shared_bytes(16 * 1024);
-        for executor in fibers() {
-            let fault = fault_of(&executor, config, || {
-                let a = shared::dynamic_shared_mem_aligned::<Panel<bf16, 64>>();
-                let b = a.wrapping_add(1).cast::<Panel<bf16, 32>>();
-                fill(a, 1);
-                fill(b, 2);
-                if is_fenced {
+        on_a_warpgroup().by(fibers()).fails(expected, || {
+            let a = shared::dynamic_shared_mem_aligned::<Panel<bf16, 64>>();
+            let b = a.wrapping_add(1).cast::<Panel<bf16, 32>>();
+            fill(a, 1);
+            if is_fenced {
+                bulk::fence_shared();
+            }
+            for matrix in [2, 3] {
+                fill(b, matrix);
+                if is_fenced && matrix == 2 {
                     bulk::fence_shared();
                 }
                 thread::sync_threads();
@@ -210,21 +196,10 @@ fn operands_without_a_proxy_fence_are_reported() {
                     let pending = started(a, b);
                     wgmma::commit();
                     pending.finish::<0>();
-                    thread::sync_threads();
-                    fill(b, 3);
-                    thread::sync_threads();
-                    let pending = started(a, b);
-                    wgmma::commit();
-                    pending.finish::<0>();
                 }
-            });
-            let text = fault.to_string();
-            assert!(
-                text.contains("reads operands of what no thread has fenced since it was written"),
-                "{text}"
-            );
-            assert!(text.contains("call bulk::fence_shared() before the barrier"), "{text}");
-        }
+                thread::sync_threads();
+            }
+        });
     }
 }
 
@@ -255,7 +230,7 @@ unsafe fn pipelined(a: &TensorMap, b: &TensorMap, panels: u32, out: *mut f32, bu
         let a = stages.wrapping_add(stage as usize).cast::<Panel<bf16, 64>>();
         (a, a.wrapping_add(1).cast::<Panel<bf16, 32>>())
     };
-    let thread = thread::thread_idx_x();
+    let thread = tid();
     // SAFETY: the barriers order the copies and the multiplications.
     unsafe {
         if thread == 0 {
@@ -307,7 +282,7 @@ unsafe fn pipelined(a: &TensorMap, b: &TensorMap, panels: u32, out: *mut f32, bu
 }
 
 /// Runs it with 6 panels of K minus 8 columns, which are outside the tensor.
-fn run_pipelined(executor: &Executor, bug: Bug) -> Result<(), Box<cuda_std::simt::Fault>> {
+fn run_pipelined(executor: &Executor, bug: Bug) -> Result<(), Box<Fault>> {
     let k = 6 * 64 - 8;
     let matrix = |number_of: u32, rows: usize| -> Vec<bf16> {
         (0..rows * k).map(|i| bf16::small(number(number_of, i / k, i % k))).collect()
@@ -321,30 +296,22 @@ fn run_pipelined(executor: &Executor, bug: Bug) -> Result<(), Box<cuda_std::simt
     let mut out = vec![f32::NAN; 64 * 32];
     let to = Out(out.as_mut_ptr());
     let config = LaunchConfig::new(1, 160).with_shared_bytes(1024 + 2 * STAGE);
-    let kernel = || {
-        let to = &to;
-        // SAFETY: the maps describe the matrices.
-        unsafe { pipelined(&map_a, &map_b, 6, to.0, bug) };
-    };
+    // SAFETY: the maps describe the matrices.
+    let kernel = || unsafe { pipelined(&map_a, &map_b, 6, to.at(0), bug) };
     match executor.run("pipelined", config, kernel) {
         Ok(()) => {
             let wrong = (0..64 * 32).find(|&i| out[i] != expected(i / 32, i % 32, k, 0));
             assert_eq!(wrong, None, "{executor:?}");
             Ok(())
         }
-        Err(cuda_std::launch::LaunchError::Fault(fault)) => Err(fault),
+        Err(LaunchError::Fault(fault)) => Err(fault),
         Err(other) => panic!("{other}"),
     }
 }
 
 #[test]
 fn stages_are_filled_and_multiplied_under_1000_seeds() {
-    let new = || Executor::new().without_seed();
-    let seeds = (0..1000).map(|seed| new().with_seed(seed));
-    for executor in [new()].into_iter().chain(seeds) {
-        run_pipelined(&executor, Bug::None).unwrap();
-    }
-    for executor in all() {
+    for executor in executors(1000) {
         run_pipelined(&executor, Bug::None).unwrap();
     }
 }
@@ -355,10 +322,9 @@ fn a_stage_that_is_released_early_is_reported_in_most_orders() {
     let faults: Vec<_> = (0..100).filter_map(|seed| run(&Executor::new().with_seed(seed)).err()).collect();
     assert!(faults.len() > 50, "{}", faults.len());
     for fault in faults.into_iter().chain(run(&Executor::new().without_seed()).err()) {
-        let text = fault.to_string();
-        let expected = "tensor::global_to_shared() into shared memory that wgmma::Pending::multiply() at ";
-        assert!(text.contains(expected) && text.contains("still reads; wait for its group"), "{text}");
-        assert_eq!(fault.place.thread.unwrap().x, 128);
+        let expected = "thread (128, 0, 0) .. tensor::global_to_shared() into shared memory that \
+                        wgmma::Pending::multiply() at .. still reads; wait for its group";
+        has(&fault.to_string(), expected);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use cuda_std::simt::{Executor, Scheduler};
-use planted_bugs::{BUGS, SOUND};
+use planted_bugs::{BUGS, run_sound};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -12,13 +12,18 @@ fn main() -> ExitCode {
         BUGS.iter().for_each(|bug| println!("{}\t{}", bug.name, bug.what));
         return ExitCode::SUCCESS;
     };
-    let Some(bug) = BUGS.iter().chain([&SOUND]).find(|bug| bug.name == name) else {
-        eprintln!("error: no bug is called `{name}`; run this without a name for a list");
-        return ExitCode::from(2);
-    };
     let coroutines = arguments.iter().any(|argument| argument == "--coroutines");
     let scheduler = if coroutines { Scheduler::Coroutines } else { Scheduler::Threads };
-    match (bug.run)(&Executor::new().with_scheduler(scheduler)) {
+    let on = Executor::new().with_scheduler(scheduler);
+    let result = match BUGS.iter().find(|bug| bug.name == name) {
+        Some(bug) => bug.run(&on),
+        None if name == "none" => run_sound(&on),
+        None => {
+            eprintln!("error: no bug is called `{name}`; run this without a name for a list");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

@@ -2,45 +2,52 @@
 
 use cuda_std::barrier::Barrier;
 use cuda_std::half::bf16;
-use cuda_std::tensor::{self, TensorMap};
+use cuda_std::launch::{LaunchConfig, LaunchError};
+use cuda_std::mem::f32x4;
+use cuda_std::simt::Executor;
+use cuda_std::tensor::{self, Swizzle, TensorMap, TensorMapSpec};
 use cuda_std::wgmma::{self, Accumulator, Panel};
-use cuda_std::{bulk, kernel, shared_array, thread};
+use cuda_std::{shared_array, thread};
 
 use crate::tid;
 
-/// Threads of a block: a warpgroup that multiplies, and a warp whose first thread copies.
-pub const THREADS: usize = 160;
-
 /// Columns of a panel, of which 16 are multiplied, and of both panels.
-pub const COLUMNS: usize = 64;
-pub const K: usize = 2 * COLUMNS;
+const COLUMNS: usize = 64;
+const K: usize = 2 * COLUMNS;
 
 /// Bytes of the panels of A, 64 rows, and of B, 8 rows.
-const BYTES: u32 = (64 + 8) * 128;
+pub const BYTES: u32 = (64 + 8) * 128;
 
 /// An element of A (64 rows) or B (8 rows, `matrix` 1).
-pub fn number(matrix: usize, row: usize, k: usize) -> f32 {
+fn number(matrix: usize, row: usize, k: usize) -> f32 {
     ((row * 3 + k / 8 * 5 + matrix) % 7) as f32
 }
 
-/// What a kernel does about the panels.
-#[derive(Clone, Copy)]
-struct Does {
-    /// Bytes that the barrier expects.
-    bytes: u32,
-    /// Whether the stage is free before the multiplication that reads it has completed.
-    releases_early: bool,
+/// Launches the kernel on a warpgroup that multiplies, and a warp whose first thread copies.
+pub fn run(
+    on: &Executor,
+    name: &'static str,
+    swizzle: Swizzle,
+    kernel: fn(&TensorMap, &TensorMap),
+) -> Result<(), LaunchError> {
+    // A row is 256 bytes. A tensor begins at a multiple of 16 bytes.
+    let (mut a, mut b) = ([[f32x4::default(); 16]; 64], [[f32x4::default(); 16]; 8]);
+    let map = |memory: &mut [[f32x4; 16]], matrix: usize, swizzle| {
+        let (rows, first) = (memory.len(), memory.as_mut_ptr().cast::<bf16>());
+        let elements = unsafe { core::slice::from_raw_parts_mut(first, rows * K) };
+        for (i, element) in elements.iter_mut().enumerate() {
+            *element = bf16::from_f32(number(matrix, i / K, i % K));
+        }
+        let spec = TensorMapSpec::new::<bf16>([K as u64, rows as u64], [COLUMNS as u32, rows as u32]);
+        spec.with_swizzle(swizzle).encode_for_cpu(elements).expect("the matrix has this size")
+    };
+    let (map_a, map_b) = (map(&mut a, 0, swizzle), map(&mut b, 1, Swizzle::Bytes128));
+    on.run(name, LaunchConfig::new(1, 160), || kernel(&map_a, &map_b))
 }
 
-/// As it is right.
-const SOUND: Does = Does { bytes: BYTES, releases_early: false };
-
-/// Multiplies two panels, one after the other in the same stage, and checks the sums.
-///
-/// # Safety
-/// The maps are those of A and B.
-#[inline(always)]
-unsafe fn multiply(a: &TensorMap, b: &TensorMap, does: Does) {
+/// Multiplies two panels, one after the other in the same stage, and checks the sums. The barrier expects `bytes`. If it
+/// releases early, the stage is free before the multiplication that reads it has completed.
+pub fn multiply(a: &TensorMap, b: &TensorMap, bytes: u32, releases_early: bool) {
     let (panel_a, panel_b) = (shared_array![Panel<bf16, 64>; 1], shared_array![Panel<bf16, 8>; 1]);
     let barriers = shared_array![Barrier; 2];
     let (full, free) = (barriers, barriers.wrapping_add(1));
@@ -56,7 +63,7 @@ unsafe fn multiply(a: &TensorMap, b: &TensorMap, does: Does) {
                 if i > 0 {
                     Barrier::wait_parity(free, 0);
                 }
-                Barrier::arrive_expect_tx(full, does.bytes);
+                Barrier::arrive_expect_tx(full, bytes);
                 tensor::global_to_shared(panel_a, a, [i * COLUMNS as i32, 0], full);
                 tensor::global_to_shared(panel_b, b, [i * COLUMNS as i32, 0], full);
             }
@@ -70,7 +77,7 @@ unsafe fn multiply(a: &TensorMap, b: &TensorMap, does: Does) {
             Barrier::wait_parity(full, i);
             sums.multiply(Panel::k_major::<64>(panel_a, 0), Panel::k_major::<8>(panel_b, 0));
             wgmma::commit();
-            if !does.releases_early {
+            if !releases_early {
                 wgmma::wait::<0>();
             }
             if i == 0 && tid() == 0 {
@@ -90,64 +97,8 @@ fn check(sums: Accumulator<4>, panels: usize) {
     });
 }
 
-/// Waits for each multiplication before the stage is free.
-///
-/// # Safety
-/// Same as for `multiply`.
-#[kernel(arch = "90a")]
-pub unsafe fn sound_multiplication(a: TensorMap, b: TensorMap) {
-    unsafe { multiply(&a, &b, SOUND) };
-}
-
-/// The stage is free while a multiplication may read it.
-///
-/// # Safety
-/// Same as for `multiply`; the body has a bug.
-#[kernel(arch = "90a")]
-pub unsafe fn stage_released_early(a: TensorMap, b: TensorMap) {
-    unsafe { multiply(&a, &b, Does { releases_early: true, ..SOUND }) };
-}
-
-/// The barrier expects the bytes of A alone.
-///
-/// # Safety
-/// Same as for `multiply`.
-#[kernel(arch = "90a")]
-pub unsafe fn tile_not_expected(a: TensorMap, b: TensorMap) {
-    unsafe { multiply(&a, &b, Does { bytes: 64 * 128, ..SOUND }) };
-}
-
-/// The map of A has another swizzle than the panel.
-///
-/// # Safety
-/// Same as for `multiply`.
-#[kernel(arch = "90a")]
-pub unsafe fn wrong_swizzle(a: TensorMap, b: TensorMap) {
-    unsafe { multiply(&a, &b, SOUND) };
-}
-
-/// Threads write the operands, and none fences them for the multiplication.
-///
-/// # Safety
-/// A warpgroup.
-#[kernel(arch = "90a")]
-pub unsafe fn operands_not_fenced() {
-    unsafe { multiply_written(|| ()) };
-}
-
-/// Threads write the operands, and fence them.
-///
-/// # Safety
-/// Same as for `operands_not_fenced`.
-#[kernel(arch = "90a")]
-pub unsafe fn sound_written_operands() {
-    unsafe { multiply_written(bulk::fence_shared) };
-}
-
-/// # Safety
-/// A warpgroup.
-#[inline(always)]
-unsafe fn multiply_written(fence: fn()) {
+/// Multiplies operands that threads write and then fence with `fence`.
+pub fn multiply_written(fence: fn()) {
     let (panel_a, panel_b) = (shared_array![Panel<bf16, 64>; 1], shared_array![Panel<bf16, 8>; 1]);
     unsafe {
         for i in (tid()..72 * 16).step_by(128) {

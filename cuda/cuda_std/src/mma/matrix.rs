@@ -8,8 +8,10 @@ use super::exchange;
 
 #[cfg(not(target_arch = "nvptx64"))]
 #[track_caller]
-fn check_row(name: &str, row: *mut u8) {
-    assert!(row.addr().is_multiple_of(16), "{name}() got the row {row:p}; align rows to 16 bytes");
+fn check_rows(name: &str, rows: &[*mut u8]) {
+    for row in rows {
+        assert!(row.addr().is_multiple_of(16), "{name}() got the row {row:p}; align rows to 16 bytes");
+    }
 }
 
 /// Returns the lane's registers of `N` matrices.
@@ -22,16 +24,15 @@ fn check_row(name: &str, row: *mut u8) {
 unsafe fn load<const N: usize, const TRANS: bool>(name: &'static str, row: *mut u8) -> [u32; N] {
     let rows = exchange::rows(name, N, TRANS, row);
     let lane = crate::warp::lane_id() as usize;
+    check_rows(name, &rows[..if TRANS { 2 * N } else { N }]);
     core::array::from_fn(|i| {
         if TRANS {
             let element = |row: *mut u8| {
-                check_row(name, row);
                 // SAFETY: the row has 16 bytes, and `lane / 4` is the index of one of its `u16`s.
                 u32::from(unsafe { row.cast::<u16>().add(lane / 4).read() })
             };
             element(rows[2 * i]) | element(rows[2 * i + 1]) << 16
         } else {
-            check_row(name, rows[i]);
             // SAFETY: the row has 16 bytes, and `lane % 4` is the index of one of its `u32`s.
             unsafe { rows[i].cast::<u32>().add(lane % 4).read() }
         }
@@ -48,15 +49,14 @@ unsafe fn load<const N: usize, const TRANS: bool>(name: &'static str, row: *mut 
 unsafe fn store<const N: usize, const TRANS: bool>(name: &'static str, row: *mut u8, registers: [u32; N]) {
     let rows = exchange::rows(name, N, TRANS, row);
     let lane = crate::warp::lane_id() as usize;
+    check_rows(name, &rows[..if TRANS { 2 * N } else { N }]);
     for (i, register) in registers.into_iter().enumerate() {
         if TRANS {
             for (row, value) in [(rows[2 * i], register as u16), (rows[2 * i + 1], (register >> 16) as u16)] {
-                check_row(name, row);
                 // SAFETY: the row has 16 bytes, and `lane / 4` is the index of one of its `u16`s.
                 unsafe { row.cast::<u16>().add(lane / 4).write(value) };
             }
         } else {
-            check_row(name, rows[i]);
             // SAFETY: the row has 16 bytes, and `lane % 4` is the index of one of its `u32`s.
             unsafe { rows[i].cast::<u32>().add(lane % 4).write(register) };
         }

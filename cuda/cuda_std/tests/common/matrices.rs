@@ -3,11 +3,11 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::LaunchConfig;
 use cuda_std::mma::tf32;
-use cuda_std::simt::{Executor, Fault, FaultKind};
+use cuda_std::simt::Executor;
 use cuda_std::wgmma::{Element, Panel, e4m3};
 use cuda_std::{bulk, shared, thread};
 
-use super::tiles::{all, fault_of};
+use super::{Launch, Out, on, tid};
 
 /// An element that holds small integers.
 pub trait Small: Element + Send + Sync {
@@ -41,12 +41,6 @@ pub fn expected(row: usize, column: usize, k: usize, was: i32) -> f32 {
     (i64::from(was) + (0..k).map(product).sum::<i64>()) as f32
 }
 
-/// The result of a kernel, in which each element belongs to one thread.
-pub struct Out(pub *mut f32);
-
-// SAFETY: no two threads write to the same element.
-unsafe impl Sync for Out {}
-
 /// Runs a kernel of one warpgroup with dynamic shared memory. It writes `out`, 64 rows of `columns`.
 #[track_caller]
 pub fn results(
@@ -58,18 +52,14 @@ pub fn results(
     let mut out = vec![f32::NAN; 64 * columns];
     let to = Out(out.as_mut_ptr());
     let config = LaunchConfig::new(1, 128).with_shared_bytes(1024 + bytes as u32);
-    let body = || {
-        let to = &to;
-        kernel(to.0);
-    };
-    executor.run("multiply", config, body).unwrap_or_else(|error| panic!("{error}"));
+    executor.run("multiply", config, || kernel(to.at(0))).unwrap_or_else(|error| panic!("{error}"));
     out
 }
 
 /// Fills a panel with numbers of a matrix that has its shape.
 pub fn fill<T: Small, const ROWS: usize>(panel: *mut Panel<T, ROWS>, matrix: u32) {
     let in_row = T::IN_ROW;
-    for i in (thread::thread_idx_x() as usize..ROWS * in_row).step_by(thread::block_dim_x() as usize) {
+    for i in (tid()..ROWS * in_row).step_by(thread::block_dim_x() as usize) {
         let (row, column) = (i / in_row, i % in_row);
         let element = Panel::element(panel, row as u32, column as u32);
         // SAFETY: the element belongs to this thread.
@@ -88,27 +78,16 @@ pub fn two_panels() -> (*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) {
     (a, b)
 }
 
-/// Returns the fault of a warpgroup that does this with panels.
-#[track_caller]
-pub fn fault(
-    executor: &Executor,
-    kernel: impl Fn(*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) + Sync,
-) -> Fault {
-    let config = LaunchConfig::new(1, 128).with_shared_bytes(16 * 1024);
-    fault_of(executor, config, || {
-        let (a, b) = two_panels();
-        kernel(a, b);
-    })
+/// A launch of one warpgroup with memory for panels.
+pub fn on_a_warpgroup() -> Launch {
+    on(1, 128).shared_bytes(16 * 1024)
 }
 
 /// Checks the panic of the first thread at fault in a kernel that does this with panels.
 #[track_caller]
 pub fn check_panic(expected: &str, kernel: impl Fn(*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) + Sync) {
-    for executor in all() {
-        let fault = fault(&executor, &kernel);
-        let FaultKind::Panic { message } = &fault.kind else { panic!("{fault}") };
-        assert!(message.contains(expected), "{message}");
-        assert!(fault.place.thread.is_some(), "{fault}");
-        assert!(fault.location.is_some_and(|at| at.file.contains("tests/wgmma")));
-    }
+    on_a_warpgroup().fails(&format!(", thread ( .. panicked: .. {expected}"), || {
+        let (a, b) = two_panels();
+        kernel(a, b);
+    });
 }
