@@ -57,10 +57,12 @@
 use core::cell::UnsafeCell;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) mod host;
+mod host;
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) mod state;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use host::State;
+use state::State;
 
 /// A barrier in shared memory: an element of a [`shared_array!`](crate::shared_array), which [`init`](Self::init) makes
 /// valid (PTX ISA, "mbarrier").
@@ -270,7 +272,7 @@ impl Barrier {
         #[cfg(not(target_arch = "nvptx64"))]
         // SAFETY: the caller guarantees a valid barrier.
         unsafe {
-            host::look("test_wait", this, host::parity_of(token.bits))
+            host::look("test_wait", this, state::parity_of(token.bits))
         }
     }
 
@@ -314,7 +316,7 @@ impl Barrier {
         #[cfg(not(target_arch = "nvptx64"))]
         // SAFETY: the caller guarantees a valid barrier.
         unsafe {
-            host::wait("barrier::Barrier::wait", "wait", this, host::parity_of(token.bits));
+            host::wait("barrier::Barrier::wait", "wait", this, state::parity_of(token.bits));
         }
     }
 

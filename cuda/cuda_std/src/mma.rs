@@ -51,23 +51,19 @@
 
 mod fragment;
 mod matrix;
+mod number;
+#[cfg(not(target_arch = "nvptx64"))]
+mod operands;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) mod exchange;
+mod exchange;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use exchange::Exchange;
 pub use fragment::{Element, FragmentA, FragmentB, FragmentC, tf32};
 pub use matrix::{ldmatrix, ldmatrix_trans, movmatrix_trans, stmatrix, stmatrix_trans};
-
-/// The element type of A and B, which selects the instruction.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Number {
-    F16,
-    Bf16,
-    Tf32,
-}
+pub use number::Number;
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use operands::Exchange;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {

@@ -318,7 +318,7 @@ pub fn nanosleep(nanos: u32) {
     #[cfg(not(target_arch = "nvptx64"))]
     {
         let _ = nanos;
-        crate::simt::limit::look();
+        crate::simt::context::check_time();
         crate::simt::context::with_running(|context| context.channel.look_for_end());
         std::thread::yield_now();
     }

@@ -11,15 +11,17 @@
 //! Anything else is undefined on the device; the executor reports it.
 
 mod matching;
+mod operation;
 mod reduce;
 mod shuffle;
 
 pub use matching::{WarpMatchValue, warp_match_all, warp_match_any};
+pub use operation::WarpReductionOp;
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use reduce::{Fold, NumberType};
+pub(crate) use operation::{Fold, NumberType};
 pub use reduce::{
-    WarpNumber, WarpReduceValue, WarpReductionOp, reduce_max, reduce_max_width, reduce_min, reduce_min_width,
-    reduce_sum, reduce_sum_width, warp_reduce, warp_reduce_shuffle,
+    WarpNumber, WarpReduceValue, reduce_max, reduce_max_width, reduce_min, reduce_min_width, reduce_sum,
+    reduce_sum_width, warp_reduce, warp_reduce_shuffle,
 };
 #[doc(hidden)]
 pub use shuffle::{WarpShuffleMode, WarpShuffleResult};

@@ -102,6 +102,7 @@ mod accumulator;
 mod element;
 mod instruction;
 mod operand;
+mod position;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod host;

@@ -1,9 +1,9 @@
 //! Indices, barriers and fences on the executor.
 
-use crate::common::collect;
+use crate::common::{collect, tid};
 use cuda_std::glam::{UVec2, UVec3};
 use cuda_std::launch::Dim3;
-use cuda_std::thread;
+use cuda_std::{shared_array, thread, warp};
 
 const LAUNCHES: &[(Dim3, Dim3)] = &[
     (Dim3::new(1, 1, 1), Dim3::new(1, 1, 1)),
@@ -126,7 +126,7 @@ fn counting_barriers() {
 fn barrier_publishes_shared_memory() {
     for threads in [1u32, 31, 33, 256] {
         let seen = collect(3, threads, || {
-            let tile = cuda_std::shared_array![u32; 256];
+            let tile = shared_array![u32; 256];
             let tid = thread::thread_idx_x();
             // SAFETY: every thread writes its own element below 256, and reads another's after the barrier.
             unsafe {
@@ -139,6 +139,21 @@ fn barrier_publishes_shared_memory() {
             (0..3).flat_map(|b| (0..u64::from(threads)).rev().map(move |t| t + 1000 * b)).collect();
         assert_eq!(seen, expected);
     }
+}
+
+#[test]
+fn sync_warp_orders_shared_memory() {
+    let seen = collect(2, 64, || {
+        let tile = shared_array![u32; 64];
+        let tid = tid();
+        // SAFETY: each thread writes its own element, and reads one of its own warp after the warp's barrier.
+        unsafe {
+            tile.add(tid).write(tid as u32);
+            warp::sync_warp(u32::MAX);
+            u64::from(tile.add(tid ^ 1).read())
+        }
+    });
+    assert_eq!(seen, (0..128).map(|thread| (thread % 64) ^ 1).collect::<Vec<u64>>());
 }
 
 #[test]

@@ -319,21 +319,6 @@ fn a_nan_does_not_win_a_maximum() {
 }
 
 #[test]
-fn sync_warp_orders_shared_memory() {
-    let seen = collect(2, 64, || {
-        let tile = cuda_std::shared_array![u32; 64];
-        let tid = thread::thread_idx_x() as usize;
-        // SAFETY: each thread writes its own element, and reads one of its own warp after the warp's barrier.
-        unsafe {
-            tile.add(tid).write(tid as u32);
-            warp::sync_warp(u32::MAX);
-            u64::from(tile.add(tid ^ 1).read())
-        }
-    });
-    assert_eq!(seen, (0..128).map(|thread| (thread % 64) ^ 1).collect::<Vec<u64>>());
-}
-
-#[test]
 fn a_fault_names_the_line_that_called_the_operation() {
     macro_rules! check {
         ($call:expr) => {

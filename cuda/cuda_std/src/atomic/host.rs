@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::simt::limit;
+use crate::simt::context;
 
 /// A number of 32 or 64 bits in memory that several threads access.
 pub(super) trait Cell: Copy {
@@ -32,7 +32,7 @@ macro_rules! cells {
         impl Cell for $ty {
             #[inline]
             unsafe fn load(ptr: *mut Self, ordering: Ordering) -> Self {
-                limit::look();
+                context::check_time();
                 // SAFETY: the caller guarantees a valid pointer.
                 let $bits = unsafe { <$atomic>::from_ptr(ptr.cast()) }.load(ordering);
                 $from
@@ -40,14 +40,14 @@ macro_rules! cells {
 
             #[inline]
             unsafe fn store(ptr: *mut Self, $value: Self, ordering: Ordering) {
-                limit::look();
+                context::check_time();
                 // SAFETY: the caller guarantees a valid pointer.
                 unsafe { <$atomic>::from_ptr(ptr.cast()) }.store($to, ordering);
             }
 
             #[inline]
             unsafe fn compare_and_swap(ptr: *mut Self, current: Self, new: Self, ordering: Ordering) -> Self {
-                limit::look();
+                context::check_time();
                 // SAFETY: the caller guarantees a valid pointer.
                 let cell = unsafe { <$atomic>::from_ptr(ptr.cast()) };
                 let current = { let $value = current; $to };
@@ -58,7 +58,7 @@ macro_rules! cells {
 
             #[inline]
             unsafe fn update(ptr: *mut Self, ordering: Ordering, f: impl Fn(Self) -> Self) -> Self {
-                limit::look();
+                context::check_time();
                 // SAFETY: the caller guarantees a valid pointer.
                 let cell = unsafe { <$atomic>::from_ptr(ptr.cast()) };
                 let mut old = cell.load(Ordering::Relaxed);

@@ -2,7 +2,8 @@
 
 use super::Barrier;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::{State, host};
+use super::host;
+use super::state::State;
 
 impl Barrier {
     /// Counts an arrival at the counterpart of `this` in block `rank` of the cluster (compute capability 9.0 and later).

@@ -6,12 +6,14 @@ use core::panic::Location;
 
 use super::TO_GLOBAL;
 use super::stores::{self, Store, Stores, Target};
-use crate::barrier::{Barrier, host};
+use crate::barrier::{Barrier, state};
 use crate::cluster;
+use crate::simt::Place;
 use crate::simt::context::{ThreadContext, current, refuse};
 use crate::simt::flights::{Flight, Source};
 use crate::simt::proxy::CHUNK;
 use crate::simt::shared::BlockShared;
+use crate::wgmma::host::warpgroup;
 
 /// The content of memory that must not be read yet: a NaN in every float format.
 const POISON: u8 = 0xff;
@@ -45,8 +47,12 @@ pub(super) unsafe fn global_to_shared(shared: *mut u8, global: *const u8, bytes:
             check_target(own, shared.addr(), bytes)?;
             forget(shared, bytes);
         }
-        let flight =
-            Flight::new(context, (name, location), (shared, Source::Memory(global), bytes), barrier.cast());
+        let flight = Flight::new(
+            origin(context),
+            (name, location),
+            (shared, Source::Memory(global), bytes),
+            barrier.cast(),
+        );
         own.flights.start(flight);
         Ok(())
     });
@@ -80,7 +86,7 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
         unsafe { forget(global, bytes) };
         let (operation, target) = (TO_GLOBAL, Target::Memory(global));
         let store = Store { operation, target, source: shared, bytes, location, was, read };
-        context.channel.with_copies(|copies| copies.stores.start(store));
+        context.channel.with_state(|stores: &mut Stores| stores.start(store));
         Ok(())
     });
     if let Err(reason) = started {
@@ -170,7 +176,7 @@ unsafe fn start_remote(
         check_target(&member.shared, target.addr(), bytes)?;
         forget(target, bytes);
     }
-    let flight = Flight::new(context, call, (target, source, bytes), barrier.cast());
+    let flight = Flight::new(origin(context), call, (target, source, bytes), barrier.cast());
     member.shared.flights.start(flight);
     Ok(())
 }
@@ -178,17 +184,13 @@ unsafe fn start_remote(
 /// Groups the thread's open copies.
 #[track_caller]
 pub(super) fn commit() {
-    current("bulk::commit", |context| context.channel.with_copies(|copies| copies.stores.commit()));
+    current("bulk::commit", |context| context.channel.with_state(Stores::commit));
 }
 
 /// Hands the running thread's copies to `f`, which waits for some of them.
 #[track_caller]
 pub(super) fn wait(name: &'static str, f: impl FnOnce(&mut Stores) -> Result<(), String>) {
-    let waited = current(name, |context| {
-        let mut result = Ok(());
-        context.channel.with_copies(|copies| result = f(&mut copies.stores));
-        result
-    });
+    let waited = current(name, |context| context.channel.with_state(f));
     if let Err(reason) = waited {
         refuse(name, &format!("(){reason}"));
     }
@@ -198,6 +200,11 @@ pub(super) fn wait(name: &'static str, f: impl FnOnce(&mut Stores) -> Result<(),
 #[track_caller]
 pub(super) fn fence_shared() {
     current("bulk::fence_shared", |context| context.shared().fences.fence());
+}
+
+/// Returns the thread that starts a copy, and whether it is a fiber.
+pub(crate) fn origin(context: &ThreadContext<'_>) -> (Place, bool) {
+    (context.place(), context.channel.is_fiber())
 }
 
 fn checked_size(bytes: u64) -> Result<usize, String> {
@@ -234,7 +241,7 @@ pub(crate) fn check_source(
     bytes: usize,
 ) -> Result<(), String> {
     if !context.channel.is_fiber() {
-        return check_fenced(context.shared());
+        return context.shared().check_fenced();
     }
     let chunk = |at: usize| {
         let address = shared.wrapping_add(at);
@@ -244,15 +251,6 @@ pub(crate) fn check_source(
     };
     let chunks = (0..bytes).step_by(CHUNK).map(chunk);
     context.shared().check_visible(chunks, None).map_err(|reason| format!(" {reason}"))
-}
-
-/// Checks that threads may have fenced their writes; data from copies needs no fence.
-pub(crate) fn check_fenced(own: &BlockShared) -> Result<(), String> {
-    if own.fences.any() || own.flights.is_used() {
-        Ok(())
-    } else {
-        Err(" of what no thread has fenced; let those that wrote it call bulk::fence_shared() before the barrier".into())
-    }
 }
 
 /// # Safety
@@ -266,7 +264,7 @@ pub(crate) unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> 
         ));
     }
     // SAFETY: the caller keeps the contract.
-    unsafe { host::check(barrier) }.map_err(|reason| format!(" counts at a barrier {reason}"))
+    unsafe { state::check(barrier.cast()) }.map_err(|reason| format!(" counts at a barrier {reason}"))
 }
 
 /// Checks that a barrier may have been fenced after it was initialised.
@@ -281,7 +279,7 @@ pub(crate) fn check_fenced_barrier(own: &BlockShared, barrier: *mut Barrier) -> 
 
 /// Checks that no pending multiplication reads the target.
 pub(crate) fn check_target(own: &BlockShared, address: usize, bytes: usize) -> Result<(), String> {
-    match own.wgmma.reader(address, bytes) {
+    match warpgroup::reader(own, address, bytes) {
         None => Ok(()),
         Some(location) => Err(format!(
             " into shared memory that wgmma::Pending::multiply() at {location} still reads; wait for its group, and let the thread \

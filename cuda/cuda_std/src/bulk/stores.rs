@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::panic::resume_unwind;
 
 use crate::simt::FaultKind;
+use crate::simt::states::State;
 use crate::tensor::tile::Tile;
 
 /// The target of a copy.
@@ -62,9 +63,11 @@ impl Stores {
         self.groups.drain(..done).flatten().for_each(Store::write);
         Ok(())
     }
+}
 
+impl State for Stores {
     /// Performs the remaining copies when the thread returns; one that it has not waited for is a fault.
-    pub fn end(self) {
+    fn end(self: Box<Self>) {
         for store in self.groups.into_iter().flatten().chain(self.open) {
             if store.read.is_empty() {
                 let kind = FaultKind::StoreNotWaitedFor { operation: store.operation, bytes: store.bytes };

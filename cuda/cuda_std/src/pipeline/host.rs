@@ -3,9 +3,8 @@
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
 
-use crate::bulk::stores::Stores;
 use crate::simt::context::current;
-use crate::wgmma::host::Multiplications;
+use crate::simt::states::State;
 
 /// The content of memory that must not be read yet: a NaN in every float format.
 const POISON: u8 = 0xff;
@@ -26,11 +25,9 @@ pub(crate) struct Copies {
     open: Vec<Pending>,
     /// The groups that are not complete, the oldest first.
     groups: VecDeque<Vec<Pending>>,
-    /// Copies to global memory.
-    pub stores: Stores,
-    /// Multiplications of its warpgroup.
-    pub wgmma: Multiplications,
 }
+
+impl State for Copies {}
 
 impl Copies {
     /// Groups the open copies.
@@ -61,7 +58,7 @@ impl Pending {
 /// Hands the running thread's copies to `f`.
 #[track_caller]
 pub(super) fn with(name: &'static str, f: impl FnOnce(&mut Copies)) {
-    current(name, |context| context.channel.with_copies(f));
+    current(name, |context| context.channel.with_state(f));
 }
 
 /// Starts a copy: the target becomes uninitialised.

@@ -4,11 +4,13 @@ use core::any::Any;
 use core::panic::Location;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
-use super::context::WARP_SIZE;
 use super::fault::{Fault, FaultKind, Place, SourceLine};
 use super::flights::Flight;
+use super::grid::Grid;
+use super::request::WARP_SIZE;
 use super::shared::{BlockShared, Overrun};
-use super::{Grid, panic_hook};
+use super::unwind;
+use super::watch::Whose;
 use crate::launch::Dim3;
 
 /// A block as the others of its cluster see it.
@@ -63,6 +65,12 @@ impl<'a> Block<'a> {
         &self.live_lanes[(thread / WARP_SIZE) as usize]
     }
 
+    /// Returns the thread as faults name it.
+    pub fn whose(&self, thread: u32) -> Whose {
+        let place = Place { block: self.index, thread: Some(self.coordinates(thread)) };
+        Whose { kernel: self.grid.kernel, place }
+    }
+
     /// Creates a fault of this block, or of one of its threads.
     pub fn fault_of(&self, thread: Option<u32>, location: Option<SourceLine>, kind: FaultKind) -> Fault {
         let place = Place { block: self.index, thread: thread.map(|thread| self.coordinates(thread)) };
@@ -102,7 +110,7 @@ impl<'a> Block<'a> {
         let (kind, location) = match payload.downcast::<FaultKind>() {
             Ok(kind) => (*kind, None),
             Err(payload) => {
-                let (message, location) = panic_hook::take(&*payload);
+                let (message, location) = unwind::take(&*payload);
                 (FaultKind::Panic { message }, location)
             }
         };

@@ -3,10 +3,28 @@
 use core::cell::Cell;
 use std::panic::resume_unwind;
 
+use corosensei::Yielder;
+
 use super::context::{self, Outcome, Ready, Request, ThreadContext};
-use super::fiber::FiberYielder;
-use super::threads::Waiter;
-use crate::pipeline::host::Copies;
+use super::states::{State, States};
+
+/// A fiber is resumed with the block that it works for, and yields its channel, or null once it is idle.
+pub(super) type FiberYielder = Yielder<*const (), *const Channel>;
+
+/// How an OS thread waits.
+pub(super) trait Waiter {
+    /// Waits until all participants have made their request, and returns this thread's result.
+    fn wait(&self, request: &Request) -> Outcome;
+
+    /// Waits until `ready` is true. This thread evaluates it, with the ordering of its loads and no other.
+    fn wait_until_ready(&self, request: &Request, ready: Ready);
+
+    /// Returns whether the thread was unwound after another one's fault.
+    fn is_abandoned(&self) -> bool;
+
+    /// Makes what the thread did visible to the thread that completes the cluster's barrier.
+    fn release_to_cluster(&self);
+}
 
 /// The panic payload of a thread that leaves its kernel after another one's fault.
 pub(super) struct Abandoned;
@@ -22,8 +40,8 @@ pub(super) fn abandon() -> ! {
 pub(crate) struct Channel {
     /// Null for a thread that is an OS thread.
     yielder: *const FiberYielder,
-    /// Null for a thread that is a fiber.
-    waiting: *const Waiter<'static>,
+    /// `None` for a thread that is a fiber.
+    waiter: Option<*const dyn Waiter>,
     pub(super) context: Cell<*const ThreadContext<'static>>,
     pub(super) thread: Cell<u32>,
     pub(super) request: Cell<*const Request>,
@@ -35,30 +53,35 @@ pub(crate) struct Channel {
     has_arrived: Cell<bool>,
     /// Whether a fiber ends after another thread's fault: every wait begins to unwind it again.
     pub(super) is_ending: Cell<bool>,
-    /// The copies that the thread has started; `None` before the first one.
-    copies: Cell<Option<Box<Copies>>>,
+    /// What features keep for the thread; `None` before the first value.
+    states: Cell<Option<Box<States>>>,
 }
 
 impl Channel {
     /// Creates the channel of a fiber, on its stack below `yielder`.
     pub(super) fn of_fiber(yielder: *const FiberYielder) -> Self {
-        Self::new(yielder, core::ptr::null())
+        Self::new(yielder, None)
     }
 
     /// Creates the channel of an OS thread.
-    pub(super) fn of_thread(waiting: &Waiter<'_>) -> Self {
-        Self::new(core::ptr::null(), core::ptr::from_ref(waiting).cast())
+    ///
+    /// # Safety
+    /// The waiter outlives the channel.
+    pub(super) unsafe fn of_thread<'a>(waiter: &'a (dyn Waiter + 'a)) -> Self {
+        // SAFETY: only the lifetime changes, and the waiter outlives the channel.
+        let waiter = unsafe { core::mem::transmute::<&'a (dyn Waiter + 'a), &'static dyn Waiter>(waiter) };
+        Self::new(core::ptr::null(), Some(waiter))
     }
 
     /// Creates a channel for the scheduler's check whether a thread can go on. It cannot wait.
     pub(super) fn of_question() -> Self {
-        Self::new(core::ptr::null(), core::ptr::null())
+        Self::new(core::ptr::null(), None)
     }
 
-    fn new(yielder: *const FiberYielder, waiting: *const Waiter<'static>) -> Self {
+    fn new(yielder: *const FiberYielder, waiter: Option<*const dyn Waiter>) -> Self {
         Channel {
             yielder,
-            waiting,
+            waiter,
             context: Cell::new(core::ptr::null()),
             thread: Cell::new(0),
             request: Cell::new(core::ptr::null()),
@@ -66,7 +89,7 @@ impl Channel {
             ready: Cell::new(Ready::NEVER),
             has_arrived: Cell::new(false),
             is_ending: Cell::new(false),
-            copies: Cell::new(None),
+            states: Cell::new(None),
         }
     }
 
@@ -75,7 +98,7 @@ impl Channel {
     pub(super) fn begin(&self, thread: u32, context: *const ThreadContext<'_>) {
         self.thread.set(thread);
         self.has_arrived.set(false);
-        self.copies.set(None);
+        self.states.set(None);
         self.context.set(context.cast());
     }
 
@@ -119,9 +142,8 @@ impl Channel {
 
     /// Ends a thread that has caught its unwinding after another one's fault, and now sleeps or spins.
     pub(crate) fn look_for_end(&self) {
-        // SAFETY: as in `waiter`.
-        let waiter = unsafe { self.waiting.as_ref() };
-        if (self.is_ending.get() || waiter.is_some_and(Waiter::is_abandoned)) && !context::unwinds() {
+        let is_abandoned = self.os_waiter().is_some_and(Waiter::is_abandoned);
+        if (self.is_ending.get() || is_abandoned) && !context::unwinds() {
             abandon();
         }
     }
@@ -132,37 +154,41 @@ impl Channel {
         self.waiter().wait(request)
     }
 
+    /// Returns the waiter of a thread that is an OS thread.
+    fn os_waiter(&self) -> Option<&dyn Waiter> {
+        // SAFETY: the caller of `of_thread` guarantees that the waiter outlives the channel.
+        self.waiter.map(|waiter| unsafe { &*waiter })
+    }
+
     /// Returns the waiter of an OS thread.
     ///
     /// # Panics
     /// For a channel of [`Self::of_question`]. The scheduler then lets the thread check its condition itself.
-    fn waiter(&self) -> &Waiter<'static> {
-        // SAFETY: the channel of an OS thread has a waiter, which outlives the thread.
-        unsafe { self.waiting.as_ref() }.expect("a condition that waits itself")
+    fn waiter(&self) -> &dyn Waiter {
+        self.os_waiter().expect("a condition that waits itself")
     }
 
-    /// Hands the thread's copies to `f`.
-    pub(crate) fn with_copies(&self, f: impl FnOnce(&mut Copies)) {
-        let mut copies = self.copies.take().unwrap_or_default();
-        f(&mut copies);
-        self.copies.set(Some(copies));
+    /// Hands what a feature keeps for the thread to `f`, new at first.
+    pub(crate) fn with_state<T: State + Default, R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        let mut states = self.states.take().unwrap_or_default();
+        let result = f(states.of());
+        self.states.set(Some(states));
+        result
     }
 
-    /// Performs the copies that continue after the thread has returned.
+    /// Ends what features keep for the thread, which has returned.
     #[inline]
-    pub(super) fn end_copies(&self) {
-        if let Some(copies) = self.copies.take() {
-            copies.wgmma.end();
-            copies.stores.end();
+    pub(super) fn end_states(&self) {
+        if let Some(states) = self.states.take() {
+            states.end();
         }
     }
 
     /// Makes the thread's writes visible after the cluster's barrier, however it arrives there.
     #[inline]
     pub(crate) fn release_to_cluster(&self) {
-        // SAFETY: as above, if there is a waiter.
-        if let Some(waiting) = unsafe { self.waiting.as_ref() } {
-            waiting.release_to_cluster();
+        if let Some(waiter) = self.os_waiter() {
+            waiter.release_to_cluster();
         }
     }
 

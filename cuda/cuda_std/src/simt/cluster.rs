@@ -14,12 +14,12 @@ use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Grid;
 use super::block::{Block, Member};
 use super::context;
 use super::coroutine::Scheduler;
 use super::fault::Fault;
 use super::fiber::{MOST_IDLE_FIBERS, Work};
+use super::grid::Grid;
 use super::schedule::Random;
 use super::shared::{self, BlockShared};
 use super::stuck::{self, View};

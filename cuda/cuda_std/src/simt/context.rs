@@ -1,195 +1,25 @@
 //! The context of a running kernel thread, and its requests to the scheduler for collective operations.
+//!
+//! Features import this module, and it imports none of them: what a feature keeps for a thread or a block is a value of its
+//! own in [`states`](super::states), and what its threads wait for is a [`WaitKind`] of its own.
 
 use core::cell::Cell;
 use core::panic::Location;
 use core::sync::atomic::Ordering;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::Grid;
 use super::block::{Block, Member};
 use super::channel::Channel;
-pub(crate) use super::panic_hook::{refuse, unwinds};
+use super::fault::Place;
+use super::grid::Grid;
+use super::limit;
+pub(crate) use super::request::{
+    Barrier, Collective, Lack, Outcome, Ready, Request, ShuffleMode, WARP_SIZE, Wait, WaitKind, WarpOp,
+};
 use super::shared::BlockShared;
+pub(crate) use super::unwind::{refuse, unwinds};
+use super::watch::Whose;
 use crate::launch::Dim3;
-use crate::mma::Exchange;
-use crate::warp::{Fold, NumberType, WarpReductionOp};
-use crate::{barrier, thread};
-
-/// Lanes in a warp.
-pub(crate) const WARP_SIZE: u32 = 32;
-
-/// A collective operation as one thread requests it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Collective {
-    /// `bar.sync 0` and its reductions over a predicate, by all threads of the block.
-    Barrier(Barrier),
-    /// `barrier.cluster.wait`, by all threads of the cluster.
-    Cluster,
-    /// A wait of one thread for words; its channel has the condition.
-    Words,
-    /// The end of a phase of a barrier in shared memory, for which each thread waits separately.
-    Phase {
-        /// The barrier's state.
-        barrier: *mut u64,
-        /// The phase's parity.
-        parity: u32,
-    },
-    /// The end of a round of a numbered barrier of the block, for which each thread waits separately.
-    Named {
-        /// The barrier's state.
-        barrier: *mut u64,
-        /// The number of the round.
-        round: u32,
-    },
-    /// A wait for a group of multiplications: until all threads of the warpgroup have started them.
-    Warpgroup {
-        /// The warpgroup's number in the block.
-        number: u32,
-        /// The multiplications.
-        bound: u64,
-    },
-    /// An operation of the lanes that `mask` names.
-    Warp {
-        /// One bit per participating lane.
-        mask: u32,
-        /// The operation with this lane's operands.
-        op: WarpOp,
-    },
-}
-
-impl Collective {
-    /// Returns whether it orders its threads' earlier accesses before their later ones. Barriers do; shuffles do not.
-    pub fn orders(&self) -> bool {
-        match self {
-            Collective::Barrier(_) | Collective::Cluster => true,
-            // The loads of the words may order.
-            Collective::Words => false,
-            Collective::Warp { op, .. } => matches!(op, WarpOp::Sync),
-            // The barrier's own atomics order.
-            Collective::Phase { .. } | Collective::Named { .. } => false,
-            Collective::Warpgroup { .. } => false,
-        }
-    }
-
-    /// Returns whether a wait for a phase or a round is over, after the copies to `shared` that the phase lacks.
-    ///
-    /// # Safety
-    /// A thread of the block is in this wait.
-    pub unsafe fn is_over(&self, shared: &BlockShared) -> Option<bool> {
-        // SAFETY: the caller keeps the contract.
-        unsafe {
-            match *self {
-                Collective::Phase { barrier, parity } => {
-                    Some(barrier::host::can_go_on(shared, barrier, parity))
-                }
-                Collective::Named { barrier, round } => Some(thread::named::host::can_go_on(barrier, round)),
-                Collective::Warpgroup { number, bound } => Some(shared.wgmma.can_go_on(number, bound)),
-                _ => None,
-            }
-        }
-    }
-}
-
-/// The forms of the block barrier.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Barrier {
-    /// No value.
-    Sync,
-    /// The number of threads whose predicate is true.
-    Count(bool),
-    /// 1 if all predicates are true, else 0.
-    And(bool),
-    /// 1 if any predicate is true, else 0.
-    Or(bool),
-}
-
-/// Where a shuffle reads from (PTX ISA, `shfl.sync`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ShuffleMode {
-    /// From lane `b` of the segment.
-    Idx,
-    /// From the lane `b` below.
-    Up,
-    /// From the lane `b` above.
-    Down,
-    /// From the lane at this lane's number xor `b`.
-    Xor,
-}
-
-/// The operations of a warp.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum WarpOp {
-    /// `bar.warp.sync`.
-    Sync,
-    /// The value of another lane; the flag says whether that lane was in range.
-    Shuffle { mode: ShuffleMode, value: u128, b: u32, width: u32 },
-    /// Flag: whether all predicates are true.
-    VoteAll(bool),
-    /// Flag: whether any predicate is true.
-    VoteAny(bool),
-    /// Value: one bit per lane whose predicate is true.
-    VoteBallot(bool),
-    /// Value: the mask of lanes that hold the same bits.
-    MatchAny(u64),
-    /// Value: the mask, and the flag true, if all lanes hold the same bits; else 0 and false.
-    MatchAll(u64),
-    /// Value: the reduction, as the two's complement of the 64-bit result. `value` is the operand, sign- or
-    /// zero-extended, so that minimum and maximum compare as the operand's type does.
-    Reduce { op: WarpReductionOp, value: i64 },
-    /// Value: the fold of this lane's segment of `width` lanes, by halves: each lane of the lower half combines its
-    /// value with that of its partner in the upper half, until one is left. `value` has the bits of the operand.
-    Fold { fold: Fold, of: NumberType, value: u64, width: u32 },
-    /// No value: all lanes wait, and the results are written to what they have lent.
-    Exchange { exchange: Exchange, lent: *mut () },
-}
-
-/// The result of a collective operation for one thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Outcome {
-    /// See [`WarpOp`] and [`Barrier`].
-    pub value: u128,
-    /// See [`WarpOp`].
-    pub flag: bool,
-}
-
-/// The condition of a wait for words: a closure on the thread's stack, without its type and lifetime.
-#[derive(Clone, Copy)]
-pub(crate) struct Ready {
-    closure: *const (),
-    call: unsafe fn(*const ()) -> bool,
-}
-
-impl Ready {
-    pub(super) const NEVER: Ready = Ready { closure: core::ptr::null(), call: |_| false };
-
-    /// Erases the closure's type and lifetime.
-    fn of<F: Fn() -> bool>(closure: &F) -> Ready {
-        // SAFETY: this is called with the pointer below, to a live closure of this type.
-        let call = |closure: *const ()| unsafe { (*closure.cast::<F>())() };
-        Ready { closure: core::ptr::from_ref(closure).cast(), call }
-    }
-
-    /// Evaluates the condition.
-    ///
-    /// # Safety
-    /// The closure is alive: its thread is in the wait that this was created for.
-    #[inline]
-    pub(super) unsafe fn ask(self) -> bool {
-        // SAFETY: the caller guarantees the closure, and the function was created for its type.
-        unsafe { (self.call)(self.closure) }
-    }
-}
-
-/// A request with its source location.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    /// The function the kernel called, as the user knows it.
-    pub name: &'static str,
-    /// The operation.
-    pub collective: Collective,
-    /// The call in the kernel's source.
-    pub location: &'static Location<'static>,
-}
 
 /// A kernel thread, while it runs.
 pub(crate) struct ThreadContext<'a> {
@@ -232,7 +62,7 @@ impl<'a> ThreadContext<'a> {
         enter(self);
         let result = catch_unwind(AssertUnwindSafe(|| {
             (self.block.grid.body)();
-            self.channel.end_copies();
+            self.channel.end_states();
         }));
         enter(core::ptr::null());
         result
@@ -256,6 +86,16 @@ impl<'a> ThreadContext<'a> {
     /// Lanes of this thread's warp that have not returned.
     pub fn live_lanes(&self) -> u32 {
         self.block.live_lanes_of(self.linear).load(Ordering::Relaxed)
+    }
+
+    /// Returns block and thread.
+    pub fn place(&self) -> Place {
+        Place { block: self.block_idx, thread: Some(self.thread_idx) }
+    }
+
+    /// Returns the thread as faults name it.
+    pub(super) fn whose(&self) -> Whose {
+        Whose { kernel: self.grid().kernel, place: self.place() }
     }
 
     /// Lane of the thread in its warp.
@@ -312,7 +152,7 @@ pub(super) fn enter(context: *const ThreadContext<'_>) -> *const ThreadContext<'
 /// Hands the running kernel thread to `f`, if one runs.
 pub(crate) fn with_running(f: impl FnOnce(&ThreadContext<'_>)) {
     let context = running::get();
-    // SAFETY: as in `current`.
+    // SAFETY: the scheduler resets the pointer before the context ends.
     if let Some(context) = unsafe { context.as_ref() } {
         f(context);
     }
@@ -368,6 +208,27 @@ pub(crate) fn wait_until_ready(name: &'static str, ready: &impl Fn() -> bool) {
     let (location, ready) = (Location::caller(), Ready::of(ready));
     let request = Request { name, collective: Collective::Words, location };
     current(name, |context| context.channel.wait_until_ready(&request, ready));
+}
+
+/// Ends the running kernel thread with a fault if its launch is over the limit. Atomics call it: kernels wait with them.
+#[inline(always)]
+pub(crate) fn check_time() {
+    if !cfg!(miri) && limit::any_expired() {
+        fail_if_expired();
+    }
+}
+
+#[cold]
+fn fail_if_expired() {
+    // A destructor must not panic; the thread ends with the first fault.
+    if unwinds() {
+        return;
+    }
+    with_running(|thread| {
+        if let Some(clock) = thread.grid().clock.filter(|clock| clock.has_expired()) {
+            resume_unwind(Box::new(clock.fault()));
+        }
+    });
 }
 
 /// Checks that blocks of the launch may wait for each other.

@@ -55,19 +55,14 @@ impl Slot {
     const EMPTY: Slot = Slot { state: State::Returned, fiber: 0, channel: core::ptr::null() };
 
     fn request(&self) -> Option<&Request> {
-        match self.state {
-            State::Returned => None,
-            State::InBarrier | State::InCluster | State::InPhase | State::InWarpOp | State::InWords => {
-                // SAFETY: the thread is suspended in `Channel::wait`, so the channel and the request that it points to
-                // live on its stack.
-                Some(unsafe { &*(*self.channel).request.get() })
-            }
-        }
+        // SAFETY: the thread is suspended in `Channel::wait`, so the channel and the request that it points to live on its
+        // stack.
+        (self.state != State::Returned).then(|| unsafe { &*(*self.channel).request.get() })
     }
 
     fn set_outcome(&self, outcome: Outcome) {
         if self.state != State::Returned {
-            // SAFETY: as above.
+            // SAFETY: the thread is suspended in `Channel::wait`, so the channel lives on its stack.
             unsafe { &*self.channel }.outcome.set(outcome);
         }
     }
@@ -81,11 +76,8 @@ pub(super) struct Scheduler<'a> {
     busy_fibers: usize,
     /// By thread; empty until a thread waits.
     slots: Vec<Slot>,
-    in_barrier: u32,
-    in_cluster: u32,
-    in_phase: u32,
-    in_warp_op: u32,
-    in_words: u32,
+    /// The number of waiting threads by state; that of [`State::Returned`] stays 0.
+    waiting: [u32; 6],
     /// In a launch with a seed.
     seeded: Option<Box<Seeded>>,
 }
@@ -99,11 +91,7 @@ impl<'a> Scheduler<'a> {
             team: Team::take(),
             busy_fibers: 0,
             slots: Vec::new(),
-            in_barrier: 0,
-            in_cluster: 0,
-            in_phase: 0,
-            in_warp_op: 0,
-            in_words: 0,
+            waiting: [0; 6],
             seeded: random.map(|random| Box::new(Seeded::new(random, work.block.threads))),
         }
     }
@@ -123,12 +111,12 @@ impl<'a> Scheduler<'a> {
             self.seeded = Some(seeded);
             return result;
         }
-        while self.in_barrier + self.in_phase + self.in_warp_op > 0 {
+        while self.waits_for_block() {
             self.check_time()?;
-            if self.in_barrier == self.block.threads {
+            if self.waiting(State::InBarrier) == self.block.threads {
                 self.release_barrier()?;
             } else if !self.run_warps()? && !self.run_phases()? {
-                if self.in_words > 0 || self.may_be_helped() {
+                if self.waiting(State::InWords) > 0 || self.may_be_helped() {
                     return Ok(());
                 }
                 let fault = self.why_stuck();
@@ -140,7 +128,19 @@ impl<'a> Scheduler<'a> {
 
     /// Returns whether all threads that have started have returned.
     pub fn has_ended(&self) -> bool {
-        self.in_barrier + self.in_cluster + self.in_phase + self.in_warp_op + self.in_words == 0
+        self.waiting == [0; 6]
+    }
+
+    /// Returns the number of threads that wait like this.
+    #[inline(always)]
+    fn waiting(&self, state: State) -> u32 {
+        self.waiting[state as usize]
+    }
+
+    /// Returns whether a thread waits for what may happen in its block.
+    #[inline(always)]
+    fn waits_for_block(&self) -> bool {
+        self.waiting(State::InBarrier) + self.waiting(State::InPhase) + self.waiting(State::InWarpOp) > 0
     }
 
     /// Releases all threads that wait at the barrier of the cluster.
@@ -204,14 +204,10 @@ impl<'a> Scheduler<'a> {
     #[inline(always)]
     fn resume(&mut self, thread: usize) -> Result<(), Box<Fault>> {
         let Slot { state, fiber, .. } = &mut self.slots[thread];
-        match state {
-            State::InBarrier => self.in_barrier -= 1,
-            State::InCluster => self.in_cluster -= 1,
-            State::InPhase => self.in_phase -= 1,
-            State::InWarpOp => self.in_warp_op -= 1,
-            State::InWords => self.in_words -= 1,
-            State::Returned => return Ok(()),
+        if *state == State::Returned {
+            return Ok(());
         }
+        self.waiting[*state as usize] -= 1;
         *state = State::Returned;
         match self.team.fibers[*fiber as usize].resume(core::ptr::from_ref(self.work).cast()) {
             CoroutineResult::Yield(channel) if !channel.is_null() => {
@@ -227,28 +223,14 @@ impl<'a> Scheduler<'a> {
     fn has_suspended(&mut self, thread: usize) {
         let slot = &mut self.slots[thread];
         // SAFETY: the fiber is suspended in `Channel::wait`, so the channel and its request live on its stack.
-        match unsafe { &*(*slot.channel).request.get() }.collective {
-            Collective::Barrier(_) => {
-                slot.state = State::InBarrier;
-                self.in_barrier += 1;
-            }
-            Collective::Cluster => {
-                slot.state = State::InCluster;
-                self.in_cluster += 1;
-            }
-            Collective::Phase { .. } | Collective::Named { .. } | Collective::Warpgroup { .. } => {
-                slot.state = State::InPhase;
-                self.in_phase += 1;
-            }
-            Collective::Warp { .. } => {
-                slot.state = State::InWarpOp;
-                self.in_warp_op += 1;
-            }
-            Collective::Words => {
-                slot.state = State::InWords;
-                self.in_words += 1;
-            }
-        }
+        slot.state = match unsafe { &*(*slot.channel).request.get() }.collective {
+            Collective::Barrier(_) => State::InBarrier,
+            Collective::Cluster => State::InCluster,
+            Collective::Wait(_) => State::InPhase,
+            Collective::Warp { .. } => State::InWarpOp,
+            Collective::Words => State::InWords,
+        };
+        self.waiting[slot.state as usize] += 1;
     }
 
     #[inline(never)]
@@ -298,7 +280,7 @@ impl<'a> Scheduler<'a> {
         let mut progress = false;
         let mut outcomes = [Outcome::default(); WARP_SIZE as usize];
         for warp in 0..self.block.live_lanes.len() {
-            while self.in_warp_op > 0 {
+            while self.waiting(State::InWarpOp) > 0 {
                 let done = match collective::complete_warp_ops(&self.lanes(warp), &mut outcomes) {
                     Ok(done) => done,
                     Err(error) => {

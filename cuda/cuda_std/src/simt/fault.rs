@@ -4,10 +4,14 @@ use core::fmt;
 use core::panic::Location;
 use core::time::Duration;
 
-use super::guarded::BeyondBuffer;
-use super::limit;
-use super::schedule::VARIABLE;
 use crate::launch::Dim3;
+
+/// The environment variable that seeds every executor created without [`with_seed`](super::Executor::with_seed).
+pub(super) const SEED: &str = "FERROWARP_SEED";
+
+/// The environment variable with the limit of every executor created without
+/// [`with_time_limit`](super::Executor::with_time_limit), in seconds.
+pub(super) const SECONDS: &str = "FERROWARP_KERNEL_SECONDS";
 
 /// A kernel thread panicked or broke a rule of the CUDA model.
 #[derive(Clone, Debug, PartialEq)]
@@ -201,6 +205,17 @@ pub enum FaultKind {
     },
 }
 
+/// A kernel's access to memory beyond a buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BeyondBuffer {
+    /// The offset of the byte from the buffer's start.
+    pub byte: isize,
+    /// The buffer's size in bytes.
+    pub len: usize,
+    /// Whether it was a write; `None` if the processor does not report it.
+    pub is_write: Option<bool>,
+}
+
 /// Threads that wait forever at one source location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckWait {
@@ -344,7 +359,7 @@ impl fmt::Display for FaultKind {
                 f,
                 "the launch did not end within {limit:?}: make sure that the kernel's loops end, or raise the limit \
                  with {}",
-                limit::VARIABLE
+                SECONDS
             ),
         }
     }
@@ -358,7 +373,7 @@ impl fmt::Display for Fault {
         }
         write!(f, ": {}", self.kind)?;
         if let Some(seed) = self.seed {
-            write!(f, " (schedule seed {seed:#x}; replay with {VARIABLE}={seed:#x})")?;
+            write!(f, " (schedule seed {seed:#x}; replay with {SEED}={seed:#x})")?;
         }
         Ok(())
     }

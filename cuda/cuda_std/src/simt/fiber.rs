@@ -2,17 +2,16 @@
 
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::{Coroutine, CoroutineResult};
 
 use super::block::Block;
-use super::channel::Channel;
+use super::channel::{Channel, FiberYielder};
 use super::context::{self, ThreadContext, WARP_SIZE};
 use super::fault::Fault;
 use super::stack::ColouredStack;
 
-/// A fiber is resumed with the block that it works for, and yields its channel, or null once it is idle.
-pub(super) type Fiber = Coroutine<*const Work<'static>, *const Channel, (), ColouredStack>;
-pub(super) type FiberYielder = Yielder<*const Work<'static>, *const Channel>;
+/// A fiber is resumed with its [`Work`].
+pub(super) type Fiber = Coroutine<*const (), *const Channel, (), ColouredStack>;
 
 /// What the fibers of a block share with its scheduler.
 pub(super) struct Work<'a> {
@@ -118,11 +117,11 @@ impl Drop for Team {
 }
 
 /// The body of a fiber: for one block after the other, runs threads until all have started.
-fn fiber_body(yielder: &FiberYielder, mut work: *const Work<'static>) {
+fn fiber_body(yielder: &FiberYielder, mut work: *const ()) {
     let channel = Channel::of_fiber(yielder);
     loop {
         // SAFETY: a scheduler resumes its fibers with the work it borrows, and outlives what they do for it.
-        run_threads(unsafe { &*work }, &channel);
+        run_threads(unsafe { &*work.cast::<Work<'static>>() }, &channel);
         work = yielder.suspend(core::ptr::null());
     }
 }

@@ -9,11 +9,10 @@ use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use super::context::ThreadContext;
 use super::fault::Place;
 use super::fences::Fences;
 use super::proxy::Proxy;
-use crate::barrier::host;
+use crate::barrier::state;
 use crate::tensor::tile::Tile;
 
 /// The number of lists of copies. All copies that one barrier waits for are in one list.
@@ -46,15 +45,14 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// Creates a copy that this thread starts.
+    /// Creates a copy that the thread at `place` starts.
     pub fn new(
-        context: &ThreadContext<'_>,
+        (place, is_of_fibers): (Place, bool),
         (operation, location): (&'static str, &'static Location<'static>),
         (target, source, bytes): (*mut u8, Source, usize),
         barrier: *mut u64,
     ) -> Self {
-        let place = Place { block: context.block_idx, thread: Some(context.thread_idx) };
-        let (is_of_fibers, next) = (context.channel.is_fiber(), core::ptr::null_mut());
+        let next = core::ptr::null_mut();
         Self { target, source, bytes, barrier, operation, location, place, is_of_fibers, next }
     }
 
@@ -90,7 +88,7 @@ impl Flight {
                 };
                 proxy.wrote(self.target, self.bytes, swizzle, fences);
             }
-            host::complete_copy(self.barrier, self.bytes as u32);
+            state::complete_copy(self.barrier, self.bytes as u32);
         }
     }
 }
@@ -173,7 +171,7 @@ impl Flights {
 
     unsafe fn may_land(&self, barrier: *mut u64, parity: u32) -> bool {
         // SAFETY: the caller keeps the contract.
-        self.is_used() && unsafe { host::lacks_bytes_alone(barrier, parity) }
+        self.is_used() && unsafe { state::lacks_bytes_alone(barrier, parity) }
     }
 
     #[cold]

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{BeyondBuffer, Fault, FaultKind};
 use super::watch::{Stray, Watch, Whose};
 use super::zones::Region;
 use super::{Executor, Scheduler};
@@ -18,17 +18,6 @@ const GUARD: u8 = 0xa5;
 pub struct GuardedMemory {
     region: Arc<Region>,
     len: usize,
-}
-
-/// A kernel's access to memory beyond a buffer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BeyondBuffer {
-    /// The offset of the byte from the buffer's start.
-    pub byte: isize,
-    /// The buffer's size in bytes.
-    pub len: usize,
-    /// Whether it was a write; `None` if the processor does not report it.
-    pub is_write: Option<bool>,
 }
 
 impl GuardedMemory {

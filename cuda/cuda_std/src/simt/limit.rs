@@ -6,20 +6,14 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::panic::resume_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::context;
-use super::fault::FaultKind;
-use super::per_process::PerProcess;
+use super::fault::{FaultKind, SECONDS as VARIABLE};
 #[cfg(all(target_os = "linux", not(miri)))]
-use super::signal::OsThread;
+use super::os_thread::OsThread;
+use super::per_process::PerProcess;
 use crate::launch::LaunchError;
-
-/// The environment variable with the limit of every executor created without
-/// [`with_time_limit`](super::Executor::with_time_limit), in seconds.
-pub(super) const VARIABLE: &str = "FERROWARP_KERNEL_SECONDS";
 
 /// The least and the longest time in which a kernel over its limit must reach an operation that checks it. Between
 /// these bounds, the time is the limit.
@@ -47,7 +41,7 @@ struct Watchdog {
 }
 
 /// The clock of one launch.
-pub(super) struct Clock {
+pub(crate) struct Clock {
     kernel: &'static str,
     limit: Duration,
     start: Instant,
@@ -107,6 +101,12 @@ pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
     limit
         .filter(|limit| !limit.is_zero())
         .ok_or_else(|| format!("it must be a number of seconds above 0 and at most {MOST_SECONDS:e}"))
+}
+
+/// Returns whether some launch is over its limit.
+#[inline(always)]
+pub(super) fn any_expired() -> bool {
+    EXPIRED.load(Ordering::Relaxed)
 }
 
 impl Timed {
@@ -218,27 +218,6 @@ impl Watchdog {
             };
         }
     }
-}
-
-/// Ends the running kernel thread with a fault if its launch is over the limit. Atomics call it: kernels wait with them.
-#[inline(always)]
-pub(crate) fn look() {
-    if !cfg!(miri) && EXPIRED.load(Ordering::Relaxed) {
-        fail_if_expired();
-    }
-}
-
-#[cold]
-fn fail_if_expired() {
-    // A destructor must not panic; the thread ends with the first fault.
-    if context::unwinds() {
-        return;
-    }
-    context::with_running(|thread| {
-        if let Some(clock) = thread.grid().clock.filter(|clock| clock.has_expired()) {
-            resume_unwind(Box::new(clock.fault()));
-        }
-    });
 }
 
 /// On these systems an OS thread cannot be signalled.

@@ -61,20 +61,27 @@ mod fault;
 mod fences;
 mod fiber;
 pub(crate) mod flights;
+mod grid;
 mod guarded;
 mod launcher;
-pub(crate) mod limit;
+mod limit;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod os_thread;
 mod panic_hook;
 mod per_process;
 mod pool;
 pub(crate) mod proxy;
+mod request;
 mod schedule;
+mod scopes;
 pub(crate) mod shared;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod signal;
 mod stack;
+pub(crate) mod states;
 mod stuck;
 mod threads;
+mod unwind;
 pub(crate) mod watch;
 pub(crate) mod zones;
 
@@ -86,8 +93,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use pool::worker;
 
-pub use fault::{Fault, FaultKind, Instead, Place, SourceLine, StuckWait};
-pub use guarded::BeyondBuffer;
+pub use fault::{BeyondBuffer, Fault, FaultKind, Instead, Place, SourceLine, StuckWait};
 #[doc(hidden)]
 pub use guarded::GuardedMemory;
 pub use limit::parse_time_limit;
@@ -97,10 +103,10 @@ pub use shared::{SHARED_STATICS, SharedStatic};
 #[doc(hidden)]
 pub use linkme as __linkme;
 
-use limit::{Clock, TimeLimit, Timed};
+use grid::Grid;
+use limit::{TimeLimit, Timed};
 use schedule::{Order, Seed};
 use watch::Watch;
-use zones::Region;
 
 use crate::launch::{LaunchConfig, LaunchError, Limits};
 
@@ -139,30 +145,6 @@ pub enum Scheduler {
 
 /// Other cores take part only in launches that take at least this long: about the cost of waking a core.
 const WORTH_SHARING_NANOS: u64 = 20_000;
-
-/// What the blocks of one launch share.
-pub(crate) struct Grid<'a> {
-    kernel: &'static str,
-    config: LaunchConfig,
-    body: &'a (dyn Fn() + Sync),
-    /// Whether its blocks are all alive at once, and may wait for each other.
-    is_cooperative: bool,
-    /// Shuffles the order of blocks, warps and threads.
-    seed: Option<u64>,
-    atomic_scopes: atomic_scopes::Scopes,
-    /// If the launch has a time limit.
-    clock: Option<&'a Clock>,
-    watch: Option<&'a Watch>,
-    /// The memory of the test.
-    regions: Vec<Arc<Region>>,
-}
-
-impl Grid<'_> {
-    /// Returns the number of blocks of a unit of work.
-    fn blocks_of_unit(&self) -> u64 {
-        if self.is_cooperative { self.config.grid.volume() } else { self.config.cluster.into() }
-    }
-}
 
 impl Executor {
     /// Creates an executor with the default [`Limits`], on all cores. The environment variable `FERROWARP_SEED` sets
@@ -305,7 +287,7 @@ impl Executor {
     }
 
     fn run_checked(&self, grid: &Grid<'_>, timed: Option<&Timed>) -> Result<(), LaunchError> {
-        if panic_hook::unwinds() {
+        if unwind::unwinds() {
             if context::is_inside() {
                 let reason = "a destructor of a kernel thread that unwinds cannot launch";
                 return Err(LaunchError::Device(
@@ -315,12 +297,16 @@ impl Executor {
             return pool::apart(grid.kernel, || self.run_checked(grid, timed));
         }
         panic_hook::install();
+        let threads = self.scheduler == Scheduler::Threads;
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if !threads || timed.is_some() || !grid.regions.is_empty() {
+            signal::watch();
+        }
         // All blocks in this process share a static in the attribute form, so launches take turns.
         static TURNS: Mutex<()> = Mutex::new(());
         let shares_statics = !shared::statics().is_empty();
         let _turn = shares_statics.then(|| TURNS.lock().unwrap_or_else(PoisonError::into_inner));
 
-        let threads = self.scheduler == Scheduler::Threads;
         let run_together = if threads { grid.config.grid.volume() } else { grid.blocks_of_unit() };
         if run_together > 1
             && let Some(first) = shared::statics().first()
@@ -391,6 +377,16 @@ impl Executor {
     fn seed_of_launch(&self, kernel: &'static str) -> Result<Option<u64>, LaunchError> {
         let seed = self.seed.of_launch(kernel)?;
         Ok(seed.filter(|_| self.scheduler == Scheduler::Coroutines))
+    }
+
+    /// The same executor for a test that watches what its threads do.
+    pub(crate) fn with_watch(self, watch: Arc<Watch>) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    /// Returns the watch of the test, if there is one.
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.as_deref()
     }
 
     fn block_nanos(&self) -> MutexGuard<'_, HashMap<&'static str, u64>> {

@@ -5,11 +5,9 @@
 
 use core::num::ParseIntError;
 
-use super::Grid;
+use super::fault::SEED as VARIABLE;
+use super::grid::Grid;
 use crate::launch::LaunchError;
-
-/// The environment variable that seeds every executor created without [`with_seed`](super::Executor::with_seed).
-pub(super) const VARIABLE: &str = "FERROWARP_SEED";
 
 /// An executor's seed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -131,11 +131,11 @@ impl Scheduler<'_> {
             if self.release_phases(seeded) {
                 continue;
             }
-            if self.in_barrier + self.in_warp_op == 0 && self.in_phase == 0 || self.may_be_helped() {
+            if !self.waits_for_block() || self.may_be_helped() {
                 return Ok(());
             }
-            if self.in_barrier < self.block.threads {
-                if self.in_words > 0 {
+            if self.waiting(State::InBarrier) < self.block.threads {
+                if self.waits_for_words() {
                     return Ok(());
                 }
                 let fault = self.why_stuck();
@@ -175,7 +175,7 @@ impl Scheduler<'_> {
     ) -> Result<(), Box<Fault>> {
         let result = run(self, thread);
         if let Some(watch) = self.block.grid.watch {
-            watch.look(self.block, thread);
+            watch.look(|| self.block.whose(thread));
         }
         result
     }

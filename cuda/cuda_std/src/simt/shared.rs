@@ -6,18 +6,17 @@ mod guards;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::panic::Location;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use linkme::distributed_slice;
 
-use super::context::{refuse, unwinds};
 use super::fault::FaultKind;
 use super::fences::Fences;
 use super::flights::Flights;
 use super::proxy::{CHUNK, Refused};
+use super::states::BlockStates;
+use super::unwind::{refuse, unwinds};
 use crate::tensor::Swizzle;
-use crate::thread::named::host::Named;
-use crate::wgmma::host::Warpgroups;
 pub(super) use guards::Overrun;
 use guards::{GUARD_BYTES, spare, write_guard};
 
@@ -126,10 +125,10 @@ pub(crate) struct BlockShared {
     /// The pending copies to it.
     pub(crate) flights: Flights,
     pub(crate) fences: Fences,
-    /// Its numbered barriers.
-    pub(crate) named: Named,
-    /// Its multiplications.
-    pub(crate) wgmma: Warpgroups,
+    /// The block's numbered barriers.
+    pub(crate) named: [AtomicU64; 16],
+    /// What features keep for the block.
+    pub(crate) states: BlockStates,
 }
 
 // SAFETY: the memory is accessed through raw pointers, by kernels that are responsible for the order of their accesses.
@@ -154,8 +153,8 @@ impl BlockShared {
             dynamic_bytes,
             flights: Flights::default(),
             fences: Fences::default(),
-            named: Named::default(),
-            wgmma: Warpgroups::default(),
+            named: Default::default(),
+            states: BlockStates::default(),
         };
         shared.poison();
         shared.fixed_used.store(0, Ordering::Relaxed);
@@ -167,8 +166,8 @@ impl BlockShared {
         self.flights.clear();
         self.flights.proxy.clear();
         self.fences.clear();
-        self.named.clear();
-        self.wgmma.clear();
+        self.named.iter().for_each(|barrier| barrier.store(0, Ordering::Relaxed));
+        self.states.clear();
         // Slots first: poisoning writes the guards of arrays.
         for slot in self.used_slots() {
             slot.array.store(core::ptr::null_mut(), Ordering::Relaxed);
@@ -335,6 +334,15 @@ impl BlockShared {
                 )
             }
         })
+    }
+
+    /// Checks that threads may have fenced their writes; data from copies needs no fence.
+    pub(crate) fn check_fenced(&self) -> Result<(), String> {
+        if self.fences.any() || self.flights.is_used() {
+            Ok(())
+        } else {
+            Err(" of what no thread has fenced; let those that wrote it call bulk::fence_shared() before the barrier".into())
+        }
     }
 
     /// Returns whether the address lies in this memory.

@@ -31,25 +31,6 @@ const SIGNALS: [c_int; 3] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL];
 /// The previous handlers of the [`SIGNALS`].
 static BEFORE: [OnceLock<libc::sigaction>; 3] = [const { OnceLock::new() }; 3];
 
-/// A thread of the operating system.
-#[derive(PartialEq)]
-pub(super) struct OsThread(libc::pthread_t);
-
-impl OsThread {
-    /// Returns the calling thread.
-    pub fn current() -> Self {
-        // SAFETY: the call has no precondition.
-        Self(unsafe { libc::pthread_self() })
-    }
-
-    /// Ends the program from this thread if it runs a kernel whose launch is over its time limit. The thread must be alive.
-    pub fn end_in_kernel(&self) {
-        watch();
-        // SAFETY: the caller guarantees that the thread is alive, and the handler recognises the signal.
-        unsafe { libc::pthread_kill(self.0, libc::SIGSEGV) };
-    }
-}
-
 /// Installs the handlers, once.
 pub(super) fn watch() {
     static ONCE: Once = Once::new();
@@ -87,7 +68,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
         unsafe { ((*info).si_addr() as usize, stack_pointer(machine.cast()), is_write(machine.cast())) };
     if signal == libc::SIGILL {
         context::with_running(|thread| {
-            let Whose { kernel, place } = Whose::of(thread);
+            let Whose { kernel, place } = thread.whose();
             let address = Address(Some(address));
             write_error(format_args!(
                 "kernel {kernel} failed in {place}: ran an illegal instruction at {address}: check its function pointers"
@@ -98,14 +79,14 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
     let mut can_go_on = false;
     context::with_running(|thread| {
         let regions = &thread.grid().regions;
-        can_go_on = regions.iter().any(|region| region.note(thread, address, is_write));
+        can_go_on = regions.iter().any(|region| region.note(|| thread.whose(), address, is_write));
     });
     if can_go_on {
         return;
     }
     if stack_pointer.is_some_and(|pointer| address.abs_diff(pointer) <= NEAR) {
         context::with_running(|thread| {
-            let Whose { kernel, place } = Whose::of(thread);
+            let Whose { kernel, place } = thread.whose();
             end(format_args!(
                 "kernel {kernel} overflowed the stack of {place}, which has {} KiB: make its local arrays smaller or its \
                  recursion flatter, or give it more with {}",
@@ -117,7 +98,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
     // SAFETY: as above.
     let is_known = unsafe { (*info).si_code } != SI_KERNEL;
     context::with_running(|thread| {
-        let Whose { kernel, place } = Whose::of(thread);
+        let Whose { kernel, place } = thread.whose();
         // The processor does not report an address that no memory can have.
         let address = Address(is_known.then_some(address));
         write_error(format_args!(
@@ -141,7 +122,7 @@ fn hand_on(signal: c_int) {
 /// Ends the program if the thread's launch is over its time limit.
 fn end_if_expired(thread: &ThreadContext<'_>) {
     let Some(clock) = thread.grid().clock.filter(|clock| clock.has_expired()) else { return };
-    let Whose { kernel, place } = Whose::of(thread);
+    let Whose { kernel, place } = thread.whose();
     end(format_args!(
         "{}",
         Fault { kernel, place, location: None, kind: clock.fault(), seed: thread.grid().seed }

@@ -87,7 +87,6 @@ impl ColouredStack {
         let memory = Memory::new(bytes);
         let memory = memory.map_err(|error| io::Error::other(format!("{error}; launch smaller blocks")))?;
         #[cfg(all(target_os = "linux", not(miri)))]
-        super::signal::watch();
         let made = MADE.replace(MADE.get() + 1);
         Ok(ColouredStack { memory, colour: made % COLOURS })
     }

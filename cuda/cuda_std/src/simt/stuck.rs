@@ -2,13 +2,8 @@
 
 use super::block::Block;
 use super::collective::{self, Lane, MaskError};
-use super::context::{Collective, Request, WARP_SIZE};
+use super::context::{Collective, Lack, Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Instead, Place, StuckWait};
-use crate::barrier::host;
-use crate::thread::named::host as named;
-
-/// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
 
 /// What the threads of a block wait for, while none of them runs.
 pub(super) struct View<'a> {
@@ -47,32 +42,20 @@ impl<'a> View<'a> {
         self.why_apart().or_else(|| self.why_in_phase())
     }
 
-    /// Returns the fault of a thread that waits for a phase of a barrier in shared memory, or for a numbered barrier;
-    /// `None` if there is no such thread.
+    /// Returns the fault of a thread that waits on its own; `None` if there is no such thread.
     fn why_in_phase(&self) -> Option<Fault> {
         (0..self.block.threads).find_map(|thread| {
             let request = self.request(thread)?;
+            let Collective::Wait(wait) = &request.collective else { return None };
             let operation = request.name;
-            let kind = match request.collective {
-                Collective::Phase { barrier, .. } => {
-                    // SAFETY: the thread waits for it.
-                    let (arrivals, bytes) = unsafe { host::lacks(barrier) };
-                    FaultKind::PhaseNotCompleted { operation, arrivals, bytes }
-                }
-                Collective::Named { barrier, .. } => {
-                    // SAFETY: the thread waits for it.
-                    let (count, here) = unsafe { named::counts(barrier) };
-                    FaultKind::NamedBarrierNotReached { operation, count, here }
-                }
-                Collective::Warpgroup { number, bound } => {
-                    let missing = number * WARPGROUP + self.block.shared.wgmma.missing(number, bound)?;
-                    FaultKind::WarpgroupIncomplete {
-                        operation,
-                        missing: self.block.coordinates(missing),
-                        instead: self.instead(missing),
-                    }
-                }
-                _ => return None,
+            // SAFETY: the thread is in this wait.
+            let kind = match unsafe { (wait.kind.lacks)(wait, self.block.shared, operation) }? {
+                Lack::Fault(kind) => kind,
+                Lack::Thread(missing) => FaultKind::WarpgroupIncomplete {
+                    operation,
+                    missing: self.block.coordinates(missing),
+                    instead: self.instead(missing),
+                },
             };
             Some(self.block.fault_of(Some(thread), Some(request.location.into()), kind))
         })
@@ -160,13 +143,7 @@ pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
                 Some((wait, _)) => wait.threads += 1,
                 None => {
                     let first = Place { block: block.index, thread: Some(block.coordinates(thread as u32)) };
-                    let is_for_words = matches!(
-                        collective,
-                        Collective::Words
-                            | Collective::Phase { .. }
-                            | Collective::Named { .. }
-                            | Collective::Warpgroup { .. }
-                    );
+                    let is_for_words = matches!(collective, Collective::Words | Collective::Wait(_));
                     waits.push((StuckWait { operation: name, at, threads: 1, first }, is_for_words));
                 }
             }

@@ -28,4 +28,3 @@ mod spawn;
 mod waiting;
 
 pub(super) use grid::{MOST_COOPERATIVE, run_grid};
-pub(super) use waiting::Waiter;

@@ -3,9 +3,6 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Executor;
-use super::block::Block;
-use super::context::ThreadContext;
 use super::fault::Place;
 use super::zones::Region;
 
@@ -44,18 +41,6 @@ pub(crate) struct Watch {
     byte: Mutex<Option<Byte>>,
 }
 
-impl Executor {
-    /// The same executor for a test that watches what its threads do.
-    pub(crate) fn with_watch(self, watch: Arc<Watch>) -> Self {
-        Self { watch: Some(watch), ..self }
-    }
-
-    /// Returns the watch of the test, if there is one.
-    pub(crate) fn watch(&self) -> Option<&Watch> {
-        self.watch.as_deref()
-    }
-}
-
 impl Watch {
     /// Creates a watch of this memory.
     pub fn of(regions: Vec<Arc<Region>>) -> Self {
@@ -87,23 +72,14 @@ impl Watch {
         lock(&self.byte).as_ref()?.changed_by
     }
 
-    /// Checks the byte after this thread of the block has run.
-    pub(super) fn look(&self, block: &Block<'_>, thread: u32) {
+    /// Checks the byte after a thread has run.
+    pub(super) fn look(&self, whose: impl FnOnce() -> Whose) {
         if let Some(byte) = &mut *lock(&self.byte)
             // SAFETY: `set_byte`'s caller guarantees the byte. The block's threads are on this OS thread, and none runs.
             && unsafe { byte.address.read_volatile() } != byte.expected
         {
-            let place = Place { block: block.index, thread: Some(block.coordinates(thread)) };
-            byte.changed_by.get_or_insert(Whose { kernel: block.grid.kernel, place });
+            byte.changed_by.get_or_insert_with(whose);
         }
-    }
-}
-
-impl Whose {
-    /// Returns the running thread.
-    pub(super) fn of(thread: &ThreadContext<'_>) -> Self {
-        let place = Place { block: thread.block_idx, thread: Some(thread.thread_idx) };
-        Self { kernel: thread.grid().kernel, place }
     }
 }
 

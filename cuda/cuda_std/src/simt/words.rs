@@ -33,7 +33,7 @@ impl Scheduler<'_> {
     /// Runs the block's turn: releases the threads whose condition holds, then runs all that can. Returns whether
     /// another block has released any.
     pub fn take_turn(&mut self) -> Result<bool, Box<Fault>> {
-        let any = self.has_phase_left() | (self.in_words > 0 && self.release_words()?);
+        let any = self.has_phase_left() | (self.waits_for_words() && self.release_words()?);
         self.advance()?;
         Ok(any)
     }
@@ -56,6 +56,6 @@ impl Scheduler<'_> {
 
     /// Returns whether a thread waits for words.
     pub fn waits_for_words(&self) -> bool {
-        self.in_words > 0
+        self.waiting(State::InWords) > 0
     }
 }

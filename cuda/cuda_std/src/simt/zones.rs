@@ -11,8 +11,6 @@ mod system {
     use core::ptr;
     use core::sync::atomic::{AtomicU8, Ordering};
 
-    use super::super::context::ThreadContext;
-    use super::super::signal;
     use super::super::watch::{Stray, Whose};
 
     /// Bytes of each zone: only address space, as long as it is not written.
@@ -54,7 +52,6 @@ mod system {
 
         /// Allocates `len` zero bytes; `None` if the system has no address space for the zones.
         pub fn zeroed(len: usize) -> Option<Self> {
-            signal::watch();
             // SAFETY: the call has no precondition.
             let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
             let middle = len.checked_next_multiple_of(page)?;
@@ -102,7 +99,7 @@ mod system {
         /// Notes the thread's access and opens the zone, if it is one of this memory. Returns whether the thread can go on.
         ///
         /// Allocates nothing and takes no lock, since a signal handler calls it.
-        pub fn note(&self, thread: &ThreadContext<'_>, address: usize, is_write: Option<bool>) -> bool {
+        pub fn note(&self, whose: impl FnOnce() -> Whose, address: usize, is_write: Option<bool>) -> bool {
             let offset = address.wrapping_sub(self.map as usize);
             if offset >= self.map_len {
                 return false;
@@ -112,7 +109,7 @@ mod system {
             if is_first {
                 let offset = address.wrapping_sub(self.first as usize).cast_signed();
                 // SAFETY: only this thread has claimed it.
-                unsafe { *self.stray.get() = Some(Stray { whose: Whose::of(thread), offset, is_write }) };
+                unsafe { *self.stray.get() = Some(Stray { whose: whose(), offset, is_write }) };
                 self.state.store(NOTED, Ordering::Release);
             }
             let start = if offset < ZONE { 0 } else { self.map_len - ZONE };

@@ -6,9 +6,9 @@ use super::tile::{Decoded, Tile};
 use super::{TO_GLOBAL, TensorMap};
 use crate::barrier::Barrier;
 use crate::bulk::host::{
-    check_barrier, check_fenced_barrier, check_shared, check_source, check_target, forget,
+    check_barrier, check_fenced_barrier, check_shared, check_source, check_target, forget, origin,
 };
-use crate::bulk::stores::{self, Store, Target};
+use crate::bulk::stores::{self, Store, Stores, Target};
 use crate::cluster;
 use crate::simt::context::{ThreadContext, current, refuse};
 use crate::simt::flights::{Flight, Source};
@@ -57,7 +57,7 @@ pub(super) unsafe fn global_to_shared(
                 forget(target, tile.bytes());
             }
             let what = (target, Source::Tile(Box::new(tile)), tile.bytes());
-            member.flights.start(Flight::new(context, (name, location), what, barrier.cast()));
+            member.flights.start(Flight::new(origin(context), (name, location), what, barrier.cast()));
             Ok::<_, String>(())
         };
         let Some(blocks) = blocks else { return start(context.shared(), shared, barrier) };
@@ -102,7 +102,7 @@ pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *cons
         tile.for_each_run(|run, bytes| unsafe { forget(run, bytes) });
         let target = Target::Tile(Box::new(tile));
         let store = Store { operation: TO_GLOBAL, target, source: shared, bytes, location, was, read };
-        context.channel.with_copies(|copies| copies.stores.start(store));
+        context.channel.with_state(|stores: &mut Stores| stores.start(store));
         Ok::<_, String>(())
     });
     if let Err(reason) = started {

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::{Swizzle, TensorMap};
+use super::map::{Swizzle, TensorMap};
 
 /// The first word of the executor's maps.
 const MAGIC: u64 = u64::from_le_bytes(*b"cpu-tmap");

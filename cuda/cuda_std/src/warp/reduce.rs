@@ -1,5 +1,8 @@
 //! Reductions: one value from the values of several lanes.
 
+#[cfg(not(target_arch = "nvptx64"))]
+use super::operation::NumberType;
+use super::operation::{Fold, WarpReductionOp};
 use super::shuffle::WarpShuffleValue;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::WarpOp;
@@ -24,24 +27,6 @@ mod device {
         #[link_name = "llvm.nvvm.redux.sync.xor"]
         pub(super) fn xor(value: u32, mask: u32) -> u32;
     }
-}
-
-/// How [`warp_reduce`] combines two values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum WarpReductionOp {
-    /// The sum, modulo 2^32.
-    Add,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-    /// Bitwise and.
-    And,
-    /// Bitwise or.
-    Or,
-    /// Bitwise exclusive or.
-    Xor,
 }
 
 /// A value for [`warp_reduce`]: `i32` or `u32`.
@@ -165,54 +150,6 @@ unsafe fn butterfly<T: WarpShuffleValue, const WIDTH: u32>(
         distance /= 2;
     }
     reduced
-}
-
-/// How a reduction combines two numbers, for the executor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fold {
-    /// [`WarpNumber::add`].
-    Sum,
-    /// [`WarpNumber::smaller`].
-    Smaller,
-    /// [`WarpNumber::larger`].
-    Larger,
-}
-
-/// The types of the crate that implement [`WarpNumber`].
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NumberType {
-    F32,
-    F64,
-    U32,
-    I32,
-    U64,
-    I64,
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl Fold {
-    /// Combines two numbers, as bits of the type.
-    pub(crate) fn of(self, of: NumberType, a: u64, b: u64) -> u64 {
-        match of {
-            NumberType::F32 => {
-                self.of_numbers(f32::from_bits(a as u32), f32::from_bits(b as u32)).to_bits().into()
-            }
-            NumberType::F64 => self.of_numbers(f64::from_bits(a), f64::from_bits(b)).to_bits(),
-            NumberType::U32 => self.of_numbers(a as u32, b as u32).into(),
-            NumberType::I32 => self.of_numbers(a as i32, b as i32).cast_unsigned().into(),
-            NumberType::U64 => self.of_numbers(a, b),
-            NumberType::I64 => self.of_numbers(a.cast_signed(), b.cast_signed()).cast_unsigned(),
-        }
-    }
-
-    fn of_numbers<T: WarpNumber>(self, a: T, b: T) -> T {
-        match self {
-            Fold::Sum => a.add(b),
-            Fold::Smaller => a.smaller(b),
-            Fold::Larger => a.larger(b),
-        }
-    }
 }
 
 /// Conversions between a number type of this crate and its bits.

@@ -1,5 +1,6 @@
 //! The matrix D, in registers.
 
+use super::position::position;
 use super::{Element16, FragmentA, OperandA, OperandB, Registers};
 use crate::thread;
 
@@ -22,8 +23,7 @@ impl<const REGISTERS: usize> Accumulator<REGISTERS> {
     /// Returns row and column of register `i` of the thread with this number in its warpgroup, 0 to 127.
     #[inline(always)]
     pub const fn position(thread: u32, i: usize) -> (usize, usize) {
-        let (warp, group, place) = (thread / 32, thread % 32 / 4, thread % 4);
-        ((warp * 16 + group) as usize + i / 2 % 2 * 8, i / 4 * 8 + (place * 2) as usize + i % 2)
+        position(thread, i)
     }
 
     /// Calls `f` with row, column and value of each of the calling thread's elements.

@@ -6,20 +6,20 @@
 
 mod product;
 mod view;
-mod warpgroup;
+pub(crate) mod warpgroup;
 
 use core::panic::Location;
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 
 use super::Number;
-use crate::bulk::host::check_fenced;
 use crate::simt::FaultKind;
-use crate::simt::context::{Collective, ThreadContext, collective, current, unwinds};
+use crate::simt::context::{Collective, Lack, ThreadContext, Wait, WaitKind, collective, current, unwinds};
+use crate::simt::shared::BlockShared;
+use crate::simt::states::State;
 use crate::tensor::Swizzle;
 
 pub use view::View;
-pub(crate) use warpgroup::Warpgroups;
 
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
@@ -82,9 +82,9 @@ pub(crate) struct Multiplications {
     last: Option<&'static Location<'static>>,
 }
 
-impl Multiplications {
+impl State for Multiplications {
     /// Checks, when the thread returns, that it has waited for all of them.
-    pub fn end(&self) {
+    fn end(self: Box<Self>) {
         if let Some(location) = self.last.filter(|_| self.issued > self.waited) {
             let kind = FaultKind::WgmmaNotWaitedFor { operation: MULTIPLY };
             resume_unwind(Box::new((kind, location)));
@@ -94,9 +94,7 @@ impl Multiplications {
 
 /// Hands what the thread has started to `f`.
 fn with<R>(context: &ThreadContext<'_>, f: impl FnOnce(&mut Multiplications) -> R) -> R {
-    let mut result = None;
-    context.channel.with_copies(|copies| result = Some(f(&mut copies.wgmma)));
-    result.expect("the closure was called")
+    context.channel.with_state(f)
 }
 
 /// Returns the value, or panics with the function's name.
@@ -138,7 +136,7 @@ pub(super) fn start(values: &[f32]) -> Accumulators {
             own.started += 1;
             (own.started - 1, Stamp(own.fences))
         });
-        context.shared().wgmma.with(warpgroup, |group| group.start(number, thread, values))?;
+        warpgroup::with(context.shared(), warpgroup, |group| group.start(number, thread, values))?;
         Ok(Accumulators { number, registers: values.len(), made, last: 0, location })
     });
     checked(name, started)
@@ -176,10 +174,10 @@ pub(super) fn multiply(accumulators: &mut Accumulators, (number, keep): (Number,
         }
         let call = Call { location, number, columns, accumulators: accumulators.number, keep, a, b };
         let issued = with(context, |own| own.issued);
-        shared.wgmma.with(warpgroup, |group| {
+        warpgroup::with(shared, warpgroup, |group| {
             group.issue(thread, issued, call, registers, |chunks| {
                 if !context.channel.is_fiber() {
-                    return check_fenced(shared).map_err(|reason| format!("reads operands{reason}"));
+                    return shared.check_fenced().map_err(|reason| format!("reads operands{reason}"));
                 }
                 let visible = shared.check_visible(chunks, Some(Swizzle::Bytes128));
                 visible.map_err(|reason| format!("reads operands {reason}"))
@@ -228,12 +226,29 @@ pub(super) fn wait(name: &'static str, left: usize) {
         (place(context), bound)
     });
     let (warpgroup, _) = checked(name, place);
-    while !current(name, |context| context.shared().wgmma.can_go_on(warpgroup, bound)) {
-        collective(name, Collective::Warpgroup { number: warpgroup, bound });
+    let wait = Wait { kind: &GROUP, state: core::ptr::null_mut(), number: warpgroup, bound };
+    while !current(name, |context| can_go_on(&wait, context.shared())) {
+        collective(name, Collective::Wait(wait));
     }
     let completed =
-        current(name, |context| context.shared().wgmma.with(warpgroup, |group| group.complete(bound)));
+        current(name, |context| warpgroup::with(context.shared(), warpgroup, |group| group.complete(bound)));
     checked(name, completed);
+}
+
+/// The waits for a group of multiplications, until all threads of the warpgroup have started them. The wait has the
+/// warpgroup's number and the number of the multiplications.
+static GROUP: WaitKind = WaitKind {
+    can_go_on: |wait, shared| can_go_on(wait, shared),
+    lacks: |wait, shared, _| lacks(wait, shared),
+};
+
+fn can_go_on(wait: &Wait, shared: &BlockShared) -> bool {
+    warpgroup::missing(shared, wait.number, wait.bound).is_none()
+}
+
+fn lacks(wait: &Wait, shared: &BlockShared) -> Option<Lack> {
+    let missing = warpgroup::missing(shared, wait.number, wait.bound)?;
+    Some(Lack::Thread(wait.number * THREADS + missing))
 }
 
 /// Returns the registers, after a wait for all groups except the latest `left`.
@@ -253,7 +268,9 @@ pub(super) fn finish(accumulators: Accumulators, left: usize, values: &mut [f32]
                 accumulators.location
             ));
         }
-        context.shared().wgmma.with(warpgroup, |group| group.finish(accumulators.number, thread, values));
+        warpgroup::with(context.shared(), warpgroup, |group| {
+            group.finish(accumulators.number, thread, values)
+        });
         Ok(())
     });
     checked(name, finished);

@@ -1,12 +1,12 @@
 //! The requests and results of threads, as numbers that other threads read without ordering.
 
-use super::super::context::{Barrier, Collective, Outcome, ShuffleMode, WarpOp};
+use super::super::context::{Barrier, Collective, Outcome, ShuffleMode, Wait, WaitKind, WarpOp};
 use super::relaxed::Relaxed64;
 use crate::mma::Exchange;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// What a thread is doing: its kind in the lowest byte, then the parameters that threads in the same operation share. The
-/// upper half has the mask of a warp operation or the round of a numbered barrier. Equal words are the same operation.
+/// upper half has the mask of a warp operation or the number of a wait. Equal words are the same operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(u64);
 
@@ -29,10 +29,8 @@ impl Word {
     const REDUCE: u64 = 14;
     const FOLD: u64 = 15;
     const WORDS: u64 = 16;
-    const PHASE: u64 = 17;
-    const NAMED: u64 = 18;
-    const WARPGROUP: u64 = 19;
-    const EXCHANGE: u64 = 20;
+    const WAIT: u64 = 17;
+    const EXCHANGE: u64 = 18;
 
     #[inline]
     fn kind(self) -> u64 {
@@ -42,16 +40,8 @@ impl Word {
     /// Returns whether the operation has results.
     #[inline]
     pub fn has_outcome(self) -> bool {
-        const NONE: [u64; 8] = [
-            Word::EXCHANGE,
-            Word::BARRIER,
-            Word::CLUSTER,
-            Word::PHASE,
-            Word::NAMED,
-            Word::WARPGROUP,
-            Word::SYNC,
-            Word::WORDS,
-        ];
+        const NONE: [u64; 6] =
+            [Word::EXCHANGE, Word::BARRIER, Word::CLUSTER, Word::WAIT, Word::SYNC, Word::WORDS];
         !NONE.contains(&self.kind())
     }
 
@@ -100,7 +90,8 @@ impl Word {
     }
 }
 
-/// What one thread does, visible to all: a [`Word`], and for a warp operation its operand in two halves and a shuffle's `b`.
+/// What one thread does, visible to all: a [`Word`], and for a warp operation its operand in two halves and a
+/// shuffle's `b`, or for a wait its memory, kind and bound.
 #[derive(Default)]
 pub(super) struct EncodedRequest {
     word: Relaxed64,
@@ -118,6 +109,10 @@ impl EncodedRequest {
         if let Collective::Warp { op: WarpOp::Shuffle { value, b, .. }, .. } = collective {
             self.operands[1].set((value >> 64) as u64);
             self.operands[2].set(b.into());
+        }
+        if let Collective::Wait(Wait { kind, bound, .. }) = collective {
+            self.operands[1].set(core::ptr::from_ref(kind).expose_provenance() as u64);
+            self.operands[2].set(bound);
         }
         self.word.set(word.0);
         word
@@ -163,8 +158,8 @@ impl EncodedRequest {
     /// Returns what the thread waits for, if it waits.
     pub fn read(&self) -> Option<Collective> {
         let word = self.word();
-        let operands =
-            if word.kind() == Word::SHUFFLE { [1, 2].map(|i| self.operands[i].get()) } else { [0; 2] };
+        let has_three = [Word::SHUFFLE, Word::WAIT].contains(&word.kind());
+        let operands = if has_three { [1, 2].map(|i| self.operands[i].get()) } else { [0; 2] };
         decode(word, self.low(), operands)
     }
 }
@@ -234,14 +229,8 @@ fn encode(collective: Collective) -> (Word, Option<u64>) {
         Collective::Barrier(Barrier::Or(holds)) => return (Word(Word::OR | u64::from(holds) << 8), None),
         Collective::Cluster => return (Word(Word::CLUSTER), None),
         Collective::Words => return (Word(Word::WORDS), None),
-        Collective::Phase { barrier, parity } => {
-            return (Word(Word::PHASE | u64::from(parity) << 8), Some(barrier.expose_provenance() as u64));
-        }
-        Collective::Warpgroup { number, bound } => {
-            return (Word(Word::WARPGROUP | u64::from(number) << 32), Some(bound));
-        }
-        Collective::Named { barrier, round } => {
-            return (Word(Word::NAMED | u64::from(round) << 32), Some(barrier.expose_provenance() as u64));
+        Collective::Wait(Wait { state, number, .. }) => {
+            return (Word(Word::WAIT | u64::from(number) << 32), Some(state.expose_provenance() as u64));
         }
     };
     let (which, low) = match op {
@@ -277,15 +266,12 @@ fn decode(word: Word, low: u64, [high, b]: [u64; 2]) -> Option<Collective> {
         Word::OR => return Some(Collective::Barrier(Barrier::Or(holds))),
         Word::CLUSTER => return Some(Collective::Cluster),
         Word::WORDS => return Some(Collective::Words),
-        Word::PHASE => {
-            let barrier = core::ptr::with_exposed_provenance_mut(low as usize);
-            return Some(Collective::Phase { barrier, parity: parameter as u32 });
+        Word::WAIT => {
+            let state = core::ptr::with_exposed_provenance_mut(low as usize);
+            // SAFETY: `put` has exposed a reference to a static.
+            let kind = unsafe { &*core::ptr::with_exposed_provenance::<WaitKind>(high as usize) };
+            return Some(Collective::Wait(Wait { kind, state, number: word.mask(), bound: b }));
         }
-        Word::NAMED => {
-            let barrier = core::ptr::with_exposed_provenance_mut(low as usize);
-            return Some(Collective::Named { barrier, round: word.mask() });
-        }
-        Word::WARPGROUP => return Some(Collective::Warpgroup { number: word.mask(), bound: low }),
         Word::SYNC => WarpOp::Sync,
         Word::SHUFFLE => {
             WarpOp::Shuffle { mode: MODES[parameter], value: whole(low, high), b: b as u32, width }
@@ -335,9 +321,9 @@ mod tests {
         let mut all: Vec<_> = warps.map(|(mask, op)| Collective::Warp { mask, op }).collect();
         all.extend([Collective::Cluster, Collective::Words, Collective::Barrier(Barrier::Sync)]);
         let barrier: *mut u64 = &mut 0;
-        all.extend([0, 1].map(|parity| Collective::Phase { barrier, parity }));
-        all.extend([0, u32::MAX].map(|round| Collective::Named { barrier, round }));
-        all.extend([(0, u64::MAX), (7, 0)].map(|(number, bound)| Collective::Warpgroup { number, bound }));
+        static KIND: WaitKind = WaitKind { can_go_on: |_, _| true, lacks: |_, _, _| None };
+        let wait = |(number, bound)| Collective::Wait(Wait { kind: &KIND, state: barrier, number, bound });
+        all.extend([(0, u64::MAX), (u32::MAX, 0)].map(wait));
         for holds in [false, true] {
             all.extend(
                 [Barrier::Count(holds), Barrier::And(holds), Barrier::Or(holds)].map(Collective::Barrier),

@@ -4,9 +4,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::super::Grid;
 use super::super::block::{Block, Member};
 use super::super::fault::{Fault, FaultKind};
+use super::super::grid::Grid;
 use super::super::shared::BlockShared;
 use super::super::stuck;
 use super::quiet::Quiet;

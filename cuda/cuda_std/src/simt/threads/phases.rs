@@ -2,7 +2,7 @@
 //! only the barrier's atomics order it after those that arrived. Stuck threads are detected without checks by other threads:
 //! when no thread runs, each waiting thread notes that its phase is not over, and the last one knows that no phase is.
 
-use super::super::super::context::Request;
+use super::super::super::context::{Request, Wait};
 use super::super::encoding::Word;
 use super::super::relaxed::Relaxed64;
 use super::super::sleep;
@@ -27,10 +27,10 @@ impl Phases {
 
 impl Waiter<'_> {
     /// Waits until the phase is over, and counts as waiting meanwhile.
-    pub(super) fn wait_for_phase(&self, request: &Request) {
+    pub(super) fn wait_for_phase(&self, request: &Request, wait: &Wait) {
         let shared = self.table.place(self.number).0.shared;
         // SAFETY: this thread waits for it.
-        let is_over = || unsafe { request.collective.is_over(shared) }.unwrap_or(true);
+        let is_over = || unsafe { wait.is_over(shared) };
         if self.table.quiet.is_some() {
             // Blocks wait for each other's words too, and only all waits together show that no thread can go on.
             return self.wait_quietly(request, is_over);

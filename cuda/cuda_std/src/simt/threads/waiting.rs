@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use super::super::block::Block;
 use super::super::channel::{self, Channel};
 use super::super::collective;
-use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE, WarpOp};
+use super::super::context::{Barrier, Collective, Outcome, Ready, Request, ThreadContext, WARP_SIZE, WarpOp};
 use super::super::fault::Fault;
 use super::super::stuck;
 
@@ -90,9 +90,8 @@ pub(super) struct Table<'a> {
     fault: Mutex<Option<Box<Fault>>>,
 }
 
-impl Waiter<'_> {
-    /// Waits until all participants have made their request, and returns this thread's result.
-    pub(in super::super) fn wait(&self, request: &Request) -> Outcome {
+impl channel::Waiter for Waiter<'_> {
+    fn wait(&self, request: &Request) -> Outcome {
         let table = self.table;
         let waiter = &table.waiters[self.number as usize];
         if self.is_abandoned() {
@@ -103,10 +102,8 @@ impl Waiter<'_> {
         if orders {
             waiter.order.fetch_add(1, Ordering::Release);
         }
-        if let Collective::Phase { .. } | Collective::Named { .. } | Collective::Warpgroup { .. } =
-            request.collective
-        {
-            self.wait_for_phase(request);
+        if let Collective::Wait(wait) = &request.collective {
+            self.wait_for_phase(request, wait);
             return Outcome::default();
         }
         if let Collective::Warp { op: WarpOp::Exchange { exchange, lent }, .. } = request.collective {
@@ -130,7 +127,7 @@ impl Waiter<'_> {
             waiter.order.fetch_add(0, Ordering::Acquire);
         }
         if let Collective::Warp { op: WarpOp::Exchange { exchange, lent }, .. } = request.collective {
-            // SAFETY: as above, and the exchange is complete.
+            // SAFETY: `lent` is from this thread's own request, and the exchange is complete.
             unsafe { self.lent().read(self.lane(), exchange, lent) };
         }
         if word.is_fold() {
@@ -139,11 +136,25 @@ impl Waiter<'_> {
         if word.has_outcome() { waiter.outcome.read() } else { Outcome::default() }
     }
 
-    /// Returns whether the thread was unwound after another one's fault.
-    pub(in super::super) fn is_abandoned(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         self.is_abandoned.get()
     }
 
+    fn wait_until_ready(&self, request: &Request, ready: Ready) {
+        if self.is_abandoned() {
+            channel::abandon();
+        }
+        self.say_where(request);
+        // SAFETY: the closure belongs to the caller, which waits for the end of this call.
+        self.wait_quietly(request, || unsafe { ready.ask() });
+    }
+
+    fn release_to_cluster(&self) {
+        self.table.waiters[self.number as usize].cluster_arrival.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Waiter<'_> {
     fn lane(&self) -> u32 {
         self.number % self.table.per_block % WARP_SIZE
     }
@@ -151,11 +162,6 @@ impl Waiter<'_> {
     /// The words of the thread's warp.
     fn lent(&self) -> &Lent {
         self.table.lent_of(self.number)
-    }
-
-    /// Makes what the thread did visible to the thread that completes the cluster's barrier.
-    pub(in super::super) fn release_to_cluster(&self) {
-        self.table.waiters[self.number as usize].cluster_arrival.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -196,14 +202,15 @@ impl<'a> Table<'a> {
     pub fn run(&self, number: u32) {
         let (block, thread) = self.place(number);
         let waiting = Waiter { table: self, number, is_abandoned: Cell::new(false) };
-        let channel = Channel::of_thread(&waiting);
+        // SAFETY: the waiter outlives the channel.
+        let channel = unsafe { Channel::of_thread(&waiting) };
         let context = ThreadContext::new(block, thread, &channel);
         channel.begin(thread, &context);
         let result = context.run();
         block.live_lanes_of(thread).fetch_and(!(1 << (thread % WARP_SIZE)), Ordering::Relaxed);
         match result {
             // Whatever the thread ended with, it is not the first fault, and its destructor may panic.
-            result if waiting.is_abandoned() => core::mem::forget(result),
+            result if waiting.is_abandoned.get() => core::mem::forget(result),
             Ok(()) => self.stand_up(number),
             Err(payload) => self.fail(block.fault_from(thread, payload)),
         }
@@ -254,10 +261,7 @@ impl<'a> Table<'a> {
                 }
             }
             // Each thread checks on its own whether it may go on.
-            Collective::Words
-            | Collective::Phase { .. }
-            | Collective::Named { .. }
-            | Collective::Warpgroup { .. } => {}
+            Collective::Words | Collective::Wait(_) => {}
         }
         if running == 0 {
             self.check_running();

@@ -3,23 +3,13 @@
 use core::sync::atomic::Ordering;
 
 use super::super::super::channel;
-use super::super::super::context::{Ready, Request};
+use super::super::super::context::Request;
 use super::super::encoding::Word;
 use super::super::quiet::Looks;
 use super::super::sleep;
 use super::{Site, Waiter};
 
 impl Waiter<'_> {
-    /// Waits until `ready` is true. This thread evaluates it, with the ordering of its loads and no other.
-    pub(in super::super::super) fn wait_until_ready(&self, request: &Request, ready: Ready) {
-        if self.is_abandoned() {
-            channel::abandon();
-        }
-        self.say_where(request);
-        // SAFETY: the closure belongs to the caller, which waits for the end of this call.
-        self.wait_quietly(request, || unsafe { ready.ask() });
-    }
-
     /// Polls until `is_over`, in a cooperative grid. The thread has noted where it waits.
     pub(super) fn wait_quietly(&self, request: &Request, is_over: impl Fn() -> bool) {
         let table = self.table;

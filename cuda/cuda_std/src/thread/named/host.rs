@@ -2,23 +2,12 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::simt::context::{Collective, WARP_SIZE, collective, current, unwinds};
+use crate::simt::FaultKind;
+use crate::simt::context::{Collective, Lack, WARP_SIZE, Wait, WaitKind, collective, current, unwinds};
+use crate::simt::shared::BlockShared;
 
 /// The number of a block's barriers, 0 included.
 const BARRIERS: usize = 16;
-
-/// The barriers of a block.
-#[derive(Default)]
-pub(crate) struct Named {
-    states: [AtomicU64; BARRIERS],
-}
-
-impl Named {
-    /// Clears them, for another block.
-    pub fn clear(&self) {
-        self.states.iter().for_each(|state| state.store(0, Ordering::Relaxed));
-    }
-}
 
 /// A barrier's state: the number of complete rounds, of expected threads, and of threads that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +51,8 @@ pub(super) fn sync(name: &'static str, id: u32, count: u32) {
     let (barrier, round) = joined(name, id, count);
     // SAFETY: the block that has the barrier lives as long as its threads.
     while unsafe { AtomicU64::from_ptr(barrier) }.load(Ordering::Acquire) >> 32 == u64::from(round) {
-        collective(name, Collective::Named { barrier, round });
+        let wait = Wait { kind: &ROUND, state: barrier, number: round, bound: 0 };
+        collective(name, Collective::Wait(wait));
     }
 }
 
@@ -86,7 +76,7 @@ fn joined(name: &'static str, id: u32, count: u32) -> (*mut u64, u32) {
         "{name}() of {count} threads; they are whole warps, 32 to 1024 threads"
     );
     let joined = current(name, |context| {
-        let state = &context.shared().named.states[id as usize];
+        let state = &context.shared().named[id as usize];
         let mut bits = state.load(Ordering::Relaxed);
         loop {
             let next = State::of(bits).join(count as u16)?;
@@ -102,22 +92,30 @@ fn joined(name: &'static str, id: u32, count: u32) -> (*mut u64, u32) {
     }
 }
 
-/// Returns whether a thread that waits for this round can go on.
-///
+/// The waits for a round, whose number is that of the wait.
+static ROUND: WaitKind = WaitKind { can_go_on, lacks };
+
 /// # Safety
-/// A thread waits for the round.
-pub(crate) unsafe fn can_go_on(barrier: *mut u64, round: u32) -> bool {
-    // A plain load may give an old value, with which a thread would count as stuck.
-    // SAFETY: the thread's block lives as long as it does.
-    State::of(unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed)).rounds != round
+/// A thread of the block is in this wait.
+unsafe fn can_go_on(wait: &Wait, _: &BlockShared) -> bool {
+    // SAFETY: a thread is in the wait.
+    unsafe { latest(wait) }.rounds != wait.number
 }
 
-/// Returns the number of threads that the barrier expects, and of those that have arrived.
+/// # Safety
+/// A thread of the block is in this wait.
+unsafe fn lacks(wait: &Wait, _: &BlockShared, operation: &'static str) -> Option<Lack> {
+    // SAFETY: a thread is in the wait.
+    let State { count, here, .. } = unsafe { latest(wait) };
+    let kind = FaultKind::NamedBarrierNotReached { operation, count: count.into(), here: here.into() };
+    Some(Lack::Fault(kind))
+}
+
+/// Returns the barrier's state. A plain load may give an old value, with which a thread would count as stuck.
 ///
 /// # Safety
-/// As above.
-pub(crate) unsafe fn counts(barrier: *mut u64) -> (u32, u32) {
-    // SAFETY: as above.
-    let state = State::of(unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed));
-    (state.count.into(), state.here.into())
+/// A thread of the block is in this wait.
+unsafe fn latest(wait: &Wait) -> State {
+    // SAFETY: the thread's block, which has the barrier, lives as long as it does.
+    State::of(unsafe { AtomicU64::from_ptr(wait.state) }.fetch_add(0, Ordering::Relaxed))
 }

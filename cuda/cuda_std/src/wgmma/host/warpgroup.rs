@@ -1,23 +1,21 @@
 //! The multiplications that the threads of a warpgroup have started.
 
 use core::panic::Location;
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
 
-use super::super::Accumulator;
+use super::super::position::position;
 use super::product::{self, ROWS};
 use super::view::{View, k_of, numbers};
 use super::{Call, MULTIPLY, THREADS};
 use crate::simt::proxy::CHUNK;
+use crate::simt::shared::BlockShared;
+use crate::simt::states::State;
 
 /// The warpgroups of a block.
 #[derive(Default)]
-pub(crate) struct Warpgroups {
-    groups: Mutex<Vec<Warpgroup>>,
-    /// Whether there is one.
-    any: AtomicBool,
-}
+struct Warpgroups(Vec<Warpgroup>);
+
+impl State for Warpgroups {}
 
 /// A multiplication that no thread has waited for.
 struct Multiplication {
@@ -52,47 +50,35 @@ impl Default for Warpgroup {
     }
 }
 
-impl Warpgroups {
-    /// Hands a warpgroup to `f`.
-    pub(super) fn with<R>(&self, number: u32, f: impl FnOnce(&mut Warpgroup) -> R) -> R {
-        self.any.store(true, Ordering::Relaxed);
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+/// Hands a warpgroup of the block to `f`.
+pub(super) fn with<R>(shared: &BlockShared, number: u32, f: impl FnOnce(&mut Warpgroup) -> R) -> R {
+    shared.states.with(|Warpgroups(groups)| {
         let number = number as usize;
         if groups.len() <= number {
             groups.resize_with(number + 1, Warpgroup::default);
         }
         f(&mut groups[number])
-    }
+    })
+}
 
-    /// Clears them, for another block.
-    pub(crate) fn clear(&self) {
-        if self.any.swap(false, Ordering::Relaxed) {
-            self.groups.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        }
-    }
+/// Returns the number, in its warpgroup, of a thread that has started fewer than `bound` multiplications.
+pub(super) fn missing(shared: &BlockShared, number: u32, bound: u64) -> Option<u32> {
+    with(shared, number, |group| group.issued.iter().position(|&issued| issued < bound)).map(|at| at as u32)
+}
 
-    /// Returns whether all threads of the warpgroup have started `bound` multiplications.
-    pub(crate) fn can_go_on(&self, number: u32, bound: u64) -> bool {
-        self.missing(number, bound).is_none()
-    }
-
-    /// Returns the number, in its warpgroup, of a thread that has started fewer multiplications.
-    pub(crate) fn missing(&self, number: u32, bound: u64) -> Option<u32> {
-        self.with(number, |group| group.issued.iter().position(|&issued| issued < bound)).map(|at| at as u32)
-    }
-
-    /// Returns where a pending multiplication that reads some of these bytes was started.
-    pub(crate) fn reader(&self, address: usize, bytes: usize) -> Option<&'static Location<'static>> {
-        if !self.any.load(Ordering::Relaxed) {
-            return None;
-        }
-        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let lies_in = |chunk: *const u8| chunk.addr() + CHUNK > address && chunk.addr() < address + bytes;
-        let reads = |view: &View| view.chunks().any(lies_in);
+/// Returns where a pending multiplication that reads some of these bytes was started.
+pub(crate) fn reader(
+    shared: &BlockShared,
+    address: usize,
+    bytes: usize,
+) -> Option<&'static Location<'static>> {
+    let lies_in = |chunk: *const u8| chunk.addr() + CHUNK > address && chunk.addr() < address + bytes;
+    let reads = |view: &View| view.chunks().any(lies_in);
+    shared.states.read(|Warpgroups(groups)| {
         let mut pending =
             groups.iter().flat_map(|group| &group.pending).map(|multiplication| multiplication.call);
         pending.find(|call| reads(&call.b) || call.a.as_ref().is_some_and(reads)).map(|call| call.location)
-    }
+    })
 }
 
 impl Warpgroup {
@@ -112,7 +98,7 @@ impl Warpgroup {
             ));
         }
         for (i, &value) in values.iter().enumerate() {
-            let (row, column) = Accumulator::<0>::position(thread, i);
+            let (row, column) = position(thread, i);
             matrix.values[row * columns + column] = value;
         }
         Ok(())
@@ -123,7 +109,7 @@ impl Warpgroup {
         let Some(matrix) = self.matrices.get_mut(&number) else { return };
         let columns = 2 * values.len();
         for (i, value) in values.iter_mut().enumerate() {
-            let (row, column) = Accumulator::<0>::position(thread, i);
+            let (row, column) = position(thread, i);
             *value = matrix.values[row * columns + column];
         }
         matrix.finished += 1;

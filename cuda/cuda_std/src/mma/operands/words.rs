@@ -4,21 +4,19 @@
 
 use core::ptr;
 
-use super::super::{FragmentC, Number};
-use super::{Exchange, Rows, Tiles, WARP_SIZE, rows_of};
-
-const LANES: usize = WARP_SIZE as usize;
+use super::super::number::Number;
+use super::{Exchange, LANES, Rows, Tiles, rows_of};
 
 impl Exchange {
     /// The largest number of words of a lane.
     pub(crate) const MOST_WORDS: usize = 96;
 
     /// Tiles of B that fit together with one tile of A.
-    pub(super) const MOST_COLUMNS: usize = (Self::MOST_WORDS - 2) / 3;
+    pub(in super::super) const MOST_COLUMNS: usize = (Self::MOST_WORDS - 2) / 3;
 
     /// Returns whether a lane's share of `m` x `n` tiles fits.
     #[inline(always)]
-    pub(super) const fn fits_words(m: usize, n: usize) -> bool {
+    pub(in super::super) const fn fits_words(m: usize, n: usize) -> bool {
         2 * m * n + 2 * m + n <= Self::MOST_WORDS
     }
 
@@ -67,7 +65,7 @@ impl Exchange {
                     put(i, u64::from(high) << 32 | u64::from(low));
                     i += 1;
                 };
-                for &FragmentC([x, y, z, w]) in c {
+                for &[x, y, z, w] in c {
                     put(x.to_bits(), y.to_bits());
                     put(z.to_bits(), w.to_bits());
                 }
@@ -80,7 +78,7 @@ impl Exchange {
                 }
             }
             Exchange::Rows { .. } => {
-                // SAFETY: the caller keeps the contract.
+                // SAFETY: the caller guarantees a row.
                 put(0, unsafe { (*lent.cast::<Rows>()).own }.expose_provenance() as u64);
             }
         }
@@ -100,7 +98,7 @@ impl Exchange {
                 }
             }
             Exchange::Rows { .. } => {
-                // SAFETY: the caller keeps the contract.
+                // SAFETY: the caller guarantees a row.
                 let wanted = unsafe { &mut (*lent.cast::<Rows>()).wanted };
                 for (i, wanted) in wanted.iter_mut().enumerate().take(self.words_back()) {
                     *wanted = ptr::with_exposed_provenance_mut(get(i) as usize);
@@ -119,7 +117,7 @@ impl Exchange {
             Exchange::Multiply { m, n, .. } => {
                 let halves = |word: u64| [word as u32, (word >> 32) as u32];
                 let (mut a, mut b) = (vec![[0; 4]; LANES * m], vec![[0; 2]; LANES * n]);
-                let mut c = vec![FragmentC([0.0; 4]); LANES * m * n];
+                let mut c = vec![[0f32; 4]; LANES * m * n];
                 for lane in 0..LANES {
                     for i in 0..m * n {
                         c[lane * m * n + i] = fragment([get(lane, 2 * i), get(lane, 2 * i + 1)]);
@@ -142,7 +140,7 @@ impl Exchange {
                 let lent = tiles.each_mut().map(|tiles| ptr::from_mut(tiles).cast());
                 // SAFETY: each lane's tiles are here.
                 unsafe { self.complete(&lent) };
-                for (i, FragmentC([x, y, z, w])) in c.into_iter().enumerate() {
+                for (i, [x, y, z, w]) in c.into_iter().enumerate() {
                     let (lane, i) = (i / (m * n), i % (m * n));
                     put(lane, 2 * i, word(x, y));
                     put(lane, 2 * i + 1, word(z, w));
@@ -170,7 +168,7 @@ fn word(low: f32, high: f32) -> u64 {
     u64::from(high.to_bits()) << 32 | u64::from(low.to_bits())
 }
 
-fn fragment([upper, lower]: [u64; 2]) -> FragmentC {
+fn fragment([upper, lower]: [u64; 2]) -> [f32; 4] {
     let half = |word: u64| f32::from_bits(word as u32);
-    FragmentC([half(upper), half(upper >> 32), half(lower), half(lower >> 32)])
+    [half(upper), half(upper >> 32), half(lower), half(lower >> 32)]
 }
