@@ -31,7 +31,7 @@ pub unsafe trait Vector: Copy {}
 
 // SAFETY: every bit pattern of the 4 bytes is a value.
 unsafe impl Vector for u32 {}
-// SAFETY: as above.
+// SAFETY: every bit pattern of the 4 bytes is a value.
 unsafe impl Vector for f32 {}
 
 /// How long L2 keeps the line of an access (PTX ISA, `createpolicy`).

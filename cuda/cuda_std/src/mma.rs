@@ -74,33 +74,18 @@ mod device {
     #[derive(Clone, Copy)]
     struct Four(f32, f32, f32, f32);
 
-    unsafe extern "unadjusted" {
-        #[link_name = "llvm.nvvm.mma.m16n8k16.row.col.bf16"]
-        fn of_bf16(
-            a0: u32,
-            a1: u32,
-            a2: u32,
-            a3: u32,
-            b0: u32,
-            b1: u32,
-            c0: f32,
-            c1: f32,
-            c2: f32,
-            c3: f32,
-        ) -> Four;
-        #[link_name = "llvm.nvvm.mma.m16n8k8.row.col.tf32"]
-        fn of_tf32(
-            a0: u32,
-            a1: u32,
-            a2: u32,
-            a3: u32,
-            b0: u32,
-            b1: u32,
-            c0: f32,
-            c1: f32,
-            c2: f32,
-            c3: f32,
-        ) -> Four;
+    macro_rules! intrinsics {
+        ($($name:ident = $link_name:literal;)*) => {
+            unsafe extern "unadjusted" {$(
+                #[link_name = $link_name]
+                fn $name(a0: u32, a1: u32, a2: u32, a3: u32, b0: u32, b1: u32, c0: f32, c1: f32, c2: f32, c3: f32) -> Four;
+            )*}
+        };
+    }
+
+    intrinsics! {
+        of_bf16 = "llvm.nvvm.mma.m16n8k16.row.col.bf16";
+        of_tf32 = "llvm.nvvm.mma.m16n8k8.row.col.tf32";
     }
 
     /// One `mma.sync`.

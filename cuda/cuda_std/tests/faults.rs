@@ -65,7 +65,7 @@ fn a_barrier_that_a_returned_thread_misses() {
         "thread (0, 0, 0), at .. faults.rs:{}: thread::sync_threads_aligned is not .. thread (40, 0, 0) has returned",
         line!() + 5
     );
-    in_order(64).fails(&expected, || {
+    on(2, 64).fails(&expected, || {
         if tid() < 40 {
             // SAFETY: none; the test is about the threads that do not reach this.
             unsafe { thread::sync_threads_aligned() };
@@ -93,7 +93,7 @@ fn barriers_in_two_branches_are_not_one_barrier() {
 fn warp_operations_whose_masks_are_wrong() {
     // SAFETY: none; in each some lane is missing.
     unsafe {
-        in_order(32).fails("warp::sync_warp has the mask 0xffffffff, but lane 5 has returned", || {
+        on(2, 32).fails("warp::sync_warp has the mask 0xffffffff, but lane 5 has returned", || {
             if tid() != 5 {
                 warp::sync_warp(u32::MAX);
             }

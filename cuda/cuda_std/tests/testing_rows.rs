@@ -106,7 +106,7 @@ fn a_write_before_the_first_row_is_before_the_buffer() {
         let before = cuda_std::launch::PtrMutArg::as_raw_mut_ptr(&mut out).wrapping_sub(2);
         // SAFETY: the two elements that the offset leaves.
         let before = unsafe { core::slice::from_raw_parts_mut(before, 1) };
-        // SAFETY: as above.
+        // SAFETY: the guard takes the write before the first row.
         unsafe { increment_rows::launch(on, LaunchConfig::new(1, 32), before, inp, 1, 0) }
     });
     let error = error.unwrap_err().to_string();

@@ -47,7 +47,7 @@ pub(super) fn remote(full_name: &'static str, this: *mut Barrier, rank: u32) -> 
 /// # Safety
 /// `this` is valid, and the barrier is accessed only atomically.
 unsafe fn bits_of<'a>(this: *mut Barrier) -> &'a AtomicU64 {
-    // SAFETY: the caller promises it, and a barrier has the size and alignment of the number.
+    // SAFETY: the barrier is valid and accessed only atomically. It has the size and alignment of the number.
     unsafe { AtomicU64::from_ptr(this.cast()) }
 }
 
@@ -61,7 +61,7 @@ pub(super) unsafe fn change(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) -> Token {
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the caller guarantees a valid barrier.
     unsafe { change_in(Ordering::AcqRel, name, this, f) }
 }
 
@@ -75,7 +75,7 @@ pub(super) unsafe fn change_relaxed(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) {
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the caller guarantees a valid barrier.
     unsafe { change_in(Ordering::Relaxed, name, this, f) };
 }
 
@@ -86,7 +86,7 @@ unsafe fn change_in(
     this: *mut Barrier,
     f: impl Fn(State) -> Result<State, String>,
 ) -> Token {
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the caller guarantees a valid barrier.
     let atomic = unsafe { bits_of(this) };
     let mut bits = atomic.load(Ordering::Relaxed);
     loop {
@@ -113,7 +113,7 @@ unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
         return true;
     }
     assert!(parity <= 1, "barrier::Barrier::{name}() of parity {parity}; it is 0 or 1");
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the caller guarantees a valid barrier.
     let bits = unsafe { bits_of(this) }.load(Ordering::Acquire);
     checked(name, State::of(bits)).has_left(parity)
 }
@@ -124,7 +124,7 @@ unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
 /// See [the module](super#safety-of-the-barriers).
 #[track_caller]
 pub(super) unsafe fn look(name: &'static str, this: *mut Barrier, parity: u32) -> bool {
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the caller guarantees a valid barrier.
     unsafe {
         let looked = |context: &ThreadContext<'_>| {
             let shared = context.shared();
@@ -142,7 +142,7 @@ pub(super) unsafe fn look(name: &'static str, this: *mut Barrier, parity: u32) -
 #[inline(always)]
 #[track_caller]
 pub(super) unsafe fn wait(full_name: &'static str, name: &str, this: *mut Barrier, parity: u32) {
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the caller guarantees a valid barrier.
     while unsafe { !is_complete(name, this, parity) } {
         let wait = Wait { kind: &PHASE, state: this.cast(), number: parity, bound: 0 };
         collective(full_name, Collective::Wait(wait));

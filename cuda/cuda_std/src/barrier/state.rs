@@ -144,6 +144,6 @@ pub(crate) unsafe fn lacks(barrier: *mut u64) -> (u32, i32) {
 /// # Safety
 /// `barrier` is valid, and accessed only atomically.
 pub(crate) unsafe fn check(barrier: *mut u64) -> Result<(), String> {
-    // SAFETY: the caller promises it.
+    // SAFETY: the barrier is valid and accessed only atomically.
     State::of(unsafe { AtomicU64::from_ptr(barrier) }.load(Ordering::Relaxed)).map(|_| ())
 }

@@ -167,7 +167,7 @@ unsafe fn start_remote(
     let spaced = |reason| format!(" {reason}");
     let (target, member) = cluster::remote(context, target, rank).map_err(spaced)?;
     let (barrier, _) = cluster::remote(context, barrier.cast(), rank).map_err(spaced)?;
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the caller guarantees a valid target, and memory that is accessed only as a barrier.
     unsafe {
         check_barrier(&member.shared, barrier.cast())?;
         if matches!(source, Source::Memory(_)) {
@@ -263,7 +263,7 @@ pub(crate) unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> 
              shared_array!"
         ));
     }
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: it lies in shared memory, aligned, and is accessed only as a barrier.
     unsafe { state::check(barrier.cast()) }.map_err(|reason| format!(" counts at a barrier {reason}"))
 }
 
@@ -293,7 +293,7 @@ pub(crate) fn check_target(own: &BlockShared, address: usize, bytes: usize) -> R
 /// # Safety
 /// `target` is valid for writes.
 pub(crate) unsafe fn forget(target: *mut u8, bytes: usize) {
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the target is valid for writes.
     unsafe {
         if cfg!(miri) {
             let nothing = vec![MaybeUninit::<u8>::uninit(); bytes];

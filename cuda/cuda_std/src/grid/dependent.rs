@@ -63,7 +63,7 @@ pub fn wait_for_dependencies() {
 #[inline(always)]
 pub fn launch_dependents() {
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_90"))]
-    // SAFETY: as above.
+    // SAFETY: the instruction has no precondition.
     unsafe {
         device::launch_dependents();
     }

@@ -191,7 +191,7 @@ unsafe impl<T> SliceArg<T> for RawBuffer<T> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the launch is unsafe, and its caller is responsible for the pointer.
 unsafe impl<T> PtrArg<T> for RawBuffer<T> {
     fn as_raw_ptr(&self) -> *const T {
         self.pointer
@@ -204,7 +204,7 @@ unsafe impl<T> PtrArg<T> for RawBuffer<T> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the launch is unsafe, and its caller is responsible for the pointer.
 unsafe impl<T> PtrMutArg<T> for RawBuffer<T> {
     fn as_raw_mut_ptr(&mut self) -> *mut T {
         self.pointer
@@ -228,7 +228,7 @@ macro_rules! host_memory_args {
                 Residence::Host
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's shared slice outlives the launch on the CPU executor.
         unsafe impl<T: Copy, $($generics)*> PtrArg<T> for $shared {
             fn as_raw_ptr(&self) -> *const T {
                 self.as_ptr()
@@ -249,7 +249,7 @@ macro_rules! host_memory_args {
                 Residence::Host
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's exclusive slice outlives the launch on the CPU executor.
         unsafe impl<T: Copy, $($generics)*> PtrMutArg<T> for $exclusive {
             fn as_raw_mut_ptr(&mut self) -> *mut T {
                 self.as_mut_ptr()

@@ -55,20 +55,6 @@ impl Default for Limits {
 impl Limits {
     /// Returns whether a device with these limits can run the kernel: [`Self::check_kernel`] succeeds, and its modules [have
     /// it](Self::kernels).
-    ///
-    /// ```
-    /// use cuda_std::kernel;
-    /// use cuda_std::launch::Limits;
-    ///
-    /// /// # Safety
-    /// /// No precondition; it does nothing.
-    /// #[kernel(cpu_only)]
-    /// unsafe fn alone() {}
-    ///
-    /// assert!(Limits::default().runs(alone::META));
-    /// let of_a_gpu = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
-    /// assert!(!of_a_gpu.runs(alone::META));
-    /// ```
     pub fn runs(&self, kernel: &KernelMeta) -> bool {
         let has = |kernels: &Arc<HashSet<String>>| kernel.min_arch == 0 || kernels.contains(kernel.name);
         self.check_kernel(kernel).is_ok() && (kernel.cpu_only || self.kernels.as_ref().is_none_or(has))
@@ -78,21 +64,6 @@ impl Limits {
     ///
     /// # Errors
     /// [`LaunchError::CpuOnly`], [`LaunchError::TooOld`] and [`LaunchError::OtherArch`].
-    ///
-    /// ```
-    /// use cuda_std::kernel;
-    /// use cuda_std::launch::{LaunchError, Limits};
-    ///
-    /// /// # Safety
-    /// /// No precondition; it does nothing.
-    /// #[kernel(arch = "90a")]
-    /// unsafe fn hopper() {}
-    ///
-    /// let gpu = |capability| Limits { capability, runs_cpu_only: false, ..Limits::default() };
-    /// assert!(gpu(90).check_kernel(hopper::META).is_ok());
-    /// let error = gpu(100).check_kernel(hopper::META).unwrap_err();
-    /// assert!(matches!(error, LaunchError::OtherArch { needed: 90, found: 100, .. }));
-    /// ```
     pub fn check_kernel(&self, kernel: &KernelMeta) -> Result<(), LaunchError> {
         let &KernelMeta { name: kernel, min_arch: needed, arch_specific, cpu_only, .. } = kernel;
         if cpu_only && !self.runs_cpu_only {

@@ -87,7 +87,7 @@ unsafe impl GlobalAlloc for CUDAAllocator {
         }
         // Room for the alignment, and for the block's address in front of the aligned memory, which `free` needs.
         let Some(bytes) = layout.size().checked_add(layout.align()) else { return core::ptr::null_mut() };
-        // SAFETY: as above.
+        // SAFETY: `malloc` has no precondition.
         let block = unsafe { malloc(bytes) }.cast::<u8>();
         if block.is_null() {
             return block;

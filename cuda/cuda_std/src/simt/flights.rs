@@ -149,7 +149,7 @@ impl Flights {
     /// A thread waits for the phase.
     #[inline]
     pub unsafe fn land(&self, barrier: *mut u64, parity: u32, fences: &Fences) {
-        // SAFETY: as above.
+        // SAFETY: a thread waits for the phase.
         if unsafe { self.may_land(barrier, parity) } {
             self.land_all(barrier, fences);
         }
@@ -162,7 +162,7 @@ impl Flights {
     /// A thread checks the phase.
     #[inline]
     pub unsafe fn look(&self, barrier: *mut u64, parity: u32, fences: &Fences) {
-        // SAFETY: as above.
+        // SAFETY: a thread checks the phase.
         let may_land = unsafe { self.may_land(barrier, parity) };
         if may_land && self.list(barrier).looked.swap(true, Ordering::Relaxed) {
             self.land_all(barrier, fences);
@@ -170,7 +170,7 @@ impl Flights {
     }
 
     unsafe fn may_land(&self, barrier: *mut u64, parity: u32) -> bool {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: a thread waits for the phase or checks it.
         self.is_used() && unsafe { state::lacks_bytes_alone(barrier, parity) }
     }
 

@@ -47,7 +47,7 @@ impl GuardedMemory {
     /// Returns the first byte of the guard that a kernel has changed.
     fn changed(&self) -> Option<usize> {
         let Range { start, end } = self.guard();
-        // SAFETY: as above.
+        // SAFETY: the bytes are the mapping's, after the buffer; no launch runs.
         let guard = unsafe { core::slice::from_raw_parts(self.pointer().add(start), end - start) };
         guard.iter().position(|&byte| byte != GUARD).map(|at| start + at)
     }

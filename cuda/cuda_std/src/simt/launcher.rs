@@ -25,5 +25,5 @@ struct SharedArgs(*const *mut core::ffi::c_void);
 // SAFETY: the threads only read the array and the values behind it; what those values point to is shared as
 // the kernel's contract says.
 unsafe impl Sync for SharedArgs {}
-// SAFETY: as above.
+// SAFETY: the threads only read the array and the values that it points to.
 unsafe impl Send for SharedArgs {}

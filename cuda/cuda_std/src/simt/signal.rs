@@ -63,7 +63,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
         context::with_running(end_if_expired);
         return;
     }
-    // SAFETY: as above.
+    // SAFETY: the system calls the handler with both pointers valid.
     let (address, stack_pointer, is_write) =
         unsafe { ((*info).si_addr() as usize, stack_pointer(machine.cast()), is_write(machine.cast())) };
     if signal == libc::SIGILL {
@@ -95,7 +95,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
             ));
         });
     }
-    // SAFETY: as above.
+    // SAFETY: the system calls the handler with a valid `info`.
     let is_known = unsafe { (*info).si_code } != SI_KERNEL;
     context::with_running(|thread| {
         let Whose { kernel, place } = thread.whose();

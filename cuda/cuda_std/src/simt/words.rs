@@ -17,12 +17,12 @@ impl Slot {
         // SAFETY: the thread is suspended in `Channel::wait`, so its channel, and the closure of its condition, live on
         // its stack.
         let channel = unsafe { &*self.channel };
-        // SAFETY: so does its context.
+        // SAFETY: its context lives there too.
         let context = unsafe { &*channel.context.get() };
         let of_question = Channel::of_question();
         let asking = context.with_channel(&of_question);
         let outer = context::enter(&asking);
-        // SAFETY: as above.
+        // SAFETY: the closure of the thread's condition lives on its stack.
         let is_ready = catch_unwind(AssertUnwindSafe(|| unsafe { channel.ready.get().ask() }));
         context::enter(outer);
         is_ready.unwrap_or(true)

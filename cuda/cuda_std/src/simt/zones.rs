@@ -38,7 +38,7 @@ mod system {
 
     // SAFETY: the memory belongs to the test's kernels. The thread that claims `stray` writes it, before any reads.
     unsafe impl Send for Region {}
-    // SAFETY: as above.
+    // SAFETY: the thread that claims `stray` writes it, before any reads.
     unsafe impl Sync for Region {}
 
     impl Region {

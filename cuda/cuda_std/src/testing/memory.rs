@@ -119,7 +119,7 @@ unsafe impl<T: Element> SliceArg<T> for InputArg<'_, T> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the memory has its elements and lives as long as the argument.
 unsafe impl<T: Element> PtrArg<T> for InputArg<'_, T> {
     fn as_raw_ptr(&self) -> *const T {
         self.pointer
@@ -132,7 +132,7 @@ unsafe impl<T: Element> PtrArg<T> for InputArg<'_, T> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the memory has its elements and lives as long as the argument.
 unsafe impl<T: Element> SliceArg<T> for OutputArg<'_, T> {
     fn as_raw_slice(&self) -> (*const T, usize) {
         self.input.as_raw_slice()
@@ -142,7 +142,7 @@ unsafe impl<T: Element> SliceArg<T> for OutputArg<'_, T> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the memory has its elements and lives as long as the argument.
 unsafe impl<T: Element> PtrArg<T> for OutputArg<'_, T> {
     fn as_raw_ptr(&self) -> *const T {
         self.input.pointer
@@ -155,7 +155,7 @@ unsafe impl<T: Element> PtrArg<T> for OutputArg<'_, T> {
     }
 }
 
-// SAFETY: as above; the memory is writable too, and belongs only to this run.
+// SAFETY: the memory has its elements, lives as long as the argument, is writable, and belongs only to this run.
 unsafe impl<T: Element> SliceMutArg<T> for OutputArg<'_, T> {
     fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
         (self.input.pointer.cast_mut(), self.input.len)
@@ -165,7 +165,7 @@ unsafe impl<T: Element> SliceMutArg<T> for OutputArg<'_, T> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the memory has its elements, lives as long as the argument, is writable and belongs only to this run.
 unsafe impl<T: Element> PtrMutArg<T> for OutputArg<'_, T> {
     fn as_raw_mut_ptr(&mut self) -> *mut T {
         self.input.pointer.cast_mut()

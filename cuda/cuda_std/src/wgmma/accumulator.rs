@@ -104,7 +104,7 @@ where
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn multiply<T: super::Element>(&mut self, a: impl OperandA<T>, b: impl OperandB<T>) {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: all threads of the warpgroup execute this.
         unsafe { self.multiply_keeping(true, a, b) };
     }
 
@@ -122,7 +122,7 @@ where
     ) {
         const { assert!(B::COLUMNS == 2 * REGISTERS, "B has as many columns as D, 2 * REGISTERS") };
         #[cfg(target_arch = "nvptx64")]
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: all threads of the warpgroup execute this.
         unsafe {
             b.multiply(&mut self.values, a, u32::from(keep));
         }
@@ -142,7 +142,7 @@ where
         #[cfg(target_arch = "nvptx64")]
         {
             let mut values = self.values;
-            // SAFETY: the caller keeps the contract.
+            // SAFETY: all threads of the warpgroup execute this.
             unsafe { super::wait::<N>() };
             values.pin();
             Accumulator(values)

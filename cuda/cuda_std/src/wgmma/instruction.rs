@@ -72,7 +72,7 @@ macro_rules! registers {
                 keep: u32,
             ) {
                 let d = self;
-                // SAFETY: the caller keeps the contract.
+                // SAFETY: all threads of the warpgroup execute this.
                 unsafe {
                     match T::NUMBER {
                         super::Number::F16 => wgmma_asm!($n, "k16", "f16", $shared, ", {ta}, {tb}", d, [$first $($i)*],
@@ -97,7 +97,7 @@ macro_rules! registers {
                 keep: u32,
             ) {
                 let d = self;
-                // SAFETY: the caller keeps the contract.
+                // SAFETY: all threads of the warpgroup execute this.
                 unsafe {
                     match T::NUMBER {
                         super::Number::F16 => wgmma_asm!($n, "k16", "f16", $registers, ", {tb}", d, [$first $($i)*],

@@ -226,7 +226,7 @@ macro_rules! shared_operands {
             #[cfg(target_arch = "nvptx64")]
             #[inline(always)]
             unsafe fn multiply<D: Registers, const TRANS_B: i32>(self, d: &mut D, b: u64, keep: u32) {
-                // SAFETY: the caller keeps the contract.
+                // SAFETY: all threads of the warpgroup execute this.
                 unsafe { d.multiply_shared::<T, $trans, TRANS_B>(device::whole(self.descriptor), b, keep) };
             }
 
@@ -242,7 +242,7 @@ macro_rules! shared_operands {
             #[cfg(target_arch = "nvptx64")]
             #[inline(always)]
             unsafe fn multiply<D: Registers, A: OperandA<T>>(self, d: &mut D, a: A, keep: u32) {
-                // SAFETY: the caller keeps the contract.
+                // SAFETY: all threads of the warpgroup execute this.
                 unsafe { a.multiply::<D, $trans>(d, device::whole(self.descriptor), keep) };
             }
 
@@ -265,7 +265,7 @@ impl<T: Element> OperandA<T> for FragmentA<T> {
     #[cfg(target_arch = "nvptx64")]
     #[inline(always)]
     unsafe fn multiply<D: Registers, const TRANS_B: i32>(self, d: &mut D, b: u64, keep: u32) {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: all threads of the warpgroup execute this.
         unsafe { d.multiply_registers::<T, TRANS_B>(self.registers, b, keep) };
     }
 

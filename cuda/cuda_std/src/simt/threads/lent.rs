@@ -32,7 +32,7 @@ impl Lent {
     /// # Safety
     /// `lent` points to what the exchange needs.
     pub unsafe fn write(&self, lane: u32, exchange: Exchange, lent: *const ()) {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: `lent` points to what the exchange needs.
         unsafe { exchange.write(lent, |i, word| self.word(lane as usize, i).set(word)) };
     }
 
@@ -41,7 +41,7 @@ impl Lent {
     /// # Safety
     /// Same as for [`Self::write`], after [`Self::complete`].
     pub unsafe fn read(&self, lane: u32, exchange: Exchange, lent: *mut ()) {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: `lent` points to what the exchange needs.
         unsafe { exchange.read(lent, |i| self.word(lane as usize, i).get()) };
     }
 

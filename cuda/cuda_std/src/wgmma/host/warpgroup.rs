@@ -170,7 +170,7 @@ impl Multiplication {
     fn complete(&self, matrix: &mut Matrix) -> Result<(), String> {
         let Call { location, number, columns, keep, a, b, .. } = self.call;
         let views = a.into_iter().chain([b]);
-        // SAFETY: as in `issue`.
+        // SAFETY: the views were checked when the multiplication was started, and its threads keep the operands until now.
         let is: Vec<[u8; CHUNK]> = views.flat_map(|view| unsafe { view.read() }).collect();
         if !cfg!(miri) && is != self.was {
             return Err(format!(

@@ -147,7 +147,7 @@ impl Post {
 
     /// Waits for a state for which `look` returns something.
     fn wait_until<R>(&self, mut look: impl FnMut(&mut State) -> Option<R>) -> R {
-        // SAFETY: as above; only one side waits at a time, the worker while it is idle, the other while it is not.
+        // SAFETY: only one side waits at a time, the worker while it is idle, the other while it is not.
         unsafe {
             libc::pthread_mutex_lock(self.mutex.get());
             let found = loop {
