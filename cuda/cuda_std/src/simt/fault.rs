@@ -45,7 +45,7 @@ impl fmt::Display for Place {
 }
 
 /// A line of source, as the compiler knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceLine {
     /// Path of the file, relative to where the compiler ran.
     pub file: String,

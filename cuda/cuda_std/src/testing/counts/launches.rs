@@ -1,12 +1,12 @@
 //! The counts of launches, instruction by instruction.
 
-use core::fmt;
 use core::iter::Sum;
 use core::ops::AddAssign;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::{Counts, Footprint};
+use crate::simt::SourceLine;
 
 /// The counts of a launch, or of several together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,21 +37,6 @@ pub struct InstructionCounts {
     pub source: Vec<SourceLine>,
     /// The counts.
     pub counts: Counts,
-}
-
-/// A line of a source file.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SourceLine {
-    /// The file, as passed to the compiler.
-    pub file: String,
-    /// The line, from 1.
-    pub line: u32,
-}
-
-impl fmt::Display for SourceLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
-    }
 }
 
 impl LaunchCounts {

@@ -13,7 +13,9 @@ use core::iter::Sum;
 use core::ops::AddAssign;
 
 pub use device::{Counter, CountingDevice};
-pub use launches::{InstructionCounts, LaunchCounts, SourceLine};
+pub use launches::{InstructionCounts, LaunchCounts};
+
+pub use crate::simt::SourceLine;
 
 /// Threads of a warp.
 const WARP: f64 = 32.0;
