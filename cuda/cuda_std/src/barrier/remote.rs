@@ -2,8 +2,7 @@
 
 use super::Barrier;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::host;
-use super::state::State;
+use super::{host, state::State};
 
 impl Barrier {
     /// Counts an arrival at the counterpart of `this` in block `rank` of the cluster (compute capability 9.0 and later).
