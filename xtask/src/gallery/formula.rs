@@ -11,13 +11,13 @@ pub type Lookup<'a> = dyn Fn(&str, Option<f64>) -> anyhow::Result<f64> + 'a;
 /// The value of a formula.
 ///
 /// # Errors
-/// It is no formula, or a name has no value.
+/// It is malformed, or a name has no value.
 pub fn value(formula: &str, lookup: &Lookup<'_>) -> anyhow::Result<f64> {
     let mut parser = Parser { rest: formula, lookup };
     let value = parser.sum().with_context(|| format!("the formula `{formula}`"))?;
     ensure!(
         parser.rest.trim().is_empty(),
-        "the formula `{formula}` has an end that is none: `{}`",
+        "the formula `{formula}` is followed by `{}`; remove that",
         parser.rest
     );
     Ok(value)

@@ -1,4 +1,4 @@
-//! A lesson's file beside its page, `docs/gallery/LESSON.toml`, and the lesson with its measurements.
+//! A lesson's file next to its page, `docs/gallery/LESSON.toml`, and the lesson with its measurements.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -191,7 +191,7 @@ impl Lesson {
     /// `let`, those that `own` knows, and the rungs: each is its time in microseconds, and with `.rate` its measure.
     ///
     /// # Errors
-    /// It is no formula, or a name is unknown or was not measured.
+    /// It is malformed, or a name is unknown or was not measured.
     pub fn formula(&self, formula: &str, own: &dyn Fn(&str) -> Option<f64>) -> anyhow::Result<f64> {
         formula::value(formula, &|name, at| self.name(name, at, own))
     }

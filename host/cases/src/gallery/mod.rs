@@ -1,5 +1,5 @@
 //! The lessons of the gallery: one table of trials for tests, benches, pictures and pages. A lesson's axes, pictures and
-//! predicted times are in a file beside its page in `docs/gallery`.
+//! predicted times are in a file next to its page in `docs/gallery`.
 
 mod bank_conflicts;
 mod block_order;
