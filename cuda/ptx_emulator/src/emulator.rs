@@ -8,12 +8,16 @@ use cuda_std::launch::{LaunchConfig, Limits};
 use cuda_std::testing::{Counter, LaunchCounts};
 
 use crate::error::{EmulatorError, UndefinedByte};
-use crate::exec::{
-    Driver, FIRST_OFFSET, Grid, Memory, Progress, Region, Regions, Stored, Tally, Turns, Unwritten,
-    UnwrittenRegisters,
-};
+use crate::exec::counts::access;
+use crate::exec::counts::tally::Tally;
+use crate::exec::grid::{Grid, Progress, Turns, UnwrittenRegisters};
+use crate::exec::heap::Driver;
+use crate::exec::shadow::Memory;
+use crate::exec::space::{FIRST_OFFSET, Region, Regions};
+use crate::exec::table::TABLE;
+use crate::exec::unwritten::{Stored, Unwritten};
 use crate::globals::Globals;
-use crate::instr::{ParamRange, Space};
+use crate::instr::{Instr, ParamRange, Space};
 use crate::module::PtxModule;
 
 /// Maximum static shared memory per block (CUDA programming guide, "technical specifications").
@@ -288,7 +292,8 @@ impl Emulator {
     pub(crate) fn count(&self, launch: Launch) -> Result<LaunchCounts, EmulatorError> {
         let (kernel, tally) = (launch.kernel, RefCell::<Tally>::default());
         self.run_with(launch, Some(&tally))?;
-        Ok(tally.into_inner().finish(&self.module, &self.module.functions[kernel].name))
+        let flop = |i: &Instr, threads| access::flop(i, TABLE[usize::from(i.row)].counts, threads);
+        Ok(tally.into_inner().finish(&self.module, &self.module.functions[kernel].name, flop))
     }
 
     fn run_with(&self, launch: Launch, tally: Option<&RefCell<Tally>>) -> Result<(), EmulatorError> {

@@ -78,12 +78,6 @@ pub enum EmulatorError {
         /// Blocks per cluster.
         cluster: u32,
     },
-    /// A tensor map that a GPU rejects, or that the emulator does not support.
-    #[error("invalid tensor map: {reason}")]
-    TensorMap {
-        /// What is wrong with it, and what is allowed.
-        reason: String,
-    },
     /// A thread broke a rule, or reached an instruction that is not emulated.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),

@@ -1,6 +1,6 @@
 //! Control flow of a function: its basic blocks, and the loops around each.
 
-use crate::instr::{Instr, Op};
+use crate::instr::Instr;
 
 /// The number of a block or a loop, or [`NONE`].
 pub(crate) type Index = u32;
@@ -34,11 +34,6 @@ struct Loop {
     header: Index,
     /// The loop around it.
     parent: Index,
-}
-
-/// Whether threads may continue elsewhere than at the next instruction.
-fn leaves(op: &Op) -> bool {
-    matches!(op, Op::Bra(_) | Op::BrxIdx { .. } | Op::Ret | Op::Exit | Op::Trap)
 }
 
 impl Flow {
@@ -173,24 +168,17 @@ fn blocks(instrs: &[Instr]) -> Vec<Block> {
     let mut begins = vec![false; instrs.len() + 1];
     begins[0] = true;
     for (pc, instr) in instrs.iter().enumerate() {
-        begins[pc + 1] |= leaves(&instr.op);
-        match &instr.op {
-            Op::Bra(target) => begins[*target as usize] = true,
-            Op::BrxIdx { targets, .. } => targets.iter().for_each(|&target| begins[target as usize] = true),
-            _ => {}
-        }
+        begins[pc + 1] |= instr.more().leaves;
+        instr.more().targets.iter().for_each(|&target| begins[target as usize] = true);
     }
     let firsts: Vec<usize> = (0..instrs.len()).filter(|&pc| begins[pc]).collect();
     let index_of = |pc: usize| firsts.binary_search(&pc).map_or(NONE, |index| index as Index);
     let ends = firsts[1..].iter().copied().chain([instrs.len()]);
     let block = |(&first, end): (&usize, usize)| {
         let last = &instrs[end - 1];
-        let mut next: Vec<Index> = match &last.op {
-            Op::Bra(target) => vec![index_of(*target as usize)],
-            Op::BrxIdx { targets, .. } => targets.iter().map(|&target| index_of(target as usize)).collect(),
-            _ => Vec::new(),
-        };
-        if (!leaves(&last.op) || last.guard.is_some()) && end < instrs.len() {
+        let mut next: Vec<Index> =
+            last.more().targets.iter().map(|&target| index_of(target as usize)).collect();
+        if (!last.more().leaves || last.guard.is_some()) && end < instrs.len() {
             next.insert(0, index_of(end));
         }
         Block { first, end, next, order: NONE, innermost: NONE }

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use crate::exec::{Region, Regions, function_address};
+use crate::exec::space::{Region, Regions, function_address};
 use crate::instr::Space;
 use crate::module::{PtxModule, Target, Variable};
 

@@ -6,10 +6,10 @@ use cuda_std::launch::{Buffer, KernelCall, LaunchError, Launcher, Residence};
 use cuda_std::simt::Executor;
 use cuda_std::testing::{CountingDevice, DeviceMemory, LaunchCounts, TestDevice};
 
-use crate::Emulator;
-use crate::emulator::Launch;
+use crate::emulator::{Emulator, Launch};
 use crate::error::EmulatorError;
-use crate::exec::{Memory, Region};
+use crate::exec::shadow::Memory;
+use crate::exec::space::Region;
 use crate::instr::Space;
 use crate::tensor_map::TensorMap;
 

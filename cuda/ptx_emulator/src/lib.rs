@@ -1,9 +1,47 @@
-//! Runs PTX on the CPU, so that tests execute the same PTX that ships.
+//! Runs PTX on the CPU, so that tests execute the same PTX that ships. It takes the text of any compiler, and the bytes of
+//! the arguments.
+//!
+//! ```
+//! use cuda_std::launch::LaunchConfig;
+//! use ptx_emulator::{Emulator, PtxModule};
+//!
+//! // Thread `i` stores `i` in element `2 * i`.
+//! let module = PtxModule::parse(
+//!     ".version 8.6\n.target sm_75\n.address_size 64
+//!     .visible .entry number(.param .u64 out) {
+//!         .reg .b32 %r<2>; .reg .b64 %rd<2>;
+//!         ld.param.u64 %rd1, [out];
+//!         mov.u32 %r1, %tid.x;
+//!         mad.wide.u32 %rd1, %r1, 8, %rd1;
+//!         st.global.u32 [%rd1], %r1;
+//!         ret;
+//!     }",
+//! )?;
+//! let mut emulator = Emulator::new(module).with_counts();
+//! let mut out = [7u32; 8];
+//! // SAFETY: the array outlives the launch, and nobody else uses it.
+//! unsafe {
+//!     emulator.lend(&mut out);
+//!     emulator.launch("number", LaunchConfig::new(1, 4), &[&(&raw mut out).addr().to_le_bytes()])?;
+//! }
+//! assert_eq!(out, [0, 7, 1, 7, 2, 7, 3, 7]);
+//! let counts = emulator.take_counts();
+//! let stores = counts[0].total.global.stores;
+//! assert_eq!((stores.requests, stores.bytes, counts[0].of_text("mad.wide").instructions.threads), (1, 16, 4));
+//!
+//! // A fifth thread stores past the end.
+//! // SAFETY: as above; the emulator checks the access.
+//! let error = unsafe {
+//!     emulator.launch("number", LaunchConfig::new(1, 5), &[&(&raw mut out).addr().to_le_bytes()]).unwrap_err()
+//! };
+//! assert!(error.to_string().starts_with("kernel number, block [0, 0, 0], thread [4, 0, 0]: store of 4 bytes at 0x"));
+//! # Ok::<(), ptx_emulator::EmulatorError>(())
+//! ```
 //!
 //! The emulator aims for correctness, not speed: it is written from the PTX ISA alone and shares no code with the executor
-//! of `cuda_std`. It rejects what it does not support exactly, and reports the instruction and its line. Beyond what a GPU
-//! does, it checks every access against the memory that was passed to the launch, and every barrier and warp operation for
-//! the threads that must take part.
+//! of `cuda_std`. It rejects what it does not support exactly, and reports the instruction and its line;
+//! [`PtxModule::unsupported`] lists such instructions. Beyond what a GPU does, it checks every access against the memory that
+//! was passed to the launch, and every barrier and warp operation for the threads that must take part.
 //!
 //! It tracks which bits of registers, parameters, local and shared memory are undefined, that is, were never written, and
 //! which results depend on them. Moving undefined bits is valid, since compilers copy padding and compute ahead. It is a
@@ -20,40 +58,13 @@
 //!
 //! `wgmma` and tensor copies take as long as possible. Until the group of a `wgmma` is waited for, its accumulators must not
 //! be accessed and its operands must not be written. The emulator checks the `wgmma.fence` before it, the
-//! `fence.proxy.async` after writes of threads, the fences of barriers, expected bytes and `setmaxnreg`. A [`TensorMap`]
-//! encodes the 128 bytes of a tensor map for the emulator, which also reads the maps that `cuda_std` encodes for its
-//! executor; only the driver knows the encoding for GPUs.
+//! `fence.proxy.async` after writes of threads, the fences of barriers, expected bytes and `setmaxnreg`. Tensor maps are those
+//! that `cuda_std`'s `TensorMapSpec::encode_raw` encodes; only the driver knows the encoding for GPUs.
 //!
 //! The emulator does not reproduce: the order of memory accesses of different threads (they take turns between barriers),
 //! the bits of approximate instructions (computed in f64 and rounded, within the ISA's bounds where it states any), the
 //! payload of a NaN that is an f64 or comes from 16 bits, and `ptxas` fusing a multiplication and an addition without
 //! rounding modifiers.
-//!
-//! ```
-//! use cuda_std::launch::LaunchConfig;
-//! use ptx_emulator::{Emulator, PtxModule};
-//!
-//! let module = PtxModule::parse(
-//!     ".version 8.6\n.target sm_75\n.address_size 64
-//!     .visible .entry number(.param .u64 out) {
-//!         .reg .b32 %r<2>; .reg .b64 %rd<2>;
-//!         ld.param.u64 %rd1, [out];
-//!         mov.u32 %r1, %tid.x;
-//!         mad.wide.u32 %rd1, %r1, 4, %rd1;
-//!         st.global.u32 [%rd1], %r1;
-//!         ret;
-//!     }",
-//! )?;
-//! let mut emulator = Emulator::new(module);
-//! let mut out = [7u32; 4];
-//! // SAFETY: the array outlives the launch, and nobody else uses it.
-//! unsafe {
-//!     emulator.lend(&mut out);
-//!     emulator.launch("number", LaunchConfig::new(1, 4), &[&(&raw mut out).addr().to_le_bytes()])?;
-//! }
-//! assert_eq!(out, [0, 1, 2, 3]);
-//! # Ok::<(), ptx_emulator::EmulatorError>(())
-//! ```
 //!
 //! # Counts
 //!
@@ -150,6 +161,5 @@ mod tensor_map;
 
 pub use emulator::Emulator;
 pub use error::{Cause, EmulatorError, Fault, UndefinedByte};
-pub use exec::{Turns, UnwrittenRegisters};
+pub use exec::grid::{Turns, UnwrittenRegisters};
 pub use module::{PtxModule, Unsupported};
-pub use tensor_map::{Swizzle, TensorElement, TensorMap};

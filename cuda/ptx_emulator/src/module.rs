@@ -5,10 +5,9 @@ use std::sync::OnceLock;
 
 use cuda_std::testing::counts::SourceLine;
 
-use crate::error::EmulatorError;
 use crate::flow::Flow;
-use crate::instr::{Fixed, Instr, Op, ParamRange, Slot, Space};
-use crate::parse::{self, Lines};
+use crate::instr::{Fixed, Instr, ParamRange, Slot, Space};
+use crate::parse::lines::Lines;
 
 /// A PTX module whose instructions are ready to run.
 #[derive(Debug)]
@@ -125,16 +124,6 @@ pub struct Unsupported {
 }
 
 impl PtxModule {
-    /// Reads a module.
-    ///
-    /// Unsupported instructions are not errors yet: [`Self::unsupported`] lists them.
-    ///
-    /// # Errors
-    /// [`EmulatorError::Syntax`]: the text is not PTX as libNVVM writes it.
-    pub fn parse(text: &str) -> Result<PtxModule, EmulatorError> {
-        parse::module(text)
-    }
-
     /// The names of all kernels, in text order.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.functions.iter().filter(|function| function.is_entry).map(|function| function.name.as_str())
@@ -142,16 +131,15 @@ impl PtxModule {
 
     /// All instructions that the emulator does not support exactly.
     pub fn unsupported(&self) -> Vec<Unsupported> {
-        let of = |function: &Function| -> Vec<Unsupported> {
-            let refused = function.instrs.iter().filter_map(|instr| match &instr.op {
-                Op::Unsupported(reason) => Some((instr.line, reason.to_string())),
-                _ => None,
-            });
-            refused
-                .map(|(line, reason)| Unsupported { function: function.name.clone(), line, reason })
-                .collect()
-        };
-        self.functions.iter().flat_map(of).collect()
+        let all = self
+            .functions
+            .iter()
+            .flat_map(|function| function.instrs.iter().map(move |instr| (function, instr)));
+        all.filter_map(|(function, instr)| {
+            let reason = instr.more().refusal.clone()?;
+            Some(Unsupported { function: function.name.clone(), line: instr.line, reason })
+        })
+        .collect()
     }
 
     /// The function and index of the instruction with this number.

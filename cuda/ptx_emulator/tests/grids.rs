@@ -1,12 +1,10 @@
 //! Blocks that wait for each other, as PTX of both back ends: what they compute, and how waits in vain end.
 
 use crate::common::kernels::emulators;
-use crate::common::module;
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher, Limits};
 use cuda_std::mem::u32x4;
 use cuda_std::panic_record::PanicRecord;
 use cuda_std::simt::Executor;
-use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
 use ptx_emulator_kernels::grids::*;
 
 /// Runs a launch on the executor, and on every emulator; all must give what is `expected`.
@@ -135,63 +133,4 @@ fn a_grid_that_cannot_be_resident_is_refused() {
         assert!(matches!(result, Err(LaunchError::NotResident { got: 4, fit: 3, .. })), "{result:?}");
         assert_eq!(data, [0; 4]);
     }
-}
-
-/// Runs PTX on `out`, and gives the cause of its fault.
-fn run(body: &str, config: LaunchConfig, cooperative: bool, out: &mut [u32]) -> Result<(), Cause> {
-    let ptx = PtxModule::parse(&module("", body).replace("sm_75", "sm_90")).unwrap();
-    let mut emulator = Emulator::new(ptx).with_max_steps(10_000_000);
-    let address = out.as_mut_ptr().addr() as u64;
-    // SAFETY: `out` outlives the launch, and no other code uses it.
-    let result = unsafe {
-        emulator.lend(out);
-        let args: &[&[u8]] = &[&address.to_le_bytes()];
-        match cooperative {
-            true => emulator.launch_cooperative("k", config, args),
-            false => emulator.launch("k", config, args),
-        }
-    };
-    match result {
-        Err(EmulatorError::Fault(fault)) => Err(fault.cause),
-        other => other.map_err(|error| panic!("{error}")),
-    }
-}
-
-/// Waits until out[0] is `r1`'s number.
-const SPIN: &str = "again: ld.relaxed.gpu.u32 %r2, [%out]; setp.ne.u32 %p1, %r2, 1; @%p1 bra again;";
-
-#[test]
-fn a_spinning_thread_gives_way_to_its_block_and_to_other_blocks() {
-    // Thread 0 of block 0 spins for the last thread of the last block.
-    let body = format!(
-        "mov.u32 %r3, %tid.x; mov.u32 %r4, %ctaid.x; or.b32 %r5, %r3, %r4; setp.eq.u32 %p2, %r5, 0; @%p2 bra again;
-         add.u32 %r6, %r3, %r4; setp.eq.u32 %p3, %r6, 4; @%p3 st.relaxed.gpu.u32 [%out], 1; ret;
-         {SPIN} st.global.u32 [%out+4], 7;"
-    );
-    let mut out = [0; 2];
-    run(&body, LaunchConfig::new(3, 3), true, &mut out).unwrap();
-    assert_eq!(out, [1, 7]);
-    // Without the others there is nobody to wait for.
-    assert_eq!(run(&body, LaunchConfig::new(3, 3), false, &mut [0; 2]), Err(Cause::Stuck));
-}
-
-#[test]
-fn a_loop_that_counts_its_looks_is_endless_and_not_stuck() {
-    let body = "mov.u32 %r3, 0; again: add.u32 %r3, %r3, 1; ld.acquire.gpu.u32 %r2, [%out];
-        setp.ne.u32 %p1, %r2, 1; setp.lt.and.u32 %p1, %r3, 5000, %p1; @%p1 bra again; st.global.u32 [%out+4], %r3;";
-    let mut out = [0; 2];
-    run(body, LaunchConfig::new(2, 1), true, &mut out).unwrap();
-    assert_eq!(out, [0, 5000]);
-    let endless = "mov.u64 %rd3, 0; again: add.u64 %rd3, %rd3, 1; ld.volatile.u32 %r2, [%out];
-        setp.ne.u32 %p1, %r2, 1; @%p1 bra again;";
-    assert!(matches!(run(endless, LaunchConfig::new(2, 1), true, &mut [0]), Err(Cause::Steps(_))));
-}
-
-#[test]
-fn time_goes_by_while_all_wait() {
-    let body = "mov.u64 %rd3, %globaltimer; again: ld.relaxed.gpu.u32 %r2, [%out]; mov.u64 %rd4, %globaltimer;
-        sub.u64 %rd5, %rd4, %rd3; setp.lt.u64 %p1, %rd5, 1000000000; @%p1 bra again; st.global.u32 [%out+4], 1;";
-    let mut out = [0; 2];
-    run(body, LaunchConfig::new(2, 2), true, &mut out).unwrap();
-    assert_eq!(out, [0, 1]);
 }

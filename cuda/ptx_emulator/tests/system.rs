@@ -33,10 +33,6 @@ fn take(to: &str, of: u64) -> String {
     )
 }
 
-fn give(block: &str) -> String {
-    format!("{{ .param .b64 p; st.param.b64 [p], {block}; call give, (p); }}")
-}
-
 fn run(body: &str, out: &mut [u64]) -> Result<(), EmulatorError> {
     common::run_module(&common::module(DECLARATIONS, body), LaunchConfig::new(1, 1), out)
 }
@@ -46,60 +42,6 @@ fn cause(body: &str) -> Cause {
         Err(EmulatorError::Fault(fault)) => fault.cause,
         other => panic!("{other:?} instead of a fault"),
     }
-}
-
-#[test]
-fn blocks_hold_what_is_written() {
-    let body = [
-        take("%rd1", 24),
-        take("%rd2", 8),
-        "st.b64 [%rd1+16], 7; cvta.to.global.u64 %rd4, %rd2; st.global.b64 [%rd4], 5;".into(),
-        "ld.b64 %rd5, [%rd1+16]; ld.b64 %rd6, [%rd2]; mad.lo.s64 %rd7, %rd5, 10, %rd6; st.global.b64 [%out], %rd7;"
-            .into(),
-        "and.b64 %rd8, %rd1, 31; st.global.b64 [%out+8], %rd8;".into(),
-        give("%rd2"),
-        give("%rd1"),
-        give("0"),
-        // More than there is.
-        take("%rd3", 1 << 40),
-        "st.global.b64 [%out+16], %rd3;".into(),
-    ]
-    .concat();
-    let mut out = [1; 3];
-    run(&body, &mut out).unwrap();
-    // Aligned to 16 bytes and to no more.
-    assert_eq!(out, [75, 16, 0]);
-}
-
-#[test]
-fn the_heap_has_room_again_once_blocks_are_freed() {
-    let round = format!("{} setp.eq.s64 %p1, %rd1, 0; @%p1 trap; {}", take("%rd1", 6 << 20), give("%rd1"));
-    run(&round.repeat(20), &mut [0]).unwrap();
-    let kept = format!("{}{}", take("%rd1", 6 << 20), take("%rd2", 6 << 20));
-    let mut out = [1];
-    run(&format!("{kept} st.global.b64 [%out], %rd2;"), &mut out).unwrap();
-    assert_eq!(out, [0], "8 MB are all");
-}
-
-#[test]
-fn misuse_of_the_heap_is_a_fault() {
-    let block = take("%rd1", 20);
-    for (what, text) in [
-        (format!("{}{}", give("%rd1"), give("%rd1")), "freed before"),
-        (format!("add.s64 %rd2, %rd1, 16; {}", give("%rd2")), "no block of `malloc`"),
-        (give("%out"), "no block of `malloc`"),
-        (format!("{} st.b32 [%rd1], 1;", give("%rd1")), "store of 4 bytes at"),
-        (format!("{} ld.b32 %r1, [%rd1];", give("%rd1")), "in a block that was freed"),
-    ] {
-        let cause = cause(&format!("{block}{what}"));
-        assert!(matches!(&cause, Cause::Heap(message) if message.contains(text)), "{what}: {cause}");
-    }
-    for beyond in ["st.b32 [%rd1+20], 1;", "st.b64 [%rd1+16], 1;", "ld.b32 %r1, [%rd1+-4];"] {
-        let cause = cause(&format!("{block}{beyond}"));
-        assert!(matches!(cause, Cause::OutOfBounds { space: "heap", .. }), "{beyond}: {cause}");
-    }
-    let unwritten = cause(&format!("{block} ld.b64 %rd2, [%rd1]; st.b32 [%rd2], 1;"));
-    assert!(matches!(unwritten, Cause::Undefined { .. }), "{unwritten}");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `wgmma`: values of each type, shape and layout of operands; what is undefined; and what is refused. Whole kernels:
 //! `wgmma_matmul.rs`.
 
-use crate::common;
 use crate::common::wgmma::{A, BYTES, Case, Layout, Ty};
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
 
@@ -201,18 +200,6 @@ fn shapes_on_the_same_accumulators() {
 }
 
 #[test]
-fn a_block_of_fewer_threads_has_no_warpgroup() {
-    let text = case(Ty::Bf16, 8).text();
-    let body = "wgmma.fence.sync.aligned;";
-    let start = text.split_once("COPY:").unwrap().0.to_owned();
-    let module = PtxModule::parse(&format!("{start} {body} ret; }}")).unwrap();
-    let (config, args) = (cuda_std::launch::LaunchConfig::new(1, 96), [[0; 8]; 2]);
-    // SAFETY: the kernel touches no memory.
-    let error = unsafe { Emulator::new(module).launch("k", config, &[&args[0], &args[1]]) }.unwrap_err();
-    assert!(error.to_string().contains("and thread [96, 0, 0] does not exist"), "{error}");
-}
-
-#[test]
 fn a_multiplication_counts_for_its_warpgroup() {
     let case = case(Ty::E4m3, 48);
     let counter = cuda_std::testing::Counter::new();
@@ -221,33 +208,4 @@ fn a_multiplication_counts_for_its_warpgroup() {
     assert_eq!(got, case.expected());
     let total = counter.take().into_iter().map(|counts| counts.total).sum::<cuda_std::testing::Counts>();
     assert_eq!((total.flop.tensor, total.collectives.matrices), (2 * 64 * 48 * 32, 4));
-}
-
-#[test]
-fn other_forms_are_refused() {
-    let good = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%r1, %r2, %r3, %r4}, %rd1, %rd2, %p1, 1, 1, 0, 0;";
-    let one = |text: &str| PtxModule::parse(&common::module("", text)).unwrap().unsupported().len();
-    assert_eq!(one(good), 0);
-    for (from, to) in [
-        (".f32.bf16", ".f16.bf16"),
-        ("bf16.bf16", "bf16.f16"),
-        ("n8k16", "n8k8"),
-        ("n8k16", "n12k16"),
-        (".sync.aligned", ".sync"),
-        ("wgmma.mma_async", "wgmma.mma_async.sp"),
-        ("{%r1, %r2, %r3, %r4}", "{%r1, %r2, %r3}"),
-        ("{%r1, %r2, %r3, %r4}", "{%r1, %r2, %r3, %r1}"),
-        ("1, 1, 0, 0", "1, 2, 0, 0"),
-        ("1, 1, 0, 0", "1, 1, 0"),
-        ("1, 1, 0, 0", "1, 1"),
-        ("1, 1, 0, 0", "1, 1, 0, 2"),
-    ] {
-        assert_eq!(one(&good.replace(from, to)), 1, "{to}");
-    }
-    let tf32 =
-        "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%r1, %r2, %r3, %r4}, %rd1, %rd2, %p1, 1, 1";
-    assert_eq!((one(&format!("{tf32};")), one(&format!("{tf32}, 0, 0;"))), (0, 1));
-    for text in ["wgmma.fence.sync;", "wgmma.wait_group.sync.aligned %r1;", "wgmma.commit_group.aligned;"] {
-        assert_eq!(one(text), 1, "{text}");
-    }
 }

@@ -1,12 +1,12 @@
 //! A whole matrix multiplication with tensor copies and `wgmma`, and the bugs that such kernels have.
 
 use crate::common::matmul::{M, N, Problem, run, text};
-use ptx_emulator::{Cause, EmulatorError, Swizzle, Turns};
+use ptx_emulator::{Cause, EmulatorError, Turns};
 
 const TURNS: [Turns; 2] = [Turns::Ascending, Turns::Descending];
 
 fn problem(turns: Turns) -> Problem {
-    Problem { blocks: 1, steps: 4, swizzle_a: Swizzle::Bytes128, turns }
+    Problem { blocks: 1, steps: 4, row_a: 128, turns }
 }
 
 /// The cause of the fault, and the instruction that had it, in each order of the threads.
@@ -85,7 +85,7 @@ fn a_wrong_number_of_expected_bytes() {
 
 #[test]
 fn a_wrong_swizzle_gives_wrong_numbers() {
-    let problem = Problem { swizzle_a: Swizzle::None, ..problem(Turns::Ascending) };
+    let problem = Problem { row_a: 0, ..problem(Turns::Ascending) };
     let (wrong, undefined) = run(&text(), &problem).unwrap();
     assert!(wrong > M * N / 2, "{wrong}");
     assert_eq!(undefined, None);

@@ -1,50 +1,25 @@
 //! Barriers of a block: `bar.sync` and `bar.red` wait, `bar.arrive` only counts.
 
-use std::collections::BTreeMap;
-
-use super::Exec;
 use super::block::{Block, Failed};
-use super::cluster::Shared;
-use super::thread::Cx;
-use super::warp::{self, BarrierWait};
+use super::shared::Shared;
+use super::wait::BarrierWait;
+use super::warp::{disagree, reduce};
 use crate::error::Cause;
 use crate::instr::SINK;
-
-/// Threads that have arrived without waiting. By block rank and barrier number: the barrier's thread count, and the arrivals
-/// so far.
-#[derive(Debug, Default)]
-pub(super) struct Arrivals {
-    all: BTreeMap<(u32, u32), (u32, usize)>,
-}
-
-impl Cx<'_> {
-    /// `bar.arrive`.
-    pub fn arrive_at(&mut self, wait: &BarrierWait) -> Exec {
-        let count = wait.count.unwrap_or_default();
-        let (wanted, here) = self.shared.arrivals.all.entry((self.ids.rank, wait.id)).or_insert((count, 0));
-        *here += 1;
-        if *wanted == count { Ok(()) } else { Err(apart(wait.id, count, *wanted).into()) }
-    }
-}
-
-/// The fault of threads that disagree on a barrier's thread count.
-fn apart(id: u32, count: u32, wanted: u32) -> Cause {
-    Cause::Unsupported(format!("barrier {id} of {count} threads, and of {wanted}"))
-}
 
 impl Block<'_> {
     /// Completes the barriers whose threads have all arrived. Returns whether there was one.
     pub fn release_barriers(&mut self, shared: &mut Shared) -> Result<bool, Failed> {
         let mut any = false;
         for id in 0..16 {
-            any |= self.release_barrier(id, &mut shared.arrivals)?;
+            any |= self.release_barrier(id, shared)?;
         }
         Ok(any)
     }
 
-    fn release_barrier(&mut self, id: u32, arrivals: &mut Arrivals) -> Result<bool, Failed> {
+    fn release_barrier(&mut self, id: u32, shared: &mut Shared) -> Result<bool, Failed> {
         let place = (self.threads[0].ids.rank, id);
-        let arrived = arrivals.all.get(&place).copied();
+        let arrived = shared.arrivals.get(&place).copied();
         let waiting: Vec<usize> = (0..self.threads.len())
             .filter(|&at| self.barrier(at).is_some_and(|wait| wait.id == id))
             .collect();
@@ -57,7 +32,7 @@ impl Block<'_> {
         };
         let (count, here) = arrived.unwrap_or((wanted, 0));
         if count != wanted {
-            return Err((at, apart(id, count, wanted).into()));
+            return Err((at, disagree(id, count, wanted).into()));
         }
         let here = here + waiting.len();
         if here > wanted as usize {
@@ -67,8 +42,8 @@ impl Block<'_> {
         if here < wanted as usize {
             return Ok(false);
         }
-        arrivals.all.remove(&place);
-        let value = warp::reduce(&waits);
+        shared.arrivals.remove(&place);
+        let value = reduce(&waits);
         for (at, wait) in waiting.into_iter().zip(waits) {
             self.resume(at, [(wait.d, value), (SINK, 0)]);
         }

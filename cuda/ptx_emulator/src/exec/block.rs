@@ -1,24 +1,28 @@
 //! A block: its threads take turns until they wait for each other, and go on once all have arrived. When the remaining
 //! threads only wait for other blocks, those get a turn.
 
-use super::cluster::Shared;
-use super::counts::Trace;
+use std::collections::BTreeMap;
+
+use super::counts::meet;
+use super::counts::trace::Trace;
 use super::frame::Frame;
-use super::memory::function_at;
+use super::grid::{Exec, Grid, Turns, unravel};
 use super::polls::Turn;
-use super::step::Flow;
+use super::row::{Flow, Run};
+use super::shadow::Memory;
+use super::shared::Shared;
+use super::space::function_at;
+use super::table::{TABLE, UNKNOWN};
 use super::thread::{Cx, Ids, State, Thread};
-use super::warp::{self, BarrierWait, Wait, WarpWait};
-use super::wgmma::Warpgroup;
-use super::{Exec, Grid, Memory, Turns, counts, tensor, unravel};
+use super::wait::{BarrierWait, Lanes, Wait, WarpWait};
+use super::wgmma::group::Warpgroup;
 use crate::error::{Cause, Fault};
-use crate::instr::{Call, Callee, Op, ParamRange, SINK, Slot, WARPGROUP, WarpKind};
+use crate::instr::{Callee, Instr, ParamRange, SINK, Slot, WARP, WARPGROUP};
 
 /// Instructions that a thread executes before another gets a turn, because it may be spinning on a store of the other.
 const TURN: u64 = 100_000;
-pub(super) const WARP: usize = 32;
 
-pub(super) struct Block<'a> {
+pub(crate) struct Block<'a> {
     pub grid: &'a Grid<'a>,
     pub ctaid: [u32; 3],
     pub threads: Vec<Thread>,
@@ -29,7 +33,7 @@ pub(super) struct Block<'a> {
 }
 
 /// The failed thread, and its fault.
-pub(super) type Failed = (usize, Box<Cause>);
+pub(crate) type Failed = (usize, Box<Cause>);
 
 impl<'a> Block<'a> {
     /// Creates a block with this rank in its cluster; its threads have not started.
@@ -57,18 +61,13 @@ impl<'a> Block<'a> {
         loop {
             let stores = self.grid.progress.stores.get();
             let (mut has_run, mut has_moved, mut pass) = (false, false, Turn::Stood);
-            for index in 0..self.threads.len() {
-                let at = match self.grid.turns {
-                    Turns::Ascending => index,
-                    Turns::Descending => self.threads.len() - 1 - index,
-                };
+            for at in self.grid.turns.of(self.threads.len()) {
                 if matches!(self.threads[at].state, State::Ready) {
                     has_run = true;
                     let before = self.steps;
-                    let ahead = self.grid.progress.time.get().saturating_sub(self.steps);
                     let turn = match self.traces.is_empty() {
-                        true => self.turn(at, shared, ahead, TURN),
-                        false => self.counted_turn(at, shared, ahead),
+                        true => self.turn(at, shared, TURN),
+                        false => self.counted_turn(at, shared),
                     };
                     match turn.map_err(|cause| (at, cause))? {
                         Turn::Moved => has_moved = true,
@@ -84,7 +83,7 @@ impl<'a> Block<'a> {
                 if let (Some(tally), true) = (self.grid.tally, is_last_of_warp) {
                     let first = at - at % WARP;
                     let lanes = first..self.threads.len().min(first + WARP);
-                    counts::meet(&self.threads[lanes.clone()], &mut self.traces[lanes], tally);
+                    meet(&self.threads[lanes.clone()], &mut self.traces[lanes], tally);
                 }
             }
             if self.steps > self.grid.max_steps {
@@ -116,15 +115,15 @@ impl<'a> Block<'a> {
     }
 
     /// Same as [`Self::turn`], and records before each instruction what it is going to do.
-    fn counted_turn(&mut self, at: usize, shared: &mut Shared, ahead: u64) -> Exec<Turn> {
+    fn counted_turn(&mut self, at: usize, shared: &mut Shared) -> Exec<Turn> {
         let end = self.steps + TURN;
         while self.steps < end {
             let (thread, trace) = (&mut self.threads[at], &mut self.traces[at]);
             trace.follow(self.grid.module, &thread.frames);
-            if let Some(cx) = thread.cx(self.grid, shared, [self.steps, ahead]) {
+            if let Some(cx) = thread.cx(self.grid, shared, self.steps) {
                 trace.note(&cx)?;
             }
-            let turn = self.turn(at, shared, ahead, 1)?;
+            let turn = self.turn(at, shared, 1)?;
             if turn != Turn::Moved || !matches!(self.threads[at].state, State::Ready) {
                 return Ok(turn);
             }
@@ -133,12 +132,12 @@ impl<'a> Block<'a> {
     }
 
     /// Runs a thread until it waits, ends, has executed `most` instructions, or has polled in vain.
-    fn turn(&mut self, at: usize, shared: &mut Shared, ahead: u64, most: u64) -> Exec<Turn> {
+    fn turn(&mut self, at: usize, shared: &mut Shared, most: u64) -> Exec<Turn> {
         let Block { grid, threads, steps, .. } = self;
         let thread = &mut threads[at];
         let end = *steps + most;
         'call: loop {
-            let Some(mut cx) = thread.cx(grid, shared, [*steps, ahead]) else { return Ok(Turn::Moved) };
+            let Some(mut cx) = thread.cx(grid, shared, *steps) else { return Ok(Turn::Moved) };
             let function = &grid.module.functions[cx.frame.function];
             while *steps < end {
                 *steps += 1;
@@ -150,7 +149,7 @@ impl<'a> Block<'a> {
                     cx.frame.pc += 1;
                     continue;
                 }
-                match cx.step(&instr.op)? {
+                match cx.step(instr)? {
                     Flow::Next => cx.frame.pc += 1,
                     Flow::Jump(pc) => cx.frame.pc = pc as usize,
                     Flow::Polled(Turn::Moved) => cx.frame.pc += 1,
@@ -172,17 +171,17 @@ impl<'a> Block<'a> {
                         self.check_wgmma_end(at)?;
                         return Ok(Turn::Moved);
                     }
-                    Flow::Call(call) => {
-                        let (callee, params) = arguments(&cx, call)?;
+                    Flow::Call => {
+                        let (callee, params, result) = arguments(&cx, instr)?;
                         cx.frame.pc += 1;
                         thread.polls.forget_state();
-                        thread.enter(grid, callee, params, call.result);
+                        thread.enter(grid, callee, params, result);
                         continue 'call;
                     }
                     Flow::Return => {
                         let Thread { frames, local, .. } = &mut *thread;
                         if !leave(grid, frames, local) {
-                            if let Some(mut cx) = thread.cx(grid, shared, [*steps, ahead]) {
+                            if let Some(mut cx) = thread.cx(grid, shared, *steps) {
                                 cx.end_bulk_stores()?;
                             }
                             thread.state = State::Exited;
@@ -197,7 +196,12 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Gives `value` and `predicate` to a waiting thread, and lets it go on.
+    /// The context for a step of a thread that has not ended.
+    pub fn cx<'t>(&'t mut self, at: usize, shared: &'t mut Shared) -> Option<Cx<'t>> {
+        self.threads[at].cx(self.grid, shared, self.steps)
+    }
+
+    /// Gives results to a waiting thread, and lets it go on.
     pub fn resume(&mut self, at: usize, results: [(Slot, u64); 2]) {
         let thread = &mut self.threads[at];
         thread.state = State::Ready;
@@ -220,8 +224,14 @@ impl<'a> Block<'a> {
         self.threads[at].frames.last().map_or((0, 0), |frame| (frame.function, frame.pc))
     }
 
+    /// The instruction that a thread is at.
+    pub fn instr(&self, at: usize) -> &'a Instr {
+        let (function, pc) = self.place(at);
+        &self.grid.module.functions[function].instrs[pc]
+    }
+
     /// The warp operations that the lanes wait in; the warp starts at thread `first`.
-    pub fn lanes(&self, first: usize) -> [Option<WarpWait>; WARP] {
+    pub fn lanes(&self, first: usize) -> Lanes {
         core::array::from_fn(|lane| match self.threads.get(first + lane)?.state {
             State::Waits(Wait::Warp(wait)) => Some(wait),
             _ => None,
@@ -235,11 +245,15 @@ impl<'a> Block<'a> {
             for lane in 0..WARP {
                 let Some(own) = lanes[lane] else { continue };
                 if missing(&lanes, &own).is_none() {
-                    if own.kind == WarpKind::Tensor && lane == 0 {
+                    if own.kind.0 == UNKNOWN && lane == 0 {
                         self.execute_tensor(first, shared)?;
                     }
-                    let (value, predicate) =
-                        warp::outcome(&lanes, lane as u32, &own).map_err(|cause| (first + lane, cause))?;
+                    let (value, predicate) = match TABLE[usize::from(own.kind.0)].run {
+                        Run::Lanes(outcome) => {
+                            outcome(&lanes, lane as u32, &own).map_err(|cause| (first + lane, cause))?
+                        }
+                        _ => (0, false),
+                    };
                     self.resume(first + lane, [(own.d, value), (own.p, u64::from(predicate))]);
                     any = true;
                 }
@@ -255,37 +269,28 @@ impl<'a> Block<'a> {
             let (missing, instead) = (self.threads[other].ids.lane, self.doing(other));
             return Err((first, Cause::Mask { lane: 0, mask: u32::MAX, missing, instead }.into()));
         }
-        let Block { grid, threads, steps, .. } = self;
-        let Op::Tensor(tensor) = &grid.module.functions[place.0].instrs[place.1].op else { return Ok(()) };
+        let instr = self.instr(first);
+        let Run::Warp(run) = TABLE[usize::from(instr.row)].run else { return Ok(()) };
         let mut last = first;
         let mut with = |lane: usize, f: &mut dyn FnMut(&mut Cx<'_>) -> Exec| {
             last = first + lane;
-            threads[last]
-                .cx(grid, shared, [*steps, grid.progress.time.get().saturating_sub(*steps)])
-                .map_or(Ok(()), |mut cx| f(&mut cx).and_then(|()| cx.check_accesses()))
+            self.cx(last, shared).map_or(Ok(()), |mut cx| f(&mut cx).and_then(|()| cx.check_accesses()))
         };
-        tensor::execute(tensor, &mut with).map_err(|cause| (last, cause))
+        run(instr, &mut with).map_err(|cause| (last, cause))
     }
 
     /// Counts lanes that ask for the active mask at the same instruction as active together, in the largest possible groups.
     fn release_active_masks(&mut self) -> bool {
-        let mut groups: Vec<(usize, (usize, usize), Vec<usize>)> = Vec::new();
+        let mut groups = BTreeMap::<_, (u64, Vec<(usize, Slot)>)>::new();
         for at in 0..self.threads.len() {
-            if matches!(self.threads[at].state, State::Waits(Wait::ActiveMask { .. })) {
-                let (warp, place) = (at / WARP, self.place(at));
-                match groups.iter_mut().find(|group| group.0 == warp && group.1 == place) {
-                    Some(group) => group.2.push(at),
-                    None => groups.push((warp, place, vec![at])),
-                }
+            if let State::Waits(Wait::ActiveMask { d }) = self.threads[at].state {
+                let (mask, members) = groups.entry((at / WARP, self.place(at))).or_default();
+                *mask |= 1 << (at % WARP);
+                members.push((at, d));
             }
         }
-        for (_, _, members) in &groups {
-            let mask = members.iter().fold(0u64, |mask, at| mask | 1 << (at % WARP));
-            for &at in members {
-                if let State::Waits(Wait::ActiveMask { d }) = self.threads[at].state {
-                    self.resume(at, [(d, mask), (SINK, 0)]);
-                }
-            }
+        for (mask, members) in groups.values() {
+            members.iter().for_each(|&(at, d)| self.resume(at, [(d, *mask), (SINK, 0)]));
         }
         !groups.is_empty()
     }
@@ -319,9 +324,11 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The called function, and its parameters with the arguments in them.
-fn arguments(cx: &Cx<'_>, call: &Call) -> Exec<(usize, Memory)> {
+/// The called function, its parameters with the arguments in them, and where the return value belongs.
+fn arguments(cx: &Cx<'_>, instr: &Instr) -> Exec<(usize, Memory, Option<ParamRange>)> {
     let functions = &cx.grid.module.functions;
+    let unknown = || Cause::Unsupported("a call of an unknown function".to_owned());
+    let call = instr.more().call.as_ref().ok_or_else(unknown)?;
     let callee = match call.callee {
         Callee::Index(callee) => callee,
         Callee::Address(slot) => {
@@ -330,25 +337,21 @@ fn arguments(cx: &Cx<'_>, call: &Call) -> Exec<(usize, Memory)> {
             let callee = callee.ok_or(Cause::NoFunction { address })?;
             let sizes = |ranges: &[ParamRange]| ranges.iter().map(|range| range.bytes).collect::<Vec<_>>();
             let (of, result) = (&functions[callee], call.result.map(|range| range.bytes));
-            if sizes(&call.args) != sizes(&of.params)
-                || result != of.result.map(|range| range.bytes)
-                || of.is_entry
-            {
+            let fits = sizes(&call.args) == sizes(&of.params) && result == of.result.map(|range| range.bytes);
+            if !fits || of.is_entry {
                 let name = of.name.clone();
                 return Err(Cause::WrongCall { name }.into());
             }
             callee
         }
-        Callee::Name(_) | Callee::System(_) => {
-            return Err(Cause::Unsupported("a call of an unknown function".to_owned()).into());
-        }
+        Callee::Name(_) | Callee::System(_) => return Err(unknown().into()),
     };
     let of = &functions[callee];
     let mut params = Memory::new(of.param_bytes as usize);
     for (from, to) in call.args.iter().zip(&of.params) {
         params.copy(to.offset as usize, &cx.frame.params, from.offset as usize, from.bytes as usize);
     }
-    Ok((callee, params))
+    Ok((callee, params, call.result))
 }
 
 /// Ends the running function and returns its value to the caller; false if it was the kernel.
@@ -366,7 +369,7 @@ fn leave(grid: &Grid<'_>, frames: &mut Vec<Frame>, local: &mut Memory) -> bool {
 }
 
 /// Finds a lane of the mask that does not wait in the same operation with the same mask.
-pub(super) fn missing(lanes: &[Option<WarpWait>; WARP], own: &WarpWait) -> Option<u32> {
+pub(crate) fn missing(lanes: &Lanes, own: &WarpWait) -> Option<u32> {
     let takes_part =
         |lane: u32| lanes[lane as usize].is_some_and(|wait| wait.mask == own.mask && wait.kind == own.kind);
     (0..WARP as u32).find(|&lane| own.mask & (1 << lane) != 0 && !takes_part(lane))

@@ -1,67 +1,17 @@
-//! Blocks that run concurrently: those of a cluster, or all of a cooperative grid. They run in turns up to the cluster
-//! barrier, and go on once all threads of the cluster have arrived, or run until their threads wait for stores.
+//! Runs a grid: one cluster after the other, or all at once in a cooperative grid. Concurrent blocks, and their threads,
+//! take turns. The blocks of a cluster run up to the cluster barrier, and go on once all threads of the cluster have arrived,
+//! or run until their threads wait for stores.
 
 use core::ops::Range;
-use std::collections::BTreeMap;
 
-use super::barriers::Arrivals;
 use super::block::Block;
-use super::bulk::Flights;
-use super::mbarrier::Barrier;
+use super::grid::{Grid, Turns, unravel};
 use super::polls::Turn;
-use super::stores::Unfenced;
-use super::thread::{Cx, State, Thread};
-use super::warp::Wait;
-use super::watch::Pins;
-use super::{Exec, Grid, Memory, Turns, unravel};
+use super::shared::Shared;
+use super::thread::{State, Thread};
+use super::wait::Wait;
 use crate::error::{Cause, Fault};
 use crate::instr::SINK;
-
-/// The shared memory of all blocks of a cluster, one block after the other.
-pub(super) struct Shared {
-    pub memory: Memory,
-    /// Its mbarriers, by offset.
-    pub barriers: BTreeMap<usize, Barrier>,
-    /// The copies in flight to it.
-    pub flights: Flights,
-    pub unfenced: Unfenced,
-    /// What pending `wgmma`s read from it.
-    pub pins: Pins,
-    pub arrivals: Arrivals,
-    /// Bytes per block.
-    stride: usize,
-    /// By rank, whether all threads have exited.
-    has_ended: Vec<bool>,
-    /// Whether the blocks have met at the cluster barrier, so that each knows that the others have started.
-    have_met: bool,
-}
-
-impl Shared {
-    /// The offset of byte `offset` of a block.
-    pub fn at(&self, rank: u32, offset: u64) -> usize {
-        rank as usize * self.stride + offset as usize
-    }
-
-    /// Bytes per block.
-    pub fn stride(&self) -> usize {
-        self.stride
-    }
-
-    /// Checks that the block `own` may access the memory of block `rank` now.
-    pub fn check_life(&self, rank: u32, own: u32) -> Exec {
-        let reason = match self.has_ended.get(rank as usize) {
-            Some(_) if rank == own => return Ok(()),
-            Some(true) => "has exited",
-            Some(false) if !self.have_met => "may not have started, for no barrier of the cluster says so",
-            Some(false) => return Ok(()),
-            None => "does not exist",
-        };
-        Err(Cause::Cluster(format!(
-            "an access to the shared memory of block {rank} of the cluster, which {reason}"
-        ))
-        .into())
-    }
-}
 
 /// Nanoseconds that pass when all threads have polled in vain: then only the clock can end the wait.
 const WAITING_NANOS: u64 = 100_000;
@@ -78,21 +28,7 @@ impl<'a> Cluster<'a> {
         let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0);
         // Address patterns are then the same in all blocks.
         let stride = stride.next_multiple_of(1024) as usize;
-        let blocks = grid.cluster as usize;
-        let memory = Memory::new(stride * blocks);
-        let (barriers, flights, arrivals, pins) = Default::default();
-        let (unfenced, has_ended) = (Unfenced::new(memory.len()), vec![false; blocks]);
-        let shared = Shared {
-            memory,
-            barriers,
-            flights,
-            unfenced,
-            pins,
-            arrivals,
-            stride,
-            has_ended,
-            have_met: false,
-        };
+        let shared = Shared::new(stride, grid.cluster as usize);
         let ctaid = |rank: u32| unravel(first + u64::from(rank), grid.grid);
         let block = |rank| Block::new(grid, ctaid(rank), rank);
         Cluster { shared, blocks: (0..grid.cluster).map(block).collect() }
@@ -106,11 +42,7 @@ impl<'a> Cluster<'a> {
     fn run(&mut self, turns: Turns) -> Result<Turn, Box<Fault>> {
         let Cluster { shared, blocks } = self;
         let (mut whole, len) = (Turn::Stood, blocks.len());
-        for turn in 0..len {
-            let rank = match turns {
-                Turns::Ascending => turn,
-                Turns::Descending => len - 1 - turn,
-            };
+        for rank in turns.of(len) {
             if shared.has_ended[rank] {
                 continue;
             }
@@ -120,7 +52,7 @@ impl<'a> Cluster<'a> {
                 whole = Turn::Moved;
                 shared.has_ended[rank] = true;
                 let memory = rank * shared.stride..(rank + 1) * shared.stride;
-                shared.flights.check_end(memory.clone()).map_err(|cause| blocks[rank].fault(0, *cause))?;
+                shared.flights.check_end(&memory).map_err(|cause| blocks[rank].fault(0, *cause))?;
                 shared.memory.forget(memory);
             }
         }
@@ -136,8 +68,18 @@ impl<'a> Cluster<'a> {
     }
 }
 
+impl Grid<'_> {
+    /// Runs all clusters of blocks, x fastest.
+    pub fn run(&self) -> Result<(), Box<Fault>> {
+        let [x, y, z] = self.grid;
+        let blocks = u64::from(x) * u64::from(y) * u64::from(z);
+        let together = if self.is_cooperative { blocks } else { self.cluster.into() };
+        (0..blocks).step_by(together.max(1) as usize).try_for_each(|first| run(self, first..first + together))
+    }
+}
+
 /// Runs whole clusters of blocks to their end, all of them concurrently.
-pub(super) fn run(grid: &Grid<'_>, blocks: Range<u64>) -> Result<(), Box<Fault>> {
+fn run(grid: &Grid<'_>, blocks: Range<u64>) -> Result<(), Box<Fault>> {
     let mut clusters: Vec<Cluster<'_>> =
         blocks.step_by(grid.cluster as usize).map(|first| Cluster::new(grid, first)).collect();
     if grid.turns == Turns::Descending {
@@ -213,24 +155,4 @@ fn release(blocks: &mut [Block<'_>]) -> Result<(), Box<Fault>> {
         blocks[rank].resume(at, [(SINK, 0), (SINK, 0)]);
     }
     Ok(())
-}
-
-impl Cx<'_> {
-    /// `barrier.cluster.arrive`.
-    pub fn arrive(&mut self) -> Exec {
-        if core::mem::replace(self.has_arrived, true) {
-            let reason = "barrier.cluster.arrive after an arrival that was not waited for";
-            return Err(Cause::Cluster(reason.to_owned()).into());
-        }
-        Ok(())
-    }
-
-    /// `barrier.cluster.wait`.
-    pub fn at_cluster_barrier(&mut self, aligned: bool) -> Exec<Wait> {
-        if !core::mem::take(self.has_arrived) {
-            let reason = "barrier.cluster.wait without barrier.cluster.arrive before it";
-            return Err(Cause::Cluster(reason.to_owned()).into());
-        }
-        Ok(Wait::Cluster { aligned })
-    }
 }

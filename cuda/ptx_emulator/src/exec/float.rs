@@ -1,81 +1,94 @@
-//! Floating-point arithmetic (PTX ISA, "Floating Point Instructions").
+//! Floating-point arithmetic and conversions (PTX ISA, "Floating Point Instructions", "cvt").
 //!
 //! A NaN result of an f32 operation is the canonical 0x7fffffff. The payload of an f64 NaN is the host's. Operations without
-//! a rounding modifier are rounded one by one; the assembler may fuse them.
+//! a rounding modifier are rounded one by one; the assembler may fuse them. Approximate instructions are computed in f64 and
+//! rounded: within the ISA's error bounds, not bit-identical to the hardware.
 
-use core::cmp::Ordering;
+use core::num::FpCategory;
 
-use super::approx;
-use super::exact::{direct32, direct64, sign_of_rest, sign_of_sum};
-use super::int;
-use crate::instr::{FloatCmp, FloatMode, FloatOp, FloatTy, FloatUnary, Round, Testp};
+use super::exact::{Real, compare, direct};
+use super::int::holds;
+use super::number::{bits_of, flush, narrow, number};
+use crate::instr::{Form, Kind, Round, Ty, flag};
 
-/// The only NaN that f32 operations return.
-pub(super) const NAN32: f32 = f32::from_bits(0x7fff_ffff);
-
-/// Flushes a subnormal number to a zero of its sign, if `ftz`.
-pub(super) fn flush(x: f32, ftz: bool) -> f32 {
-    if ftz && x.is_subnormal() { 0f32.copysign(x) } else { x }
-}
-
-fn f32_of(raw: u64, mode: FloatMode) -> f32 {
-    flush(f32::from_bits(raw as u32), mode.ftz)
-}
-
-/// The bits of an f32 result, after saturation and flushing.
-pub(super) fn finish32(x: f32, ftz: bool, sat: bool) -> u64 {
-    let x = if sat { saturate(x) } else { x };
-    let x = if x.is_nan() { NAN32 } else { flush(x, ftz) };
-    u64::from(x.to_bits())
-}
-
-/// Clamps to 0..=1; NaN becomes 0.
-pub(super) fn saturate(x: f32) -> f32 {
-    // A negative zero becomes positive, too.
-    if x > 0.0 { x.min(1.0) } else { 0.0 }
-}
-
-/// An operation of two operands.
-#[inline]
-pub(super) fn binary(op: FloatOp, mode: FloatMode, a: u64, b: u64) -> u64 {
-    match mode.ty {
-        FloatTy::F32 => {
-            if op == FloatOp::Copysign {
-                return (b & 0x7fff_ffff) | (a & 0x8000_0000);
-            }
-            let (a, b) = (f32_of(a, mode), f32_of(b, mode));
-            let result = match (op, mode.round) {
-                (FloatOp::Add, Round::Nearest) => a + b,
-                (FloatOp::Sub, Round::Nearest) => a - b,
-                (FloatOp::Mul, Round::Nearest) => a * b,
-                (FloatOp::Div, Round::Nearest) => a / b,
-                (FloatOp::DivApprox, _) => approx::divide(a, b),
-                (FloatOp::DivFull, _) => (f64::from(a) / f64::from(b)) as f32,
-                (FloatOp::Min { nan }, _) => extreme(a, b, nan, a < b || (a == b && a.is_sign_negative())),
-                (FloatOp::Max { nan }, _) => extreme(a, b, nan, a > b || (a == b && a.is_sign_positive())),
-                _ => directed_binary32(op, mode.round, a, b),
-            };
-            finish32(result, mode.ftz, mode.sat)
-        }
-        FloatTy::F64 => {
-            let (a, b) = (f64::from_bits(a), f64::from_bits(b));
-            let result = match (op, mode.round) {
-                (FloatOp::Add, Round::Nearest) => a + b,
-                (FloatOp::Sub, Round::Nearest) => a - b,
-                (FloatOp::Mul, Round::Nearest) => a * b,
-                (FloatOp::Div, Round::Nearest) => a / b,
-                (FloatOp::Copysign, _) => b.copysign(a),
-                (FloatOp::Min { nan }, _) => extreme(a, b, nan, a < b || (a == b && a.is_sign_negative())),
-                (FloatOp::Max { nan }, _) => extreme(a, b, nan, a > b || (a == b && a.is_sign_positive())),
-                _ => directed_binary64(op, mode.round, a, b),
-            };
-            result.to_bits()
-        }
+/// Computes in the form's type, with flushed operands.
+fn with(f: &Form, raw: [u64; 3], single: impl Fn([f32; 3]) -> f32, double: impl Fn([f64; 3]) -> f64) -> u64 {
+    match f.ty.bits {
+        32 => finish(f, single(raw.map(|raw| flush(f32::from_bits(raw as u32), f.has(flag::FTZ))))),
+        _ => double(raw.map(f64::from_bits)).to_bits(),
     }
 }
 
-/// The smaller or larger of two. Of a number and a NaN it is the number, unless `nan` is set.
-fn extreme<T: Copy + PartialOrd + From<f32>>(a: T, b: T, nan: bool, a_wins: bool) -> T {
+/// The bits of an f32 result, after saturation and flushing.
+fn finish(f: &Form, x: f32) -> u64 {
+    let x = if f.has(flag::SAT) { saturate(x) } else { x };
+    bits_of(flush(x, f.has(flag::FTZ)))
+}
+
+/// Clamps to 0..=1; NaN and a negative zero become zero.
+fn saturate(x: f32) -> f32 {
+    if x > 0.0 { x.min(1.0) } else { 0.0 }
+}
+
+/// The result rounded as the instruction says, of the exact `(a * b + c) / s`; `addends` are those of a sum.
+fn rounded<T: Real>(f: &Form, nearest: T, abc: [T; 3], s: T, addends: Option<[f64; 2]>) -> T {
+    let Some(round @ (Round::Zero | Round::Down | Round::Up)) = f.round else { return nearest };
+    let order = compare::<T>(abc.map(Into::into), s.into(), nearest.into());
+    // An exact zero sum is negative when rounding down, unless both addends are positive.
+    let is_negative = |addends: [f64; 2]| addends.iter().any(|x| x.is_sign_negative());
+    if order.is_eq() && nearest.is_zero() && round == Round::Down && addends.is_some_and(is_negative) {
+        return T::from(-0.0);
+    }
+    direct(nearest, order, round)
+}
+
+/// [`with`] the same expression for both types.
+macro_rules! with {
+    ($f:expr, $raw:expr, |$operands:pat_param| $result:expr) => {
+        with($f, $raw, |$operands: [f32; 3]| $result, |$operands: [f64; 3]| $result)
+    };
+}
+
+pub(crate) fn add(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    with!(f, [a, b, 0], |[a, b, _]| rounded(f, a + b, [a, 1.0, b], 1.0, Some([a.into(), b.into()])))
+}
+
+pub(crate) fn sub(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    with!(f, [a, b, 0], |[a, b, _]| rounded(f, a - b, [a, 1.0, -b], 1.0, Some([a.into(), (-b).into()])))
+}
+
+pub(crate) fn mul(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    with!(f, [a, b, 0], |[a, b, zero]| rounded(f, a * b, [a, b, zero], 1.0, None))
+}
+
+pub(crate) fn div(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    with!(f, [a, b, 0], |[a, b, zero]| rounded(f, a / b, [a, 1.0, zero], b, None))
+}
+
+pub(crate) fn reciprocal(f: &Form, a: u64, _: u64, _: u64) -> u64 {
+    with!(f, [a, 0, 0], |[a, zero, _]| rounded(f, 1.0 / a, [1.0, 1.0, zero], a, None))
+}
+
+pub(crate) fn root(f: &Form, a: u64, _: u64, _: u64) -> u64 {
+    with!(f, [a, 0, 0], |[a, zero, _]| rounded(f, a.sqrt(), [a, 1.0, zero], a.sqrt(), None))
+}
+
+#[inline]
+pub(crate) fn fma(f: &Form, a: u64, b: u64, c: u64) -> u64 {
+    with!(f, [a, b, c], |[a, b, c]| {
+        let product = if a.is_sign_negative() == b.is_sign_negative() { 0.0 } else { -0.0 };
+        rounded(f, a.mul_add(b, c), [a, b, c], 1.0, Some([product, c.into()]))
+    })
+}
+
+/// `neg` and `abs`. PTX leaves a NaN open; a GPU keeps the payload, but neither the sign nor a signalling NaN.
+pub(crate) fn sign(f: &Form, a: u64, single: fn(f32) -> f32, double: fn(f64) -> f64) -> u64 {
+    let quiet = |x: f64| f64::from_bits(x.to_bits() & !(1 << 63) | 1 << 51);
+    with(f, [a, 0, 0], |[a, ..]| single(a), |[a, ..]| if a.is_nan() { quiet(a) } else { double(a) })
+}
+
+/// The smaller or larger of two. Of a number and a NaN it is the number, unless the instruction has `.NaN`.
+fn extreme<T: Copy + PartialOrd + From<f32>>(f: &Form, a: T, b: T, a_wins: bool) -> T {
     let is_nan = |x: T| x.partial_cmp(&x).is_none();
     match (is_nan(a), is_nan(b)) {
         (false, false) => {
@@ -85,207 +98,151 @@ fn extreme<T: Copy + PartialOrd + From<f32>>(a: T, b: T, nan: bool, a_wins: bool
                 b
             }
         }
-        (true, false) if !nan => b,
-        (false, true) if !nan => a,
-        _ => T::from(NAN32),
+        (true, false) if !f.has(flag::NAN) => b,
+        (false, true) if !f.has(flag::NAN) => a,
+        _ => T::from(super::number::NAN32),
     }
 }
 
-/// The sign of `a * b + c - r * s`, exactly.
-type Sign = fn(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering;
-
-/// For f32 numbers: `r` is the rounded result. For two products: their difference is rounded with the right sign.
-fn sign32(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering {
-    sign_of_rest(a * b, c, r * s)
+pub(crate) fn min(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    with!(f, [a, b, 0], |[a, b, _]| extreme(f, a, b, a < b || (a == b && a.is_sign_negative())))
 }
 
-fn sign64(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering {
-    sign_of_sum(&[(a, b), (c, 1.0), (-r, s)])
+pub(crate) fn max(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    with!(f, [a, b, 0], |[a, b, _]| extreme(f, a, b, a > b || (a == b && a.is_sign_positive())))
 }
 
-/// Compares the exact value with the rounded `r` if `r` has overflowed or an operand is not finite.
-fn unbounded(r: f64, operands: &[f64]) -> Option<Ordering> {
-    if r.is_nan() || operands.iter().any(|x| !x.is_finite()) {
-        return Some(Ordering::Equal);
+/// `min` or `max` of two numbers of 16 bits. The result is one of the numbers, and f32 can represent all of them.
+pub(crate) fn of_halves(f: &Form, a: u64, b: u64, of: fn(&Form, u64, u64, u64) -> u64) -> u64 {
+    let wide = |raw: u64| u64::from((number(f.ty, raw & 0xffff) as f32).to_bits());
+    let single = Form { ty: Ty { bits: 32, kind: Kind::Float }, ..*f };
+    narrow(f.ty, Round::Nearest, f32::from_bits(of(&single, wide(a), wide(b), 0) as u32))
+}
+
+/// An approximate function.
+pub(crate) fn approximate(f: &Form, a: u64, of: fn(f64) -> f64) -> u64 {
+    with(f, [a, 0, 0], |[a, ..]| of(f64::from(a)) as f32, |[a, ..]| of(a))
+}
+
+/// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`: a coarse result whose lower half is zero.
+pub(crate) fn coarse(a: u64, of: fn(f64) -> f64) -> u64 {
+    let coarse = |x: f64| f64::from_bits(x.to_bits() & 0xffff_ffff_0000_0000);
+    let flush = |x: f64| if x.is_subnormal() { 0f64.copysign(x) } else { x };
+    // The lower half of the operand is ignored; a NaN stays one.
+    let a = f64::from_bits(a);
+    let result = of(if a.is_nan() { a } else { flush(coarse(a)) });
+    if result.is_nan() { result } else { flush(coarse(result)) }.to_bits()
+}
+
+/// `div.approx.f32`, including the range of divisors for which the ISA gives no quotient.
+pub(crate) fn divide_approximately(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    let divide = |[a, b, _]: [f32; 3]| {
+        let is_huge = b.is_finite() && b.abs() > f32::from_bits(0x7e80_0000);
+        match (is_huge, a.is_finite()) {
+            // The reciprocal of a divisor above 2^126 is subnormal.
+            (true, true) => 0f32.copysign(a * b.signum()),
+            (true, false) => f32::NAN,
+            _ => (f64::from(a) / f64::from(b)) as f32,
+        }
+    };
+    with(f, [a, b, 0], divide, |[a, b, _]| a / b)
+}
+
+/// Whether a comparison of floats holds: the ordered ones, then those that also hold for a NaN, then `num` and `nan`.
+#[inline]
+pub(crate) fn compares(f: &Form, a: u64, b: u64) -> bool {
+    let [a, b] = [a, b].map(|raw| load(f.ty, f.has(flag::FTZ), raw));
+    let has_nan = a.is_nan() || b.is_nan();
+    match f.pick[0] {
+        ordered @ 0..6 => !has_nan && holds(ordered, &a, &b),
+        unordered @ 6..12 => has_nan || holds(unordered - 6, &a, &b),
+        12 => !has_nan,
+        _ => has_nan,
     }
-    r.is_infinite().then_some(if r > 0.0 { Ordering::Less } else { Ordering::Greater })
 }
 
-/// Compares the exact result of `a op b` with the rounded `r`.
-fn compare(sign: Sign, op: FloatOp, a: f64, b: f64, r: f64) -> Ordering {
-    // A division by zero is exactly infinite.
-    if op == FloatOp::Div && b == 0.0 {
-        return Ordering::Equal;
-    }
-    unbounded(r, &[a, b]).unwrap_or_else(|| match op {
-        FloatOp::Mul => sign(a, b, 0.0, r, 1.0),
-        FloatOp::Div if b < 0.0 => sign(a, 1.0, 0.0, r, b).reverse(),
-        FloatOp::Div => sign(a, 1.0, 0.0, r, b),
-        FloatOp::Sub => sign(a, 1.0, -b, r, 1.0),
-        _ => sign(a, 1.0, b, r, 1.0),
+/// `testp`: `finite`, `infinite`, `number`, `notanumber`, `normal`, `subnormal`.
+pub(crate) fn test(f: &Form, a: u64, _: u64, _: u64) -> u64 {
+    let class =
+        if f.ty.bits == 32 { f32::from_bits(a as u32).classify() } else { f64::from_bits(a).classify() };
+    u64::from(match f.pick[0] {
+        0 => !matches!(class, FpCategory::Infinite | FpCategory::Nan),
+        1 => class == FpCategory::Infinite,
+        2 => class != FpCategory::Nan,
+        3 => class == FpCategory::Nan,
+        4 => class == FpCategory::Normal,
+        _ => class == FpCategory::Subnormal,
     })
 }
 
-/// Whether an exact zero sum of `x` and `y` is negative: when rounding down, unless both are positive.
-fn is_negative_zero(round: Round, x: f64, y: f64) -> bool {
-    round == Round::Down && !(x.is_sign_positive() && y.is_sign_positive())
+fn load(from: Ty, ftz: bool, raw: u64) -> f64 {
+    match from.bits {
+        32 => f64::from(flush(f32::from_bits(raw as u32), ftz)),
+        _ => f64::from_bits(raw),
+    }
 }
 
-macro_rules! directed {
-    ($binary:ident, $fma:ident, $sqrt:ident, $float:ty, $direct:ident, $sign:ident) => {
-        fn $binary(op: FloatOp, round: Round, a: $float, b: $float) -> $float {
-            let nearest = match op {
-                FloatOp::Mul => a * b,
-                FloatOp::Div => a / b,
-                FloatOp::Sub => a - b,
-                _ => a + b,
-            };
-            let (wide_a, wide_b) = (f64::from(a), f64::from(b));
-            let order = compare($sign, op, wide_a, wide_b, f64::from(nearest));
-            let addend = if op == FloatOp::Sub { -wide_b } else { wide_b };
-            let is_sum = matches!(op, FloatOp::Add | FloatOp::Sub);
-            if is_sum && nearest == 0.0 && order == Ordering::Equal && is_negative_zero(round, wide_a, addend)
-            {
-                return -0.0;
-            }
-            $direct(nearest, order, round)
-        }
+fn integral(f: &Form, x: f64) -> f64 {
+    match f.round {
+        Some(Round::Nearest) => x.round_ties_even(),
+        Some(Round::Zero) => x.trunc(),
+        Some(Round::Down) => x.floor(),
+        Some(Round::Up) => x.ceil(),
+        None => x,
+    }
+}
 
-        /// `a * b + c`, rounded once.
-        pub(super) fn $fma(round: Round, a: $float, b: $float, c: $float) -> $float {
-            let nearest = a.mul_add(b, c);
-            if round == Round::Nearest {
-                return nearest;
-            }
-            let (a, b, c, r) = (f64::from(a), f64::from(b), f64::from(c), f64::from(nearest));
-            let order = unbounded(r, &[a, b, c]).unwrap_or_else(|| $sign(a, b, c, r, 1.0));
-            let product = if (a.is_sign_negative()) != b.is_sign_negative() { -0.0 } else { 0.0 };
-            if nearest == 0.0 && order == Ordering::Equal && is_negative_zero(round, product, c) {
-                return -0.0;
-            }
-            $direct(nearest, order, round)
-        }
-
-        fn $sqrt(round: Round, a: $float) -> $float {
-            let nearest = a.sqrt();
-            if round == Round::Nearest || !nearest.is_finite() {
-                return nearest;
-            }
-            let (a, r) = (f64::from(a), f64::from(nearest));
-            $direct(nearest, $sign(a, 1.0, 0.0, r, r), round)
-        }
+/// `cvt` of a float to an integer.
+pub(crate) fn to_integer(f: &Form, a: u64, _: u64, _: u64) -> u64 {
+    let x = load(f.from, f.has(flag::FTZ), a);
+    let value = if x.is_nan() {
+        // Zero, or only the highest bit if either side has 64 bits.
+        if f.from.bits == 64 || f.ty.bits == 64 { 1 << (f.ty.bits - 1) } else { 0 }
+    } else {
+        // Rust's conversion of a float to an integer saturates like the device's.
+        let (min, max) = f.ty.limits();
+        (integral(f, x) as i128).clamp(min, max) as u64
     };
+    f.ty.extend(value)
 }
-directed!(directed_binary32, fma32, sqrt32, f32, direct32, sign32);
-directed!(directed_binary64, fma64, sqrt64, f64, direct64, sign64);
 
-#[inline]
-pub(super) fn fma(mode: FloatMode, a: u64, b: u64, c: u64) -> u64 {
-    match mode.ty {
-        FloatTy::F32 => {
-            let result = fma32(mode.round, f32_of(a, mode), f32_of(b, mode), f32_of(c, mode));
-            finish32(result, mode.ftz, mode.sat)
-        }
-        FloatTy::F64 => fma64(mode.round, f64::from_bits(a), f64::from_bits(b), f64::from_bits(c)).to_bits(),
+/// `cvt` of an integer to a float. The result is finite: 2^64 is far below the largest f32.
+pub(crate) fn from_integer(f: &Form, a: u64, _: u64, _: u64) -> u64 {
+    let (value, round) = (f.from.value(a), f.round.unwrap_or_default());
+    if f.ty.bits == 32 {
+        let nearest = value as f32;
+        return finish(f, direct(nearest, value.cmp(&(nearest as i128)), round));
+    }
+    let nearest = value as f64;
+    let result = direct(nearest, value.cmp(&(nearest as i128)), round);
+    if f.has(flag::SAT) { result.clamp(0.0, 1.0) } else { result }.to_bits()
+}
+
+/// `cvt` between floats, with a rounding to integral values, or to f32.
+pub(crate) fn between(f: &Form, a: u64, rounds: bool) -> u64 {
+    let x = load(f.from, f.has(flag::FTZ), a);
+    let x = if rounds { x } else { integral(f, x) };
+    if f.ty.bits == 32 {
+        let nearest = x as f32;
+        let excess = || compare::<f64>([x, 1.0, 0.0], 1.0, f64::from(nearest));
+        return finish(
+            f,
+            if rounds { direct(nearest, excess(), f.round.unwrap_or_default()) } else { nearest },
+        );
+    }
+    match f.has(flag::SAT) {
+        true => if x.is_nan() { 0f64 } else { x.clamp(0.0, 1.0) + 0.0 }.to_bits(),
+        false => x.to_bits(),
     }
 }
 
-pub(super) fn unary(op: FloatUnary, mode: FloatMode, raw: u64) -> u64 {
-    match mode.ty {
-        FloatTy::F32 => {
-            let a = f32_of(raw, mode);
-            let result = match op {
-                FloatUnary::Neg => -a,
-                FloatUnary::Abs => a.abs(),
-                FloatUnary::Sqrt => sqrt32(mode.round, a),
-                FloatUnary::Rcp if mode.round == Round::Nearest => 1.0 / a,
-                FloatUnary::Rcp => directed_binary32(FloatOp::Div, mode.round, 1.0, a),
-                _ => approx::unary32(op, a),
-            };
-            finish32(result, mode.ftz, false)
-        }
-        FloatTy::F64 => {
-            let a = f64::from_bits(raw);
-            let result = match op {
-                // PTX leaves a NaN open; a GPU keeps the payload, but neither the sign nor a signalling NaN.
-                FloatUnary::Neg | FloatUnary::Abs if a.is_nan() => f64::from_bits(raw & !(1 << 63) | 1 << 51),
-                FloatUnary::Neg => -a,
-                FloatUnary::Abs => a.abs(),
-                FloatUnary::Sqrt => sqrt64(mode.round, a),
-                FloatUnary::Rcp if mode.round == Round::Nearest => 1.0 / a,
-                FloatUnary::Rcp => directed_binary64(FloatOp::Div, mode.round, 1.0, a),
-                _ => approx::unary64(op, mode.ftz, a),
-            };
-            result.to_bits()
-        }
-    }
+/// `cvt` of an f32 to 16 bits.
+pub(crate) fn to_half(f: &Form, a: u64) -> u64 {
+    narrow(f.ty, f.round.unwrap_or_default(), flush(f32::from_bits(a as u32), f.has(flag::FTZ)))
 }
 
-#[inline]
-pub(super) fn setp(cmp: FloatCmp, ty: FloatTy, ftz: bool, a: u64, b: u64) -> bool {
-    let (a, b) = match ty {
-        FloatTy::F32 => {
-            let wide = |raw: u64| f64::from(flush(f32::from_bits(raw as u32), ftz));
-            (wide(a), wide(b))
-        }
-        FloatTy::F64 => (f64::from_bits(a), f64::from_bits(b)),
-    };
-    let has_nan = a.is_nan() || b.is_nan();
-    match cmp {
-        FloatCmp::Num => !has_nan,
-        FloatCmp::Nan => has_nan,
-        FloatCmp::Ordered(cmp) => !has_nan && int::ordered(cmp, &a, &b),
-        FloatCmp::Unordered(cmp) => has_nan || int::ordered(cmp, &a, &b),
-    }
-}
-
-pub(super) fn testp(test: Testp, ty: FloatTy, raw: u64) -> bool {
-    let class = match ty {
-        FloatTy::F32 => f32::from_bits(raw as u32).classify(),
-        FloatTy::F64 => f64::from_bits(raw).classify(),
-    };
-    use core::num::FpCategory::{Infinite, Nan, Normal, Subnormal};
-    match test {
-        Testp::Finite => !matches!(class, Infinite | Nan),
-        Testp::Infinite => class == Infinite,
-        Testp::Number => class != Nan,
-        Testp::NotANumber => class == Nan,
-        Testp::Normal => class == Normal,
-        Testp::Subnormal => class == Subnormal,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_short_way_for_f32_is_exact() {
-        let mut state = 7u64;
-        let mut next = || {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            // Covers all exponents. Every third value has few bits, so that sums cancel or are exact.
-            let bits = (state >> 32) as u32;
-            f32::from_bits(if bits.is_multiple_of(3) { bits & 0xfff0_0000 } else { bits })
-        };
-        for _ in 0..200_000 {
-            let [a, b, c] = [next(), next(), next()];
-            let [wide_a, wide_b, wide_c] = [a, b, c].map(f64::from);
-            let agree = |r: f32, [a, b, c]: [f64; 3], s: f64| {
-                let r = f64::from(r);
-                if unbounded(r, &[a, b, c, s]).is_none() {
-                    assert_eq!(
-                        sign32(a, b, c, r, s),
-                        sign64(a, b, c, r, s),
-                        "{a:e} * {b:e} + {c:e} - {r:e} * {s:e}"
-                    );
-                }
-            };
-            agree(a.mul_add(b, c), [wide_a, wide_b, wide_c], 1.0);
-            agree(a + c, [wide_a, 1.0, wide_c], 1.0);
-            agree(a * b, [wide_a, wide_b, 0.0], 1.0);
-            agree(a / b, [wide_a, 1.0, 0.0], wide_b);
-            agree(a.abs().sqrt(), [wide_a.abs(), 1.0, 0.0], f64::from(a.abs().sqrt()));
-        }
-    }
+/// `atom.add` of floats. Global memory flushes subnormal numbers; shared memory keeps them.
+pub(crate) fn atomic_add(f: &Form, old: u64, b: u64, ftz: bool) -> u64 {
+    let flags = if ftz { flag::FTZ } else { 0 };
+    add(&Form { flags, round: None, ..*f }, old, b, 0)
 }

@@ -2,14 +2,14 @@
 
 use core::cell::Cell;
 
-use super::Memory;
-use super::undefined::Bits;
+use super::bits::Bits;
+use super::shadow::Memory;
 use super::watch::{Clash, Token, Watch};
 use crate::instr::{ParamRange, Slot};
 
 /// A running function.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     pub function: usize,
     pub pc: usize,
     /// By slot.

@@ -1,10 +1,18 @@
 //! The heap of the kernels' `malloc` and `free`.
 
+use core::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::memory::Access;
 use super::shadow::Memory;
+use super::space::Access;
 use crate::error::Cause;
+
+/// The driver's state between launches: the heap, and what kernels have printed.
+#[derive(Debug, Default)]
+pub(crate) struct Driver {
+    pub heap: RefCell<Heap>,
+    pub output: RefCell<Vec<u8>>,
+}
 
 /// Start of the heap's generic addresses, where no pointer of a host process lies.
 const HEAP_WINDOW: u64 = 0xe300_0000_0000_0000;
@@ -18,7 +26,7 @@ const WINDOW: u64 = 1 << 30;
 const GAP: u64 = 64;
 
 /// Whether a generic address belongs to the heap.
-pub(super) fn holds(address: u64) -> bool {
+pub(crate) fn holds(address: u64) -> bool {
     address.checked_sub(HEAP_WINDOW).is_some_and(|at| at < WINDOW)
 }
 
@@ -78,7 +86,7 @@ impl Heap {
     }
 
     /// Checks an access, and returns its offset in [`Self::memory`].
-    pub(super) fn place(&self, address: u64, bytes: u64, access: Access) -> Result<usize, Box<Cause>> {
+    pub fn place(&self, address: u64, bytes: u64, access: Access) -> Result<usize, Box<Cause>> {
         let at = address - HEAP_WINDOW;
         let access = access.name();
         let inside = |(start, block): &(&u64, &Block)| at - **start < block.bytes;

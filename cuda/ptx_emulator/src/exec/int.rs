@@ -1,157 +1,284 @@
 //! Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions").
 
-use crate::instr::{BitOp, Cmp, Half, IntOp, IntTy, IntUnary};
-
-/// An operation of two operands, in the low bits; `None` for a division by zero, which the ISA leaves unspecified.
-#[inline]
-pub(super) fn binary(op: IntOp, ty: IntTy, a: u64, b: u64) -> Option<u64> {
-    let result = match op {
-        IntOp::Add => a.wrapping_add(b),
-        IntOp::Sub => a.wrapping_sub(b),
-        IntOp::MulLo => a.wrapping_mul(b),
-        IntOp::MulHi => (wide_product(ty, a, b) >> ty.bits) as u64,
-        IntOp::And => a & b,
-        IntOp::Or => a | b,
-        IntOp::Xor => a ^ b,
-        // Amounts above the width count as the width.
-        IntOp::Shl if b >= u64::from(ty.bits) => 0,
-        IntOp::Shl => a << b,
-        IntOp::Shr if ty.signed => (ty.sign_extend(a) >> b.min(u64::from(ty.bits) - 1)) as u64,
-        IntOp::Shr if b >= u64::from(ty.bits) => 0,
-        IntOp::Shr => (a & ty.mask()) >> b,
-        IntOp::Min => {
-            if ty.value(a) <= ty.value(b) {
-                a
-            } else {
-                b
-            }
-        }
-        IntOp::Max => {
-            if ty.value(a) >= ty.value(b) {
-                a
-            } else {
-                b
-            }
-        }
-        IntOp::MinRelu => ty.value(a).min(ty.value(b)).max(0) as u64,
-        IntOp::MaxRelu => ty.value(a).max(ty.value(b)).max(0) as u64,
-        IntOp::Div | IntOp::Rem => return divide(op, ty, a, b),
-    };
-    Some(result & ty.mask())
-}
-
-fn divide(op: IntOp, ty: IntTy, a: u64, b: u64) -> Option<u64> {
-    let (a, b) = (ty.value(a), ty.value(b));
-    if b == 0 {
-        return None;
-    }
-    let result = if op == IntOp::Div { a / b } else { a % b };
-    Some(result as u64 & ty.mask())
-}
+use super::bits::Bits;
+use super::grid::Exec;
+use super::thread::{Carry, Cx};
+use crate::error::Cause;
+use crate::instr::{Form, Instr, Kind, SINK, Ty, flag};
 
 /// The product of two values in twice their width.
-pub(super) fn wide_product(ty: IntTy, a: u64, b: u64) -> u128 {
-    if ty.signed {
+pub(crate) fn wide_product(ty: Ty, a: u64, b: u64) -> u128 {
+    if ty.is_signed() {
         (i128::from(ty.sign_extend(a)) * i128::from(ty.sign_extend(b))) as u128
     } else {
         u128::from(a & ty.mask()) * u128::from(b & ty.mask())
     }
 }
 
-/// `mad`, without a carry.
-pub(super) fn mad(half: Half, ty: IntTy, a: u64, b: u64, c: u64) -> u64 {
-    match half {
-        Half::Lo => a.wrapping_mul(b).wrapping_add(c) & ty.mask(),
-        Half::Hi => ((wide_product(ty, a, b) >> ty.bits) as u64).wrapping_add(c) & ty.mask(),
-        Half::Wide => (wide_product(ty, a, b) as u64).wrapping_add(c) & (u64::MAX >> (64 - 2 * ty.bits)),
+pub(crate) fn min(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    if f.ty.value(a) <= f.ty.value(b) { a } else { b }
+}
+
+pub(crate) fn max(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    if f.ty.value(a) >= f.ty.value(b) { a } else { b }
+}
+
+/// Zero if the number is negative.
+pub(crate) fn relu(ty: Ty, a: u64) -> u64 {
+    ty.value(a).max(0) as u64
+}
+
+/// `div` and `rem`. Compilers divide before they know that the divisor is not zero, and then do not use the result.
+pub(crate) fn divide(f: &Form, a: Bits, b: Bits, by: fn(i128, i128) -> i128) -> Bits {
+    let divisor = f.ty.value(b.value);
+    let is_known = a.undefined | b.undefined == 0 && divisor != 0;
+    if is_known { Bits::new(by(f.ty.value(a.value), divisor) as u64) } else { Bits::UNDEFINED }
+}
+
+/// `abs` and `neg`. Of the least number of 16 bits, ptxas turns them into a 32-bit operation, so what follows sees 32768 or
+/// -32768.
+pub(crate) fn least_of_16(f: &Form, a: Bits) -> bool {
+    f.ty.bits == 16 && a.value & f.ty.mask() == 0x8000
+}
+
+/// Amounts above the width count as the width.
+pub(crate) fn shift_left(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    if b >= u64::from(f.ty.bits) { 0 } else { a << b }
+}
+
+pub(crate) fn shift_right(f: &Form, a: u64, b: u64, _: u64) -> u64 {
+    let width = u64::from(f.ty.bits);
+    match f.ty.is_signed() {
+        true => (f.ty.sign_extend(a) >> b.min(width - 1)) as u64,
+        false if b >= width => 0,
+        false => (a & f.ty.mask()) >> b,
     }
 }
 
-pub(super) fn unary(op: IntUnary, ty: IntTy, a: u64) -> u64 {
-    let a = a & ty.mask();
-    let highest = |a: u64| 63 - u64::from(a.leading_zeros());
-    match op {
-        IntUnary::Not => !a & ty.mask(),
-        IntUnary::Cnot => u64::from(a == 0),
-        IntUnary::Neg => a.wrapping_neg() & ty.mask(),
-        IntUnary::Abs if ty.sign_extend(a) < 0 => a.wrapping_neg() & ty.mask(),
-        IntUnary::Abs => a,
-        IntUnary::Popc => u64::from(a.count_ones()),
-        IntUnary::Clz => u64::from(a.leading_zeros() - (64 - ty.bits)),
-        IntUnary::Brev => a.reverse_bits() >> (64 - ty.bits),
-        IntUnary::Bfind | IntUnary::BfindShift => {
-            let a = if ty.signed && ty.sign_extend(a) < 0 { !a & ty.mask() } else { a };
-            match (a, op) {
-                (0, _) => u64::from(u32::MAX),
-                (_, IntUnary::Bfind) => highest(a),
-                _ => u64::from(ty.bits) - 1 - highest(a),
-            }
-        }
-    }
+/// `bfind`: the highest bit that differs from the sign, and `from` of it.
+pub(crate) fn find(f: &Form, a: u64, from: impl Fn(u64) -> u64) -> u64 {
+    let a = if f.ty.is_signed() && f.ty.sign_extend(a) < 0 { !a & f.ty.mask() } else { a };
+    if a == 0 { u32::MAX.into() } else { from(63 - u64::from(a.leading_zeros())) }
 }
 
-pub(super) fn three(op: BitOp, ty: IntTy, a: u64, b: u64, c: u64) -> u64 {
+/// `shf`: shifts two words, and gives the upper or the lower one.
+pub(crate) fn funnel(f: &Form, a: u64, b: u64, c: u64) -> u64 {
+    let [is_right, clamps] = f.pick.map(|pick| pick == 1);
+    let (both, amount) = ((b << 32) | (a & 0xffff_ffff), if clamps { c.min(32) } else { c & 31 });
+    if is_right { both >> amount } else { ((u128::from(both) << amount) >> 32) as u64 }
+}
+
+pub(crate) fn permute(_: &Form, a: u64, b: u64, c: u64) -> u64 {
     let both = (b << 32) | (a & 0xffff_ffff);
-    let amount = |clamp: bool| if clamp { c.min(32) } else { c & 31 };
-    match op {
-        BitOp::ShfLeft { clamp } => ((u128::from(both) << amount(clamp)) >> 32) as u64 & 0xffff_ffff,
-        BitOp::ShfRight { clamp } => (both >> amount(clamp)) & 0xffff_ffff,
-        BitOp::Prmt => (0..4).fold(0, |d, i| {
-            let control = (c >> (4 * i)) & 0xf;
-            let byte = (both >> (8 * (control & 7))) & 0xff;
-            // The highest bit of the control replicates the byte's sign into all bits.
-            let byte = if control & 8 == 0 {
-                byte
-            } else if byte & 0x80 == 0 {
-                0
-            } else {
-                0xff
-            };
-            d | byte << (8 * i)
-        }),
-        BitOp::Bfe => extract(ty, a, b & 0xff, c & 0xff),
-        BitOp::Lop3(table) => {
-            (0..8).filter(|i| table & (1 << i) != 0).fold(0, |d, i| {
-                let pick = |value: u64, bit: u32| if i & bit == 0 { !value } else { value };
-                d | (pick(a, 4) & pick(b, 2) & pick(c, 1))
-            }) & ty.mask()
-        }
-    }
+    (0..4).fold(0, |d, i| {
+        let control = (c >> (4 * i)) & 0xf;
+        let byte = (both >> (8 * (control & 7))) & 0xff;
+        // The highest bit of the control replicates the byte's sign into all bits.
+        let byte = if control & 8 == 0 { byte } else { (byte >> 7) * 0xff };
+        d | byte << (8 * i)
+    })
 }
 
 /// `bfe`: `len` bits of `a` from `pos`.
-fn extract(ty: IntTy, a: u64, pos: u64, len: u64) -> u64 {
-    let msb = u64::from(ty.bits) - 1;
+pub(crate) fn extract(f: &Form, a: u64, pos: u64, len: u64) -> u64 {
+    let (pos, len, msb) = (pos & 0xff, len & 0xff, u64::from(f.ty.bits) - 1);
     let bit = |at: u64| (a >> at) & 1;
-    let sign = if ty.signed && len != 0 { bit((pos + len - 1).min(msb)) } else { 0 };
+    let sign = if f.ty.is_signed() && len != 0 { bit((pos + len - 1).min(msb)) } else { 0 };
     (0..=msb).fold(0, |d, i| d | (if i < len && pos + i <= msb { bit(pos + i) } else { sign }) << i)
 }
 
 /// `bfi`: inserts the low `len` bits of `f` into `b` at `pos`.
-pub(super) fn insert(ty: IntTy, f: u64, b: u64, pos: u64, len: u64) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
-    (0..len)
-        .filter(|i| pos + i < u64::from(ty.bits))
-        .fold(b, |d, i| (d & !(1 << (pos + i))) | (((f >> i) & 1) << (pos + i)))
+pub(crate) fn insert(form: &Form, [f, b, pos, len]: [Bits; 4]) -> Bits {
+    if (pos.undefined | len.undefined) & 0xff != 0 {
+        return Bits::UNDEFINED;
+    }
+    let (pos, len) = (pos.value & 0xff, len.value & 0xff);
+    let both = |f: u64, b: u64| {
+        let inside = (0..len).filter(|i| pos + i < u64::from(form.ty.bits));
+        inside.fold(b, |d, i| (d & !(1 << (pos + i))) | (((f >> i) & 1) << (pos + i)))
+    };
+    Bits { value: both(f.value, b.value), undefined: both(f.undefined, b.undefined) }
 }
 
-#[inline]
-pub(super) fn compare(cmp: Cmp, ty: IntTy, a: u64, b: u64) -> bool {
-    if ty.signed {
-        ordered(cmp, &ty.sign_extend(a), &ty.sign_extend(b))
+/// `lop3`: each bit is that of the table which the operands' bits select.
+pub(crate) fn look_up(f: &Form, a: u64, b: u64, c: u64) -> u64 {
+    (0..8).filter(|i| f.literal & (1 << i) != 0).fold(0, |d, i| {
+        let pick = |value: u64, bit: u32| if i & bit == 0 { !value } else { value };
+        d | (pick(a, 4) & pick(b, 2) & pick(c, 1))
+    })
+}
+
+/// The low 64 bits of a product with undefined bits.
+pub(crate) fn product(a: Bits, b: Bits) -> Bits {
+    match (a, b) {
+        (_, Bits { value, undefined: 0 }) if value.is_power_of_two() => {
+            a.map(|raw| raw << value.trailing_zeros())
+        }
+        (Bits { value, undefined: 0 }, _) if value.is_power_of_two() => {
+            b.map(|raw| raw << value.trailing_zeros())
+        }
+        // Bits below the lowest undefined bit do not depend on it.
+        _ => {
+            let lowest = (a.undefined | b.undefined).trailing_zeros();
+            Bits::of(a.value.wrapping_mul(b.value), u64::MAX.checked_shl(lowest).unwrap_or(0))
+        }
+    }
+}
+
+/// A sum with undefined bits: of a product and an addend.
+pub(crate) fn sum(a: Bits, b: Bits) -> Bits {
+    let (least, most) = (a.value.wrapping_add(b.value), a.largest().wrapping_add(b.largest()));
+    Bits::of(least, (least ^ most) | a.undefined | b.undefined)
+}
+
+/// `mul.wide` and `mad.wide` with undefined bits.
+pub(crate) fn wide_mad(f: &Form, [a, b, c]: [Bits; 3]) -> Bits {
+    let wide = |bits: Bits| bits.map(|raw| f.ty.extend(raw));
+    sum(product(wide(a), wide(b)), c)
+}
+
+/// `clz`, where the highest set bit is known and all undefined bits lie below it.
+pub(crate) fn leading_zeros(f: &Form, [a, ..]: [Bits; 3]) -> Bits {
+    if a.undefined < a.value && a.undefined.leading_zeros() > a.value.leading_zeros() {
+        Bits::new(u64::from(a.value.leading_zeros() - (64 - f.ty.bits)))
     } else {
-        ordered(cmp, &(a & ty.mask()), &(b & ty.mask()))
+        Bits::UNDEFINED
     }
 }
 
+/// A comparison, by the place of its name among `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `lo`, `ls`, `hi`, `hs`.
 #[inline]
-pub(super) fn ordered<T: PartialOrd>(cmp: Cmp, a: &T, b: &T) -> bool {
-    match cmp {
-        Cmp::Eq => a == b,
-        Cmp::Ne => a != b,
-        Cmp::Lt => a < b,
-        Cmp::Le => a <= b,
-        Cmp::Gt => a > b,
-        Cmp::Ge => a >= b,
+pub(crate) fn holds<T: PartialOrd>(comparison: u8, a: &T, b: &T) -> bool {
+    match comparison {
+        0 => a == b,
+        1 => a != b,
+        2 | 6 => a < b,
+        3 | 7 => a <= b,
+        4 | 8 => a > b,
+        _ => a >= b,
     }
+}
+
+/// Whether the comparison holds; `None` if that is not known.
+#[inline]
+pub(crate) fn compare(f: &Form, a: Bits, b: Bits) -> Option<bool> {
+    let (comparison, ty) = (f.pick[0], f.ty);
+    if a.undefined | b.undefined != 0 {
+        return compare_undefined(comparison, ty, [a, b]);
+    }
+    Some(if ty.is_signed() {
+        holds(comparison, &ty.sign_extend(a.value), &ty.sign_extend(b.value))
+    } else {
+        holds(comparison, &(a.value & ty.mask()), &(b.value & ty.mask()))
+    })
+}
+
+#[cold]
+fn compare_undefined(comparison: u8, ty: Ty, operands: [Bits; 2]) -> Option<bool> {
+    // With the highest bit flipped, signed numbers sort like unsigned ones.
+    let sign = if ty.is_signed() { 1 << (ty.bits - 1) } else { 0 };
+    let [a, b] = operands.map(|bits| Bits::of((bits.value ^ sign) & ty.mask(), bits.undefined & ty.mask()));
+    let differ = (a.value ^ b.value) & !(a.undefined | b.undefined) != 0;
+    match comparison {
+        0 | 1 => differ.then_some(comparison == 1),
+        _ => {
+            // What holds for the ends that suit it least and best holds for all in between.
+            let [rising, falling] =
+                [(a.value, b.largest()), (a.largest(), b.value)].map(|(a, b)| holds(comparison, &a, &b));
+            (rising == falling).then_some(rising)
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// Writes the result of a comparison, if it is known, combined with a predicate.
+    #[inline]
+    pub fn set_predicates(&mut self, instr: &Instr, result: Option<bool>) {
+        let known = |result: bool| Bits::new(u64::from(result));
+        let unknown = Bits::UNDEFINED.and(1);
+        let (mut p, mut q) = result.map_or((unknown, unknown), |result| (known(result), known(!result)));
+        if instr.c != SINK {
+            let c = self.bits(instr.c).and(1);
+            let is_inverted = instr.form.has(flag::NOT);
+            let c = if is_inverted { Bits { value: !(c.value | c.undefined) & 1, ..c } } else { c };
+            let combine = |a: Bits| {
+                let by = |a: u64, b: u64| match instr.form.pick[1] {
+                    1 => a & b,
+                    2 => a | b,
+                    _ => a ^ b,
+                };
+                let value = by(a.value, c.value);
+                let others =
+                    [by(a.largest(), c.value), by(a.value, c.largest()), by(a.largest(), c.largest())];
+                Bits::of(value, others.iter().fold(0, |all, other| all | (other ^ value)))
+            };
+            (p, q) = (combine(p), combine(q));
+        }
+        self.frame.set_bits(instr.d, p);
+        self.frame.set_bits(instr.p, q);
+    }
+
+    /// `add.cc`, `subc` and similar: adds `left(a, b)` and the last operand, or subtracts.
+    pub fn carry(&mut self, i: &Instr, reads: bool, op: CarryOp) -> Exec {
+        let (ty, mask) = (i.form.ty, u128::from(i.form.ty.mask()));
+        let [a, b, c] = [i.a, i.b, i.c].map(|slot| self.bits(slot));
+        let writes = i.form.has(flag::CC);
+        let is_unknown = reads && *self.carry == Carry::Undefined;
+        if is_unknown || a.undefined | b.undefined | c.undefined != 0 {
+            if writes {
+                *self.carry = Carry::Undefined;
+            }
+            self.frame.set_bits(i.d, Bits::UNDEFINED.and(ty.mask()));
+            return Ok(());
+        }
+        let is_sub = op == CarryOp::Sub;
+        let flag = match (*self.carry, is_sub) {
+            _ if !reads => 0,
+            (Carry::Addition(flag), false) | (Carry::Subtraction(flag), true) => u128::from(flag),
+            // The flag itself is set where a subtraction did not borrow: the long division of libNVVM's 128-bit integers
+            // adds it up to decide when to stop.
+            (Carry::Subtraction(borrow), false) => u128::from(!borrow),
+            (Carry::Unset, _) => return Err(Cause::Carry("no instruction wrote it").into()),
+            (Carry::Undefined, _) => 0,
+            (Carry::Addition(_), true) => return Err(Cause::Carry("it holds that of an addition").into()),
+        };
+        let product = wide_product(ty, a.value, b.value);
+        let (left, right) = match op {
+            CarryOp::Add | CarryOp::Sub => (a.value.into(), b.value),
+            CarryOp::MadLo => (product & mask, c.value),
+            CarryOp::MadHi => ((product >> ty.bits) & mask, c.value),
+        };
+        let (left, right) = (left & mask, u128::from(right) & mask);
+        let (result, flag) = if is_sub {
+            let taken = right + flag;
+            (left.wrapping_sub(taken), Carry::Subtraction(left < taken))
+        } else {
+            let sum = left + right + flag;
+            (sum, Carry::Addition(sum > mask))
+        };
+        if writes {
+            *self.carry = flag;
+        }
+        self.frame.set(i.d, (result & mask) as u64);
+        Ok(())
+    }
+}
+
+/// An operation of the carry chain; a product's low or high half is added to the third operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CarryOp {
+    Add,
+    Sub,
+    MadLo,
+    MadHi,
+}
+
+/// `slct`: whether the first is selected; `None` if that is not known.
+pub(crate) fn selects(f: &Form, c: Bits) -> Option<bool> {
+    let float = || {
+        let x = f32::from_bits(c.value as u32);
+        x >= 0.0 || f.has(flag::FTZ) && x.is_subnormal()
+    };
+    let is_first = || if f.from.kind == Kind::Float { float() } else { c.value as u32 as i32 >= 0 };
+    (c.undefined == 0).then(is_first)
 }

@@ -2,89 +2,28 @@
 //!
 //! An mbarrier's bytes are opaque, so they read as undefined, and the state is kept outside the memory.
 
-use super::Exec;
-use super::memory::{Access, Place};
-use super::polls::Turn;
+use super::bits::Bits;
+use super::grid::Exec;
+use super::phase::{Barrier, refuse};
+use super::row::Flow;
+use super::space::{Access, Place};
 use super::thread::Cx;
-use super::undefined::Bits;
 use crate::error::Cause;
-use crate::instr::{Addr, Mbarrier, MbarrierKind};
+use crate::instr::{Addr, Instr};
 
-/// The largest count of arrivals or bytes.
-const MAX: i64 = (1 << 20) - 1;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Barrier {
-    /// Arrivals of a phase, and the arrivals still missing.
-    expected: i64,
-    pending: i64,
-    /// Bytes still missing.
-    bytes: i64,
-    /// Completed phases.
-    phase: u64,
-    /// The number of barrier fences before it was initialised.
-    after: u32,
-}
-
-impl Barrier {
-    fn new(expected: u64, after: u32) -> Result<Barrier, String> {
-        match expected as i64 {
-            expected @ 1..=MAX => Ok(Barrier { expected, pending: expected, bytes: 0, phase: 0, after }),
-            _ => Err(format!("a barrier of {expected} arrivals")),
-        }
-    }
-
-    fn count_bytes(&mut self, bytes: i64) -> Result<(), String> {
-        self.bytes += bytes;
-        if self.bytes.abs() > MAX { Err(format!("{} bytes of a phase", self.bytes)) } else { Ok(()) }
-    }
-
-    fn arrive(&mut self, arrivals: u64) -> Result<(), String> {
-        let pending = self.pending;
-        self.pending -= arrivals as i64;
-        if self.pending < 0 || arrivals == 0 {
-            return Err(format!("{arrivals} arrivals at a phase that {pending} are missing from"));
-        }
-        Ok(())
-    }
-
-    /// Begins the next phase if this one is complete.
-    fn advance(&mut self) {
-        if self.pending == 0 && self.bytes == 0 {
-            self.phase += 1;
-            self.pending = self.expected;
-        }
-    }
-
-    /// A number for its whole state.
-    fn state(&self) -> u64 {
-        self.phase << 44 ^ (self.pending as u64) << 22 ^ self.bytes as u64
-    }
-
-    /// The fault that reports what the phase lacks.
-    pub fn lacks(&self) -> Cause {
-        Cause::Phase { arrivals: self.pending, bytes: self.bytes }
-    }
-
-    /// Whether the phase lacks no arrivals.
-    pub fn lacks_bytes_alone(&self) -> bool {
-        self.pending == 0
-    }
-
-    /// Whether the phase of this state or parity is complete.
-    fn is_over(&self, state: u64, by_parity: bool) -> Result<bool, String> {
-        match (by_parity, state) {
-            (true, 0 | 1) => Ok(self.phase % 2 != state),
-            (true, _) => Err(format!("the parity {state}")),
-            (false, _) if state == self.phase || state + 1 == self.phase => Ok(state != self.phase),
-            (false, _) => Err(format!("the state of phase {state} in phase {}", self.phase)),
-        }
-    }
-}
-
-/// The fault of a wrong use of a barrier.
-fn refuse(reason: String) -> Cause {
-    Cause::Unsupported(format!("mbarrier: {reason}"))
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Init,
+    Inval,
+    Arrive,
+    /// With the number of bytes to expect.
+    ArriveExpect,
+    Expect,
+    Complete,
+    /// By parity, or by the state that an arrival returned. An instruction that may suspend the thread only polls.
+    Wait {
+        parity: bool,
+    },
 }
 
 impl Cx<'_> {
@@ -137,57 +76,53 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// Executes the instruction. For a wait for an incomplete phase, returns the turn's result, and other threads get a
-    /// turn.
-    pub fn mbarrier(&mut self, op: &Mbarrier) -> Exec<Option<Turn>> {
-        let operand = self.value(op.a)?;
-        if op.kind == MbarrierKind::Init {
+    /// Executes the instruction. After a wait for an incomplete phase, other threads get a turn: the loop around it would
+    /// never end.
+    pub fn mbarrier(&mut self, i: &Instr, op: Op) -> Exec<Flow> {
+        let (operand, address) = (self.value(i.a)?, &i.more().at[0]);
+        if op == Op::Init {
             let barrier = Barrier::new(operand, self.shared.unfenced.of_barriers()).map_err(refuse)?;
-            let at = self.barrier_memory(&op.at)?;
+            let at = self.barrier_memory(address)?;
             self.store(Place::Shared(at), 8, Bits::UNDEFINED);
             if self.shared.barriers.insert(at, barrier).is_some() {
                 return Err(refuse("a second init of a barrier that is valid".to_owned()).into());
             }
-            return Ok(None);
+            return Ok(Flow::Next);
         }
-        let at = self.barrier_place(&op.at)?;
-        if let MbarrierKind::Wait { parity } = op.kind
-            && self.barrier(at)?.lacks_bytes_alone()
-            && !self.barrier(at)?.is_over(operand, parity).map_err(refuse)?
-        {
+        let at = self.barrier_place(address)?;
+        let barrier = self.barrier(at)?;
+        let (phase, bytes) = (barrier.phase, operand as i64);
+        match op {
+            Op::Wait { parity } => return self.wait_for_phase(i, at, operand, parity),
+            Op::Init | Op::Inval => Ok(()),
+            Op::Arrive => barrier.arrive(1),
+            Op::ArriveExpect => barrier.count_bytes(bytes).and_then(|()| barrier.arrive(1)),
+            Op::Expect => barrier.count_bytes(bytes),
+            Op::Complete => barrier.count_bytes(-bytes),
+        }
+        .map_err(refuse)?;
+        if matches!(op, Op::Arrive | Op::ArriveExpect | Op::Complete) {
+            barrier.advance();
+        }
+        if op == Op::Inval {
+            self.shared.barriers.remove(&at);
+        }
+        self.frame.set(i.d, phase);
+        Ok(Flow::Next)
+    }
+
+    fn wait_for_phase(&mut self, i: &Instr, at: usize, state: u64, parity: bool) -> Exec<Flow> {
+        let barrier = self.barrier(at)?;
+        if barrier.lacks_bytes_alone() && !barrier.is_over(state, parity).map_err(refuse)? {
             self.land(at)?;
         }
         let barrier = self.barrier(at)?;
-        let phase = barrier.phase;
-        let counted = match op.kind {
-            MbarrierKind::Init | MbarrierKind::Inval | MbarrierKind::Wait { .. } => Ok(()),
-            MbarrierKind::Arrive { expects: true } => {
-                barrier.count_bytes(operand as i64).and_then(|()| barrier.arrive(1))
-            }
-            MbarrierKind::Arrive { expects: false } => barrier.arrive(operand),
-            MbarrierKind::ExpectTx => barrier.count_bytes(operand as i64),
-            MbarrierKind::CompleteTx => barrier.count_bytes(-(operand as i64)),
-        };
-        counted.map_err(refuse)?;
-        if matches!(op.kind, MbarrierKind::Arrive { .. } | MbarrierKind::CompleteTx) {
-            barrier.advance();
+        let (found, is_over) = (barrier.state(), barrier.is_over(state, parity).map_err(refuse)?);
+        self.frame.set(i.d, u64::from(is_over));
+        if !is_over {
+            return Ok(Flow::Polled(self.poll_phase(at, found)));
         }
-        let is_over = match op.kind {
-            MbarrierKind::Wait { parity } => barrier.is_over(operand, parity).map_err(refuse)?,
-            _ => false,
-        };
-        match op.kind {
-            MbarrierKind::Inval => drop(self.shared.barriers.remove(&at)),
-            MbarrierKind::Wait { .. } => {
-                let found = barrier.state();
-                self.frame.set(op.d, u64::from(is_over));
-                if !is_over {
-                    return Ok(Some(self.poll_phase(at, found)));
-                }
-                self.polls.phase = None;
-            }
-            _ => self.frame.set(op.d, phase),
-        }
-        Ok(None)
+        self.polls.phase = None;
+        Ok(Flow::Next)
     }
 }

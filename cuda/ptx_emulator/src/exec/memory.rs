@@ -1,104 +1,14 @@
-//! State spaces: maps addresses to bytes, and checks that the thread may access them.
-//!
-//! Global and constant memory are the host's own, at the host's addresses. Shared, local and parameter memory have offsets
-//! of their own; their generic addresses lie in windows where no pointer of a host process lies.
+//! Loads and stores: finds the bytes of an address, and checks that the thread may access them.
 
+use super::bits::Bits;
+use super::grid::Exec;
+use super::heap;
+use super::polls::{Turn, mixed};
+use super::row::Flow;
+use super::space::{Access, CLUSTER_WINDOW, FIRST_OFFSET, Place, WINDOW, of_cluster, split};
 use super::thread::Cx;
-use super::undefined::Bits;
-use super::{Exec, heap};
 use crate::error::Cause;
-use crate::instr::{Addr, NO_BODY, Space};
-
-/// Start of shared memory's generic addresses.
-pub(super) const SHARED_WINDOW: u64 = 0xe000_0000_0000_0000;
-/// Start of the generic addresses of the running thread's local memory.
-pub(super) const LOCAL_WINDOW: u64 = 0xe100_0000_0000_0000;
-/// Start of the generic addresses of the cluster's shared memory, with one window per rank.
-const CLUSTER_WINDOW: u64 = 0xe200_0000_0000_0000;
-/// Start of the generic addresses of the kernel's parameters.
-const PARAM_WINDOW: u64 = 0xe500_0000_0000_0000;
-/// The size of a window.
-const WINDOW: u64 = 1 << 32;
-/// The highest bit of a 32-bit address in the cluster's shared memory, as [`narrow`] makes it; the rank follows.
-const NARROW: u64 = 1 << 31;
-const NARROW_RANK: u32 = 24;
-/// Start and stride of function addresses.
-const CODE_WINDOW: u64 = 0xef00_0000_0000_0000;
-const CODE_STRIDE: u64 = 16;
-
-/// The lowest offset in shared and local memory, so that zero is not a valid address.
-pub(crate) const FIRST_OFFSET: u64 = 1024;
-
-/// Bytes of the host that a kernel may access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Region {
-    pub start: u64,
-    pub end: u64,
-    pub space: Space,
-    pub is_writable: bool,
-}
-
-/// All regions of a launch.
-#[derive(Debug, Default)]
-pub(crate) struct Regions {
-    all: Vec<Region>,
-}
-
-impl Regions {
-    pub fn push(&mut self, region: Region) {
-        if region.start < region.end {
-            self.all.push(region);
-        }
-    }
-
-    fn holding(&self, start: u64, bytes: u64) -> impl Iterator<Item = &Region> {
-        self.all.iter().filter(move |r| r.start <= start && start < r.end && bytes <= r.end - start)
-    }
-}
-
-/// The kind of an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    Load,
-    Store,
-    Atomic,
-}
-
-impl Access {
-    pub fn name(self) -> &'static str {
-        match self {
-            Access::Load => "load",
-            Access::Store => "store",
-            Access::Atomic => "atomic",
-        }
-    }
-}
-
-/// The place of checked bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
-    Host(u64),
-    Shared(usize),
-    Local(usize),
-    Param(usize),
-    /// The kernel's parameters, accessed from any function.
-    KernelParam(usize),
-    Heap(usize),
-}
-
-impl Place {
-    /// The place `bytes` further on.
-    pub fn plus(self, bytes: u64) -> Place {
-        match self {
-            Place::Host(at) => Place::Host(at + bytes),
-            Place::Shared(at) => Place::Shared(at + bytes as usize),
-            Place::Local(at) => Place::Local(at + bytes as usize),
-            Place::Param(at) => Place::Param(at + bytes as usize),
-            Place::KernelParam(at) => Place::KernelParam(at + bytes as usize),
-            Place::Heap(at) => Place::Heap(at + bytes as usize),
-        }
-    }
-}
+use crate::instr::{Addr, Instr, SINK, Slot, Space, flag};
 
 impl Cx<'_> {
     /// Checks an access of `bytes` bytes, and returns its place.
@@ -170,13 +80,13 @@ impl Cx<'_> {
 
     /// `mapa`: maps an address of the block's own shared memory to the same variable in another block, as a generic or
     /// cluster address.
-    pub fn map(&self, space: Space, address: u64, rank: u64) -> Exec<u64> {
-        let rank = rank as u32;
+    pub fn map(&self, i: &Instr) -> Exec<u64> {
+        let (address, rank) = (self.value(i.a)?, self.value(i.b)? as u32);
         if rank >= self.grid.cluster {
             let blocks = self.grid.cluster;
             return Err(Cause::Cluster(format!("block {rank} of a cluster of {blocks}")).into());
         }
-        let place = match space {
+        let place = match i.form.space {
             Space::SharedCluster if address < WINDOW => (Space::Shared, address),
             _ => split(address),
         };
@@ -268,92 +178,96 @@ impl Cx<'_> {
             (found, _) => found == space,
         }
     }
-}
 
-/// The memory an address lies in, allocated or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
-    Global,
-    Constant,
-    /// Of the own block, or of the block of this rank.
-    Shared(Option<u32>),
-    Local,
-    Param,
-}
+    /// Checks the cache policy, which has no effect, in the last operand.
+    pub fn check_policy(&self, policy: u32) -> Exec {
+        if policy == SINK { Ok(()) } else { self.value(policy).map(|_| ()) }
+    }
 
-/// The memory that an address of a state space lies in. A load of a constant by its generic address counts as one from
-/// global memory.
-pub(super) fn home(space: Space, address: u64) -> Home {
-    let (space, address) = if space == Space::Generic { split(address) } else { (space, address) };
-    match space {
-        Space::Generic | Space::SharedCluster if let Some((rank, _)) = of_cluster(address) => {
-            Home::Shared(Some(rank))
+    /// `ld`. Of a word that other threads may store, the load is a poll.
+    pub fn ld(&mut self, i: &Instr) -> Exec<Flow> {
+        let (form, more) = (&i.form, i.more());
+        let (at, bytes) = (&more.at[0], form.ty.bytes());
+        self.check_policy(i.a)?;
+        let address = self.address(at)?;
+        let place = self.place_of(at.space, address, bytes * more.d.len() as u64, Access::Load)?;
+        for (index, &d) in more.d.iter().enumerate() {
+            let offset = index as u64 * bytes;
+            let mut value = self.load(place.plus(offset), bytes as usize);
+            if value.undefined != 0 {
+                self.note(at.space.name(), address + offset);
+            }
+            if form.ty.is_signed() {
+                value = value.map(|raw| form.ty.extend(raw)).and(u64::MAX >> (64 - form.d_bits));
+            }
+            self.frame.set_bits(d, value);
         }
-        Space::Shared | Space::SharedCluster => Home::Shared(None),
-        Space::Local => Home::Local,
-        Space::Param => Home::Param,
-        Space::Const => Home::Constant,
-        Space::Global | Space::Generic => Home::Global,
+        if !form.has(flag::STRONG) {
+            return Ok(Flow::Next);
+        }
+        Ok(Flow::Polled(self.poll(&more.d, address)))
     }
-}
 
-/// `cvta.space`: the generic address of an address in `space`.
-pub(super) fn generic(space: Space, address: u64) -> u64 {
-    address.wrapping_add(window(space))
-}
-
-/// `cvta.to.space`: the address in `space` of a generic one.
-///
-/// Compilers convert addresses before they know where these point, and compare the result with the result for zero. So
-/// converting any address is valid, and the result for an address that points elsewhere is not a valid place.
-pub(super) fn specific(space: Space, address: u64) -> u64 {
-    address.wrapping_sub(window(space))
-}
-
-/// Start of a state space's generic addresses.
-fn window(space: Space) -> u64 {
-    match space {
-        Space::Shared => SHARED_WINDOW,
-        Space::Local => LOCAL_WINDOW,
-        Space::Param => PARAM_WINDOW,
-        _ => 0,
+    /// `st`.
+    pub fn st(&mut self, i: &Instr) -> Exec {
+        let (more, bytes) = (i.more(), i.form.ty.bytes());
+        self.check_policy(i.b)?;
+        let place = self.place(&more.at[0], bytes * more.a.len() as u64, Access::Store)?;
+        for (index, &value) in more.a.iter().enumerate() {
+            self.store(place.plus(index as u64 * bytes), bytes as usize, self.bits(value));
+        }
+        Ok(())
     }
-}
 
-/// The address of the function of this index; `None` for a function without a body in the module.
-pub(crate) fn function_address(index: Option<usize>) -> u64 {
-    CODE_WINDOW + CODE_STRIDE * index.map_or(u64::from(NO_BODY), |index| index as u64)
-}
-
-/// The index of the function at an address.
-pub(super) fn function_at(address: u64) -> Option<usize> {
-    let at = address.checked_sub(CODE_WINDOW)?;
-    at.is_multiple_of(CODE_STRIDE).then_some((at / CODE_STRIDE) as usize)
-}
-
-/// The 32-bit address in a cluster's shared memory of a 64-bit one.
-pub(super) fn narrow(address: u64) -> u64 {
-    of_cluster(address).map_or(address, |(rank, offset)| NARROW | u64::from(rank) << NARROW_RANK | offset)
-}
-
-/// The rank and offset of an address in a cluster's shared memory, generic or of 32 bits.
-fn of_cluster(address: u64) -> Option<(u32, u64)> {
-    if address < WINDOW && address & NARROW != 0 {
-        let at = address & !NARROW;
-        return Some(((at >> NARROW_RANK) as u32, at & ((1 << NARROW_RANK) - 1)));
+    /// `cp.async.bulk.prefetch`: checks the prefetched memory, 16 bytes at a time.
+    pub fn prefetch(&mut self, i: &Instr) -> Exec {
+        let (at, bytes) = (i.more().at[0], self.value(i.a)?);
+        if !bytes.is_multiple_of(16) {
+            return Err(Cause::Unsupported(format!("a prefetch of {bytes} bytes")).into());
+        }
+        for done in (0..bytes).step_by(16) {
+            self.place(&Addr { offset: at.offset + done as i64, ..at }, 16, Access::Load)?;
+        }
+        Ok(())
     }
-    let at = address.checked_sub(CLUSTER_WINDOW)?;
-    (at / WINDOW < 16).then_some(((at / WINDOW) as u32, at % WINDOW))
-}
 
-/// The state space and offset of a generic address; [`Space::Generic`] with the address itself for the host's memory.
-fn split(address: u64) -> (Space, u64) {
-    let windows =
-        [(Space::Shared, SHARED_WINDOW), (Space::Local, LOCAL_WINDOW), (Space::Param, PARAM_WINDOW)];
-    for (space, start) in windows {
-        if let Some(offset) = address.checked_sub(start).filter(|&offset| offset < WINDOW) {
-            return (space, offset);
+    /// `atom` and `red`: reads, combines and writes, without another thread in between. `new` gets the old value, the
+    /// operands, and whether the memory is global.
+    pub fn atomic(&mut self, i: &Instr, new: impl Fn(u64, u64, u64, bool) -> u64) -> Exec {
+        let (ty, at) = (i.form.ty, &i.more().at[0]);
+        let (b, c) = (self.value(i.b)?, self.value(i.c)?);
+        let place = self.place(at, ty.bytes(), Access::Atomic)?;
+        let old = self.load(place, ty.bytes() as usize);
+        if old.undefined != 0 {
+            return Err(Cause::UndefinedMemory { space: at.space.name() }.into());
+        }
+        let is_global = matches!(place, Place::Host(_) | Place::Heap(_));
+        let new = new(old.value, b, c, is_global) & ty.mask();
+        self.store(place, ty.bytes() as usize, Bits::new(new));
+        self.frame.set(i.d, old.value);
+        Ok(())
+    }
+
+    /// Records that the thread has loaded words that other threads may store.
+    fn poll(&mut self, loaded: &[Slot], address: u64) -> Turn {
+        let frame = &*self.frame;
+        let values = loaded.iter().map(|&d| frame.bits(d).value);
+        let found = mixed(core::iter::once(address).chain(values));
+        self.polls.look((frame.function, frame.pc), found, || mixed(frame.numbers()))
+    }
+
+    /// Records that a phase of the mbarrier at this offset is incomplete; `found` stands for the barrier's state.
+    pub fn poll_phase(&mut self, barrier: usize, found: u64) -> Turn {
+        self.polls.phase = Some((barrier, self.frame.pc));
+        // Registers are compared only if nothing happened for a while.
+        if !self.grid.progress.is_quiet.get() {
+            return Turn::Looked;
+        }
+        let frame = &*self.frame;
+        let found = mixed([barrier as u64, found].into_iter());
+        match self.polls.look((frame.function, frame.pc), found, || mixed(frame.numbers())) {
+            Turn::Stood => Turn::Stood,
+            Turn::Moved | Turn::Looked => Turn::Looked,
         }
     }
-    (Space::Generic, address)
 }

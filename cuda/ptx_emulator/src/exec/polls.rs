@@ -3,15 +3,12 @@
 //! Such a thread yields after each load that finds an unchanged value. If its state, including all registers, is unchanged
 //! too, it will spin until another thread stores something; if all threads are in this state, the kernel is deadlocked.
 
-use super::thread::Cx;
-use crate::instr::Ld;
-
 /// Remembered loads per thread: a wait may be for several words.
 const LOADS: usize = 8;
 
 /// The loads of words that other threads may store.
 #[derive(Debug, Default)]
-pub(super) struct Polls {
+pub(crate) struct Polls {
     loads: Vec<Poll>,
     /// The entry to replace next once all are in use.
     next: usize,
@@ -31,7 +28,7 @@ struct Poll {
 
 /// The result of a thread's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(crate) enum Turn {
     /// It made progress.
     Moved,
     /// It polled and found the same value, in another state.
@@ -59,7 +56,7 @@ impl Polls {
 
     /// The turn's result for an instruction that found this. `state` is called only if it found the same before: hashing all
     /// registers costs more than the instruction.
-    fn look(&mut self, at: (usize, usize), found: u64, state: impl FnOnce() -> u64) -> Turn {
+    pub fn look(&mut self, at: (usize, usize), found: u64, state: impl FnOnce() -> u64) -> Turn {
         let new = Poll { at, found, state: None };
         match self.loads.iter().position(|poll| poll.at == at) {
             Some(i) if self.loads[i].found == found => {
@@ -78,33 +75,8 @@ impl Polls {
     }
 }
 
-impl Cx<'_> {
-    /// Records that the thread has executed `ld`, whose words other threads may store.
-    pub fn poll(&mut self, ld: &Ld, address: u64) -> Turn {
-        let frame = &*self.frame;
-        let values = ld.d.iter().map(|&(d, _)| frame.bits(d).value);
-        let found = mixed(core::iter::once(address).chain(values));
-        self.polls.look((frame.function, frame.pc), found, || mixed(frame.numbers()))
-    }
-
-    /// Records that a phase of the mbarrier at this offset is incomplete; `found` stands for the barrier's state.
-    pub fn poll_phase(&mut self, barrier: usize, found: u64) -> Turn {
-        self.polls.phase = Some((barrier, self.frame.pc));
-        // Registers are compared only if nothing happened for a while.
-        if !self.grid.progress.is_quiet.get() {
-            return Turn::Looked;
-        }
-        let frame = &*self.frame;
-        let found = mixed([barrier as u64, found].into_iter());
-        match self.polls.look((frame.function, frame.pc), found, || mixed(frame.numbers())) {
-            Turn::Stood => Turn::Stood,
-            Turn::Moved | Turn::Looked => Turn::Looked,
-        }
-    }
-}
-
 /// Hashes numbers, with a collision chance of 2^-64 (FNV-1a, by words).
-fn mixed(numbers: impl Iterator<Item = u64>) -> u64 {
+pub(crate) fn mixed(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0xcbf2_9ce4_8422_2325, |hash: u64, number| {
         (hash ^ number).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23)
     })

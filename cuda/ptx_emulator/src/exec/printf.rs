@@ -1,6 +1,6 @@
 //! C's formats, as a device's `vprintf` takes them (CUDA C++ Programming Guide, "Formatted Output").
 
-use super::Exec;
+use super::grid::Exec;
 use super::thread::Cx;
 use crate::error::Cause;
 
@@ -35,7 +35,7 @@ struct Spec {
 }
 
 /// Formats the values at `values` with the format at the address `format`. Returns the text and the number of values.
-pub(super) fn format(cx: &Cx<'_>, format: u64, values: u64) -> Exec<(Vec<u8>, u64)> {
+pub(crate) fn format(cx: &Cx<'_>, format: u64, values: u64) -> Exec<(Vec<u8>, u64)> {
     let format = cx.c_text(format)?;
     let mut values = Values { cx, next: values, count: 0 };
     let (mut text, mut rest) = (Vec::new(), format.as_slice());

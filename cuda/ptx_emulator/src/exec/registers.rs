@@ -7,9 +7,8 @@ use crate::instr::WARPGROUP;
 impl Block<'_> {
     /// Changes the registers of the threads of a warpgroup, which all execute the instruction. Returns false if the block
     /// does not have enough registers left yet.
-    pub fn set_registers(&mut self, first: usize, count: u32, more: bool) -> Result<bool, Failed> {
+    pub fn set_registers(&mut self, first: usize, count: u64, more: bool) -> Result<bool, Failed> {
         let Some(start) = self.registers() else { return Ok(true) };
-        let count = u64::from(count);
         let own = self.warpgroups[first / WARPGROUP].registers.unwrap_or(start);
         if more && count < own || !more && count > own {
             let direction = if more { "inc to fewer" } else { "dec to more" };
@@ -26,13 +25,13 @@ impl Block<'_> {
     }
 
     /// Why a warpgroup waits forever for registers.
-    pub fn why_no_registers(&self, first: usize, count: u32) -> Cause {
+    pub fn why_no_registers(&self, first: usize, count: u64) -> Cause {
         let start = self.registers().unwrap_or_default();
         let own = self.warpgroups[first / WARPGROUP].registers.unwrap_or(start);
         let (pool, used) = self.register_pool(start);
         Cause::Registers(format!(
             "the block has {pool} registers, its warps hold {used}, and this warpgroup waits for {} more; let others give back more",
-            u64::from(count).saturating_sub(own) * WARPGROUP as u64
+            count.saturating_sub(own) * WARPGROUP as u64
         ))
     }
 

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::undefined::Bits;
+use super::bits::Bits;
 
 /// Bytes, with a mask of their undefined bits; undefined bits hold zeros.
 #[derive(Clone, Debug, Default)]

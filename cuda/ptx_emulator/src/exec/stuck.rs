@@ -1,9 +1,10 @@
 //! Why no thread of a block can continue.
 
-use super::block::{Block, Failed, WARP, missing};
+use super::block::{Block, Failed, missing};
 use super::thread::State;
-use super::warp::Wait;
+use super::wait::Wait;
 use crate::error::Cause;
+use crate::instr::WARP;
 
 impl Block<'_> {
     /// The first thread that waits forever, and what it waits for.

@@ -1,29 +1,30 @@
 //! Calls of functions that the driver supplies.
 
-use core::cell::RefCell;
-
-use super::Exec;
-use super::heap::Heap;
-use super::memory::Access;
+use super::bits::Bits;
+use super::grid::Exec;
 use super::printf;
+use super::row::Flow;
+use super::space::Access;
 use super::thread::Cx;
-use super::undefined::Bits;
 use crate::error::Cause;
-use crate::instr::{Call, Space, System};
-
-/// The driver's state between launches: the heap, and what kernels have printed.
-#[derive(Debug, Default)]
-pub(crate) struct Driver {
-    pub heap: RefCell<Heap>,
-    pub output: RefCell<Vec<u8>>,
-}
+use crate::instr::{Call, Callee, Instr, Space, System};
 
 /// A text must end within this many bytes.
 const MAX_TEXT: u64 = 1 << 20;
 
 impl Cx<'_> {
+    /// `call`.
+    pub fn call(&mut self, i: &Instr) -> Exec<Flow> {
+        match &i.more().call {
+            Some(call @ Call { callee: Callee::System(system), .. }) => {
+                self.system(*system, call).map(|()| Flow::Next)
+            }
+            _ => Ok(Flow::Call),
+        }
+    }
+
     /// Calls `system`; arguments and return value are in the caller's parameters.
-    pub fn system(&mut self, system: System, call: &Call) -> Exec {
+    fn system(&mut self, system: System, call: &Call) -> Exec {
         self.grid.note_store();
         let arg = |index: usize| -> Exec<u64> {
             let range = call.args[index];

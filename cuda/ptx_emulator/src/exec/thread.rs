@@ -3,21 +3,22 @@
 use core::cell::Cell;
 use core::fmt;
 
-use super::cluster::Shared;
-use super::copies::Copies;
+use super::bits::Bits;
 use super::frame::Frame;
-use super::memory::{FIRST_OFFSET, function_address};
+use super::grid::{Exec, Grid, UnwrittenRegisters};
+use super::pending::{Copy, Groups, Store};
 use super::polls::Polls;
-use super::stores::Stores;
-use super::undefined::Bits;
-use super::warp::Wait;
-use super::watch::Watch;
-use super::{Exec, Grid, Memory, UnwrittenRegisters};
-use crate::instr::{Fixed, NO_BODY, ParamRange, Slot, Special, Symbol};
+use super::shadow::Memory;
+use super::shared::Shared;
+use super::space::{FIRST_OFFSET, function_address};
+use super::wait::Wait;
+use super::watch::{Clash, Watch};
+use crate::error::Cause;
+use crate::instr::{Fixed, Instr, NO_BODY, ParamRange, Slot, Symbol};
 
 /// The state of the carry flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carry {
+pub(crate) enum Carry {
     Unset,
     /// The carry of an addition.
     Addition(bool),
@@ -28,7 +29,7 @@ pub(super) enum Carry {
 }
 
 #[derive(Debug)]
-pub(super) enum State {
+pub(crate) enum State {
     Ready,
     Waits(Wait),
     Exited,
@@ -36,7 +37,7 @@ pub(super) enum State {
 
 /// A thread's identity.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     pub tid: [u32; 3],
     pub ctaid: [u32; 3],
     pub lane: u32,
@@ -46,7 +47,7 @@ pub(super) struct Ids {
 }
 
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(crate) struct Thread {
     pub ids: Ids,
     pub frames: Vec<Frame>,
     /// Local memory of all its frames.
@@ -56,26 +57,25 @@ pub(super) struct Thread {
     /// Whether it has arrived at the cluster barrier and still has to wait there.
     pub has_arrived: bool,
     pub polls: Polls,
-    pub copies: Copies,
-    pub stores: Stores,
+    /// Its `cp.async`, and its bulk copies to global memory.
+    pub copies: Groups<Copy>,
+    pub stores: Groups<Store>,
     pub state: State,
 }
 
 impl Thread {
     pub fn new(grid: &Grid<'_>, ids: Ids) -> Thread {
-        let (carry, state) = (Carry::Unset, State::Ready);
-        let (frames, local) = (Vec::new(), Memory::default());
         let mut thread = Thread {
             ids,
-            frames,
-            local,
-            carry,
+            frames: Vec::new(),
+            local: Memory::default(),
+            carry: Carry::Unset,
             origin: None,
             has_arrived: false,
             polls: Polls::default(),
-            copies: Copies::default(),
-            stores: Stores::default(),
-            state,
+            copies: Groups::default(),
+            stores: Groups::default(),
+            state: State::Ready,
         };
         thread.enter(grid, grid.kernel, grid.params.clone(), None);
         thread
@@ -86,13 +86,13 @@ impl Thread {
         let of = &grid.module.functions[function];
         let local_base = self.local.len().next_multiple_of(16);
         self.local.resize(local_base + of.local_bytes as usize);
+        let masks = of.widths.iter().map(|&bits| u64::MAX >> (64 - bits.clamp(1, 64)));
         let mut values = match grid.unwritten_registers {
             UnwrittenRegisters::Refused => vec![Bits::UNWRITTEN; of.registers.len()],
-            UnwrittenRegisters::Undefined => vec![Bits::UNDEFINED; of.registers.len()],
+            UnwrittenRegisters::Undefined => masks.map(|mask| Bits::UNDEFINED.and(mask)).collect(),
             UnwrittenRegisters::Noise(seed) => {
                 let [x, y, z] = self.ids.tid.map(u64::from);
                 let thread = noise(seed ^ noise(x ^ y << 21 ^ z << 42) ^ (function as u64) << 32);
-                let masks = of.widths.iter().map(|&bits| u64::MAX >> (64 - bits.clamp(1, 64)));
                 masks.zip(0..).map(|(mask, slot)| Bits::new(noise(thread + slot) & mask)).collect()
             }
         };
@@ -118,14 +118,9 @@ impl Thread {
     }
 
     /// The context for a step; `None` once the thread has ended.
-    pub fn cx<'t>(
-        &'t mut self,
-        grid: &'t Grid<'t>,
-        shared: &'t mut Shared,
-        [clock, ahead]: [u64; 2],
-    ) -> Option<Cx<'t>> {
+    pub fn cx<'t>(&'t mut self, grid: &'t Grid<'t>, shared: &'t mut Shared, clock: u64) -> Option<Cx<'t>> {
         let Thread { ids, frames, local, carry, origin, has_arrived, polls, copies, stores, .. } = self;
-        let (ids, frame) = (*ids, frames.last_mut()?);
+        let (ids, frame, ahead) = (*ids, frames.last_mut()?, grid.ahead(clock));
         Some(Cx {
             grid,
             ids,
@@ -143,25 +138,27 @@ impl Thread {
         })
     }
 
-    fn special(&self, grid: &Grid<'_>, special: Special) -> u64 {
-        let lane = self.ids.lane;
-        u64::from(match special {
-            Special::Tid(axis) => self.ids.tid[axis],
-            Special::Ntid(axis) => grid.block[axis],
-            Special::Ctaid(axis) => self.ids.ctaid[axis],
-            Special::Nctaid(axis) => grid.grid[axis],
-            Special::ClusterRank => self.ids.rank,
-            Special::ClusterBlocks => grid.cluster,
-            Special::LaneId => lane,
-            Special::WarpId => self.ids.warp,
-            // One block runs after the other.
-            Special::MultiprocessorId => 0,
-            Special::DynamicShared => grid.dynamic_bytes,
-            Special::MaskEq => 1 << lane,
-            Special::MaskLt => (1 << lane) - 1,
-            Special::MaskLe => u32::MAX >> (31 - lane),
-            Special::MaskGt => !(u32::MAX >> (31 - lane)),
-            Special::MaskGe => !((1 << lane) - 1),
+    fn special(&self, grid: &Grid<'_>, name: &str) -> u64 {
+        let Ids { tid, ctaid, lane, warp, rank } = self.ids;
+        let (name, axis) = name.split_once('.').unwrap_or((name, ""));
+        let axis = ["x", "y", "z"].iter().position(|&known| known == axis).unwrap_or(0);
+        u64::from(match name {
+            "%tid" => tid[axis],
+            "%ntid" => grid.block[axis],
+            "%ctaid" => ctaid[axis],
+            "%nctaid" => grid.grid[axis],
+            "%cluster_ctarank" => rank,
+            "%cluster_nctarank" => grid.cluster,
+            "%laneid" => lane,
+            "%warpid" => warp,
+            "%dynamic_smem_size" => grid.dynamic_bytes,
+            "%lanemask_eq" => 1 << lane,
+            "%lanemask_lt" => (1 << lane) - 1,
+            "%lanemask_le" => u32::MAX >> (31 - lane),
+            "%lanemask_gt" => !(u32::MAX >> (31 - lane)),
+            "%lanemask_ge" => !((1 << lane) - 1),
+            // `%smid`: one block runs after the other.
+            _ => 0,
         })
     }
 }
@@ -176,7 +173,7 @@ fn noise(seed: u64) -> u64 {
 
 /// The last load of undefined memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
+pub(crate) struct Origin {
     line: u32,
     space: &'static str,
     address: u64,
@@ -190,7 +187,7 @@ impl fmt::Display for Origin {
 }
 
 /// The context of one step of a thread.
-pub(super) struct Cx<'t> {
+pub(crate) struct Cx<'t> {
     pub grid: &'t Grid<'t>,
     pub ids: Ids,
     pub frame: &'t mut Frame,
@@ -200,8 +197,8 @@ pub(super) struct Cx<'t> {
     pub origin: &'t mut Option<Origin>,
     pub has_arrived: &'t mut bool,
     pub polls: &'t mut Polls,
-    pub copies: &'t mut Copies,
-    pub stores: &'t mut Stores,
+    pub copies: &'t mut Groups<Copy>,
+    pub stores: &'t mut Groups<Store>,
     /// Instructions the block has executed.
     pub clock: u64,
     /// How far the grid's time is ahead of that.
@@ -222,9 +219,20 @@ impl Cx<'_> {
         self.frame.bits(slot)
     }
 
-    /// The PTX line of the instruction.
+    /// The current instruction's PTX line.
     pub fn line(&self) -> u32 {
         self.grid.module.functions[self.frame.function].instrs[self.frame.pc].line
+    }
+
+    /// The name of a register.
+    pub fn name(&self, slot: Slot) -> String {
+        self.grid.module.functions[self.frame.function].registers[slot as usize].clone()
+    }
+
+    /// The three operands of most instructions.
+    #[inline]
+    pub fn operands(&self, instr: &Instr) -> [Bits; 3] {
+        [self.bits(instr.a), self.bits(instr.b), self.bits(instr.c)]
     }
 
     /// Remembers the source of undefined bits.
@@ -232,5 +240,44 @@ impl Cx<'_> {
     pub fn note(&mut self, space: &'static str, address: u64) {
         let line = self.line();
         *self.origin = Some(Origin { line, space, address });
+    }
+
+    /// The error of an undefined bit that has an effect.
+    #[cold]
+    fn undefined(&self, slot: Slot) -> Box<Cause> {
+        if let Err(cause) = self.check_accesses() {
+            return cause;
+        }
+        let origin = self.origin.as_ref().map_or_else(String::new, |origin| format!("; {origin}"));
+        Cause::Undefined { register: self.name(slot), origin }.into()
+    }
+
+    /// Checks that the thread has made no forbidden access to a register or to shared memory.
+    #[inline]
+    pub fn check_accesses(&self) -> Exec {
+        match (self.frame.clash.get(), self.shared.pins.clash) {
+            (None, None) => Ok(()),
+            (clash, pin) => Err(self.clash(clash, pin).into()),
+        }
+    }
+
+    #[cold]
+    fn clash(&self, clash: Option<Clash>, pin: Option<(usize, u32)>) -> Cause {
+        let pending = |slot, access, role, line| Cause::PendingRegister {
+            register: self.name(slot),
+            access,
+            role,
+            line,
+        };
+        match clash {
+            Some(Clash::Unwritten(slot)) => Cause::UnwrittenRegister { register: self.name(slot) },
+            Some(Clash::Read(slot, line)) => pending(slot, "read", "an accumulator", line),
+            Some(Clash::Written(slot, line)) => pending(slot, "written", "an accumulator", line),
+            Some(Clash::Operand(slot, line)) => pending(slot, "written", "an element of A", line),
+            None => {
+                let (at, line) = pin.unwrap_or_default();
+                Cause::PendingOperand { address: (at % self.shared.stride) as u64, line }
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ const UNIT: u64 = 16;
 
 /// A box at a position in its tensor.
 #[derive(Debug)]
-pub(super) struct Tile {
+pub(crate) struct Tile {
     pub map: TensorMap,
     /// Coordinates of its first element, the innermost first.
     pub at: Vec<i64>,
@@ -15,7 +15,7 @@ pub(super) struct Tile {
 
 /// Contiguous bytes, within 16 bytes of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// From the start of the box in shared memory, without a swizzle.
     pub offset: u64,
     /// The address in global memory; `None` outside the tensor.
@@ -26,7 +26,7 @@ pub(super) struct Run {
 impl Tile {
     /// Bytes of the box in shared memory.
     pub fn bytes(&self) -> u64 {
-        self.map.element.bytes() * self.map.tile.iter().map(|&tile| u64::from(tile)).product::<u64>()
+        self.map.element * self.map.tile.iter().map(|&tile| u64::from(tile)).product::<u64>()
     }
 
     /// The offset in shared memory of byte `offset` of the box, which starts at `start`.
@@ -37,9 +37,9 @@ impl Tile {
     /// Calls `with` for all bytes of the box, run by run.
     pub fn runs<E>(&self, mut with: impl FnMut(Run) -> Result<(), E>) -> Result<(), E> {
         let TensorMap { element, address, sizes, strides, tile, .. } = &self.map;
-        let row_bytes = u64::from(tile[0]) * element.bytes();
+        let row_bytes = u64::from(tile[0]) * element;
         // Bytes of the row within the tensor.
-        let element_bytes = element.bytes() as i64;
+        let element_bytes = *element as i64;
         let start = (-self.at[0] * element_bytes).clamp(0, row_bytes as i64) as u64;
         let end = ((sizes[0] as i64 - self.at[0]) * element_bytes).clamp(0, row_bytes as i64) as u64;
         let rows: u64 = tile[1..].iter().map(|&tile| u64::from(tile)).product();
@@ -82,12 +82,13 @@ impl Tile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor_map::{Swizzle, TensorElement};
+    use crate::tensor_map::Swizzle;
 
     #[test]
     fn a_box_over_an_edge() {
         let map = TensorMap {
-            element: TensorElement::F32,
+            element: 4,
+            is_rounded: false,
             address: 1024,
             sizes: vec![5, 2],
             strides: vec![32],

@@ -1,18 +1,17 @@
 //! `cp.async.bulk.tensor`: copies of boxes of tensors, each started by one thread.
 
-use super::Exec;
-use super::counts::Way;
-use super::memory::{Access, Place};
-use super::stores::{Store, Target};
+use super::bits::Bits;
+use super::counts::event::Way;
+use super::grid::Exec;
+use super::pending::{Source, Target};
+use super::space::{Access, Place};
 use super::thread::Cx;
 use super::tile::{Run, Tile};
-use super::undefined::Bits;
 use crate::error::Cause;
-use crate::instr::{Addr, Space, TensorBox, TensorLoad, TensorStore};
-use crate::tensor_map::{TensorElement, TensorMap};
+use crate::instr::{Addr, Instr, Slot, Space};
+use crate::tensor_map::TensorMap;
 
-/// Bytes of a tensor map, and the alignment of its address.
-const MAP: u64 = 128;
+/// The alignment of a tensor map's address.
 const MAP_ALIGNMENT: u64 = 64;
 
 /// The nearest TF32 number, ties to even; infinity and NaN stay.
@@ -28,14 +27,14 @@ fn refuse(reason: String) -> Box<Cause> {
 impl Cx<'_> {
     /// The tensor map at an address, in global, constant or parameter memory.
     pub fn tensor_map(&self, at: &Addr) -> Exec<TensorMap> {
-        let address = self.address(at)?;
+        let (address, space) = (self.address(at)?, at.space);
         if !address.is_multiple_of(MAP_ALIGNMENT) {
-            let (access, space) = (Access::Load.name(), at.space.name());
+            let (access, space) = (Access::Load.name(), space.name());
             return Err(Cause::Misaligned { access, space, address, bytes: MAP_ALIGNMENT }.into());
         }
-        let mut bytes = [0; MAP as usize];
-        for (i, part) in bytes.chunks_exact_mut(8).enumerate() {
-            let place = self.place_of(at.space, address + 8 * i as u64, 8, Access::Load)?;
+        let mut words = [0; 16];
+        for (word, at) in words.iter_mut().zip((address..).step_by(8)) {
+            let place = self.place_of(space, at, 8, Access::Load)?;
             if matches!(place, Place::Shared(_) | Place::Local(_)) {
                 return Err(refuse(format!(
                     "the tensor map at {address:#x} is not in global, constant or parameter memory; pass it by value or by pointer"
@@ -47,25 +46,26 @@ impl Cx<'_> {
                     "the tensor map at {address:#x} has bits that nothing was written to"
                 )));
             }
-            part.copy_from_slice(&bits.value.to_le_bytes());
+            *word = bits.value;
         }
-        let none = || refuse(format!("there is no tensor map at {address:#x}"));
-        TensorMap::decode(&bytes).ok_or_else(none)
+        TensorMap::decode(words).ok_or_else(|| refuse(format!("there is no tensor map at {address:#x}")))
     }
 
-    /// The box of an instruction.
-    pub fn tile(&self, of: &TensorBox) -> Exec<Tile> {
-        let map = self.tensor_map(&of.map)?;
-        if map.sizes.len() != of.at.len() {
-            let (have, rank) = (map.sizes.len(), of.at.len());
+    /// The box of an instruction, whose map is its address number `map`.
+    pub fn tile(&self, i: &Instr, map: usize) -> Exec<Tile> {
+        let coordinates = &i.more().c;
+        let map = self.tensor_map(&i.more().at[map])?;
+        if map.sizes.len() != coordinates.len() {
+            let (have, rank) = (map.sizes.len(), coordinates.len());
             return Err(refuse(format!("an instruction of {rank} dimensions and a tensor map of {have}")));
         }
-        let at = of.at.iter().map(|&slot| Ok(i64::from(self.value(slot)? as u32 as i32)));
+        let at = coordinates.iter().map(|&slot| Ok(i64::from(self.value(slot)? as u32 as i32)));
         Ok(Tile { map, at: at.collect::<Exec<_>>()? })
     }
 
     /// Checks a box in shared memory, and returns its offset.
-    fn box_place(&self, space: Space, address: u64, tile: &Tile, access: Access) -> Exec<usize> {
+    fn box_place(&self, at: &Addr, tile: &Tile, access: Access) -> Exec<usize> {
+        let address = self.address(at)?;
         let alignment = tile.map.swizzle.alignment();
         if !address.is_multiple_of(alignment) {
             return Err(refuse(format!(
@@ -73,7 +73,7 @@ impl Cx<'_> {
                 tile.map.swizzle
             )));
         }
-        match self.places(space, address, tile.bytes(), access)? {
+        match self.places(at.space, address, tile.bytes(), access)? {
             Place::Shared(at) => Ok(at),
             _ => Err(refuse(format!("the box at {address:#x} is not in shared memory"))),
         }
@@ -97,18 +97,18 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// `cp.async.bulk.tensor` to shared memory.
-    pub fn start_tensor_load(&mut self, load: &TensorLoad) -> Exec {
-        if let Some(policy) = load.policy {
-            self.value(policy)?;
-        }
-        let tile = self.tile(&load.source)?;
+    /// `cp.async.bulk.tensor` to shared memory: of the address's block, or of the blocks of a mask.
+    pub fn start_tensor_load(&mut self, i: &Instr, blocks: Option<Slot>) -> Exec {
+        self.value(i.b)?;
+        let (tile, at) = (self.tile(i, 1)?, &i.more().at);
         let bytes = tile.bytes();
         self.check_tensor(&tile, Access::Load)?;
-        let target = self.box_place(load.target.space, self.address(&load.target)?, &tile, Access::Store)?;
-        let barrier = self.fenced_barrier(&load.barrier)?;
-        let Some(blocks) = load.blocks else { return self.start_box(target, tile, bytes, barrier) };
-        let (blocks, stride) = (self.value(blocks)?, self.shared.stride());
+        let target = self.box_place(&at[0], &tile, Access::Store)?;
+        let barrier = self.fenced_barrier(&at[2])?;
+        let Some(blocks) = blocks else {
+            return self.start_flight(Place::Shared(target), Source::Box(tile), bytes, barrier);
+        };
+        let (blocks, stride) = (self.value(blocks)?, self.shared.stride);
         if blocks == 0 || blocks >> self.grid.cluster != 0 {
             let cluster = self.grid.cluster;
             return Err(refuse(format!(
@@ -120,7 +120,7 @@ impl Cx<'_> {
             let at = |place: usize| rank as usize * stride + place % stride;
             let barrier = self.fenced_barrier_at(at(barrier))?;
             let tile = Tile { map: tile.map.clone(), at: tile.at.clone() };
-            self.start_box(at(target), tile, bytes, barrier)?;
+            self.start_flight(Place::Shared(at(target)), Source::Box(tile), bytes, barrier)?;
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ impl Cx<'_> {
     pub fn land_box(&mut self, target: usize, tile: &Tile) -> Exec {
         tile.runs(|Run { offset, address, bytes }| {
             let to = Place::Shared(tile.place(target, offset));
-            let is_rounded = tile.map.element == TensorElement::Tf32;
+            let is_rounded = tile.map.is_rounded;
             let width = if is_rounded {
                 4
             } else if bytes.is_multiple_of(8) {
@@ -152,24 +152,21 @@ impl Cx<'_> {
     }
 
     /// `cp.async.bulk.tensor` to global memory.
-    pub fn start_tensor_store(&mut self, store: &TensorStore) -> Exec {
-        if let Some(policy) = store.policy {
-            self.value(policy)?;
-        }
-        let tile = self.tile(&store.target)?;
-        if tile.map.element == TensorElement::Tf32 {
+    pub fn start_tensor_store(&mut self, i: &Instr) -> Exec {
+        self.value(i.b)?;
+        let tile = self.tile(i, 0)?;
+        if tile.map.is_rounded {
             return Err(refuse(
                 "a store through a tensor map that rounds to TF32, which is only for reading".into(),
             ));
         }
         self.check_tensor(&tile, Access::Store)?;
-        let source = self.box_place(store.source.space, self.address(&store.source)?, &tile, Access::Load)?;
-        self.check_fenced(Place::Shared(source), tile.bytes())?;
-        let was = self.contents(Place::Shared(source), tile.bytes());
+        let at = self.box_place(&i.more().at[1], &tile, Access::Load)?;
+        let source = Place::Shared(at);
+        self.check_fenced(source, tile.bytes())?;
+        let was = self.contents(source, tile.bytes());
         self.fill_tensor(&tile, |_| None)?;
-        let line = self.line();
-        let target = Target::Box(tile, source);
-        self.stores.start(Store { target, source: Place::Shared(source), was, is_read: false, line });
+        self.hold_store(Target::Box(tile, at), source, was);
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use super::undefined::Bits;
+use super::bits::Bits;
 
 /// Replaces undefined bits, at even and at odd addresses.
 const PATTERN: u64 = 0x7ff5_7ff5_7ff5_7ff5;

@@ -1,11 +1,13 @@
 //! Instructions that the four warps of a warpgroup execute together.
 
 use super::block::{Block, Failed};
-use super::cluster::Shared;
+use super::row::{Joint, Run};
+use super::shared::Shared;
+use super::table::TABLE;
 use super::thread::State;
-use super::warp::Wait;
+use super::wait::Wait;
 use crate::error::Cause;
-use crate::instr::{Op, SINK, WARPGROUP, Wgmma};
+use crate::instr::{SINK, WARPGROUP};
 
 impl Block<'_> {
     /// Executes the instructions at which all threads of a warpgroup wait. `wgmma.wait_group` runs only if nothing else can
@@ -43,14 +45,17 @@ impl Block<'_> {
         if !threads.clone().all(|at| waits(&at)) {
             return Ok(false);
         }
-        let is_done = match &self.grid.module.functions[place.0].instrs[place.1].op {
-            Op::MaxRegisters { count, more } => self.set_registers(first, *count, *more)?,
-            Op::Wgmma(wgmma) if matches!(**wgmma, Wgmma::Wait { .. }) && !is_idle => false,
-            Op::Wgmma(wgmma) => {
-                self.execute_wgmma(first, wgmma, shared)?;
+        let is_done = match self.joint(one) {
+            Some(Joint::Registers { more }) => {
+                let count = self.instr(one).form.literal;
+                self.set_registers(first, count, more)?
+            }
+            Some(Joint::Wait) if !is_idle => false,
+            Some(joint) => {
+                self.execute_wgmma(first, joint, shared)?;
                 true
             }
-            _ => true,
+            None => true,
         };
         if is_done {
             threads.for_each(|at| self.resume(at, [(SINK, 0), (SINK, 0)]));
@@ -68,12 +73,19 @@ impl Block<'_> {
         let first = at - at % WARPGROUP;
         let threads = first..self.threads.len().min(first + WARPGROUP);
         let absent = |at: &usize| !matches!(self.threads[*at].state, State::Waits(Wait::Warpgroup));
-        match (threads.clone().find(absent), self.place(at)) {
+        match (threads.clone().find(absent), self.joint(at)) {
             (Some(other), _) => self.missing_from_warpgroup(other),
-            (None, (function, pc)) => match self.grid.module.functions[function].instrs[pc].op {
-                Op::MaxRegisters { count, .. } => self.why_no_registers(first, count).into(),
-                _ => self.missing_from_warpgroup(at),
-            },
+            (None, Some(Joint::Registers { .. })) => {
+                self.why_no_registers(first, self.instr(at).form.literal).into()
+            }
+            _ => self.missing_from_warpgroup(at),
+        }
+    }
+
+    fn joint(&self, at: usize) -> Option<Joint> {
+        match TABLE[usize::from(self.instr(at).row)].run {
+            Run::Warpgroup(joint) => Some(joint),
+            _ => None,
         }
     }
 }

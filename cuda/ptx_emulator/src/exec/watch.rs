@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use super::undefined::Bits;
+use super::bits::Bits;
 use crate::instr::Slot;
 
 /// The highest bit of a register that is a pending accumulator; its undefined bits are all set, too.
@@ -10,7 +10,7 @@ const PENDING: u64 = 1 << 63;
 
 /// Identifies a register among the pending accumulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token {
+pub(crate) struct Token {
     /// The PTX line of the first `wgmma`.
     pub line: u32,
     /// The number of its accumulators.
@@ -44,7 +44,7 @@ impl Token {
 
 /// A forbidden access to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clash {
+pub(crate) enum Clash {
     /// A read of an unwritten register.
     Unwritten(Slot),
     /// A read of an accumulator of the pending `wgmma` of this line.
@@ -57,7 +57,7 @@ pub(super) enum Clash {
 
 /// The register accesses of a function that has `wgmma`.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     /// The number of executed `wgmma.fence`s.
     pub fences: u32,
     /// By register, one plus the fences before the last access.
@@ -116,7 +116,7 @@ impl Watch {
 
 /// The shared memory that pending `wgmma`s read.
 #[derive(Debug, Default)]
-pub(super) struct Pins {
+pub(crate) struct Pins {
     /// For each 16 bytes, the number of `wgmma`s and the line of the last one; empty before the first.
     units: Vec<(u16, u32)>,
     /// The offset of a forbidden store, and the line of the `wgmma`.

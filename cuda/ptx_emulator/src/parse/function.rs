@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::cursor::Cursor;
-use super::operand::{self, Operand};
+use super::names::{Name, Names};
+use super::operand;
+use super::syntax;
 use super::variable::{self, type_bytes};
-use super::{Name, Names, instruction};
 use crate::error::EmulatorError;
-use crate::instr::{Fixed, Instr, Op, ParamRange, Pc, Slot, Space, Symbol};
+use crate::exec::table::{RETURN, UNKNOWN};
+use crate::instr::{Fixed, Form, Instr, ParamRange, Pc, Slot, Space, Symbol, ZERO};
 use crate::lex::Kind;
 use crate::module::{Bounds, Function, Variable};
 
@@ -25,6 +27,7 @@ pub(super) struct Body<'n, 'a> {
     param_bytes: u64,
     local_bytes: u64,
     instrs: Vec<Instr>,
+    has_wgmma: bool,
     /// The instruction from which each `.loc` applies.
     places: Vec<(usize, usize)>,
     /// Branches: instruction, scope, line; their labels may come later.
@@ -51,12 +54,14 @@ pub(super) fn read<'a>(
         is_entry,
         scopes: vec![Scope::default()],
         scope: 0,
-        registers: vec!["_".to_owned()],
-        widths: vec![64],
-        fixed: HashMap::new(),
+        // `_` and zero have fixed slots.
+        registers: vec!["_".to_owned(), String::new()],
+        widths: vec![64; 2],
+        fixed: HashMap::from([(Fixed::Number(0), ZERO)]),
         param_bytes: 0,
         local_bytes: 0,
         instrs: Vec::new(),
+        has_wgmma: false,
         places: Vec::new(),
         branches: Vec::new(),
     };
@@ -69,44 +74,32 @@ pub(super) fn read<'a>(
     let params = if cursor.take(b'(') { body.parameters(cursor)? } else { Vec::new() };
     // Directives for the assembler: register limits, block sizes, `.noreturn`.
     let mut bounds = Bounds::default();
-    loop {
-        match cursor.peek() {
-            Some(Kind::Dotted(".maxntid" | ".reqntid")) => {
-                cursor.next();
-                bounds.threads = Some(product(cursor)?);
-                continue;
-            }
-            Some(Kind::Dotted(".minnctapersm")) => {
-                cursor.next();
-                bounds.blocks = Some(product(cursor)?);
-                continue;
-            }
-            Some(Kind::Dotted(".maxnreg")) => {
-                cursor.next();
-                bounds.registers = Some(product(cursor)?);
-                continue;
-            }
-            Some(Kind::Punct(b';')) => {
-                cursor.next();
-                return Ok(());
-            }
-            Some(Kind::Punct(b'{')) => break,
+    while cursor.peek() != Some(Kind::Punct(b'{')) {
+        match cursor.next() {
+            Some(Kind::Dotted(".maxntid" | ".reqntid")) => bounds.threads = Some(product(cursor)?),
+            Some(Kind::Dotted(".minnctapersm")) => bounds.blocks = Some(product(cursor)?),
+            Some(Kind::Dotted(".maxnreg")) => bounds.registers = Some(product(cursor)?),
+            Some(Kind::Punct(b';')) => return Ok(()),
             None => return Err(cursor.error("a body is expected")),
-            _ => cursor.next(),
-        };
+            _ => {}
+        }
     }
     cursor.expect(b'{')?;
     body.block(cursor, index)?;
     body.link_branches(cursor)?;
     // Reaching the end returns.
     let line = cursor.line();
-    body.instrs.push(Instr { guard: None, op: Op::Ret, line });
-    let Body { names, registers, widths, fixed, param_bytes, local_bytes, instrs, places, .. } = body;
+    let mut end = Instr::new(RETURN, Form::default());
+    end.line = line;
+    end.more_mut().leaves = true;
+    body.instrs.push(end);
+    let Body { names, registers, widths, fixed, param_bytes, local_bytes, instrs, places, has_wgmma, .. } =
+        body;
     let function = Function {
         name: name.to_owned(),
         is_entry,
         bounds,
-        has_wgmma: instrs.iter().any(|instr| matches!(instr.op, Op::Wgmma(_))),
+        has_wgmma,
         first: names.functions.last().map_or(0, |before| before.first + before.instrs.len() as u32),
         instrs,
         flow: OnceLock::new(),
@@ -349,27 +342,29 @@ impl<'a> Body<'_, 'a> {
             guard = Some((slot, negated));
         }
         let opcode = cursor.word()?;
-        let operands = operand::list(cursor)?;
-        let op = match instruction::read(self, opcode, &operands) {
-            Ok(op) => op,
-            Err(reason) => Op::Unsupported(format!("{opcode}: {reason}").into()),
-        };
-        match &op {
-            Op::Bra(_) => {
-                let targets = operands.iter().filter_map(Operand::word).collect();
-                self.branches.push((self.instrs.len(), self.scope, targets));
-            }
-            Op::BrxIdx { .. } => {
-                let targets = match operands.last().and_then(Operand::word).and_then(|name| self.name(name)) {
-                    Some(Name::Targets(targets)) => targets,
-                    _ => return Err(cursor.error("the list of targets is not known")),
-                };
-                self.branches.push((self.instrs.len(), self.scope, targets));
-            }
-            _ => {}
-        }
-        self.instrs.push(Instr { guard, op, line });
+        let operands = operand::list(cursor, b';')?;
+        self.has_wgmma |= opcode.starts_with("wgmma");
+        let mut instr = syntax::read(self, opcode, &operands).unwrap_or_else(|reason| {
+            let mut unknown = Instr::new(UNKNOWN, Form::default());
+            unknown.more_mut().refusal = Some(format!("{opcode}: {reason}"));
+            unknown
+        });
+        (instr.guard, instr.line) = (guard, line);
+        self.instrs.push(instr);
         Ok(())
+    }
+
+    /// Records the labels that the next instruction may jump to; they may come later.
+    pub fn branch(&mut self, labels: Vec<&'a str>) {
+        self.branches.push((self.instrs.len(), self.scope, labels));
+    }
+
+    /// The labels of a `.branchtargets`.
+    pub fn targets(&self, name: &str) -> Option<Vec<&'a str>> {
+        match self.name(name) {
+            Some(Name::Targets(targets)) => Some(targets),
+            _ => None,
+        }
     }
 
     fn link_branches(&mut self, cursor: &Cursor<'_, 'a>) -> Result<(), EmulatorError> {
@@ -379,11 +374,7 @@ impl<'a> Body<'_, 'a> {
                 let pc = self.label_pc(scope, label);
                 found.push(pc.ok_or_else(|| cursor.error(format!("there is no label `{label}`")))?);
             }
-            match (&mut self.instrs[at].op, found.as_slice()) {
-                (Op::Bra(target), &[pc]) => *target = pc,
-                (Op::BrxIdx { targets, .. }, _) => *targets = found.into(),
-                _ => return Err(cursor.error("a branch has one target")),
-            }
+            self.instrs[at].more_mut().targets = found;
         }
         Ok(())
     }

@@ -1,64 +1,36 @@
-//! Turns PTX text into a [`PtxModule`]: directives and variables here, function bodies in [`function`], instructions in the
-//! files named after their families.
+//! Turns PTX text into a [`PtxModule`]: directives and variables here, function bodies in [`function`], instructions by
+//! their rows of the table in [`syntax`].
 
-mod bulk;
-mod copies;
-mod cursor;
-mod float;
+pub(crate) mod cursor;
 mod function;
-mod half;
-mod instruction;
-mod int;
-mod lines;
-mod mbarrier;
-mod memory;
-mod mods;
+pub(crate) mod lines;
+mod names;
 mod operand;
-mod sync;
-mod tensor;
-mod tma;
+mod syntax;
 mod variable;
-mod warp;
-mod wgmma;
-
-use std::collections::HashMap;
 
 use crate::error::EmulatorError;
-use crate::instr::{Call, Callee, Fixed, NO_BODY, Op, Symbol, System};
+use crate::exec::table::UNKNOWN;
+use crate::instr::{Call, Callee, Fixed, NO_BODY, ParamRange, System};
 use crate::lex::{self, Kind};
-use crate::module::{Function, PtxModule, Relocation, Target, Variable};
+use crate::module::{Function, PtxModule, Relocation, Target};
 use cursor::Cursor;
-pub(crate) use lines::Lines;
+use names::{Names, Pending};
 
-/// State that the functions of a module share while it is read.
-#[derive(Default)]
-pub(super) struct Names<'a> {
-    pub variables: Vec<Variable>,
-    /// Variables of the module, by name.
-    pub by_name: HashMap<&'a str, usize>,
-    /// Addresses in initialisers; the names may be declared later.
-    pub pending: Vec<Pending<'a>>,
-    /// Functions with known names, by number and by name; their bodies may come later.
-    pub declared: Vec<&'a str>,
-    pub declared_by_name: HashMap<&'a str, u32>,
-    pub functions: Vec<Function>,
-    pub function_names: HashMap<String, usize>,
-    pub lines: Lines,
-}
-
-/// The address of a variable or function in the initialiser of variable `owner`.
-pub(super) struct Pending<'a> {
-    pub owner: usize,
-    pub offset: usize,
-    /// The single byte of the address; `None` for all eight.
-    pub byte: Option<u32>,
-    pub name: &'a str,
-    pub addend: i64,
-    pub line: u32,
+impl PtxModule {
+    /// Reads a module.
+    ///
+    /// Unsupported instructions are not errors yet: [`Self::unsupported`] lists them.
+    ///
+    /// # Errors
+    /// [`EmulatorError::Syntax`]: the text is not PTX as libNVVM writes it.
+    pub fn parse(text: &str) -> Result<PtxModule, EmulatorError> {
+        module(text)
+    }
 }
 
 /// Reads a whole module.
-pub(crate) fn module(text: &str) -> Result<PtxModule, EmulatorError> {
+fn module(text: &str) -> Result<PtxModule, EmulatorError> {
     let tokens = lex::tokens(text)?;
     let mut cursor = Cursor::new(&tokens);
     let mut names = Names::default();
@@ -141,53 +113,41 @@ fn resolve(names: &mut Names<'_>) -> Result<(), EmulatorError> {
             *index = index_of(*index).unwrap_or(NO_BODY);
         }
     }
-    let shapes: Vec<_> = names.functions.iter().map(|f| (f.params.clone(), f.result, f.is_entry)).collect();
+    let sizes = |ranges: &[ParamRange]| ranges.iter().map(|range| range.bytes).collect::<Vec<_>>();
+    let size = |range: Option<ParamRange>| range.map(|range| range.bytes);
+    let shape = |f: &Function| (sizes(&f.params), size(f.result), f.is_entry);
+    let shapes: Vec<_> = names.functions.iter().map(shape).collect();
     for instr in names.functions.iter_mut().flat_map(|function| &mut function.instrs) {
-        let Op::Call(call) = &mut instr.op else { continue };
+        let Some(call) = &instr.more().call else { continue };
         let Callee::Name(name) = &call.callee else { continue };
-        let refusal = match known.get(name).map(|&index| (index, &shapes[index])) {
-            None => match system(name, call) {
-                Some(system) => {
-                    call.callee = Callee::System(system);
-                    None
-                }
-                None => Some(format!("`{name}` has no body")),
+        let (callee, refusal) = match known.get(name).map(|&index| (index, &shapes[index])) {
+            None => match system(name, sizes(&call.args), size(call.result)) {
+                Some(system) => (Callee::System(system), None),
+                None => (Callee::Index(0), Some(format!("`{name}` has no body"))),
             },
-            Some((_, (_, _, true))) => Some(format!("`{name}` is a kernel")),
+            Some((index, (_, _, true))) => (Callee::Index(index), Some(format!("`{name}` is a kernel"))),
             Some((index, (params, result, _))) => {
-                let sizes = |ranges: &[crate::instr::ParamRange]| {
-                    ranges.iter().map(|range| range.bytes).collect::<Vec<_>>()
-                };
-                let fits = sizes(&call.args) == sizes(params)
-                    && call.result.map(|range| range.bytes) == result.map(|range| range.bytes);
-                call.callee = Callee::Index(index);
-                (!fits).then(|| "the arguments do not have the sizes of the parameters".to_owned())
+                let fits = (sizes(&call.args), size(call.result)) == (params.clone(), *result);
+                let refusal = || "the arguments do not have the sizes of the parameters".to_owned();
+                (Callee::Index(index), (!fits).then(refusal))
             }
         };
-        if let Some(reason) = refusal {
-            instr.op = Op::Unsupported(reason.into());
+        if refusal.is_some() {
+            instr.row = UNKNOWN;
+        }
+        let more = instr.more_mut();
+        more.refusal = refusal;
+        if let Some(Call { callee: old, .. }) = &mut more.call {
+            *old = callee;
         }
     }
     Ok(())
 }
 
-/// The driver's function of this call, if there is one with these sizes.
-fn system(name: &str, call: &Call) -> Option<System> {
-    let system = System::named(name)?;
-    let (params, result) = system.shape();
-    let fits = call.args.iter().map(|range| range.bytes).eq(params.iter().copied());
-    (fits && call.result.map(|range| range.bytes) == result).then_some(system)
-}
-
-/// The meaning of a name inside a function.
-#[derive(Clone, Debug)]
-pub(super) enum Name<'a> {
-    /// A register and its width; predicates have one bit.
-    Register { slot: crate::instr::Slot, bits: u32 },
-    /// A variable, its state space, and its size in bytes.
-    Variable { symbol: Symbol, space: crate::instr::Space, bytes: u64 },
-    /// A function, by its number among the declared ones.
-    Function(u32),
-    /// The labels of a `.branchtargets`.
-    Targets(Vec<&'a str>),
+/// The driver's function of this name, if there is one with these sizes.
+fn system(name: &str, args: Vec<u64>, result: Option<u64>) -> Option<System> {
+    let fits = |&&(known, _, params, back): &&(&str, System, &[u64], Option<u64>)| {
+        (known, params, back) == (name, &args[..], result)
+    };
+    System::ALL.iter().find(fits).map(|&(_, system, ..)| system)
 }

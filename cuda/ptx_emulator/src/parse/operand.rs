@@ -1,10 +1,10 @@
 //! Operands: first as written, then as registers, numbers and addresses.
 
-use super::Name;
 use super::cursor::Cursor;
 use super::function::Body;
+use super::names::Name;
 use crate::error::EmulatorError;
-use crate::instr::{Addr, Fixed, FloatTy, IntTy, ParamRange, SINK, Slot, Space, Special, Symbol};
+use crate::instr::{Addr, Fixed, ParamRange, SINK, SPECIALS, Slot, Space, Symbol};
 use crate::lex::Kind;
 
 /// An operand as written.
@@ -48,20 +48,8 @@ impl<'a> Operand<'a> {
     }
 }
 
-/// Reads the operands of an instruction, with its semicolon.
-pub(super) fn list<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Operand<'a>>, EmulatorError> {
-    let mut all = Vec::new();
-    while !cursor.take(b';') {
-        all.push(one(cursor)?);
-        if !cursor.take(b',') {
-            cursor.expect(b';')?;
-            break;
-        }
-    }
-    Ok(all)
-}
-
-fn group<'a>(cursor: &mut Cursor<'_, 'a>, end: u8) -> Result<Vec<Operand<'a>>, EmulatorError> {
+/// Reads operands up to `end`, which is a semicolon after an instruction.
+pub(super) fn list<'a>(cursor: &mut Cursor<'_, 'a>, end: u8) -> Result<Vec<Operand<'a>>, EmulatorError> {
     let mut all = Vec::new();
     while !cursor.take(end) {
         all.push(one(cursor)?);
@@ -74,17 +62,16 @@ fn group<'a>(cursor: &mut Cursor<'_, 'a>, end: u8) -> Result<Vec<Operand<'a>>, E
 }
 
 fn one<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, EmulatorError> {
-    Ok(match cursor.peek() {
-        Some(Kind::Punct(b'{')) => {
-            cursor.next();
-            Operand::Vector(group(cursor, b'}')?)
-        }
-        Some(Kind::Punct(b'(')) => {
-            cursor.next();
-            Operand::List(group(cursor, b')')?)
-        }
-        Some(Kind::Punct(b'[')) => {
-            cursor.next();
+    let Some(kind @ (Kind::Punct(b'{' | b'(' | b'[' | b'!') | Kind::F32(_) | Kind::F64(_) | Kind::Word(_))) =
+        cursor.peek()
+    else {
+        return Ok(Operand::Int(cursor.int()?));
+    };
+    cursor.next();
+    Ok(match kind {
+        Kind::Punct(b'{') => Operand::Vector(list(cursor, b'}')?),
+        Kind::Punct(b'(') => Operand::List(list(cursor, b')')?),
+        Kind::Punct(b'[') => {
             let address = Operand::Address(Box::new(one(cursor)?));
             let coordinates = if cursor.take(b',') { Some(one(cursor)?) } else { None };
             cursor.expect(b']')?;
@@ -94,29 +81,14 @@ fn one<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, EmulatorError> {
                 (Some(_), _) => return Err(cursor.error("coordinates in braces are expected")),
             }
         }
-        Some(Kind::Punct(b'!')) => {
-            cursor.next();
-            Operand::Not(cursor.word()?)
+        Kind::F32(bits) => Operand::F32(bits),
+        Kind::F64(bits) => Operand::F64(bits),
+        Kind::Word(word) if cursor.take(b'|') => Operand::Pair(word, cursor.word()?),
+        Kind::Word(word) if cursor.take(b'+') || cursor.peek() == Some(Kind::Punct(b'-')) => {
+            Operand::Offset(word, cursor.int()? as i64)
         }
-        Some(Kind::F32(bits)) => {
-            cursor.next();
-            Operand::F32(bits)
-        }
-        Some(Kind::F64(bits)) => {
-            cursor.next();
-            Operand::F64(bits)
-        }
-        Some(Kind::Word(word)) => {
-            cursor.next();
-            if cursor.take(b'|') {
-                Operand::Pair(word, cursor.word()?)
-            } else if cursor.take(b'+') || cursor.peek() == Some(Kind::Punct(b'-')) {
-                Operand::Offset(word, cursor.int()? as i64)
-            } else {
-                Operand::Word(word)
-            }
-        }
-        _ => Operand::Int(cursor.int()?),
+        Kind::Word(word) => Operand::Word(word),
+        _ => Operand::Not(cursor.word()?),
     })
 }
 
@@ -173,8 +145,8 @@ impl<'a> Body<'_, 'a> {
                 Some(Name::Variable { symbol, .. }) => Ok((self.fixed(Fixed::Symbol(symbol, 0)), 64)),
                 Some(Name::Targets(_)) => Err(format!("`{name}` is no value")),
                 Some(Name::Function(index)) => Ok((self.fixed(Fixed::Function(index)), 64)),
-                None => special(name)
-                    .map(|(special, have)| (self.fixed(Fixed::Special(special)), have))
+                None => (SPECIALS.iter().find(|special| *special == name))
+                    .map(|special| (self.fixed(Fixed::Special(special)), 32))
                     .ok_or_else(|| format!("`{name}` is neither a register nor a variable")),
             },
             Operand::Offset(name, offset) => match self.name(name) {
@@ -185,19 +157,6 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    pub fn int(&mut self, operand: &Operand<'a>, ty: IntTy) -> Read<Slot> {
-        self.src(operand, ty.bits)
-    }
-
-    /// A floating-point source; a literal must have the type's own form.
-    pub fn float(&mut self, operand: &Operand<'a>, ty: FloatTy) -> Read<Slot> {
-        match (operand, ty) {
-            (Operand::Int(_), _) => Err("an integer where a float is read".to_owned()),
-            (_, FloatTy::F32) => self.src(operand, 32),
-            (_, FloatTy::F64) => self.src(operand, 64),
-        }
-    }
-
     /// A predicate, and whether it is inverted.
     pub fn pred(&mut self, operand: &Operand<'a>) -> Read<(Slot, bool)> {
         match operand {
@@ -205,14 +164,6 @@ impl<'a> Body<'_, 'a> {
             // Any nonzero number is true.
             Operand::Int(value) => Ok((self.number(u64::from(*value != 0)), false)),
             _ => Ok((self.src(operand, 1)?, false)),
-        }
-    }
-
-    /// A destination of `bits` bits with an optional predicate: `d|p`.
-    pub fn dst_pair(&self, operand: &Operand<'a>, bits: u32) -> Read<(Slot, Slot)> {
-        match operand {
-            Operand::Pair(d, p) => Ok((self.dst(&Operand::Word(d), bits)?, self.dst(&Operand::Word(p), 1)?)),
-            _ => Ok((self.dst(operand, bits)?, SINK)),
         }
     }
 
@@ -254,33 +205,4 @@ impl<'a> Body<'_, 'a> {
             _ => Err("an argument that is no `.param` variable".to_owned()),
         }
     }
-}
-
-/// A special register and its width.
-fn special(name: &str) -> Option<(Special, u32)> {
-    if let Some((register, axis)) = name.split_once('.') {
-        let axis = ["x", "y", "z"].iter().position(|&known| known == axis)?;
-        let special = match register {
-            "%tid" => Special::Tid(axis),
-            "%ntid" => Special::Ntid(axis),
-            "%ctaid" => Special::Ctaid(axis),
-            "%nctaid" => Special::Nctaid(axis),
-            _ => return None,
-        };
-        return Some((special, 32));
-    }
-    Some(match name {
-        "%cluster_ctarank" => (Special::ClusterRank, 32),
-        "%cluster_nctarank" => (Special::ClusterBlocks, 32),
-        "%laneid" => (Special::LaneId, 32),
-        "%warpid" => (Special::WarpId, 32),
-        "%smid" => (Special::MultiprocessorId, 32),
-        "%dynamic_smem_size" => (Special::DynamicShared, 32),
-        "%lanemask_eq" => (Special::MaskEq, 32),
-        "%lanemask_lt" => (Special::MaskLt, 32),
-        "%lanemask_le" => (Special::MaskLe, 32),
-        "%lanemask_gt" => (Special::MaskGt, 32),
-        "%lanemask_ge" => (Special::MaskGe, 32),
-        _ => return None,
-    })
 }

@@ -1,7 +1,7 @@
 //! Definitions of variables and parameters.
 
 use super::cursor::Cursor;
-use super::{Names, Pending};
+use super::names::{Names, Pending};
 use crate::error::EmulatorError;
 use crate::instr::Space;
 use crate::lex::Kind;

@@ -1,9 +1,9 @@
 //! A matrix multiplication in PTX as kernels for Hopper have it: one thread loads tiles by tensor copies, two warpgroups multiply.
 
 use cuda_std::launch::LaunchConfig;
-use ptx_emulator::{
-    Emulator, EmulatorError, PtxModule, Swizzle, TensorElement, TensorMap, Turns, UndefinedByte,
-};
+use ptx_emulator::{Emulator, EmulatorError, PtxModule, Turns, UndefinedByte};
+
+use super::tensor_copy::Map;
 
 pub const M: usize = 128;
 pub const N: usize = 256;
@@ -31,16 +31,17 @@ impl Matrix {
     }
 
     /// The map of its tiles of 64 columns, as bytes.
-    pub fn map(&self, columns: usize, rows_of_tile: u32, swizzle: Swizzle) -> [u8; 128] {
-        let map = TensorMap {
-            element: TensorElement::Bf16,
+    pub fn map(&self, columns: usize, rows_of_tile: u32, row: u64) -> [u8; 128] {
+        let map = Map {
+            element: 2,
+            is_rounded: false,
             address: self.lines.as_ptr().expose_provenance() as u64,
             sizes: vec![columns as u64, (self.numbers.len() / columns) as u64],
             strides: vec![2 * columns as u64],
             tile: vec![64, rows_of_tile],
-            swizzle,
+            row,
         };
-        map.encode().unwrap()
+        map.encode()
     }
 }
 
@@ -133,16 +134,17 @@ pub fn text() -> String {
 pub struct Problem {
     pub blocks: usize,
     pub steps: usize,
-    pub swizzle_a: Swizzle,
+    /// Bytes of a swizzled row of A.
+    pub row_a: u64,
     pub turns: Turns,
 }
 
 /// Runs the kernel on small integers. How many results are wrong, and the first that is undefined.
 pub fn run(text: &str, problem: &Problem) -> Result<(usize, Option<UndefinedByte>), EmulatorError> {
-    let Problem { blocks, steps, swizzle_a, turns } = *problem;
+    let Problem { blocks, steps, row_a, turns } = *problem;
     let (rows, k) = (M * blocks, 64 * steps);
     let (mut a, mut b) = (Matrix::new(rows * k, 3), Matrix::new(N * k, 8));
-    let maps = [a.map(k, 128, swizzle_a), b.map(k, 256, Swizzle::Bytes128)];
+    let maps = [a.map(k, 128, row_a), b.map(k, 256, 128)];
     let mut out = vec![0f32; rows * N];
     let address = (out.as_mut_ptr().expose_provenance() as u64).to_le_bytes();
     let mut emulator = Emulator::new(PtxModule::parse(text)?).with_turns(turns).with_max_steps(100_000_000);

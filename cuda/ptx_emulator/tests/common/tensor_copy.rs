@@ -1,9 +1,7 @@
 //! A tensor whose boxes one thread copies.
 
 use cuda_std::launch::LaunchConfig;
-use ptx_emulator::{
-    Cause, Emulator, EmulatorError, PtxModule, Swizzle, TensorElement, TensorMap, UndefinedByte,
-};
+use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, UndefinedByte};
 
 pub const LOAD: &str = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
 pub const WAIT: &str = "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%rd2], 0; @!%p1 bra W;";
@@ -12,6 +10,39 @@ pub const WAIT: &str = "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%rd2],
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(C, align(128))]
 pub struct Line(pub [u8; 128]);
+
+/// A tensor and its box, as `cuda_std::tensor::TensorMapSpec` has them, for any number of dimensions.
+#[derive(Clone, Debug)]
+pub struct Map {
+    /// Bytes of an element.
+    pub element: u64,
+    pub is_rounded: bool,
+    pub address: u64,
+    pub sizes: Vec<u64>,
+    pub strides: Vec<u64>,
+    pub tile: Vec<u32>,
+    /// Bytes of a swizzled row; 0 for no swizzle.
+    pub row: u64,
+}
+
+impl Map {
+    pub fn encode(&self) -> [u8; 128] {
+        let swizzle = self.row.checked_ilog2().map_or(0, |row| row as u8 - 4);
+        let bytes = [self.sizes.len() as u8, self.element as u8, swizzle, self.is_rounded.into()];
+        let mut words = [0; 16];
+        words[..3].copy_from_slice(&[
+            u64::from_le_bytes(*b"cpu-tmap"),
+            self.address,
+            u32::from_le_bytes(bytes).into(),
+        ]);
+        words[3..][..self.sizes.len()].copy_from_slice(&self.sizes);
+        words[8..][..self.strides.len()].copy_from_slice(&self.strides);
+        for (i, &size) in self.tile.iter().enumerate() {
+            words[12 + i / 2] |= u64::from(size) << (32 * (i % 2));
+        }
+        words.map(u64::to_le_bytes).as_flattened().try_into().unwrap()
+    }
+}
 
 /// A kernel of one thread with a tile at `%rd1`, a barrier for one arrival at `%rd2`, the map at `%rd3`, and `%out`.
 pub fn text_of(body: &str) -> String {
@@ -40,15 +71,15 @@ pub fn keep(bytes: u64) -> String {
 
 /// A tensor of numbers that are all different, and what a copy leaves.
 pub struct Problem {
-    pub map: TensorMap,
+    pub map: Map,
     pub tensor: Vec<Line>,
     pub out: Vec<Line>,
 }
 
 impl Problem {
-    pub fn new(element: TensorElement, sizes: &[u64], tile: &[u32], swizzle: Swizzle) -> Problem {
+    pub fn new(element: u64, sizes: &[u64], tile: &[u32], row: u64) -> Problem {
         let mut strides = Vec::new();
-        let mut stride = sizes[0] * element.bytes();
+        let mut stride = sizes[0] * element;
         for &size in &sizes[1..] {
             stride = stride.next_multiple_of(16) + 16;
             strides.push(stride);
@@ -59,13 +90,14 @@ impl Problem {
         for i in 0..bytes {
             tensor[i / 128].0[i % 128] = (i * 7 + i / 251 + 1) as u8;
         }
-        let map = TensorMap {
+        let map = Map {
             element,
+            is_rounded: false,
             address: tensor.as_ptr().expose_provenance() as u64,
             sizes: sizes.to_vec(),
             strides,
             tile: tile.to_vec(),
-            swizzle,
+            row,
         };
         Problem { map, tensor, out: vec![Line([0xee; 128]); 64] }
     }
@@ -81,7 +113,7 @@ impl Problem {
         config: LaunchConfig,
     ) -> Result<Option<UndefinedByte>, EmulatorError> {
         let (map, out) =
-            (self.map.encode()?, (self.out.as_mut_ptr().expose_provenance() as u64).to_le_bytes());
+            (self.map.encode(), (self.out.as_mut_ptr().expose_provenance() as u64).to_le_bytes());
         // SAFETY: tensor and results outlive the launch, and no other code uses them.
         unsafe {
             emulator.lend(&mut self.tensor);
@@ -99,7 +131,7 @@ impl Problem {
     }
 
     fn box_bytes(&self) -> u64 {
-        self.map.element.bytes() * self.map.tile.iter().map(|&tile| u64::from(tile)).product::<u64>()
+        self.map.element * self.map.tile.iter().map(|&tile| u64::from(tile)).product::<u64>()
     }
 
     fn byte(lines: &[Line], at: usize) -> u8 {
@@ -108,7 +140,7 @@ impl Problem {
 
     /// For each byte of the box in shared memory, its place in the tensor, if it has one.
     fn places(&self, at: &[i64]) -> Vec<Option<usize>> {
-        let (element, tile) = (self.map.element.bytes() as usize, &self.map.tile);
+        let (element, tile) = (self.map.element as usize, &self.map.tile);
         let mut places = vec![None; self.box_bytes() as usize];
         for linear in 0..places.len() {
             let (mut rest, mut from, mut is_within) = (linear / element, linear % element, true);
@@ -121,12 +153,7 @@ impl Problem {
             }
             // Units of 16 bytes change places by the number of their line of 128 bytes.
             let (line, unit) = (linear / 128, linear / 16 % 8);
-            let unit = match self.map.swizzle {
-                Swizzle::None => unit,
-                Swizzle::Bytes32 => unit ^ (line % 2),
-                Swizzle::Bytes64 => unit ^ (line % 4),
-                Swizzle::Bytes128 => unit ^ (line % 8),
-            };
+            let unit = unit ^ (line % (self.map.row as usize / 16).max(1));
             places[line * 128 + unit * 16 + linear % 16] = is_within.then_some(from);
         }
         places

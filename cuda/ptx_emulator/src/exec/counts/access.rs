@@ -1,108 +1,105 @@
 //! The counted actions of an instruction, from its operands.
 
-use super::{Collective, Deed, Way};
-use crate::exec::memory::{self, Home};
+use cuda_std::testing::counts::Flop;
+
+use super::event::{Collective, Deed, Way};
+use crate::exec::row::{Counts, Note};
+use crate::exec::space::{self, Home};
 use crate::exec::thread::Cx;
-use crate::instr::{Addr, Instr, Op, Space, Tensor, TensorBox, WarpKind, Wgmma};
+use crate::instr::{Addr, Instr, SINK, Slot, Space};
 
-/// Whether lanes may diverge here without leaving the function.
-pub(super) fn is_branch(instr: &Instr) -> bool {
-    match instr.op {
-        Op::Bra(_) => instr.guard.is_some(),
-        Op::BrxIdx { .. } => true,
-        _ => false,
+/// The floating-point operations of `threads` threads that execute the instruction.
+pub(crate) fn flop(i: &Instr, counts: Counts, threads: u64) -> Flop {
+    match counts {
+        Counts::Flops(each) if i.form.ty.bits == 32 => Flop { f32: each * threads, ..Flop::default() },
+        Counts::Flops(each) => Flop { f64: each * threads, ..Flop::default() },
+        Counts::Function => Flop { functions: threads, ..Flop::default() },
+        Counts::Matrix(each) => Flop { tensor: each(i) * threads, ..Flop::default() },
+        _ => Flop::default(),
     }
 }
 
-/// Calls `note` for each action, with its value and the bytes of an access. Undefined or out-of-bounds operands are left to
+/// Passes each action to `note`, with its value and the bytes of an access. Undefined or out-of-bounds operands are left to
 /// the instruction itself, which ends the launch.
-pub(super) fn deeds(cx: &Cx<'_>, instr: &Instr, mut note: impl FnMut(Deed, u64, u32)) {
-    let value = |slot| cx.value(slot).unwrap_or_default();
-    let address = |at: &Addr| cx.address(at).unwrap_or_default();
-    let mut access = |at: &Addr, way: Way, bytes: u64| {
-        let address = address(at);
-        if let Some(deed) = deed(cx, at.space, address, way) {
-            note(deed, address, bytes as u32);
-        }
-    };
-    match &instr.op {
-        Op::Bra(target) if instr.guard.is_some() => note(Deed::Branch, u64::from(*target), 0),
-        Op::BrxIdx { index, targets } => {
-            let target = targets.get(value(*index) as usize).copied().unwrap_or_default();
-            note(Deed::Branch, u64::from(target), 0);
-        }
-        Op::Ld(ld) => access(&ld.at, Way::Load, u64::from(ld.ty.bits() / 8) * ld.d.len() as u64),
-        Op::St(st) => access(&st.at, Way::Store, u64::from(st.ty.bits() / 8) * st.values.len() as u64),
-        Op::Atom(atom) => access(&atom.at, Way::Atomic, u64::from(atom.ty.bits / 8)),
-        Op::CopyAsync(copy) => {
-            let bytes = copy.bytes.map_or(copy.size, value);
-            if bytes > 0 {
-                access(&copy.source, Way::Copy, bytes);
-            }
-            access(&copy.target, Way::Copy, copy.size);
-        }
-        Op::BulkCopy(copy) => {
-            let way = if copy.source.space == Space::Global { Way::Load } else { Way::Copy };
-            note(Deed::Bulk(way), address(&copy.source), value(copy.bytes) as u32);
-        }
-        Op::BulkStore(store) => {
-            note(Deed::Bulk(Way::Store), address(&store.target), value(store.bytes) as u32)
-        }
-        Op::TensorLoad(load) => note(Deed::Box(Way::Load), 0, bytes_within(cx, &load.source)),
-        Op::TensorStore(store) => note(Deed::Box(Way::Store), 0, bytes_within(cx, &store.target)),
-        Op::Wgmma(wgmma) if matches!(**wgmma, Wgmma::Multiply(_)) => {
-            note(Deed::Collective(Collective::Matrix), 0, 0);
-        }
-        Op::StoreAsync(store) => note(Deed::Cluster, 0, (store.bytes * store.values.len() as u64) as u32),
-        Op::Tensor(tensor) => match &**tensor {
-            Tensor::Load { at, d: rows, .. } | Tensor::Store { at, values: rows, .. } => {
-                // Each row of a matrix has its address in a lane of its own.
-                if (cx.ids.lane as usize) < 8 * rows.len() {
-                    let is_load = matches!(**tensor, Tensor::Load { .. });
-                    access(at, if is_load { Way::Load } else { Way::Store }, 16);
-                }
-            }
-            Tensor::Mma { .. } | Tensor::Move { .. } => note(Deed::Collective(Collective::Matrix), 0, 0),
-        },
-        op => {
-            if let Some(collective) = collective(op) {
-                note(Deed::Collective(collective), 0, 0);
+pub(super) fn deeds(cx: &Cx<'_>, i: &Instr, counts: Counts, note: &mut Note<'_>) {
+    match counts {
+        Counts::Branch => {
+            let targets = &i.more().targets;
+            // A branch without a condition does not diverge.
+            if i.guard.is_some() || targets.len() > 1 {
+                let target = targets.get(value(cx, i.a) as usize).copied().unwrap_or_default();
+                note(Deed::Branch, target.into(), 0);
             }
         }
+        Counts::Matrix(_) => note(Deed::Collective(Collective::Matrix), 0, 0),
+        Counts::Collective(collective) => note(Deed::Collective(collective), 0, 0),
+        Counts::Access(way) => {
+            let elements = (i.more().d.len() + i.more().a.len()).max(1) as u64;
+            access(cx, &i.more().at[0], way, elements * i.form.ty.bytes(), note);
+        }
+        Counts::Deeds(of) => of(cx, i, note),
+        Counts::Nothing | Counts::Flops(_) | Counts::Function => {}
     }
 }
 
-/// The bytes of a box that lie within its tensor.
-fn bytes_within(cx: &Cx<'_>, of: &TensorBox) -> u32 {
-    cx.tile(of).map_or(0, |tile| tile.bytes_within() as u32)
+fn value(cx: &Cx<'_>, slot: Slot) -> u64 {
+    cx.value(slot).unwrap_or_default()
 }
 
-fn deed(cx: &Cx<'_>, space: Space, address: u64, way: Way) -> Option<Deed> {
-    Some(match memory::home(space, address) {
+fn access(cx: &Cx<'_>, at: &Addr, way: Way, bytes: u64, note: &mut Note<'_>) {
+    let address = cx.address(at).unwrap_or_default();
+    let deed = match space::home(at.space, address) {
         Home::Global => Deed::Global(way),
         Home::Constant => Deed::Constant,
         Home::Local => Deed::Local(way),
-        Home::Shared(None) => Deed::Shared(way),
-        Home::Shared(Some(rank)) if rank == cx.ids.rank => Deed::Shared(way),
-        Home::Shared(Some(_)) => Deed::Cluster,
-        Home::Param => return None,
-    })
+        Home::Shared(Some(rank)) if rank != cx.ids.rank => Deed::Cluster,
+        Home::Shared(_) => Deed::Shared(way),
+        Home::Param => return,
+    };
+    note(deed, address, bytes as u32);
 }
 
-fn collective(op: &Op) -> Option<Collective> {
-    Some(match op {
-        Op::Barrier(_) => Collective::Barrier,
-        Op::ClusterWait { .. } => Collective::ClusterBarrier,
-        Op::Mbarrier(_) => Collective::Mbarrier,
-        Op::ActiveMask { .. } => Collective::Vote,
-        Op::Warp(op) => match op.kind {
-            WarpKind::Sync => Collective::WarpBarrier,
-            WarpKind::Shfl(_) => Collective::Shuffle,
-            WarpKind::Tensor => Collective::Matrix,
-            WarpKind::Vote(_) | WarpKind::MatchAny(_) | WarpKind::MatchAll(_) | WarpKind::Redux(..) => {
-                Collective::Vote
-            }
-        },
-        _ => return None,
-    })
+/// `cp.async`.
+pub(crate) fn copy(cx: &Cx<'_>, i: &Instr, note: &mut Note<'_>) {
+    let bytes = if i.a == SINK { i.form.literal } else { value(cx, i.a) };
+    if bytes > 0 {
+        access(cx, &i.more().at[1], Way::Copy, bytes, note);
+    }
+    access(cx, &i.more().at[0], Way::Copy, i.form.literal, note);
+}
+
+/// `cp.async.bulk` to shared memory.
+pub(crate) fn bulk_copy(cx: &Cx<'_>, i: &Instr, note: &mut Note<'_>) {
+    let source = &i.more().at[1];
+    let way = if source.space == Space::Global { Way::Load } else { Way::Copy };
+    note(Deed::Bulk(way), cx.address(source).unwrap_or_default(), value(cx, i.a) as u32);
+}
+
+/// `cp.async.bulk` to global memory.
+pub(crate) fn bulk_store(cx: &Cx<'_>, i: &Instr, note: &mut Note<'_>) {
+    let target = cx.address(&i.more().at[0]).unwrap_or_default();
+    note(Deed::Bulk(Way::Store), target, value(cx, i.a) as u32);
+}
+
+/// `cp.async.bulk.tensor` to shared memory, by the bytes within the tensor.
+pub(crate) fn tensor_load(cx: &Cx<'_>, i: &Instr, note: &mut Note<'_>) {
+    note(Deed::Box(Way::Load), 0, cx.tile(i, 1).map_or(0, |tile| tile.bytes_within() as u32));
+}
+
+/// `cp.async.bulk.tensor` to global memory.
+pub(crate) fn tensor_store(cx: &Cx<'_>, i: &Instr, note: &mut Note<'_>) {
+    note(Deed::Box(Way::Store), 0, cx.tile(i, 0).map_or(0, |tile| tile.bytes_within() as u32));
+}
+
+/// `st.async`.
+pub(crate) fn store_async(_: &Cx<'_>, i: &Instr, note: &mut Note<'_>) {
+    note(Deed::Cluster, 0, (i.form.ty.bytes() * i.more().a.len() as u64) as u32);
+}
+
+/// `ldmatrix` and `stmatrix`: each row of a matrix has its address in a lane of its own.
+pub(crate) fn matrix(cx: &Cx<'_>, i: &Instr, way: Way, note: &mut Note<'_>) {
+    let rows = 8 * (i.more().d.len() + i.more().a.len());
+    if (cx.ids.lane as usize) < rows {
+        access(cx, &i.more().at[0], way, 16, note);
+    }
 }

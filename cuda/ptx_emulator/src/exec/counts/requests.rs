@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use cuda_std::testing::counts::{Counts, GlobalRequests, SharedRequests};
 
-use super::trace::{Event, Trace, mixed};
-use super::{Collective, Deed, Way};
+use super::event::{Collective, Deed, Event, Way};
 
 /// Bytes of a sector and of a cache line.
 const SECTOR: u64 = 32;
@@ -16,7 +15,7 @@ const WORD: u64 = 4;
 
 /// An instruction that lanes executed together.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     path: u64,
     pub instr: u32,
     pub deed: Deed,
@@ -26,25 +25,25 @@ pub(super) struct Request {
 
 /// One lane's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lane {
+pub(crate) struct Lane {
     pub lane: u8,
     pub bytes: u32,
     pub value: u64,
 }
 
-/// Takes what the lanes did together from their traces.
-pub(super) fn gather(traces: &mut [Trace]) -> Vec<Request> {
+/// What the lanes did together, from what each did.
+pub(crate) fn gather(lanes: impl Iterator<Item = Vec<Event>>) -> Vec<Request> {
     let mut requests: Vec<Request> = Vec::new();
-    let mut known: HashMap<u64, usize> = HashMap::new();
-    for (lane, trace) in (0..).zip(traces) {
+    let mut known: HashMap<(u64, u32, Deed), usize> = HashMap::new();
+    for (lane, events) in (0..).zip(lanes) {
         // Lanes mostly execute the same instructions in the same order.
         let mut next = 0;
-        for Event { path, value, instr, deed, bytes } in trace.events.drain(..) {
+        for Event { path, value, instr, deed, bytes } in events {
             let is_it =
                 |request: &Request| (request.path, request.instr, request.deed) == (path, instr, deed);
             let at = match requests.get(next) {
                 Some(request) if is_it(request) => next,
-                _ => *known.entry(mixed(path, u64::from(instr) << 16 | deed.number())).or_insert_with(|| {
+                _ => *known.entry((path, instr, deed)).or_insert_with(|| {
                     requests.push(Request { path, instr, deed, lanes: Vec::new() });
                     requests.len() - 1
                 }),
@@ -59,25 +58,6 @@ pub(super) fn gather(traces: &mut [Trace]) -> Vec<Request> {
         }
     }
     requests
-}
-
-impl Deed {
-    /// A distinct number for each.
-    fn number(self) -> u64 {
-        match self {
-            Deed::Block => 0,
-            Deed::Off => 1,
-            Deed::Branch => 2,
-            Deed::Cluster => 3,
-            Deed::Constant => 4,
-            Deed::Global(way) => 16 + way as u64,
-            Deed::Shared(way) => 32 + way as u64,
-            Deed::Local(way) => 48 + way as u64,
-            Deed::Bulk(way) => 64 + way as u64,
-            Deed::Box(way) => 96 + way as u64,
-            Deed::Collective(collective) => 80 + collective as u64,
-        }
-    }
 }
 
 impl Request {
@@ -134,12 +114,12 @@ impl Request {
 }
 
 /// The sectors that the lanes access.
-pub(super) fn sectors(lanes: &[Lane]) -> impl Iterator<Item = u64> {
+pub(crate) fn sectors(lanes: &[Lane]) -> impl Iterator<Item = u64> {
     lanes.iter().flat_map(|lane| units(lane, SECTOR))
 }
 
 /// The sectors that bytes lie in.
-pub(super) fn sectors_of(address: u64, bytes: u64) -> core::ops::RangeInclusive<u64> {
+pub(crate) fn sectors_of(address: u64, bytes: u64) -> core::ops::RangeInclusive<u64> {
     address / SECTOR..=(address + bytes.max(1) - 1) / SECTOR
 }
 

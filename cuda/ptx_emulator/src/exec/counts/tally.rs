@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use cuda_std::testing::counts::{Counts, Footprint, InstructionCounts, Instructions, LaunchCounts};
+use cuda_std::testing::counts::{Counts, Flop, Footprint, InstructionCounts, Instructions, LaunchCounts};
 
+use super::event::{Deed, Event, Way};
 use super::requests::{gather, sectors, sectors_of};
-use super::trace::Trace;
-use super::{Deed, Way, flop};
+use crate::instr::Instr;
 use crate::module::{Function, PtxModule};
 
 /// The totals so far.
@@ -24,9 +24,9 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes the traces of a warp's lanes and adds what the lanes did.
-    pub(super) fn add(&mut self, traces: &mut [Trace]) {
-        for request in gather(traces) {
+    /// Adds what the lanes of a warp did.
+    pub fn add(&mut self, lanes: impl Iterator<Item = Vec<Event>>) {
+        for request in gather(lanes) {
             let threads = request.lanes.len() as u64;
             let (loads, stores) = match request.deed {
                 Deed::Global(Way::Load | Way::Copy) | Deed::Bulk(Way::Load) => (true, false),
@@ -52,13 +52,18 @@ impl Tally {
     }
 
     /// Records a copy's access to bytes of global memory.
-    pub(in crate::exec) fn touch(&mut self, way: Way, address: u64, bytes: u64) {
+    pub fn touch(&mut self, way: Way, address: u64, bytes: u64) {
         let sectors = if way == Way::Load { &mut self.loaded } else { &mut self.stored };
         sectors.extend(sectors_of(address, bytes));
     }
 
-    /// The counts of a launch of `kernel`.
-    pub fn finish(mut self, module: &PtxModule, kernel: &str) -> LaunchCounts {
+    /// The counts of a launch of `kernel`; `flop` has the operations of an instruction that this many threads execute.
+    pub fn finish(
+        mut self,
+        module: &PtxModule,
+        kernel: &str,
+        flop: impl Fn(&Instr, u64) -> Flop,
+    ) -> LaunchCounts {
         for (&first, &[warps, threads]) in &self.blocks {
             let (function, pc) = module.instr(first);
             for instr in first..first + (function.flow().end(pc) - pc) as u32 {
@@ -66,7 +71,7 @@ impl Tally {
                 let executed = Instructions { warps, threads, threads_on };
                 let counts = self.counts.entry(instr).or_default();
                 counts.instructions += executed;
-                counts.flop += flop::of(&function.instrs[pc + (instr - first) as usize].op, threads_on);
+                counts.flop += flop(&function.instrs[pc + (instr - first) as usize], threads_on);
             }
         }
         let mut instructions: Vec<InstructionCounts> =

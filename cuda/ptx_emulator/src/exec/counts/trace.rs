@@ -1,32 +1,20 @@
 //! A thread's position, and its actions there.
 
-use super::Deed;
 use super::access;
-use crate::exec::Exec;
+use super::event::{Deed, Event, mixed};
 use crate::exec::frame::Frame;
+use crate::exec::grid::Exec;
+use crate::exec::row::Counts;
+use crate::exec::table::TABLE;
 use crate::exec::thread::Cx;
 use crate::flow::{Flow, Index, NONE};
 use crate::module::PtxModule;
 
 /// What a thread did since the lanes of its warp last met.
 #[derive(Debug, Default)]
-pub(in crate::exec) struct Trace {
+pub(crate) struct Trace {
     positions: Vec<Position>,
     pub events: Vec<Event>,
-}
-
-/// One action.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::exec) struct Event {
-    /// A number for calls and iterations: lanes with the same number execute the instruction together.
-    pub path: u64,
-    /// The address of an access, or the target of a branch.
-    pub value: u64,
-    /// The instruction's index in the module.
-    pub instr: u32,
-    pub deed: Deed,
-    /// Bytes accessed.
-    pub bytes: u32,
 }
 
 /// The position in a function.
@@ -77,12 +65,13 @@ impl Trace {
             Some((slot, inverted)) => (cx.value(slot)? == 0) == inverted,
             None => true,
         };
+        let counts = TABLE[usize::from(instr.row)].counts;
         if is_on {
-            access::deeds(cx, instr, |deed, value, bytes| self.push(pc, deed, value, bytes));
+            access::deeds(cx, instr, counts, &mut |deed, value, bytes| self.push(pc, deed, value, bytes));
             return Ok(());
         }
         self.push(pc, Deed::Off, 0, 0);
-        if access::is_branch(instr) {
+        if matches!(counts, Counts::Branch) {
             self.push(pc, Deed::Branch, pc as u64 + 1, 0);
         }
         Ok(())
@@ -113,12 +102,4 @@ impl Position {
         }
         (self.block, self.path) = (block, path);
     }
-}
-
-/// Hashes two numbers, with a collision chance of 2^-64 (the finalizer of SplitMix64).
-pub(super) fn mixed(a: u64, b: u64) -> u64 {
-    let mut x = a.rotate_left(23) ^ b.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

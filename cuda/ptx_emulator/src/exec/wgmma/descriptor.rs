@@ -1,13 +1,13 @@
 //! Matrix descriptors (PTX ISA, "Shared Memory Matrix Layout", "Matrix Descriptor Format").
 
-use super::super::Exec;
-use super::super::memory::{Access, Place};
-use super::super::thread::Cx;
-use super::super::undefined::Bits;
-use super::super::watch::Pins;
-use super::product::Matrix;
+use super::product::{Matrix, depth};
 use crate::error::Cause;
-use crate::instr::{Space, WgmmaTy};
+use crate::exec::bits::Bits;
+use crate::exec::grid::Exec;
+use crate::exec::space::{Access, Place};
+use crate::exec::thread::Cx;
+use crate::exec::watch::Pins;
+use crate::instr::{Space, Ty};
 use crate::tensor_map::Swizzle;
 
 /// The defined bits of a descriptor.
@@ -17,13 +17,13 @@ const UNIT: u64 = 16;
 
 /// An operand in shared memory: 64 rows of A, or `n` columns of B.
 #[derive(Debug)]
-pub(super) struct Operand {
+pub(crate) struct Operand {
     /// The descriptor.
     pub raw: u64,
     pub count: usize,
     /// Whether rows of A, or columns of B, are innermost instead of k.
     pub trans: bool,
-    pub ty: WgmmaTy,
+    pub ty: Ty,
 }
 
 /// The fields of a descriptor.
@@ -80,11 +80,11 @@ impl Operand {
     pub fn read(&self, cx: &Cx<'_>, negates: bool, units: &mut Vec<u32>) -> Exec<Matrix> {
         let refuse = |reason: String| Cause::Wgmma(reason).into();
         let descriptor = Descriptor::decode(self.raw).map_err(refuse)?;
-        let in_unit = UNIT as usize / self.ty.bytes();
+        let (in_unit, k) = ((UNIT / self.ty.bytes()) as usize, depth(self.ty));
         // Units along the innermost dimension, and elements along the other.
         let (majors, minors) = match self.trans {
-            false => (self.ty.k() / in_unit, self.count),
-            true => (self.count / in_unit, self.ty.k()),
+            false => (k / in_unit, self.count),
+            true => (self.count / in_unit, k),
         };
         if let Some(row) = descriptor.swizzle.row() {
             let (within, bytes) = (descriptor.start % row, majors as u64 * UNIT);
@@ -94,7 +94,7 @@ impl Operand {
                 )));
             }
         }
-        let mut matrix = Matrix::new(self.count, self.ty.k());
+        let mut matrix = Matrix::new(self.count, k);
         for minor in 0..minors {
             for major in 0..majors {
                 let linear = descriptor.unit(self.trans, major as u64, minor as u64);
@@ -124,8 +124,8 @@ impl Operand {
 
 /// Element `i` of 16 bytes.
 #[inline]
-fn element(ty: WgmmaTy, halves: [Bits; 2], i: usize) -> Bits {
-    let byte = i * ty.bytes();
+fn element(ty: Ty, halves: [Bits; 2], i: usize) -> Bits {
+    let byte = i * ty.bytes() as usize;
     halves[byte / 8].map(|raw| raw >> (8 * (byte % 8)))
 }
 

@@ -4,91 +4,61 @@
 //! a write to an operand. So the product can be computed at once: no thread can tell when.
 
 mod descriptor;
-mod number;
+pub(crate) mod group;
 mod product;
 mod sums;
 
-use std::collections::VecDeque;
-
-use super::Exec;
 use super::block::{Block, Failed};
-use super::cluster::Shared;
 use super::frame::Frame;
+use super::grid::Exec;
+use super::row::Joint;
+use super::shared::Shared;
 use super::thread::Cx;
+use super::watch::Watch;
 use crate::error::Cause;
-use crate::instr::{Left, Multiply, Slot, WARPGROUP, Wgmma};
+use crate::instr::{Instr, Slot, Ty, WARPGROUP, flag};
 use descriptor::Operand;
-use product::Matrix;
-use sums::Sums;
-
-/// A multiplication whose group was not waited for.
-#[derive(Debug)]
-struct Pending {
-    /// The PTX line.
-    line: u32,
-    /// The number of its accumulators.
-    sums: u32,
-    /// The units of shared memory that it reads.
-    units: Vec<u32>,
-    /// The registers of A, and the depth of their frame.
-    held: Vec<Slot>,
-    depth: usize,
-}
-
-/// The state that the four warps of a warpgroup share.
-#[derive(Debug, Default)]
-pub(super) struct Warpgroup {
-    /// The registers of each thread, if `setmaxnreg` has changed them.
-    pub registers: Option<u64>,
-    open: Vec<Pending>,
-    groups: VecDeque<Vec<Pending>>,
-    /// The accumulators of pending multiplications.
-    sums: Vec<Sums>,
-    next: u32,
-}
-
-impl Warpgroup {
-    /// The PTX line of a pending multiplication.
-    pub fn pending_line(&self) -> Option<u32> {
-        self.groups.iter().flatten().chain(&self.open).next().map(|pending| pending.line)
-    }
-}
+use group::Pending;
+use product::{Matrix, depth};
 
 impl Block<'_> {
     /// Executes an instruction that all threads of the warpgroup have reached; the warpgroup starts at thread `first`.
-    pub fn execute_wgmma(&mut self, first: usize, wgmma: &Wgmma, shared: &mut Shared) -> Result<(), Failed> {
-        match wgmma {
-            Wgmma::Fence => {
-                for thread in &mut self.threads[first..first + WARPGROUP] {
-                    let watches = thread.frames.iter_mut().filter_map(|frame| frame.watch.as_mut());
-                    watches.for_each(|watch| watch.fences += 1);
-                }
-                Ok(())
-            }
-            Wgmma::Commit => {
-                let warpgroup = &mut self.warpgroups[first / WARPGROUP];
-                let group = core::mem::take(&mut warpgroup.open);
-                warpgroup.groups.push_back(group);
-                Ok(())
-            }
-            Wgmma::Wait { left } => self.wait_for_wgmma(first, *left, shared),
-            Wgmma::Multiply(multiply) => self.multiply(first, multiply, shared),
+    pub fn execute_wgmma(&mut self, first: usize, joint: Joint, shared: &mut Shared) -> Result<(), Failed> {
+        let i = self.instr(first);
+        match joint {
+            Joint::Fence => self.watches(first, None, |watch| watch.fences += 1),
+            Joint::Commit => self.warpgroups[first / WARPGROUP].pending.commit(),
+            Joint::Wait => self.wait_for_wgmma(first, i.form.literal, shared)?,
+            Joint::Multiply => self.multiply(first, i, shared)?,
+            Joint::Registers { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Calls `with` for the registers of all threads of the warpgroup: of the frame at this depth, or of all.
+    fn watches(&mut self, first: usize, depth: Option<usize>, mut with: impl FnMut(&mut Watch)) {
+        for thread in &mut self.threads[first..first + WARPGROUP] {
+            let is_it = |&(at, _): &(usize, &mut Frame)| depth.is_none_or(|depth| depth == at);
+            let frames = thread.frames.iter_mut().enumerate().filter(is_it);
+            frames.filter_map(|(_, frame)| frame.watch.as_deref_mut()).for_each(&mut with);
         }
     }
 
-    fn multiply(&mut self, first: usize, multiply: &Multiply, shared: &mut Shared) -> Result<(), Failed> {
-        let Multiply { ty, n, b, b_trans, keep, negate, .. } = multiply;
-        let keeps = (self.common(first, keep.0, shared)? != 0) != keep.1;
-        let b = Operand { raw: self.common(first, *b, shared)?, count: *n, trans: *b_trans, ty: *ty };
-        let a = match &multiply.a {
-            Left::Descriptor { at, trans } => {
-                let raw = self.common(first, *at, shared)?;
-                Some(Operand { raw, count: 64, trans: *trans, ty: *ty })
-            }
-            Left::Registers(_) => None,
+    fn multiply(&mut self, first: usize, i: &Instr, shared: &mut Shared) -> Result<(), Failed> {
+        let (ty, n, literals) = (i.form.from, 2 * i.more().d.len(), &i.more().literals);
+        let negate = [literals[0], literals[1]].map(|scale| scale == u64::MAX);
+        // The flags of operands in shared memory.
+        let trans: Vec<bool> = literals[2..].iter().map(|&trans| trans == 1).collect();
+        let in_registers = &i.more().a;
+        let keeps = (self.common(first, i.c, shared)? != 0) != i.form.has(flag::NOT);
+        let b_trans = trans.last().copied().unwrap_or(false);
+        let b = Operand { raw: self.common(first, i.b, shared)?, count: n, trans: b_trans, ty };
+        let a_trans = trans.first().copied().unwrap_or(false);
+        let a = match in_registers.is_empty() {
+            true => Some(Operand { raw: self.common(first, i.a, shared)?, count: 64, trans: a_trans, ty }),
+            false => None,
         };
-        let line = self.line(first);
-        let mut units = Vec::new();
+        let (line, mut units) = (self.line(first), Vec::new());
         let mut read = |operand: &Operand, negates: bool| {
             let cx = self.cx(first, shared).ok_or_else(|| (first, ended()))?;
             operand.read(&cx, negates, &mut units).map_err(|cause| (first, cause))
@@ -96,45 +66,30 @@ impl Block<'_> {
         let b = read(&b, negate[1])?;
         let a = match &a {
             Some(a) => read(a, negate[0])?,
-            None => Matrix::default(),
+            None => self.fragment(first, in_registers, (ty, negate[0]), shared)?,
         };
         units.sort_unstable();
         units.dedup();
-        let (a, held) = match &multiply.a {
-            Left::Registers(slots) => {
-                (self.fragment(first, slots, (*ty, negate[0]), shared)?, slots.to_vec())
-            }
-            Left::Descriptor { .. } => (a, Vec::new()),
-        };
-        let sums = self.accumulators(first, multiply, (keeps, line), shared)?;
+        let sums = self.accumulators(first, i, (keeps, line), shared)?;
         let warpgroup = &mut self.warpgroups[first / WARPGROUP];
-        let found = warpgroup.sums.iter_mut().find(|other| other.number == sums);
-        if let Some(found) = found {
-            product::multiply(&a, &b, *n, keeps, found);
+        if let Some(found) = warpgroup.sums.iter_mut().find(|other| other.number == sums) {
+            product::multiply(&a, &b, n, keeps, found);
             found.pending += 1;
         }
         shared.pins.hold(&units, line, shared.memory.len());
-        let depth = self.threads[first].frames.len() - 1;
-        for thread in &mut self.threads[first..first + WARPGROUP] {
-            let watch = thread.frames.last_mut().and_then(|frame| frame.watch.as_mut());
-            watch.into_iter().for_each(|watch| held.iter().for_each(|&slot| watch.hold(slot, line)));
-        }
-        self.warpgroups[first / WARPGROUP].open.push(Pending { line, sums, units, held, depth });
+        let (depth, held) = (self.threads[first].frames.len() - 1, in_registers.clone());
+        self.watches(first, Some(depth), |watch| held.iter().for_each(|&slot| watch.hold(slot, line)));
+        let pending = &mut self.warpgroups[first / WARPGROUP].pending;
+        pending.open.push(Pending { line, sums, units, held, depth });
         Ok(())
     }
 
     fn wait_for_wgmma(&mut self, first: usize, left: u64, shared: &mut Shared) -> Result<(), Failed> {
-        let warpgroup = &mut self.warpgroups[first / WARPGROUP];
-        let done = warpgroup.groups.len().saturating_sub(usize::try_from(left).unwrap_or(usize::MAX));
-        let ended: Vec<Pending> = warpgroup.groups.drain(..done).flatten().collect();
-        for Pending { sums, units, held, depth, .. } in ended {
+        for Pending { sums, units, held, depth, .. } in
+            self.warpgroups[first / WARPGROUP].pending.complete(left)
+        {
             shared.pins.release(&units);
-            if !held.is_empty() {
-                for thread in &mut self.threads[first..first + WARPGROUP] {
-                    let watch = thread.frames.get_mut(depth).and_then(|frame| frame.watch.as_mut());
-                    watch.into_iter().for_each(|watch| held.iter().for_each(|&slot| watch.release(slot)));
-                }
-            }
+            self.watches(first, Some(depth), |watch| held.iter().for_each(|&slot| watch.release(slot)));
             let all = &mut self.warpgroups[first / WARPGROUP].sums;
             let Some(at) = all.iter().position(|other| other.number == sums) else { continue };
             all[at].pending -= 1;
@@ -156,9 +111,8 @@ impl Block<'_> {
             };
             let value = value.map_err(|cause| (at, cause))?;
             if *common.get_or_insert(value) != value {
-                let reason =
-                    "the threads of the warpgroup have different descriptors or predicates".to_owned();
-                return Err((at, Cause::Wgmma(reason).into()));
+                let reason = "the threads of the warpgroup have different descriptors or predicates";
+                return Err((at, Cause::Wgmma(reason.to_owned()).into()));
             }
         }
         Ok(common.unwrap_or_default())
@@ -169,28 +123,22 @@ impl Block<'_> {
         &mut self,
         first: usize,
         slots: &[Slot],
-        (ty, negates): (crate::instr::WgmmaTy, bool),
+        of: (Ty, bool),
         shared: &mut Shared,
     ) -> Result<Matrix, Failed> {
-        let mut matrix = Matrix::new(64, ty.k());
+        let mut matrix = Matrix::new(64, depth(of.0));
         for at in first..first + WARPGROUP {
             let cx = self.cx(at, shared).ok_or_else(|| (at, ended()))?;
             for (i, &slot) in slots.iter().enumerate() {
                 let bits = cx.bits(slot);
                 cx.check_accesses().map_err(|cause| (at, cause))?;
                 if cx.frame.watch.as_ref().is_some_and(|watch| !watch.is_written_before_fence(slot)) {
-                    return Err((at, unfenced(cx.frame, slot, &cx, "written").into()));
+                    return Err((at, unfenced(&cx, slot, "written")));
                 }
-                matrix.set_fragment(at - first, i, bits, (ty, negates));
+                matrix.set_fragment(at - first, i, bits, of);
             }
         }
         Ok(matrix)
-    }
-
-    /// The context for a step of a thread.
-    fn cx<'t>(&'t mut self, at: usize, shared: &'t mut Shared) -> Option<Cx<'t>> {
-        let ahead = self.grid.progress.time.get().saturating_sub(self.steps);
-        self.threads[at].cx(self.grid, shared, [self.steps, ahead])
     }
 
     /// Checks that a thread that ends leaves no multiplication of its warpgroup pending.
@@ -212,9 +160,10 @@ fn ended() -> Box<Cause> {
 }
 
 /// The fault of a register that was accessed after the last `wgmma.fence`.
-fn unfenced(frame: &Frame, slot: Slot, cx: &Cx<'_>, access: &str) -> Cause {
-    let register = &cx.grid.module.functions[frame.function].registers[slot as usize];
+fn unfenced(cx: &Cx<'_>, slot: Slot, access: &str) -> Box<Cause> {
+    let register = cx.name(slot);
     Cause::Wgmma(format!(
         "register {register} was {access} with no wgmma.fence since; execute one before the wgmma"
     ))
+    .into()
 }

@@ -1,13 +1,18 @@
 //! The product of two matrices.
 
-use super::super::undefined::Bits;
-use super::number::{mask, number};
-use super::sums::Sums;
-use crate::instr::WgmmaTy;
+use super::group::Sums;
+use crate::exec::bits::Bits;
+use crate::exec::number::{number, used};
+use crate::instr::Ty;
+
+/// The k of a multiplication: 32 bytes of elements.
+pub(crate) fn depth(ty: Ty) -> usize {
+    32 / ty.bytes() as usize
+}
 
 /// A matrix: the rows of A or the columns of B, with `k` elements each.
 #[derive(Debug, Default)]
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     pub k: usize,
     /// By row of A or column of B.
     pub values: Vec<f64>,
@@ -22,19 +27,19 @@ impl Matrix {
 
     /// Sets element `at` of row or column `line`.
     #[inline]
-    pub fn set(&mut self, line: usize, at: usize, bits: Bits, (ty, negates): (WgmmaTy, bool)) {
+    pub fn set(&mut self, line: usize, at: usize, bits: Bits, (ty, negates): (Ty, bool)) {
         let value = number(ty, bits.value);
         self.values[line * self.k + at] = if negates { -value } else { value };
-        self.is_undefined[line] |= bits.undefined & mask(ty) != 0;
+        self.is_undefined[line] |= bits.undefined & used(ty) != 0;
     }
 
     /// Sets the elements of A in register `i` of a thread of the warpgroup. Registers go down first: the thread's row, the
     /// row 8 below, then the same in the second half of k.
-    pub fn set_fragment(&mut self, thread: usize, i: usize, bits: Bits, of: (WgmmaTy, bool)) {
-        let (warp, lane, in_register) = (thread / 32, thread % 32, 4 / of.0.bytes());
+    pub fn set_fragment(&mut self, thread: usize, i: usize, bits: Bits, of: (Ty, bool)) {
+        let (warp, lane, in_register) = (thread / 32, thread % 32, 4 / of.0.bytes() as usize);
         let row = 16 * warp + lane / 4 + 8 * (i % 2);
         let first = lane % 4 * in_register + (i / 2) * (self.k / 2);
-        let width = 8 * of.0.bytes();
+        let width = of.0.bits as usize;
         for element in 0..in_register {
             self.set(row, first + element, bits.map(|raw| raw >> (width * element)), of);
         }
@@ -43,7 +48,7 @@ impl Matrix {
 
 /// Adds the product of A and B to the accumulators, or replaces them. Each is the exact sum, rounded once: the ISA leaves
 /// order and precision open.
-pub(super) fn multiply(a: &Matrix, b: &Matrix, n: usize, keeps: bool, sums: &mut Sums) {
+pub(crate) fn multiply(a: &Matrix, b: &Matrix, n: usize, keeps: bool, sums: &mut Sums) {
     let k = a.k;
     // Columns of B innermost, so that a row of sums is updated at once.
     let mut columns = vec![0.0; n * k];
