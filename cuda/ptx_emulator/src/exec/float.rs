@@ -31,11 +31,11 @@ fn saturate(x: f32) -> f32 {
 }
 
 /// The result rounded as the instruction says, of the exact `(a * b + c) / s`; `addends` are those of a sum.
-fn rounded<T: Real>(f: &Form, nearest: T, abc: [T; 3], s: T, addends: Option<[f64; 2]>) -> T {
+fn rounded<T: Real>(f: &Form, nearest: T, abc: [T; 3], s: T, addends: Option<[T; 2]>) -> T {
     let Some(round @ (Round::Zero | Round::Down | Round::Up)) = f.round else { return nearest };
     let order = compare::<T>(abc.map(Into::into), s.into(), nearest.into());
     // An exact zero sum is negative when rounding down, unless both addends are positive.
-    let is_negative = |addends: [f64; 2]| addends.iter().any(|x| x.is_sign_negative());
+    let is_negative = |addends: [T; 2]| addends.map(Into::<f64>::into).iter().any(|x| x.is_sign_negative());
     if order.is_eq() && nearest.is_zero() && round == Round::Down && addends.is_some_and(is_negative) {
         return T::from(-0.0);
     }
@@ -50,11 +50,11 @@ macro_rules! with {
 }
 
 pub(crate) fn add(f: &Form, a: u64, b: u64, _: u64) -> u64 {
-    with!(f, [a, b, 0], |[a, b, _]| rounded(f, a + b, [a, 1.0, b], 1.0, Some([a.into(), b.into()])))
+    with!(f, [a, b, 0], |[a, b, _]| rounded(f, a + b, [a, 1.0, b], 1.0, Some([a, b])))
 }
 
 pub(crate) fn sub(f: &Form, a: u64, b: u64, _: u64) -> u64 {
-    with!(f, [a, b, 0], |[a, b, _]| rounded(f, a - b, [a, 1.0, -b], 1.0, Some([a.into(), (-b).into()])))
+    with!(f, [a, b, 0], |[a, b, _]| rounded(f, a - b, [a, 1.0, -b], 1.0, Some([a, -b])))
 }
 
 pub(crate) fn mul(f: &Form, a: u64, b: u64, _: u64) -> u64 {
@@ -77,7 +77,7 @@ pub(crate) fn root(f: &Form, a: u64, _: u64, _: u64) -> u64 {
 pub(crate) fn fma(f: &Form, a: u64, b: u64, c: u64) -> u64 {
     with!(f, [a, b, c], |[a, b, c]| {
         let product = if a.is_sign_negative() == b.is_sign_negative() { 0.0 } else { -0.0 };
-        rounded(f, a.mul_add(b, c), [a, b, c], 1.0, Some([product, c.into()]))
+        rounded(f, a.mul_add(b, c), [a, b, c], 1.0, Some([product, c]))
     })
 }
 

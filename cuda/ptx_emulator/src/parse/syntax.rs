@@ -147,7 +147,7 @@ fn fit(pattern: &str, words: &[&str]) -> Option<Form> {
                 (None, None) if is_choice => {
                     *picks.next()? = choice? as u8 + u8::from(is_optional);
                 }
-                (None, None) if is_optional => {
+                (None, None) => {
                     form.flags |= flag::NAMES.iter().find(|(name, _)| *name == word).map_or(0, |pair| pair.1);
                 }
                 _ => {}
@@ -165,7 +165,7 @@ fn suits(spec: &str, operand: &Operand<'_>) -> bool {
     match operand {
         Operand::Vector(_) => spec.contains('*'),
         _ if spec.ends_with("*parts") => false,
-        _ => !spec.starts_with('%') || operand.word() == Some(spec),
+        _ => !(spec == "_" || spec.starts_with('%')) || operand.word() == Some(spec),
     }
 }
 
@@ -257,7 +257,7 @@ fn read_operand<'a>(
             let targets = operand.word().and_then(|name| body.targets(name));
             body.branch(targets.ok_or("the list of targets is not known")?);
         }
-        _ if name.starts_with('%') => {
+        _ if name == "_" || name.starts_with('%') => {
             if operand.word() != Some(name) {
                 return Err("another register".to_owned());
             }
