@@ -2,6 +2,7 @@
 //! their rows of the table in [`syntax`].
 
 pub(crate) mod cursor;
+mod form;
 mod function;
 pub(crate) mod lines;
 mod names;
