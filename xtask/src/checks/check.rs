@@ -9,20 +9,20 @@ use clap::Args;
 use crate::measure;
 use crate::workspace;
 
-/// What `.ci/run` leaves out: a name, variables, and the command in the root of the workspace.
-const REST: [(&str, &[(&str, &str)], &str); 12] = [
-    ("all cases", &[("FERROWARP_CASES", "all")], "cargo test --workspace --no-fail-fast"),
-    ("ptx", &[], "cargo xtask build-ptx --arch all --quiet"),
-    ("ptx by llvm", &[], "cargo xtask build-ptx --arch all --backend llvm --out target/ptx-llvm --quiet"),
-    ("stress", &[], "cargo xtask stress"),
-    ("sanitizers", &[], "cargo xtask sanitize"),
-    ("miri", &[], "cargo xtask miri"),
-    ("bench softmax", &[], "cargo bench --profile dev softmax -- --test"),
-    ("bench mlp", &[], "cargo bench --profile dev mlp -- --test"),
-    ("bench gallery", &[], "cargo bench --profile dev gallery -- --test"),
-    ("gallery", &[], "cargo xtask gallery --quick"),
-    ("package", &[], "cargo xtask package"),
-    ("lab", &[], "cuda/lab/full.sh"),
+/// What `.ci/run` leaves out: a name, and the command in the root of the workspace.
+const REST: [(&str, &str); 12] = [
+    ("all cases", "env FERROWARP_CASES=all cargo test --workspace --no-fail-fast"),
+    ("ptx", "cargo xtask build-ptx --arch all --quiet"),
+    ("ptx by llvm", "cargo xtask build-ptx --arch all --backend llvm --out target/ptx-llvm --quiet"),
+    ("stress", "cargo xtask stress"),
+    ("sanitizers", "cargo xtask sanitize"),
+    ("miri", "cargo xtask miri"),
+    ("bench softmax", "cargo bench --profile dev softmax -- --test"),
+    ("bench mlp", "cargo bench --profile dev mlp -- --test"),
+    ("bench gallery", "cargo bench --profile dev gallery -- --test"),
+    ("gallery", "cargo xtask gallery --quick"),
+    ("package", "cargo xtask package"),
+    ("lab", "cuda/lab/full.sh"),
 ];
 
 #[derive(Args)]
@@ -38,19 +38,19 @@ pub struct Check {
 impl Check {
     /// Runs the command. A failed check does not end it: the summary lists each one.
     pub fn run(self) -> anyhow::Result<()> {
-        let mut checks = vec![("ci", &[][..], ".ci/run")];
+        let mut checks = vec![("ci", ".ci/run")];
         checks.extend(if self.all { &REST[..] } else { &[] });
         if let Some(only) = &self.only {
-            checks.retain(|(name, ..)| name.contains(only.as_str()));
+            checks.retain(|(name, _)| name.contains(only.as_str()));
             ensure!(!checks.is_empty(), "no check's name contains `{only}`");
         }
         let mut summary = Vec::new();
-        for (name, variables, line) in checks {
+        for (name, line) in checks {
             println!("\n== {name}: {line}");
             let (start, mut words) = (Instant::now(), line.split(' '));
             // Not empty: a line of the table.
             let mut command = Command::new(words.next().unwrap_or_default());
-            command.args(words).envs(variables.iter().copied()).current_dir(workspace::root());
+            command.args(words).current_dir(workspace::root());
             let is_passed = command.status().with_context(|| format!("starting {line}"))?.success();
             let result = if is_passed { "passed" } else { "FAILED" };
             summary.push((format!("{result} {:>5.0?} {name}: {line}", start.elapsed()), is_passed));

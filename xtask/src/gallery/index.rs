@@ -70,7 +70,8 @@ mod tests {
         let mut there: Vec<String> =
             files.filter_map(|name| Some(name.strip_suffix(".md")?.to_owned())).collect();
         there.retain(|name| name != "README");
-        (listed.sort(), there.sort());
+        listed.sort();
+        there.sort();
         assert_eq!(listed, there);
     }
 
