@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cuda_std::launch::{KernelsOf, LaunchConfig, Limits, RawBuffer};
+use cuda_std::launch::{KernelMeta, KernelsOf, LaunchConfig, Limits, RawBuffer};
 use cuda_std::testing::{Memory, Output};
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::fused_backward::{
@@ -71,27 +71,31 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
         }
     }
     for kernel in linear_backward::INSTANCES.iter().filter(|kernel| limits.runs(kernel.meta)) {
-        let (p, of, words) = (problem.clone(), problem.clone(), problem.clone());
-        let run = move |device: &Device| backward(device, &p, kernel);
-        cases.push(Case::new(
-            vec![kernel.meta.name],
-            move || words.to_string(),
-            run,
-            move || backward_and_update(&of, kernel),
-        ));
+        let run = move |device: &Device, p: &Problem| backward(device, p, kernel);
+        cases.push(case(problem, kernel.meta, run, move |p| backward_and_update(p, kernel)));
     }
     for kernel in linear_updates::INSTANCES.iter().filter(|kernel| limits.runs(kernel.meta)) {
-        let (p, of, words) = (problem.clone(), problem.clone(), problem.clone());
-        let run = move |device: &Device| two_updates(device, &p, kernel);
-        cases.push(Case::new(
-            vec![kernel.meta.name],
-            move || words.to_string(),
-            run,
-            move || two_updates_expected(&of, kernel),
-        ));
+        let run = move |device: &Device, p: &Problem| two_updates(device, p, kernel);
+        cases.push(case(problem, kernel.meta, run, move |p| two_updates_expected(p, kernel)));
     }
     cases.extend(head::cases(problem, limits));
     cases
+}
+
+/// The case of a kernel on this problem.
+fn case(
+    problem: &Arc<Problem>,
+    kernel: &'static KernelMeta,
+    run: impl Fn(&Device, &Problem) -> Result<Outputs> + Send + Sync + 'static,
+    expected: impl Fn(&Problem) -> Expected + Send + Sync + 'static,
+) -> Case {
+    let (words, p, of) = (problem.clone(), problem.clone(), problem.clone());
+    Case::new(
+        vec![kernel.name],
+        move || words.to_string(),
+        move |device| run(device, &p),
+        move || expected(&of),
+    )
 }
 
 /// Tolerance of a sum in roundings, in addition to the rounding of its operands.

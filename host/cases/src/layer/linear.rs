@@ -1,7 +1,6 @@
 //! The linear layer, forward and backward.
 
 use anyhow::Result;
-use cuda_std::launch::LaunchConfig;
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::grid::per_element;
 use gpu_kernels::mlp::linear;
@@ -35,31 +34,21 @@ pub(super) fn backward_relu(p: &Problem) -> Vec<Sum> {
     masked.map(|(x, &activation)| if activation > 0.0 { x } else { exact(0.0) }).collect()
 }
 
-macro_rules! forward {
-    ($kernel:ty, $config:expr, $reference:path) => {
-        Check {
-            kernel: <$kernel>::META,
-            run: |device, p| {
-                let mut run = Run::new(p);
-                let (inp, weights) = (run.input(&p.activations), run.input(&p.weights));
-                let biases = run.input(&p.biases);
-                let out = run.output::<f32>(p.batch * p.outputs);
-                let config: fn(u32, u32) -> LaunchConfig = $config;
-                let [batch, inputs, outputs] = shape(p);
-                let results = run.on(device, |on, memory| {
-                    let (inp, weights, biases) =
-                        (memory.input(inp), memory.input(weights), memory.input(biases));
-                    let (config, out) = (config(batch, outputs), memory.output(out));
-                    // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
-                    unsafe {
-                        <$kernel>::launch(on, config, out, inp, weights, biases, batch, inputs, outputs)
-                    }
-                })?;
-                Ok(vec![("out", wide(&results.of(out)))])
-            },
-            expected: |p| vec![("out", within($reference(p), SUM))],
+fn linear_forward(device: &Device, p: &Problem) -> Result<Outputs> {
+    let mut run = Run::new(p);
+    let (inp, weights, biases) = (run.input(&p.activations), run.input(&p.weights), run.input(&p.biases));
+    let out = run.output::<f32>(p.batch * p.outputs);
+    let [batch, inputs, outputs] = shape(p);
+    let config = per_element(batch, outputs);
+    let results = run.on(device, |on, memory| {
+        let (out, inp) = (memory.output(out), memory.input(inp));
+        let (weights, biases) = (memory.input(weights), memory.input(biases));
+        // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
+        unsafe {
+            linear::linear_forward::launch(on, config, out, inp, weights, biases, batch, inputs, outputs)
         }
-    };
+    })?;
+    Ok(vec![("out", wide(&results.of(out)))])
 }
 
 fn linear_backward_input(device: &Device, p: &Problem) -> Result<Outputs> {
@@ -80,7 +69,11 @@ fn linear_backward_input(device: &Device, p: &Problem) -> Result<Outputs> {
 
 /// The checks.
 pub const CHECKS: &[Check] = &[
-    forward!(linear::linear_forward, per_element, forward),
+    Check {
+        kernel: linear::linear_forward::META,
+        run: linear_forward,
+        expected: |p| vec![("out", within(forward(p), SUM))],
+    },
     Check {
         kernel: linear::linear_backward_input::META,
         run: linear_backward_input,

@@ -1,13 +1,14 @@
 //! SGD.
 
-use cuda_std::launch::LaunchConfig;
+use anyhow::Result;
+use ferrowarp::device::Device;
 use gpu_kernels::mlp::grid::per_element;
 use gpu_kernels::mlp::sgd;
 
 use super::run::Run;
 use super::{Check, Problem, SUM, exact, layer_shape, shape, within};
 use crate::case::wide;
-use crate::compare::Expected;
+use crate::compare::{Expected, Outputs};
 use crate::reference::{self, Sum};
 
 /// The learning rate.
@@ -54,43 +55,33 @@ fn steps(
     parameters.iter().zip(velocities).zip(gradients).map(step).unzip()
 }
 
-macro_rules! update {
-    ($kernel:ty, $config:expr, $divisor:expr) => {
-        Check {
-            kernel: <$kernel>::META,
-            run: |device, p| {
-                let config: fn(u32, u32) -> LaunchConfig = $config;
-                let [batch, inputs, outputs] = shape(p);
-                let mut outputs_of_all = Vec::new();
-                for momentum in MOMENTA {
-                    let mut run = Run::new(p);
-                    let (activations, d_out) = (run.input(&p.activations), run.input(&p.d_out));
-                    let parameters = [&p.weights, &p.biases, &p.weight_velocity, &p.bias_velocity];
-                    let parameters = parameters.map(|elements| run.updated(elements));
-                    let results = run.on(device, |on, memory| {
-                        let (config, [w, b, wv, bv]) =
-                            (config(inputs, outputs), parameters.map(|output| memory.output(output)));
-                        let (inp, d_out) = (memory.input(activations), memory.input(d_out));
-                        let (lr, n) = (LEARNING_RATE, momentum);
-                        // SAFETY: the arrays have the problem's shapes, and the grid covers the weights.
-                        unsafe {
-                            <$kernel>::launch(
-                                on, config, w, b, wv, bv, inp, d_out, batch, inputs, outputs, lr, n,
-                            )
-                        }
-                    })?;
-                    let updated = parameters.map(|output| wide(&results.of(output)));
-                    outputs_of_all.extend(NAMES.into_iter().zip(updated));
-                }
-                Ok(outputs_of_all)
-            },
-            expected: |p| {
-                let divisor: fn(&Problem) -> f64 = $divisor;
-                updates(p, divisor(p), SUM)
-            },
-        }
-    };
+fn update_layer(device: &Device, p: &Problem) -> Result<Outputs> {
+    let [batch, inputs, outputs] = shape(p);
+    let mut all = Vec::new();
+    for momentum in MOMENTA {
+        let mut run = Run::new(p);
+        let (activations, d_out) = (run.input(&p.activations), run.input(&p.d_out));
+        let parameters = [&p.weights, &p.biases, &p.weight_velocity, &p.bias_velocity];
+        let parameters = parameters.map(|elements| run.updated(elements));
+        let results = run.on(device, |on, memory| {
+            let (config, [w, b, wv, bv]) =
+                (per_element(inputs, outputs), parameters.map(|output| memory.output(output)));
+            let (inp, d_out, lr) = (memory.input(activations), memory.input(d_out), LEARNING_RATE);
+            // SAFETY: the arrays have the problem's shapes, and the grid covers the weights.
+            unsafe {
+                sgd::update_layer::launch(
+                    on, config, w, b, wv, bv, inp, d_out, batch, inputs, outputs, lr, momentum,
+                )
+            }
+        })?;
+        all.extend(NAMES.into_iter().zip(parameters.map(|output| wide(&results.of(output)))));
+    }
+    Ok(all)
 }
 
 /// The checks.
-pub const CHECKS: &[Check] = &[update!(sgd::update_layer, per_element, |p| p.batch as f64)];
+pub const CHECKS: &[Check] = &[Check {
+    kernel: sgd::update_layer::META,
+    run: update_layer,
+    expected: |p| updates(p, p.batch as f64, SUM),
+}];

@@ -193,6 +193,14 @@ impl Config {
 
     /// Checks everything that can be checked without the data set.
     pub(super) fn check(&self, resumed: Option<&Found>) -> Result<(), TrainError> {
+        self.check_numbers()?;
+        self.check_precision()?;
+        self.check_hidden()?;
+        self.check_destinations()?;
+        self.check_checkpoints(resumed)
+    }
+
+    fn check_numbers(&self) -> Result<(), TrainError> {
         let below_one = format!("it must be at least 0 and below 1, at most {}", 1.0_f32.next_down());
         let is_share = |share: f32| (0.0..1.0).contains(&share);
         let measures = [&self.plot, &self.metrics, &self.timeline];
@@ -251,15 +259,10 @@ impl Config {
                 "without an epoch nothing is trained; leave it away, or train at least 1",
             ),
         ];
-        for (is_right, flag, value, problem) in rules {
-            if !is_right {
-                return Err(TrainError::setting(flag, value, problem));
-            }
+        match rules.into_iter().find(|(is_right, ..)| !is_right) {
+            Some((_, flag, value, problem)) => Err(TrainError::setting(flag, value, problem)),
+            None => Ok(()),
         }
-        self.check_precision()?;
-        self.check_hidden()?;
-        self.check_destinations()?;
-        self.check_checkpoints(resumed)
     }
 
     fn check_checkpoints(&self, resumed: Option<&Found>) -> Result<(), TrainError> {

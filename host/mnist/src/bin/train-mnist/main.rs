@@ -84,21 +84,8 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     } else {
         config = Config { metrics: None, save: None, plot: None, checkpoints: None, ..config };
     }
-    if let Some(files) = ferrowarp_data::find(&dir)? {
-        config.check_spared(files.paths())?;
-    }
     let before_load = Instant::now();
-    let mnist = match config.pipeline {
-        Pipeline::Overlapped => ferrowarp_data::open(&dir)?,
-        _ => ferrowarp_data::load(&dir)?.into(),
-    };
-    let mnist = match args.hold_out {
-        Some(images) => mnist.hold_out(images).map_err(|error| match error {
-            DataError::HoldOut { .. } => ranks::setting("hold-out", images, error.to_string()).into(),
-            error => anyhow::Error::from(error),
-        })?,
-        None => mnist,
-    };
+    let mnist = load_data(args, &config, &dir)?;
     let load = before_load.elapsed();
     introduce(&mut console, &mnist, &dir, args.hold_out.is_some())?;
     if let Some(found) = start.resumed() {
@@ -107,11 +94,10 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
 
     if let Some(seeds) = args.seeds() {
         let trained = seeds::train(&device, &mnist, &config, seeds, (&mut console, &signals));
-        let Some(stopped) = trained.as_ref().err().and_then(seeds::as_stopped) else {
-            return trained.map(|()| Ended::Complete);
+        return match trained.as_ref().err().and_then(seeds::as_stopped) {
+            Some(stopped) => Ok(interrupted(&signals, stopped)),
+            None => trained.map(|()| Ended::Complete),
         };
-        print_note(format_args!("interrupted: {stopped}"));
-        return Ok(Ended::Stopped(signals.exit_code()));
     }
     let mut silent = Silent;
     let shown: &mut dyn Observer = if ranks.is_first() { &mut console } else { &mut silent };
@@ -120,12 +106,11 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     drop(observer);
     let mut outcome = match result {
         Ok(outcome) => outcome,
-        Err(error @ TrainError::Stopped { .. }) => {
-            if !ranks.is_first() {
-                return Ok(Ended::Stopped(signals.exit_code()));
-            }
-            print_note(format_args!("interrupted: {error}; {}", how_to_go_on(&config)));
+        Err(TrainError::Stopped { .. }) if !ranks.is_first() => {
             return Ok(Ended::Stopped(signals.exit_code()));
+        }
+        Err(error @ TrainError::Stopped { .. }) => {
+            return Ok(interrupted(&signals, format_args!("{error}; {}", how_to_go_on(&config))));
         }
         Err(error) => {
             // The others learn at once that this rank has failed.
@@ -140,6 +125,28 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     outcome.times.total = started.elapsed();
     conclude(&mut console, &config, &outcome)?;
     Ok(Ended::Complete)
+}
+
+/// Prints why a signal has ended the run.
+fn interrupted(signals: &Signals, why: impl std::fmt::Display) -> Ended {
+    print_note(format_args!("interrupted: {why}"));
+    Ended::Stopped(signals.exit_code())
+}
+
+/// Loads the data, after checking that the run overwrites none of their files.
+fn load_data(args: &Args, config: &Config, dir: &Path) -> anyhow::Result<LazyMnist> {
+    if let Some(files) = ferrowarp_data::find(dir)? {
+        config.check_spared(files.paths())?;
+    }
+    let mnist = match config.pipeline {
+        Pipeline::Overlapped => ferrowarp_data::open(dir)?,
+        _ => ferrowarp_data::load(dir)?.into(),
+    };
+    let Some(images) = args.hold_out else { return Ok(mnist) };
+    mnist.hold_out(images).map_err(|error| match error {
+        DataError::HoldOut { .. } => ranks::setting("hold-out", images, error.to_string()).into(),
+        error => error.into(),
+    })
 }
 
 fn how_to_go_on(config: &Config) -> String {

@@ -120,35 +120,48 @@ pub(in crate::model) struct Between<'a> {
     pub is_begun: bool,
 }
 
+/// Checks that the buffers hold their shapes, and that the steps are within the epoch.
+fn check(
+    extents: &Extents,
+    layers: [&Layer; 3],
+    scores: &Scores<'_>,
+    steps: &Steps<'_>,
+    between: &Between<'_>,
+) -> Result<(), ModelError> {
+    let Extents { features, hidden1, hidden2, classes, batch } = *extents;
+    let Steps { data, rates, first, count, .. } = steps;
+    for (layer, pair) in layers.into_iter().zip([features, hidden1, hidden2, classes].windows(2)) {
+        layer.need(to_u32("number of inputs", pair[0])?, to_u32("number of outputs", pair[1])?, 0.0)?;
+    }
+    let steps_left = data.samples.saturating_sub(*first).div_ceil(batch);
+    let of_gram = between.gram.len() / Extents::gram_len(1);
+    let room = of_gram.min(between.batches.len() / extents.batches_len(1));
+    need(&[
+        ("number of steps in the rest of the epoch", steps_left, *count as u64),
+        ("number of features of the data set", data.features, features as u64),
+        ("length of the losses", scores.loss.len(), data.samples as u64),
+        ("length of the hits", scores.correct.len(), data.samples as u64),
+        ("number of learning rates", rates.len(), data.samples.div_ceil(batch) as u64),
+        ("length of the words between blocks", between.mail.len(), extents.mail_words() as u64),
+        ("number of steps of a launch at most", room.saturating_sub(1), *count as u64),
+        ("number of the next batch's sums", between.ahead.len(), extents.ahead_len() as u64),
+    ])
+}
+
 /// Trains several steps of an epoch.
 pub(in crate::model) fn steps(
     on: &Device,
     plan: &Plan,
     layers: &mut [Layer],
     scores: Scores<'_>,
-    Steps { data, spec, rates, targets, first, count }: Steps<'_>,
-    Between { mail, round, batches, gram, ahead, is_begun }: Between<'_>,
+    steps: Steps<'_>,
+    between: Between<'_>,
 ) -> Result<(), ModelError> {
-    let Extents { features, hidden1, hidden2, classes, batch } = plan.extents;
     let [one, two, three] = layers else { return Ok(()) };
-    let sizes = [(&*one, features, hidden1), (&*two, hidden1, hidden2), (&*three, hidden2, classes)];
-    for (layer, inputs, outputs) in sizes {
-        layer.need(to_u32("number of inputs", inputs)?, to_u32("number of outputs", outputs)?, 0.0)?;
-    }
-    let steps_left = data.samples.saturating_sub(first).div_ceil(batch);
-    need(&[
-        ("number of steps in the rest of the epoch", steps_left, count as u64),
-        ("number of features of the data set", data.features, features as u64),
-        ("length of the losses", scores.loss.len(), data.samples as u64),
-        ("length of the hits", scores.correct.len(), data.samples as u64),
-        ("number of learning rates", rates.len(), data.samples.div_ceil(batch) as u64),
-        ("length of the words between blocks", mail.len(), plan.extents.mail_words() as u64),
-    ])?;
-    let room = (gram.len() / Extents::gram_len(1)).min(batches.len() / plan.extents.batches_len(1));
-    need(&[
-        ("number of steps of a launch at most", room.saturating_sub(1), count as u64),
-        ("number of the next batch's sums", ahead.len(), plan.extents.ahead_len() as u64),
-    ])?;
+    check(&plan.extents, [one, two, three], &scores, &steps, &between)?;
+    let Extents { features, hidden1, hidden2, classes, batch } = plan.extents;
+    let Steps { data, spec, rates, targets, first, count } = steps;
+    let Between { mail, round, batches, gram, ahead, is_begun } = between;
     let network = ResidentNetworkLaunch {
         weights1: RawBuffer::written(&mut one.weights),
         biases1: RawBuffer::written(&mut one.biases),
