@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 
 use crate::build_ptx::BuildPtx;
-use crate::measure;
 use crate::workspace;
 
 /// The programs in the bundle.
@@ -132,7 +131,7 @@ impl Bundle {
             copy_into(&file, &out.join("data"))?;
         }
         compress(&out.join("data"))?;
-        std::fs::write(out.join("COMMIT"), measure::commit()? + "\n").context("writing COMMIT")?;
+        std::fs::write(out.join("COMMIT"), workspace::commit()? + "\n").context("writing COMMIT")?;
         std::fs::write(out.join("run.sh"), RUN_SCRIPT).context("writing run.sh")?;
         println!("packed into {}; on the GPU machine: bash run.sh OUTPUT_FOLDER [STEP...]", out.display());
         Ok(())

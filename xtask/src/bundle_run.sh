@@ -31,7 +31,7 @@
 # FERROWARP_MLP_PEERS_BUDGET=100 bash run.sh OUT3 mlp mlp-peers missed
 # cargo xtask report softmax --ours OUT1/softmax.json --peers OUT2/peers.json --peers OUT2/peers-compile.json --profile OUT3/missed.txt
 # cargo xtask report mlp --ours OUT3/mlp.json --peers OUT3/mnist-peers.json
-# cargo xtask timelines --merge OUT1
+# cargo xtask report timelines --merge OUT1
 #
 # What the page of matrix multiplication needs; the third run adds torch.compile, which tunes each shape for long:
 # FERROWARP_MATMUL_TYPES=bf16,f16 bash run.sh OUT4 matmul-peers

@@ -5,11 +5,10 @@ mod bundle;
 mod chart;
 mod checks;
 mod gallery;
-mod measure;
 mod new;
 mod package;
+mod pages;
 mod report;
-mod times;
 mod workspace;
 
 use std::process::ExitCode;
@@ -33,33 +32,21 @@ enum Command {
     Ptx(ptx::Ptx),
     /// Pack everything that a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
-    /// Measure the times of builds, and write them to docs/results with those of the first start on a GPU
-    Times(times::Times),
     /// Run the checks that a change must pass, or everything
     Check(checks::check::Check),
-    /// Fuzz every parser of outside data, and write the results to docs/results
-    Fuzz(checks::fuzz::Fuzz),
     /// Run the lessons of docs/gallery on this machine, and draw the results into target/gallery
     Gallery(gallery::Gallery),
-    /// Compare training on the CPU with JAX, burn and candle, and write docs/cpu.md
-    Measure(measure::Measure),
-    /// Run every kernel (its smallest instance) under Miri, which finds data races, uninitialised reads and invalid pointers
-    Miri(checks::sanitize::Miri),
     /// Create a crate that uses this library: a kernel, a test, a bench, a program and a build script
     New(new::New),
     /// Make the packages for a registry, the library's with its kernels for every GPU, and check them from outside
     Package(package::Package),
     /// Merge the figures of a GPU run into docs/ and the README, and draw charts. Without files, draw the last merged figures again
     #[command(subcommand)]
-    Report(report::Report),
-    /// Run every kernel under ThreadSanitizer and AddressSanitizer
+    Report(pages::Report),
+    /// Run every kernel under ThreadSanitizer and AddressSanitizer, under Miri, or under shuffled schedules of the CPU executor
     Sanitize(checks::sanitize::Sanitize),
-    /// Run every kernel under shuffled schedules of the CPU executor
-    Stress(checks::stress::Stress),
     /// Check the house rules that a search can check
     Tidy(checks::tidy::Tidy),
-    /// Draw the timelines of the training ladder into docs/timelines
-    Timelines(report::timelines::Timelines),
 }
 
 fn main() -> ExitCode {
@@ -67,19 +54,13 @@ fn main() -> ExitCode {
         Command::BuildPtx(command) => command.run(),
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
-        Command::Times(command) => command.run(),
         Command::Check(command) => command.run(),
-        Command::Fuzz(command) => command.run(),
         Command::Gallery(command) => command.run(),
-        Command::Measure(command) => command.run(),
-        Command::Miri(command) => command.run(),
         Command::Sanitize(command) => command.run(),
         Command::New(command) => command.run(),
         Command::Package(command) => command.run(),
         Command::Report(command) => command.run(),
-        Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),
-        Command::Timelines(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Runs the inputs in `fuzz/corpus/` through the functions that libFuzzer calls (`cargo xtask fuzz`), on every build: the
+//! Runs the inputs in `fuzz/corpus/` through the functions that libFuzzer calls (`cargo fuzz`), on every build: the
 //! inputs that fuzzing began with, and those that it found.
 
 #[path = "../../fuzz/src/lib.rs"]

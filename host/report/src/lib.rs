@@ -24,7 +24,7 @@ pub use metrics::{EpochRecord, Metrics};
 pub use plot::{render_plot, save_plot};
 pub use profile::{KernelRecord, Profile};
 pub use progress::{Counted, Progress};
-pub use timeline::{Lane, render_timeline, save_timeline};
+pub use timeline::{Lane, LaneTimes, read_timeline, render_timeline, save_timeline};
 pub use times::Times;
 pub use warp_counts::WarpCounts;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plotters::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::ReportError;
 use crate::output_file;
@@ -33,6 +34,44 @@ pub struct Lane {
     pub spans: Vec<Range<Duration>>,
 }
 
+/// The same as numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaneTimes {
+    /// The activity.
+    pub name: String,
+    /// Microseconds since just before the first step, separated by spaces.
+    pub starts: String,
+    /// The ends of the same spans.
+    pub ends: String,
+}
+
+impl LaneTimes {
+    fn new(lane: &Lane) -> Self {
+        let list = |of: fn(&Range<Duration>) -> Duration| {
+            let numbers: Vec<String> =
+                lane.spans.iter().map(|span| of(span).as_micros().to_string()).collect();
+            numbers.join(" ")
+        };
+        Self { name: lane.name.clone(), starts: list(|span| span.start), ends: list(|span| span.end) }
+    }
+
+    /// Start and end of each span in microseconds.
+    pub fn spans(&self) -> impl Iterator<Item = (f64, f64)> {
+        let numbers = |text: &str| -> Vec<f64> {
+            text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+        };
+        numbers(&self.starts).into_iter().zip(numbers(&self.ends))
+    }
+}
+
+/// The comment of a drawing that holds its title and lanes.
+const NUMBERS: [&str; 2] = ["<!-- timeline ", " -->\n"];
+
+/// Returns the title and the lanes of a drawing by [`render_timeline`], without those in which nothing happens.
+pub fn read_timeline(svg: &str) -> Option<(String, Vec<LaneTimes>)> {
+    serde_json::from_str(svg.split_once(NUMBERS[0])?.1.split_once(NUMBERS[1])?.0).ok()
+}
+
 /// Draws the lanes and writes them to `path`.
 ///
 /// # Errors
@@ -59,7 +98,12 @@ pub fn render_timeline(title: &str, lanes: &[Lane]) -> Result<String, ReportErro
     let mut svg = String::new();
     draw(&mut svg, title, &lanes, round_up(milliseconds(end)))
         .map_err(|error| ReportError::Draw { message: error.to_string() })?;
-    Ok(svg)
+    let times: Vec<LaneTimes> = lanes.iter().map(|(lane, _)| LaneTimes::new(lane)).collect();
+    let numbers = serde_json::to_string(&(title, times))
+        .map_err(|error| ReportError::Draw { message: error.to_string() })?;
+    // A comment must not contain two hyphens.
+    let numbers = numbers.replace("--", "-\\u002d");
+    Ok(svg + NUMBERS[0] + &numbers + NUMBERS[1])
 }
 
 fn milliseconds(time: Duration) -> f64 {
@@ -177,6 +221,16 @@ mod tests {
             svg.contains("#D65F0E")
         };
         assert!(colour(&[(0, 10)]) && colour(&[]));
+    }
+
+    #[test]
+    fn a_drawing_holds_its_numbers() {
+        let lanes = [lane("load", &[(0, 10), (30, 40)]), lane("copy", &[]), lane("host", &[(20, 40)])];
+        let (title, read) = read_timeline(&render_timeline("a--b", &lanes).unwrap()).unwrap();
+        assert_eq!(title, "a--b");
+        assert_eq!(read.iter().map(|lane| lane.name.as_str()).collect::<Vec<_>>(), ["load", "host"]);
+        assert_eq!(read[0].spans().collect::<Vec<_>>(), [(0.0, 10e3), (30e3, 40e3)]);
+        assert_eq!(read_timeline("<svg></svg>"), None);
     }
 
     #[test]

@@ -1,6 +1,9 @@
-//! Axes: map values to pixels, and place ticks.
+//! Axes: their scale, their ticks, and the words at these.
 
 use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
+use plotters::prelude::Ranged;
 
 use super::width_of;
 
@@ -74,23 +77,23 @@ pub fn binary(x: f64) -> String {
     number(x)
 }
 
-/// An axis with known values and pixels.
+/// The coordinate of an axis with known values, linear or logarithmic.
 pub(super) struct Ruler {
     is_log: bool,
     low: f64,
     high: f64,
-    pixels: Range<i32>,
+    pub ticks: Vec<f64>,
 }
 
 impl Ruler {
-    /// Creates an axis over `values` from the first pixel to the last; `room` is the share left free on both sides. A linear
-    /// axis of values begins at 0 if `from_zero`.
+    /// Creates an axis over `values`; `room` is the share left free on both sides. A linear axis of values begins at 0 if
+    /// `from_zero`. It has at most `most` ticks, at round values.
     pub fn new(
         scale: Scale,
         values: &[f64],
-        pixels: Range<i32>,
         room: f64,
         from_zero: bool,
+        most: usize,
     ) -> Result<Self, String> {
         if let Some(bad) = values.iter().find(|value| !value.is_finite()) {
             return Err(format!("{bad} is not a value that an axis has"));
@@ -107,43 +110,37 @@ impl Ruler {
             Scale::Auto => low > 0.0 && high > 10.0 * low,
         };
         let (mut low, mut high) = if is_log { (low.log10(), high.log10()) } else { (low, high) };
+        let free = if high > low { (high - low) * room } else { 0.5 };
         if from_zero && !is_log && low >= 0.0 {
-            low = 0.0;
-            high += (high - low) * room;
+            (low, high) = (0.0, high + high * room);
         } else {
-            let free = if high > low { (high - low) * room } else { 0.5 };
             (low, high) = (low - free, high + free);
         }
         if high <= low {
             high = low + 1.0;
         }
-        Ok(Self { is_log, low, high, pixels })
+        let mut ruler = Self { is_log, low, high, ticks: Vec::new() };
+        ruler.ticks = if is_log { ruler.log_ticks(most.max(2)) } else { ruler.round_ticks(most.max(2)) };
+        Ok(ruler)
     }
 
-    /// The pixel of a value.
-    pub fn at(&self, value: f64) -> i32 {
+    /// The axis of `count` rows from the top, with a tick in the middle of each.
+    pub fn rows(count: usize) -> Self {
+        let ticks = (0..count).map(|row| row as f64 + 0.5).collect();
+        Self { is_log: false, low: count as f64, high: 0.0, ticks }
+    }
+
+    fn share(&self, value: f64) -> f64 {
         let value = if self.is_log { value.max(f64::MIN_POSITIVE).log10() } else { value };
-        let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
-        self.pixels.start + (share * f64::from(self.pixels.end - self.pixels.start)).round() as i32
+        (value - self.low) / (self.high - self.low)
     }
 
     /// Whether the value lies within the axis.
     pub fn has(&self, value: f64) -> bool {
-        let value = if self.is_log { value.max(f64::MIN_POSITIVE).log10() } else { value };
-        (self.low - 1e-9..=self.high + 1e-9).contains(&value)
+        (-1e-9..=1.0 + 1e-9).contains(&self.share(value))
     }
 
-    /// The value at the axis' beginning and end.
-    pub fn ends(&self) -> (f64, f64) {
-        if self.is_log { (10_f64.powf(self.low), 10_f64.powf(self.high)) } else { (self.low, self.high) }
-    }
-
-    /// At most `most` round values within the axis.
-    pub fn round_ticks(&self, most: usize) -> Vec<f64> {
-        let most = most.max(2);
-        if self.is_log {
-            return self.log_ticks(most);
-        }
+    fn round_ticks(&self, most: usize) -> Vec<f64> {
         let rough = (self.high - self.low) / most as f64;
         let power = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
@@ -166,14 +163,15 @@ impl Ruler {
         fitting.unwrap_or_default()
     }
 
-    /// The measured values with labels that do not overlap: both ends, then those that fit from the left.
-    pub fn labelled(&self, values: &[f64], format: fn(f64) -> String, size: i32) -> Vec<f64> {
+    /// The measured values whose words do not overlap on `pixels`: both ends, then those that fit from the left.
+    pub fn labelled(&self, values: &[f64], format: fn(f64) -> String, pixels: i32) -> Vec<f64> {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
         values.dedup();
         let extent = |value: f64| {
-            let half = width_of(&format(value), size) / 2 + 4;
-            self.at(value) - half..self.at(value) + half
+            let half = width_of(&format(value), super::TEXT) / 2 + 4;
+            let at = self.map(&value, (0, pixels));
+            at - half..at + half
         };
         let mut taken: Vec<(f64, Range<i32>)> = Vec::new();
         let ends = values.first().into_iter().chain(values.last());
@@ -185,5 +183,28 @@ impl Ruler {
         }
         taken.sort_by(|a, b| a.0.total_cmp(&b.0));
         taken.into_iter().map(|(value, _)| value).collect()
+    }
+}
+
+impl Ranged for Ruler {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        from + (self.share(*value).clamp(0.0, 1.0) * f64::from(to - from)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        if self.is_log { 10_f64.powf(self.low)..10_f64.powf(self.high) } else { self.low..self.high }
+    }
+}
+
+impl ValueFormatter<f64> for Ruler {
+    fn format(value: &f64) -> String {
+        number(*value)
     }
 }

@@ -12,13 +12,10 @@
 //! the SVG; check it with `rsvg-convert FILE.svg -o FILE.png` before committing it.
 
 mod axis;
-mod bars;
 mod cells;
 mod colour;
-mod dots;
 mod lines;
-mod names;
-mod spans;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -27,13 +24,12 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use axis::Ruler;
 pub use axis::{Axis, Scale, binary, number};
-pub use bars::{Bar, Bars};
 pub use cells::{Cell, Cells, Tone};
 pub use colour::{Family, colours};
-pub use dots::{Dots, Row};
 pub use lines::{Guide, Lines, Note, Series};
-pub use spans::{Span, Spans};
+pub use rows::{Bar, Bars, Dots, Row, Span, Spans};
 
 /// The area that panels draw on.
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -168,19 +164,12 @@ struct Place {
     colour: RGBColor,
     pos: Pos,
     is_bold: bool,
-    is_upright: bool,
 }
 
 impl Default for Place {
     /// Dark, with the position at its left end and half its height.
     fn default() -> Self {
-        Self {
-            size: TEXT,
-            colour: INK,
-            pos: Pos::new(HPos::Left, VPos::Center),
-            is_bold: false,
-            is_upright: false,
-        }
+        Self { size: TEXT, colour: INK, pos: Pos::new(HPos::Left, VPos::Center), is_bold: false }
     }
 }
 
@@ -208,17 +197,11 @@ impl Place {
     fn centre(self) -> Self {
         Self { pos: Pos::new(HPos::Center, self.pos.v_pos), ..self }
     }
-
-    /// Turns it to run from bottom to top.
-    fn upright(self) -> Self {
-        Self { is_upright: true, ..self }
-    }
 }
 
 fn text(area: &Canvas<'_>, words: &str, at: (i32, i32), place: Place) -> Drawn {
     let font: FontDesc<'_> = ("sans-serif", place.size).into();
     let font = if place.is_bold { font.style(FontStyle::Bold) } else { font };
-    let font = if place.is_upright { font.transform(FontTransform::Rotate270) } else { font };
     let style = TextStyle::from(font).color(&place.colour).pos(place.pos);
     area.draw(&Text::new(words.to_owned(), at, style))?;
     Ok(())
@@ -229,34 +212,75 @@ fn line(area: &Canvas<'_>, from: (i32, i32), to: (i32, i32), colour: RGBColor, w
     Ok(())
 }
 
-/// A line in dashes of `dash` pixels with gaps of `gap`.
-fn dashed(area: &Canvas<'_>, points: &[(i32, i32)], dash: f64, gap: f64, style: ShapeStyle) -> Drawn {
-    let mut left = dash;
-    let mut is_dash = true;
-    for pair in points.windows(2) {
-        let (from, to) = (pair[0], pair[1]);
-        let (dx, dy) = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
-        let length = dx.hypot(dy);
-        let mut at = 0.0;
-        while at < length {
-            let end = (at + left).min(length);
-            if is_dash {
-                let point = |share: f64| {
-                    let share = share / length;
-                    (from.0 + (dx * share).round() as i32, from.1 + (dy * share).round() as i32)
-                };
-                area.draw(&PathElement::new([point(at), point(end)], style))?;
-            }
-            left -= end - at;
-            at = end;
-            if left <= 1e-9 {
-                is_dash = !is_dash;
-                left = if is_dash { dash } else { gap };
-            }
+/// A diagram with two axes.
+type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ruler, Ruler>>;
+
+/// The words around a diagram, and the pixels for them.
+struct Frame<'a> {
+    caption: &'a str,
+    labels: [&'a str; 2],
+    formats: [&'a dyn Fn(&f64) -> String; 2],
+    left: i32,
+    right: i32,
+    top: i32,
+    /// Whether lines of the grid cross the axis x, and y.
+    grid: [bool; 2],
+}
+
+impl Frame<'_> {
+    /// Draws the axes, the grid and the caption.
+    fn draw<'a, 'b>(
+        &self,
+        area: &'a Canvas<'b>,
+        [x, y]: [Ruler; 2],
+    ) -> Result<Plot<'a, 'b>, Box<dyn std::error::Error>> {
+        let mut plot = ChartBuilder::on(area)
+            .margin_top(self.top)
+            .margin_right(self.right)
+            .x_label_area_size(48)
+            .y_label_area_size(self.left)
+            .build_cartesian_2d(x, y)?;
+        let mut mesh = plot.configure_mesh();
+        mesh.axis_style(INK).bold_line_style(GRID).light_line_style(TRANSPARENT);
+        mesh.label_style(("sans-serif", TEXT).into_font().color(&INK));
+        mesh.x_desc(self.labels[0]).x_label_formatter(self.formats[0]);
+        mesh.y_desc(self.labels[1]).y_label_formatter(self.formats[1]);
+        // They only reach the axes' own choice of ticks, which has no limit.
+        mesh.x_labels(99).y_labels(999);
+        if !self.grid[0] {
+            mesh.disable_x_mesh();
         }
+        if !self.grid[1] {
+            mesh.disable_y_mesh().set_tick_mark_size(LabelAreaPosition::Left, 0);
+        }
+        mesh.draw()?;
+        if !self.caption.is_empty() {
+            text(area, self.caption, (self.left, 4), Place::default().size(CAPTION).bold().top())?;
+        }
+        Ok(plot)
     }
+}
+
+/// The pixel of a value, within the area that the diagram is drawn on.
+fn pixel(area: &Canvas<'_>, plot: &Plot<'_, '_>, at: (f64, f64)) -> (i32, i32) {
+    let (base, at) = (area.get_base_pixel(), plot.backend_coord(&at));
+    (at.0 - base.0, at.1 - base.1)
+}
+
+/// Draws a dashed line through the points: a roof, a mark or a prediction.
+fn dashed(
+    plot: &mut Plot<'_, '_>,
+    points: Vec<(f64, f64)>,
+    [dash, gap]: [u32; 2],
+    style: ShapeStyle,
+) -> Drawn {
+    plot.draw_series(DashedLineSeries::new(points, dash, gap, style))?;
     Ok(())
 }
+
+/// Dashes of roofs, of marks and of predictions.
+const ROOF: [u32; 2] = [8, 5];
+const MARK: [u32; 2] = [2, 3];
 
 /// The width of a text in pixels, rounded up generously, because fonts differ.
 fn width_of(words: &str, size: i32) -> i32 {

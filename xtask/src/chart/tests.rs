@@ -1,5 +1,7 @@
+use plotters::prelude::Ranged;
+
 use super::axis::Ruler;
-use super::names::apart;
+use super::lines::apart;
 use super::*;
 
 fn series(name: &str, family: Family) -> Series {
@@ -45,33 +47,35 @@ fn no_two_series_share_a_colour() {
 
 #[test]
 fn an_axis_is_logarithmic_over_more_than_a_decade() {
-    let ruler = |values: &[f64]| Ruler::new(Scale::Auto, values, 0..1000, 0.0, false).unwrap();
-    assert_eq!([1.0, 10.0, 100.0].map(|x| ruler(&[1.0, 100.0]).at(x)), [0, 500, 1000]);
-    assert_eq!([1.0, 5.5, 10.0].map(|x| ruler(&[1.0, 10.0]).at(x)), [0, 500, 1000]);
-    assert_eq!([0.0, 500.0].map(|x| ruler(&[0.0, 1000.0]).at(x)), [0, 500]);
+    let at =
+        |values: &[f64], x: f64| Ruler::new(Scale::Auto, values, 0.0, false, 9).unwrap().map(&x, (0, 1000));
+    assert_eq!([1.0, 10.0, 100.0].map(|x| at(&[1.0, 100.0], x)), [0, 500, 1000]);
+    assert_eq!([1.0, 5.5, 10.0].map(|x| at(&[1.0, 10.0], x)), [0, 500, 1000]);
+    assert_eq!([0.0, 500.0].map(|x| at(&[0.0, 1000.0], x)), [0, 500]);
 }
 
 #[test]
 fn labels_of_ticks_do_not_overlap_and_both_ends_have_one() {
     let values: Vec<f64> = (1..=100).map(f64::from).collect();
-    let ruler = Ruler::new(Scale::Linear, &values, 0..400, 0.0, false).unwrap();
-    let labelled = ruler.labelled(&values, number, TEXT);
+    let ruler = Ruler::new(Scale::Linear, &values, 0.0, false, 9).unwrap();
+    let labelled = ruler.labelled(&values, number, 400);
     assert_eq!((labelled.first(), labelled.last()), (Some(&1.0), Some(&100.0)));
     for pair in labelled.windows(2) {
         let room = (width_of(&number(pair[0]), TEXT) + width_of(&number(pair[1]), TEXT)) / 2;
-        assert!(ruler.at(pair[1]) - ruler.at(pair[0]) >= room, "{pair:?}");
+        let [from, to] = [pair[0], pair[1]].map(|value| ruler.map(&value, (0, 400)));
+        assert!(to - from >= room, "{pair:?}");
     }
 }
 
 #[test]
 fn names_are_moved_apart_and_stay_within_the_diagram() {
     for wanted in [vec![10, 11, 12, 200], vec![0, 0, 0], vec![299, 300, 300], vec![5, 100, 290], vec![]] {
-        let heights = apart(&wanted, 16, (0, 300));
+        let heights = apart(&wanted, (0, 300));
         assert_eq!(heights.len(), wanted.len());
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= 15), "{wanted:?}: {heights:?}");
         assert!(heights.iter().all(|height| (0..=300).contains(height)), "{wanted:?}: {heights:?}");
     }
-    assert_eq!(apart(&[10, 100], 16, (0, 300)), [10, 100]);
+    assert_eq!(apart(&[10, 100], (0, 300)), [10, 100]);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 
-use crate::measure;
 use crate::workspace;
 
 /// What `.ci/run` leaves out: a name, and the command in the root of the workspace.
@@ -14,9 +13,9 @@ const REST: [(&str, &str); 12] = [
     ("all cases", "env FERROWARP_CASES=all cargo test --workspace --no-fail-fast"),
     ("ptx", "cargo xtask build-ptx --arch all --quiet"),
     ("ptx by llvm", "cargo xtask build-ptx --arch all --backend llvm --out target/ptx-llvm --quiet"),
-    ("stress", "cargo xtask stress"),
+    ("stress", "cargo xtask sanitize --tool stress"),
     ("sanitizers", "cargo xtask sanitize"),
-    ("miri", "cargo xtask miri"),
+    ("miri", "cargo xtask sanitize --tool miri"),
     ("bench softmax", "cargo bench --profile dev softmax -- --test"),
     ("bench mlp", "cargo bench --profile dev mlp -- --test"),
     ("bench gallery", "cargo bench --profile dev gallery -- --test"),
@@ -55,7 +54,7 @@ impl Check {
             let result = if is_passed { "passed" } else { "FAILED" };
             summary.push((format!("{result} {:>5.0?} {name}: {line}", start.elapsed()), is_passed));
         }
-        println!("\nat commit {}:", measure::commit()?);
+        println!("\nat commit {}:", workspace::commit()?);
         summary.iter().for_each(|(line, _)| println!("{line}"));
         let failed = summary.iter().filter(|(_, is_passed)| !is_passed).count();
         if failed > 0 {

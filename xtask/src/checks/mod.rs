@@ -1,11 +1,9 @@
 //! Checks of the code: tools, house rules, and comparisons with external code.
 
 pub mod check;
-pub mod fuzz;
 mod phrases;
 pub mod planted;
 mod prose;
 mod quotes;
 pub mod sanitize;
-pub mod stress;
 pub mod tidy;

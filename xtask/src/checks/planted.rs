@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::measure;
 use crate::workspace;
 
 /// The last result of every tool on every bug.
@@ -75,7 +74,7 @@ impl Findings {
 
     /// Writes the findings, adding machine and date to new ones.
     pub fn write(&mut self) -> anyhow::Result<()> {
-        let (machine, date, commit) = (measure::machine()?, measure::date()?, measure::commit()?);
+        let (machine, date, commit) = (workspace::machine()?, workspace::date()?, workspace::commit()?);
         for finding in self.findings.iter_mut().filter(|finding| finding.commit.is_empty()) {
             finding.machine.clone_from(&machine);
             finding.date.clone_from(&date);
@@ -88,8 +87,8 @@ impl Findings {
 
     fn table(&self) -> String {
         let mut text = "# Planted bugs, and who finds them\n\n\
-            Written by `cargo xtask miri --planted --write` and `cargo xtask sanitize --planted --write`. `executor` is \
-            what a plain launch reports; the others watch the same kernel with an OS thread for each of its threads.\n\n\
+            Written by `cargo xtask sanitize --planted --write`, with and without `--tool miri`. `executor` is what a plain \
+            launch reports; the others watch the same kernel with an OS thread for each of its threads.\n\n\
             | bug | tool | message |\n| --- | --- | --- |\n"
             .to_owned();
         let mut last = "";

@@ -8,10 +8,8 @@ use ferrowarp_report::gallery::Entry;
 use super::page::{Lesson, Limits, Page, is_of_gpu, is_peer};
 use super::{chart, drawings, index, ncu, predictions, roofline, tables, timeline};
 use crate::gallery;
-use crate::measure::with_section;
 use crate::report::peaks::{self, Check};
-use crate::report::softmax;
-use crate::report::{self, Files, Run};
+use crate::report::{self, Files, Run, Timed, with_section};
 use crate::workspace;
 
 /// The committed file.
@@ -189,7 +187,7 @@ impl Gallery {
             |peer: &Entry| entries.iter().any(|entry| (&entry.lesson, entry.at) == (&peer.lesson, peer.at));
         entries = [entries.clone(), peers.into_iter().filter(is_compared).collect()].concat();
         let machine = results.machine.clone();
-        let softmax = softmax::Results::read(&folder.join("softmax.json")).ok();
+        let softmax = report::Results::<Timed>::read(&folder.join("softmax.json")).ok();
         let softmax = softmax.filter(|softmax| softmax.machine == machine);
         // One value for all pages: the fastest copy of any report.
         let copies = entries.iter().filter(|entry| entry.lesson == "copy_offset");

@@ -1,0 +1,76 @@
+//! `cargo xtask report`: writes measurements into `docs/` and the README. One file per subject; `crate::report` is what they
+//! share.
+
+mod accuracy;
+mod attention;
+mod charts;
+mod collective;
+mod cpu;
+mod figures;
+mod matmul;
+mod profiles;
+mod rows;
+mod softmax;
+mod targets;
+mod timelines;
+mod times;
+mod training;
+
+use crate::gallery::report as gallery_report;
+use crate::report::{Files, Turns};
+
+/// Merge the figures of a run into docs/ and the README, with charts; without files, write again what was merged last
+#[derive(clap::Subcommand)]
+pub enum Report {
+    /// The errors of every operation: `self-check random --json` on a GPU and a CPU, and benches/peers/accuracy.py
+    Accuracy(accuracy::Merged),
+    /// Attention and its peers, in turns: benches/peers/attention.py; and the rungs of its ladder
+    Attention(attention::Merged),
+    /// Sums, cumulative sums and transposes and their peers, in turns: benches/peers/axis.py
+    Axis(Turns),
+    /// Work on several GPUs: `cargo bench collective` and benches/peers/collective.py
+    Collective(Files),
+    /// Train on this machine's CPU, and the same in JAX, and write docs/cpu.md
+    Cpu(cpu::Measured),
+    /// Write the table of figures in the README again, from the results in docs/results
+    Figures,
+    /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
+    Gallery(gallery_report::Merged),
+    /// Matrix multiplication and its peers, in turns: benches/peers/matmul.py
+    Matmul(Turns),
+    /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
+    Mlp(Files),
+    /// RMSNorm and LayerNorm and their peers, in turns: benches/peers/norm.py
+    Norm(Turns),
+    /// Softmax and its relatives, their peers, and the ladder: `cargo bench softmax` and benches/peers/softmax.py
+    Softmax(softmax::Merged),
+    /// What runs when in the first steps of an epoch, on each rung of the training ladder: `train-mnist --timeline`
+    Timelines(timelines::Merged),
+    /// Measure builds and tests of a clean clone, and write docs/results/times.md
+    Times(times::Measured),
+}
+
+impl Report {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        match self {
+            Report::Accuracy(merged) => accuracy::run(merged)?,
+            Report::Attention(merged) => merged.run()?,
+            Report::Axis(turns) => rows::AXIS.run(turns.runs(rows::AXIS.is_ours)?)?,
+            Report::Collective(files) => collective::run(files)?,
+            Report::Cpu(measured) => measured.run()?,
+            Report::Figures => {}
+            Report::Gallery(merged) => return gallery_report::run(merged),
+            Report::Matmul(turns) => matmul::MATMUL.run(turns.runs(matmul::is_own)?)?,
+            Report::Mlp(files) => training::run(files)?,
+            Report::Norm(turns) => rows::NORM.run(turns.runs(rows::NORM.is_ours)?)?,
+            Report::Softmax(merged) => merged.run()?,
+            Report::Timelines(merged) => merged.run()?,
+            Report::Times(measured) => measured.run()?,
+        }
+        figures::update_readme()
+    }
+}
+
+#[cfg(test)]
+mod tests;
