@@ -1,4 +1,4 @@
-//! Locations of files, writing them, and what a measurement says of its machine.
+//! Locations of files, writing them, and the machine, date and commit of a measurement.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -107,7 +107,7 @@ impl Chart {
         let title = wrapped(&self.title, TITLE, width - 2 * MARGIN);
         let subtitle = wrapped(&self.subtitle, SUBTITLE, width - 2 * MARGIN);
         let head = MARGIN + title.len() as u32 * 26 + subtitle.len() as u32 * 18 + 10;
-        let height = head + heights.iter().sum::<u32>() + MARGIN;
+        let height = head + heights.iter().map(|height| height + MARGIN).sum::<u32>();
         let root = SVGBackend::with_string(svg, (width, height)).into_drawing_area();
         root.fill(&WHITE)?;
         let mut y = MARGIN as i32;
@@ -123,11 +123,10 @@ impl Chart {
         for (row, height) in self.panels.chunks(columns).zip(&heights) {
             let mut left = MARGIN;
             for (panel, width) in row.iter().zip(&widths) {
-                let area = root.clone().shrink((left, top), (*width, *height));
-                panel.draw(&area)?;
+                panel.draw(&root.clone().shrink((left, top), panel.size()))?;
                 left += width;
             }
-            top += height;
+            top += height + MARGIN;
         }
         root.present()?;
         Ok(())
@@ -251,7 +250,7 @@ impl Frame<'_> {
             mesh.disable_x_mesh();
         }
         if !self.grid[1] {
-            mesh.disable_y_mesh().set_tick_mark_size(LabelAreaPosition::Left, 0);
+            mesh.disable_y_mesh().set_tick_mark_size(LabelAreaPosition::Left, 5);
         }
         mesh.draw()?;
         if !self.caption.is_empty() {

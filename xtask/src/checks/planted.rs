@@ -1,10 +1,11 @@
-//! Which tool finds which planted bug: `docs/results/planted.json`, and a table of it.
+//! Which tool finds which planted bug: running them, and `docs/results/planted.json` with a table of it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::workspace;
@@ -103,4 +104,41 @@ impl Findings {
         let _ = writeln!(text, "\n{}.", origins.into_iter().collect::<Vec<_>>().join("; "));
         text
     }
+}
+
+/// The planted program's kernel without a bug.
+pub const NO_BUG: &str = "none";
+
+/// Checks that the tool reports nothing about a kernel without a bug. `command` runs a planted bug under the tool.
+pub fn is_content(tool: &str, command: &mut Command) -> anyhow::Result<()> {
+    let output = command.arg(NO_BUG).output().with_context(|| format!("starting {command:?}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{tool} complains of a kernel without a bug: {text}");
+    Ok(())
+}
+
+/// Whether the line is a fault of the executor.
+pub fn is_fault(line: &str) -> bool {
+    line.starts_with("error: kernel ") && line.contains(" failed in block ")
+}
+
+/// The command's report of a bug: the first line that is a finding, if it fails.
+pub fn said(command: &mut Command, is_finding: impl Fn(&str) -> bool) -> anyhow::Result<Option<String>> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().find(|line| is_finding(line)).filter(|_| !output.status.success());
+    let root = format!("{}/", workspace::root().display());
+    let shortened =
+        |line: &str| line.trim_start_matches("error: ").trim_start_matches("SUMMARY: ").replace(&root, "");
+    Ok(line.map(shortened))
+}
+
+/// Names and descriptions of the planted bugs.
+pub fn bugs(program: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let output = Command::new(program).output().with_context(|| format!("starting {}", program.display()))?;
+    let text = String::from_utf8(output.stdout).context("reading the names of the planted bugs")?;
+    let pair = |line: &str| line.split_once('\t').map(|(name, what)| (name.to_owned(), what.to_owned()));
+    let bugs: Vec<_> = text.lines().filter_map(pair).collect();
+    ensure!(!bugs.is_empty(), "{} names no bugs", program.display());
+    Ok(bugs)
 }

@@ -7,7 +7,7 @@
 use std::iter;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 
-use crate::checks::planted::{Finding, Findings};
+use crate::checks::planted::{Finding, Findings, NO_BUG, bugs, is_content, is_fault, said};
 use crate::workspace;
 
 /// The compiler of the tools.
@@ -324,33 +324,6 @@ fn without_leaks(program: &Path) -> Command {
     command
 }
 
-/// The planted program's kernel without a bug.
-const NO_BUG: &str = "none";
-
-/// Checks that the tool reports nothing about a kernel without a bug. `command` runs a planted bug under the tool.
-fn is_content(tool: &str, command: &mut Command) -> anyhow::Result<()> {
-    let output = command.arg(NO_BUG).output().with_context(|| format!("starting {command:?}"))?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{tool} complains of a kernel without a bug: {text}");
-    Ok(())
-}
-
-/// Whether the line is a fault of the executor.
-fn is_fault(line: &str) -> bool {
-    line.starts_with("error: kernel ") && line.contains(" failed in block ")
-}
-
-/// The command's report of a bug: the first line that is a finding, if it fails.
-fn said(command: &mut Command, is_finding: impl Fn(&str) -> bool) -> anyhow::Result<Option<String>> {
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let line = text.lines().find(|line| is_finding(line)).filter(|_| !output.status.success());
-    let root = format!("{}/", workspace::root().display());
-    let shortened =
-        |line: &str| line.trim_start_matches("error: ").trim_start_matches("SUMMARY: ").replace(&root, "");
-    Ok(line.map(shortened))
-}
-
 fn planted_under_miri(toolchain: &str) -> Command {
     let mut command = cargo(toolchain);
     command.args(["miri", "run", "-q", "-p", "planted-bugs", "--"]);
@@ -367,16 +340,6 @@ fn build_planted(cargo: &mut Command, profile: &str, folder: PathBuf) -> anyhow:
     let built = cargo.env("CARGO_TARGET_DIR", &folder).status().context("starting cargo")?;
     ensure!(built.success(), "planted-bugs could not be built ({built})");
     Ok(folder.join(profile).join("planted-bugs"))
-}
-
-/// Names and descriptions of the planted bugs.
-fn bugs(program: &PathBuf) -> anyhow::Result<Vec<(String, String)>> {
-    let output = Command::new(program).output().with_context(|| format!("starting {}", program.display()))?;
-    let text = String::from_utf8(output.stdout).context("reading the names of the planted bugs")?;
-    let pair = |line: &str| line.split_once('\t').map(|(name, what)| (name.to_owned(), what.to_owned()));
-    let bugs: Vec<_> = text.lines().filter_map(pair).collect();
-    ensure!(!bugs.is_empty(), "{} names no bugs", program.display());
-    Ok(bugs)
 }
 
 /// A nightly compiler with Miri and the sources of the standard library: the pinned one, or another installed one.

@@ -112,8 +112,8 @@ const SIZE: f64 = 128.0;
 /// The operations of the two multiplications.
 const OPERATIONS: f64 = 4.0 * HEADS * LENGTH * LENGTH * SIZE;
 
-/// Each rung with the bytes that it writes and reads per element of the matrix of queries and keys, and the queries of its tiles,
-/// each of which reads all keys and values of its head.
+/// Each rung with the bytes that it writes and reads per element of the matrix of queries and keys, and the queries of its tiles.
+/// A tile reads all keys and values of its head.
 pub const RUNGS: [(&str, f64, f64); 7] = [
     ("r01_matrix", 16.0, 1.0),
     ("r02_online", 0.0, 64.0),

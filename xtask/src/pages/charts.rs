@@ -4,7 +4,7 @@ use crate::chart::{Axis, Bar, Bars, Dots, Family, Guide, Lines, Panel, Row, Scal
 use crate::report::{Results, Subject, Timed, peaks};
 
 /// The series of `name`, which is created if it is new.
-fn series<'a>(all: &'a mut Vec<Series>, name: String, family: Family) -> &'a mut Series {
+fn series(all: &mut Vec<Series>, name: String, family: Family) -> &mut Series {
     let place = all.iter().position(|series| series.name == name).unwrap_or(all.len());
     if place == all.len() {
         all.push(Series::new(name, family, Vec::new()));
@@ -25,8 +25,10 @@ pub fn lines(
     for (entries, family) in [(&results.ours, Family::Ours), (&results.peers, Family::Peers)] {
         for entry in entries.iter().filter(|entry| is_here(entry)) {
             let Some(rate) = subject.rate(entry) else { continue };
-            let line = series(&mut all, subject.shown(&entry.name), family);
-            line.is_bold = (subject.is_ours)(entry);
+            let is_own = family == Family::Ours && (subject.is_ours)(entry);
+            let name = if is_own { "Ferrowarp".to_owned() } else { subject.shown(&entry.name) };
+            let line = series(&mut all, name, family);
+            line.is_bold = is_own;
             line.points.retain(|point| point.0 != entry.number(x));
             line.points.push((entry.number(x), rate));
         }
@@ -50,7 +52,9 @@ pub fn bars(
 ) -> Option<Panel> {
     let mut bars = Vec::new();
     for (entries, family) in [(&results.ours, Family::Ours), (&results.peers, Family::Peers)] {
-        let shown = entries.iter().filter_map(&bar);
+        let rungs = entries.iter().filter(|entry| entry.is_rung());
+        let others = entries.iter().filter(|entry| !entry.is_rung());
+        let shown = rungs.chain(others).filter_map(&bar);
         bars.extend(shown.map(|(name, value, words)| Bar { name, family, value, words, predicted: None }));
     }
     if bars.is_empty() {

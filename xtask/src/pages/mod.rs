@@ -8,6 +8,7 @@ mod collective;
 mod cpu;
 mod figures;
 mod matmul;
+mod operations;
 mod profiles;
 mod rows;
 mod softmax;
@@ -72,5 +73,9 @@ impl Report {
     }
 }
 
+#[cfg(test)]
+mod committed;
+#[cfg(test)]
+mod other_tests;
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 
 use crate::chart::{Chart, Guide};
 use crate::pages::charts::{dots, lines};
+use crate::pages::operations::{check_run, operation};
 use crate::pages::rows::TURNS;
 use crate::pages::{profiles, targets};
 use crate::report::peaks::{self, Check};
@@ -13,7 +14,6 @@ use crate::report::{
     Contest, Files, IN_CACHE, Results, Section, Shown, Subject, Timed, ladder, merged, number_of, or_empty,
     percent, stale, stem, table, time, times,
 };
-use crate::workspace;
 
 /// The page in `docs` with the short tables, and the one about the ladder.
 const PAGE: &str = "docs/softmax.md";
@@ -58,39 +58,6 @@ pub const SOFTMAX: Subject = Subject {
 };
 
 const WIDE: &[(&str, &str)] = &[("rows", "4096"), ("cols", "12672")];
-
-/// An operation along the last axis of a tensor.
-#[derive(Debug)]
-pub struct Operation {
-    /// The name in benchmarks and reports.
-    pub name: &'static str,
-    /// The method of the library that computes it, after its file; empty if an option of another operation gives it.
-    pub method: &'static str,
-    /// The number of matrices of the input's shape that it must read or write at least once. One that reads a single matrix can be
-    /// faster than a copy.
-    pub matrices: f64,
-}
-
-/// Every operation of the library, so that no public one can be omitted, in the order of tables.
-pub const OPERATIONS: [Operation; 7] = [
-    Operation { name: "softmax", method: "mod::run", matrices: 2.0 },
-    Operation { name: "log_softmax", method: "", matrices: 2.0 },
-    Operation { name: "backward", method: "backward::backward", matrices: 3.0 },
-    Operation { name: "cross_entropy", method: "cross_entropy::run", matrices: 2.0 },
-    Operation { name: "top_k", method: "top_k::run", matrices: 1.0 },
-    Operation { name: "sample", method: "sample::run", matrices: 1.0 },
-    Operation { name: "sample_top_p", method: "", matrices: 1.0 },
-];
-
-/// The operation of an entry. The bench appends a number if it times several settings, as in `top_k_64`.
-pub fn operation(op: &str) -> Option<&'static Operation> {
-    let is_it = |operation: &&Operation| {
-        let rest = op.strip_prefix(operation.name);
-        let setting = rest.map(|rest| rest.strip_prefix('_').unwrap_or(rest));
-        setting.is_some_and(|setting| setting.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    OPERATIONS.iter().find(is_it)
-}
 
 fn bytes(entry: &Timed) -> f64 {
     let matrices = operation(&entry.text("op")).map_or(2.0, |operation| operation.matrices);
@@ -150,56 +117,6 @@ pub fn keep_measured(results: &mut Results) {
     let is_measured = |entry: &Timed| measured.iter().any(|other| of(entry) == of(other));
     results.peers.retain(|entry| entry.microseconds.is_some() || !is_measured(entry));
     results.missing.retain(|name, _| !measured.iter().any(|entry| entry.name == *name));
-}
-
-/// Checks that a new run has times of every operation, and no operation that the library does not have.
-pub fn check_run(results: &Results) -> anyhow::Result<()> {
-    let unlisted = unlisted(&workspace::root().join("host/src/softmax"))?;
-    ensure!(
-        unlisted.is_empty(),
-        "{} of ferrowarp::softmax are in no row of the report; add them to {} and to benches/src/op.rs",
-        unlisted.join(", "),
-        file!()
-    );
-    for operation in &OPERATIONS {
-        for dtype in ["f32", "bf16"] {
-            let at = [("op", operation.name), ("dtype", dtype)];
-            ensure!(
-                results.ours.iter().any(|entry| entry.is_at(&at) && entry.microseconds.is_some()),
-                "the run has no time of {} in {dtype}, which ferrowarp::softmax offers; run the whole bench",
-                operation.name
-            );
-        }
-    }
-    for entry in results.all() {
-        let op = entry.text("op");
-        ensure!(
-            op == "copy" || operation(&op).is_some(),
-            "{} was timed with {op}, which is not in {}; add it there",
-            entry.name,
-            file!()
-        );
-    }
-    Ok(())
-}
-
-/// The methods `run` and `backward` in `folder` that no operation lists. Others of their kind, like `run_into`, compute the same.
-pub fn unlisted(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let mut missing = Vec::new();
-    for path in workspace::files(folder, &|path| path.extension().is_some_and(|ext| ext == "rs"))? {
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        for line in text.lines() {
-            let Some(declaration) = line.strip_prefix("    pub fn ") else { continue };
-            let name = declaration.split(['<', '(']).next().unwrap_or_default();
-            let found = format!("{stem}::{name}");
-            let is_listed = OPERATIONS.iter().any(|operation| operation.method == found);
-            if matches!(name, "run" | "backward") && !is_listed {
-                missing.push(found);
-            }
-        }
-    }
-    Ok(missing)
 }
 
 /// From this many bytes, a copy takes much longer than its launch, and its rate is a roof.

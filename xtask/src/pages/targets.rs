@@ -1,7 +1,8 @@
 //! The targets of the softmax operations, and the shapes that miss them.
 
+use crate::pages::operations::{Operation, operation};
 use crate::pages::profiles;
-use crate::pages::softmax::{Operation, SOFTMAX, operation};
+use crate::pages::softmax::SOFTMAX;
 use crate::report::{Contest, Results, Timed, geometric_mean, percent, stem, table};
 
 /// A target for every operation that it applies to, and every type.

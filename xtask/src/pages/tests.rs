@@ -1,33 +1,31 @@
 //! Invented runs, and the committed pages.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::*;
-use crate::report::{Results, Run, Section, Subject, Timed, merged, peaks, stem, with_section};
+use crate::report::{Results, Run, Subject, Timed, peaks, stem, with_section};
 use crate::workspace;
 
 /// A contender's entry: the fields of `problem`, name and time.
-fn entry(problem: &Value, name: &str, microseconds: f64) -> Value {
+pub(super) fn entry(problem: &Value, name: &str, microseconds: f64) -> Value {
     let mut entry = problem.clone();
     entry["name"] = json!(name);
     entry["microseconds"] = json!(microseconds);
     entry
 }
 
-fn run(machine: &str, entries: &[Value]) -> Run<Timed> {
+pub(super) fn run(machine: &str, entries: &[Value]) -> Run<Timed> {
     let text = json!({"machine": machine, "driver": "570.1", "date": "2000-01-02", "commit": "abc",
         "versions": {"torch": "2.0"}, "entries": entries});
     serde_json::from_value(text).unwrap()
 }
 
 /// Ours and the peers' on an H200.
-fn results(ours: &[Value], peers: &[Value]) -> Results {
+pub(super) fn results(ours: &[Value], peers: &[Value]) -> Results {
     Results::merge(run("NVIDIA H200", ours), Some(run("NVIDIA H200", peers))).unwrap()
 }
 
-fn has(text: &str, parts: &[&str]) {
+pub(super) fn has(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
@@ -270,8 +268,9 @@ fn what_one_file_leaves_out_another_may_have_measured() {
 #[test]
 fn every_operation_of_the_library_is_in_the_report() {
     let library = workspace::root().join("host/src/softmax");
-    assert_eq!(softmax::unlisted(&library).unwrap(), [""; 0]);
-    for method in softmax::OPERATIONS.map(|operation| operation.method).iter().filter(|it| !it.is_empty()) {
+    assert_eq!(operations::unlisted(&library).unwrap(), [""; 0]);
+    for method in operations::OPERATIONS.map(|operation| operation.method).iter().filter(|it| !it.is_empty())
+    {
         let (file, name) = method.split_once("::").unwrap();
         let text = std::fs::read_to_string(library.join(file).with_extension("rs")).unwrap();
         assert!(text.contains(&format!("    pub fn {name}<")), "{method}");
@@ -280,167 +279,14 @@ fn every_operation_of_the_library_is_in_the_report() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("top_k.rs", "impl TopK {\n    pub fn run<T>(\n    pub fn run_into(\n    pub fn backward(\n}\n");
     write("median.rs", "pub fn helper(\nimpl Median {\n    pub fn run(\n}\n");
-    let mut found = softmax::unlisted(folder.path()).unwrap();
+    let mut found = operations::unlisted(folder.path()).unwrap();
     found.sort_unstable();
     assert_eq!(found, ["median::run", "top_k::backward"]);
-    let error = softmax::check_run(&of_softmax()).unwrap_err().to_string();
+    let error = operations::check_run(&of_softmax()).unwrap_err().to_string();
     assert!(error.contains("no time of log_softmax in f32, which ferrowarp::softmax offers"), "{error}");
-    let name = |op: &str| softmax::operation(op).map(|operation| operation.name);
+    let name = |op: &str| operations::operation(op).map(|operation| operation.name);
     assert_eq!([name("top_k_64"), name("sample_top_p")], [Some("top_k"), Some("sample_top_p")]);
     assert_eq!([name("copy"), name("softmax_median")], [None, None]);
-}
-
-fn trained(name: &str, precision: &str, batch: usize, seconds: &[f64]) -> Value {
-    json!({"name": name, "precision": precision, "batch": batch, "data": "mnist", "images": 60000,
-        "epoch_seconds": seconds, "accuracy": 0.9791})
-}
-
-#[test]
-fn training_has_medians_and_what_is_missing() {
-    let mut naive = trained("naive", "f32", 64, &[0.5, 0.4, 0.6]);
-    naive["step_microseconds"] = json!(412.25);
-    let ours = [naive, trained("fused", "f32", 64, &[0.05]), trained("fused", "f32", 256, &[0.02, 0.03])];
-    let failed = |batch: usize, error: &str| {
-        let mut failed = trained("torch eager", "f32", batch, &[]);
-        failed["error"] = json!(error);
-        failed
-    };
-    let peers = [
-        trained("torch eager", "f32", 64, &[0.3]),
-        trained("torch eager", "tf32", 64, &[0.25]),
-        failed(256, "RuntimeError: no memory\nand more"),
-        failed(1024, "left out: the budget"),
-    ];
-    let results = results(&ours, &peers);
-    training::check_data(&results).unwrap();
-    let sections = (training::MLP.sections)(std::slice::from_ref(&results)).unwrap();
-    let section = |name: &str| &sections.iter().find(|(_, known, _)| known == name).unwrap().2;
-    has(
-        section("mlp"),
-        &[
-            "| naive | f32 | not measured | 500.00 ms | not measured | not measured | 10.00 x | 97.91 % |\n",
-            "| torch eager | f32 | not measured | 300.00 ms | failed | left out | 6.00 x | 97.91 % |\n",
-            "60000 images of MNIST; NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0.",
-        ],
-    );
-    has(section("rung naive"), &["| 64 | 500.00 ms | 412.2 us | 120000 |  |\n"]);
-    has(
-        section("article"),
-        &["| batches of 64 in place of 16 | a tenth of a second | 5 x | 50.00 ms |  |\n"],
-    );
-    has(
-        &training::MLP.page(&results).unwrap(),
-        &[
-            "| naive | f32 | 3 | 500.00 ms | 400.00 ms | 120000 | 412.2 us | 97.91 % |\n",
-            "- torch eager, f32, batches of 256: RuntimeError: no memory\n",
-        ],
-    );
-    let other = trained("torch eager", "f32", 64, &[0.3]).to_string().replace("60000", "5000");
-    let other =
-        Results::merge(run("a GPU", &ours), Some(run("a GPU", &[serde_json::from_str(&other).unwrap()])));
-    let error = training::check_data(&other.unwrap()).unwrap_err().to_string();
-    has(&error, &["naive trained on 60000 images, mnist, torch eager on 5000 images, mnist; measure both"]);
-}
-
-#[test]
-fn several_gpus_are_compared_and_predicted() {
-    let reduce = |bytes: f64, microseconds: f64| {
-        json!({"name": "all_reduce", "dtype": "f32", "ranks": 2, "problem": format!("{bytes}"),
-            "microseconds": microseconds, "bus_bytes_per_second": bytes / microseconds * 1e6})
-    };
-    let wide = |ranks: usize, microseconds: f64| {
-        json!({"name": "wide_mlp", "dtype": "bf16", "ranks": ranks, "microseconds": microseconds,
-            "problem": "4 layers of 8192, 8192 images a rank"})
-    };
-    let ours = [reduce(1024.0, 20.0), reduce(1e9, 4000.0), wide(1, 20_000.0), wide(2, 20_500.0)];
-    let results = results(&ours, &[reduce(1024.0, 30.0)]);
-    collective::COLLECTIVE.check(&results).unwrap();
-    has(
-        &collective::page(&results, 5e-6),
-        &[
-            "# 2 GPUs of one host",
-            "| 1024 | 20.0 us | 0.1 | 30.0 us | 1.50 x |",
-            "| 2 | 20.0 ms | 20.5 ms | 102.5 % |",
-            "each of 10.0 us",
-            "at 250 GB/s",
-            "97.6 %",
-            "4 hosts of 8 GPUs",
-        ],
-    );
-}
-
-#[test]
-fn a_run_of_wrong_problems_has_no_page_of_errors() {
-    let entry = |operation: &str, mean: f64, wrong: Option<u64>| {
-        json!({"name": "Ferrowarp", "operation": operation, "types": "bf16", "layout": "dense", "problems": 7,
-            "mean": mean, "largest": 0.5, "bias": -0.00012, "wrong": wrong})
-    };
-    let of = |wrong| results(&[entry("", 0.0, Some(wrong)), entry("softmax", 0.25, None)], &[]);
-    let line = "| bf16 | dense | 0.25 (0.50) | 0.25 (0.50) |  | -1e-4 | -1e-4 |  |\n";
-    has(&accuracy::page(&of(0), &of(0)).unwrap(), &["7 random problems", line, "\n## softmax\n"]);
-    let error = accuracy::page(&of(0), &of(2)).unwrap_err().to_string();
-    assert_eq!(error, "2 of the 7 problems on NVIDIA H200 are wrong; fix them first");
-}
-
-#[test]
-fn the_ladder_of_attention_has_predictions_and_times() {
-    let at = json!({"dtype": "bf16", "batch": 4, "queries": 4096, "length": 4096, "heads": 16, "key_heads": 16,
-        "head_size": 128, "causal": false, "backward": false, "inputs": "normal"});
-    let times = [
-        ("r05_specialised", 2000.0),
-        ("r06_overlap", 1000.0),
-        ("r07_persistent", 900.0),
-        ("attention", 900.0),
-    ];
-    let timed = times.map(|(name, time)| entry(&at, name, time));
-    let results = attention::read(run("NVIDIA H100", &timed)).unwrap();
-    let [_, (_, table)] = attention::sections(Some(&results));
-    has(
-        &table,
-        &[
-            "| `r01_matrix` | 17.2 GB | 549.8 GB | 5.50e11 | not measured yet |  |  |",
-            "| `r06_overlap` | none | 4.3 GB | 5.50e11 | 1000.0 us | 550 | 2.00 x |",
-            "| the operation |  |  |  | 900.0 us | 611 | 1.00 x |",
-        ],
-    );
-    let error = attention::read(run("NVIDIA H100", &timed[3..])).unwrap_err().to_string();
-    assert!(error.contains("no rung"), "{error}");
-    let files = workspace::files(&workspace::root().join(attention::RUNG_SOURCES), &|path: &Path| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('r'))
-    });
-    let names = files.unwrap().into_iter().map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
-    assert_eq!(names.collect::<Vec<_>>(), attention::RUNGS.map(|rung| rung.0));
-}
-
-#[test]
-fn a_peer_of_the_cpu_has_its_version_and_its_failure() {
-    let of = |entries: &[Value]| cpu::of_peer(run("CPU", entries), "torch");
-    let figures = of(&[trained("JAX", "f32", 64, &[0.5, 0.25])]).unwrap();
-    assert_eq!(figures, [("JAX, 2.0".to_owned(), vec![0.5, 0.25], 0.9791)]);
-    let error = of(&[json!({"name": "JAX", "error": "ImportError"})]).unwrap_err().to_string();
-    assert_eq!(error, "JAX failed: ImportError");
-    assert!(of(&[]).unwrap_err().to_string().contains("holds no figures"));
-}
-
-#[test]
-fn timelines_of_the_trainer_are_read_and_compared_with_the_bench() {
-    use ferrowarp_report::{Lane, render_timeline};
-    let at = std::time::Duration::from_micros;
-    let lanes = [("kernels", vec![at(0)..at(500), at(800)..at(1400)]), ("host", vec![at(0)..at(900)])];
-    let lanes = lanes.map(|(name, spans)| Lane { name: name.to_owned(), spans });
-    let title = "pipeline fused, precision f32, the first 64 steps of epoch 2 on NVIDIA H200";
-    let svg = render_timeline(title, &lanes).unwrap();
-    let error = timelines::Traced::read(&svg, None).unwrap_err().to_string();
-    assert!(error.contains("commit"), "{error}");
-    let svg = svg + "<!-- commit abcdef0, date 2026-11-27 -->\n";
-    let traced = timelines::Traced::read(&svg, None).unwrap();
-    assert_eq!((traced.steps, traced.rung.as_str(), traced.commit.as_str()), (64, "fused", "abcdef0"));
-    let mut bench = trained("fused", "f32", 64, &[0.05]);
-    bench["step_microseconds"] = json!(1400.0 / 64.0 / 1.3);
-    let text = timelines::section(&[&traced], &results(&[bench], &[]));
-    has(&text, &["30 % longer than one of the bench. The picture is of commit abcdef0, the bench of abc"]);
-    let script = include_str!("../bundle_run.sh");
-    assert!(script.contains("<!-- commit $FERROWARP_COMMIT, date $(date -u +%Y-%m-%d) -->"));
 }
 
 #[test]
@@ -461,60 +307,4 @@ fn figures_of_another_gpu_have_files_of_their_own() {
         assert_eq!(stem("mlp", machine), stem_of);
         assert!(peaks::of(machine).is_some());
     }
-}
-
-fn committed(path: &str) -> String {
-    std::fs::read_to_string(workspace::root().join(path)).unwrap()
-}
-
-/// Checks that the pages have these sections.
-fn are_committed(sections: Vec<Section>) {
-    for (page, name, text) in sections {
-        let old = committed(page);
-        let new = with_section(page, &old, &name, &text).unwrap();
-        assert!(new == old, "{page} lacks the figures of docs/results; run `cargo xtask report`");
-    }
-}
-
-#[test]
-fn our_pages_have_the_figures_that_were_merged() {
-    let turns: [&Subject; 7] = [
-        &softmax::SOFTMAX,
-        &matmul::MATMUL,
-        &attention::ATTENTION,
-        &rows::NORM,
-        &rows::AXIS,
-        &training::MLP,
-        &collective::COLLECTIVE,
-    ];
-    for subject in turns {
-        let all: Vec<Results> =
-            merged(subject.name).unwrap().iter().map(|path| Results::read(path).unwrap()).collect();
-        for results in &all {
-            subject.check(results).unwrap();
-            let stem = stem(subject.name, &results.machine);
-            let is_same = subject.page(results).unwrap() == committed(&format!("docs/results/{stem}.md"));
-            assert!(is_same, "docs/results/{stem}.md is stale; run `cargo xtask report {}`", subject.name);
-            for (end, _, draw) in subject.charts {
-                let is_same = draw(results).unwrap() == committed(&format!("docs/{stem}{end}.svg"));
-                assert!(is_same, "docs/{stem}{end}.svg is stale; run `cargo xtask report {}`", subject.name);
-            }
-        }
-        are_committed((subject.sections)(&all).unwrap());
-    }
-    are_committed(vec![("README.md", "figures".to_owned(), figures::section().unwrap())]);
-    let ladder: Results = serde_json::from_str(&committed("docs/results/ladder-attention.json")).unwrap();
-    let sections = attention::sections(Some(&ladder));
-    are_committed(sections.map(|(name, text)| (attention::PAGE, name.to_owned(), text)).into());
-    let all = timelines::read().unwrap();
-    for traced in &all {
-        let is_same =
-            timelines::picture(traced, &all).unwrap() == committed(&format!("docs/{}", traced.file()));
-        assert!(is_same, "docs/{} is stale; run `cargo xtask report timelines`", traced.file());
-    }
-    let of = |name: &str| {
-        serde_json::from_str::<Results>(&committed(&format!("docs/results/{name}.json"))).unwrap()
-    };
-    let page = accuracy::page(&of("accuracy"), &of("cpu-accuracy")).unwrap();
-    assert!(page == committed("docs/results/accuracy.md"), "run `cargo xtask report accuracy`");
 }

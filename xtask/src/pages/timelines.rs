@@ -65,7 +65,7 @@ impl Merged {
         let results = Results::read(&merged("mlp")?[0])?;
         let rungs: Vec<String> = rungs(&results)?;
         let mut all = read()?;
-        for new in self.new(&rungs)? {
+        for new in self.drawn(&rungs)? {
             match all.iter_mut().find(|old| old.file() == new.file()) {
                 Some(old) => *old = new,
                 None => all.push(new),
@@ -87,7 +87,7 @@ impl Merged {
     }
 
     /// The timelines that were asked for.
-    fn new(&self, rungs: &[String]) -> anyhow::Result<Vec<Traced>> {
+    fn drawn(&self, rungs: &[String]) -> anyhow::Result<Vec<Traced>> {
         let mut new = Vec::new();
         for path in &self.merge {
             let files = rungs.iter().map(|name| path.join(format!("{name}.svg")));

@@ -17,6 +17,18 @@ pub fn table<S: AsRef<str>>(header: &[S], left: usize, rows: &[Vec<String>]) -> 
     row(&cells) + &row(&lines) + &rows.iter().map(|cells| row(cells)).collect::<String>()
 }
 
+/// A table without the columns in which nothing is written.
+pub fn used(header: &[&str], left: usize, mut rows: Vec<Vec<String>>) -> String {
+    let is_used: Vec<bool> =
+        (0..header.len()).map(|i| i == 0 || rows.iter().any(|row| !row[i].is_empty())).collect();
+    let keep = |i: &usize| is_used[*i];
+    for row in &mut rows {
+        *row = (0..header.len()).filter(keep).map(|i| row[i].clone()).collect();
+    }
+    let header: Vec<&str> = (0..header.len()).filter(keep).map(|i| header[i]).collect();
+    table(&header, left, &rows)
+}
+
 /// The text of a value; empty for `None`.
 pub fn or_empty<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
     value.map_or_else(String::new, text)

@@ -1,4 +1,4 @@
-//! The files of a run, and their merging.
+//! The results of runs, and their merging.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,64 +10,6 @@ use serde_json::Value;
 
 use crate::report::stale;
 use crate::workspace;
-
-/// The files of one run, or of several of the same commit: what was timed more than once counts as in the last run.
-#[derive(clap::Args)]
-pub struct Files {
-    /// What the bench left in criterion's folder; again for every further run
-    #[arg(long, value_name = "FILE")]
-    pub ours: Vec<PathBuf>,
-
-    /// What the peers' script wrote in the same run, in the same order; the files beyond those runs belong to the last one
-    #[arg(long, value_name = "FILE", requires = "ours")]
-    pub peers: Vec<PathBuf>,
-}
-
-impl Files {
-    /// Merges the runs of the given files.
-    pub fn runs<E: Entry>(&self) -> anyhow::Result<Option<Results<E>>> {
-        let (ours, peers) = (self.ours.len(), self.peers.len());
-        ensure!(
-            peers == 0 || peers >= ours,
-            "--ours is given {ours} times, --peers {peers} times; give both files of each run"
-        );
-        let mut results: Option<Results<E>> = None;
-        for (n, ours) in self.ours.iter().enumerate() {
-            let end = if n + 1 == self.ours.len() { peers } else { (n + 1).min(peers) };
-            let mut run = Results::merge(Run::read(ours)?, None)?;
-            for path in &self.peers[n.min(peers)..end] {
-                run.add_peers(Run::read(path)?)?;
-            }
-            results = Results::after(results, run)?;
-        }
-        Ok(results)
-    }
-}
-
-/// Runs in which the contenders of a problem took turns.
-#[derive(clap::Args)]
-pub struct Turns {
-    /// What the script wrote; again for every further run of the same commit and machine. Contenders are compared with ours of
-    /// their run; of ours, the last run is shown
-    #[arg(long, value_name = "FILE")]
-    pub runs: Vec<PathBuf>,
-}
-
-impl Turns {
-    /// Merges the runs, with the entries for which `is_ours` holds apart from the others.
-    pub fn runs(&self, is_ours: fn(&Timed) -> bool) -> anyhow::Result<Option<Results<Timed>>> {
-        let mut results = None;
-        for (number, path) in self.runs.iter().enumerate() {
-            let mut run: Run<Timed> = Run::read(path)?;
-            run.entries.iter_mut().for_each(|entry| entry.run = number);
-            let (ours, peers) = run.entries.into_iter().partition(is_ours);
-            let (versions, missing) = (run.versions.clone(), run.missing.clone());
-            let run = Results::merge(Run { entries: ours, ..run }, None)?;
-            results = Results::after(results, Results { peers, versions, missing, ..run })?;
-        }
-        Ok(results)
-    }
-}
 
 /// One contender's figures; `name` is its first field.
 pub trait Entry: Serialize + DeserializeOwned + PartialEq {
@@ -251,7 +193,7 @@ impl<E: Entry> Results<E> {
     }
 
     /// Adds the peers' measurements by another script of the same run.
-    fn add_peers(&mut self, peers: Run<E>) -> anyhow::Result<()> {
+    pub fn add_peers(&mut self, peers: Run<E>) -> anyhow::Result<()> {
         ensure!(
             (&self.machine, &self.driver) == (&peers.machine, &peers.driver),
             "ours ran on {} with driver {}, the peers on {} with driver {}; measure both in one run",
@@ -267,7 +209,7 @@ impl<E: Entry> Results<E> {
     }
 
     /// Replaces figures of the runs before by those of `run`, where it has them.
-    fn after(before: Option<Self>, run: Self) -> anyhow::Result<Option<Self>> {
+    pub fn after(before: Option<Self>, run: Self) -> anyhow::Result<Option<Self>> {
         let Some(mut results) = before else { return Ok(Some(run)) };
         let of = |results: &Self| {
             format!("{}, driver {}, commit {}", results.machine, results.driver, results.commit)
@@ -284,7 +226,7 @@ impl<E: Entry> Results<E> {
     }
 
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        read(path).with_context(|| format!("{} is no merged run", workspace::shown(path)))
+        read(path).with_context(|| format!("{} is not a merged run", workspace::shown(path)))
     }
 
     /// Reads a merged file, and stores in it which of the `sources` have changed since its commit.

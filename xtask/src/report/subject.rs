@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
-
+use crate::report::ladder::Section;
+use crate::report::markdown::used;
 use crate::report::peaks::{self, Check, Peaks};
-use crate::report::results::{Results, Timed, is_rung, merged, stem};
-use crate::report::{number_of, or_empty, percent, stale, table, time, times, update_page};
+use crate::report::results::{Results, Timed, merged, stem};
+use crate::report::{number_of, or_empty, percent, stale, time, times, update_page};
 use crate::workspace;
 
 /// Shapes with their own row in the summary, after all shapes of their table.
@@ -23,8 +23,8 @@ pub struct Shown {
     pub example: (&'static str, &'static [(&'static str, &'static str)]),
 }
 
-/// A section of another page: its file, its name, and its text.
-pub type Section = (&'static str, String, String);
+/// A chart: the end of its file's name, its description, and what draws it.
+pub type Drawing = (&'static str, &'static str, fn(&Results) -> anyhow::Result<String>);
 
 /// The subject of a page.
 pub struct Subject {
@@ -55,8 +55,7 @@ pub struct Subject {
     /// Further checks.
     pub check: fn(&Results, &mut Check),
     pub sources: &'static [&'static str],
-    /// The charts: the end of the file's name, its description, and the drawing.
-    pub charts: &'static [(&'static str, &'static str, fn(&Results) -> anyhow::Result<String>)],
+    pub charts: &'static [Drawing],
     /// The page, if it is not the usual one.
     pub page: Option<fn(&Results) -> anyhow::Result<String>>,
     /// More of the usual page, after the tables.
@@ -77,9 +76,9 @@ pub struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// A contender's entry from the last run that timed it.
+    /// A contender's entry from the last run that timed it; the first one of that run.
     pub fn entry(&self, name: &str) -> Option<&'a Timed> {
-        let of_name = self.all.iter().filter(|entry| entry.name == name).copied();
+        let of_name = self.all.iter().rev().filter(|entry| entry.name == name).copied();
         of_name.max_by_key(|entry| (entry.microseconds.is_some(), entry.run))
     }
 
@@ -89,7 +88,7 @@ impl<'a> Contest<'a> {
             let same_run = self.all.iter().find(|it| it.name == other && it.run == entry.run)?;
             Some((entry.run, entry.microseconds? / same_run.microseconds?))
         };
-        let ratios = self.all.iter().filter(|entry| entry.name == name).filter_map(ratio);
+        let ratios = self.all.iter().rev().filter(|entry| entry.name == name).filter_map(ratio);
         ratios.max_by_key(|(run, _)| *run).map(|(_, ratio)| ratio)
     }
 
@@ -356,32 +355,6 @@ impl Subject {
     }
 }
 
-/// The sections of a ladder's page: for each rung that has one, or a time, what `text` makes of it and the rung below. The names of
-/// the sections begin with `prefix`.
-pub fn ladder(
-    page: &'static str,
-    prefix: &str,
-    results: &Results,
-    text: impl Fn(&str, Option<&str>) -> String,
-) -> anyhow::Result<Vec<Section>> {
-    let path = workspace::root().join(page);
-    let words = std::fs::read_to_string(&path).with_context(|| format!("reading {page}"))?;
-    let marker = |line: &str| line.strip_prefix("<!-- ")?.strip_suffix(" -->").map(str::to_owned);
-    let is_rung = |name: &str| if prefix.is_empty() { is_rung(name) } else { name.starts_with(prefix) };
-    let mut names: Vec<String> = words.lines().filter_map(marker).filter(|name| is_rung(name)).collect();
-    // A rung without a section is an error when the page is written.
-    for entry in results.ours.iter().filter(|entry| entry.is_rung()) {
-        let name = format!("{prefix}{}", entry.name);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let rung = |i: usize| &names[i][prefix.len()..];
-    let sections =
-        (0..names.len()).map(|i| (page, names[i].clone(), text(rung(i), i.checked_sub(1).map(rung))));
-    Ok(sections.collect())
-}
-
 /// A copy within L2, whose rate is not memory's.
 pub const IN_CACHE: &str = "clone in cache";
 
@@ -393,18 +366,6 @@ pub fn clock_and_power(entry: &Timed) -> [String; 2] {
         or_empty(number, |number| format!("{number:.0} {unit}"))
     };
     [at(0, "MHz"), at(1, "W")]
-}
-
-/// A table without the columns in which nothing is written.
-fn used(header: &[&str], left: usize, mut rows: Vec<Vec<String>>) -> String {
-    let is_used: Vec<bool> =
-        (0..header.len()).map(|i| i == 0 || rows.iter().any(|row| !row[i].is_empty())).collect();
-    let keep = |i: &usize| is_used[*i];
-    for row in &mut rows {
-        *row = (0..header.len()).filter(keep).map(|i| row[i].clone()).collect();
-    }
-    let header: Vec<&str> = (0..header.len()).filter(keep).map(|i| header[i]).collect();
-    table(&header, left, &rows)
 }
 
 /// The geometric mean; `None` without figures.
