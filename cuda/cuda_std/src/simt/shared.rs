@@ -261,8 +261,7 @@ impl BlockShared {
         }
         let take = |used| Some(offset_after(used, align) + bytes + GUARD_BYTES);
         let used = self.fixed_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        // SAFETY: array and guard lie in the static part, which has room for all arrays up to the limit that was just
-        // checked, for their guards and for the padding.
+        // SAFETY: the static part has room for all arrays up to the checked limit, their guards and the padding.
         unsafe {
             let array = start(&self.fixed).add(offset_after(used, align));
             if !cfg!(miri) {
@@ -383,7 +382,7 @@ fn start_of_dynamic(part: &[UnsafeCell<MaybeUninit<Line>>]) -> *mut u8 {
 /// The bytes lie in one allocation.
 unsafe fn only(pointer: *mut u8, bytes: usize) -> *mut u8 {
     // SAFETY: the caller guarantees the bytes; a shared reference to cells asserts nothing about their content.
-    let cells: &[UnsafeCell<MaybeUninit<u8>>] = unsafe { core::slice::from_raw_parts(pointer.cast(), bytes) };
+    let cells = unsafe { core::slice::from_raw_parts(pointer.cast::<UnsafeCell<MaybeUninit<u8>>>(), bytes) };
     UnsafeCell::raw_get(cells.as_ptr()).cast()
 }
 
@@ -395,8 +394,7 @@ pub(super) fn statics() -> &'static [SharedStatic] {
 /// Makes the statics in the attribute form uninitialised, for the next block.
 pub(super) fn poison_statics() {
     for shared in statics() {
-        // SAFETY: the registry holds the address and size of a `static mut`, and the executor holds the turn, so
-        // no kernel thread runs.
+        // SAFETY: address and size are a `static mut`'s. The executor holds the turn: no kernel thread runs.
         unsafe { shared.address.cast_mut().write_bytes(POISON, shared.bytes) };
     }
 }

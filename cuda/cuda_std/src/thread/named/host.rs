@@ -92,7 +92,7 @@ fn joined(name: &'static str, id: u32, count: u32) -> (*mut u64, u32) {
     }
 }
 
-/// The waits for a round, whose number is that of the wait.
+/// The waits for a round. A wait has the number of its round.
 static ROUND: WaitKind = WaitKind { can_go_on, lacks };
 
 /// # Safety
