@@ -1,26 +1,77 @@
-//! Timed attention: shapes, and our launches.
+//! Timed attention.
 //!
 //! `benches/peers/attention.py` holds the same table of shapes.
 
 mod gradients;
 mod shapes;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::attention::{Element16, KernelChoice, Outputs, Problem, run_rung};
 use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::{DeviceProfile, Error, Tensor};
-use ferrowarp_cases::reference::Number;
+use ferrowarp::{DeviceProfile, Tensor};
+use ferrowarp_cases::attention::oracle::Row;
+use ferrowarp_cases::compare::Bound;
+use ferrowarp_cases::reference::{Number, Sum};
 use gpu_kernels::attention::args::NO_WINDOW;
-use gpu_kernels::ladders::attention::Rung;
+use gpu_kernels::ladders::attention::RUNGS;
 
-pub use shapes::{CPU_SHAPES, Inputs, RUNG_SHAPE, SHAPES, Shape};
+use crate::contest::{self, Contender, TFLOPS, Type, Unit};
+use crate::timed::{self, Prepared, Timed, normal};
+use shapes::{CPU_SHAPES, Inputs, RUNG_SHAPE, SHAPES, Shape};
 
-use crate::matmul::Type;
-use crate::timed::{Timed, count_of_sets, normal, timed};
+/// `cargo bench attention`.
+pub struct Bench;
 
-/// The types of the tensors.
-pub const TYPES: [Type; 2] = [Type::Bf16, Type::F16];
+impl contest::Bench for Bench {
+    type Shape = Shape;
+    const NAME: &'static str = "attention";
+    const UNIT: Unit = TFLOPS;
+    const TYPES: &'static [Type] = &[Type::Bf16, Type::F16];
+
+    fn contenders(device: &Device) -> anyhow::Result<Vec<Contender<Shape>>> {
+        let contender = |name: &str, dtype, shape| Contender { name: name.to_owned(), dtype, shape };
+        let shapes: &[Shape] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
+        let of_type = |&dtype| shapes.iter().map(move |&shape| contender(Self::NAME, dtype, shape));
+        let rungs = RUNGS.iter().filter(|_| device.is_cuda());
+        let rungs = rungs.map(|rung| contender(rung.name, Type::Bf16, RUNG_SHAPE));
+        Ok(Self::TYPES.iter().flat_map(of_type).chain(rungs).collect())
+    }
+
+    fn id(Contender { name, dtype, shape }: &Contender<Shape>) -> String {
+        let end = if name == Self::NAME { String::new() } else { format!("/{name}") };
+        format!("{}/{shape}{end}", dtype.name())
+    }
+
+    fn work(contender: &Contender<Shape>) -> f64 {
+        contender.shape.operations()
+    }
+
+    fn rungs() -> Vec<&'static str> {
+        RUNGS.iter().map(|rung| rung.name).collect()
+    }
+
+    /// The name is `attention`, a rung, or a forward kernel to use instead of the chosen one.
+    fn prepare(device: &Device, contender: &Contender<Shape>) -> anyhow::Result<Prepared> {
+        let (name, shape) = (contender.name.as_str(), contender.shape);
+        if let Some(rung) = RUNGS.iter().find(|rung| rung.name == name) {
+            let Shape { causal, backward, .. } = shape;
+            ensure!(!causal && !backward, "{name} computes neither a mask nor gradients; pass another shape");
+            let on = device.clone();
+            let launch = move |set: &mut Set<bf16>| {
+                let Set { q, k, v, out } = set;
+                Ok(run_rung(&on, rung, out.view_mut(), [q.view(), k.view(), v.view()])?)
+            };
+            let kernels: Vec<&str> = rung.kernels.iter().map(|kernel| kernel.meta.name).collect();
+            return Ok((prepare_launch(device, shape, launch)?, kernels.join(" + ")));
+        }
+        let by = Some(name).filter(|name| *name != Self::NAME);
+        match contender.dtype {
+            Type::F16 => prepare_as::<f16>(device, shape, by),
+            _ => prepare_as::<bf16>(device, shape, by),
+        }
+    }
+}
 
 /// The tensors of one launch.
 struct Set<T> {
@@ -30,29 +81,11 @@ struct Set<T> {
     out: Tensor<T>,
 }
 
-/// Prepares and checks attention at a shape: ready to be timed, and its kernel. `by` names a forward kernel to use instead of
-/// the chosen one.
-///
-/// # Errors
-/// There is not enough memory, a launch failed, a result is wrong, or no such kernel can do it.
-pub fn prepare(
-    device: &Device,
-    ty: Type,
-    shape: Shape,
-    by: Option<&str>,
-) -> anyhow::Result<(Box<dyn Timed>, String)> {
-    match ty {
-        Type::Bf16 => prepare_as::<bf16>(device, shape, by),
-        Type::F16 => prepare_as::<f16>(device, shape, by),
-        Type::Tf32 | Type::F32 => bail!("no attention of {}; pass bf16 or f16", ty.name()),
-    }
-}
-
 fn prepare_as<T: Number + Element16>(
     device: &Device,
     shape: Shape,
     by: Option<&str>,
-) -> anyhow::Result<(Box<dyn Timed>, String)> {
+) -> anyhow::Result<Prepared> {
     if shape.backward {
         return gradients::prepare::<T>(device, shape);
     }
@@ -79,28 +112,7 @@ fn prepare_as<T: Number + Element16>(
         let tensors = [q.view(), k.view(), v.view()];
         Ok(shape.attention().run_by(&on, Outputs::new(out), tensors, by)?)
     };
-    let timed = prepare_launch(device, shape, launch)?;
-    Ok((timed, choice.to_string()))
-}
-
-/// Prepares and checks a rung of the ladder at a shape: ready to be timed, and its kernels.
-///
-/// # Errors
-/// Same as for [`prepare`], or the rung does not support the shape.
-pub fn prepare_rung(
-    device: &Device,
-    rung: &'static Rung,
-    shape: Shape,
-) -> anyhow::Result<(Box<dyn Timed>, String)> {
-    let Shape { causal, backward, .. } = shape;
-    ensure!(!causal && !backward, "{} computes neither a mask nor gradients; pass another shape", rung.name);
-    let on = device.clone();
-    let launch = move |set: &mut Set<bf16>| {
-        let Set { q, k, v, out } = set;
-        Ok(run_rung(&on, rung, out.view_mut(), [q.view(), k.view(), v.view()])?)
-    };
-    let kernels: Vec<&str> = rung.kernels.iter().map(|kernel| kernel.meta.name).collect();
-    Ok((prepare_launch(device, shape, launch)?, kernels.join(" + ")))
+    Ok((prepare_launch(device, shape, launch)?, choice.to_string()))
 }
 
 /// Q and K.
@@ -123,28 +135,24 @@ fn queries_and_keys<T: Number>(shape: Shape) -> (Vec<T>, Vec<T>) {
     (q, k)
 }
 
-/// Prepares and checks a launch on sets of tensors. Returns it ready to be timed.
+/// Prepares and checks a launch on sets of tensors.
 fn prepare_launch<T: Number>(
     device: &Device,
     shape: Shape,
     launch: impl Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync + 'static,
 ) -> anyhow::Result<Box<dyn Timed>> {
-    let (of_queries, of_keys) = (shape.query_elements(), shape.key_elements());
-    let count = count_of_sets(device, 2 * (of_queries + of_keys) * size_of::<T>())?;
+    let bytes = 2 * (shape.query_elements() + shape.key_elements()) * size_of::<T>();
     let (q, k) = queries_and_keys::<T>(shape);
-    let v = normal::<T>(of_keys, 3);
+    let v = normal::<T>(shape.key_elements(), 3);
     let [q_shape, k_shape] = shape.tensors();
-    let set = || -> Result<Set<T>, Error> {
+    let set = || {
         let (q, k) = (device.tensor(&q, q_shape)?, device.tensor(&k, k_shape)?);
         Ok(Set { q, k, v: device.tensor(&v, k_shape)?, out: Tensor::zeros(device, q_shape)? })
     };
-    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
-    for set in &mut sets {
-        launch(set)?;
-    }
-    let got = sets[0].out.to_vec()?;
-    let relative_error = check(shape, [&q, &k, &v], &got).with_context(|| format!("{} {shape}", T::NAME))?;
-    Ok(timed(device, sets, launch, relative_error)?)
+    let check = |set: &Set<T>| {
+        check(shape, [&q, &k, &v], &set.out.to_vec()?).with_context(|| format!("{} {shape}", T::NAME))
+    };
+    timed::prepared(device, bytes, set, launch, check)
 }
 
 /// Checked rows, spread over the result.
@@ -158,69 +166,54 @@ fn last(shape: Shape) -> usize {
 /// Compares rows spread over the result with f64. Returns the last queries' [`Timed::relative_error`].
 fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Result<f64> {
     let Shape { batch, queries, length, heads, key_heads, head_size: size, .. } = shape;
-    let value = |x: T| f64::from(x.value());
-    let scale = 1.0 / (size as f64).sqrt();
-    let rows = batch * queries * heads;
-    let mut squares = [0.0; 2];
-    let from_all = (0..CHECKED).map(|i| (i * (rows - 1) / (CHECKED - 1), false));
-    let last = (0..last(shape)).map(|i| (rows - 1 - i * heads, true));
-    for (row, is_last) in from_all.chain(last) {
+    let value = |x: &T| f64::from(x.value());
+    let expected = |row: usize| -> Vec<Bound> {
         let (entry, query, head) = (row / heads / queries, row / heads % queries, row % heads);
         let key_row = |key: usize| ((entry * length + key) * key_heads + head / (heads / key_heads)) * size;
-        let logits: Vec<f64> = shape
-            .seen(query)
-            .map(|key| {
-                (0..size).map(|c| value(q[row * size + c]) * value(k[key_row(key) + c])).sum::<f64>() * scale
-            })
-            .collect();
-        let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = logits.iter().map(|x| (x - max).exp()).sum();
-        let mut want = vec![0.0; size];
-        for (key, x) in shape.seen(query).zip(&logits) {
-            let weight = (x - max).exp() / sum;
-            for c in 0..size {
-                want[c] += weight * value(v[key_row(key) + c]);
-            }
-        }
-        let largest = want.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
-        for (c, &want) in want.iter().enumerate() {
-            let got = value(out[row * size + c]);
-            ensure!(
-                (got - want).abs() <= shape.allowed() * largest,
-                "result {c} of query {query} of head {head} is {got:e}, not {want:e}"
-            );
-            if is_last {
-                squares[0] += (got - want).powi(2);
-                squares[1] += want.powi(2);
-            }
-        }
-    }
-    Ok((squares[0] / squares[1]).sqrt())
+        let product = |key: usize| {
+            let pairs = q[row * size..][..size].iter().zip(&k[key_row(key)..][..size]);
+            pairs.map(|(q, k)| value(q) * value(k)).fold(Sum::default(), Sum::and)
+        };
+        let weights = Row::new(shape.seen(query).map(product), size, 1.0 / (size as f64).sqrt());
+        let of_column =
+            |c: usize| -> Vec<f64> { shape.seen(query).map(|key| value(&v[key_row(key) + c])).collect() };
+        (0..size).map(|c| weights.result::<T>(&of_column(c), true)).collect()
+    };
+    let compare = |rows: &mut dyn Iterator<Item = usize>| {
+        let rows: Vec<usize> = rows.collect();
+        let got: Vec<T> = rows.iter().flat_map(|row| out[row * size..][..size].iter().copied()).collect();
+        let bounds: Vec<Bound> = rows.into_iter().flat_map(expected).collect();
+        timed::check("result", &got, &bounds)
+    };
+    let rows = batch * queries * heads;
+    compare(&mut (0..CHECKED).map(|i| i * (rows - 1) / (CHECKED - 1)))?;
+    compare(&mut (0..last(shape)).map(|i| rows - 1 - i * heads))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::tests::assert_shapes_of_peers;
+    use crate::contest::tests::{assert_prepared, assert_shapes_of_peers};
 
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let ours: String = SHAPES.iter().map(|shape| format!("{shape}\n")).collect();
-        assert_shapes_of_peers("attention.py", &ours);
+        assert_shapes_of_peers("attention.py", &["--list-shapes"], SHAPES.iter().map(Shape::to_string));
     }
 
     #[test]
     fn shapes_are_found_by_their_words() {
-        assert!(SHAPES.iter().all(|shape| Shape::from_words(&shape.to_string()).unwrap() == *shape));
-        let error = Shape::from_words("8x4096-causal").unwrap_err().to_string();
+        assert!(SHAPES.iter().all(|shape| shape.to_string().parse::<Shape>().unwrap() == *shape));
+        let error = "8x4096-causal".parse::<Shape>().unwrap_err().to_string();
         assert!(error.contains("8x4096-causal is not a shape"), "{error}");
     }
 
     #[test]
     fn a_wrong_result_is_not_timed() {
-        let shape = Shape::from_words("1x8x2x1x8-causal").unwrap();
-        let error = prepare_launch::<bf16>(&Device::cpu(), shape, |_| Ok(())).err().unwrap();
-        assert!(format!("{error:#}").contains("bf16 1x8x2x1x8-causal: result 0 of query 0"), "{error:#}");
-        assert!(prepare(&Device::cpu(), Type::F16, shape, None).is_ok());
+        let words = "1x8x2x1x8-causal";
+        let prepared = prepare_launch::<bf16>(&Device::cpu(), words.parse().unwrap(), |_| Ok(()));
+        let error = format!("{:#}", prepared.err().unwrap());
+        assert!(error.contains("bf16 1x8x2x1x8-causal: result[0] is 0e0, not "), "{error}");
+        assert_prepared::<Bench>(["attention".to_owned()].into_iter(), Type::F16, words);
+        assert_prepared::<Bench>(["attention".to_owned()].into_iter(), Type::Bf16, "1x8x2x1x8-backward");
     }
 }

@@ -1,20 +1,22 @@
-//! Timed sums, cumulative sums, transposes and copies: shapes, and our launches.
+//! Timed sums, cumulative sums, transposes and copies.
 //!
 //! `benches/peers/axis.py` holds the same table of shapes.
 
-use anyhow::{Context as _, bail, ensure};
-use cuda_std::half::{bf16, f16};
+use anyhow::{Context as _, bail};
 use ferrowarp::axis::{CastTo, choices};
-use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::{
-    Cast, CumulativeSum, Element, Error, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
-};
+use ferrowarp::device::{Buffer, Device};
+use ferrowarp::{Cast, CumulativeSum, Error, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
+use ferrowarp_cases::axis::Operand;
+use ferrowarp_cases::compare::Bound;
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::axis::{AxisKernels, TransposeKernels as _};
 
-use crate::matmul::Type;
-use crate::serve::Prepared;
-use crate::timed::{count_of_sets, normal, timed};
+use crate::contest::{self, Contender, GBS, Type, Unit, of_type};
+use crate::shapes::Shape;
+use crate::timed::{self, Prepared, normal};
+
+/// `cargo bench axis`.
+pub struct Bench;
 
 /// Rows and columns of reductions on a GPU.
 const REDUCTIONS: [[usize; 2]; 6] =
@@ -29,78 +31,82 @@ const TRANSPOSES: [[usize; 2]; 3] = [[4096, 4096], [16_384, 16_384], [8191, 4097
 /// Rows and columns for the CPU.
 const ON_CPU: [[usize; 2]; 2] = [[64, 768], [8, 4097]];
 
-/// The types of the matrices.
-pub const TYPES: [Type; 2] = [Type::Bf16, Type::F32];
+/// The timed operations, and their shapes on a GPU.
+const KINDS: [(&str, Kind, &[[usize; 2]]); 9] = [
+    ("sum-rows", Kind::Rows(Reduction::Sum), &REDUCTIONS),
+    ("mean-rows", Kind::Rows(Reduction::Mean), &REDUCTIONS),
+    ("max-rows", Kind::Rows(Reduction::Max), &REDUCTIONS),
+    ("sum-columns", Kind::Columns(Reduction::Sum), &OF_COLUMNS),
+    ("mean-columns", Kind::Columns(Reduction::Mean), &OF_COLUMNS),
+    ("max-columns", Kind::Columns(Reduction::Max), &OF_COLUMNS),
+    ("cumsum", Kind::Scan, &SCANS),
+    ("transpose", Kind::Transpose, &TRANSPOSES),
+    ("cast", Kind::Cast, &TRANSPOSES),
+];
 
-/// The timed operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+#[derive(Clone, Copy, Debug)]
+enum Kind {
     /// A result for each row.
     Rows(Reduction),
     /// A result for each column.
     Columns(Reduction),
     /// Cumulative sums of the rows.
     Scan,
-    /// The transpose.
     Transpose,
     /// A copy.
     Cast,
 }
 
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 9] = [
-        Kind::Rows(Reduction::Sum),
-        Kind::Rows(Reduction::Mean),
-        Kind::Rows(Reduction::Max),
-        Kind::Columns(Reduction::Sum),
-        Kind::Columns(Reduction::Mean),
-        Kind::Columns(Reduction::Max),
-        Kind::Scan,
-        Kind::Transpose,
-        Kind::Cast,
-    ];
-
-    /// Its name in ids.
-    pub fn name(self) -> String {
-        let word = |operation: Reduction| format!("{operation:?}").to_lowercase();
-        match self {
-            Kind::Rows(operation) => format!("{}-rows", word(operation)),
-            Kind::Columns(operation) => format!("{}-columns", word(operation)),
-            Kind::Scan => "cumsum".to_owned(),
-            Kind::Transpose => "transpose".to_owned(),
-            Kind::Cast => "cast".to_owned(),
-        }
-    }
-
-    /// The kind of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// The shapes to time it at.
-    pub fn shapes(self, is_gpu: bool) -> &'static [[usize; 2]] {
-        match self {
-            _ if !is_gpu => &ON_CPU,
-            Kind::Rows(_) => &REDUCTIONS,
-            Kind::Columns(_) => &OF_COLUMNS,
-            Kind::Scan => &SCANS,
-            Kind::Transpose | Kind::Cast => &TRANSPOSES,
-        }
+    fn of_name(name: &str) -> anyhow::Result<Self> {
+        let kind = KINDS.iter().find(|(known, ..)| *known == name).map(|(_, kind, _)| *kind);
+        kind.with_context(|| format!("no operation {name}; pass sum-rows or cumsum"))
     }
 
     /// Elements of the output.
-    fn outputs(self, [rows, cols]: [usize; 2]) -> usize {
+    fn outputs(self, shape: Shape) -> usize {
         match self {
-            Kind::Rows(_) => rows,
-            Kind::Columns(_) => cols,
-            Kind::Scan | Kind::Transpose | Kind::Cast => rows * cols,
+            Kind::Rows(_) => shape.rows,
+            Kind::Columns(_) => shape.cols,
+            Kind::Scan | Kind::Transpose | Kind::Cast => shape.len(),
         }
+    }
+}
+
+impl contest::Bench for Bench {
+    type Shape = Shape;
+    const NAME: &'static str = "axis";
+    const UNIT: Unit = GBS;
+    const TYPES: &'static [Type] = &[Type::Bf16, Type::F32, Type::F16];
+
+    fn contenders(device: &Device) -> anyhow::Result<Vec<Contender<Shape>>> {
+        let mut all = Vec::new();
+        for (name, _, shapes) in KINDS {
+            for dtype in [Type::Bf16, Type::F32] {
+                let shapes = if device.is_cuda() { shapes } else { &ON_CPU };
+                let of = |&[rows, cols]: &[usize; 2]| Contender {
+                    name: name.to_owned(),
+                    dtype,
+                    shape: Shape { rows, cols },
+                };
+                all.extend(shapes.iter().map(of));
+            }
+        }
+        Ok(all)
     }
 
     /// The bytes that it must read and write at least.
-    pub fn bytes(self, ty: Type, [rows, cols]: [usize; 2]) -> f64 {
-        ((rows * cols + self.outputs([rows, cols])) * ty.bytes()) as f64
+    fn work(Contender { name, dtype, shape }: &Contender<Shape>) -> f64 {
+        let outputs = Kind::of_name(name).map_or(0, |kind| kind.outputs(*shape));
+        ((shape.len() + outputs) * dtype.bytes()) as f64
+    }
+
+    fn prepare(
+        device: &Device,
+        Contender { name, dtype, shape }: &Contender<Shape>,
+    ) -> anyhow::Result<Prepared> {
+        let kind = Kind::of_name(name)?;
+        of_type!(dtype, prepare_as(device, kind, *shape)).with_context(|| format!("{} {shape}", dtype.name()))
     }
 }
 
@@ -110,61 +116,37 @@ struct Set<T> {
     out: Buffer<T>,
 }
 
-/// Prepares and checks the operation at a shape: ready to be timed, and its kernel.
-///
-/// # Errors
-/// There is not enough memory, a launch failed, or a result is wrong.
-pub fn prepare(device: &Device, kind: Kind, ty: Type, shape: [usize; 2]) -> anyhow::Result<Prepared> {
-    match ty {
-        Type::Bf16 => prepare_as::<bf16>(device, kind, shape),
-        Type::F16 => prepare_as::<f16>(device, kind, shape),
-        Type::F32 => prepare_as::<f32>(device, kind, shape),
-        Type::Tf32 => bail!("no matrix of {}; pass bf16, f16 or f32", ty.name()),
-    }
-}
-
-fn prepare_as<T: Number + Element>(
-    device: &Device,
-    kind: Kind,
-    shape: [usize; 2],
-) -> anyhow::Result<Prepared> {
-    let [rows, cols] = shape;
-    let (len, outputs) = (rows * cols, kind.outputs(shape));
-    let count = count_of_sets(device, (len + outputs) * size_of::<T>())?;
+fn prepare_as<T: Number>(device: &Device, kind: Kind, shape: Shape) -> anyhow::Result<Prepared> {
+    let (len, outputs) = (shape.len(), kind.outputs(shape));
     // At most 2^22 different normal numbers, repeated.
     let inp: Vec<T> = normal::<T>(len.min(1 << 22), 1).into_iter().cycle().take(len).collect();
-    let set = || -> Result<Set<T>, DeviceError> {
-        let (inp, out) = (device.upload(&inp)?, device.alloc_zeroed(outputs)?);
-        Ok(Set { inp, out })
-    };
-    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
+    let set = || Ok(Set { inp: device.upload(&inp)?, out: device.alloc_zeroed(outputs)? });
     let on = device.clone();
     let launch = move |set: &mut Set<T>| Ok(run::<T>(&on, kind, set, shape)?);
-    for set in &mut sets {
-        launch(set)?;
-    }
-    check(kind, &inp, &sets[0].out.to_vec()?, shape).with_context(|| format!("{} {rows}x{cols}", T::NAME))?;
+    let check = |set: &Set<T>| check(kind, &inp, &set.out.to_vec()?, shape);
     let blocks = choices(device.limits())[0];
     let name = match kind {
         Kind::Rows(_) => T::rows(blocks).meta.name,
         Kind::Columns(_) => <T as AxisKernels>::columns(blocks).meta.name,
         Kind::Scan => {
-            let by = CumulativeSum::choices::<T>(device.limits(), cols).next().context("no kernel")?;
+            let by = CumulativeSum::choices::<T>(device.limits(), shape.cols).next().context("no kernel")?;
             by.kernels::<T>()[0].name
         }
         Kind::Transpose if size_of::<T>() == 2 => u16::transpose(blocks).meta.name,
         Kind::Transpose => u32::transpose(blocks).meta.name,
         Kind::Cast => <T as CastTo<T>>::CAST.meta.name,
     };
-    Ok((timed(device, sets, launch, 0.0)?, name.to_owned()))
+    let timed = timed::prepared(device, (len + outputs) * size_of::<T>(), set, launch, check)?;
+    Ok((timed, name.to_owned()))
 }
 
-fn run<T: Number + Element>(
+fn run<T: Number>(
     device: &Device,
     kind: Kind,
     set: &mut Set<T>,
-    shape @ [rows, cols]: [usize; 2],
+    Shape { rows, cols }: Shape,
 ) -> Result<(), Error> {
+    let shape = [rows, cols];
     let (inp, out) = (TensorView::new(&set.inp, shape)?, &mut set.out);
     match kind {
         Kind::Rows(operation) => Reduce::rows(operation).run_into(device, out, inp),
@@ -175,77 +157,47 @@ fn run<T: Number + Element>(
     }
 }
 
-/// The maximum error of a sum, relative to the sum of the absolute values. A rounded result may be off by another 2^-8.
-const ALLOWED: f64 = 1e-4;
-
 /// Compares the last row or column with f64.
-fn check<T: Number>(kind: Kind, inp: &[T], out: &[T], [rows, cols]: [usize; 2]) -> anyhow::Result<()> {
-    let value = |x: &T| f64::from(x.value());
-    let last_row = || inp[inp.len() - cols..].iter().map(value);
-    let last_column = || inp[cols - 1..].iter().step_by(cols).map(value);
-    let is_near = |what: usize, got: f64, want: f64, size: f64| {
-        let allowed = ALLOWED * size + want.abs() / 256.0;
-        ensure!((got - want).abs() <= allowed, "result {what} is {got:e}, not {want:e}");
-        Ok(())
+fn check<T: Number>(kind: Kind, inp: &[T], out: &[T], Shape { cols, .. }: Shape) -> anyhow::Result<f64> {
+    let row = inp[inp.len() - cols..].to_vec();
+    let column = || inp[cols - 1..].iter().step_by(cols).copied().collect::<Vec<_>>();
+    let exact = |all: Vec<T>| all.into_iter().map(|x| Bound::exact(x.value().into())).collect();
+    // The oracles of sums, for one row or column.
+    let reduced =
+        |of: Vec<T>, operation| Operand::dense([1, of.len()], (operation, true, false), of).expected_reduce();
+    let bounds: Vec<Bound> = match kind {
+        Kind::Rows(Reduction::Min) | Kind::Columns(Reduction::Min) => bail!("minima are not timed"),
+        Kind::Rows(operation) => reduced(row, operation),
+        Kind::Columns(operation) => reduced(column(), operation),
+        Kind::Scan => Operand::dense([1, cols], (Reduction::Sum, true, false), row).expected_scan(),
+        Kind::Transpose => exact(column()),
+        Kind::Cast => exact(row),
     };
-    let last = out.len() - 1;
-    let reduced = |operation: Reduction, all: &mut dyn Iterator<Item = f64>, len: usize| {
-        let (mut sum, mut size, mut max) = (0.0, 0.0, f64::NEG_INFINITY);
-        all.for_each(|x| (sum, size, max) = (sum + x, size + x.abs(), max.max(x)));
-        match operation {
-            Reduction::Sum => is_near(last, value(&out[last]), sum, size),
-            Reduction::Mean => is_near(last, value(&out[last]), sum / len as f64, size / len as f64),
-            Reduction::Max => is_near(last, value(&out[last]), max, 0.0),
-            Reduction::Min => bail!("minima are not timed"),
-        }
-    };
-    match kind {
-        Kind::Rows(operation) => reduced(operation, &mut last_row(), cols),
-        Kind::Columns(operation) => reduced(operation, &mut last_column(), rows),
-        Kind::Scan => {
-            let (mut sum, mut size) = (0.0, 0.0);
-            for (i, x) in last_row().enumerate() {
-                (sum, size) = (sum + x, size + x.abs());
-                let at = out.len() - cols + i;
-                is_near(at, value(&out[at]), sum, size)?;
-            }
-            Ok(())
-        }
-        Kind::Cast => last_row().enumerate().try_for_each(|(col, x)| {
-            let at = out.len() - cols + col;
-            is_near(at, value(&out[at]), x, 0.0)
-        }),
-        Kind::Transpose => last_column().enumerate().try_for_each(|(row, x)| {
-            let at = (cols - 1) * rows + row;
-            is_near(at, value(&out[at]), x, 0.0)
-        }),
-    }
+    timed::check("the end", &out[out.len() - bounds.len()..], &bounds)?;
+    Ok(0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::tests::assert_shapes_of_peers;
+    use crate::contest::tests::{assert_prepared, assert_shapes_of_peers};
 
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let of_kind = |kind: Kind| {
-            let line = move |[rows, cols]: &[usize; 2]| format!("{} {rows}x{cols}\n", kind.name());
-            kind.shapes(true).iter().map(line).collect::<String>()
+        let of_kind = |&(name, _, shapes): &(&'static str, Kind, &'static [[usize; 2]])| {
+            shapes.iter().map(move |[rows, cols]| format!("{name} {rows}x{cols}"))
         };
-        let ours: String = Kind::ALL.into_iter().map(of_kind).collect();
-        assert_shapes_of_peers("axis.py", &ours);
+        assert_shapes_of_peers("axis.py", &["--list-shapes"], KINDS.iter().flat_map(of_kind));
     }
 
     #[test]
     fn every_kind_is_prepared_and_a_wrong_result_is_found() {
-        for kind in Kind::ALL {
-            assert_eq!(Kind::from_name(&kind.name()), Some(kind));
-            assert!(prepare(&Device::cpu(), kind, Type::Bf16, [3, 40]).is_ok(), "{kind:?}");
-        }
-        let error = check(Kind::Scan, &[1.0f32, 2.0], &[1.0, 4.0], [1, 2]).unwrap_err().to_string();
-        assert_eq!(error, "result 1 is 4e0, not 3e0");
-        assert!(check(Kind::Transpose, &[1.0f32, 2.0, 3.0, 4.0], &[1.0, 3.0, 4.0, 2.0], [2, 2]).is_err());
-        assert!(check(Kind::ALL[2], &[1.0f32, 2.0], &[1.0], [1, 2]).is_err());
+        assert_prepared::<Bench>(KINDS.iter().map(|(name, ..)| (*name).to_owned()), Type::Bf16, "3x40");
+        let shape = |rows, cols| Shape { rows, cols };
+        let error = check(Kind::Scan, &[1.0f32, 2.0], &[1.0, 4.0], shape(1, 2)).unwrap_err().to_string();
+        assert!(error.starts_with("the end[1] is 4e0, not 3e0"), "{error}");
+        let numbers = [1.0f32, 2.0, 3.0, 4.0];
+        assert!(check(Kind::Transpose, &numbers, &[1.0, 3.0, 4.0, 2.0], shape(2, 2)).is_err());
+        assert!(check(Kind::Rows(Reduction::Max), &[1.0f32, 2.0], &[1.0], shape(1, 2)).is_err());
     }
 }

@@ -1,35 +1,81 @@
-//! A bench with contenders that are timed one by one, or by another program in turns with others.
+//! The harness of the benches: contenders at shapes, each checked and then timed, one by one or by another program in turns
+//! with its own.
 
+use std::fmt::Display;
 use std::process::{Command, ExitCode};
+use std::str::FromStr;
 
+use anyhow::{Context as _, bail};
 use ferrowarp::device::{Device, DeviceChoice, open};
+use regex::Regex;
 use serde::Serialize;
 
 use crate::exit_code;
-use crate::matmul::Type;
 use crate::results::{Results, median};
-use crate::serve::{Prepared, serve};
+use crate::serve::serve;
+use crate::timed::Prepared;
 
 /// Batches per median.
 const SAMPLES: usize = 10;
 
-/// Makes a contender ready to be timed.
-pub type Prepare = Box<dyn Fn(&Device) -> anyhow::Result<Prepared>>;
+/// The type of the operands and of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Type {
+    /// 16 bits with an 8-bit exponent.
+    Bf16,
+    /// 16 bits with a 5-bit exponent.
+    F16,
+    /// `f32`, with factors rounded to TF32.
+    Tf32,
+    /// `f32`; factors on a GPU as three products of TF32.
+    F32,
+}
 
-/// A contender at one shape.
+impl Type {
+    /// All types.
+    pub const ALL: [Type; 4] = [Type::Bf16, Type::F16, Type::Tf32, Type::F32];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Type::Bf16 => "bf16",
+            Type::F16 => "f16",
+            Type::Tf32 => "tf32",
+            Type::F32 => "f32",
+        }
+    }
+
+    /// Bytes of an element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Type::Bf16 | Type::F16 => 2,
+            Type::Tf32 | Type::F32 => 4,
+        }
+    }
+}
+
+/// Calls a function that is generic over the element's type.
+macro_rules! of_type {
+    ($ty:expr, $function:ident($($argument:expr),* $(,)?)) => {
+        match $ty {
+            $crate::contest::Type::Bf16 => $function::<cuda_std::half::bf16>($($argument),*),
+            $crate::contest::Type::F16 => $function::<cuda_std::half::f16>($($argument),*),
+            $crate::contest::Type::Tf32 | $crate::contest::Type::F32 => $function::<f32>($($argument),*),
+        }
+    };
+}
+pub(crate) use of_type;
+
+/// What is timed: an operation, a rung of a ladder or a peer, at a shape.
+#[derive(Clone, Debug)]
 pub struct Contender<S> {
-    /// The command line selects by this id.
-    pub id: String,
-    /// An operation, a rung of a ladder, or a peer.
+    /// Its name.
     pub name: String,
     /// Type of the elements.
     pub dtype: Type,
     /// The shape.
     pub shape: S,
-    /// Operations or bytes per launch.
-    pub work: f64,
-    /// Prepares it on a device, and checks its result.
-    pub prepare: Prepare,
 }
 
 /// A contender at one shape: a time, or why there is none.
@@ -47,6 +93,8 @@ struct Entry<S> {
     microseconds: Option<f64>,
     /// Timed batches.
     samples: usize,
+    /// Launches in a batch's graph.
+    launches_per_sample: usize,
     /// Sets of operands that the launches rotate through.
     sets: usize,
     /// See [`Timed::relative_error`](crate::timed::Timed::relative_error).
@@ -68,110 +116,151 @@ pub const TFLOPS: Unit = ("TFLOP/s", 1e12);
 pub const GBS: Unit = ("GB/s", 1e9);
 
 /// A bench.
-pub struct Bench<S> {
+pub trait Bench {
+    /// The shape of a contender, with the words of ids and requests.
+    type Shape: Copy + Display + FromStr<Err = anyhow::Error> + Serialize;
     /// Its name in `cargo bench NAME`.
-    pub name: &'static str,
+    const NAME: &'static str;
     /// The unit of its rates.
-    pub unit: Unit,
+    const UNIT: Unit;
+    /// The types that it supports.
+    const TYPES: &'static [Type];
+
     /// All its contenders on a device.
-    pub contenders: fn(&Device) -> Vec<Contender<S>>,
-    /// Prepares a request's problem.
-    pub prepare: fn(&Device, &str, &[&str]) -> anyhow::Result<Prepared>,
+    ///
+    /// # Errors
+    /// The environment asks for something that does not exist.
+    fn contenders(device: &Device) -> anyhow::Result<Vec<Contender<Self::Shape>>>;
+
+    /// Prepares a contender and checks its result.
+    ///
+    /// # Errors
+    /// There is no such contender, not enough memory, a launch failed, or a result is wrong.
+    fn prepare(device: &Device, contender: &Contender<Self::Shape>) -> anyhow::Result<Prepared>;
+
+    /// Operations or bytes of a launch.
+    fn work(contender: &Contender<Self::Shape>) -> f64;
+
+    /// The command line selects by this id.
+    fn id(Contender { name, dtype, shape }: &Contender<Self::Shape>) -> String {
+        format!("{name}/{}/{shape}", dtype.name())
+    }
+
     /// The names of the rungs, if it has a ladder.
-    pub rungs: fn() -> Vec<&'static str>,
+    fn rungs() -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
-impl<S: Serialize> Bench<S> {
-    /// Runs the program. With `--serve` it answers requests, with `--test` it times each contender once, otherwise it writes
-    /// `NAME.json`. The first other word selects by id.
-    pub fn main(&self) -> ExitCode {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-        self.on_device(|device| {
-            if has("--serve") {
-                let tell = |request: &str| (request == "rungs").then(|| (self.rungs)().join(" "));
-                return serve(|name, words| (self.prepare)(device, name, words), tell).map(|()| Vec::new());
+/// Runs the bench. With `--serve` it answers requests, with `--list` it prints ids, with `--test` it times each contender
+/// once, otherwise it writes `NAME.json`. The first other word is a regular expression that selects ids.
+pub fn main<B: Bench>() -> ExitCode {
+    let has = |flag: &str| std::env::args().any(|argument| argument == flag);
+    on_device(|device| {
+        if has("--serve") {
+            let tell = |request: &str| (request == "rungs").then(|| B::rungs().join(" "));
+            return serve(|name, words| requested::<B>(device, name, words), tell).map(|()| Vec::new());
+        }
+        let filter = filter(B::NAME, std::env::args().skip(1))?;
+        let samples = if has("--test") { 1 } else { SAMPLES };
+        let mut results = Results::new(device)?;
+        let mut failed = Vec::new();
+        for contender in B::contenders(device)?.iter().filter(|it| filter.is_match(&B::id(it))) {
+            if has("--list") {
+                println!("{}", B::id(contender));
+                continue;
             }
-            let filter = self.filter(arguments.iter().map(String::as_str));
-            let samples = if has("--test") { 1 } else { SAMPLES };
-            let mut results = Results::new(device)?;
-            let mut failed = Vec::new();
-            for contender in (self.contenders)(device) {
-                if contender.id.contains(filter) {
-                    let entry = self.entry(device, contender, samples, &mut failed);
-                    results.entries.push(entry);
-                }
-            }
-            if samples > 1 {
-                eprintln!("wrote {}", results.write(&format!("{}.json", self.name))?.display());
-            }
-            Ok(failed)
-        })
-    }
-
-    /// The word that selects contenders. `cargo bench` itself passes the bench's name, which is ignored.
-    pub fn filter<'a>(&self, mut arguments: impl Iterator<Item = &'a str>) -> &'a str {
-        arguments.find(|word| !word.starts_with("--") && *word != self.name).unwrap_or_default()
-    }
-
-    /// Runs something on the first GPU, or on the CPU without one.
-    pub fn on_device(&self, run: impl FnOnce(&Device) -> anyhow::Result<Vec<String>>) -> ExitCode {
-        match open(DeviceChoice::Auto) {
-            Ok((device, why)) => {
-                eprintln!("{why}");
-                exit_code(run(&device))
-            }
-            Err(error) => {
-                eprintln!("cannot bench: {error:#}");
-                ExitCode::FAILURE
+            results.entries.push(entry::<B>(device, contender, samples, &mut failed));
+            if let Err(fault) = device.synchronize() {
+                results.write(&format!("{}.json", B::NAME))?;
+                return Err(fault).context("the device is lost");
             }
         }
-    }
+        if samples > 1 && !results.entries.is_empty() {
+            eprintln!("wrote {}", results.write(&format!("{}.json", B::NAME))?.display());
+        }
+        Ok(failed)
+    })
+}
 
-    fn entry(
-        &self,
-        device: &Device,
-        contender: Contender<S>,
-        samples: usize,
-        failed: &mut Vec<String>,
-    ) -> Entry<S> {
-        let Contender { id, name, dtype, shape, work, prepare } = contender;
-        let timed = || -> anyhow::Result<(Prepared, Vec<f64>)> {
-            let mut prepared = prepare(device)?;
-            let times = (0..samples).map(|_| prepared.0.time()).collect::<Result<_, _>>()?;
-            Ok((prepared, times))
-        };
-        let (kernels, microseconds, relative_error, clock_and_power, error) = (None, None, None, None, None);
-        let untimed = Entry {
-            name,
-            dtype,
-            shape,
-            kernels,
-            microseconds,
-            samples: 0,
-            sets: 0,
-            relative_error,
-            clock_and_power,
-            error,
-        };
-        match timed() {
-            Ok(((timed, kernels), times)) => {
-                let (seconds, (unit, one)) = (median(&times), self.unit);
-                println!("{id:40} {:12.2} us {:10.4} {unit}  {kernels}", seconds * 1e6, work / seconds / one);
-                Entry {
-                    kernels: Some(kernels),
-                    microseconds: Some(seconds * 1e6),
-                    samples: times.len(),
-                    sets: timed.sets(),
-                    relative_error: Some(timed.relative_error()).filter(|&error| error > 0.0),
-                    clock_and_power: device.is_cuda().then(clock_and_power_now).flatten(),
-                    ..untimed
-                }
+/// The expression that selects ids: the first word of the command line. `cargo bench` itself passes the bench's name, which
+/// is ignored.
+///
+/// # Errors
+/// The word is not a regular expression.
+pub fn filter(name: &str, arguments: impl Iterator<Item = String>) -> anyhow::Result<Regex> {
+    let mut words = arguments.filter(|word| !word.starts_with("--") && word != name);
+    let word = words.next().unwrap_or_default();
+    Regex::new(&word).with_context(|| format!("`{word}` does not select ids"))
+}
+
+/// Runs something on the first GPU, or on the CPU without one.
+pub fn on_device(run: impl FnOnce(&Device) -> anyhow::Result<Vec<String>>) -> ExitCode {
+    match open(DeviceChoice::Auto) {
+        Ok((device, why)) => {
+            eprintln!("{why}");
+            exit_code(run(&device))
+        }
+        Err(error) => {
+            eprintln!("cannot bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prepares a request's contender, from its name, its type and the words of its shape.
+fn requested<B: Bench>(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepared> {
+    let [ty, shape @ ..] = words else { bail!("send `prepare NAME TYPE SHAPE`") };
+    let dtype = B::TYPES.iter().find(|known| known.name() == *ty);
+    let types = || B::TYPES.iter().map(|ty| ty.name()).collect::<Vec<_>>().join(", ");
+    let dtype = *dtype.with_context(|| format!("no type {ty} here; pass one of {}", types()))?;
+    B::prepare(device, &Contender { name: name.to_owned(), dtype, shape: shape.join("x").parse()? })
+}
+
+fn entry<B: Bench>(
+    device: &Device,
+    contender: &Contender<B::Shape>,
+    samples: usize,
+    failed: &mut Vec<String>,
+) -> Entry<B::Shape> {
+    let (id, Contender { name, dtype, shape }) = (B::id(contender), contender.clone());
+    let untimed = Entry {
+        name,
+        dtype,
+        shape,
+        kernels: None,
+        microseconds: None,
+        samples: 0,
+        launches_per_sample: 0,
+        sets: 0,
+        relative_error: None,
+        clock_and_power: None,
+        error: None,
+    };
+    let timed = || -> anyhow::Result<(Prepared, Vec<f64>)> {
+        let mut prepared = B::prepare(device, contender)?;
+        let times = (0..samples).map(|_| prepared.0.time()).collect::<Result<_, _>>()?;
+        Ok((prepared, times))
+    };
+    match timed() {
+        Ok(((timed, kernels), times)) => {
+            let (seconds, (unit, one)) = (median(&times), B::UNIT);
+            let rate = B::work(contender) / seconds / one;
+            println!("{id:40} {:12.2} us {rate:10.4} {unit}  {kernels}", seconds * 1e6);
+            Entry {
+                kernels: Some(kernels),
+                microseconds: Some(seconds * 1e6),
+                samples: times.len(),
+                launches_per_sample: timed.launches(),
+                sets: timed.sets(),
+                relative_error: Some(timed.relative_error()).filter(|&error| error > 0.0),
+                clock_and_power: device.is_cuda().then(clock_and_power_now).flatten(),
+                ..untimed
             }
-            Err(error) => {
-                failed.push(format!("{id}: {error:#}"));
-                Entry { error: Some(format!("{error:#}")), ..untimed }
-            }
+        }
+        Err(error) => {
+            failed.push(format!("{id}: {error:#}"));
+            Entry { error: Some(format!("{error:#}")), ..untimed }
         }
     }
 }
@@ -185,40 +274,42 @@ fn clock_and_power_now() -> Option<[f64; 2]> {
     Some([clock.trim().parse().ok()?, power.trim().parse().ok()?])
 }
 
-/// Rows and columns of a matrix, as a shape.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RowsAndCols {
-    /// Rows.
-    pub rows: usize,
-    /// Columns.
-    pub cols: usize,
-}
-
-/// Parses a shape such as `4096x768`.
-///
-/// # Errors
-/// The words do not name a shape.
-pub fn shape_from_words(words: &str) -> anyhow::Result<[usize; 2]> {
-    let extents: Vec<usize> = words.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
-    extents.try_into().map_err(|_| anyhow::anyhow!("{words} is not a shape; pass ROWSxCOLS"))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::shapes::Shape;
 
     #[test]
     fn a_shape_has_rows_and_columns() {
-        assert!(shape_from_words("4096").is_err() && shape_from_words("4x5").unwrap() == [4, 5]);
+        assert!("4096".parse::<Shape>().is_err());
+        assert_eq!("4x5".parse::<Shape>().unwrap(), Shape { rows: 4, cols: 5 });
     }
 
     /// Compares the shapes that the peers' script prints with ours.
-    pub(crate) fn assert_shapes_of_peers(script: &str, ours: &str) {
+    pub(crate) fn assert_shapes_of_peers(
+        script: &str,
+        arguments: &[&str],
+        ours: impl Iterator<Item = String>,
+    ) {
         let script = format!("{}/peers/{script}", env!("CARGO_MANIFEST_DIR"));
-        let Ok(output) = Command::new("python3").args([&script, "--list-shapes"]).output() else {
+        let Ok(output) = Command::new("python3").arg(&script).args(arguments).output() else {
             return;
         };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let ours: String = ours.map(|line| line + "\n").collect();
         assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+    }
+
+    /// Every contender of the bench on a CPU is right, at the smallest shapes.
+    pub(crate) fn assert_prepared<B: Bench>(names: impl Iterator<Item = String>, dtype: Type, shape: &str) {
+        for name in names {
+            let contender = Contender { name, dtype, shape: shape.parse().unwrap() };
+            B::prepare(&Device::cpu(), &contender).map(drop).unwrap();
+        }
+    }
+
+    /// The error of a contender whose results are wrong, or what else fails.
+    pub(crate) fn error_of(prepared: anyhow::Result<Prepared>) -> String {
+        format!("{:#}", prepared.err().expect("its results are wrong"))
     }
 }

@@ -9,9 +9,9 @@ use ferrowarp_cases::gallery::{self, Lesson, Scale, Session, Timed, Trial};
 use ferrowarp_report::WarpCounts;
 use ferrowarp_report::gallery::{self as report, Entry};
 
-use crate::matrices;
 use crate::results::median;
 use crate::rotation::Rotation;
+use crate::timed;
 
 /// Batches per median, if they do not take too long.
 const SAMPLES: usize = 10;
@@ -140,7 +140,7 @@ fn samples(device: &Device, trial: &Trial) -> anyhow::Result<Timed> {
 /// A result is wrong, there is not enough memory for the problem, or a launch failed.
 pub fn prepared(device: &Device, trial: &Trial) -> anyhow::Result<Rotation<Vec<Session>>> {
     let problem = trial.problem().ok_or_else(|| anyhow::anyhow!("{} launches nothing", trial.rung))?;
-    let count = matrices::count(device, problem.bytes())?;
+    let count = timed::count_of_sets(device, problem.bytes())?;
     let mut sessions = vec![problem.place(device)?];
     problem.check(&mut sessions[0])?;
     let (_, once) = device.time(|| sessions[0].launch())?;

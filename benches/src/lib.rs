@@ -6,16 +6,14 @@ pub mod collective;
 pub mod contest;
 pub mod gallery;
 pub mod matmul;
-pub mod matrices;
 pub mod mlp;
 pub mod norm;
-pub mod op;
-pub mod operations;
 pub mod results;
 pub mod roofline;
 pub mod rotation;
 pub mod serve;
 pub mod shapes;
+pub mod softmax;
 pub mod timed;
 
 use std::process::ExitCode;

@@ -1,25 +1,32 @@
-//! Timed matrix multiplications: shapes, contenders, and the launches of both.
+//! Timed matrix multiplications.
 //!
 //! `benches/peers/matmul.py` holds the same table of shapes.
 
 use std::fmt;
+use std::str::FromStr;
+use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
-use cuda_std::half::{bf16, f16};
+use anyhow::{Context as _, anyhow};
+use cuda_std::half::bf16;
 use ferrowarp::device::{Device, DeviceError};
 use ferrowarp::matmul::{KernelChoice, Matmul, Precision, Problem, run_rung};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp::{Element, Error, Tensor};
-use ferrowarp_cases::reference::Number;
-use gpu_kernels::ladders::matmul::ladder::Rung;
+use ferrowarp_cases::matmul::oracle::{Ends, bound};
+use ferrowarp_cases::reference::{Number, Sum};
+use gpu_kernels::ladders::matmul::ladder::RUNGS;
 use serde::Serialize;
 
-pub use crate::timed::Timed;
-use crate::timed::{count_of_sets, normal, timed};
+use crate::contest::{self, Contender, TFLOPS, Type, Unit, of_type};
+use crate::shapes::extents;
+use crate::timed::{self, Prepared, Timed, normal};
 
 mod sweep;
 
-pub use sweep::{SweepEntry, sweep};
+pub use sweep::sweep;
+
+/// `cargo bench matmul`.
+pub struct Bench;
 
 /// A multiplication: `[m, k]` by the transpose of `[n, k]`, as in a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,16 +39,18 @@ pub struct Shape {
     pub k: usize,
 }
 
-impl Shape {
-    /// Multiplications and additions.
-    pub fn operations(&self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64
-    }
-}
-
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}x{}", self.m, self.n, self.k)
+    }
+}
+
+impl FromStr for Shape {
+    type Err = anyhow::Error;
+
+    fn from_str(words: &str) -> anyhow::Result<Self> {
+        let [m, n, k] = extents(words).with_context(|| format!("{words} is not a shape; pass M N K"))?;
+        Ok(Self { m, n, k })
     }
 }
 
@@ -50,7 +59,7 @@ const fn shape(m: usize, n: usize, k: usize) -> Shape {
 }
 
 /// The shapes for a GPU: squares, the layers of transformers, few rows, and odd extents.
-pub const SHAPES: [Shape; 40] = [
+const SHAPES: [Shape; 40] = [
     shape(512, 512, 512),
     shape(1024, 1024, 1024),
     shape(1536, 1536, 1536),
@@ -105,60 +114,72 @@ pub const CPU_SHAPES: [Shape; 5] = [
     shape(1000, 300, 777),
 ];
 
-/// The type of the operands and of the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Type {
-    /// 16 bits with an 8-bit exponent.
-    Bf16,
-    /// 16 bits with a 5-bit exponent.
-    F16,
-    /// `f32`, with operands rounded to TF32.
-    Tf32,
-    /// `f32`, as three products of TF32 on a GPU.
-    F32,
+/// The crate `matrixmultiply`, a peer on a CPU.
+const PEER: &str = "matrixmultiply";
+
+/// Checked results.
+const CHECKED: usize = 256;
+
+fn shapes(device: &Device) -> &'static [Shape] {
+    if device.is_cuda() { &SHAPES } else { &CPU_SHAPES }
 }
 
-impl Type {
-    /// All types.
-    pub const ALL: [Type; 4] = [Type::Bf16, Type::F16, Type::Tf32, Type::F32];
+impl contest::Bench for Bench {
+    type Shape = Shape;
+    const NAME: &'static str = "matmul";
+    const UNIT: Unit = TFLOPS;
+    const TYPES: &'static [Type] = &Type::ALL;
 
-    /// The name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Type::Bf16 => "bf16",
-            Type::F16 => "f16",
-            Type::Tf32 => "tf32",
-            Type::F32 => "f32",
-        }
+    fn contenders(device: &Device) -> anyhow::Result<Vec<Contender<Shape>>> {
+        let at = |name: &'static str, dtype: Type| {
+            let of = move |&shape: &Shape| Contender { name: name.to_owned(), dtype, shape };
+            shapes(device).iter().map(of)
+        };
+        let peer = at(PEER, Type::F32).filter(|_| !device.is_cuda());
+        Ok(Type::ALL.into_iter().flat_map(|ty| at(Self::NAME, ty)).chain(peer).collect())
     }
 
-    /// The type of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|ty| ty.name() == name)
+    fn id(Contender { name, dtype, shape }: &Contender<Shape>) -> String {
+        let end = if name == Self::NAME { String::new() } else { format!("/{name}") };
+        format!("{}/{shape}{end}", dtype.name())
     }
 
-    /// Bytes of an element.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Type::Bf16 | Type::F16 => 2,
-            Type::Tf32 | Type::F32 => 4,
+    fn work(Contender { shape: Shape { m, n, k }, .. }: &Contender<Shape>) -> f64 {
+        2.0 * *m as f64 * *n as f64 * *k as f64
+    }
+
+    fn rungs() -> Vec<&'static str> {
+        RUNGS.iter().map(|rung| rung.name).collect()
+    }
+
+    /// The name is `matmul`, a rung, a peer, or kernels to use instead of the chosen ones: a displayed [`KernelChoice`]
+    /// without spaces.
+    fn prepare(device: &Device, contender: &Contender<Shape>) -> anyhow::Result<Prepared> {
+        let (name, shape) = (contender.name.as_str(), contender.shape);
+        if name == PEER {
+            return Ok((Box::new(MatrixMultiply(shape)), PEER.to_owned()));
         }
+        if let Some(rung) = RUNGS.iter().find(|rung| rung.name == name) {
+            let on = device.clone();
+            let launch = move |set: &mut Set<bf16>| {
+                Ok(run_rung(&on, rung, set.out.view_mut(), set.a.view(), set.b.view())?)
+            };
+            let timed = prepare_launch(device, Type::Bf16, shape, launch)?;
+            return Ok((timed, rung.kernel.meta.name.to_owned()));
+        }
+        of_type!(contender.dtype, prepare_as(device, contender))
     }
 }
 
 /// The matrices of one launch.
-pub struct Set<T> {
+struct Set<T> {
     a: Tensor<T>,
     b: Tensor<T>,
     out: Tensor<T>,
 }
 
-/// Checked results.
-const CHECKED: usize = 256;
-
 /// The problem that a shape's kernel is chosen for.
-pub fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
+fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
     let precision = if ty == Type::Tf32 { Precision::Tf32 } else { Precision::F32 };
     let [is_aligned, has_whole_lines] = [16, 128].map(|bytes| (k * ty.bytes()).is_multiple_of(bytes));
     Problem {
@@ -170,66 +191,21 @@ pub fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
     }
 }
 
-/// Prepares and checks the operation at a shape.
-///
-/// # Errors
-/// There is not enough memory, a launch failed, or a result is wrong.
-pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
-    match ty {
-        Type::Bf16 => prepare_as::<bf16>(device, ty, shape),
-        Type::F16 => prepare_as::<f16>(device, ty, shape),
-        Type::Tf32 | Type::F32 => prepare_as::<f32>(device, ty, shape),
-    }
-}
-
-fn prepare_as<T: Number>(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
-    let (on, precision) = (device.clone(), problem(ty, shape).precision);
-    let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, precision, None)?);
-    prepare_launch(device, ty, shape, launch)
-}
-
-/// Prepares and checks the operation with the kernels `name`, a displayed [`KernelChoice`] without spaces.
-///
-/// # Errors
-/// Same as for [`prepare`], or the kernels do not support the shape.
-pub fn prepare_kernels(
-    device: &Device,
-    ty: Type,
-    shape: Shape,
-    name: &str,
-) -> anyhow::Result<Box<dyn Timed>> {
-    match ty {
-        Type::Bf16 => prepare_kernels_as::<bf16>(device, ty, shape, name),
-        Type::F16 => prepare_kernels_as::<f16>(device, ty, shape, name),
-        Type::Tf32 | Type::F32 => prepare_kernels_as::<f32>(device, ty, shape, name),
-    }
-}
-
-fn prepare_kernels_as<T: Number>(
-    device: &Device,
-    ty: Type,
-    shape: Shape,
-    name: &str,
-) -> anyhow::Result<Box<dyn Timed>> {
-    let problem = problem(ty, shape);
-    let ranked = KernelChoice::<T>::ranked(&DeviceProfile::from(device), &problem);
-    let mut choices = ranked.into_iter().map(|(choice, _)| choice);
-    let choice = choices.find(|choice| choice.to_string().replace(' ', "") == name);
-    let choice = choice.with_context(|| format!("no kernels {name} at {} {shape}", ty.name()))?;
-    let on = device.clone();
-    let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, Some(choice))?);
-    prepare_launch(device, ty, shape, launch)
-}
-
-/// Checks a rung of the ladder at a shape, and returns it ready to be timed.
-///
-/// # Errors
-/// Same as for [`prepare`], or the rung does not support the shape.
-pub fn prepare_rung(device: &Device, rung: &'static Rung, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
-    let on = device.clone();
-    let launch =
-        move |set: &mut Set<bf16>| Ok(run_rung(&on, rung, set.out.view_mut(), set.a.view(), set.b.view())?);
-    prepare_launch(device, Type::Bf16, shape, launch)
+fn prepare_as<T: Number>(device: &Device, contender: &Contender<Shape>) -> anyhow::Result<Prepared> {
+    let &Contender { ref name, dtype, shape } = contender;
+    let (problem, profile) = (problem(dtype, shape), DeviceProfile::from(device));
+    let is_ours = name == <Bench as contest::Bench>::NAME;
+    let choice = if is_ours {
+        KernelChoice::<T>::new(&profile, &problem)?
+    } else {
+        let choices = KernelChoice::<T>::ranked(&profile, &problem).into_iter().map(|(choice, _)| choice);
+        let mut named = choices.filter(|choice| choice.to_string().replace(' ', "") == *name);
+        named.next().with_context(|| format!("no kernels {name} at {} {shape}", dtype.name()))?
+    };
+    let (on, by) = (device.clone(), (!is_ours).then_some(choice));
+    let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, by)?);
+    let kernels = if is_ours { choice.to_string() } else { name.clone() };
+    Ok((prepare_launch(device, dtype, shape, launch)?, kernels))
 }
 
 impl<T: Element> Set<T> {
@@ -245,90 +221,97 @@ impl<T: Element> Set<T> {
     }
 }
 
-/// The operands on the host, and enough sets to leave the cache cold.
-type Operands<T> = (Vec<T>, Vec<T>, Vec<Set<T>>);
+/// The operands on the host.
+struct Operands<T> {
+    ty: Type,
+    shape: Shape,
+    a: Vec<T>,
+    b: Vec<T>,
+}
 
-fn sets<T: Number>(device: &Device, Shape { m, n, k }: Shape) -> anyhow::Result<Operands<T>> {
-    let count = count_of_sets(device, (m * k + n * k + m * n) * size_of::<T>())?;
-    let (a, b) = (normal::<T>(m * k, 1), normal::<T>(n * k, 2));
-    let set = || -> Result<Set<T>, Error> {
+impl<T: Number> Operands<T> {
+    fn new(ty: Type, shape: Shape) -> Self {
+        let Shape { m, n, k } = shape;
+        Self { ty, shape, a: normal(m * k, 1), b: normal(n * k, 2) }
+    }
+
+    /// Bytes of a set.
+    fn bytes(&self) -> usize {
+        (self.a.len() + self.b.len() + self.shape.m * self.shape.n) * size_of::<T>()
+    }
+
+    fn set(&self, device: &Device) -> anyhow::Result<Set<T>> {
+        let Shape { m, n, k } = self.shape;
         let out = Tensor::zeros(device, [m, n])?;
-        Ok(Set { a: device.tensor(&a, [m, k])?, b: device.tensor(&b, [n, k])?, out })
-    };
-    let sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
-    Ok((a, b, sets))
+        Ok(Set { a: device.tensor(&self.a, [m, k])?, b: device.tensor(&self.b, [n, k])?, out })
+    }
+
+    /// Compares results spread over the matrix with f64.
+    fn check(&self, set: &Set<T>) -> anyhow::Result<f64> {
+        let Shape { m, n, k } = self.shape;
+        let operand_error = match self.ty {
+            // Operands may be truncated instead of rounded.
+            Type::Tf32 => 2f64.powi(-9),
+            Type::F32 => 3.0 * 2f64.powi(-22),
+            Type::Bf16 | Type::F16 => 0.0,
+        };
+        let out = set.out.to_vec()?;
+        let at = (0..CHECKED).map(|i| i * (m * n - 1) / (CHECKED - 1));
+        let expected = |at: usize| {
+            let pairs = self.a[at / n * k..][..k].iter().zip(&self.b[at % n * k..][..k]);
+            let terms = pairs.map(|(a, b)| f64::from(a.value()) * f64::from(b.value()));
+            let ends = Ends { scale: 1.0, ..Ends::default() };
+            (out[at], bound::<T>(k, terms.fold(Sum::default(), Sum::and), operand_error, ends))
+        };
+        let (got, bounds): (Vec<_>, Vec<_>) = at.map(expected).unzip();
+        timed::check("result", &got, &bounds).with_context(|| format!("{} {}", self.ty.name(), self.shape))
+    }
 }
 
 /// Prepares and checks a launch on sets of matrices.
-///
-/// # Errors
-/// Same as for [`prepare`].
-pub fn prepare_launch<T: Number>(
+fn prepare_launch<T: Number>(
     device: &Device,
     ty: Type,
     shape: Shape,
     launch: impl Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync + 'static,
 ) -> anyhow::Result<Box<dyn Timed>> {
-    let (a, b, mut sets) = sets::<T>(device, shape)?;
-    launch(&mut sets[0])?;
-    let got = sets[0].out.to_vec()?;
-    let relative_error =
-        check(ty, shape, (&a, &b), &got).with_context(|| format!("{} {shape}", ty.name()))?;
-    Ok(timed(device, sets, launch, relative_error)?)
+    let operands = Operands::<T>::new(ty, shape);
+    timed::prepared(device, operands.bytes(), || operands.set(device), launch, |set| operands.check(set))
 }
 
-/// Compares results spread over the matrix with f64. Returns their error, as [`Timed::relative_error`] defines it.
-fn check<T: Number>(
-    ty: Type,
-    Shape { m, n, k }: Shape,
-    (a, b): (&[T], &[T]),
-    out: &[T],
-) -> anyhow::Result<f64> {
-    let operand_error = match ty {
-        // Operands may be truncated instead of rounded.
-        Type::Tf32 => 2f64.powi(-9),
-        Type::F32 => 3.0 * 2f64.powi(-22),
-        Type::Bf16 | Type::F16 => 0.0,
-    };
-    let mut squares = [0.0; 2];
-    for i in 0..CHECKED {
-        let at = i * (m * n - 1) / (CHECKED - 1);
-        let (row, col) = (at / n, at % n);
-        let (mut sum, mut magnitude) = (0.0, 0.0);
-        for i in 0..k {
-            let term = f64::from(a[row * k + i].value()) * f64::from(b[col * k + i].value());
-            sum += term;
-            magnitude += term.abs();
+/// A multiplication with the crate `matrixmultiply`, on all cores.
+struct MatrixMultiply(Shape);
+
+impl Timed for MatrixMultiply {
+    fn time(&mut self) -> Result<f64, DeviceError> {
+        let Shape { m, n, k } = self.0;
+        let numbers = |len: usize| (0..len).map(|i| (i % 17) as f32 - 8.0).collect::<Vec<_>>();
+        let (a, b, mut out) = (numbers(m * k), numbers(n * k), vec![0.0f32; m * n]);
+        let start = Instant::now();
+        // SAFETY: the slices have these shapes, and B is the transpose of `[n, k]`.
+        unsafe {
+            let (a, b, out) = (a.as_ptr(), b.as_ptr(), out.as_mut_ptr());
+            matrixmultiply::sgemm(m, k, n, 1.0, a, k as isize, 1, b, 1, k as isize, 0.0, out, n as isize, 1);
         }
-        let roundings = (16.0 + k as f64 / 8.0) * 2f64.powi(-24);
-        let allowed = (roundings + operand_error) * magnitude + T::ROUNDING * sum.abs() * 1.01 + T::SMALLEST;
-        let got = f64::from(out[at].value());
-        ensure!(
-            (got - sum).abs() <= allowed,
-            "result ({row}, {col}) is {got:e}, not {sum:e} +- {allowed:.1e}"
-        );
-        squares[0] += (got - sum).powi(2);
-        squares[1] += sum.powi(2);
+        Ok(start.elapsed().as_secs_f64())
     }
-    Ok((squares[0] / squares[1]).sqrt())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::tests::assert_shapes_of_peers;
+    use crate::contest::tests::{assert_prepared, assert_shapes_of_peers};
 
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let ours: String = SHAPES.iter().map(|shape| format!("{shape}\n")).collect();
-        assert_shapes_of_peers("matmul.py", &ours);
+        assert_shapes_of_peers("matmul.py", &["--list-shapes"], SHAPES.iter().map(Shape::to_string));
     }
 
     #[test]
     fn a_wrong_result_is_not_timed() {
-        let shape = shape(8, 8, 8);
-        let error = prepare_launch::<f32>(&Device::cpu(), Type::F32, shape, |_| Ok(())).err().unwrap();
-        assert!(format!("{error:#}").contains("f32 8x8x8: result (0, 0) is 0e0"), "{error:#}");
-        assert!(prepare(&Device::cpu(), Type::F32, shape).is_ok());
+        let prepared = prepare_launch::<f32>(&Device::cpu(), Type::F32, shape(8, 8, 8), |_| Ok(()));
+        let error = format!("{:#}", prepared.err().unwrap());
+        assert!(error.contains("f32 8x8x8: result[0] is 0e0, not "), "{error}");
+        assert_prepared::<Bench>(["matmul".to_owned()].into_iter(), Type::F32, "8x8x8");
     }
 }

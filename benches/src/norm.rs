@@ -1,20 +1,23 @@
-//! Timed norms: shapes, and our launches.
+//! Timed norms: RMSNorm and LayerNorm with a weight, LayerNorm also with a bias, and their gradients.
 //!
 //! `benches/peers/norm.py` holds the same table of shapes.
 
-use anyhow::{Context as _, bail, ensure};
-use cuda_std::half::{bf16, f16};
-use ferrowarp::device::{Buffer, Device, DeviceError};
+use anyhow::Context as _;
+use ferrowarp::device::{Buffer, Device};
 use ferrowarp::norm::{Backward, Forward, GradientOutputs, Norm, Outputs, Statistics};
 use ferrowarp::{Element, Error, TensorView, TensorViewMut};
+use ferrowarp_cases::norm::Operands;
 use ferrowarp_cases::reference::Number;
 
-use crate::matmul::Type;
-use crate::serve::Prepared;
-use crate::timed::{count_of_sets, normal, timed};
+use crate::contest::{self, Contender, GBS, Type, Unit, of_type};
+use crate::shapes::Shape;
+use crate::timed::{self, Prepared, normal};
+
+/// `cargo bench norm`.
+pub struct Bench;
 
 /// Rows and columns for a GPU: the widths of language models, and some that are not a multiple of a vector.
-pub const SHAPES: [[usize; 2]; 20] = [
+const SHAPES: [[usize; 2]; 20] = [
     [32768, 256],
     [32768, 512],
     [32768, 768],
@@ -38,49 +41,65 @@ pub const SHAPES: [[usize; 2]; 20] = [
 ];
 
 /// Rows and columns for the CPU.
-pub const CPU_SHAPES: [[usize; 2]; 2] = [[64, 768], [8, 4097]];
+const CPU_SHAPES: [[usize; 2]; 2] = [[64, 768], [8, 4097]];
 
-/// The types of the matrices.
-pub const TYPES: [Type; 2] = [Type::Bf16, Type::F32];
+/// The norms.
+const KINDS: [Kind; 4] = [
+    Kind { name: "rms", is_centred: false, is_backward: false },
+    Kind { name: "layer", is_centred: true, is_backward: false },
+    Kind { name: "rms-backward", is_centred: false, is_backward: true },
+    Kind { name: "layer-backward", is_centred: true, is_backward: true },
+];
 
-/// The operation: with a weight, and for LayerNorm a bias.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    name: &'static str,
     is_centred: bool,
     is_backward: bool,
 }
 
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 4] = [
-        Kind { is_centred: false, is_backward: false },
-        Kind { is_centred: true, is_backward: false },
-        Kind { is_centred: false, is_backward: true },
-        Kind { is_centred: true, is_backward: true },
-    ];
+    fn of_name(name: &str) -> anyhow::Result<Self> {
+        let kind = KINDS.into_iter().find(|kind| kind.name == name);
+        kind.with_context(|| format!("no norm {name}; pass rms or layer-backward"))
+    }
+}
 
-    /// Its name in ids.
-    pub const fn name(self) -> &'static str {
-        match (self.is_centred, self.is_backward) {
-            (false, false) => "rms",
-            (true, false) => "layer",
-            (false, true) => "rms-backward",
-            (true, true) => "layer-backward",
-        }
+/// The matrices that a norm must read and write at least.
+fn matrices(name: &str) -> usize {
+    if name.ends_with("-backward") { 3 } else { 2 }
+}
+
+impl contest::Bench for Bench {
+    type Shape = Shape;
+    const NAME: &'static str = "norm";
+    const UNIT: Unit = GBS;
+    const TYPES: &'static [Type] = &[Type::Bf16, Type::F32, Type::F16];
+
+    fn contenders(device: &Device) -> anyhow::Result<Vec<Contender<Shape>>> {
+        let shapes: &[[usize; 2]] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
+        let of = |(name, dtype): (&'static str, Type)| {
+            let contender = move |&[rows, cols]: &[usize; 2]| Contender {
+                name: name.to_owned(),
+                dtype,
+                shape: Shape { rows, cols },
+            };
+            shapes.iter().map(contender)
+        };
+        let types = |kind: Kind| [Type::Bf16, Type::F32].map(|dtype| (kind.name, dtype));
+        Ok(KINDS.into_iter().flat_map(types).flat_map(of).collect())
     }
 
-    /// The kind of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    fn work(Contender { name, dtype, shape }: &Contender<Shape>) -> f64 {
+        (matrices(name) * shape.len() * dtype.bytes()) as f64
     }
 
-    /// The bytes of the matrices that it must read and write at least.
-    pub fn bytes(self, ty: Type, [rows, cols]: [usize; 2]) -> f64 {
-        (self.matrices() * rows * cols * ty.bytes()) as f64
-    }
-
-    fn matrices(self) -> usize {
-        if self.is_backward { 3 } else { 2 }
+    fn prepare(
+        device: &Device,
+        Contender { name, dtype, shape }: &Contender<Shape>,
+    ) -> anyhow::Result<Prepared> {
+        let kind = Kind::of_name(name)?;
+        of_type!(dtype, prepare_as(device, kind, *shape)).with_context(|| format!("{} {shape}", dtype.name()))
     }
 }
 
@@ -97,31 +116,12 @@ struct Set<T> {
     rstd: Buffer<f32>,
 }
 
-/// Prepares and checks the norm at a shape. Returns it ready to be timed, and its kernel.
-///
-/// # Errors
-/// There is not enough memory, a launch failed, or a result is wrong.
-pub fn prepare(device: &Device, kind: Kind, ty: Type, shape: [usize; 2]) -> anyhow::Result<Prepared> {
-    match ty {
-        Type::Bf16 => prepare_as::<bf16>(device, kind, shape),
-        Type::F16 => prepare_as::<f16>(device, kind, shape),
-        Type::F32 => prepare_as::<f32>(device, kind, shape),
-        Type::Tf32 => bail!("no norm of {}; pass bf16, f16 or f32", ty.name()),
-    }
-}
-
-fn prepare_as<T: Number + Element>(
-    device: &Device,
-    kind: Kind,
-    shape: [usize; 2],
-) -> anyhow::Result<Prepared> {
-    let [rows, cols] = shape;
-    let len = rows * cols;
-    let count = count_of_sets(device, kind.matrices() * len * size_of::<T>())?;
+fn prepare_as<T: Number>(device: &Device, kind: Kind, shape: Shape) -> anyhow::Result<Prepared> {
+    let (Shape { rows, cols }, len) = (shape, shape.len());
     let (inp, d_out, weight) = (normal::<T>(len, 1), normal::<T>(len, 2), normal::<T>(cols, 3));
     let of_backward = if kind.is_backward { len } else { 0 };
-    let set = || -> Result<Set<T>, DeviceError> {
-        Ok(Set {
+    let set = || {
+        let mut set = Set {
             inp: device.upload(&inp)?,
             d_out: device.upload(&d_out[..of_backward])?,
             d_inp: device.alloc_zeroed(len)?,
@@ -131,32 +131,31 @@ fn prepare_as<T: Number + Element>(
             d_bias: device.alloc_zeroed(cols)?,
             mean: device.alloc_zeroed(rows)?,
             rstd: device.alloc_zeroed(rows)?,
-        })
+        };
+        if kind.is_backward {
+            forward(device, kind, &mut set, [rows, cols])?;
+        }
+        Ok(set)
     };
-    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
-    // The backward pass reads the forward pass's output.
-    for set in &mut sets {
-        forward(device, kind, set, shape)?;
-    }
-    let out = sets[0].d_inp.to_vec()?;
-    check(kind, [&inp, &weight], &out, cols).with_context(|| format!("{} {rows}x{cols}", T::NAME))?;
-    let name = if kind.is_backward {
+    let kernel = if kind.is_backward {
         Backward::<T>::choices(device.limits(), cols, true).next().map(|by| by.meta())
     } else {
         let is_aligned = cols.is_multiple_of(16 / size_of::<T>());
         let (limits, multiprocessors) = (device.limits(), device.multiprocessors());
-        Forward::<T>::choices(limits, multiprocessors, shape, is_aligned).next().map(|by| by.meta())
+        Forward::<T>::choices(limits, multiprocessors, [rows, cols], is_aligned).next().map(|by| by.meta())
     };
-    let name = name.context("no kernel")?.name;
     let on = device.clone();
     let launch = move |set: &mut Set<T>| {
         let run = if kind.is_backward { backward::<T> } else { forward::<T> };
-        Ok(run(&on, kind, set, shape)?)
+        Ok(run(&on, kind, set, [rows, cols])?)
     };
-    for set in &mut sets {
-        launch(set)?;
-    }
-    Ok((timed(device, sets, launch, 0.0)?, name.to_owned()))
+    let check = |set: &Set<T>| {
+        let out = set.d_inp.view(len - cols..)?.to_vec()?;
+        check(kind, [&inp[len - cols..], &d_out[len - cols..], &weight], &out)
+    };
+    let bytes = matrices(kind.name) * len * size_of::<T>();
+    let timed = timed::prepared(device, bytes, set, launch, check)?;
+    Ok((timed, kernel.context("no kernel")?.name.to_owned()))
 }
 
 fn forward<T: Element>(
@@ -192,43 +191,39 @@ fn backward<T: Element>(
     }
 }
 
-/// The maximum difference between a result and its f64 value.
-const ALLOWED: f64 = 0.05;
-
-/// Compares the last row of a forward pass with f64. The gradients have tests of their own.
-fn check<T: Number>(kind: Kind, [inp, weight]: [&[T]; 2], out: &[T], cols: usize) -> anyhow::Result<()> {
-    let value = |x: &T| f64::from(x.value());
-    let x: Vec<f64> = inp[inp.len() - cols..].iter().map(value).collect();
-    let mean = if kind.is_centred { x.iter().sum::<f64>() / cols as f64 } else { 0.0 };
-    let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / cols as f64;
+/// Compares the last row of the result, or of the input's gradient, with f64.
+fn check<T: Number>(kind: Kind, [inp, d_out, weight]: [&[T]; 3], out: &[T]) -> anyhow::Result<f64> {
+    let zeros = || vec![T::nearest(0.0); inp.len()];
+    let [inp, d_out, weight] = [inp, d_out, weight].map(<[T]>::to_vec);
+    let bias = if kind.is_centred { weight.clone() } else { zeros() };
     let epsilon = if kind.is_centred { 1e-5 } else { 1e-6 };
-    for (col, got) in out[out.len() - cols..].iter().map(value).enumerate() {
-        let scaled = (x[col] - mean) / (variance + epsilon).sqrt() * value(&weight[col]);
-        let want = scaled + if kind.is_centred { value(&weight[col]) } else { 0.0 };
-        ensure!((got - want).abs() <= ALLOWED * want.abs().max(1.0), "column {col} is {got:e}, not {want:e}");
-    }
-    Ok(())
+    let all = [inp, zeros(), weight, bias, d_out, zeros()];
+    let row = Operands::dense([1, out.len()], (kind.is_centred, epsilon), all);
+    let expected = if kind.is_backward { row.expected_backward() } else { row.expected_forward() };
+    timed::check("the last row", out, &expected[0].1)?;
+    Ok(0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::tests::assert_shapes_of_peers;
+    use crate::contest::tests::{assert_prepared, assert_shapes_of_peers};
 
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let ours: String = SHAPES.iter().map(|[rows, cols]| format!("{rows}x{cols}\n")).collect();
-        assert_shapes_of_peers("norm.py", &ours);
+        let ours = SHAPES.iter().map(|[rows, cols]| format!("{rows}x{cols}"));
+        assert_shapes_of_peers("norm.py", &["--list-shapes"], ours);
     }
 
     #[test]
     fn every_kind_is_prepared_and_a_wrong_result_is_found() {
-        for kind in Kind::ALL {
-            assert_eq!(Kind::from_name(kind.name()), Some(kind));
-            assert!(prepare(&Device::cpu(), kind, Type::Bf16, [3, 40]).is_ok(), "{kind:?}");
+        let names = || KINDS.iter().map(|kind| kind.name.to_owned());
+        assert_prepared::<Bench>(names(), Type::Bf16, "3x40");
+        assert_prepared::<Bench>(names(), Type::F32, "3x41");
+        let (x, d_out, wrong) = ([1.0f32, -1.0], [0.5f32, 0.25], [0.5f32, 0.5]);
+        for kind in KINDS {
+            let error = check(kind, [&x, &d_out, &[1.0, 1.0]], &wrong).unwrap_err().to_string();
+            assert!(error.starts_with("the last row[0] is 5e-1, not "), "{error}");
         }
-        let (x, wrong) = ([1.0f32, -1.0], [0.5f32, 0.5]);
-        let error = check(Kind::ALL[0], [&x, &[1.0, 1.0]], &wrong, 2).unwrap_err().to_string();
-        assert!(error.starts_with("column 0 is 5e-1, not "), "{error}");
     }
 }

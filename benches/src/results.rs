@@ -40,33 +40,6 @@ pub struct PeaksEntry {
     pub bytes_per_second: f64,
 }
 
-/// One contestant of the softmax bench at one shape: a time, or why there is none.
-#[derive(Debug, Serialize)]
-pub struct SoftmaxEntry {
-    /// Rung, operation or peer.
-    pub name: String,
-    /// The operation.
-    pub op: &'static str,
-    /// Type of the elements.
-    pub dtype: &'static str,
-    /// Rows of the matrix.
-    pub rows: usize,
-    /// Elements of a row.
-    pub cols: usize,
-    /// Device time of one launch, the median of the samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<f64>,
-    /// Timed batches.
-    pub samples: usize,
-    /// Launches in a batch's graph.
-    pub launches_per_sample: usize,
-    /// Sets of buffers that the launches rotate through.
-    pub sets: usize,
-    /// The error.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
 /// One contestant of the training bench at one batch size: times, or why there are none.
 #[derive(Debug, Serialize)]
 pub struct MlpEntry {

@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
 use cuda_std::testing::{Counter, LaunchCounts};
 use ferrowarp::device::{Device, LaunchTimes, Launched};
 use ferrowarp_cases::gallery::{LESSONS, Scale, Trial};
 use ferrowarp_cases::layer::{self, Problem};
+use ferrowarp_cases::reference::Number;
 use ferrowarp_cases::softmax::{self, Setting, ladder, logits};
 use ferrowarp_cases::{Case, Scope, emulated};
 use ferrowarp_report::gallery::{KernelCounts, KernelEntry};
 
-use crate::matrices::Set;
-use crate::op::{Number, Op, SELECTED};
-use crate::operations;
 use crate::shapes::Shape;
+use crate::softmax::{Inputs, Op, SELECTED};
 
 /// The layer for counting the network's kernels: `[batch, inputs, outputs]`, with whole tiles.
 const COUNTED_LAYER: [usize; 3] = [64, 128, 64];
@@ -257,10 +256,8 @@ fn of_operations<T: Number + Send>(dtype: &'static str, shapes: &'static [Shape]
         bytes: Some((op.matrices() * shape.len() * size_of::<T>()) as f64),
         flop: Some(flop(op) * shape.len() as f64),
         prepare: Box::new(move |device: &Device| {
-            let launch =
-                operations::launch::<T>(device, op, shape).context("there is no public operation")?;
-            let mut set = Set::<T>::alone(device, op, shape)?;
-            Ok(Box::new(move || Ok(launch(&mut set)?)) as _)
+            let (on, mut set) = (device.clone(), Inputs::<T>::new(op, shape).set(device)?);
+            Ok(Box::new(move || Ok(set.launch(&on, op, shape)?)) as _)
         }),
     };
     jobs.map(job).collect()

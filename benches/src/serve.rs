@@ -5,10 +5,7 @@ use std::io::{BufRead as _, Write as _};
 
 use anyhow::{Context as _, bail};
 
-use crate::timed::Timed;
-
-/// A launch that is ready to be timed, and its kernels.
-pub type Prepared = (Box<dyn Timed>, String);
+use crate::timed::{Prepared, Timed};
 
 /// Answers each request on standard input with a line: `prepare NAME WORDS..` with error and kernels, `time NAME` with
 /// seconds, `free NAME` with `free`, and a failure with `error` and the reason. `tell` answers questions of one word.

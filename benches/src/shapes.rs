@@ -1,9 +1,13 @@
 //! The timed matrices. `benches/peers/softmax.py` holds the same table.
 
 use std::fmt;
+use std::str::FromStr;
 
-/// A matrix that a softmax runs over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use anyhow::Context as _;
+use serde::Serialize;
+
+/// A matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
     /// Independent rows.
     pub rows: usize,
@@ -40,6 +44,21 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.rows, self.cols)
     }
+}
+
+impl FromStr for Shape {
+    type Err = anyhow::Error;
+
+    fn from_str(words: &str) -> anyhow::Result<Self> {
+        let [rows, cols] =
+            extents(words).with_context(|| format!("{words} is not a shape; pass ROWSxCOLS"))?;
+        Ok(Self { rows, cols })
+    }
+}
+
+/// The extents of a shape such as `4096x768`.
+pub fn extents<const N: usize>(words: &str) -> Option<[usize; N]> {
+    words.split('x').map(|word| word.parse().ok()).collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 /// Widths at 4096 rows, as in the well-known charts.
@@ -142,11 +161,10 @@ pub fn cpu() -> Vec<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::tests::assert_shapes_of_peers;
 
-    /// Compares the shapes that the peers' script prints with ours.
     #[test]
     fn the_peers_have_the_same_shapes() {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/softmax.py");
         let tables = [
             ("few", gpu(Extent::Few)),
             ("some", gpu(Extent::Some)),
@@ -154,11 +172,8 @@ mod tests {
             ("operations", of_operations()),
         ];
         for (name, shapes) in tables {
-            let listed = std::process::Command::new("python3").args([script, "--list-shapes", name]).output();
-            let Ok(output) = listed else { return };
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let ours: String = shapes.iter().map(|shape| format!("{shape}\n")).collect();
-            assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+            let ours = shapes.iter().map(Shape::to_string);
+            assert_shapes_of_peers("softmax.py", &["--list-shapes", name], ours);
         }
     }
 

@@ -1,14 +1,16 @@
-//! Timed launches, on sets of operands that leave the cache cold, and random operands.
+//! Launches on sets of operands that leave the cache cold: checked, and ready to be timed.
 
+use anyhow::ensure;
 use ferrowarp::device::{Device, DeviceError};
+use ferrowarp_cases::compare::{Bound, compare};
 use ferrowarp_cases::reference::Number;
 
 use crate::rotation::Rotation;
 
 /// Minimum size of all sets together, in units of the L2 cache.
 const CACHES: usize = 4;
-/// Maximum number of sets.
-const MOST_SETS: usize = 256;
+/// Maximum number of sets. If they do not fill the cache, launches are so small that cold and warm make no difference.
+const MOST_SETS: usize = 1000;
 /// Seconds per batch.
 pub(crate) const BATCH: f64 = 10e-3;
 
@@ -20,10 +22,22 @@ pub trait Timed {
     /// A launch failed.
     fn time(&mut self) -> Result<f64, DeviceError>;
     /// Sets of matrices that the launches rotate through.
-    fn sets(&self) -> usize;
-    /// The error of the checked results: the root mean square of the differences over that of the results.
-    fn relative_error(&self) -> f64;
+    fn sets(&self) -> usize {
+        1
+    }
+    /// Launches that are recorded together.
+    fn launches(&self) -> usize {
+        1
+    }
+    /// The error of the checked results: the root mean square of the differences over that of the results; 0 if it is not
+    /// reported.
+    fn relative_error(&self) -> f64 {
+        0.0
+    }
 }
+
+/// A launch that is ready to be timed, and its kernels.
+pub type Prepared = (Box<dyn Timed>, String);
 
 /// Launches on sets of `S`.
 struct Batches<S> {
@@ -43,20 +57,69 @@ impl<S: Send + 'static> Timed for Batches<S> {
         self.sets
     }
 
+    fn launches(&self) -> usize {
+        self.rotation.launches()
+    }
+
     fn relative_error(&self) -> f64 {
         self.relative_error
     }
 }
 
+/// Prepares a launch on sets of operands, `bytes` bytes each, of which `set` creates one. `check` compares the results in the
+/// first set after a launch, and returns their [`Timed::relative_error`].
+///
+/// # Errors
+/// There is not enough memory, a launch failed, or a result is wrong.
+pub fn prepared<S: Send + 'static>(
+    device: &Device,
+    bytes: usize,
+    set: impl Fn() -> anyhow::Result<S>,
+    launch: impl Fn(&mut S) -> Result<(), DeviceError> + Send + Sync + 'static,
+    check: impl FnOnce(&S) -> anyhow::Result<f64>,
+) -> anyhow::Result<Box<dyn Timed>> {
+    let mut sets = vec![set()?];
+    launch(&mut sets[0])?;
+    let relative_error = check(&sets[0])?;
+    for _ in 1..count_of_sets(device, bytes)? {
+        sets.push(set()?);
+    }
+    let count = sets.len();
+    let mut rotation = Rotation::new(device, sets, launch)?;
+    let once = rotation.time(device, 1)?.as_secs_f64();
+    let launches = (BATCH / once.max(1e-7)).ceil() as u64;
+    Ok(Box::new(Batches { device: device.clone(), rotation, launches, sets: count, relative_error }))
+}
+
+/// The number of sets of `bytes` bytes that leaves the cache cold; on the CPU one.
+///
+/// # Errors
+/// They take over a third of the free memory, or the device failed.
+pub fn count_of_sets(device: &Device, bytes: usize) -> anyhow::Result<usize> {
+    let (Some(l2), Some(free)) = (device.l2_bytes()?, device.free_bytes()?) else { return Ok(1) };
+    let count = (CACHES * l2).div_ceil(bytes.max(1)).clamp(2, MOST_SETS);
+    ensure!(count * bytes <= free / 3, "{count} sets of {bytes} bytes are over a third of {free} free");
+    Ok(count)
+}
+
+/// Compares results with their bounds. Returns the root mean square of the differences over that of the results.
+///
+/// # Errors
+/// A result is wrong.
+pub fn check<T: Number>(name: &str, got: &[T], bounds: &[Bound]) -> anyhow::Result<f64> {
+    let got: Vec<f64> = got.iter().map(|x| x.value().into()).collect();
+    compare(name, &got, bounds)?;
+    let differences = got.iter().zip(bounds).map(|(got, bound)| got - bound.value);
+    Ok((squares(differences) / squares(bounds.iter().map(|bound| bound.value))).sqrt())
+}
+
+fn squares(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.map(|x| x * x).sum()
+}
+
 /// Normally distributed numbers from a seed: the same for all contenders, since data changes a GPU's power.
 pub(crate) fn normal<T: Number>(len: usize, seed: u64) -> Vec<T> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut uniform = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ((state >> 40) as f32 + 0.5) / (1u64 << 24) as f32
-    };
+    let mut uniform = uniform(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     // Repeats a block of numbers: computing all of a large matrix would take longer than timing it.
     let block: Vec<T> = (0..len.min(1 << 20))
         .map(|_| T::nearest((-2.0 * uniform().ln()).sqrt() * (std::f32::consts::TAU * uniform()).cos()))
@@ -64,21 +127,12 @@ pub(crate) fn normal<T: Number>(len: usize, seed: u64) -> Vec<T> {
     (0..len).map(|i| block[(i + i / block.len() * 7919) % block.len()]).collect()
 }
 
-/// The number of sets of `bytes` bytes that leave the L2 cache cold when launches rotate through them.
-pub(crate) fn count_of_sets(device: &Device, bytes: usize) -> Result<usize, DeviceError> {
-    Ok(device.l2_bytes()?.map_or(1, |cache| (CACHES * cache).div_ceil(bytes).clamp(2, MOST_SETS)))
-}
-
-/// A launch that rotates through the sets, ready to be timed. Its results have been checked, with this error.
-pub(crate) fn timed<S: Send + 'static>(
-    device: &Device,
-    sets: Vec<S>,
-    launch: impl Fn(&mut S) -> Result<(), DeviceError> + Send + Sync + 'static,
-    relative_error: f64,
-) -> Result<Box<dyn Timed>, DeviceError> {
-    let count = sets.len();
-    let mut rotation = Rotation::new(device, sets, launch)?;
-    let once = rotation.time(device, 1)?.as_secs_f64();
-    let launches = (BATCH / once.max(1e-7)).ceil() as u64;
-    Ok(Box::new(Batches { device: device.clone(), rotation, launches, sets: count, relative_error }))
+/// Random numbers between 0 and 1: xorshift64 (Marsaglia 2003).
+pub(crate) fn uniform(mut state: u64) -> impl FnMut() -> f32 {
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 40) as f32 + 0.5) / (1u64 << 24) as f32
+    }
 }

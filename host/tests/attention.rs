@@ -23,9 +23,7 @@ fn under_shuffled_schedules() {
 
 #[test]
 fn as_ptx() {
-    for device in emulated::newer_by_each() {
-        assert_right(&cases(&Setting::new(Scope::NewEmulator)), &device, Case::assess);
-    }
+    emulated::assert_right_as_ptx(cases);
 }
 
 fn zeros(device: &Device, shape: [usize; 4]) -> Tensor<bf16> {

@@ -16,16 +16,7 @@ fn on_the_executor() {
 
 #[test]
 fn as_ptx() {
-    for device in emulated::by_each() {
-        assert_right(&gallery::cases(Scope::OldEmulator, device.limits()), &device, Case::assess);
-    }
-}
-
-#[test]
-fn as_ptx_for_a_newer_architecture() {
-    for device in emulated::newer_by_each() {
-        assert_right(&gallery::cases(Scope::NewEmulator, device.limits()), &device, Case::assess);
-    }
+    emulated::assert_right_as_ptx(|setting| gallery::cases(setting.scope, &setting.profile.limits));
 }
 
 /// What benches and counts run has the same rungs.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cuda_std::launch::Limits;
 use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
 use ferrowarp_cases::layer::{self, Problem};
@@ -11,28 +12,20 @@ use ferrowarp_cases::softmax::{self, Setting, ladder};
 use ferrowarp_cases::{Case, Scope, assert_right, attention, axis, emulated, gallery, matmul, norm, small};
 use gpu_kernels::mlp::batch;
 
-/// Assesses every kernel of the network on every problem.
-fn all_are_right(device: &Device, problems: impl Iterator<Item = Problem>) {
-    for problem in problems {
-        let cases: Vec<Case> = layer::cases(&Arc::new(problem), device.limits()).collect();
-        assert_right(&cases, device, Case::assess);
-    }
+/// Every kernel of the network on every problem.
+fn cases(problems: impl Iterator<Item = Problem>, limits: &Limits) -> Vec<Case> {
+    problems.flat_map(|problem| layer::cases(&Arc::new(problem), limits).collect::<Vec<_>>()).collect()
 }
 
 #[test]
 fn on_the_executor() {
-    all_are_right(&Device::cpu(), layer::problems());
+    let device = Device::cpu();
+    assert_right(&cases(layer::problems(), device.limits()), &device, Case::assess);
 }
 
 #[test]
 fn as_ptx() {
-    emulated::by_each().iter().for_each(|on| all_are_right(on, layer::small_problems()));
-}
-
-/// With the threads in the other order, which shows another half of all races.
-#[test]
-fn as_ptx_for_a_newer_architecture() {
-    emulated::newer_by_each().iter().for_each(|on| all_are_right(on, layer::small_problems()));
+    emulated::assert_right_as_ptx(|setting| cases(layer::small_problems(), &setting.profile.limits));
 }
 
 /// Gradients that `f16` would lose most bits of, unless they are scaled before.

@@ -10,7 +10,7 @@ use ferrowarp::{ElementAs, Error, Kind, Tensor, TensorView, TensorViewMut};
 use ferrowarp_cases::matmul::cases;
 use ferrowarp_cases::reference::Number;
 use ferrowarp_cases::softmax::Setting;
-use ferrowarp_cases::{Case, Scope, assert_right, chosen_part, emulated};
+use ferrowarp_cases::{Case, Scope, Share, assert_right, emulated};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 #[test]
@@ -22,9 +22,7 @@ fn on_the_executor() {
 
 #[test]
 fn as_ptx() {
-    for device in emulated::newer_by_each() {
-        assert_right(&cases(&Setting::new(Scope::NewEmulator)), &device, Case::assess);
-    }
+    emulated::assert_right_as_ptx(cases);
 }
 
 /// The executor as a GPU of compute capability 9.0, with that GPU's kernels.
@@ -203,11 +201,14 @@ fn assert_small_sizes(mut is_wanted: impl FnMut() -> bool) {
     }
 }
 
-/// Another part of them for each part of the cases.
+/// Others for each part of the cases.
 #[test]
 fn some_small_sizes_are_exact_on_hopper() {
-    let mut rng = StdRng::seed_from_u64(chosen_part().0 as u64);
-    assert_small_sizes(|| rng.random_range(0..400) == 0);
+    let share = Share::of_tests();
+    let seed = if let Share::Part { part, .. } = share { part } else { 0 };
+    let mut rng = StdRng::seed_from_u64(seed as u64);
+    let one_of = 384_000 / share.count(960);
+    assert_small_sizes(|| rng.random_range(0..one_of) == 0);
 }
 
 #[test]

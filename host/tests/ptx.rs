@@ -3,9 +3,9 @@
 use cuda_builder::{Backend, NvvmArch};
 use cuda_std::launch::{KernelMeta, KernelsOf, LaunchConfig, Launcher};
 use cuda_std::panic_record::PanicRecord;
-use ferrowarp_cases::emulated;
 use ferrowarp_cases::emulated::Emulators;
 use ferrowarp_cases::reference::{self, LayerShape};
+use ferrowarp_cases::{Share, emulated};
 use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
 use gpu_kernels::mlp::linear;
 use ptx_emulator::Turns;
@@ -111,9 +111,10 @@ fn a_panic_traps_and_leaves_its_record() {
 
 #[test]
 fn the_ptx_holds_the_kernels_of_the_table_and_no_other() {
-    let archs = [NvvmArch::Compute75, NvvmArch::Compute90];
-    let others = [NvvmArch::Compute80, NvvmArch::Compute100].into_iter().filter(|_| emulated::compiles_all());
-    let of_each = emulated::back_ends().flat_map(|backend| archs.map(|arch| (backend, arch)));
+    let compiles_all = Share::of_tests().compiles_all();
+    let others = [NvvmArch::Compute80, NvvmArch::Compute100].into_iter().filter(|_| compiles_all);
+    let archs = emulated::architectures();
+    let of_each = emulated::back_ends().flat_map(|backend| archs.iter().map(move |&arch| (backend, arch)));
     for (backend, arch) in of_each.chain(others.map(|arch| (Backend::Nvvm, arch))) {
         let emulators = Emulators::new(backend, arch, Turns::Ascending).unwrap();
         let built = emulators.kernels();

@@ -6,6 +6,7 @@ use std::process::Command;
 use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
 use ferrowarp::device::Device;
+use ferrowarp_cases::Share;
 use ferrowarp_cases::random::{Size, check_all};
 
 /// Blocks at the same time, the multiprocessors that kernels are chosen for: those of an H200.
@@ -21,10 +22,10 @@ fn seed() -> u64 {
     commit.and_then(|commit| u64::from_str_radix(commit.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Checks this many problems.
+/// Checks this many problems, or fewer in a small [`Share`].
 #[track_caller]
-fn assert_right(device: &Device, problems: u64) {
-    let seed = seed();
+fn assert_right(device: &Device, problems: u32) {
+    let (seed, problems) = (seed(), u64::from(Share::of_tests().count(problems)));
     let (totals, refused, wrong) = check_all(device, (seed, 0..problems), &Size::SMALL, None, 1);
     assert!(
         wrong.is_empty(),

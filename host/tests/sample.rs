@@ -10,7 +10,7 @@ use ferrowarp::{Error, TensorView, bf16};
 use ferrowarp_cases::reference::Draw;
 use ferrowarp_cases::softmax::sample::{self as cases, Sample, SampleTopK};
 use ferrowarp_cases::softmax::{Rowwise as _, Setting, logits};
-use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+use ferrowarp_cases::{Case, Scope, Share, assert_right, emulated};
 use gpu_kernels::softmax::sample::Noise;
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
@@ -33,7 +33,7 @@ fn layouts() -> impl Strategy<Value = [Layout; 3]> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 40, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: Share::of_tests().count(40), failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn any_layout_agrees_with_the_oracle(layouts in layouts(), seed in any::<u64>()) {

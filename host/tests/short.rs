@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cuda_builder::{Backend, NvvmArch};
+use cuda_builder::Backend;
 use ferrowarp::device::Device;
 use ferrowarp_cases::layer::resident::Training;
 use ferrowarp_cases::layer::short::case;
@@ -41,7 +41,7 @@ fn of_the_network_that_trains() {
 
 #[test]
 fn as_ptx() {
-    for (arch, turns) in [(NvvmArch::Compute75, Turns::Ascending), (NvvmArch::Compute90, Turns::Descending)] {
+    for (&arch, turns) in emulated::architectures().iter().rev().zip([Turns::Descending, Turns::Ascending]) {
         let device = emulated::device(Backend::Nvvm, arch, turns);
         assert_right(&cases(&SIZES), &device, Case::assess);
     }

@@ -8,7 +8,7 @@ use ferrowarp::device::Device;
 use ferrowarp::{Softmax, TensorView, TensorViewMut, bf16};
 use ferrowarp_cases::softmax::top_k::{self, TopK};
 use ferrowarp_cases::softmax::{Rowwise as _, Setting, logits};
-use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+use ferrowarp_cases::{Case, Scope, Share, assert_right, emulated};
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
 
@@ -31,7 +31,7 @@ fn layouts() -> impl Strategy<Value = [Layout; 3]> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 30, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: Share::of_tests().count(30), failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn any_layout_agrees_with_the_oracle(layouts in layouts(), seed in any::<u64>()) {

@@ -9,11 +9,10 @@ use crate::build_ptx::BuildPtx;
 use crate::workspace;
 
 /// The programs in the bundle.
-const PROGRAMS: [&str; 5] = ["train-mnist", "predict", "self-check", "fault-check", "gallery"];
+const PROGRAMS: [&str; 4] = ["train-mnist", "predict", "self-check", "gallery"];
 
 /// Their packages.
-const PACKAGES: [&str; 4] =
-    ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "ferrowarp-benches"];
+const PACKAGES: [&str; 3] = ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-benches"];
 
 /// Packages and programs for measuring.
 const MEASURING: ([&str; 3], [&str; 3]) = (
@@ -123,7 +122,7 @@ impl Bundle {
             copy(&workspace::root().join(script), &out.join(name))?;
         }
         copy_modules(&ptx, &out)?;
-        // In separate folders: fault-check searches one, and run.sh makes self-check search the other.
+        // In separate folders: `self-check faults` searches one, and run.sh makes the programs search the other.
         for folder in &others {
             copy_modules(folder, &out.join(folder.file_name().context("the PTX has no folder")?))?;
         }

@@ -410,7 +410,7 @@ seeds() {
 }
 
 faults() {
-    part faults ./fault-check --device cuda --json "$out/faults.json"
+    part faults ./self-check --device cuda faults --json "$out/faults.json"
     # The faults stay in their processes: the GPU goes on.
     part after-faults ./self-check --device cuda --only relu_forward
 }

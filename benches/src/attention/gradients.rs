@@ -7,7 +7,7 @@ use ferrowarp::{DeviceProfile, Error, Tensor};
 use ferrowarp_cases::reference::Number;
 
 use super::{Shape, last, queries_and_keys};
-use crate::timed::{Timed, count_of_sets, normal, timed};
+use crate::timed::{self, Prepared, normal};
 
 /// Keys whose gradients are checked.
 const KEYS: usize = 4;
@@ -25,23 +25,19 @@ struct Set<T> {
     dv: Tensor<T>,
 }
 
-/// Prepares and checks the gradients at a shape. Returns them ready to be timed, and their kernels.
-pub fn prepare<T: Number + Element16>(
-    device: &Device,
-    shape: Shape,
-) -> anyhow::Result<(Box<dyn Timed>, String)> {
+/// Prepares and checks the gradients at a shape.
+pub fn prepare<T: Number + Element16>(device: &Device, shape: Shape) -> anyhow::Result<Prepared> {
     let profile = DeviceProfile::from(device);
     let is_aligned = shape.head_size.is_multiple_of(8);
     let by = BackwardBy::choices::<T>(&profile, shape.head_size as u32, is_aligned).next();
     let by = by.context("no kernel for these gradients")?;
     let names: Vec<_> = by.kernels::<T>().map(|kernel| kernel.name).collect();
     let (of_queries, of_keys) = (shape.query_elements(), shape.key_elements());
-    let count = count_of_sets(device, 4 * (of_queries + of_keys) * size_of::<T>())?;
     let (q, k) = queries_and_keys::<T>(shape);
     let (d_out, v) = (normal::<T>(of_queries, 4), normal::<T>(of_keys, 3));
     let [q_shape, k_shape] = shape.tensors();
-    let set = || -> Result<Set<T>, Error> {
-        Ok(Set {
+    let set = || {
+        let mut set = Set {
             q: device.tensor(&q, q_shape)?,
             k: device.tensor(&k, k_shape)?,
             v: device.tensor(&v, k_shape)?,
@@ -51,18 +47,17 @@ pub fn prepare<T: Number + Element16>(
             dq: Tensor::zeros(device, q_shape)?,
             dk: Tensor::zeros(device, k_shape)?,
             dv: Tensor::zeros(device, k_shape)?,
-        })
+        };
+        forward(device, &mut set, shape)?;
+        Ok(set)
     };
-    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
-    for set in &mut sets {
-        forward(device, set, shape)?;
-        backward(device, set, shape)?;
-    }
-    let relative_error =
-        check(shape, [&q, &k, &v, &d_out], &sets[0]).with_context(|| format!("{} {shape}", T::NAME))?;
+    let check = |set: &Set<T>| {
+        check(shape, [&q, &k, &v, &d_out], set).with_context(|| format!("{} {shape}", T::NAME))
+    };
     let on = device.clone();
     let launch = move |set: &mut Set<T>| Ok(backward(&on, set, shape)?);
-    Ok((timed(device, sets, launch, relative_error)?, names.join(" + ")))
+    let bytes = 4 * (of_queries + of_keys) * size_of::<T>();
+    Ok((timed::prepared(device, bytes, set, launch, check)?, names.join(" + ")))
 }
 
 fn forward<T: Element16>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<(), Error> {
@@ -77,7 +72,7 @@ fn backward<T: Element16>(device: &Device, set: &mut Set<T>, shape: Shape) -> Re
 }
 
 /// Compares the gradients of the last head's last queries and of some of its keys with f64. Returns the error of the former,
-/// as [`Timed::relative_error`] defines it.
+/// as [`Timed::relative_error`](timed::Timed::relative_error) defines it.
 fn check<T: Number>(shape: Shape, given: [&[T]; 4], set: &Set<T>) -> anyhow::Result<f64> {
     let Shape { batch, queries, length, heads, key_heads, head_size: size, causal, .. } = shape;
     let wide = |all: &[T]| all.iter().map(|x| f64::from(x.value())).collect::<Vec<f64>>();

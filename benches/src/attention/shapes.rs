@@ -2,10 +2,13 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
-use anyhow::{bail, ensure};
+use anyhow::Context as _;
 use ferrowarp::attention::{Attention, Causal};
 use serde::Serialize;
+
+use crate::shapes::extents;
 
 /// The maximum error of a row, relative to its largest result, unless its inputs are hard.
 const ALLOWED: f64 = 0.02;
@@ -101,33 +104,30 @@ impl Shape {
     pub(super) fn key_elements(&self) -> usize {
         self.batch * self.length * self.key_heads * self.head_size
     }
+}
+
+impl FromStr for Shape {
+    type Err = anyhow::Error;
 
     /// Parses a shape such as `8x4096x16x16x128`, `8x4096x16x4x128-causal`, with one query `8x4096x16x4x128-1q`, with a
     /// window of 1024 keys `1x16384x16x16x128-window1024`, for gradients `8x4096x16x4x128-causal-backward`, with other
     /// inputs `8x4096x16x16x128-large`.
-    ///
-    /// # Errors
-    /// The words do not name a shape.
-    pub fn from_words(words: &str) -> anyhow::Result<Self> {
+    fn from_str(words: &str) -> anyhow::Result<Self> {
         let hard =
             Inputs::HARD.iter().find_map(|(inputs, suffix)| Some((words.strip_suffix(suffix)?, *inputs)));
         let (front, inputs) = hard.unwrap_or((words, Inputs::Normal));
         let (front, backward) = front.strip_suffix("-backward").map_or((front, false), |front| (front, true));
-        let (extents, end) = front.split_once('-').unwrap_or((front, ""));
+        let (of_extents, end) = front.split_once('-').unwrap_or((front, ""));
         let window = end.strip_prefix("window").and_then(|window| window.parse().ok());
         let causal = end == "causal" || window.is_some();
         let queries = end.strip_suffix('q').and_then(|queries| queries.parse().ok());
-        let extents: Vec<usize> =
-            extents.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
-        let &[batch, length, heads, key_heads, head_size] = &extents[..] else {
-            bail!(
-                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal, -windowKEYS, -QUERIESq, -backward, -large or -dominant after it"
+        let extents = extents(of_extents).filter(|_| end.is_empty() || causal || queries.is_some());
+        let [batch, length, heads, key_heads, head_size] = extents.with_context(|| {
+            format!(
+                "{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal, -windowKEYS, -QUERIESq, \
+                 -backward, -large or -dominant after it"
             )
-        };
-        ensure!(
-            end.is_empty() || causal || queries.is_some(),
-            "{words} is not a shape, because of -{end}; end it with -causal, -windowKEYS, -QUERIESq, -backward, -large or -dominant, or nothing"
-        );
+        })?;
         let queries = queries.unwrap_or(length);
         Ok(Self { batch, queries, length, heads, key_heads, head_size, causal, window, backward, inputs })
     }

@@ -1,32 +1,34 @@
 //! Times kernels that the operation could choose, to find errors of its model.
 
-use anyhow::Context as _;
-use cuda_std::half::{bf16, f16};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
 use ferrowarp::device::{Device, DeviceError};
 use ferrowarp::matmul::KernelChoice;
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use serde::Serialize;
 
-use super::{Set, Shape, Type, check, problem, sets};
+use super::{Bench, Operands, Set, Shape, Type, of_type, problem, shapes};
+use crate::contest;
+use crate::results::{Results, median};
 use crate::rotation::Rotation;
-use crate::timed::BATCH;
+use crate::timed::{BATCH, count_of_sets};
 
 /// A kernel with a number of splits that supports a shape.
 #[derive(Debug, Serialize)]
-pub struct SweepEntry {
+struct SweepEntry {
     /// The operands' type.
-    pub dtype: Type,
+    dtype: Type,
     /// Rows, columns and terms.
-    pub shape: [usize; 3],
-    /// The kernels.
-    pub kernels: String,
+    shape: [usize; 3],
+    kernels: String,
     /// Blocks that share the accumulators of a tile.
-    pub splits: u32,
+    splits: u32,
     /// Cycles, by the model that chooses.
-    pub estimate: f64,
+    estimate: f64,
     /// Device time of one launch.
-    pub microseconds: f64,
+    microseconds: f64,
 }
 
 /// Timed launch variants per kernel, with more splits or after copies: the first in the model's order.
@@ -34,28 +36,55 @@ const MOST_SPLITS: usize = 4;
 /// Batches of a kernel in a sweep.
 const SWEEP_SAMPLES: usize = 3;
 
-/// Times and checks the `most` choices that the model ranks first at a shape.
-///
-/// # Errors
-/// Same as for [`prepare`](super::prepare).
-pub fn sweep(device: &Device, ty: Type, shape: Shape, most: usize) -> anyhow::Result<Vec<SweepEntry>> {
-    match ty {
-        Type::Bf16 => sweep_as::<bf16>(device, ty, shape, most),
-        Type::F16 => sweep_as::<f16>(device, ty, shape, most),
-        Type::Tf32 | Type::F32 => sweep_as::<f32>(device, ty, shape, most),
-    }
+/// Runs `cargo bench matmul -- --sweep N`: times the N first-ranked kernels at each shape, and writes `matmul-sweep.json`.
+/// The first of the other words selects ids.
+pub fn sweep(most: Option<&str>, words: impl Iterator<Item = String>) -> ExitCode {
+    contest::on_device(|device| {
+        let most = most.and_then(|most| most.parse().ok());
+        let most = most.ok_or_else(|| anyhow!("--sweep needs a number of kernels, such as --sweep 20"))?;
+        let filter = contest::filter(<Bench as contest::Bench>::NAME, words)?;
+        let (mut results, mut failed) = (Results::new(device)?, Vec::new());
+        for (ty, &shape) in Type::ALL.into_iter().flat_map(|ty| shapes(device).iter().map(move |it| (ty, it)))
+        {
+            let id = format!("{}/{shape}", ty.name());
+            if !filter.is_match(&id) {
+                continue;
+            }
+            match of_type!(ty, sweep_at(device, ty, shape, most)) {
+                Ok(entries) => {
+                    let best = entries.iter().min_by(|a, b| a.microseconds.total_cmp(&b.microseconds));
+                    if let Some((first, best)) = entries.first().zip(best) {
+                        println!(
+                            "{id:30} {:10.2} us {} ({:.2} x {:.2} us {})",
+                            first.microseconds,
+                            first.kernels,
+                            first.microseconds / best.microseconds,
+                            best.microseconds,
+                            best.kernels
+                        );
+                    }
+                    results.entries.extend(entries);
+                }
+                Err(error) => failed.push(format!("{id}: {error:#}")),
+            }
+        }
+        eprintln!("wrote {}", results.write("matmul-sweep.json")?.display());
+        Ok(failed)
+    })
 }
 
-fn sweep_as<T: Number>(
+/// Times and checks the `most` choices that the model ranks first at a shape.
+fn sweep_at<T: Number>(
     device: &Device,
     ty: Type,
-    shape @ Shape { m, n, k }: Shape,
+    shape: Shape,
     most: usize,
 ) -> anyhow::Result<Vec<SweepEntry>> {
     let problem = problem(ty, shape);
-    let precision = problem.precision;
     let ranked = KernelChoice::<T>::ranked(&DeviceProfile::from(device), &problem);
-    let (a, b, mut sets) = sets::<T>(device, shape)?;
+    let operands = Operands::<T>::new(ty, shape);
+    let count = count_of_sets(device, operands.bytes())?;
+    let mut sets = (0..count).map(|_| operands.set(device)).collect::<Result<Vec<_>, _>>()?;
     let mut entries: Vec<SweepEntry> = Vec::new();
     for (choice, estimate) in ranked {
         let first = choice.kernels().next().map_or("", |kernel| kernel.name);
@@ -64,25 +93,22 @@ fn sweep_as<T: Number>(
             continue;
         }
         let on = device.clone();
-        let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, precision, Some(choice))?);
+        let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, Some(choice))?);
         launch(&mut sets[0])?;
-        check(ty, shape, (&a, &b), &sets[0].out.to_vec()?)
-            .with_context(|| format!("{} {shape} by {choice}", ty.name()))?;
+        operands.check(&sets[0]).with_context(|| format!("by {choice}"))?;
         let mut rotation = Rotation::new(device, sets, launch)?;
         let launches = (BATCH / rotation.time(device, 1)?.as_secs_f64().max(1e-7)).ceil() as u64;
-        let mut times = (0..SWEEP_SAMPLES)
+        let times = (0..SWEEP_SAMPLES)
             .map(|_| Ok(rotation.time(device, launches)?.as_secs_f64() / launches as f64))
             .collect::<Result<Vec<_>, DeviceError>>()?;
-        times.sort_by(f64::total_cmp);
         sets = rotation.into_sets();
-        let (shape, splits, microseconds) = ([m, n, k], choice.splits(), times[SWEEP_SAMPLES / 2] * 1e6);
         entries.push(SweepEntry {
             dtype: ty,
-            shape,
+            shape: [shape.m, shape.n, shape.k],
             kernels: choice.to_string(),
-            splits,
+            splits: choice.splits(),
             estimate,
-            microseconds,
+            microseconds: median(&times) * 1e6,
         });
     }
     Ok(entries)

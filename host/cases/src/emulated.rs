@@ -12,32 +12,36 @@ use ferrowarp::device::Device;
 use ptx_emulator::{Emulator, PtxModule, Turns};
 
 use crate::softmax::Setting;
-use crate::{Case, Scope, assert_right};
+use crate::{Case, Scope, Share, assert_right};
 
-/// Whether tests also compile all kernels with LLVM, and for every architecture. This takes minutes: with
-/// `FERROWARP_CASES=K/N` in the environment, only part 0 does.
-///
-/// # Panics
-/// `FERROWARP_CASES` is invalid.
-pub fn compiles_all() -> bool {
-    crate::chosen_part().0 == 0
-}
-
-/// The back ends with which tests compile all kernels: both, or only libNVVM unless [`compiles_all`].
+/// The back ends with which tests compile all kernels: libNVVM, and LLVM if the [`Share`] compiles all.
 pub fn back_ends() -> impl Iterator<Item = Backend> + Clone {
-    [Backend::Nvvm, Backend::Llvm].into_iter().take(if compiles_all() { 2 } else { 1 })
+    [Backend::Nvvm, Backend::Llvm].into_iter().take(if Share::of_tests().compiles_all() { 2 } else { 1 })
 }
 
-/// Checks every case as PTX with each back end: cases for old emulators on the oldest architecture, for new ones on newer
-/// ones.
+/// The architectures for which tests compile all kernels: without the oldest in the smallest [`Share`].
+pub fn architectures() -> &'static [NvvmArch] {
+    let both = &[NvvmArch::Compute75, NvvmArch::Compute90];
+    if Share::of_tests().has_oldest() { both } else { &both[1..] }
+}
+
+/// Checks every case as PTX with each back end: those of [`Scope::OldEmulator`] on the oldest architecture, those of
+/// [`Scope::NewEmulator`] on a newer one. The smallest [`Share`] runs all on the latter.
 ///
 /// # Panics
 /// A case is wrong, or the kernels could not be compiled.
 #[track_caller]
 pub fn assert_right_as_ptx(cases: impl Fn(&Setting) -> Vec<Case>) {
-    let of = |scope| cases(&Setting::new(scope));
-    by_each().iter().for_each(|on| assert_right(&of(Scope::OldEmulator), on, Case::assess));
-    newer_by_each().iter().for_each(|on| assert_right(&of(Scope::NewEmulator), on, Case::assess));
+    let [old, new] = [Scope::OldEmulator, Scope::NewEmulator].map(|scope| cases(&Setting::new(scope)));
+    let check = |cases: &[Case], on: &[Device]| {
+        on.iter().filter(|_| !cases.is_empty()).for_each(|on| assert_right(cases, on, Case::assess));
+    };
+    if Share::of_tests().has_oldest() {
+        check(&old, &by_each());
+        check(&new, &newer_by_each());
+    } else {
+        check(&old.into_iter().chain(new).collect::<Vec<_>>(), &newer_by_each());
+    }
 }
 
 /// Compiles each family of `gpu-kernels` to PTX.
@@ -63,10 +67,10 @@ pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
     built.modules.iter().map(|module| read(&module.path)).collect()
 }
 
-/// The PTX with the kernel of that name, compiled by libNVVM for the oldest architecture.
+/// The PTX with the kernel of that name, compiled by libNVVM.
 pub fn ptx_with(kernel: &str) -> String {
     let entry = format!(".entry {kernel}(");
-    ptx(Backend::Nvvm, NvvmArch::Compute75).unwrap().into_iter().find(|ptx| ptx.contains(&entry)).unwrap()
+    ptx(Backend::Nvvm, architectures()[0]).unwrap().into_iter().find(|ptx| ptx.contains(&entry)).unwrap()
 }
 
 /// An emulator of a module, which must have no unsupported instruction.
@@ -196,10 +200,9 @@ pub fn counting(counter: &Counter) -> anyhow::Result<Device> {
     Ok(Device::with_launcher(emulators, limits))
 }
 
-/// Devices with the kernels of each of the [`back_ends`] for the oldest architecture:
-/// [`Scope::OldEmulator`].
+/// Devices with the kernels of each of the [`back_ends`] for the oldest of the [`architectures`]: [`Scope::OldEmulator`].
 pub fn by_each() -> Vec<Device> {
-    back_ends().map(|backend| device(backend, NvvmArch::Compute75, Turns::Ascending)).collect()
+    back_ends().map(|backend| device(backend, architectures()[0], Turns::Ascending)).collect()
 }
 
 /// Devices with the kernels of each of the [`back_ends`] for a newer architecture. Threads run in the other order, to expose

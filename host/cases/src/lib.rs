@@ -18,6 +18,7 @@ pub mod norm;
 pub mod queued;
 pub mod random;
 pub mod reference;
+mod share;
 pub mod small;
 pub mod softmax;
 pub mod soundness;
@@ -32,6 +33,7 @@ use cuda_std::simt::Executor;
 use ferrowarp::device::Device;
 
 pub use case::Case;
+pub use share::Share;
 
 /// Checks the small cases twice each, under four seeds that shuffle the schedule.
 ///
@@ -48,7 +50,7 @@ pub fn assert_right_under_shuffled_schedules(cases: impl Fn(&softmax::Setting) -
 /// Asserts that there are cases and that `assess` finds all right on the device, several at a time. Only one cluster runs at
 /// a time, also across parallel tests: together they would have more stacks than a process has mappings.
 ///
-/// With `FERROWARP_CASES=K/N` in the environment, only part K of N runs, counted from 0, or all if there are at most N.
+/// Only the tests' [`Share`] of the cases runs.
 ///
 /// # Panics
 /// A case is wrong, there is no case, or `FERROWARP_CASES` is invalid.
@@ -56,27 +58,21 @@ pub fn assert_right_under_shuffled_schedules(cases: impl Fn(&softmax::Setting) -
 pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &Device) -> Result<T> + Sync) {
     static CLUSTERS: Mutex<()> = Mutex::new(());
     assert!(!cases.is_empty(), "no case was chosen");
-    let (part, parts) = chosen_part();
-    let cases: Vec<&Case> = match cases.len() {
-        few if few <= parts => cases.iter().collect(),
-        _ => (cases.iter().zip(0..))
-            .filter(|&(_, i)| of_part(i, parts) == part)
-            .map(|(case, _)| case)
-            .collect(),
-    };
+    let chosen = Share::of_tests().of(cases.iter());
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(None));
     // Not rayon: a thread that waits while holding the lock would begin another case, and request the lock again.
     let work = || {
-        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(&i) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let case = &cases[i];
             let is_cluster = case.cluster_threads() > 0;
             let _lock = is_cluster.then(|| CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner));
             if let Err(error) = assess(case, device) {
-                next.store(cases.len(), Ordering::Relaxed);
+                next.store(chosen.len(), Ordering::Relaxed);
                 wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
         }
     };
-    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(cases.len());
+    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(chosen.len());
     thread::scope(|scope| {
         (1..workers).for_each(|_| _ = scope.spawn(work));
         work();
@@ -85,29 +81,6 @@ pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &
     if let Some(error) = wrong {
         panic!("{error:#}");
     }
-}
-
-/// The part of the cases to run, and the number of parts.
-///
-/// # Panics
-/// `FERROWARP_CASES` is not K/N.
-#[track_caller]
-pub fn chosen_part() -> (usize, usize) {
-    match std::env::var("FERROWARP_CASES") {
-        Ok(text) => part(&text).unwrap_or_else(|| panic!("FERROWARP_CASES={text}: expected K/N, like 0/4")),
-        Err(_) => (0, 1),
-    }
-}
-
-/// Parses K and N of `K/N`; K must be below N.
-fn part(text: &str) -> Option<(usize, usize)> {
-    let (part, parts) = text.split_once('/')?;
-    Some((part.parse().ok()?, parts.parse().ok()?)).filter(|(part, parts)| part < parts)
-}
-
-/// The part of a list's case. It is hashed, because kernels alternate: every `parts`th case could be of the same one.
-pub fn of_part(case: u32, parts: usize) -> usize {
-    (case.wrapping_mul(0x9e37_79b9) >> 16) as usize % parts
 }
 
 /// The kind of run, which determines the size of the cases.
@@ -125,24 +98,4 @@ pub enum Scope {
     Executor,
     /// The self-check of a device.
     Device,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_case_is_of_one_part() {
-        for parts in 1..9 {
-            let of = |case: u32| (0..parts).filter(|&part| of_part(case, parts) == part).count();
-            assert!((0..1000).all(|case| of(case) == 1));
-            let len = |part: usize| (0..1000).filter(|&case| of_part(case, parts) == part).count();
-            assert!(
-                (0..parts).all(|part| len(part).abs_diff(1000 / parts) < 40),
-                "{parts} parts differ in length"
-            );
-        }
-        assert_eq!(part("3/4"), Some((3, 4)));
-        assert!(["4/4", "4", "a/4", "-1/4", "1/"].iter().all(|text| part(text).is_none()));
-    }
 }

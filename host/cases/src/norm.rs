@@ -121,7 +121,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
 }
 
 /// The operands in one type.
-pub(crate) struct Operands<T> {
+pub struct Operands<T> {
     problem: Problem,
     epsilon: f32,
     inp: Vec<T>,
@@ -247,7 +247,8 @@ impl<T: Number> Operands<T> {
         Ok(outputs)
     }
 
-    pub(crate) fn expected_forward(&self) -> Expected {
+    /// The expected results: `out`, `mean`, `rstd` and, with all operands, `sum`.
+    pub fn expected_forward(&self) -> Expected {
         let Problem { shape: [rows, cols], has_all, .. } = self.problem;
         let [mut out, mut means, mut rstds, mut sums] = [const { Vec::new() }; 4];
         let roundings = 128.0 * ROUNDING;
@@ -312,7 +313,8 @@ impl<T: Number> Operands<T> {
         Ok(outputs)
     }
 
-    pub(crate) fn expected_backward(&self) -> Expected {
+    /// The expected gradients: `d_inp`, `d_weight` and, with all operands, `d_bias`.
+    pub fn expected_backward(&self) -> Expected {
         let Problem { shape: [rows, cols], is_centred, has_all, .. } = self.problem;
         let mut d_inp = Vec::new();
         // Sums, with the sums of their terms' absolute values.

@@ -45,7 +45,7 @@ impl Sum {
     }
 
     /// The sum with another term.
-    pub(crate) fn and(self, term: f64) -> Self {
+    pub fn and(self, term: f64) -> Self {
         Self { value: self.value + term, magnitude: self.magnitude + term.abs() }
     }
 

@@ -2,27 +2,26 @@
 //!
 //! Prints a line per case and ends with a line `N passed, N failed`; the exit code is 1 if any failed.
 
+mod faults;
 mod mechanics;
-mod operations;
 mod random;
 mod recording;
 mod streams;
 mod stress;
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use cuda_std::simt::parse_seed;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{
-    Case, Scope, attention, axis, gallery, layer, matmul, norm, of_part, queued, soundness,
-};
-use ferrowarp_report::{OutputError, pool, print_line};
+use ferrowarp_cases::{Case, Scope, Share, attention, axis, gallery, layer, matmul, norm, queued, soundness};
+use ferrowarp_report::{OutputError, output_file, pool, print_line};
 
 /// Runs every kernel on a device and checks its results.
 #[derive(Parser)]
@@ -64,9 +63,9 @@ struct Arguments {
     /// the program when they find an error.
     #[arg(long, conflicts_with = "seeds")]
     threads: bool,
-    /// Run only part K of N of the cases, counted from 0.
-    #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, conflicts_with = "seeds")]
-    part: (usize, usize),
+    /// Run only part K of N of the cases, counted from 0; with `small`, one case of each kernel.
+    #[arg(long, value_name = "K/N", default_value = "all", conflicts_with = "seeds")]
+    part: Share,
     /// Print the cases instead of running them.
     #[arg(long, conflicts_with_all = ["seeds", "threads"])]
     list: bool,
@@ -86,6 +85,7 @@ struct Arguments {
 #[derive(clap::Subcommand)]
 enum Command {
     Random(random::Random),
+    Faults(faults::Faults),
 }
 
 /// Assesses a case: returns its largest error as a share of the tolerance.
@@ -113,10 +113,11 @@ impl Tally {
     }
 }
 
-/// Parses `K/N` with K below N.
-fn parse_part(text: &str) -> Result<(usize, usize), String> {
-    let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    numbers.filter(|(part, of)| part < of).ok_or_else(|| "expected K/N with K below N, like 0/2".to_owned())
+/// Fails if no file can be written to `path`, the value of `--json`.
+fn check_destination(path: &Path) -> Result<()> {
+    output_file::check_destination(path).with_context(|| {
+        format!("--json {} cannot be used: no file can be written there; name another one", path.display())
+    })
 }
 
 fn main() -> ExitCode {
@@ -140,8 +141,14 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return stress::run(seeds, arguments.first, &chosen);
     }
     if arguments.threads {
-        stress::on_threads(arguments.part, &chosen)?;
+        let Share::Part { part, parts } = arguments.part else {
+            bail!("--part small is not for --threads; pass K/N, like 0/4");
+        };
+        stress::on_threads((part, parts), &chosen)?;
         return Ok(true);
+    }
+    if let Some(Command::Faults(faults)) = &arguments.command {
+        return faults.run(arguments.device);
     }
     let (mut device, line) =
         open(arguments.device).context("could not open a GPU; run on the CPU with --device cpu")?;
@@ -178,8 +185,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
         cases.iter().try_for_each(|(case, _)| print_line(case))?;
         return Ok(true);
     }
-    let (part, parts) = arguments.part;
-    let cases = (0..).zip(cases).filter(|&(i, _)| of_part(i, parts) == part).map(|(_, case)| case);
+    let chosen = arguments.part.of(cases.iter().map(|(case, _)| case));
+    let cases = (0..).zip(cases).filter(|(i, _)| chosen.binary_search(i).is_ok()).map(|(_, case)| case);
     let mut tally = Tally::default();
     // Each case is dropped with its results when it is done.
     for (case, assess) in cases {
@@ -204,7 +211,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
             tally.count("memory that was not written is soiled", result.map(|()| String::new()))?;
         }
         tally.count("no operation waits", queued::check(&device))?;
-        let result = recording::in_new_process(arguments.device);
+        let result = recording::is_right(arguments.device);
         tally.count("a first recording loads its kernels", result.map(|()| String::new()))?;
         if !arguments.no_fault_checks {
             let result = mechanics::panicking_kernel(arguments.device);

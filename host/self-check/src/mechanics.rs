@@ -8,10 +8,7 @@ use ferrowarp::device::{Device, DeviceChoice, open};
 use ferrowarp_report::print_line;
 use gpu_kernels::mlp::activation::relu_forward;
 
-use crate::{operations, recording, streams};
-
-/// With this flag, the program provokes a panic in a kernel instead of checking.
-pub const PROVOKE: &str = "--provoke-fault";
+use crate::{random, recording, streams};
 
 /// A check of a device, with its description.
 type Mechanic = (&'static str, fn(&Device) -> Result<()>);
@@ -26,7 +23,7 @@ pub const MECHANICS: &[Mechanic] = &[
     ("uploads, kernels and downloads on three streams are in order", streams::pipeline),
     ("a race between two streams is refused", streams::races),
     ("a graph of two streams runs as recorded", streams::graphs),
-    ("operations run with the kernels of the loaded PTX", operations::are_right),
+    ("operations run with the kernels of the loaded PTX", random::are_right),
     ("launches that may begin early do their work", streams::early_launches),
     ("the functions that users call are right", ferrowarp_cases::softmax::calls::are_right),
 ];
@@ -107,19 +104,21 @@ fn residence(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a kernel's panic is reported, in a separate process, since it destroys the GPU's context.
-pub fn panicking_kernel(choice: DeviceChoice) -> Result<()> {
+/// Runs this program on the device with another flag, and returns its standard output.
+pub fn in_new_process(flag: &str, choice: DeviceChoice) -> Result<String> {
     let program = std::env::current_exe().context("finding this program's file")?;
     let output = Command::new(&program)
-        .args([PROVOKE, "--device", &choice.to_string()])
+        .args([flag, "--device", &choice.to_string()])
         .output()
         .with_context(|| format!("starting {}", program.display()))?;
-    let report = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success(),
-        "the process failed: {report}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "the process failed: {text}{errors}");
+    Ok(text.into_owned())
+}
+
+/// Checks that a kernel's panic is reported, in a separate process, since it destroys the GPU's context.
+pub fn panicking_kernel(choice: DeviceChoice) -> Result<()> {
+    let report = in_new_process("--provoke-fault", choice)?;
     for part in
         ["relu_forward", "activation.rs:", "the len is 5 but the index is", "block (0, 0, 0)", "thread ("]
     {

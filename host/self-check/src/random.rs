@@ -14,10 +14,24 @@ use ferrowarp_cases::random::{Drawn, Size, Totals, check_all};
 use ferrowarp_report::{output_file, print_line};
 use serde_json::json;
 
+use crate::check_destination;
+
 /// The most wrong problems to print.
 const MOST_PRINTED: usize = 20;
 /// The multiprocessors that kernels are chosen for with `--kernels-of`: those of an H200.
 const MULTIPROCESSORS: usize = 132;
+
+/// Problems of the self-check: a few of each operation.
+const FEW: u64 = 200;
+
+/// Checks some random problems of the operations that users call, with the kernels that they choose for the device.
+pub fn are_right(device: &Device) -> Result<()> {
+    // The CPU needs seconds for a GPU's problems.
+    let size = if device.is_cuda() { Size::GPU } else { Size::SMALL };
+    let (.., wrong) = check_all(device, (0, 0..FEW), &size, None, 1);
+    ensure!(wrong.is_empty(), "{} of {FEW} random problems are wrong: {}", wrong.len(), wrong.join("; "));
+    Ok(())
+}
 
 /// Instead, check random problems of every operation against references in f64
 #[derive(clap::Args)]
@@ -57,14 +71,7 @@ impl Random {
 
     /// Checks the problems; returns whether all were right.
     pub fn run(&self, device: &Device) -> Result<bool> {
-        if let Some(path) = &self.json {
-            output_file::check_destination(path).with_context(|| {
-                format!(
-                    "--json {} cannot be used: no file can be written there; name another one",
-                    path.display()
-                )
-            })?;
-        }
+        self.json.as_deref().map_or(Ok(()), check_destination)?;
         let only = self.only.as_deref();
         ensure!(
             only.is_none_or(Drawn::is_operation),

@@ -1,17 +1,15 @@
 //! A recording of kernels that were never launched.
 
-use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use cuda_std::launch::LaunchConfig;
 use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, Queue, Stream};
 use ferrowarp::{Softmax, TensorView, TensorViewMut};
 use ferrowarp_report::print_line;
 use gpu_kernels::mlp::activation::relu_forward;
 
-/// With this flag, the program only records kernels that it has not launched before.
-const RECORD: &str = "--record-first";
+use crate::mechanics::in_new_process;
 
 const ROWS: usize = 64;
 const COLS: usize = 1000;
@@ -28,12 +26,9 @@ pub fn softmax_of_zeros(device: &Device) -> Result<()> {
 }
 
 /// Checks a first recording in a separate process, in which no module but one is loaded.
-pub fn in_new_process(choice: DeviceChoice) -> Result<()> {
-    let program = std::env::current_exe().context("finding this program's file")?;
-    let output = Command::new(&program).args([RECORD, "--device", &choice.to_string()]).output();
-    let output = output.with_context(|| format!("starting {}", program.display()))?;
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success() && text.contains("recorded in"), "the process failed: {text}{errors}");
+pub fn is_right(choice: DeviceChoice) -> Result<()> {
+    let text = in_new_process("--record-first", choice)?;
+    ensure!(text.contains("recorded in"), "the process says {text}");
     Ok(())
 }
 

@@ -1,13 +1,13 @@
 //! Runs the kernels under many schedules: results must not depend on the order of blocks, warps and lanes.
 //!
-//! Every case runs once in the executor's fixed order and once under each seed. The outputs must have the same bits, except
-//! for the kernels in [`DEPEND`].
+//! Every case runs once in the executor's fixed order and once under each seed. The outputs must have the same bits, because
+//! every sum of a kernel has a fixed order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,10 +16,6 @@ use rayon::prelude::*;
 use ferrowarp_cases::compare::Outputs;
 use ferrowarp_cases::{Case, Scope, small};
 use ferrowarp_report::{print_line, print_note};
-
-/// Kernels with results that may depend on the schedule, such as float sums with atomic additions, and their relative
-/// tolerance. There are none: every sum has a fixed order.
-const DEPEND: &[(&str, f64)] = &[];
 
 /// The most differences that are printed; more are only counted.
 const MOST_PRINTED: usize = 20;
@@ -41,12 +37,6 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
         .collect::<Result<Vec<Outputs>>>()?;
     let differences = under_seeds(first..end, &cases, &fixed);
     let kernels: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
-    let tolerated = DEPEND.iter().map(|(kernel, tolerance)| format!("{kernel} ({tolerance:e})"));
-    let tolerated: Vec<_> = tolerated.collect();
-    print_line(format_args!(
-        "compared within a tolerance: {}; all others bit for bit",
-        if tolerated.is_empty() { "none".to_owned() } else { tolerated.join(", ") }
-    ))?;
     print_line(format_args!(
         "{seeds} seeds from {first:#x}, {} kernels, {} cases, {} runs: {differences} different",
         kernels.len(),
@@ -133,7 +123,7 @@ fn under_seeds(seeds: Range<u64>, cases: &[Case], fixed: &[Outputs]) -> usize {
     seeds.into_par_iter().for_each(|seed| {
         let device = Device::cpu_with(Executor::new().with_seed(seed));
         for (case, fixed) in cases.iter().zip(fixed) {
-            let Err(error) = case.run(&device).and_then(|got| compare(case, fixed, &got)) else { continue };
+            let Err(error) = case.run(&device).and_then(|got| compare(fixed, &got)) else { continue };
             let before = differences.fetch_add(1, Ordering::Relaxed);
             bar.set_message(format!("({} different)", before + 1));
             if before < MOST_PRINTED {
@@ -157,24 +147,19 @@ fn under_seeds(seeds: Range<u64>, cases: &[Case], fixed: &[Outputs]) -> usize {
     differences.into_inner()
 }
 
-fn compare(case: &Case, fixed: &Outputs, got: &Outputs) -> Result<()> {
-    let tolerance = DEPEND.iter().find(|(kernel, _)| case.kernels().any(|name| name == *kernel));
-    let tolerance = tolerance.map_or(0.0, |(_, tolerance)| *tolerance);
+/// Checks that all outputs are the same bit for bit.
+fn compare(fixed: &Outputs, got: &Outputs) -> Result<()> {
     ensure!(fixed.len() == got.len(), "{} outputs, not {}", got.len(), fixed.len());
-    fixed.iter().zip(got).try_for_each(|((name, fixed), (_, got))| same(name, fixed, got, tolerance))
+    fixed.iter().zip(got).try_for_each(|((name, fixed), (_, got))| same(name, fixed, got))
 }
 
-/// Checks that two outputs are the same: bit for bit, or within a nonzero relative tolerance.
-fn same(name: &str, fixed: &[f64], got: &[f64], tolerance: f64) -> Result<()> {
+fn same(name: &str, fixed: &[f64], got: &[f64]) -> Result<()> {
     ensure!(fixed.len() == got.len(), "{name} has {} elements, not {}", got.len(), fixed.len());
-    let differs = |&(_, (fixed, got)): &(usize, (&f64, &f64))| {
-        let is_near = tolerance > 0.0 && (fixed - got).abs() <= tolerance * fixed.abs();
-        fixed.to_bits() != got.to_bits() && !is_near
-    };
-    let mut different = fixed.iter().zip(got).enumerate().filter(differs);
+    let pairs = fixed.iter().zip(got).enumerate();
+    let mut different = pairs.filter(|(_, (fixed, got))| fixed.to_bits() != got.to_bits());
     let Some((at, (fixed_value, value))) = different.next() else { return Ok(()) };
     let number = different.count() + 1;
-    anyhow::bail!(
+    bail!(
         "{name}[{at}] is {value:e}, not {fixed_value:e} as in the fixed order; {number} of {} elements differ",
         fixed.len()
     )
@@ -190,7 +175,6 @@ mod tests {
         let run: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
         let kernels: BTreeSet<&str> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
         assert_eq!(run, kernels);
-        assert!(DEPEND.iter().all(|(kernel, _)| kernels.contains(kernel)));
     }
 
     #[test]
@@ -220,14 +204,11 @@ mod tests {
 
     #[test]
     fn a_difference_is_told_by_its_first_element() {
-        let complaint = |got: &[f64], tolerance| same("out", &[1.0, 0.0, f64::NAN], got, tolerance).err();
-        assert!(complaint(&[1.0, 0.0, f64::NAN], 0.0).is_none());
-        let error = complaint(&[1.0, -0.0, 2.0], 0.0).unwrap().to_string();
+        let complaint = |got: &[f64]| same("out", &[1.0, 0.0, f64::NAN], got).err();
+        assert!(complaint(&[1.0, 0.0, f64::NAN]).is_none());
+        let error = complaint(&[1.0, -0.0, 2.0]).unwrap().to_string();
         assert_eq!(error, "out[1] is -0e0, not 0e0 as in the fixed order; 2 of 3 elements differ");
-        assert!(complaint(&[1.0 + 1e-7, 0.0, f64::NAN], 0.0).is_some());
-        assert!(complaint(&[1.0 + 1e-7, 0.0, f64::NAN], 1e-6).is_none());
-        assert!(complaint(&[1.0, 0.0, 1.0], 1e-6).is_some());
-        assert!(complaint(&[1.0], 0.0).is_some());
+        assert!(complaint(&[1.0]).is_some());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
 use ferrowarp_cases::softmax::cross_entropy::{self, CrossEntropy};
 use ferrowarp_cases::softmax::{Rowwise as _, Setting, sharded};
-use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+use ferrowarp_cases::{Case, Scope, Share, assert_right, emulated};
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
 
@@ -41,7 +41,7 @@ fn layouts() -> impl Strategy<Value = [Layout; 3]> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 40, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: Share::of_tests().count(40), failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn any_layout_agrees_with_the_oracle(layouts in layouts(), seed in any::<u64>()) {
@@ -51,7 +51,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 4, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: Share::of_tests().count(4), failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn any_layout_agrees_with_the_oracle_as_ptx(layouts in layouts(), seed in any::<u64>()) {

@@ -1,6 +1,5 @@
 //! Every kernel against the oracle, whatever the operation would choose: on the executor, and as PTX on the emulator.
 
-use ferrowarp::device::Device;
 use ferrowarp::softmax::KernelChoice;
 use ferrowarp_cases::softmax::{Setting, forward};
 use ferrowarp_cases::{Case, Scope, assert_right, emulated, for_each_pair};
@@ -62,17 +61,7 @@ fn in_place_gives_the_same() {
     assert_right(&cases(Scope::Executor, "in place"), &executor(), Case::assess);
 }
 
-fn assert_right_as_ptx(scope: Scope, devices: &[Device]) {
-    let cases = forward::cases(&Setting::new(scope), |_| true);
-    devices.iter().for_each(|on| assert_right(&cases, on, Case::assess));
-}
-
 #[test]
 fn kernels_agree_with_the_oracle_as_ptx() {
-    assert_right_as_ptx(Scope::OldEmulator, &emulated::by_each());
-}
-
-#[test]
-fn kernels_agree_in_another_order_for_a_newer_architecture() {
-    assert_right_as_ptx(Scope::NewEmulator, &emulated::newer_by_each());
+    emulated::assert_right_as_ptx(|setting| forward::cases(setting, |_| true));
 }

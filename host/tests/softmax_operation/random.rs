@@ -9,7 +9,7 @@ use ferrowarp::softmax::KernelChoice;
 use ferrowarp_cases::softmax::Setting;
 use ferrowarp_cases::softmax::forward::Forward;
 use ferrowarp_cases::softmax::logits::logits;
-use ferrowarp_cases::{Case, Scope, assert_right, for_each_pair};
+use ferrowarp_cases::{Case, Scope, Share, assert_right, for_each_pair};
 use proptest::prelude::*;
 
 use super::executor;
@@ -36,7 +36,7 @@ fn problems() -> impl Strategy<Value = Forward> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: Share::of_tests().count(64), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_matrix_comes_out_right(problem in problems()) {

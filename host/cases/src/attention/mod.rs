@@ -4,7 +4,7 @@
 
 pub(crate) mod gradients;
 pub(crate) mod operands;
-mod oracle;
+pub mod oracle;
 pub mod problem;
 mod rungs;
 

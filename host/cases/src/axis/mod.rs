@@ -36,7 +36,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
 }
 
 /// A problem's matrix in one type.
-pub(crate) struct Operand<T> {
+pub struct Operand<T> {
     problem: Problem,
     inp: Vec<T>,
 }
@@ -68,8 +68,8 @@ impl<T: Number + Element> Operand<T> {
         Self { problem: *problem, inp }
     }
 
-    /// A matrix without gaps, and its reduction.
-    pub(crate) fn dense(
+    /// A matrix without gaps, and its reduction: of rows or else columns, with a result in `f32` or else the matrix's type.
+    pub fn dense(
         shape: [usize; 2],
         (operation, is_of_rows, is_full): (Reduction, bool, bool),
         inp: Vec<T>,
@@ -108,7 +108,8 @@ impl<T: Number + Element> Operand<T> {
         Ok(vec![("out", inside(&out.to_vec()?, [1, len], len + GUARD)?)])
     }
 
-    pub(crate) fn expected_reduce(&self) -> Vec<Bound> {
+    /// The expected values of the reduction.
+    pub fn expected_reduce(&self) -> Vec<Bound> {
         let Problem { shape: [rows, cols], operation, is_of_rows, is_full, .. } = self.problem;
         let (outputs, len) = if is_of_rows { (rows, cols) } else { (cols, rows) };
         let result = |output: usize| {
@@ -139,7 +140,8 @@ impl<T: Number + Element> Operand<T> {
         Ok(vec![("out", inside(&out.to_vec()?[start..], [rows, cols], cols + gap)?)])
     }
 
-    pub(crate) fn expected_scan(&self) -> Vec<Bound> {
+    /// The expected cumulative sums of the rows.
+    pub fn expected_scan(&self) -> Vec<Bound> {
         let [rows, cols] = self.problem.shape;
         let of_row = |row: usize| {
             (0..cols).scan(Sum::default(), move |sum, col| {

@@ -2,7 +2,7 @@
 //!
 //! [`problem`] has the tables. A row states its [`Scope`](crate::Scope)s, and gives a case for each kernel that supports it.
 
-pub(crate) mod oracle;
+pub mod oracle;
 pub mod problem;
 mod rungs;
 

@@ -7,7 +7,7 @@ use crate::reference::Number;
 
 impl<T: Number + Element> Operands<T> {
     /// Matrices without gaps, and epsilon: input, residual, weight, bias, and the gradients of output and sum.
-    pub(crate) fn dense(
+    pub fn dense(
         shape: [usize; 2],
         (is_centred, epsilon): (bool, f32),
         [inp, residual, weight, bias, d_out, d_sum]: [Vec<T>; 6],

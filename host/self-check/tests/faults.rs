@@ -1,9 +1,11 @@
-//! fault-check on the CPU, and against a driver without a GPU whose kernels fail as the real ones do.
+//! `self-check faults` on the CPU, and against a driver without a GPU whose kernels fail as the real ones do.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
+
+use crate::{FakeGpu, self_check, text};
 
 const KERNELS: [&str; 9] = [
     "fill",
@@ -21,23 +23,8 @@ const KERNELS: [&str; 9] = [
 const FAULTS: usize = 12;
 const ON_GPUS_ONLY: usize = 6;
 
-fn fault_check(flags: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fault-check"));
-    command.env("FERROWARP_LIBCUDA", "/nowhere/libcuda.so.1");
-    command.args(flags).envs(variables.iter().copied()).output().unwrap()
-}
-
-/// No system has memory for stacks of this size.
-#[test]
-fn a_thread_that_cannot_be_started_is_an_error() {
-    let output = fault_check(&["--device", "cpu"], &[("RUST_MIN_STACK", "4611686018427387904")]);
-    let text = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("error: starting a thread to read a child's messages"), "{text}");
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+fn on_cpu(flags: &[&str]) -> Output {
+    self_check(&[&["--device", "cpu", "faults"], flags].concat()).output().unwrap()
 }
 
 fn rows(json: &Path) -> Vec<Value> {
@@ -45,34 +32,21 @@ fn rows(json: &Path) -> Vec<Value> {
     json["faults"].as_array().unwrap().clone()
 }
 
-/// A folder with the fake driver and PTX for it.
-fn with_gpu() -> (tempfile::TempDir, String, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let driver = crate::driver::build_fake_driver(folder.path());
-    let ptx = folder.path().join("ptx");
-    std::fs::create_dir(&ptx).unwrap();
-    let entries: String =
-        KERNELS.iter().map(|name| format!(".visible .entry {name}() {{ ret; }}\n")).collect();
-    let slot = ".visible .global .align 8 .b8 __ferrowarp_panic_slot[8];";
+fn gpu() -> FakeGpu {
+    let slot = ".visible .global .align 8 .b8 __ferrowarp_panic_slot[8];\n";
     let stack = "// ferrowarp: unbounded stack: descends: recursion through `descend`\n";
-    let module = format!(".version 8.6\n.target sm_90\n.address_size 64\n{slot}\n{entries}{stack}");
-    std::fs::write(ptx.join("fault_kernels.compute_90.ptx"), module).unwrap();
-    let shown = |path: &Path| path.to_str().unwrap().to_owned();
-    let paths = (shown(&driver), shown(&ptx));
-    (folder, paths.0, paths.1)
+    FakeGpu::new(KERNELS.into_iter(), &[slot, stack].concat())
 }
 
-fn on_gpu(driver: &str, ptx: &str, flags: &[&str], faults: &str) -> Output {
-    let flags = [&["--device", "cuda", "--ptx", ptx], flags].concat();
-    let variables = [("FERROWARP_LIBCUDA", driver), ("FAKE_CUDA_IDLE", "1"), ("FAKE_CUDA_FAULTS", faults)];
-    fault_check(&flags, &variables)
+fn on_gpu(gpu: &FakeGpu, flags: &[&str], faults: &str) -> Output {
+    gpu.self_check(&[&["faults"], flags].concat(), faults).output().unwrap()
 }
 
 #[test]
 fn without_a_gpu_the_counterparts_run_and_the_rest_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("faults.json");
-    let output = fault_check(&["--json", json.to_str().unwrap()], &[]);
+    let output = self_check(&["faults", "--json", json.to_str().unwrap()]).output().unwrap();
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     let left_out = ON_GPUS_ONLY + usize::from(!cfg!(debug_assertions));
@@ -98,9 +72,9 @@ fn without_a_gpu_the_counterparts_run_and_the_rest_says_so() {
 
 #[test]
 fn every_fault_of_a_gpu_is_met() {
-    let (folder, driver, ptx) = with_gpu();
-    let json = folder.path().join("faults.json");
-    let output = on_gpu(&driver, &ptx, &["--json", json.to_str().unwrap()], "");
+    let gpu = gpu();
+    let json = gpu.folder.path().join("faults.json");
+    let output = on_gpu(&gpu, &["--ptx", "ptx", "--json", json.to_str().unwrap()], "");
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.starts_with("running on Fake GPU ("), "{text}");
@@ -113,7 +87,7 @@ fn every_fault_of_a_gpu_is_met() {
 
 #[test]
 fn a_fault_that_is_another_fails_the_check() {
-    let (_folder, driver, ptx) = with_gpu();
+    let gpu = gpu();
     // The first kernel of a child is the one that shows the device to be in order.
     for (faults, fault, complaint) in [
         ("kernel 2 719", "illegal-address", "the error does not say `CUDA_ERROR_ILLEGAL_ADDRESS (700)`"),
@@ -121,7 +95,7 @@ fn a_fault_that_is_another_fails_the_check() {
         ("kernel 2 700", "shared-memory", "afterwards the device was unusable"),
         ("kernel 1 700", "out-of-memory", "the error does not say `allocating `"),
     ] {
-        let output = on_gpu(&driver, &ptx, &["--only", fault], faults);
+        let output = on_gpu(&gpu, &["--ptx", "ptx", "--only", fault], faults);
         let text = text(&output);
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains(&format!("FAIL     {fault}")) && text.contains(complaint), "{text}");
@@ -131,12 +105,11 @@ fn a_fault_that_is_another_fails_the_check() {
 
 #[test]
 fn what_cannot_be_checked_is_an_error() {
-    let output = fault_check(&["--device", "cpu", "--only", "nonsense"], &[]);
+    let output = on_cpu(&["--only", "nonsense"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("no fault's name contains `nonsense`"), "{}", text(&output));
 
-    let (_folder, driver, _) = with_gpu();
-    let output = on_gpu(&driver, "/nowhere/ptx", &[], "");
+    let output = on_gpu(&gpu(), &["--ptx", "/nowhere/ptx"], "");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("cargo xtask build-ptx --crate faults/kernels"), "{}", text(&output));
 }
@@ -148,21 +121,11 @@ fn the_results_go_through_a_link_and_a_bad_destination_is_refused_first() {
     let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
     std::fs::write(&file, "old").unwrap();
     std::os::unix::fs::symlink("file", &link).unwrap();
-    let output = fault_check(&["--device", "cpu", "--only", "index", "--json", link.to_str().unwrap()], &[]);
+    let output = on_cpu(&["--only", "index", "--json", link.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output));
     assert!(link.is_symlink() && !rows(&file).is_empty());
-    let output = fault_check(&["--device", "cpu", "--json", folder.path().to_str().unwrap()], &[]);
+    let output = on_cpu(&["--json", folder.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let begin = format!("error: --json {} cannot be used", folder.path().display());
     assert!(text(&output).starts_with(&begin), "{}", text(&output));
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_closed_standard_output_is_an_error() {
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fault-check"));
-    let output = command.args(["--device", "cpu", "--only", "index"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).starts_with("error: could not write to the standard output"), "{}", text(&output));
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use ferrowarp_device::device::{Device, DeviceError};
+use ferrowarp::device::{Device, DeviceError};
 use ferrowarp_mnist::checkpoint::{self, Training};
 use ferrowarp_mnist::model::{LayerParameters, Parameters};
 use ferrowarp_mnist::{BatchSize, LrSchedule};
 
-use crate::faults::{self, Fault};
+use super::table::{self, Fault};
 
 /// Prefix of an error other than the fault's own.
 pub const AFTERWARDS: &str = "afterwards ";
@@ -18,8 +18,8 @@ pub const AFTERWARDS: &str = "afterwards ";
 /// # Errors
 /// Always: the fault's own error, or one that begins with [`AFTERWARDS`] if the device then misbehaves.
 pub fn provoke(fault: &Fault, device: Device, checkpoint: &Path) -> Result<()> {
-    let device = device.with_time_limit(faults::TIME_LIMIT);
-    faults::is_in_order(&device)?;
+    let device = device.with_time_limit(table::TIME_LIMIT);
+    table::is_in_order(&device)?;
     let (parameters, training) = trained();
     checkpoint::save(checkpoint, &through(&device, &parameters)?, &training)?;
 
@@ -33,11 +33,11 @@ pub fn provoke(fault: &Fault, device: Device, checkpoint: &Path) -> Result<()> {
     };
     if stays {
         for later in
-            [device.synchronize(), faults::is_in_order(&device), device.alloc_zeroed::<u8>(1).map(drop)]
+            [device.synchronize(), table::is_in_order(&device), device.alloc_zeroed::<u8>(1).map(drop)]
         {
             is_told_again(&first, later)?;
         }
-    } else if let Err(later) = faults::is_in_order(&device) {
+    } else if let Err(later) = table::is_in_order(&device) {
         bail!("{AFTERWARDS}the device was unusable: {later}; the fault was: {first}");
     }
     Err(first.into())

@@ -7,7 +7,7 @@ use fault_kernels::{
     asserts, descends, fill, indexes_past_the_end, many_registers, never_ends, reads_askew, reads_nowhere,
     traps,
 };
-use ferrowarp_device::device::{Device, DeviceError};
+use ferrowarp::device::{Device, DeviceError};
 
 /// Time limit of a child's wait for the GPU.
 pub const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -33,8 +33,8 @@ pub struct Fault {
     pub gpu: Expected,
     /// The expected result on the CPU executor, or why the fault has no counterpart there.
     pub cpu: Result<Expected, &'static str>,
-    /// Environment variables of the process.
-    pub variables: &'static [(&'static str, &'static str)],
+    /// Whether the process waits after each launch.
+    pub waits_for_each_launch: bool,
 }
 
 /// The expected result of a fault.
@@ -43,6 +43,23 @@ pub struct Expected {
     pub says: &'static [&'static str],
     /// Whether the device is unusable afterwards, and returns the same error again.
     pub stays: bool,
+}
+
+impl Fault {
+    /// The same in a process that waits after each launch.
+    const fn waiting(self) -> Self {
+        Self { waits_for_each_launch: true, ..self }
+    }
+}
+
+const fn fault(
+    name: &'static str,
+    what: &'static str,
+    provoke: fn(&Device) -> Result<(), DeviceError>,
+    gpu: Expected,
+    cpu: Result<Expected, &'static str>,
+) -> Fault {
+    Fault { name, what, provoke, gpu, cpu, waits_for_each_launch: false }
 }
 
 const fn stays(says: &'static [&'static str]) -> Expected {
@@ -68,50 +85,47 @@ const NO_WILD_ADDRESS: &str = "the executor's memory is the process's own, which
 
 /// All faults.
 pub const FAULTS: &[Fault] = &[
-    Fault {
-        name: "illegal-address",
-        what: "a kernel reads an invalid address",
-        provoke: |device| read_nowhere(device).and_then(|()| device.synchronize()),
-        gpu: stays(&[launched!("reads_nowhere"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)", "compute-sanitizer"]),
-        cpu: Err(NO_WILD_ADDRESS),
-        variables: &[],
-    },
-    Fault {
-        name: "misaligned-address",
-        what: "a kernel loads 16 bytes at a multiple of 4",
-        provoke: |device| {
+    fault(
+        "illegal-address",
+        "a kernel reads an invalid address",
+        |device| read_nowhere(device).and_then(|()| device.synchronize()),
+        stays(&[launched!("reads_nowhere"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)", "compute-sanitizer"]),
+        Err(NO_WILD_ADDRESS),
+    ),
+    fault(
+        "misaligned-address",
+        "a kernel loads 16 bytes at a multiple of 4",
+        |device| {
             let inp = device.upload(&[1.0f32; 8])?;
             let mut out = device.alloc_zeroed::<f32>(1)?;
             // SAFETY: the buffers are long enough; the load is misaligned on purpose.
             unsafe { reads_askew::launch(device, config(), &mut out, &inp) }?;
             out.to_vec().map(drop)
         },
-        gpu: stays(&[launched!("reads_askew"), "CUDA_ERROR_MISALIGNED_ADDRESS (716)", "compute-sanitizer"]),
-        cpu: if cfg!(debug_assertions) {
+        stays(&[launched!("reads_askew"), "CUDA_ERROR_MISALIGNED_ADDRESS (716)", "compute-sanitizer"]),
+        if cfg!(debug_assertions) {
             Ok(passes(&["kernel reads_askew failed in block", "lib.rs:", "is not a multiple of 16"]))
         } else {
             Err("the executor checks alignment in debug builds only")
         },
-        variables: &[],
-    },
-    Fault {
-        name: "trap",
-        what: "a kernel traps",
-        provoke: |device| {
+    ),
+    fault(
+        "trap",
+        "a kernel traps",
+        |device| {
             // SAFETY: the kernel has no contract.
             unsafe { traps::launch(device, config()) }
                 .map_err(DeviceError::from)
                 .and_then(|()| device.synchronize())
         },
         // Drivers differ in their code for a trap.
-        gpu: stays(&[launched!("traps"), "trapped", "the driver says CUDA_ERROR_", "compute-sanitizer"]),
-        cpu: Ok(passes(&["kernel traps failed in block", "thread (63, 0, 0)", "lib.rs:", "trap"])),
-        variables: &[],
-    },
-    Fault {
-        name: "index",
-        what: "a kernel indexes past the end of a slice",
-        provoke: |device| {
+        stays(&[launched!("traps"), "trapped", "the driver says CUDA_ERROR_", "compute-sanitizer"]),
+        Ok(passes(&["kernel traps failed in block", "thread (63, 0, 0)", "lib.rs:", "trap"])),
+    ),
+    fault(
+        "index",
+        "a kernel indexes past the end of a slice",
+        |device| {
             let threads = (BLOCKS * THREADS) as usize;
             let inp = device.upload(&vec![1.0f32; threads - 1])?;
             let mut out = device.alloc_zeroed::<f32>(threads)?;
@@ -119,93 +133,88 @@ pub const FAULTS: &[Fault] = &[
             unsafe { indexes_past_the_end::launch(device, config(), &mut out, &inp) }?;
             out.to_vec().map(drop)
         },
-        gpu: stays(&[
+        stays(&[
             launched!("indexes_past_the_end"),
             "panicked in block (2, 0, 0), thread (63, 0, 0)",
             "kernels/src/lib.rs:",
             "the len is 191 but the index is 191",
             "CUDA_ERROR_",
         ]),
-        cpu: Ok(passes(&[
+        Ok(passes(&[
             "kernel indexes_past_the_end failed in block (2, 0, 0), thread (63, 0, 0)",
             "kernels/src/lib.rs:",
             "the len is 191 but the index is 191",
         ])),
-        variables: &[],
-    },
-    Fault {
-        name: "assert",
-        what: "an assertion of a kernel does not hold",
-        provoke: |device| {
+    ),
+    fault(
+        "assert",
+        "an assertion of a kernel does not hold",
+        |device| {
             // SAFETY: the kernel has no contract.
             unsafe { asserts::launch(device, config(), 3) }
                 .map_err(DeviceError::from)
                 .and_then(|()| device.synchronize())
         },
-        gpu: stays(&[
+        stays(&[
             launched!("asserts"),
             "panicked in block (",
             "), thread (",
             "kernels/src/lib.rs:",
             "the sum must be even",
         ]),
-        cpu: Ok(passes(&["kernel asserts failed in block (", "kernels/src/lib.rs:", "the sum must be even"])),
-        variables: &[],
-    },
-    Fault {
-        name: "endless-loop",
-        what: "a kernel does not end within the time limit",
-        provoke: |device| {
+        Ok(passes(&["kernel asserts failed in block (", "kernels/src/lib.rs:", "the sum must be even"])),
+    ),
+    fault(
+        "endless-loop",
+        "a kernel does not end within the time limit",
+        |device| {
             let flag = device.alloc_zeroed::<u32>(1)?;
             // SAFETY: the flag is one element, and lives until the kernel or the process has ended.
             unsafe { never_ends::launch(device, config(), &flag, MOST_TICKS) }?;
             flag.to_vec().map(drop)
         },
-        gpu: stays(&[
+        stays(&[
             launched!("never_ends"),
             "did not end within the time limit of 2s",
             "CUDA_ERROR_NOT_READY (600)",
             "raise the limit",
         ]),
-        cpu: Err("the executor runs kernels on the program's own threads, which nothing can stop"),
-        variables: &[],
-    },
-    Fault {
-        name: "stack-overflow",
-        what: "a kernel calls itself without end",
-        provoke: |device| {
+        Err("the executor runs kernels on the program's own threads, which nothing can stop"),
+    ),
+    fault(
+        "stack-overflow",
+        "a kernel calls itself without end",
+        |device| {
             let next = device.upload(&[0u32, 2, 1])?;
             let mut out = device.alloc_zeroed::<u32>(1)?;
             // SAFETY: `out` has one element, and `next` has indices into its three; the recursion is endless on purpose.
             unsafe { descends::launch(device, config(), &mut out, &next) }?;
             device.synchronize()
         },
-        gpu: stays(&[
+        stays(&[
             launched!("descends"),
             "a stack overflow may be the cause: the stack of descends has no size known in advance (recursion through `",
             "each thread has 8192 bytes of it",
             "FERROWARP_STACK_BYTES",
         ]),
-        cpu: Err(
+        Err(
             "the executor ends the program with a line that names kernel, block, thread and FERROWARP_STACK_KIB",
         ),
-        variables: &[],
-    },
-    Fault {
-        name: "shared-memory",
-        what: "a launch asks for more shared memory than a block can have",
-        provoke: |device| {
+    ),
+    fault(
+        "shared-memory",
+        "a launch asks for more shared memory than a block can have",
+        |device| {
             let bytes = device.limits().max_dynamic_shared_bytes + 1;
             fill_with(device, config().with_shared_bytes(bytes))
         },
-        gpu: passes(&["launch of fill failed", "bytes of shared memory per block, at most"]),
-        cpu: Ok(passes(&["launch of fill failed", "bytes of shared memory per block, at most"])),
-        variables: &[],
-    },
-    Fault {
-        name: "registers",
-        what: "a launch has more threads than its kernel's registers allow",
-        provoke: |device| {
+        passes(&["launch of fill failed", "bytes of shared memory per block, at most"]),
+        Ok(passes(&["launch of fill failed", "bytes of shared memory per block, at most"])),
+    ),
+    fault(
+        "registers",
+        "a launch has more threads than its kernel's registers allow",
+        |device| {
             let inp = device.upload(&[0.5f32])?;
             let mut out = device.alloc_zeroed::<f32>(1)?;
             let most = device.limits().max_threads_per_block;
@@ -213,45 +222,42 @@ pub const FAULTS: &[Fault] = &[
             unsafe { many_registers::launch(device, LaunchConfig::new(1, most), &mut out, &inp, 9) }?;
             out.to_vec().map(drop)
         },
-        gpu: passes(&["launch of many_registers failed", "the block (1024, 1, 1) has 1024 threads, at most"]),
-        cpu: Err("the executor's threads have no registers to run out of"),
-        variables: &[],
-    },
-    Fault {
-        name: "out-of-memory",
-        what: "an allocation is larger than the memory that is free",
-        provoke: |device| {
+        passes(&["launch of many_registers failed", "the block (1024, 1, 1) has 1024 threads, at most"]),
+        Err("the executor's threads have no registers to run out of"),
+    ),
+    fault(
+        "out-of-memory",
+        "an allocation is larger than the memory that is free",
+        |device| {
             let bytes = match device.free_bytes()? {
                 Some(free) => free + (1 << 30),
                 None => isize::MAX as usize / 2,
             };
             device.alloc_zeroed::<u8>(bytes).map(drop)
         },
-        gpu: passes(&["allocating ", "CUDA_ERROR_OUT_OF_MEMORY (2)", "MiB are free", "use smaller batches"]),
-        cpu: Ok(passes(&["allocating ", "the system does not have that much", "use smaller batches"])),
-        variables: &[],
-    },
-    Fault {
-        name: "one-of-several",
-        what: "one of several queued kernels fails",
-        provoke: one_of_several,
-        gpu: stays(&[
+        passes(&["allocating ", "CUDA_ERROR_OUT_OF_MEMORY (2)", "MiB are free", "use smaller batches"]),
+        Ok(passes(&["allocating ", "the system does not have that much", "use smaller batches"])),
+    ),
+    fault(
+        "one-of-several",
+        "one of several queued kernels fails",
+        one_of_several,
+        stays(&[
             "one of the queued kernels accessed an invalid address",
             "queued: fill (grid (3, 1, 1), block (64, 1, 1)",
             "reads_nowhere (grid (3, 1, 1), block (64, 1, 1)",
             "set FERROWARP_SYNC=1 to find it",
         ]),
-        cpu: Err(NO_WILD_ADDRESS),
-        variables: &[],
-    },
-    Fault {
-        name: "one-of-several-sync",
-        what: "the same with FERROWARP_SYNC=1, which names the one",
-        provoke: one_of_several,
-        gpu: stays(&[launched!("reads_nowhere"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)"]),
-        cpu: Err(NO_WILD_ADDRESS),
-        variables: &[("FERROWARP_SYNC", "1")],
-    },
+        Err(NO_WILD_ADDRESS),
+    ),
+    fault(
+        "one-of-several-sync",
+        "the same with FERROWARP_SYNC=1, which names the one",
+        one_of_several,
+        stays(&[launched!("reads_nowhere"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)"]),
+        Err(NO_WILD_ADDRESS),
+    )
+    .waiting(),
 ];
 
 fn config() -> LaunchConfig {

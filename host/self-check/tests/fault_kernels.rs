@@ -24,7 +24,7 @@ const REGISTERS: u32 = 65536;
 fn the_kernels_fail_as_ptx() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let tools = CudaBuilder::tools_dir_in(target);
-    let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels"))
+    let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../faults/kernels"))
         .tools_dir(&tools)
         .target_dir(target.join("cuda-builder"))
         .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("fault-kernels"))
