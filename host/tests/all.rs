@@ -2,6 +2,7 @@
 
 mod attention;
 mod axis;
+mod cases;
 mod cross_entropy;
 mod device_cpu;
 mod device_cuda;

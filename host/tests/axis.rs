@@ -1,28 +1,9 @@
-//! Sums, maxima, cumulative sums and transposes against their f64 oracle, on the CPU executor and as PTX on the emulator; and what is
-//! refused.
+//! Sums, maxima, cumulative sums and transposes: exact and neutral results, and what is refused.
 
 use cuda_std::half::bf16;
 use ferrowarp::axis::ScanBy;
 use ferrowarp::device::Device;
 use ferrowarp::{CumulativeSum, Kind, Reduce, Reduction, Tensor, Transpose};
-use ferrowarp_cases::axis::cases;
-use ferrowarp_cases::softmax::Setting;
-use ferrowarp_cases::{Case, Scope, assert_right, assert_right_under_shuffled_schedules, emulated};
-
-#[test]
-fn on_the_executor() {
-    assert_right(&cases(&Setting::new(Scope::Executor)), &Device::cpu(), Case::assess_twice);
-}
-
-#[test]
-fn under_shuffled_schedules() {
-    assert_right_under_shuffled_schedules(cases);
-}
-
-#[test]
-fn as_ptx() {
-    emulated::assert_right_as_ptx(cases);
-}
 
 /// Which block has which tile changes nothing: sums of tiles are added in a fixed order.
 #[test]

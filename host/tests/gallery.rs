@@ -1,23 +1,12 @@
-//! Every rung of the gallery against its oracle: on the CPU executor, and as PTX on the emulator.
+//! The rungs of the gallery: what is run, what is predicted, and timelines.
 
 use std::collections::BTreeSet;
 
 use cuda_std::simt::Executor;
 use cuda_std::testing::{Counter, Counts};
 use ferrowarp::device::Device;
-use ferrowarp_cases::gallery::{self, LESSONS, Scale, Timed, Timeline};
-use ferrowarp_cases::{Case, Scope, assert_right, emulated};
-
-#[test]
-fn on_the_executor() {
-    let device = Device::cpu();
-    assert_right(&gallery::cases(Scope::Executor, device.limits()), &device, Case::assess_twice);
-}
-
-#[test]
-fn as_ptx() {
-    emulated::assert_right_as_ptx(|setting| gallery::cases(setting.scope, &setting.profile.limits));
-}
+use ferrowarp_cases::emulated;
+use ferrowarp_cases::gallery::{LESSONS, Scale, Timed, Timeline};
 
 /// What benches and counts run has the same rungs.
 #[test]

@@ -1,5 +1,4 @@
-//! Matrix multiplication against its f64 oracle, on the CPU executor and as PTX on the emulator: every kernel, every small size,
-//! and the bias of errors.
+//! Matrix multiplication: every small size, the bias of errors, and what is refused.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
@@ -7,23 +6,9 @@ use cuda_std::simt::Executor;
 use ferrowarp::device::Device;
 use ferrowarp::matmul::{Matmul, Precision};
 use ferrowarp::{ElementAs, Error, Kind, Tensor, TensorView, TensorViewMut};
-use ferrowarp_cases::matmul::cases;
+use ferrowarp_cases::Share;
 use ferrowarp_cases::reference::Number;
-use ferrowarp_cases::softmax::Setting;
-use ferrowarp_cases::{Case, Scope, Share, assert_right, emulated};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-
-#[test]
-fn on_the_executor() {
-    let device = Device::cpu();
-    assert_right(&cases(&Setting::new(Scope::Executor)), &device, Case::assess);
-    assert_right(&cases(&Setting::new(Scope::Small)), &device, Case::assess_twice);
-}
-
-#[test]
-fn as_ptx() {
-    emulated::assert_right_as_ptx(cases);
-}
 
 /// The executor as a GPU of compute capability 9.0, with that GPU's kernels.
 fn hopper() -> Device {

@@ -1,57 +1,14 @@
-//! Backward of softmax and log-softmax, every type and width, against the f64 oracle: on the CPU executor, and as PTX
-//! on the emulator.
+//! Backward of softmax and log-softmax: wide rows at any alignment, and rows whose answer is a matter of definition.
 
 use std::sync::Arc;
 
 use cuda_std::launch::Limits;
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
-use ferrowarp_cases::softmax::backward::{self, Backward};
-use ferrowarp_cases::softmax::{Rowwise as _, Setting};
-use ferrowarp_cases::{Case, Scope, Share, assert_right, emulated};
+use ferrowarp_cases::softmax::Rowwise as _;
+use ferrowarp_cases::softmax::backward::Backward;
+use ferrowarp_cases::{Case, assert_right, emulated};
 use gpu_kernels::softmax::operation::Spread;
-use proptest::prelude::{Strategy, any, proptest};
-use proptest::test_runner::Config;
-
-#[test]
-fn every_kernel_agrees_with_the_oracle_on_the_executor() {
-    assert_right(&backward::cases(&Setting::new(Scope::Executor)), &Device::cpu(), Case::assess_twice);
-}
-
-#[test]
-fn every_kernel_agrees_with_the_oracle_as_ptx() {
-    emulated::assert_right_as_ptx(backward::cases);
-}
-
-/// Any alignment and distance of rows, of all three matrices.
-fn layouts() -> impl Strategy<Value = [Layout; 3]> {
-    let place = || (0usize..9, 0usize..9);
-    (1usize..20, 1usize..300, [place(), place(), place()]).prop_map(|(rows, cols, places)| {
-        places.map(|(gap, offset)| Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset))
-    })
-}
-
-proptest! {
-    #![proptest_config(Config { cases: Share::of_tests().count(40), failure_persistence: None, ..Config::default() })]
-
-    #[test]
-    fn any_layout_agrees_with_the_oracle(layouts in layouts(), seed in any::<u64>()) {
-        let (problem, on) = (Arc::new(Backward::random(layouts, seed)), Device::cpu());
-        assert_right(&problem.cases_of_each_type(on.limits()), &on, Case::assess);
-    }
-}
-
-proptest! {
-    #![proptest_config(Config { cases: Share::of_tests().count(4), failure_persistence: None, ..Config::default() })]
-
-    #[test]
-    fn any_layout_agrees_with_the_oracle_as_ptx(layouts in layouts(), seed in any::<u64>()) {
-        let problem = Arc::new(Backward::random(layouts, seed));
-        for on in emulated::by_each() {
-            assert_right(&problem.cases_of_each_type(on.limits()), &on, Case::assess);
-        }
-    }
-}
 
 /// Rows in shared memory, in several pieces: each of what is read aligned as what is written, or not, or both not.
 #[test]

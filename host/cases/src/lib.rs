@@ -18,6 +18,7 @@ pub mod norm;
 pub mod queued;
 pub mod random;
 pub mod reference;
+mod scopes;
 mod share;
 pub mod small;
 pub mod softmax;

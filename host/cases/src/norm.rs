@@ -15,6 +15,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use crate::case::wide;
 use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::Number;
+use crate::scopes::{DEVICE, EMULATORS, LARGER, SMALL, SMALL_AND_EMULATOR, TINY};
 use crate::softmax::Setting;
 use crate::{Case, Scope};
 
@@ -60,25 +61,21 @@ const PLAIN: Problem = Problem {
     values: Values::Ordinary,
 };
 
-const EMULATORS: &[Scope] = &[Scope::OldEmulator, Scope::NewEmulator];
-const CLUSTERS: &[Scope] = &[Scope::Small, Scope::NewEmulator];
-const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
-
 /// Rows that end within a vector, a warp and a block. Blocks and rows that are not full.
 const PROBLEMS: &[Problem] = &[
-    Problem { scopes: &[Scope::Tiny], shape: [2, 9], is_centred: true, has_all: true, ..PLAIN },
-    Problem { scopes: &[Scope::Small], shape: [5, 43], gap: 2, is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: TINY, shape: [2, 9], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: SMALL, shape: [5, 43], gap: 2, is_centred: true, has_all: true, ..PLAIN },
     // Rows of whole vectors, which shared memory may hold.
-    Problem { scopes: &[Scope::Small], shape: [3, 40], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: SMALL, shape: [3, 40], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [3, 251], gap: 3, is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [5, 40], gap: 8, has_all: true, ..PLAIN },
     // Rows without gaps that start at any element of a vector. Each thread takes several.
-    Problem { scopes: &[Scope::Small], shape: [19, 43], is_centred: true, has_all: true, ..PLAIN },
-    Problem { scopes: &[Scope::Small], shape: [21, 42], ..PLAIN },
+    Problem { scopes: SMALL, shape: [19, 43], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: SMALL, shape: [21, 42], ..PLAIN },
     Problem { scopes: EMULATORS, shape: [37, 251], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [35, 46], ..PLAIN },
     // Clusters of two and three blocks, the last one with fewer vectors.
-    Problem { scopes: CLUSTERS, shape: [2, 8200], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: SMALL_AND_EMULATOR, shape: [2, 8200], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [2, 17_000], has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [70, 131], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [23, 1023], has_all: true, ..PLAIN },
@@ -98,8 +95,8 @@ const PROBLEMS: &[Problem] = &[
     Problem { scopes: LARGER, shape: [2, 1000], is_centred: true, values: Values::Constant, ..PLAIN },
     Problem { scopes: LARGER, shape: [1, 4096], is_centred: true, values: Values::Close, ..PLAIN },
     Problem { scopes: LARGER, shape: [1, 1 << 20], is_centred: true, values: Values::Constant, ..PLAIN },
-    Problem { scopes: &[Scope::Device], shape: [1000, 768], is_centred: true, has_all: true, ..PLAIN },
-    Problem { scopes: &[Scope::Device], shape: [3, 40_001], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: DEVICE, shape: [1000, 768], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: DEVICE, shape: [3, 40_001], is_centred: true, has_all: true, ..PLAIN },
 ];
 
 /// Half a unit in the last place of `f32`, relative.

@@ -8,100 +8,43 @@ use ferrowarp::device::Device;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::operands::{Operands, Stored, UNTOUCHED};
-use super::problem::{BOTTOM_RIGHT, LARGER, PLAIN, Problem, TOP_LEFT, Values};
+use super::problem::{Problem, Values, at};
+use crate::Case;
 use crate::compare::{Bound, Expected, Outputs};
 use crate::later::Later;
 use crate::reference::{Number, Sum};
+use crate::scopes::{EMULATOR, LARGER, SMALL, TINY};
 use crate::softmax::Setting;
-use crate::{Case, Scope};
 
 /// Problems for comparing gradients. Those of a few elements run on the executor under any schedule, and under Miri with one
 /// thread.
 pub const BACKWARD: &[Problem] = &[
-    Problem { scopes: &[Scope::Small], lengths: [10, 12], head_size: 72, ..PLAIN },
-    Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 4, causal: TOP_LEFT, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Small],
-        lengths: [70, 66],
-        head_size: 24,
-        heads: [1, 2],
-        causal: TOP_LEFT,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [70, 133],
-        heads: [1, 2],
-        heads_first: Some(8),
-        causal: BOTTOM_RIGHT,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [131, 66],
-        head_size: 96,
-        causal: BOTTOM_RIGHT,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::Small],
-        lengths: [20, 25],
-        head_size: 8,
-        causal: TOP_LEFT,
-        window: Some(3),
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [200, 270],
-        heads: [1, 2],
-        causal: BOTTOM_RIGHT,
-        window: Some(50),
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, lengths: [200, 200], causal: TOP_LEFT, window: Some(1), ..PLAIN },
-    Problem {
-        scopes: LARGER,
-        lengths: [300, 400],
-        head_size: 128,
-        causal: BOTTOM_RIGHT,
-        window: Some(100),
-        ..PLAIN
-    },
-    Problem {
-        scopes: LARGER,
-        batch: 2,
-        heads: [2, 2],
-        lengths: [300, 140],
-        causal: TOP_LEFT,
-        window: Some(70),
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, lengths: [1, 1], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 0], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [0, 66], ..PLAIN },
-    Problem { scopes: LARGER, batch: 2, lengths: [130, 200], heads: [2, 2], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [200, 200], head_size: 128, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [257, 129], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [129, 257], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [129, 257], causal: TOP_LEFT, heads: [1, 3], ..PLAIN },
-    Problem {
-        scopes: LARGER,
-        batch: 2,
-        heads: [2, 2],
-        lengths: [67, 133],
-        heads_first: Some(8),
-        head_size: 128,
-        causal: TOP_LEFT,
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, lengths: [66, 130], head_size: 96, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 130], head_size: 8, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 130], values: Values::Large, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 130], head_size: 128, values: Values::Dominant, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 130], values: Values::Equal, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [33, 20], head_size: 5, heads: [2, 3], causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [5, 18], head_size: 256, heads_first: Some(3), ..PLAIN },
+    at(SMALL, 10, 12).head_size(72),
+    at(TINY, 3, 5).head_size(4).top_left(),
+    at(SMALL, 70, 66).heads([1, 2]).head_size(24).top_left(),
+    at(EMULATOR, 70, 133).heads([1, 2]).bottom_right().heads_first(8),
+    at(EMULATOR, 131, 66).head_size(96).bottom_right(),
+    at(SMALL, 20, 25).head_size(8).top_left().window(3),
+    at(EMULATOR, 200, 270).heads([1, 2]).bottom_right().window(50),
+    at(LARGER, 200, 200).top_left().window(1),
+    at(LARGER, 300, 400).head_size(128).bottom_right().window(100),
+    at(LARGER, 300, 140).batch(2).heads([2, 2]).top_left().window(70),
+    at(LARGER, 1, 1),
+    at(LARGER, 66, 0),
+    at(LARGER, 0, 66),
+    at(LARGER, 130, 200).batch(2).heads([2, 2]),
+    at(LARGER, 200, 200).head_size(128).top_left(),
+    at(LARGER, 257, 129).head_size(128).bottom_right(),
+    at(LARGER, 129, 257).head_size(128).bottom_right(),
+    at(LARGER, 129, 257).heads([1, 3]).top_left(),
+    at(LARGER, 67, 133).batch(2).heads([2, 2]).head_size(128).top_left().heads_first(8),
+    at(LARGER, 66, 130).head_size(96),
+    at(LARGER, 66, 130).head_size(8).top_left(),
+    at(LARGER, 66, 130).values(Values::Large),
+    at(LARGER, 66, 130).head_size(128).values(Values::Dominant),
+    at(LARGER, 66, 130).top_left().values(Values::Equal),
+    at(LARGER, 33, 20).heads([2, 3]).head_size(5).top_left(),
+    at(LARGER, 5, 18).head_size(256).heads_first(3),
 ];
 
 /// Half a unit in the last place of `f32`, relative.

@@ -3,6 +3,7 @@
 use ferrowarp::attention::{Attention, Causal};
 
 use crate::Scope;
+use crate::scopes::{DEVICE, EMULATOR, LARGER, SMALL, SMALL_AND_EMULATOR, TINY, setters};
 
 /// The values of Q and K. V has numbers between -1 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,247 +103,85 @@ pub(crate) const PLAIN: Problem = Problem {
     cache: Cache::Whole,
 };
 
-/// The masks.
-pub(super) const TOP_LEFT: Option<Causal> = Some(Causal::TopLeft);
-pub(super) const BOTTOM_RIGHT: Option<Causal> = Some(Causal::BottomRight);
-/// On the executor and on a device.
-pub(super) const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
+/// A problem of these scopes, with these queries and keys.
+pub(super) const fn at(scopes: &'static [Scope], queries: usize, keys: usize) -> Problem {
+    Problem { scopes, lengths: [queries, keys], ..PLAIN }
+}
+
+setters! {
+    Problem;
+    batch(batch: usize): batch = batch;
+    heads(heads: [usize; 2]): heads = heads;
+    head_size(size: usize): head_size = size;
+    top_left(): causal = Some(Causal::TopLeft);
+    bottom_right(): causal = Some(Causal::BottomRight);
+    window(keys: usize): window = Some(keys);
+    values(values: Values): values = values;
+    heads_first(gap: usize): heads_first = Some(gap);
+    cache(cache: Cache): cache = cache;
+    without_log(): has_log = false;
+}
 
 /// Lengths that are not multiples of the tiles. One query, one key, none.
 pub const PROBLEMS: &[Problem] = &[
-    Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 8, causal: TOP_LEFT, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Tiny],
-        lengths: [5, 7],
-        head_size: 8,
-        causal: TOP_LEFT,
-        window: Some(2),
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Small], lengths: [5, 130], heads: [1, 2], ..PLAIN },
-    Problem {
-        scopes: &[Scope::Small, Scope::NewEmulator],
-        lengths: [5, 130],
-        heads: [1, 2],
-        causal: BOTTOM_RIGHT,
-        window: Some(40),
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [140, 261],
-        head_size: 128,
-        causal: BOTTOM_RIGHT,
-        window: Some(70),
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Small], lengths: [9, 130], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
-    Problem { scopes: &[Scope::Small], lengths: [19, 35], head_size: 5, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: &[Scope::Small], lengths: [2, 90], heads: [1, 3], head_size: 192, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Tiny],
-        batch: 2,
-        lengths: [1, 4],
-        head_size: 4,
-        cache: Cache::Pages(16),
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::Small, Scope::NewEmulator],
-        batch: 2,
-        lengths: [2, 70],
-        heads: [1, 2],
-        causal: BOTTOM_RIGHT,
-        cache: Cache::Pages(16),
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [70, 261],
-        heads: [1, 2],
-        causal: BOTTOM_RIGHT,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [130, 131],
-        head_size: 128,
-        heads_first: Some(8),
-        causal: TOP_LEFT,
-        values: Values::Huge,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [66, 3],
-        head_size: 128,
-        causal: BOTTOM_RIGHT,
-        has_log: false,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        lengths: [2, 150],
-        heads: [1, 3],
-        head_size: 192,
-        causal: BOTTOM_RIGHT,
-        values: Values::Dominant,
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Small, Scope::NewEmulator], lengths: [3, 40], head_size: 67, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Small, Scope::NewEmulator],
-        lengths: [2, 35],
-        heads: [1, 2],
-        head_size: 200,
-        ..PLAIN
-    },
+    at(TINY, 3, 5).head_size(8).top_left(),
+    at(TINY, 5, 7).head_size(8).top_left().window(2),
+    at(SMALL, 5, 130).heads([1, 2]),
+    at(SMALL_AND_EMULATOR, 5, 130).heads([1, 2]).bottom_right().window(40),
+    at(EMULATOR, 140, 261).head_size(128).bottom_right().window(70),
+    at(SMALL, 9, 130).head_size(128).bottom_right(),
+    at(SMALL, 19, 35).head_size(5).top_left(),
+    at(SMALL, 2, 90).heads([1, 3]).head_size(192),
+    at(TINY, 1, 4).batch(2).head_size(4).cache(Cache::Pages(16)),
+    at(SMALL_AND_EMULATOR, 2, 70).batch(2).heads([1, 2]).bottom_right().cache(Cache::Pages(16)),
+    at(EMULATOR, 70, 261).heads([1, 2]).bottom_right(),
+    at(EMULATOR, 130, 131).head_size(128).top_left().values(Values::Huge).heads_first(8),
+    at(EMULATOR, 66, 3).head_size(128).bottom_right().without_log(),
+    at(EMULATOR, 2, 150).heads([1, 3]).head_size(192).bottom_right().values(Values::Dominant),
+    at(SMALL_AND_EMULATOR, 3, 40).head_size(67),
+    at(SMALL_AND_EMULATOR, 2, 35).heads([1, 2]).head_size(200),
     // Sliding windows: of one key, of about a tile, longer than the keys, and after the last key.
-    Problem { scopes: LARGER, lengths: [200, 200], causal: TOP_LEFT, window: Some(1), ..PLAIN },
-    Problem { scopes: LARGER, lengths: [300, 700], causal: BOTTOM_RIGHT, window: Some(128), ..PLAIN },
-    Problem {
-        scopes: LARGER,
-        batch: 2,
-        heads: [2, 2],
-        lengths: [190, 515],
-        head_size: 128,
-        causal: BOTTOM_RIGHT,
-        window: Some(300),
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, lengths: [260, 130], causal: TOP_LEFT, window: Some(40), ..PLAIN },
-    Problem {
-        scopes: LARGER,
-        lengths: [260, 130],
-        head_size: 128,
-        causal: BOTTOM_RIGHT,
-        window: Some(1 << 40),
-        ..PLAIN
-    },
-    Problem {
-        scopes: LARGER,
-        batch: 3,
-        lengths: [5, 211],
-        heads: [2, 2],
-        causal: BOTTOM_RIGHT,
-        window: Some(90),
-        cache: Cache::Pages(48),
-        ..PLAIN
-    },
-    Problem {
-        scopes: LARGER,
-        lengths: [30, 500],
-        heads: [1, 3],
-        head_size: 192,
-        causal: BOTTOM_RIGHT,
-        window: Some(33),
-        ..PLAIN
-    },
+    at(LARGER, 200, 200).top_left().window(1),
+    at(LARGER, 300, 700).bottom_right().window(128),
+    at(LARGER, 190, 515).batch(2).heads([2, 2]).head_size(128).bottom_right().window(300),
+    at(LARGER, 260, 130).top_left().window(40),
+    at(LARGER, 260, 130).head_size(128).bottom_right().window(1 << 40),
+    at(LARGER, 5, 211).batch(3).heads([2, 2]).bottom_right().window(90).cache(Cache::Pages(48)),
+    at(LARGER, 30, 500).heads([1, 3]).head_size(192).bottom_right().window(33),
     // Few queries.
-    Problem { scopes: LARGER, lengths: [1, 1030], heads: [2, 8], head_size: 128, ..PLAIN },
-    Problem {
-        scopes: LARGER,
-        lengths: [4, 333],
-        heads: [1, 5],
-        head_size: 256,
-        causal: BOTTOM_RIGHT,
-        ..PLAIN
-    },
-    Problem {
-        scopes: LARGER,
-        batch: 2,
-        lengths: [2, 200],
-        heads: [1, 20],
-        heads_first: Some(8),
-        causal: BOTTOM_RIGHT,
-        values: Values::Large,
-        ..PLAIN
-    },
-    Problem {
-        scopes: LARGER,
-        lengths: [16, 700],
-        head_size: 96,
-        values: Values::Huge,
-        causal: BOTTOM_RIGHT,
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, lengths: [1, 200], head_size: 192, values: Values::Dominant, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [7, 100], heads: [1, 3], head_size: 192, causal: TOP_LEFT, ..PLAIN },
-    Problem {
-        scopes: LARGER,
-        batch: 3,
-        lengths: [1, 300],
-        heads: [2, 4],
-        head_size: 128,
-        cache: Cache::Pages(64),
-        ..PLAIN
-    },
-    Problem {
-        scopes: LARGER,
-        batch: 3,
-        lengths: [5, 211],
-        heads: [2, 2],
-        heads_first: Some(3),
-        causal: BOTTOM_RIGHT,
-        cache: Cache::Pages(48),
-        ..PLAIN
-    },
-    Problem {
-        scopes: LARGER,
-        batch: 3,
-        lengths: [20, 77],
-        head_size: 96,
-        causal: TOP_LEFT,
-        cache: Cache::Lengths,
-        ..PLAIN
-    },
-    Problem {
-        scopes: LARGER,
-        batch: 3,
-        lengths: [4, 100],
-        causal: BOTTOM_RIGHT,
-        cache: Cache::Lengths,
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, batch: 2, heads: [2, 3], lengths: [70, 300], ..PLAIN },
-    Problem { scopes: LARGER, heads: [2, 1], lengths: [200, 200], causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, batch: 2, lengths: [129, 257], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [257, 129], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [257, 129], head_size: 128, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [1, 385], head_size: 128, heads: [2, 4], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [1, 1], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [1, 1], head_size: 128, has_log: false, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [65, 0], ..PLAIN },
-    Problem { scopes: LARGER, lengths: [3, 0], head_size: 128, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [64, 128], values: Values::Equal, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 260], values: Values::Large, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 260], head_size: 128, values: Values::Huge, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 260], values: Values::Huge, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 260], head_size: 128, values: Values::Dominant, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [66, 260], values: Values::Dominant, ..PLAIN },
-    Problem {
-        scopes: LARGER,
-        batch: 2,
-        heads: [2, 2],
-        lengths: [67, 133],
-        heads_first: Some(8),
-        head_size: 128,
-        causal: TOP_LEFT,
-        ..PLAIN
-    },
-    Problem { scopes: LARGER, heads: [1, 2], lengths: [67, 133], heads_first: Some(64), ..PLAIN },
+    at(LARGER, 1, 1030).heads([2, 8]).head_size(128),
+    at(LARGER, 4, 333).heads([1, 5]).head_size(256).bottom_right(),
+    at(LARGER, 2, 200).batch(2).heads([1, 20]).bottom_right().values(Values::Large).heads_first(8),
+    at(LARGER, 16, 700).head_size(96).bottom_right().values(Values::Huge),
+    at(LARGER, 1, 200).head_size(192).values(Values::Dominant),
+    at(LARGER, 7, 100).heads([1, 3]).head_size(192).top_left(),
+    at(LARGER, 1, 300).batch(3).heads([2, 4]).head_size(128).cache(Cache::Pages(64)),
+    at(LARGER, 5, 211).batch(3).heads([2, 2]).bottom_right().heads_first(3).cache(Cache::Pages(48)),
+    at(LARGER, 20, 77).batch(3).head_size(96).top_left().cache(Cache::Lengths),
+    at(LARGER, 4, 100).batch(3).bottom_right().cache(Cache::Lengths),
+    at(LARGER, 70, 300).batch(2).heads([2, 3]),
+    at(LARGER, 200, 200).heads([2, 1]).top_left(),
+    at(LARGER, 129, 257).batch(2).head_size(128).bottom_right(),
+    at(LARGER, 257, 129).head_size(128).bottom_right(),
+    at(LARGER, 257, 129).head_size(128).top_left(),
+    at(LARGER, 1, 385).heads([2, 4]).head_size(128),
+    at(LARGER, 1, 1),
+    at(LARGER, 1, 1).head_size(128).without_log(),
+    at(LARGER, 65, 0),
+    at(LARGER, 3, 0).head_size(128).top_left(),
+    at(LARGER, 64, 128).values(Values::Equal),
+    at(LARGER, 66, 260).values(Values::Large),
+    at(LARGER, 66, 260).head_size(128).values(Values::Huge),
+    at(LARGER, 66, 260).top_left().values(Values::Huge),
+    at(LARGER, 66, 260).head_size(128).values(Values::Dominant),
+    at(LARGER, 66, 260).values(Values::Dominant),
+    at(LARGER, 67, 133).batch(2).heads([2, 2]).head_size(128).top_left().heads_first(8),
+    at(LARGER, 67, 133).heads([1, 2]).heads_first(64),
     // Other head sizes, and unaligned rows.
-    Problem { scopes: LARGER, heads: [2, 2], lengths: [37, 70], heads_first: Some(3), ..PLAIN },
-    Problem { scopes: LARGER, lengths: [33, 65], head_size: 256, causal: TOP_LEFT, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [18, 33], head_size: 1, ..PLAIN },
-    Problem { scopes: LARGER, lengths: [20, 7], head_size: 96, causal: BOTTOM_RIGHT, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Device],
-        batch: 2,
-        heads: [2, 1],
-        lengths: [131, 515],
-        head_size: 128,
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Device], lengths: [400, 400], causal: TOP_LEFT, ..PLAIN },
+    at(LARGER, 37, 70).heads([2, 2]).heads_first(3),
+    at(LARGER, 33, 65).head_size(256).top_left(),
+    at(LARGER, 18, 33).head_size(1),
+    at(LARGER, 20, 7).head_size(96).bottom_right(),
+    at(DEVICE, 131, 515).batch(2).heads([2, 1]).head_size(128),
+    at(DEVICE, 400, 400).top_left(),
 ];

@@ -3,6 +3,7 @@
 use ferrowarp::Reduction;
 
 use crate::Scope;
+use crate::scopes::{DEVICE, EMULATORS, LARGER, SMALL, TINY};
 
 /// The values of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +53,6 @@ pub(super) const ROWS: Problem = Problem {
 const COLUMNS: Problem = Problem { is_of_rows: false, ..ROWS };
 /// For cumulative sums and transposes.
 const MATRIX: Problem = ROWS;
-
-const TINY: &[Scope] = &[Scope::Tiny];
-const SMALL: &[Scope] = &[Scope::Small];
-const EMULATORS: &[Scope] = &[Scope::OldEmulator, Scope::NewEmulator];
-const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
-const DEVICE: &[Scope] = &[Scope::Device];
 
 /// Rows that end within a vector, a pass and a part. Columns that end within a vector and a block; rows in groups and parts.
 pub(super) const REDUCTIONS: &[Problem] = &[

@@ -13,6 +13,7 @@ use crate::case::wide;
 use crate::compare::{Expected, Outputs};
 use crate::later::Later;
 use crate::reference::{Number, Sum};
+use crate::scopes::{DEVICE, EMULATOR, LARGER, SMALL_AND_EMULATOR, SMALL_AND_EXECUTOR, TINY, setters};
 use crate::softmax::Setting;
 use crate::{Case, Scope};
 
@@ -58,73 +59,42 @@ const PLAIN: Problem = Problem {
     is_also_f32: false,
 };
 
+const fn at(scopes: &'static [Scope], shape: [usize; 3]) -> Problem {
+    Problem { scopes, shape, ..PLAIN }
+}
+
+setters! {
+    Problem;
+    batch(batch: usize): batch = batch;
+    gap(gap: usize): gap = gap;
+    epilogue(activation: Activation): epilogue = Some(activation);
+    values(values: Values): values = values;
+    also_f32(): is_also_f32 = true;
+}
+
 /// Sizes that are not multiples of tiles, fragments, vectors and buffers. One row, column or term, none.
 pub const PROBLEMS: &[Problem] = &[
-    Problem { scopes: &[Scope::Tiny], shape: [8, 8, 8], ..PLAIN },
-    Problem { scopes: &[Scope::Small, Scope::NewEmulator], shape: [24, 16, 200], gap: 8, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Small, Scope::Executor],
-        shape: [9, 5, 33],
-        gap: 1,
-        epilogue: Some(Activation::Relu),
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::NewEmulator],
-        shape: [35, 70, 129],
-        gap: 1,
-        epilogue: Some(Activation::Gelu),
-        is_also_f32: true,
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [1, 1, 1], ..PLAIN },
+    at(TINY, [8, 8, 8]),
+    at(SMALL_AND_EMULATOR, [24, 16, 200]).gap(8),
+    at(SMALL_AND_EXECUTOR, [9, 5, 33]).gap(1).epilogue(Activation::Relu),
+    at(EMULATOR, [35, 70, 129]).gap(1).epilogue(Activation::Gelu).also_f32(),
+    at(LARGER, [1, 1, 1]),
     // Rows and matrices of 16 bytes: the smallest distances that a tensor map takes.
-    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [5, 4, 4], batch: 3, ..PLAIN },
-    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [1, 4, 4], batch: 3, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Executor, Scope::Device],
-        shape: [3, 7, 0],
-        epilogue: Some(Activation::None),
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [130, 136, 264], ..PLAIN },
+    at(LARGER, [5, 4, 4]).batch(3),
+    at(LARGER, [1, 4, 4]).batch(3),
+    at(LARGER, [3, 7, 0]).epilogue(Activation::None),
+    at(LARGER, [130, 136, 264]),
     // Tensor copies can read every layout.
-    Problem {
-        scopes: &[Scope::Executor, Scope::Device],
-        shape: [136, 264, 200],
-        batch: 2,
-        gap: 8,
-        epilogue: Some(Activation::Gelu),
-        is_also_f32: true,
-        ..PLAIN
-    },
-    Problem {
-        scopes: &[Scope::Executor, Scope::Device],
-        shape: [65, 131, 97],
-        batch: 3,
-        gap: 3,
-        epilogue: Some(Activation::Gelu),
-        is_also_f32: true,
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [1, 300, 515], gap: 8, ..PLAIN },
+    at(LARGER, [136, 264, 200]).batch(2).gap(8).epilogue(Activation::Gelu).also_f32(),
+    at(LARGER, [65, 131, 97]).batch(3).gap(3).epilogue(Activation::Gelu).also_f32(),
+    at(LARGER, [1, 300, 515]).gap(8),
     // Rows are aligned in every layout, and end within 16 bytes.
-    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [67, 75, 67], gap: 5, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Executor, Scope::Device],
-        shape: [40, 33, 66],
-        values: Values::Large,
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [40, 33, 66], values: Values::Tiny, ..PLAIN },
-    Problem {
-        scopes: &[Scope::Executor, Scope::Device],
-        shape: [40, 33, 66],
-        values: Values::Damaged,
-        ..PLAIN
-    },
-    Problem { scopes: &[Scope::Device], shape: [264, 392, 520], batch: 2, is_also_f32: true, ..PLAIN },
-    Problem { scopes: &[Scope::Device], shape: [130, 257, 4096], epilogue: Some(Activation::Relu), ..PLAIN },
+    at(LARGER, [67, 75, 67]).gap(5),
+    at(LARGER, [40, 33, 66]).values(Values::Large),
+    at(LARGER, [40, 33, 66]).values(Values::Tiny),
+    at(LARGER, [40, 33, 66]).values(Values::Damaged),
+    at(DEVICE, [264, 392, 520]).batch(2).also_f32(),
+    at(DEVICE, [130, 257, 4096]).epilogue(Activation::Relu),
 ];
 
 /// The tensor core kernels that Miri runs: the smallest `wgmma` tiles.

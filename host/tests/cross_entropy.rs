@@ -1,16 +1,17 @@
-//! Rows whose answer is a matter of definition, and what may be left out.
+//! Cross entropy: rows whose answer is a matter of definition, and what may be left out.
 
 use std::sync::Arc;
 
 use cuda_std::bf16;
 use cuda_std::launch::RawBuffer;
-use ferrowarp_cases::reference;
-use ferrowarp_cases::softmax::cross_entropy::{IGNORED, loss_bound};
+use cuda_std::testing::Layout;
+use ferrowarp::device::Device;
+use ferrowarp_cases::softmax::Rowwise as _;
+use ferrowarp_cases::softmax::cross_entropy::{CrossEntropy, IGNORED, loss_bound};
 use ferrowarp_cases::softmax::logits::logits;
+use ferrowarp_cases::{Case, assert_right, emulated, reference};
 use gpu_kernels::softmax::cross_entropy::{CrossEntropyArgs, CrossEntropyLaunch, I32, I64, U8};
 use gpu_kernels::softmax::operation::Spread;
-
-use super::*;
 
 const INF: f32 = f32::INFINITY;
 const NAN: f32 = f32::NAN;
