@@ -52,7 +52,7 @@ use rows::{in_registers, wide};
 use serial::serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::Fit;
+use super::fit::Fit;
 use common_kernels::element::Element;
 
 /// A flag of the kernels: `y` is the logarithm of the softmax.

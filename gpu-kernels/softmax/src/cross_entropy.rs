@@ -78,7 +78,7 @@ use serial::serial;
 use wide::wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::Fit;
+use super::fit::Fit;
 use common_kernels::element::Element;
 
 /// A value of a kernel's `target_bytes`: the targets are `i64`.

@@ -23,9 +23,9 @@ use cuda_std::kernel;
 use cuda_std::mem::{f32x2, u32x4};
 use cuda_std::shared::dynamic_shared_mem;
 
-use super::forward::{self, ForwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::Fit;
+use super::fit::Fit;
+use super::forward::{self, ForwardArgs};
 use super::stage::Exchange;
 use super::{forward_narrow, forward_split, forward_staged};
 use common_kernels::element::{Element, Output};

@@ -11,6 +11,8 @@
 pub mod backward;
 mod chunk;
 pub mod cross_entropy;
+#[cfg(not(target_arch = "nvptx64"))]
+mod fit;
 pub mod forward;
 pub mod forward_kernels;
 mod forward_narrow;

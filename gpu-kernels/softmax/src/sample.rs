@@ -59,7 +59,7 @@ use serial::serial;
 use wide::{quads, wide};
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::Fit;
+use super::fit::Fit;
 use super::top_k::block::{self, Scratch};
 use super::top_k::in_warp::in_warp;
 use super::top_k::words;

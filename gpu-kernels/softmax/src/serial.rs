@@ -4,18 +4,14 @@
 //! A row is read for its maximum, for the sum, and for the result, `WIDTH` neighbouring elements at a time, which become
 //! vector instructions. Sums are `f64`, so a long row loses no accuracy.
 //! Requires: any `cols`; blocks of any size.
-//! Requires: any `cols`; blocks of any size.
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::{kernel, thread};
 
-use super::forward::ForwardArgs;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::Fit;
+use super::fit::{Fit, SERIAL_BLOCK};
+use super::forward::ForwardArgs;
 use common_kernels::element::Number;
-
-/// Threads of a block, each with its own row: few, so that a few rows keep many cores busy.
-pub const BLOCK: u32 = 8;
 
 /// Elements that a thread computes on side by side.
 pub(super) const WIDTH: usize = 16;
@@ -89,7 +85,7 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
 #[kernel(
     cpu_only,
     args,
-    facts: Fit = Fit::serial(BLOCK),
+    facts: Fit = Fit::serial(SERIAL_BLOCK),
     instances(
         softmax_f32_serial = <f32, f32>;
         for I in [f16, bf16] {

@@ -45,7 +45,7 @@ use in_warp::in_warp;
 use serial::serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::Fit;
+use super::fit::Fit;
 use common_kernels::element::Element;
 
 /// The column of a place that has none.

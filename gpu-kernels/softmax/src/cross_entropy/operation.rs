@@ -6,7 +6,7 @@ use super::{
     CrossEntropyArgs, ShardGradientArgs, ShardPartArgs, cross_entropy_gradient, cross_entropy_part,
     cross_entropy_rows, cross_entropy_staged,
 };
-use crate::operation::{Fit, RowVariants, Variant};
+use crate::fit::{Fit, RowVariants, Variant};
 
 /// The kernels of cross entropy for logits of type `T`.
 #[derive(Debug)]

@@ -25,9 +25,9 @@ use cuda_std::{GpuFloat as _, KernelArgs, kernel, thread};
 
 use super::args::{Gradient, Target, class_of};
 use super::wide;
-use crate::forward_split::part_of;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::operation::Fit;
+use crate::fit::Fit;
+use crate::forward_split::part_of;
 use crate::row::{NO_PAIR, Row, exchange, merge};
 use common_kernels::element::Element;
 

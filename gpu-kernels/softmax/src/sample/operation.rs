@@ -3,7 +3,7 @@
 use cuda_std::launch::KernelsOf;
 
 use super::{SampleArgs, sample_cluster, sample_rows, sample_top_k_cluster, sample_top_k_rows};
-use crate::operation::{Fit, RowVariants};
+use crate::fit::{Fit, RowVariants};
 use crate::top_k::{TopKArgs, top_k_cluster, top_k_rows};
 
 /// The kernels of the largest probabilities and of sampling, for logits of type `T`.
