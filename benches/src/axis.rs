@@ -83,7 +83,7 @@ impl contest::Bench for Bench {
         let mut all = Vec::new();
         for (name, _, shapes) in KINDS {
             for dtype in [Type::Bf16, Type::F32] {
-                let shapes = if device.is_cuda() { shapes } else { &ON_CPU };
+                let shapes: &[[usize; 2]] = if device.is_cuda() { shapes } else { &ON_CPU };
                 let of = |&[rows, cols]: &[usize; 2]| Contender {
                     name: name.to_owned(),
                     dtype,

@@ -307,9 +307,4 @@ pub(crate) mod tests {
             B::prepare(&Device::cpu(), &contender).map(drop).unwrap();
         }
     }
-
-    /// The error of a contender whose results are wrong, or what else fails.
-    pub(crate) fn error_of(prepared: anyhow::Result<Prepared>) -> String {
-        format!("{:#}", prepared.err().expect("its results are wrong"))
-    }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use cuda_std::half::bf16;
 use ferrowarp::device::{Device, DeviceError};
 use ferrowarp::matmul::{KernelChoice, Matmul, Precision, Problem, run_rung};

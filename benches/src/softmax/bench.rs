@@ -67,7 +67,7 @@ impl contest::Bench for Bench {
         };
         let (mut all, mut copied) = (Vec::new(), Vec::new());
         for &shape in &shapes {
-            let others = if of_operations.contains(&shape) { &Op::CALLED[1..] } else { &[] };
+            let others: &[Op] = if of_operations.contains(&shape) { &Op::CALLED[1..] } else { &[] };
             for ops in [&Op::CALLED[..1], others] {
                 for &dtype in Self::TYPES {
                     all.extend(ops.iter().map(|&op| contender(op.name(), dtype, op, shape)));
@@ -107,7 +107,7 @@ impl contest::Bench for Bench {
             let kernel = kernel.with_context(|| format!("{name} is not for {shape} on this device"))?;
             // Allocated by the first launch, which checks the output. All recorded launches share it.
             let workspace = Mutex::new(None);
-            prepare_launch(device, (Op::Softmax, shape), move |set| {
+            prepare_launch::<f32>(device, (Op::Softmax, shape), move |set| {
                 let Set::Map { inp, out } = set else { unreachable!("the operands of a softmax") };
                 let mut workspace = workspace.lock().unwrap_or_else(PoisonError::into_inner);
                 let workspace = match &mut *workspace {

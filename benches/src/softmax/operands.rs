@@ -81,28 +81,28 @@ impl<T: Number> Set<T> {
         match self {
             Set::Map { .. } if op == Op::Copy => {}
             Set::Map { inp, out } => {
-                let (out, inp) = (TensorViewMut::new(out, shape)?, TensorView::new(inp, shape)?);
+                let (out, inp) = (TensorViewMut::new(out, shape)?, TensorView::new(&*inp, shape)?);
                 op.options().run_into(device, out, inp)?;
             }
             Set::Backward { y, dy, dx } => {
-                let (dy, y) = (TensorView::new(dy, shape)?, TensorView::new(y, shape)?);
+                let (dy, y) = (TensorView::new(&*dy, shape)?, TensorView::new(&*y, shape)?);
                 Softmax::new().backward_into(device, TensorViewMut::new(dx, shape)?, dy, y)?;
             }
             Set::CrossEntropy { logits, targets, losses, gradient } => {
                 let outputs = Losses::new(losses).gradient(TensorViewMut::new(gradient, shape)?);
                 let operation = CrossEntropy::new().gradient_scale(1.0 / rows as f32);
-                operation.run_into(device, outputs, TensorView::new(logits, shape)?, &*targets)?;
+                operation.run_into(device, outputs, TensorView::new(&*logits, shape)?, &*targets)?;
             }
             Set::TopK { logits, probabilities, indices } => {
                 let k = indices.len() / rows;
                 let probabilities = TensorViewMut::new(probabilities, [rows, k])?;
                 let indices = TensorViewMut::new(indices, [rows, k])?;
-                TopK::new(k).run_into(device, probabilities, indices, TensorView::new(logits, shape)?)?;
+                TopK::new(k).run_into(device, probabilities, indices, TensorView::new(&*logits, shape)?)?;
             }
             Set::Sample { logits, tokens } => {
                 let sample = Sample::new().seed(SEED).draw(DRAW).temperature(TEMPERATURE);
                 let sample = if op == Op::SampleTopP { sample.top_p(TOP_P) } else { sample };
-                sample.run_into(device, tokens, TensorView::new(logits, shape)?)?;
+                sample.run_into(device, tokens, TensorView::new(&*logits, shape)?)?;
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ impl<T: Number> Set<T> {
 
     /// A row of the results, of `rows` rows.
     fn row(&self, row: usize, rows: usize) -> Result<Outputs, DeviceError> {
-        fn of<T: Element + ferrowarp::Element>(
+        fn of<T: Element + bytemuck::Pod>(
             buffer: &Buffer<T>,
             place: [usize; 2],
         ) -> Result<Vec<f64>, DeviceError> {

@@ -44,7 +44,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Running ranks, and the folder of the fake NCCL's sockets. A killed rank leaves its socket there.
+/// Running ranks, and the folder of the fake NCCL's files. A killed rank leaves its own there.
 struct Started {
     ranks: Vec<Child>,
     _folder: TempDir,

@@ -1,6 +1,6 @@
 //! NCCL without a GPU, for tests: the ranks are processes or threads of one machine, and their memory is the host's.
 //!
-//! The operations are really performed, by a thread of each communicator over Unix sockets, in the order of ranks. What goes
+//! The operations are really performed, by a thread of each communicator over files, in the order of ranks. What goes
 //! wrong is set by environment variables:
 //!
 //! - `FAKE_NCCL_VERSION`: the number that the library reports.
@@ -15,7 +15,6 @@ mod fake_nccl_elements;
 mod fake_nccl_worker;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fake_nccl_worker::{Mailbox, Worker};
+use fake_nccl_worker::Worker;
 
 const SUCCESS: c_int = 0;
 const INVALID_ARGUMENT: c_int = 4;
@@ -82,7 +81,6 @@ struct Shared {
     state: AtomicI32,
     queued: AtomicUsize,
     is_aborted: AtomicBool,
-    mailbox: Arc<Mailbox>,
 }
 
 pub struct Communicator {
@@ -178,7 +176,8 @@ unsafe extern "C" fn ncclCommInitRankConfig(
     let (rank, size) = (rank as usize, size as usize);
     let len = id.internal.iter().position(|&byte| byte == 0).unwrap();
     let folder = PathBuf::from(std::str::from_utf8(&id.internal[..len]).unwrap());
-    let mailbox = Arc::new(Mailbox::default());
+    // The folder stays until the last rank has ended.
+    std::fs::write(folder.join(rank.to_string()), []).unwrap();
     let shared = Arc::new(Shared {
         rank,
         size,
@@ -186,12 +185,11 @@ unsafe extern "C" fn ncclCommInitRankConfig(
         state: AtomicI32::new(SUCCESS),
         queued: AtomicUsize::new(0),
         is_aborted: AtomicBool::new(false),
-        mailbox,
     });
     let (jobs, received) = channel();
     let worker = {
         let shared = Arc::clone(&shared);
-        thread::spawn(move || Worker { shared, peers: HashMap::new() }.run(&received))
+        thread::spawn(move || Worker::new(shared).run(&received))
     };
     let (jobs, worker) = (Some(jobs), Some(worker));
     let (operations, is_finalized) = (AtomicUsize::new(0), AtomicBool::new(false));
