@@ -66,8 +66,8 @@ impl<S: Send + 'static> Timed for Batches<S> {
     }
 }
 
-/// Prepares a launch on sets of operands, `bytes` bytes each, of which `set` creates one. `check` compares the results in the
-/// first set after a launch, and returns their [`Timed::relative_error`].
+/// Prepares a launch on sets of operands. `set` creates one, whose operands have `bytes` bytes. `check` compares the results in
+/// the first set after a launch, and returns their [`Timed::relative_error`].
 ///
 /// # Errors
 /// There is not enough memory, a launch failed, or a result is wrong.

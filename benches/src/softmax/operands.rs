@@ -163,7 +163,7 @@ impl<T: Number> Inputs<T> {
         self.op.matrices() * self.shape.len() * size_of::<T>()
     }
 
-    /// Creates a set. Its results are no columns and zeros.
+    /// Creates a set. Its results are zeros, and columns that do not exist.
     ///
     /// # Errors
     /// There is not enough memory, or the device failed.
