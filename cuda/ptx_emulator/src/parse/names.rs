@@ -1,9 +1,10 @@
 //! The names that a module defines, and their meanings.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::lines::Lines;
-use crate::instr::{Slot, Space, Symbol};
+use crate::instr::{Form, Slot, Space, Symbol};
 use crate::module::{Function, Variable};
 
 /// State that the functions of a module share while it is read.
@@ -20,6 +21,8 @@ pub(super) struct Names<'a> {
     pub functions: Vec<Function>,
     pub function_names: HashMap<String, usize>,
     pub lines: Lines,
+    /// By opcode with modifiers, the rows of the table that it fits, and its form there.
+    pub forms: HashMap<&'a str, Rc<[(u16, Form)]>>,
 }
 
 /// The address of a variable or function in the initialiser of variable `owner`.

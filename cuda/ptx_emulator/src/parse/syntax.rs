@@ -20,6 +20,7 @@
 //! | `..` | anything |
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use super::form::fit;
@@ -27,7 +28,7 @@ use super::function::Body;
 use super::operand::Operand;
 use crate::exec::row::Site;
 use crate::exec::table::TABLE;
-use crate::instr::{Call, Callee, Instr, Kind, SINK, Slot, Space, flag};
+use crate::instr::{Call, Callee, Form, Instr, Kind, SINK, Slot, Space, flag};
 
 /// The numbers of the rows of each opcode.
 static ROWS: LazyLock<HashMap<&str, Vec<u16>>> = LazyLock::new(|| {
@@ -39,23 +40,32 @@ static ROWS: LazyLock<HashMap<&str, Vec<u16>>> = LazyLock::new(|| {
     rows
 });
 
+/// The rows that an opcode fits with its modifiers.
+fn forms(opcode: &str, rows: &[u16]) -> Rc<[(u16, Form)]> {
+    let words: Vec<&str> = opcode.split('.').skip(1).collect();
+    let form = |&number: &u16| {
+        let pattern = TABLE[usize::from(number)].syntax.split(' ').next()?;
+        Some((number, fit(pattern.split_once('.').map_or("", |(_, pattern)| pattern), &words)?))
+    };
+    rows.iter().filter_map(form).collect()
+}
+
 /// Reads the typed form of an instruction. The error is why it is not emulated.
 pub(super) fn read<'a>(
     body: &mut Body<'_, 'a>,
-    opcode: &str,
+    opcode: &'a str,
     operands: &[Operand<'a>],
 ) -> Result<Instr, String> {
-    let (head, modifiers) = opcode.split_once('.').unwrap_or((opcode, ""));
+    let head = opcode.split('.').next().unwrap_or_default();
     let rows = ROWS.get(head).ok_or("unknown opcode")?;
-    let words: Vec<&str> = modifiers.split('.').filter(|word| !word.is_empty()).collect();
+    // Few opcodes occur, and each many times.
+    let known = body.names.forms.entry(opcode).or_insert_with(|| forms(opcode, rows));
     let mut reason = None;
-    for &number in rows {
+    for (number, form) in known.clone().iter().copied() {
         let row = &TABLE[usize::from(number)];
-        let (pattern, specs) = row.syntax.split_once(' ').unwrap_or((row.syntax, ""));
-        let pattern = pattern.split_once('.').map_or("", |(_, pattern)| pattern);
+        let specs = row.syntax.split_once(' ').map_or("", |(_, specs)| specs);
         // `red` is `atom` without the old value.
         let specs = if head == "red" { specs.trim_start_matches("d, ") } else { specs };
-        let Some(form) = fit(pattern, &words) else { continue };
         if !specs.split(", ").zip(operands).all(|(spec, operand)| suits(spec, operand)) {
             continue;
         }
@@ -75,8 +85,8 @@ pub(super) fn read<'a>(
             Err(error) => reason = Some(error),
         }
     }
-    let forms = || rows.iter().map(|&row| TABLE[usize::from(row)].syntax).collect::<Vec<_>>().join("`, `");
-    Err(reason.unwrap_or_else(|| format!("not in one of the forms `{}`", forms())))
+    let all = || rows.iter().map(|&row| TABLE[usize::from(row)].syntax).collect::<Vec<_>>().join("`, `");
+    Err(reason.unwrap_or_else(|| format!("not in one of the forms `{}`", all())))
 }
 
 /// Whether the operand is the register or the vector that one of several rows has there.
