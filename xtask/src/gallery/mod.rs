@@ -187,8 +187,11 @@ mod tests {
             let mut is_complete = true;
             for prediction in &lesson.page.predictions {
                 let is_measured = lesson.find(&prediction.rung, None).is_some();
+                let is_predicted = prediction.microseconds(&lesson).is_some();
                 is_complete &= is_measured;
-                assert_eq!(prediction.microseconds(&lesson).is_some(), is_measured, "{name}: {prediction:?}");
+                // A machine may not report the peak of its CPU.
+                let may_lack = is_measured && format!("{prediction:?}").contains("peak");
+                assert!(is_predicted == is_measured || may_lack, "{name}: {prediction:?}");
             }
             if is_complete {
                 lesson.finding().unwrap();
