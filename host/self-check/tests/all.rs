@@ -31,12 +31,12 @@ struct FakeGpu {
 }
 
 impl FakeGpu {
-    /// With these kernels, after more lines of PTX.
+    /// With these kernels, before more lines of PTX.
     fn new<'a>(kernels: impl Iterator<Item = &'a str>, lines: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let driver = driver::build_fake_driver(folder.path());
         let entries: String = kernels.map(|name| format!(".visible .entry {name}() {{ ret; }}\n")).collect();
-        let module = format!(".version 8.6\n.target sm_90\n.address_size 64\n{lines}{entries}");
+        let module = format!(".version 8.6\n.target sm_90\n.address_size 64\n{entries}{lines}");
         std::fs::create_dir(folder.path().join("ptx")).unwrap();
         std::fs::write(folder.path().join("ptx/kernels.compute_90.ptx"), module).unwrap();
         Self { folder, driver }
