@@ -186,7 +186,10 @@ mod tests {
             let lesson = Lesson { name: name.to_owned(), page, entries, limits, whence: String::new() };
             let mut is_complete = true;
             for prediction in &lesson.page.predictions {
-                let is_measured = lesson.find(&prediction.rung, None).is_some();
+                let has_time = |entry: Option<&Entry>| entry.is_some_and(|it| it.microseconds.is_some());
+                let is_alone = prediction.over.is_none();
+                let is_measured =
+                    has_time(prediction.entry(&lesson)) && (is_alone || has_time(prediction.other(&lesson)));
                 let is_predicted = prediction.microseconds(&lesson).is_some();
                 is_complete &= is_measured;
                 // A machine may not report the peak of its CPU.
