@@ -62,7 +62,7 @@ pub enum Kernel {
     Warpgroup(fn()),
 }
 
-/// The memory of two blocks. Each has [`THREADS`] numbers of each row and a flag.
+/// The memory of two blocks. Each has `THREADS` numbers of each row and a flag.
 #[derive(Debug)]
 pub struct Memory {
     out: *mut f32,
