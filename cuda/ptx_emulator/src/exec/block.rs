@@ -64,7 +64,6 @@ impl<'a> Block<'a> {
             for at in self.grid.turns.of(self.threads.len()) {
                 if matches!(self.threads[at].state, State::Ready) {
                     has_run = true;
-                    let before = self.steps;
                     let turn = match self.traces.is_empty() {
                         true => self.turn(at, shared, TURN),
                         false => self.counted_turn(at, shared),
@@ -74,7 +73,6 @@ impl<'a> Block<'a> {
                         Turn::Looked => pass = Turn::Looked,
                         Turn::Stood => {}
                     }
-                    self.grid.pass(self.steps - before);
                 }
                 let is_last_of_warp = match self.grid.turns {
                     Turns::Ascending => at % WARP == WARP - 1 || at + 1 == self.threads.len(),
@@ -142,6 +140,7 @@ impl<'a> Block<'a> {
             while *steps < end {
                 *steps += 1;
                 cx.clock = *steps;
+                grid.pass(1);
                 let instr = &function.instrs[cx.frame.pc];
                 if let Some((slot, inverted)) = instr.guard
                     && (cx.value(slot)? == 0) != inverted

@@ -97,11 +97,6 @@ impl Grid<'_> {
     pub fn pass(&self, nanos: u64) {
         self.progress.time.set(self.progress.time.get() + nanos);
     }
-
-    /// How far the grid's time is ahead of a block that has executed `steps` instructions.
-    pub fn ahead(&self, steps: u64) -> u64 {
-        self.progress.time.get().saturating_sub(steps)
-    }
 }
 
 /// The coordinates of element `index`, x fastest.

@@ -120,22 +120,8 @@ impl Thread {
     /// The context for a step; `None` once the thread has ended.
     pub fn cx<'t>(&'t mut self, grid: &'t Grid<'t>, shared: &'t mut Shared, clock: u64) -> Option<Cx<'t>> {
         let Thread { ids, frames, local, carry, origin, has_arrived, polls, copies, stores, .. } = self;
-        let (ids, frame, ahead) = (*ids, frames.last_mut()?, grid.ahead(clock));
-        Some(Cx {
-            grid,
-            ids,
-            frame,
-            local,
-            shared,
-            carry,
-            origin,
-            has_arrived,
-            polls,
-            copies,
-            stores,
-            clock,
-            ahead,
-        })
+        let (ids, frame) = (*ids, frames.last_mut()?);
+        Some(Cx { grid, ids, frame, local, shared, carry, origin, has_arrived, polls, copies, stores, clock })
     }
 
     fn special(&self, grid: &Grid<'_>, name: &str) -> u64 {
@@ -201,8 +187,6 @@ pub(crate) struct Cx<'t> {
     pub stores: &'t mut Groups<Store>,
     /// Instructions the block has executed.
     pub clock: u64,
-    /// How far the grid's time is ahead of that.
-    pub ahead: u64,
 }
 
 impl Cx<'_> {

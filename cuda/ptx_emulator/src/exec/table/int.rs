@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
 
     act("mov.$move d:32, %clock", |cx, i| { cx.frame.set(i.d, cx.clock); Ok(()) }),
     act("mov.$move d:64, %clock64", |cx, i| { cx.frame.set(i.d, cx.clock); Ok(()) }),
-    act("mov.$move d:64, %globaltimer", |cx, i| { cx.frame.set(i.d, cx.clock + cx.ahead); Ok(()) }),
+    act("mov.$move d:64, %globaltimer", |cx, i| { cx.frame.set(i.d, cx.grid.progress.time.get()); Ok(()) }),
     act("mov.$move D*parts, a", |cx, i| {
         let (all, width) = (cx.bits(i.a), i.form.ty.bits / i.form.count as u32);
         for (part, &d) in (0..).zip(&i.more().d) {
