@@ -11,8 +11,8 @@ use ferrowarp::device::{Device, LaunchTimes, Launched};
 use ferrowarp_cases::gallery::{LESSONS, Scale, Trial};
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::reference::Number;
-use ferrowarp_cases::softmax::{self, Setting, ladder, logits};
-use ferrowarp_cases::{Case, Scope, emulated};
+use ferrowarp_cases::softmax::{self, ladder, logits};
+use ferrowarp_cases::{Case, Scope, Setting, emulated};
 use ferrowarp_report::gallery::{KernelCounts, KernelEntry};
 
 use crate::shapes::Shape;

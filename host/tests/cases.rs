@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
-use ferrowarp_cases::softmax::{self, Rowwise, Setting};
-use ferrowarp_cases::{Case, Scope, Share, assert_right, emulated};
+use ferrowarp_cases::softmax::{self, Rowwise};
+use ferrowarp_cases::{Case, Scope, Setting, Share, assert_right, emulated};
 use proptest::prelude::{Strategy, any};
 use proptest::test_runner::{Config, TestRunner};
 

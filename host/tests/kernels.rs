@@ -8,8 +8,10 @@ use cuda_std::launch::Limits;
 use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
 use ferrowarp_cases::layer::{self, Problem};
-use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, assert_right, attention, axis, emulated, gallery, matmul, norm, small};
+use ferrowarp_cases::softmax::{self, ladder};
+use ferrowarp_cases::{
+    Case, Scope, Setting, assert_right, attention, axis, emulated, gallery, matmul, norm, small,
+};
 use gpu_kernels::mlp::batch;
 
 /// Every kernel of the network on every problem.

@@ -8,6 +8,7 @@ use cuda_std::testing::Element;
 use ferrowarp::device::Device;
 
 use crate::compare::{Expected, Outputs, compare_all};
+use crate::later::Later;
 
 /// The words for a problem, created when the case runs.
 type Words = LazyLock<String, Box<dyn FnOnce() -> String + Send>>;
@@ -33,6 +34,20 @@ impl Case {
     ) -> Self {
         let problem: Words = LazyLock::new(Box::new(problem));
         Self { kernels, problem, cluster_threads: 0, run: Box::new(run), expected: Box::new(expected) }
+    }
+
+    /// Creates a case of the kernels on a problem that other cases may share.
+    pub(crate) fn of<P: Send + Sync + 'static>(
+        problem: impl Into<Later<P>>,
+        kernels: Vec<&'static str>,
+        words: impl FnOnce(&P) -> String + Send + 'static,
+        run: impl Fn(&P, &Device) -> Result<Outputs> + Send + Sync + 'static,
+        expected: impl Fn(&P) -> Expected + Send + Sync + 'static,
+    ) -> Self {
+        let problem = problem.into();
+        let [to_name, to_run] = [(); 2].map(|()| problem.clone());
+        let run = move |device: &Device| run(&to_run, device);
+        Self::new(kernels, move || words(&to_name), run, move || expected(&problem))
     }
 
     /// Sets the threads per cluster of its kernels; 0 for no clusters.

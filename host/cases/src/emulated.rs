@@ -11,8 +11,10 @@ use cuda_std::testing::Counter;
 use ferrowarp::device::Device;
 use ptx_emulator::{Emulator, PtxModule, Turns};
 
-use crate::softmax::Setting;
-use crate::{Case, Scope, Share, assert_right};
+use crate::case::Case;
+use crate::check::assert_right;
+use crate::scopes::{Scope, Setting};
+use crate::share::Share;
 
 /// The back ends with which tests compile all kernels: libNVVM, and LLVM if the [`Share`] compiles all.
 pub fn back_ends() -> impl Iterator<Item = Backend> + Clone {

@@ -20,10 +20,23 @@ impl<T: 'static> Later<T> {
     }
 }
 
+/// Creates another handle.
+impl<T> From<&Later<T>> for Later<T> {
+    fn from(value: &Self) -> Self {
+        value.clone()
+    }
+}
+
 /// Creates it from an existing value.
 impl<T: Send + Sync + 'static> From<Arc<T>> for Later<T> {
     fn from(value: Arc<T>) -> Self {
         Self::from_compute(Box::new(move || value))
+    }
+}
+
+impl<T: Send + Sync + 'static> From<&Arc<T>> for Later<T> {
+    fn from(value: &Arc<T>) -> Self {
+        Arc::clone(value).into()
     }
 }
 

@@ -1,23 +1,21 @@
 //! RMSNorm and LayerNorm, forward and backward: every kernel in every type.
 
-mod dense;
-
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::Device;
 use ferrowarp::norm::{self, Backward, Forward, GradientOutputs, Norm, Statistics};
-use ferrowarp::{TensorView, TensorViewMut};
 use gpu_kernels::norm::{Blocks, NormKernels};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use crate::case::wide;
+use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
+use crate::place::{Place, UNTOUCHED};
 use crate::reference::Number;
-use crate::scopes::{DEVICE, EMULATORS, LARGER, SMALL, SMALL_AND_EMULATOR, TINY};
-use crate::softmax::Setting;
-use crate::{Case, Scope};
+use crate::scopes::{
+    DEVICE, EMULATORS, LARGER, SMALL, SMALL_AND_EMULATOR, Scope, Setting, TINY, cases_of_types,
+};
 
 /// The values of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,18 +101,11 @@ const PROBLEMS: &[Problem] = &[
 const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
 /// Added to the variance.
 const EPSILON: f32 = 1e-5;
-/// A byte that no kernel writes: fills the gaps between rows.
-const UNTOUCHED: u8 = 0x5b;
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
     let problems = PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope));
-    problems
-        .flat_map(|problem| {
-            let all = [of_type::<f32>(problem, setting), of_type::<f16>(problem, setting)];
-            all.into_iter().flatten().chain(of_type::<bf16>(problem, setting))
-        })
-        .collect()
+    problems.flat_map(|problem| cases_of_types!(f32, f16, bf16 => of_type::<T>(problem, setting))).collect()
 }
 
 /// The operands in one type.
@@ -160,6 +151,17 @@ impl<T: Number> Operands<T> {
         operands.with_statistics()
     }
 
+    /// Matrices without gaps, and epsilon: input, residual, weight, bias, and the gradients of output and sum.
+    pub fn dense(
+        shape: [usize; 2],
+        (is_centred, epsilon): (bool, f32),
+        [inp, residual, weight, bias, d_out, d_sum]: [Vec<T>; 6],
+    ) -> Self {
+        let problem = Problem { shape, is_centred, has_all: true, ..PLAIN };
+        let (mean, rstd) = Default::default();
+        Self { problem, epsilon, inp, residual, weight, bias, d_out, d_sum, mean, rstd }.with_statistics()
+    }
+
     fn with_statistics(mut self) -> Self {
         let rows = 0..self.problem.shape[0];
         let statistics = rows.map(|row| self.statistics(&self.row(&self.inp, row)));
@@ -196,50 +198,37 @@ impl<T: Number> Operands<T> {
         if self.problem.has_all { self.weight[col].value().into() } else { 1.0 }
     }
 
-    /// The elements of the rows that a kernel wrote. An error if it wrote between them.
-    fn inside(&self, got: &[T]) -> Result<Vec<f64>> {
-        let [rows, cols] = self.problem.shape;
-        let pitch = cols + self.problem.gap;
-        let is_same = |x: &T| bytemuck::bytes_of(x).iter().all(|&byte| byte == UNTOUCHED);
-        let changed = (0..got.len()).find(|i| i % pitch >= cols && !is_same(&got[*i]));
-        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
-        let rows: Vec<T> = (0..rows).flat_map(|row| got[row * pitch..][..cols].iter().copied()).collect();
-        Ok(wide(&rows))
-    }
-
-    fn untouched(&self) -> Vec<T> {
-        let mut all = vec![T::nearest(0.0); self.inp.len()];
-        bytemuck::cast_slice_mut(&mut all).fill(UNTOUCHED);
-        all
+    /// Where the matrices are stored.
+    fn place(&self) -> Place {
+        Place::matrix(self.problem.shape, self.problem.gap, 0)
     }
 
     fn forward(&self, device: &Device, kernel: &'static str) -> Result<Outputs> {
-        let Problem { shape: [rows, cols], gap, is_centred, has_all, .. } = self.problem;
+        let Problem { shape, is_centred, has_all, .. } = self.problem;
+        let (place, [rows, _]) = (self.place(), shape);
         let (inp, residual) = (device.upload(&self.inp)?, device.upload(&self.residual)?);
         let (weight, bias) = (device.upload(&self.weight)?, device.upload(&self.bias)?);
-        let (mut out, mut sum) = (device.upload(&self.untouched())?, device.upload(&self.untouched())?);
+        let (mut out, mut sum) = (place.output(device, UNTOUCHED)?, place.output(device, UNTOUCHED)?);
         let [mut mean, mut rstd] = [device.alloc_zeroed::<f32>(rows)?, device.alloc_zeroed::<f32>(rows)?];
-        let strides = [cols + gap, 1];
-        let to = TensorViewMut::with_strides(&mut out, [rows, cols], strides)?;
+        let to = place.view_mut::<_, 2>(&mut out)?;
         let mut norm = if is_centred { Norm::layer() } else { Norm::rms() }.epsilon(EPSILON);
         let mut outputs = norm::Outputs::new(to).mean(&mut mean).rstd(&mut rstd);
         if has_all {
-            let residual = TensorView::with_strides(&residual, [rows, cols], strides)?;
-            norm = norm.weight(&weight).bias(&bias).residual(residual);
-            outputs = outputs.sum(TensorViewMut::with_strides(&mut sum, [rows, cols], strides)?);
+            norm = norm.weight(&weight).bias(&bias).residual(place.view::<_, 2>(&residual)?);
+            outputs = outputs.sum(place.view_mut::<_, 2>(&mut sum)?);
         }
         let (limits, multiprocessors) = (device.limits(), device.multiprocessors());
         let is_aligned = self.problem.is_aligned::<T>();
-        let mut choices = Forward::choices(limits, multiprocessors, [rows, cols], is_aligned);
+        let mut choices = Forward::choices(limits, multiprocessors, shape, is_aligned);
         let by = choices.find(|by| by.meta().name == kernel).expect("the kernel is one of them");
-        norm.run_by(device, outputs, TensorView::with_strides(&inp, [rows, cols], strides)?, Some(by))?;
+        norm.run_by(device, outputs, place.view::<_, 2>(&inp)?, Some(by))?;
         let mut outputs = vec![
-            ("out", self.inside(&out.to_vec()?)?),
+            ("out", place.read(&out, UNTOUCHED)?),
             ("mean", wide(&mean.to_vec()?)),
             ("rstd", wide(&rstd.to_vec()?)),
         ];
         if has_all {
-            outputs.push(("sum", self.inside(&sum.to_vec()?)?));
+            outputs.push(("sum", place.read(&sum, UNTOUCHED)?));
         }
         Ok(outputs)
     }
@@ -281,29 +270,30 @@ impl<T: Number> Operands<T> {
     }
 
     fn backward(&self, device: &Device, kernel: &'static str) -> Result<Outputs> {
-        let Problem { shape: [rows, cols], gap, is_centred, has_all, .. } = self.problem;
+        let Problem { shape: [_, cols], gap, is_centred, has_all, .. } = self.problem;
+        let place = self.place();
         let read = |matrix: &[T]| device.upload(matrix);
         let (inp, d_out, d_sum) = (read(&self.inp)?, read(&self.d_out)?, read(&self.d_sum)?);
         let weight = read(&self.weight)?;
         let (mean, rstd) = (device.upload(&self.mean)?, device.upload(&self.rstd)?);
-        let mut d_inp = device.upload(&self.untouched())?;
+        let mut d_inp = place.output(device, UNTOUCHED)?;
         let [mut d_weight, mut d_bias] = [device.alloc_zeroed::<T>(cols)?, device.alloc_zeroed::<T>(cols)?];
-        let matrix = |buffer| TensorView::with_strides(buffer, [rows, cols], [cols + gap, 1]);
-        let to = TensorViewMut::with_strides(&mut d_inp, [rows, cols], [cols + gap, 1])?;
+        let to = place.view_mut::<_, 2>(&mut d_inp)?;
         let (mut norm, statistics) = match is_centred {
             true => (Norm::layer(), Statistics::layer(&mean, &rstd)),
             false => (Norm::rms(), Statistics::rms(&rstd)),
         };
         let mut outputs = GradientOutputs::new(to).weight(&mut d_weight);
         if has_all {
-            norm = norm.weight(&weight).sum_gradient(matrix(&d_sum)?);
+            norm = norm.weight(&weight).sum_gradient(place.view::<_, 2>(&d_sum)?);
             outputs = outputs.bias(&mut d_bias);
         }
         let mut choices = Backward::choices(device.limits(), cols, gap == 0);
         let by = choices.find(|by| by.meta().name == kernel).expect("the kernel is one of them");
-        norm.run_backward_by(device, outputs, matrix(&d_out)?, matrix(&inp)?, statistics, Some(by))?;
+        let (d_out, inp) = (place.view::<_, 2>(&d_out)?, place.view::<_, 2>(&inp)?);
+        norm.run_backward_by(device, outputs, d_out, inp, statistics, Some(by))?;
         let mut outputs =
-            vec![("d_inp", self.inside(&d_inp.to_vec()?)?), ("d_weight", wide(&d_weight.to_vec()?))];
+            vec![("d_inp", place.read(&d_inp, UNTOUCHED)?), ("d_weight", wide(&d_weight.to_vec()?))];
         if has_all {
             outputs.push(("d_bias", wide(&d_bias.to_vec()?)));
         }
@@ -369,7 +359,7 @@ fn of_type<T: Number>(problem: &Problem, setting: &Setting) -> Vec<Case> {
         (setting.scope != Scope::Tiny || name.ends_with("_serial") || name.contains("_32x"))
             && (setting.scope != Scope::Small || cols < 8192 || name.ends_with("_cluster"))
     };
-    let words = move || {
+    let words = move |_: &_| {
         let Problem { shape: [rows, cols], gap, is_centred, has_all, values, .. } = of;
         let kind = if is_centred { "layer" } else { "rms" };
         let all = if has_all { ", all operands" } else { "" };
@@ -378,20 +368,18 @@ fn of_type<T: Number>(problem: &Problem, setting: &Setting) -> Vec<Case> {
     let mut cases = Vec::new();
     let forward = Forward::<T>::choices(limits, multiprocessors, of.shape, of.is_aligned::<T>());
     for name in forward.map(|by| by.meta().name).filter(is_small) {
-        let (on_run, on_expect) = (operands.clone(), operands.clone());
-        let run = move |device: &Device| on_run.forward(device, name);
-        cases.push(Case::new(vec![name], words, run, move || on_expect.expected_forward()));
+        let run = move |of: &Operands<T>, device: &Device| of.forward(device, name);
+        cases.push(Case::of(&operands, vec![name], words, run, Operands::expected_forward));
     }
     let backward = Backward::<T>::choices(limits, cols, of.gap == 0);
     for name in backward.map(|by| by.meta().name).filter(is_small) {
-        let (on_run, on_expect) = (operands.clone(), operands.clone());
-        let run = move |device: &Device| on_run.backward(device, name);
+        let run = move |of: &Operands<T>, device: &Device| of.backward(device, name);
         let columns = [("_serial", Blocks::Serial), ("_wide", Blocks::Wide)].into_iter();
         let columns = columns
             .filter(|(end, _)| name.ends_with(end))
             .map(|(_, blocks)| <T as NormKernels>::columns(blocks).meta.name);
         let kernels = [name].into_iter().chain(columns).chain([T::SUM_PARTS.meta.name]).collect();
-        cases.push(Case::new(kernels, words, run, move || on_expect.expected_backward()));
+        cases.push(Case::of(&operands, kernels, words, run, Operands::expected_backward));
     }
     cases
 }

@@ -54,6 +54,12 @@ impl Sum {
     }
 }
 
+/// The dot product of two rows.
+pub(crate) fn dot<T: Number>(a: &[T], b: &[T]) -> Sum {
+    let terms = a.iter().zip(b).map(|(a, b)| f64::from(a.value()) * f64::from(b.value()));
+    terms.fold(Sum::default(), Sum::and)
+}
+
 /// `inp * weights + biases`: `[batch, outputs]`.
 pub fn linear_forward(inp: &[f32], weights: &[f32], biases: &[f32], shape: LayerShape) -> Vec<Sum> {
     let LayerShape { batch, inputs, outputs } = shape;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::str::FromStr;
 
-use crate::Case;
+use crate::case::Case;
 
 /// The share of the cases that a run checks: for tests `FERROWARP_CASES` in the environment, `small` by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

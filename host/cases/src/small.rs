@@ -6,12 +6,13 @@ use cuda_std::launch::Limits;
 
 use crate::attention;
 use crate::axis;
+use crate::case::Case;
 use crate::gallery;
 use crate::layer::{self, Problem};
 use crate::matmul;
 use crate::norm;
-use crate::softmax::{self, Setting, ladder};
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting};
+use crate::softmax::{self, ladder};
 
 /// The network's layers: sizes that are not multiples of tiles, warps and vectors; the last is misaligned. The ladder runs
 /// on those with at most 5 rows: its widest kernels have a cluster for each.

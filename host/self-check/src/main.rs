@@ -19,8 +19,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use cuda_std::simt::parse_seed;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
-use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, Share, attention, axis, gallery, layer, matmul, norm, queued, soundness};
+use ferrowarp_cases::softmax::{self, ladder};
+use ferrowarp_cases::{
+    Case, Scope, Setting, Share, attention, axis, gallery, layer, matmul, norm, queued, soundness,
+};
 use ferrowarp_report::{OutputError, output_file, pool, print_line};
 
 /// Runs every kernel on a device and checks its results.

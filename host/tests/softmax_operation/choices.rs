@@ -10,9 +10,9 @@ use ferrowarp::device::Device;
 use ferrowarp::softmax::{KernelChoice, SoftmaxAs};
 use ferrowarp::{CrossEntropy, DeviceProfile, Softmax};
 use ferrowarp_cases::reference::Number;
+use ferrowarp_cases::softmax::forward::Forward;
 use ferrowarp_cases::softmax::logits::logits;
-use ferrowarp_cases::softmax::{Setting, forward::Forward};
-use ferrowarp_cases::{Case, Scope, assert_right, for_each_pair};
+use ferrowarp_cases::{Case, Scope, Setting, assert_right, for_each_pair};
 use gpu_kernels::softmax::forward::ForwardLaunch;
 use gpu_kernels::softmax::operation::ForwardKernels;
 

@@ -1,8 +1,8 @@
 //! Every kernel against the oracle, whatever the operation would choose: on the executor, and as PTX on the emulator.
 
 use ferrowarp::softmax::KernelChoice;
-use ferrowarp_cases::softmax::{Setting, forward};
-use ferrowarp_cases::{Case, Scope, assert_right, emulated, for_each_pair};
+use ferrowarp_cases::softmax::forward;
+use ferrowarp_cases::{Case, Scope, Setting, assert_right, emulated, for_each_pair};
 
 use super::executor;
 

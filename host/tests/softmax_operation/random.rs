@@ -6,10 +6,9 @@ use cuda_std::testing::Layout;
 use cuda_std::{bf16, f16};
 use ferrowarp::Softmax;
 use ferrowarp::softmax::KernelChoice;
-use ferrowarp_cases::softmax::Setting;
 use ferrowarp_cases::softmax::forward::Forward;
 use ferrowarp_cases::softmax::logits::logits;
-use ferrowarp_cases::{Case, Scope, Share, assert_right, for_each_pair};
+use ferrowarp_cases::{Case, Scope, Setting, Share, assert_right, for_each_pair};
 use proptest::prelude::*;
 
 use super::executor;

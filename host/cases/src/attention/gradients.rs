@@ -7,14 +7,14 @@ use ferrowarp::attention::{BackwardBy, BackwardInputs, Element16, GradientOutput
 use ferrowarp::device::Device;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use super::operands::{Operands, Stored, UNTOUCHED};
+use super::operands::{Operands, Stored};
 use super::problem::{Problem, Values, at};
-use crate::Case;
+use crate::case::Case;
 use crate::compare::{Bound, Expected, Outputs};
 use crate::later::Later;
-use crate::reference::{Number, Sum};
-use crate::scopes::{EMULATOR, LARGER, SMALL, TINY};
-use crate::softmax::Setting;
+use crate::place::UNTOUCHED;
+use crate::reference::{Number, Sum, dot};
+use crate::scopes::{EMULATOR, LARGER, SMALL, Setting, TINY};
 
 /// Problems for comparing gradients. Those of a few elements run on the executor under any schedule, and under Miri with one
 /// thread.
@@ -113,15 +113,10 @@ pub(crate) struct Operation<T> {
     expected: [OnceLock<Expected>; 2],
 }
 
-fn dot<T: Number>(a: &[T], b: &[T]) -> Sum {
-    let terms = a.iter().zip(b).map(|(a, b)| f64::from(a.value()) * f64::from(b.value()));
-    terms.fold(Sum::default(), Sum::and)
-}
-
 impl<T: Number + Element16> Operation<T> {
     fn new(problem: &Problem) -> Self {
         let of = Operands::<T>::new(problem);
-        let shape @ [_, queries, _, size] = of.q.shape;
+        let shape @ [_, queries, _, size] = of.q.place.shape;
         let mut rng = StdRng::seed_from_u64((queries + size) as u64);
         let nan = T::nearest(f32::NAN);
         let stored = || Stored::new(shape, problem.heads_first, nan);
@@ -132,7 +127,7 @@ impl<T: Number + Element16> Operation<T> {
 
     /// The gradients of these operands, with a tensor for the result.
     pub fn with(of: Operands<T>, mut out: Stored<T>, d_out: Stored<T>) -> Self {
-        let (problem, [batch, queries, heads, size]) = (of.problem, of.q.shape);
+        let (problem, [batch, queries, heads, size]) = (of.problem, of.q.place.shape);
         let mut logs = vec![f32::NEG_INFINITY; batch * heads * queries];
         for (entry, query, head) in of.rows() {
             let scale = f64::from(of.scale);
@@ -142,7 +137,7 @@ impl<T: Number + Element16> Operation<T> {
             if !logits.is_empty() {
                 logs[(entry * heads + head) * queries + query] = (max + sum.ln()) as f32;
             }
-            let first = out.index([entry, query, head, 0]);
+            let first = out.index([entry, query, head]);
             for column in 0..size {
                 let terms = logits.iter().zip(problem.seen(entry, query)).map(|(x, key)| {
                     let v = of.v.row(entry, key, head / problem.heads[1])[column].value();
@@ -157,54 +152,54 @@ impl<T: Number + Element16> Operation<T> {
     fn run(&self, device: &Device, by: BackwardBy) -> Result<Outputs> {
         let problem = &self.of.problem;
         let of = &self.of;
-        let [batch, queries, heads, _] = of.q.shape;
+        let [batch, queries, heads, _] = of.q.place.shape;
         let log_shape = [batch, heads, queries];
-        let upload = |stored: &Stored<T>| device.upload(&stored.elements);
-        let (q, k, v) = (upload(&of.q)?, upload(&of.k)?, upload(&of.v)?);
-        let (out, d_out, logs) =
-            (upload(&self.out)?, upload(&self.d_out)?, device.tensor(&self.logs, log_shape)?);
-        let mut gradients = [of.q.shape, of.k.shape, of.v.shape].map(|shape| {
-            let mut stored = Stored::<T>::new(shape, problem.heads_first, T::nearest(0.0));
-            bytemuck::cast_slice_mut(&mut stored.elements).fill(UNTOUCHED);
-            stored
-        });
-        let [dq, dk, dv] = &mut gradients;
-        let mut buffers = [upload(dq)?, upload(dk)?, upload(dv)?];
-        let [of_q, of_k, of_v] = &mut buffers;
-        let to = GradientOutputs::new(dq.view_mut(of_q)?, dk.view_mut(of_k)?, dv.view_mut(of_v)?);
+        let (q, k, v) = (of.q.upload(device)?, of.k.upload(device)?, of.v.upload(device)?);
+        let (out, d_out) = (self.out.upload(device)?, self.d_out.upload(device)?);
+        let logs = device.tensor(&self.logs, log_shape)?;
+        let to = |of: &Stored<T>| Stored::new(of.place.shape, problem.heads_first, T::nearest(0.0)).place;
+        let [of_dq, of_dk, of_dv] = [to(&of.q), to(&of.k), to(&of.v)];
+        let mut dq = of_dq.output::<T>(device, UNTOUCHED)?;
+        let mut dk = of_dk.output::<T>(device, UNTOUCHED)?;
+        let mut dv = of_dv.output::<T>(device, UNTOUCHED)?;
+        let to = GradientOutputs::new(
+            of_dq.view_mut::<_, 4>(&mut dq)?,
+            of_dk.view_mut::<_, 4>(&mut dk)?,
+            of_dv.view_mut::<_, 4>(&mut dv)?,
+        );
         let inputs = BackwardInputs {
-            d_out: self.d_out.view(&d_out)?,
-            q: of.q.view(&q)?,
-            k: of.k.view(&k)?,
-            v: of.v.view(&v)?,
-            out: self.out.view(&out)?,
+            d_out: self.d_out.place.view::<_, 4>(&d_out)?,
+            q: of.q.place.view::<_, 4>(&q)?,
+            k: of.k.place.view::<_, 4>(&k)?,
+            v: of.v.place.view::<_, 4>(&v)?,
+            out: self.out.place.view::<_, 4>(&out)?,
             log_sum_exp: logs.view(),
         };
         problem.attention().run_backward_by(device, to, inputs, Some(by))?;
-        let mut outputs = Vec::new();
-        for (name, (stored, buffer)) in ["dq", "dk", "dv"].into_iter().zip(gradients.iter().zip(&buffers)) {
-            outputs.push((name, stored.inside(&buffer.to_vec()?)?));
-        }
-        Ok(outputs)
+        Ok(vec![
+            ("dq", of_dq.read(&dq, UNTOUCHED)?),
+            ("dk", of_dk.read(&dk, UNTOUCHED)?),
+            ("dv", of_dv.read(&dv, UNTOUCHED)?),
+        ])
     }
 
     pub fn expected(&self, is_rounded: bool) -> Expected {
         let of = &self.of;
         let group = of.problem.heads[1];
         let size = of.problem.head_size;
-        let zeros = |stored: &Stored<T>| vec![Total::default(); stored.indices().count()];
+        let zeros = |stored: &Stored<T>| vec![Total::default(); stored.place.shape.iter().product()];
         let [mut dq, mut dk, mut dv] = [zeros(&of.q), zeros(&of.k), zeros(&of.v)];
         let dense = |shape: [usize; 4], [entry, position, head]: [usize; 3]| {
             ((entry * shape[1] + position) * shape[2] + head) * size
         };
         let scale = f64::from(of.scale);
-        let [_, queries, heads, _] = of.q.shape;
+        let [_, queries, heads, _] = of.q.place.shape;
         for (entry, query, head) in of.rows() {
             let log = f64::from(self.logs[(entry * heads + head) * queries + query]);
             let d_out = self.d_out.row(entry, query, head);
             let delta = Near::sum(dot(d_out, self.out.row(entry, query, head)), size);
             let q = of.q.row(entry, query, head);
-            let at_query = dense(of.q.shape, [entry, query, head]);
+            let at_query = dense(of.q.place.shape, [entry, query, head]);
             for key in of.problem.seen(entry, query) {
                 let (k, v) = (of.k.row(entry, key, head / group), of.v.row(entry, key, head / group));
                 let logit = Near::sum(dot(q, k), size);
@@ -221,7 +216,7 @@ impl<T: Number + Element16> Operation<T> {
                     error: p.error * difference.abs() + (p.value + p.error) * off,
                 };
                 let (p, ds) = (p.rounded::<T>(is_rounded), ds.rounded::<T>(is_rounded));
-                let at_key = dense(of.k.shape, [entry, key, head / group]);
+                let at_key = dense(of.k.place.shape, [entry, key, head / group]);
                 for i in 0..size {
                     dq[at_query + i].add(ds, k[i].value().into());
                     dk[at_key + i].add(ds, q[i].value().into());
@@ -246,15 +241,15 @@ pub(super) fn of_type<T: Number + Element16>(problem: &Problem, setting: &Settin
         .filter(|by| !setting.is_serial() || *by == BackwardBy::Serial)
         .map(|by| {
             let names = by.kernels::<T>().map(|kernel| kernel.name).collect();
-            let words = move || format!(
+            let words = move |_: &_| format!(
                 "gradients of {batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, \
                  window {window:?}, {values:?}, gap {heads_first:?}"
             );
-            let (on_run, on_expect) = (operation.clone(), operation.clone());
             let is_rounded = by != BackwardBy::Serial;
-            Case::new(names, words, move |device: &Device| on_run.run(device, by), move || {
-                let expected = &on_expect.expected[usize::from(is_rounded)];
-                expected.get_or_init(|| on_expect.expected(is_rounded)).clone()
+            let run = move |on: &Operation<T>, device: &Device| on.run(device, by);
+            Case::of(&operation, names, words, run, move |on| {
+                let expected = &on.expected[usize::from(is_rounded)];
+                expected.get_or_init(|| on.expected(is_rounded)).clone()
             })
         })
         .collect()

@@ -10,24 +10,21 @@ mod rungs;
 
 use cuda_std::half::{bf16, f16};
 
-use crate::Case;
-use crate::softmax::Setting;
+use crate::case::Case;
+use crate::scopes::{Setting, cases_of_types};
 use gradients::BACKWARD;
 use operands::of_type;
 use problem::PROBLEMS;
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
-    let problems = PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope));
     // Rungs have no serial kernels.
     let mut cases = if setting.is_serial() { Vec::new() } else { rungs::cases(setting) };
-    for problem in problems {
-        cases.extend(of_type::<bf16>(problem, setting));
-        cases.extend(of_type::<f16>(problem, setting));
+    for problem in PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope)) {
+        cases.extend(cases_of_types!(bf16, f16 => of_type::<T>(problem, setting)));
     }
     for problem in BACKWARD.iter().filter(|problem| problem.scopes.contains(&setting.scope)) {
-        cases.extend(gradients::of_type::<bf16>(problem, setting));
-        cases.extend(gradients::of_type::<f16>(problem, setting));
+        cases.extend(cases_of_types!(bf16, f16 => gradients::of_type::<T>(problem, setting)));
     }
     cases
 }

@@ -2,29 +2,24 @@
 
 use std::sync::OnceLock;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use ferrowarp::attention::{Element16, KernelChoice, Outputs as To, Problem as Shape};
 use ferrowarp::device::{Buffer, Device};
-use ferrowarp::{TensorView, TensorViewMut};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::oracle::Row;
 use super::problem::{Cache, Problem, Values};
-use crate::Case;
-use crate::case::wide;
+use crate::case::{Case, wide};
 use crate::compare::{Expected, Outputs};
 use crate::later::Later;
-use crate::reference::{Number, Sum};
-use crate::softmax::Setting;
-
-/// A byte that no kernel writes: fills the gaps between rows of the output.
-pub(super) const UNTOUCHED: u8 = 0x5b;
+use crate::place::{Place, UNTOUCHED};
+use crate::reference::{Number, Sum, dot};
+use crate::scopes::Setting;
 
 /// A stored tensor, with gaps.
 pub(crate) struct Stored<T> {
     pub elements: Vec<T>,
-    pub shape: [usize; 4],
-    pub strides: [usize; 3],
+    pub place: Place,
 }
 
 impl<T: Number> Stored<T> {
@@ -35,61 +30,27 @@ impl<T: Number> Stored<T> {
             None => [length * heads * size, heads * size, size],
             Some(gap) => [heads * (length * (size + gap) + gap), size + gap, length * (size + gap) + gap],
         };
-        Self { elements: vec![fill; batch * strides[0]], shape, strides }
-    }
-
-    pub fn view<'a>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
-        let [batch, length, head] = self.strides;
-        Ok(TensorView::with_strides(buffer, self.shape, [batch, length, head, 1])?)
-    }
-
-    pub fn view_mut<'a>(&self, buffer: &'a mut Buffer<T>) -> Result<TensorViewMut<'a, T>> {
-        let [batch, length, head] = self.strides;
-        Ok(TensorViewMut::with_strides(buffer, self.shape, [batch, length, head, 1])?)
-    }
-
-    pub fn index(&self, [batch, position, head, column]: [usize; 4]) -> usize {
-        batch * self.strides[0] + position * self.strides[1] + head * self.strides[2] + column
-    }
-
-    /// The indices of all elements, in dimension order.
-    pub fn indices(&self) -> impl Iterator<Item = usize> {
-        let [batch, length, heads, size] = self.shape;
-        (0..batch * length * heads * size).map(move |i| {
-            let row = i / size;
-            self.index([row / heads / length, row / heads % length, row % heads, i % size])
-        })
+        let place = Place { shape, first: 0, strides, len: batch * strides[0] };
+        Self { elements: vec![fill; place.len], place }
     }
 
     pub fn filled(mut self, mut number: impl FnMut() -> f32) -> Self {
-        let indices: Vec<_> = self.indices().collect();
-        for i in indices {
-            self.elements[i] = T::nearest(number());
-        }
+        self.place.indices().for_each(|i| self.elements[i] = T::nearest(number()));
         self
     }
 
-    pub fn row(&self, batch: usize, position: usize, head: usize) -> &[T] {
-        let first = self.index([batch, position, head, 0]);
-        &self.elements[first..][..self.shape[3]]
+    /// The index of a row's first element.
+    pub fn index(&self, [batch, position, head]: [usize; 3]) -> usize {
+        let [by_batch, by_position, by_head] = self.place.strides;
+        batch * by_batch + position * by_position + head * by_head
     }
-}
 
-impl<T: Number + Element16> Stored<T> {
-    /// The elements of the rows that a kernel wrote, in dimension order. An error if it wrote anything else.
-    pub fn inside(&self, got: &[T]) -> Result<Vec<f64>> {
-        let mut inside = vec![false; got.len()];
-        let results: Vec<_> = self
-            .indices()
-            .map(|at| {
-                inside[at] = true;
-                got[at]
-            })
-            .collect();
-        let is_same = |i: usize| bytemuck::bytes_of(&got[i]).iter().all(|&byte| byte == UNTOUCHED);
-        let changed = (0..got.len()).find(|&i| !inside[i] && !is_same(i));
-        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
-        Ok(wide(&results))
+    pub fn row(&self, batch: usize, position: usize, head: usize) -> &[T] {
+        &self.elements[self.index([batch, position, head])..][..self.place.shape[3]]
+    }
+
+    pub fn upload(&self, device: &Device) -> Result<Buffer<T>> {
+        Ok(device.upload(&self.elements)?)
     }
 }
 
@@ -121,7 +82,7 @@ impl<T: Number + Element16> Operands<T> {
         let v = stored(keys, key_heads).filled(|| rng.random_range(-1.0f32..1.0));
         if problem.values == Values::Dominant {
             // The first elements of a query and of the last key determine its logit; those of the other keys are 0.
-            let firsts = |stored: &Stored<T>| stored.indices().step_by(head_size).collect::<Vec<_>>();
+            let firsts = |stored: &Stored<T>| stored.place.indices().step_by(head_size).collect::<Vec<_>>();
             for i in firsts(&q) {
                 q.elements[i] = T::nearest(16.0);
             }
@@ -142,14 +103,14 @@ impl<T: Number + Element16> Operands<T> {
 
     /// K or V as the problem stores it. Elements outside a batch entry's keys are NaN.
     fn cached(&self, whole: &Stored<T>) -> Stored<T> {
-        let [batch, length, heads, size] = whole.shape;
+        let [batch, length, heads, size] = whole.place.shape;
         let nan = T::nearest(f32::NAN);
         let mut stored = match self.problem.cache {
             Cache::Pages(page) => {
                 let shape = [batch * length.div_ceil(page) + 1, page, heads, size];
                 Stored::new(shape, self.problem.heads_first, nan)
             }
-            _ => Stored::new(whole.shape, self.problem.heads_first, nan),
+            _ => Stored::new(whole.place.shape, self.problem.heads_first, nan),
         };
         for row in 0..batch * length * heads {
             let (entry, position, head) = (row / heads / length, row / heads % length, row % heads);
@@ -158,7 +119,7 @@ impl<T: Number + Element16> Operands<T> {
                     Cache::Pages(page) => [self.page(entry, position / page), position % page],
                     _ => [entry, position],
                 };
-                let first = stored.index([to, at, head, 0]);
+                let first = stored.index([to, at, head]);
                 stored.elements[first..][..size].copy_from_slice(whole.row(entry, position, head));
             }
         }
@@ -174,18 +135,16 @@ impl<T: Number + Element16> Operands<T> {
 
     fn run(&self, device: &Device, choice: KernelChoice<T>) -> Result<Outputs> {
         let &Problem { has_log, heads_first, cache, lengths: [_, keys], .. } = &self.problem;
-        let [batch, queries, heads, _] = self.q.shape;
+        let [batch, queries, heads, _] = self.q.place.shape;
         let [of_k, of_v] = [&self.k, &self.v].map(|whole| self.cached(whole));
-        let (q, k) = (device.upload(&self.q.elements)?, device.upload(&of_k.elements)?);
-        let v = device.upload(&of_v.elements)?;
+        let (q, k, v) = (self.q.upload(device)?, of_k.upload(device)?, of_v.upload(device)?);
         let lengths: Vec<_> = (0..batch).map(|entry| self.problem.keys(entry) as u32).collect();
         let lengths = device.upload(&lengths)?;
         let each = if let Cache::Pages(page) = cache { keys.div_ceil(page) } else { 0 };
         let pages: Vec<_> = (0..batch * each).map(|i| self.page(i / each, i % each) as u32).collect();
         let pages = device.tensor(&pages, [batch, each])?;
-        let mut out = Stored::<T>::new(self.q.shape, heads_first, T::nearest(0.0));
-        bytemuck::cast_slice_mut(&mut out.elements).fill(UNTOUCHED);
-        let mut buffer = device.upload(&out.elements)?;
+        let of_out = Stored::<T>::new(self.q.place.shape, heads_first, T::nearest(0.0)).place;
+        let mut out = of_out.output::<T>(device, UNTOUCHED)?;
         let mut log = device.tensor(&vec![f32::NAN; batch * heads * queries], [batch, heads, queries])?;
         let mut call = self.problem.attention();
         if cache != Cache::Whole {
@@ -194,12 +153,13 @@ impl<T: Number + Element16> Operands<T> {
         if matches!(cache, Cache::Pages(_)) {
             call = call.pages(&pages);
         }
-        let mut to = To::new(out.view_mut(&mut buffer)?);
+        let mut to = To::new(of_out.view_mut::<_, 4>(&mut out)?);
         if has_log {
             to = to.log_sum_exp(&mut log);
         }
-        call.run_by(device, to, [self.q.view(&q)?, of_k.view(&k)?, of_v.view(&v)?], Some(choice))?;
-        let mut outputs = vec![("out", out.inside(&buffer.to_vec()?)?)];
+        let (q, k) = (self.q.place.view::<_, 4>(&q)?, of_k.place.view::<_, 4>(&k)?);
+        call.run_by(device, to, [q, k, of_v.place.view::<_, 4>(&v)?], Some(choice))?;
+        let mut outputs = vec![("out", of_out.read(&out, UNTOUCHED)?)];
         if has_log {
             outputs.push(("log_sum_exp", wide(&log.to_vec()?)));
         }
@@ -208,7 +168,7 @@ impl<T: Number + Element16> Operands<T> {
 
     /// Batch entry, query and head of each row of Q, in dimension order.
     pub fn rows(&self) -> impl Iterator<Item = (usize, usize, usize)> + use<T> {
-        let [batch, queries, heads, _] = self.q.shape;
+        let [batch, queries, heads, _] = self.q.place.shape;
         (0..batch * queries * heads)
             .map(move |row| (row / heads / queries, row / heads % queries, row % heads))
     }
@@ -216,11 +176,7 @@ impl<T: Number + Element16> Operands<T> {
     /// The dot products of a query with the keys that it sees.
     pub fn products(&self, batch: usize, query: usize, head: usize) -> impl Iterator<Item = Sum> {
         let (q, group) = (self.q.row(batch, query, head), self.problem.heads[1]);
-        self.problem.seen(batch, query).map(move |key| {
-            let terms = q.iter().zip(self.k.row(batch, key, head / group));
-            let terms = terms.map(|(q, k)| f64::from(q.value()) * f64::from(k.value()));
-            terms.fold(Sum::default(), Sum::and)
-        })
+        self.problem.seen(batch, query).map(move |key| dot(q, self.k.row(batch, key, head / group)))
     }
 
     fn logits(&self, batch: usize, query: usize, head: usize) -> Row {
@@ -229,7 +185,7 @@ impl<T: Number + Element16> Operands<T> {
 
     pub fn expected(&self, is_rounded: bool) -> Expected {
         let &Problem { heads: [_, group], head_size, has_log, .. } = &self.problem;
-        let [batch, queries, heads, _] = self.q.shape;
+        let [batch, queries, heads, _] = self.q.place.shape;
         let mut out = Vec::with_capacity(batch * queries * heads * head_size);
         let mut logs = vec![None; batch * heads * queries];
         for (entry, query, head) in self.rows() {
@@ -272,16 +228,15 @@ pub(super) fn of_type<T: Number + Element16>(problem: &Problem, setting: &Settin
         .filter(|(_, names): &(_, Vec<_>)| !setting.is_serial() || names[0].ends_with("_serial"))
         .map(|(choice, names)| {
             let Problem { causal, window, values, heads_first, cache, .. } = *problem;
-            let words = move || format!(
+            let words = move |_: &_| format!(
                 "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {causal:?}, window {window:?}, \
                  {values:?}, gap {heads_first:?}, {cache:?}"
             );
-            let (on_run, on_expect) = (operands.clone(), operands.clone());
             let is_rounded = !names[0].ends_with("_serial");
-            let run = move |device: &Device| on_run.run(device, choice);
-            Case::new(names, words, run, move || {
-                let expected = &on_expect.expected[usize::from(is_rounded)];
-                expected.get_or_init(|| on_expect.expected(is_rounded)).clone()
+            let run = move |of: &Operands<T>, device: &Device| of.run(device, choice);
+            Case::of(&operands, names, words, run, move |of| {
+                let expected = &of.expected[usize::from(is_rounded)];
+                expected.get_or_init(|| of.expected(is_rounded)).clone()
             })
         })
         .collect()

@@ -2,8 +2,7 @@
 
 use ferrowarp::attention::{Attention, Causal};
 
-use crate::Scope;
-use crate::scopes::{DEVICE, EMULATOR, LARGER, SMALL, SMALL_AND_EMULATOR, TINY, setters};
+use crate::scopes::{DEVICE, EMULATOR, LARGER, SMALL, SMALL_AND_EMULATOR, Scope, TINY, setters};
 
 /// The values of Q and K. V has numbers between -1 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,37 +2,32 @@
 
 mod problems;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::KernelMeta;
 use ferrowarp::axis::{CastTo, ScanBy, choices};
 use ferrowarp::device::Device;
 use ferrowarp::{
-    Cast, CumulativeSum, Element, ElementAs, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
+    Cast, CumulativeSum, Element, ElementAs, Error, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
 };
 use gpu_kernels::axis::{AxisKernels, Blocks, TransposeKernels as _};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use crate::case::wide;
+use crate::case::Case;
 use crate::compare::{Bound, Outputs};
 use crate::later::Later;
+use crate::place::{Place, UNTOUCHED};
 use crate::reference::{Number, Sum};
-use crate::softmax::Setting;
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting, cases_of_types};
 use problems::{Problem, REDUCTIONS, SCANS, TRANSPOSES, Values};
 
-/// A byte that no kernel writes: fills the gaps between and after the rows.
-const UNTOUCHED: u8 = 0x5b;
 /// Elements after an output.
 const GUARD: usize = 8;
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
-    let mut cases = of_type::<f32>(setting);
-    cases.extend(of_type::<f16>(setting));
-    cases.extend(of_type::<bf16>(setting));
-    cases
+    cases_of_types!(f32, f16, bf16 => of_type::<T>(setting))
 }
 
 /// A problem's matrix in one type.
@@ -77,17 +72,29 @@ impl<T: Number + Element> Operand<T> {
         Self { problem: Problem { shape, operation, is_of_rows, is_full, ..problems::ROWS }, inp }
     }
 
+    /// Where a matrix of this shape is stored, with the problem's gaps.
+    fn place(&self, shape: [usize; 2]) -> Place {
+        Place::matrix(shape, self.problem.gap, self.problem.start)
+    }
+
     /// The number at a row and column.
     fn at(&self, row: usize, col: usize) -> f64 {
         let Problem { shape: [_, cols], gap, start, .. } = self.problem;
         self.inp[start + row * (cols + gap) + col].value().into()
     }
 
-    /// Runs `on` with the matrix.
-    fn with<R>(&self, device: &Device, on: impl FnOnce(TensorView<'_, T>) -> Result<R>) -> Result<R> {
-        let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
-        let inp = device.upload(&self.inp)?;
-        on(TensorView::with_strides(inp.view(start..)?, [rows, cols], [cols + gap, 1])?)
+    /// Runs `on` with a matrix for the results, and this one.
+    fn run<O: Pod + cuda_std::testing::Element>(
+        &self,
+        device: &Device,
+        of_out: Place,
+        on: impl FnOnce(TensorViewMut<'_, O>, TensorView<'_, T>) -> Result<(), Error>,
+    ) -> Result<Outputs> {
+        let (inp, of_out) = (device.upload(&self.inp)?, of_out.with_guard(GUARD));
+        let mut out = of_out.output::<O>(device, UNTOUCHED)?;
+        let from = self.place(self.problem.shape).view::<_, 2>(&inp)?;
+        on(of_out.view_mut::<_, 2>(&mut out)?, from)?;
+        Ok(vec![("out", of_out.read(&out, UNTOUCHED)?)])
     }
 
     fn reduce<O: Element + cuda_std::testing::Element>(
@@ -100,12 +107,10 @@ impl<T: Number + Element> Operand<T> {
     {
         let Problem { shape: [rows, cols], operation, is_of_rows, .. } = self.problem;
         let len = if is_of_rows { rows } else { cols };
-        let mut out = device.upload(&untouched::<O>(len + GUARD))?;
-        self.with(device, |inp| {
+        self.run(device, Place::matrix([1, len], 0, 0), |to: TensorViewMut<'_, O>, inp| {
             let reduce = if is_of_rows { Reduce::rows(operation) } else { Reduce::columns(operation) };
-            Ok(reduce.run_by(device, out.view_mut(..len)?.into(), inp, blocks)?)
-        })?;
-        Ok(vec![("out", inside(&out.to_vec()?, [1, len], len + GUARD)?)])
+            reduce.run_by(device, to.reshape([len])?, inp, blocks)
+        })
     }
 
     /// The expected values of the reduction.
@@ -131,13 +136,9 @@ impl<T: Number + Element> Operand<T> {
     }
 
     fn scan(&self, device: &Device, by: ScanBy) -> Result<Outputs> {
-        let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
-        let mut out = device.upload(&untouched::<T>(self.inp.len() + GUARD))?;
-        self.with(device, |inp| {
-            let to = TensorViewMut::with_strides(out.view_mut(start..)?, [rows, cols], [cols + gap, 1])?;
-            Ok(CumulativeSum::new().run_by(device, to, inp, Some(by))?)
-        })?;
-        Ok(vec![("out", inside(&out.to_vec()?[start..], [rows, cols], cols + gap)?)])
+        self.run(device, self.place(self.problem.shape), |to: TensorViewMut<'_, T>, inp| {
+            CumulativeSum::new().run_by(device, to, inp, Some(by))
+        })
     }
 
     /// The expected cumulative sums of the rows.
@@ -155,13 +156,10 @@ impl<T: Number + Element> Operand<T> {
     }
 
     fn transpose(&self, device: &Device, blocks: Blocks) -> Result<Outputs> {
-        let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
-        let mut out = device.upload(&untouched::<T>(start + cols * (rows + gap) + GUARD))?;
-        self.with(device, |inp| {
-            let to = TensorViewMut::with_strides(out.view_mut(start..)?, [cols, rows], [rows + gap, 1])?;
-            Ok(Transpose::new().run_by(device, to, inp, blocks)?)
-        })?;
-        Ok(vec![("out", inside(&out.to_vec()?[start..], [cols, rows], rows + gap)?)])
+        let [rows, cols] = self.problem.shape;
+        self.run(device, self.place([cols, rows]), |to: TensorViewMut<'_, T>, inp| {
+            Transpose::new().run_by(device, to, inp, blocks)
+        })
     }
 
     fn expected_transpose(&self) -> Vec<Bound> {
@@ -174,16 +172,11 @@ impl<T: Number + Element> Operand<T> {
     where
         T: CastTo<O>,
     {
-        let Problem { shape: [rows, cols], gap, start, .. } = self.problem;
-        let mut out = device.upload(&untouched::<O>(start + rows * (cols + gap) + GUARD))?;
-        let out_shape = if gap > 0 { [cols, rows] } else { [rows, cols] };
-        let strides = if gap > 0 { [1, cols + gap] } else { [cols, 1] };
-        self.with(device, |inp| {
-            let inp = if gap > 0 { inp.t() } else { inp };
-            let to = TensorViewMut::with_strides(out.view_mut(start..)?, out_shape, strides)?;
-            Ok(Cast::new().run_by(device, to, inp, blocks)?)
-        })?;
-        Ok(vec![("out", inside(&out.to_vec()?[start..], [rows, cols], cols + gap)?)])
+        let Problem { shape, gap, .. } = self.problem;
+        self.run(device, self.place(shape), |to: TensorViewMut<'_, O>, inp| {
+            let (to, inp) = if gap > 0 { (to.t(), inp.t()) } else { (to, inp) };
+            Cast::new().run_by(device, to, inp, blocks)
+        })
     }
 
     fn expected_cast<O: Number>(&self) -> Vec<Bound> {
@@ -191,27 +184,6 @@ impl<T: Number + Element> Operand<T> {
         let element = |i: usize| Bound::exact(O::nearest(self.at(i / cols, i % cols) as f32).value().into());
         (0..rows * cols).map(element).collect()
     }
-}
-
-/// Elements with the value that no kernel writes.
-fn untouched<T: Pod>(len: usize) -> Vec<T> {
-    let mut all = vec![T::zeroed(); len];
-    bytemuck::cast_slice_mut(&mut all).fill(UNTOUCHED);
-    all
-}
-
-/// The elements of the rows that a kernel wrote. An error if it wrote anything else.
-fn inside<T: Pod + cuda_std::testing::Element>(
-    got: &[T],
-    [rows, cols]: [usize; 2],
-    stride: usize,
-) -> Result<Vec<f64>> {
-    let is_same = |x: &T| bytemuck::bytes_of(x).iter().all(|&byte| byte == UNTOUCHED);
-    let is_inside = |i: usize| i / stride < rows && i % stride < cols;
-    let changed = (0..got.len()).find(|&i| !is_inside(i) && !is_same(&got[i]));
-    ensure!(changed.is_none(), "element {changed:?} outside of the rows was written");
-    let rows: Vec<T> = (0..rows).flat_map(|row| got[row * stride..][..cols].iter().copied()).collect();
-    Ok(wide(&rows))
 }
 
 /// The expected value after rounding, to `f32` if `is_full`.
@@ -323,12 +295,10 @@ fn case<T: Number + Element>(
     run: impl Fn(&Operand<T>, &Device) -> Result<Outputs> + Send + Sync + 'static,
     expected: impl Fn(&Operand<T>) -> Vec<Bound> + Send + Sync + 'static,
 ) -> Case {
-    let (on_run, on_expect) = (operand.clone(), operand.clone());
-    let words = move || {
+    let words = move |_: &_| {
         let Problem { shape: [rows, cols], gap, start, values, .. } = *problem;
         format!("{} {rows} x {cols}, gap {gap}, start {start}, {values:?}", words(*problem))
     };
     let kernels = kernels.into_iter().map(|meta| meta.name).collect();
-    let run = move |device: &Device| run(&on_run, device);
-    Case::new(kernels, words, run, move || vec![("out", expected(&on_expect))])
+    Case::of(operand, kernels, words, run, move |operand| vec![("out", expected(operand))])
 }

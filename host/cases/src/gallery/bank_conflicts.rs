@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::bank_conflicts::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 /// Consecutive words that a thread reads in each round.
 const RUN: usize = 32;

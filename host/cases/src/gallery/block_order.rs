@@ -4,7 +4,7 @@ use cuda_std::launch::RawBuffer;
 use gpu_kernels::gallery::block_order::{Arguments, RUNGS, Unit};
 use gpu_kernels::gallery::overlap::{FACTOR, SUMMAND};
 
-use super::*;
+use super::prelude::*;
 
 /// Blocks, threads per block, and steps per thread.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::constant::{Arguments, Entries, READS, RUNGS, STEP, VALUES, entry};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let (len, shifts): (usize, &[u32]) = match scale {

@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::copy_offset::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let (len, distances): (usize, &[usize]) = match scale {

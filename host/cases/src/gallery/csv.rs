@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use ferrowarp_csv::{Lines, PIXELS, RUNGS, Rung as Parser};
 use rayon::prelude::*;
 
-use super::*;
+use super::prelude::*;
 
 use digits::Digits;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use gpu_kernels::gallery::divergence::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     // Blocks have one warp per way, except where every thread costs time.

@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::dot::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     // Few blocks for small arrays, so that each thread has several terms to add.

@@ -3,7 +3,7 @@
 use gpu_kernels::gallery::Sequence;
 use gpu_kernels::gallery::fusion::{Arguments, RUNGS, Step};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

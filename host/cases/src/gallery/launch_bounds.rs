@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::launch_bounds::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 /// The numbers per thread.
 const NUMBERS: usize = 48;

@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::layout::{Arguments, FLOATS, PLACE, RUNGS, VELOCITY};
 
-use super::*;
+use super::prelude::*;
 
 /// The step length: a number whose products are rounded.
 const STEP: f32 = 0.1;

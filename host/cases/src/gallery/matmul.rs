@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::matmul::{Arguments, RUNGS, Tiles};
 
-use super::*;
+use super::prelude::*;
 
 /// Tolerance of a sum, in roundings of the sum of absolute values. With both signs, partial sums, and roundings that do not
 /// cancel, grow with the square root of the number of terms: about one of the absolute sum.

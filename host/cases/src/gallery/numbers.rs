@@ -1,9 +1,10 @@
-//! Large arrays and their sums, generated on all cores.
+//! Large arrays and their sums, generated on all cores, and what several oracles compute.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::compare::Bound;
 use crate::reference::Sum;
 
 /// The minimum number of elements for using all cores, and the size of a part of a sum.
@@ -49,6 +50,37 @@ pub(super) fn sum(len: usize, term: impl Fn(usize) -> f64 + Sync + Send) -> Sum 
         value: all.value + part.value,
         magnitude: all.magnitude + part.magnitude,
     })
+}
+
+/// Lanes of a warp.
+pub(super) const WARP: usize = 32;
+
+/// Passes of a request for these words over the 32 banks of shared memory, which are one 4-byte word wide: the number of
+/// words in the bank with the most. A word that several lanes request counts once.
+pub(super) fn passes(words: impl IntoIterator<Item = usize>) -> usize {
+    let mut words: Vec<usize> = words.into_iter().collect();
+    words.sort_unstable();
+    words.dedup();
+    let mut of_bank = [0; 32];
+    words.iter().for_each(|word| of_bank[word % 32] += 1);
+    of_bank.into_iter().max().unwrap_or(0)
+}
+
+/// Element `i` of an array of words that differ from each other.
+pub(super) fn word(i: usize) -> u32 {
+    (i as u32).wrapping_mul(2_654_435_761)
+}
+
+/// The value, rounded once.
+pub(super) fn rounded(value: f64) -> Bound {
+    Sum { value, magnitude: value.abs() }.within(1.0)
+}
+
+/// GeLU in its tanh form (Hendrycks, Gimpel 2016, section 2).
+pub(super) fn gelu(x: f64) -> Bound {
+    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+    // Near -1, adding to the tanh loses precision.
+    Sum { value: 0.5 * x * (1.0 + inner.tanh()), magnitude: x.abs() }.within(16.0)
 }
 
 #[cfg(test)]

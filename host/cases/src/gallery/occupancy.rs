@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::occupancy::{Arguments, Elements, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 /// Maximum warps per multiprocessor of compute capability 9.0 (CUDA programming guide, "technical specifications per compute
 /// capability").

@@ -7,8 +7,8 @@ use cuda_std::launch::RawBuffer;
 use ferrowarp::device::{InFlight, PinnedBuffer, Stream};
 use gpu_kernels::gallery::overlap::{Arguments, FACTOR, RUNGS, SUMMAND};
 
+use super::prelude::*;
 use super::transfers::timed;
-use super::*;
 
 /// Parts of the array that the streams process in turns.
 const CHUNKS: usize = 16;

@@ -9,7 +9,7 @@ use ferrowarp::device::Buffer;
 use gpu_kernels::gallery::{fusion, vector_add};
 use rayon::prelude::*;
 
-use super::*;
+use super::prelude::*;
 use crate::compare::compare;
 
 /// Maximum time of a trial's samples together; there is at least one.
@@ -198,7 +198,7 @@ impl Host {
     fn wanted(&self, i: usize) -> Bound {
         match self.function {
             Function::Add => rounded(f64::from(self.a[i]) + f64::from(self.b[i])),
-            Function::Gelu => super::gelu(self.a[i].into()),
+            Function::Gelu => super::numbers::gelu(self.a[i].into()),
         }
     }
 }

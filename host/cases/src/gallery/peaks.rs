@@ -4,7 +4,7 @@ mod cpu;
 
 use gpu_kernels::gallery::peaks::{Arguments, Chains, OPERATIONS, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 /// Threads per block.
 const BLOCK: usize = 256;

@@ -13,7 +13,7 @@ use ferrowarp::device::{Device, DeviceError};
 use gpu_kernels::gallery::Rung;
 use rayon::prelude::*;
 
-use super::elements;
+use super::numbers::elements;
 use crate::case::wide;
 use crate::compare::{Bound, Expected, Outputs, compare};
 

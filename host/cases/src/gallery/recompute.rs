@@ -4,7 +4,7 @@ use cuda_std::launch::Instance;
 use gpu_kernels::gallery::recompute::{Arguments, RUNGS};
 use gpu_kernels::gallery::{Grid, Sequence};
 
-use super::*;
+use super::prelude::*;
 
 /// Tolerance of a result in roundings: three exponentials, and the operations in between.
 const ROUNDINGS: f64 = 32.0;

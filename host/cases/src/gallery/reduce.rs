@@ -3,7 +3,7 @@
 use cuda_std::launch::{LaunchError, RawBuffer};
 use gpu_kernels::gallery::reduce::{Arguments, RUNGS, Reduction, reduce_clear};
 
-use super::*;
+use super::prelude::*;
 
 /// Threads per block.
 const BLOCK: usize = 256;

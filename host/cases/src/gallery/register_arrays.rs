@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::register_arrays::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 /// Rows from an element to the one that it is compared with.
 const LAST: usize = 32;

@@ -6,7 +6,7 @@ use cuda_std::testing::Element;
 use gpu_kernels::element::Number;
 use gpu_kernels::gallery::relu::{Arguments, RUNGS, Width};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::ensure;
 use rayon::prelude::*;
 
-use super::*;
+use super::prelude::*;
 
 /// Copies `bytes` bytes the given number of times.
 type Copies = fn(&Device, usize, usize) -> Result<Timed>;

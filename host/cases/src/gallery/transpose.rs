@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::transpose::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 /// Side of a tile.
 const TILE: usize = 32;

@@ -7,8 +7,8 @@ use cuda_std::launch::RawBuffer;
 use ferrowarp::device::{Advice, DeviceError, Place, UnifiedBuffer};
 use gpu_kernels::gallery::unified::{Arguments, RUNGS, X, Y};
 
+use super::prelude::*;
 use super::transfers::timed;
-use super::*;
 
 /// A way to provide a kernel's data.
 struct Way {

@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::vector_add::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

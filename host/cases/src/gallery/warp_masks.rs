@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::warp_masks::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let (len, parts): (usize, &[u32]) = match scale {

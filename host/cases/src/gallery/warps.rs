@@ -2,7 +2,7 @@
 
 use gpu_kernels::gallery::warps::{Arguments, RUNGS};
 
-use super::*;
+use super::prelude::*;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let cube = [8, 8, 8];

@@ -7,8 +7,9 @@ use ferrowarp::device::Device;
 use gpu_kernels::mlp::batch::{self, PIXEL_SCALE, permuted};
 use gpu_kernels::mlp::grid::per_sample;
 
+use super::check::{Check, ORDER, shape};
+use super::problem::Problem;
 use super::run::Run;
-use super::{Check, ORDER, Problem, shape};
 use crate::case::wide;
 use crate::compare::{Bound, Expected, Outputs};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cuda_std::launch::{KernelMeta, KernelsOf, LaunchConfig, Limits, RawBuffer};
+use cuda_std::launch::{KernelsOf, LaunchConfig, Limits, RawBuffer};
 use cuda_std::testing::{Memory, Output};
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::fused_backward::{
@@ -14,10 +14,12 @@ use gpu_kernels::mlp::operand::Operands;
 use gpu_kernels::mlp::product::Shape as Product;
 use gpu_kernels::mlp::state::StepState;
 
+use super::check::{SUM, TENSOR_SUM, case, shape, within};
 use super::linear::{backward_relu, forward, forward_relu};
+use super::problem::Problem;
 use super::run::Run;
 use super::update::{LEARNING_RATE, MOMENTA, NAMES, updates};
-use super::{Problem, SUM, TENSOR_SUM, head, rounded, shape, within};
+use super::{head, rounded};
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 
@@ -34,14 +36,13 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
             if kernel.is_cluster { (1 + problem.batch as u32 % 8).min(limits.max_cluster) } else { 1 };
         // Miri needs only one of them: ReLU changes no access.
         for relu in if cfg!(miri) { 1..2 } else { 0..2 } {
-            let (of, p) = (problem.clone(), problem.clone());
-            let words = move || of.to_string() + if relu == 1 { ", ReLU" } else { "" };
+            let words = move |p: &Problem| p.to_string() + if relu == 1 { ", ReLU" } else { "" };
             let expected = [forward, forward_relu][relu];
-            let run = move |device: &Device| {
-                let mut run = Run::new(&p);
+            let run = move |p: &Problem, device: &Device| {
+                let mut run = Run::new(p);
                 let (inp, weights) = (run.input(&p.activations), run.input(&p.weights));
                 let (biases, out) = (run.input(&p.biases), run.output::<f32>(p.batch * p.outputs));
-                let [rows, inputs, outputs] = shape(&p);
+                let [rows, inputs, outputs] = shape(p);
                 let tiles = kernel.tiles(rows, outputs, WORKERS);
                 let config = LaunchConfig::new(tiles.count * splits, kernel.threads);
                 let config = if splits > 1 { config.with_cluster(splits) } else { config };
@@ -62,40 +63,23 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
                 })?;
                 Ok(vec![("out", wide(&results.of(out)))])
             };
-            let of = problem.clone();
-            let case = Case::new(vec![kernel.meta.name], words, run, move || {
-                let of = rounded::of_output(&of, kernel.operands);
+            let case = Case::of(problem, vec![kernel.meta.name], words, run, move |p| {
+                let of = rounded::of_output(p, kernel.operands);
                 vec![("out", within(expected(&of), roundings(kernel)))]
             });
             cases.push(case.with_cluster_threads(if splits > 1 { splits * kernel.threads } else { 0 }));
         }
     }
     for kernel in linear_backward::INSTANCES.iter().filter(|kernel| limits.runs(kernel.meta)) {
-        let run = move |device: &Device, p: &Problem| backward(device, p, kernel);
+        let run = move |p: &Problem, device: &Device| backward(device, p, kernel);
         cases.push(case(problem, kernel.meta, run, move |p| backward_and_update(p, kernel)));
     }
     for kernel in linear_updates::INSTANCES.iter().filter(|kernel| limits.runs(kernel.meta)) {
-        let run = move |device: &Device, p: &Problem| two_updates(device, p, kernel);
+        let run = move |p: &Problem, device: &Device| two_updates(device, p, kernel);
         cases.push(case(problem, kernel.meta, run, move |p| two_updates_expected(p, kernel)));
     }
     cases.extend(head::cases(problem, limits));
     cases
-}
-
-/// The case of a kernel on this problem.
-fn case(
-    problem: &Arc<Problem>,
-    kernel: &'static KernelMeta,
-    run: impl Fn(&Device, &Problem) -> Result<Outputs> + Send + Sync + 'static,
-    expected: impl Fn(&Problem) -> Expected + Send + Sync + 'static,
-) -> Case {
-    let (words, p, of) = (problem.clone(), problem.clone(), problem.clone());
-    Case::new(
-        vec![kernel.name],
-        move || words.to_string(),
-        move |device| run(device, &p),
-        move || expected(&of),
-    )
 }
 
 /// Tolerance of a sum in roundings, in addition to the rounding of its operands.

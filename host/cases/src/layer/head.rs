@@ -12,22 +12,21 @@ use gpu_kernels::mlp::head::{
 };
 use gpu_kernels::mlp::state::StepState;
 
+use super::check::{ORDER, SUM, TRANSCENDENTAL, UNTOUCHED, UNTOUCHED_WORD, case};
 use super::linear::forward;
+use super::problem::Problem;
 use super::rows::TARGET;
 use super::run::Run;
-use super::{ORDER, Problem, SUM, TRANSCENDENTAL, UNTOUCHED, UNTOUCHED_WORD};
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 
 /// The kernels that run on a device with these limits, if they support the problem's number of classes.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let kernels = if problem.outputs <= MAX_CLASSES { network_head::INSTANCES } else { &[] };
-    let case = |kernel: &'static Instance<_, _>| {
-        let (p, of, words) = (problem.clone(), problem.clone(), problem.clone());
-        let run = move |device: &Device| head(device, &p, kernel);
-        Case::new(vec![kernel.meta.name], move || words.to_string(), run, move || expected(&of))
+    let of_kernel = |kernel: &'static Instance<_, _>| {
+        case(problem, kernel.meta, move |p, device| head(device, p, kernel), expected)
     };
-    kernels.iter().filter(|kernel| limits.runs(kernel.meta)).map(case).collect()
+    kernels.iter().filter(|kernel| limits.runs(kernel.meta)).map(of_kernel).collect()
 }
 
 /// The step's first sample and its number of rows, in an epoch with as many samples as the problem has rows: some samples

@@ -12,8 +12,9 @@ use gpu_kernels::mlp::resident::{
     Extents, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, UNITS, train,
 };
 
+use super::check::{ORDER, UNTOUCHED, UNTOUCHED_WORD};
+use super::problem::Problem;
 use super::run::Run;
-use super::{ORDER, Problem, UNTOUCHED, UNTOUCHED_WORD};
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::{Judgement, LayerOf, Real, Sgd, step};
@@ -103,18 +104,16 @@ impl Training {
 
     /// The case of a kernel.
     pub fn case(self: &Arc<Self>, kernel: &'static Kernel) -> Case {
-        let (run, of) = (self.clone(), self.clone());
-        let Extents { features, hidden1, hidden2, classes, batch } = self.extents;
-        let steps = self.steps;
-        let words = move || format!("{features}-{hidden1}-{hidden2}-{classes}, {steps} steps of {batch}");
         let roundings = if kernel.halves == 2 { ROUNDINGS } else { ROUNDINGS_F16 };
-        let case = Case::new(
-            vec![kernel.meta.name],
-            words,
-            move |device: &Device| run.run(device, kernel),
-            move || of.expected(roundings),
-        );
+        let run = move |of: &Self, device: &Device| of.run(device, kernel);
+        let case = Case::of(self, vec![kernel.meta.name], Self::words, run, move |of| of.expected(roundings));
         case.with_cluster_threads((self.extents.blocks() * kernel.warps * 32) as u32)
+    }
+
+    /// The sizes, in words.
+    pub(super) fn words(&self) -> String {
+        let Extents { features, hidden1, hidden2, classes, batch } = self.extents;
+        format!("{features}-{hidden1}-{hidden2}-{classes}, {} steps of {batch}", self.steps)
     }
 
     /// The learning rate of each step of the epoch, and one more.

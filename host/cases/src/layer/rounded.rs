@@ -2,7 +2,7 @@
 
 use gpu_kernels::mlp::operand::Operands;
 
-use super::Problem;
+use super::problem::Problem;
 
 /// The nearest number of `bits` bits that is a multiple of 2^`least`.
 fn nearest(x: f64, bits: i32, least: i32, ties_to_even: bool) -> f64 {

@@ -6,8 +6,9 @@ use gpu_kernels::copy;
 use gpu_kernels::mlp::grid::{per_element, per_row};
 use gpu_kernels::mlp::{activation, loss};
 
+use super::check::{Check, ONCE, TRANSCENDENTAL, shape};
+use super::problem::Problem;
 use super::run::Run;
-use super::{Check, ONCE, Problem, TRANSCENDENTAL, shape};
 use crate::case::wide;
 use crate::compare::Bound;
 use crate::reference::{self, Sum};

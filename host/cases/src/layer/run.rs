@@ -5,7 +5,7 @@ use cuda_std::launch::{LaunchError, Launcher};
 use cuda_std::testing::{Element, Input, KernelTest, Layout, Memory, Output, Results};
 use ferrowarp::device::Device;
 
-use super::Problem;
+use super::problem::Problem;
 
 /// One launch on a problem.
 pub struct Run {

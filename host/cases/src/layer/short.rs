@@ -16,9 +16,10 @@ use gpu_kernels::mlp::short::rows::{self, RowsLaunch, short_rows};
 use gpu_kernels::mlp::short::updates::{self, short_updates};
 use gpu_kernels::mlp::state::StepState;
 
+use super::check::{ORDER, UNTOUCHED, UNTOUCHED_WORD};
+use super::problem::Problem;
 use super::resident::{NAMES, ROUNDINGS, Training, layers};
 use super::run::Run;
-use super::{ORDER, Problem, UNTOUCHED, UNTOUCHED_WORD};
 use crate::case::{Case, wide};
 use crate::compare::Outputs;
 
@@ -44,13 +45,9 @@ pub fn cases(problem: &Arc<Problem>) -> Vec<Case> {
 
 /// The case of this training.
 pub fn case(training: Arc<Training>) -> Case {
-    let (run, of) = (training.clone(), training.clone());
-    let Extents { features, hidden1, hidden2, classes, batch } = training.extents;
-    let steps_of_batch = training.steps;
-    let words =
-        move || format!("{features}-{hidden1}-{hidden2}-{classes}, {steps_of_batch} steps of {batch}");
     let kernels = vec![short_first::META.name, short_rows::META.name, short_updates::META.name];
-    Case::new(kernels, words, move |device: &Device| steps(device, &run), move || of.expected(ROUNDINGS))
+    let run = |of: &Training, device: &Device| steps(device, of);
+    Case::of(training, kernels, Training::words, run, |of| of.expected(ROUNDINGS))
 }
 
 /// The data passed from launch to launch.

@@ -5,8 +5,9 @@ use ferrowarp::device::Device;
 use gpu_kernels::mlp::grid::per_element;
 use gpu_kernels::mlp::sgd;
 
+use super::check::{Check, SUM, exact, layer_shape, shape, within};
+use super::problem::Problem;
 use super::run::Run;
-use super::{Check, Problem, SUM, exact, layer_shape, shape, within};
 use crate::case::wide;
 use crate::compare::{Expected, Outputs};
 use crate::reference::{self, Sum};

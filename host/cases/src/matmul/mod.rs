@@ -8,8 +8,8 @@ mod rungs;
 
 use cuda_std::half::{bf16, f16};
 
-use crate::Case;
-use crate::softmax::Setting;
+use crate::case::Case;
+use crate::scopes::Setting;
 use problem::{PROBLEMS, of_types};
 
 /// Every case of the setting.

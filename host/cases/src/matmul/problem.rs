@@ -2,20 +2,21 @@
 
 use std::sync::OnceLock;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::matmul::{Activation, KernelChoice, Matmul, Precision, Problem as Shape};
-use ferrowarp::{ElementAs, TensorView, TensorViewMut};
+use ferrowarp::{ElementAs, TensorView};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::oracle::{Ends, bound};
-use crate::case::wide;
+use crate::case::Case;
 use crate::compare::{Expected, Outputs};
 use crate::later::Later;
+use crate::place::{Place, UNTOUCHED};
 use crate::reference::{Number, Sum};
-use crate::scopes::{DEVICE, EMULATOR, LARGER, SMALL_AND_EMULATOR, SMALL_AND_EXECUTOR, TINY, setters};
-use crate::softmax::Setting;
-use crate::{Case, Scope};
+use crate::scopes::{
+    DEVICE, EMULATOR, LARGER, SMALL_AND_EMULATOR, SMALL_AND_EXECUTOR, Scope, Setting, TINY, setters,
+};
 
 /// The values of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub struct Problem {
     pub is_also_f32: bool,
 }
 
-const PLAIN: Problem = Problem {
+pub(super) const PLAIN: Problem = Problem {
     scopes: &[],
     shape: [1, 1, 1],
     batch: 1,
@@ -100,88 +101,72 @@ pub const PROBLEMS: &[Problem] = &[
 /// The tensor core kernels that Miri runs: the smallest `wgmma` tiles.
 const SMALLEST: [&str; 2] = ["matmul_bf16_kk_16x128w", "matmul_bf16_kk_128x64w"];
 
-/// A byte that no kernel writes: fills the gaps between rows of the output.
-const UNTOUCHED: u8 = 0x5b;
-
-/// A stored matrix, with gaps.
-struct Stored<T> {
+/// Stored matrices, with gaps.
+pub(super) struct Stored<T> {
     elements: Vec<T>,
-    /// Rows and columns as stored.
-    stored: [usize; 2],
-    stride: usize,
-    batch: usize,
-    batch_stride: usize,
-    first: usize,
+    place: Place,
     is_transposed: bool,
 }
 
 impl<T: Number> Stored<T> {
-    /// Matrices of this shape, without their elements.
-    fn empty([rows, cols]: [usize; 2], is_transposed: bool, batch: usize, gap: usize) -> Self {
-        let stored = if is_transposed { [cols, rows] } else { [rows, cols] };
-        let stride = stored[1] + gap;
-        let batch_stride = stored[0] * stride + gap;
+    /// Where matrices of this shape are stored.
+    fn place([rows, cols]: [usize; 2], is_transposed: bool, batch: usize, gap: usize) -> Place {
+        let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
+        let stride = cols + gap;
+        let matrix = rows * stride + gap;
         // Large gaps leave the first element aligned.
         let first = if gap > 4 { gap.next_multiple_of(8) } else { gap };
-        Self { elements: Vec::new(), stored, stride, batch, batch_stride, first, is_transposed }
+        let strides = [batch * matrix, matrix, stride];
+        Place { shape: [1, batch, rows, cols], first, strides, len: first + batch * matrix }
     }
 
-    /// Creates matrices of this shape with all elements `fill`.
-    fn new(shape: [usize; 2], is_transposed: bool, batch: usize, gap: usize, fill: T) -> Self {
-        let mut matrices = Self::empty(shape, is_transposed, batch, gap);
-        matrices.elements = vec![fill; matrices.first + batch * matrices.batch_stride];
-        matrices
+    /// Creates matrices of this shape with random elements, and NaN in the gaps.
+    fn random(
+        rng: &mut StdRng,
+        range: f32,
+        shape: [usize; 2],
+        is_transposed: bool,
+        (batch, gap): (usize, usize),
+    ) -> Self {
+        let place = Self::place(shape, is_transposed, batch, gap);
+        let mut elements = vec![T::nearest(f32::NAN); place.len];
+        for i in place.indices() {
+            elements[i] = T::nearest(rng.random_range(-1.0f32..1.0) * range);
+        }
+        Self { elements, place, is_transposed }
     }
 
-    /// Whether every row starts at a multiple of 16 bytes, like buffers do.
-    fn is_aligned(&self) -> bool {
-        let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
-        is_multiple(self.first)
-            && (self.stored[0] <= 1 || is_multiple(self.stride))
-            && (self.batch <= 1 || is_multiple(self.batch_stride))
+    pub(super) fn view<'a>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
+        let view = self.place.view::<_, 3>(buffer)?;
+        Ok(if self.is_transposed { view.t() } else { view })
     }
 
-    /// Extents and strides of the matrices.
-    fn layout(&self) -> [[usize; 3]; 2] {
-        let ([rows, cols], strides) = (self.stored, [self.stride, 1]);
-        let ([rows, cols], [down, right]) =
-            if self.is_transposed { ([cols, rows], [1, self.stride]) } else { ([rows, cols], strides) };
-        [[self.batch, rows, cols], [self.batch_stride, down, right]]
-    }
-
-    fn view<'a>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
-        let [shape, strides] = self.layout();
-        Ok(TensorView::with_strides(buffer.view(self.first..)?, shape, strides)?)
+    pub(super) fn upload(&self, device: &Device) -> Result<Buffer<T>> {
+        Ok(device.upload(&self.elements)?)
     }
 
     fn index(&self, batch: usize, row: usize, col: usize) -> usize {
         let [r, c] = if self.is_transposed { [col, row] } else { [row, col] };
-        self.first + batch * self.batch_stride + r * self.stride + c
+        let Place { first, strides: [_, by_batch, by_row], .. } = self.place;
+        first + batch * by_batch + r * by_row + c
     }
 
     fn at(&self, batch: usize, row: usize, col: usize) -> f64 {
         self.elements[self.index(batch, row, col)].value().into()
     }
+}
 
-    /// Fills all elements with numbers; the gaps stay unchanged.
-    fn filled(mut self, rng: &mut StdRng, range: f32) -> Self {
-        for batch in 0..self.batch {
-            for r in 0..self.stored[0] {
-                for c in 0..self.stored[1] {
-                    let i = self.first + batch * self.batch_stride + r * self.stride + c;
-                    self.elements[i] = T::nearest(rng.random_range(-1.0f32..1.0) * range);
-                }
-            }
-        }
-        self
-    }
+/// Whether every row starts at a multiple of 16 bytes, like buffers do.
+fn is_aligned<T>(&Place { shape, first, strides, .. }: &Place) -> bool {
+    let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
+    is_multiple(first) && (1..3).all(|i| shape[i] <= 1 || is_multiple(strides[i]))
 }
 
 /// The operands of a problem in one type, and the expected values.
-struct Operands<T, O> {
+pub(super) struct Operands<T, O> {
     problem: Problem,
-    a: Stored<T>,
-    b: Stored<T>,
+    pub(super) a: Stored<T>,
+    pub(super) b: Stored<T>,
     bias: Vec<T>,
     residual: Stored<O>,
     scale: f32,
@@ -192,7 +177,7 @@ struct Operands<T, O> {
 }
 
 impl<T: Number + ElementAs<O>, O: Number> Operands<T, O> {
-    fn new(problem: &Problem, [a_is_transposed, b_is_transposed]: [bool; 2]) -> Self {
+    pub(super) fn new(problem: &Problem, [a_is_transposed, b_is_transposed]: [bool; 2]) -> Self {
         let &Problem { shape: [m, n, k], batch, gap, values, .. } = problem;
         let mut rng = StdRng::seed_from_u64((m * 31 + n * 7 + k) as u64);
         let is_f16 = T::LARGEST < 1e5;
@@ -204,16 +189,15 @@ impl<T: Number + ElementAs<O>, O: Number> Operands<T, O> {
             (Values::Tiny, false) => 2f32.powi(-63),
             _ => 1.0,
         };
-        let nan = T::nearest(f32::NAN);
-        let mut a = Stored::new([m, k], a_is_transposed, batch, gap, nan).filled(&mut rng, range);
-        let mut b = Stored::new([k, n], b_is_transposed, batch, gap, nan).filled(&mut rng, range);
+        let mut a = Stored::<T>::random(&mut rng, range, [m, k], a_is_transposed, (batch, gap));
+        let mut b = Stored::<T>::random(&mut rng, range, [k, n], b_is_transposed, (batch, gap));
         if values == Values::Damaged {
             let (in_a, in_b) = (a.index(0, m / 2, k - 1), b.index(0, 0, n - 1));
-            a.elements[in_a] = nan;
+            a.elements[in_a] = T::nearest(f32::NAN);
             b.elements[in_b] = T::nearest(f32::INFINITY);
         }
         let bias = (0..n).map(|_| T::nearest(rng.random_range(-1.0..1.0))).collect();
-        let residual = Stored::new([m, n], false, batch, gap, O::nearest(f32::NAN)).filled(&mut rng, 1.0);
+        let residual = Stored::random(&mut rng, 1.0, [m, n], false, (batch, gap));
         Self {
             problem: *problem,
             a,
@@ -227,44 +211,24 @@ impl<T: Number + ElementAs<O>, O: Number> Operands<T, O> {
     }
 
     fn run(&self, device: &Device, choice: KernelChoice<T>, precision: Precision) -> Result<Outputs> {
-        let &Problem { shape: [m, n, _], batch, gap, .. } = &self.problem;
-        let read = |stored: &Stored<T>| device.upload(&stored.elements);
-        let (a, b, bias) = (read(&self.a)?, read(&self.b)?, device.upload(&self.bias)?);
-        let residual = device.upload(&self.residual.elements)?;
-        let mut out = Stored::<O>::new([m, n], false, batch, gap, O::nearest(0.0));
-        bytemuck::cast_slice_mut(&mut out.elements).fill(UNTOUCHED);
-        if self.accumulates {
-            for i in 0..batch * m * n {
-                let at = out.index(i / (m * n), i / n % m, i % n);
-                out.elements[at] = self.residual.elements[at];
-            }
-        }
-        let mut buffer = device.upload(&out.elements)?;
+        let (a, b, bias) = (self.a.upload(device)?, self.b.upload(device)?, device.upload(&self.bias)?);
+        let residual = self.residual.upload(device)?;
+        let of_out = &self.residual.place;
+        let before = of_out.indices().map(|i| self.residual.elements[i]).filter(|_| self.accumulates);
+        let mut out = device.upload(&of_out.filled_between(&before.collect::<Vec<_>>(), UNTOUCHED))?;
         let mut call = Matmul::new().precision(precision);
         if let Some(activation) = self.problem.epilogue {
             call = call.scale(self.scale).bias(&bias).activation(activation);
             let residual = self.residual.view(&residual)?;
             call = if self.accumulates { call.accumulate() } else { call.residual(residual) };
         }
-        let [shape, strides] = out.layout();
-        let to = TensorViewMut::with_strides(buffer.view_mut(out.first..)?, shape, strides)?;
+        let to = of_out.view_mut::<_, 3>(&mut out)?;
         call.run_by(device, to, self.a.view(&a)?, self.b.view(&b)?, Some(choice))?;
-        let got = buffer.to_vec()?;
-        let mut inside = vec![false; got.len()];
-        let mut results = Vec::with_capacity(batch * m * n);
-        for i in 0..batch * m * n {
-            let at = out.index(i / (m * n), i / n % m, i % n);
-            inside[at] = true;
-            results.push(got[at]);
-        }
-        let is_same = |i: usize| bytemuck::bytes_of(&got[i]).iter().all(|&byte| byte == UNTOUCHED);
-        let changed = (0..got.len()).find(|&i| !inside[i] && !is_same(i));
-        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
-        Ok(vec![("out", wide(&results))])
+        Ok(vec![("out", of_out.read(&out, UNTOUCHED)?)])
     }
 
     /// `operand_error` is relative to a product.
-    fn expected(&self, operand_error: f64) -> Expected {
+    pub(super) fn expected(&self, operand_error: f64) -> Expected {
         let &Problem { shape: [m, n, k], batch, epilogue, .. } = &self.problem;
         let bounds = (0..batch * m * n).map(|i| {
             let (matrix, row, col) = (i / (m * n), i / n % m, i % n);
@@ -318,8 +282,9 @@ pub(super) fn of_types<T: Number + ElementAs<O>, O: Number>(
             if of.gap == 0 && (a_is_transposed && m == 1 || b_is_transposed && k == 1) {
                 continue;
             }
-            let is_aligned = Stored::<T>::empty([m, k], a_is_transposed, of.batch, of.gap).is_aligned()
-                && Stored::<T>::empty([k, n], b_is_transposed, of.batch, of.gap).is_aligned();
+            let [of_a, of_b] = [([m, k], a_is_transposed), ([k, n], b_is_transposed)]
+                .map(|(shape, is_transposed)| Stored::<T>::place(shape, is_transposed, of.batch, of.gap));
+            let is_aligned = is_aligned::<T>(&of_a) && is_aligned::<T>(&of_b);
             let [m, n, k] = of.shape.map(|extent| extent as u32);
             let batch = of.batch as u32;
             let shape = Shape {
@@ -338,22 +303,17 @@ pub(super) fn of_types<T: Number + ElementAs<O>, O: Number>(
                 if setting.is_serial() && !kernels.iter().all(is_small) {
                     continue;
                 }
-                let words = move || {
+                let Problem { batch, gap, epilogue, values, .. } = of;
+                let words = move |_: &_| {
                     format!(
-                        "{} x {m} x {n} x {k}, {} splits, {} gap, {:?}, {:?}, {} out",
-                        of.batch,
-                        splits,
-                        of.gap,
-                        of.epilogue,
-                        of.values,
+                        "{batch} x {m} x {n} x {k}, {splits} splits, {gap} gap, {epilogue:?}, {values:?}, {} out",
                         O::NAME,
                     )
                 };
-                let (on_run, on_expect) = (operands.clone(), operands.clone());
                 let operand_error = operand_error::<T>(precision);
-                let run = move |device: &Device| on_run.run(device, choice, precision);
-                cases.push(Case::new(kernels, words, run, move || {
-                    on_expect.expected.get_or_init(|| on_expect.expected(operand_error)).clone()
+                let run = move |of: &Operands<T, O>, device: &Device| of.run(device, choice, precision);
+                cases.push(Case::of(&operands, kernels, words, run, move |of| {
+                    of.expected.get_or_init(|| of.expected(operand_error)).clone()
                 }));
             }
         }

@@ -1,21 +1,17 @@
 //! The rungs of the ladder.
 
-use std::sync::Arc;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use cuda_std::half::bf16;
 use ferrowarp::device::Device;
-use ferrowarp::matmul::{Activation, run_rung};
-use ferrowarp::{TensorView, TensorViewMut};
+use ferrowarp::matmul::run_rung;
 use gpu_kernels::ladders::matmul::ladder::{RUNGS, Rung};
-use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use super::oracle::{Ends, bound};
-use crate::case::wide;
-use crate::compare::{Expected, Outputs};
-use crate::reference::Sum;
-use crate::softmax::Setting;
-use crate::{Case, Scope};
+use super::problem::{Operands, PLAIN, Problem};
+use crate::case::Case;
+use crate::compare::Outputs;
+use crate::later::Later;
+use crate::place::{Place, UNTOUCHED};
+use crate::scopes::{Scope, Setting};
 
 /// Shapes of a scope: `[m, n, k]`. One partial tile; several, and more tiles than blocks.
 fn shapes(scope: Scope) -> &'static [[usize; 3]] {
@@ -36,17 +32,17 @@ const GUARD: usize = 300;
 pub(super) fn cases(setting: &Setting) -> Vec<Case> {
     let mut cases = Vec::new();
     for &shape @ [m, n, k] in shapes(setting.scope) {
-        let numbers = |len: usize, seed| -> Vec<bf16> {
-            let mut rng = StdRng::seed_from_u64(seed);
-            (0..len).map(|_| bf16::from_f32(rng.random_range(-1.0..1.0))).collect()
-        };
-        let (a, b) = (Arc::new(numbers(m * k, 1)), Arc::new(numbers(n * k, 2)));
+        let problem = Problem { shape, ..PLAIN };
+        // The rungs read rows of B's transpose.
+        let operands = Later::new(move || Operands::<bf16, bf16>::new(&problem, [false, true]));
         for rung in RUNGS.iter().filter(|rung| setting.profile.limits.runs(rung.kernel.meta)) {
-            let (on_run, on_expect) = ((a.clone(), b.clone()), (a.clone(), b.clone()));
-            let run = move |device: &Device| run(device, rung, shape, (&on_run.0, &on_run.1));
-            let expected = move || expected(shape, (&on_expect.0, &on_expect.1));
-            let case =
-                Case::new(vec![rung.kernel.meta.name], move || format!("{m} x {n} x {k}"), run, expected);
+            let case = Case::of(
+                &operands,
+                vec![rung.kernel.meta.name],
+                move |_| format!("{m} x {n} x {k}"),
+                move |of, device| run(of, device, rung, [m, n]),
+                |of| of.expected(0.0),
+            );
             let is_cluster = rung.kernel.cluster > 1;
             cases.push(case.with_cluster_threads(if is_cluster { 2 * rung.kernel.threads } else { 0 }));
         }
@@ -54,23 +50,17 @@ pub(super) fn cases(setting: &Setting) -> Vec<Case> {
     cases
 }
 
-fn run(device: &Device, rung: &Rung, [m, n, k]: [usize; 3], (a, b): (&[bf16], &[bf16])) -> Result<Outputs> {
-    let (a, b) = (device.upload(a)?, device.upload(b)?);
-    let untouched = vec![bf16::from_f32(-77.0); m * n + GUARD];
-    let mut out = device.upload(&untouched)?;
-    let (a, b) = (TensorView::new(&a, [m, k])?, TensorView::new(&b, [n, k])?);
-    run_rung(device, rung, TensorViewMut::new(&mut out, [m, n])?, a, b)?;
-    let got = out.to_vec()?;
-    ensure!(got[m * n..] == untouched[m * n..], "an element after the result was written");
-    Ok(vec![("out", wide(&got[..m * n]))])
-}
-
-fn expected([m, n, k]: [usize; 3], (a, b): (&[bf16], &[bf16])) -> Expected {
-    let ends = Ends { scale: 1.0, activation: Activation::None, ..Ends::default() };
-    let bounds = (0..m * n).map(|i| {
-        let (row, col) = (&a[i / n * k..][..k], &b[i % n * k..][..k]);
-        let terms = row.iter().zip(col).map(|(x, y)| f64::from(x.to_f32()) * f64::from(y.to_f32()));
-        bound::<bf16>(k, terms.fold(Sum::default(), Sum::and), 0.0, ends)
-    });
-    vec![("out", bounds.collect())]
+fn run(
+    of: &Operands<bf16, bf16>,
+    device: &Device,
+    rung: &Rung,
+    shape @ [m, n]: [usize; 2],
+) -> Result<Outputs> {
+    let (a, b) = (of.a.upload(device)?, of.b.upload(device)?);
+    let of_out = Place::matrix(shape, 0, 0).with_guard(GUARD);
+    let mut out = of_out.output::<bf16>(device, UNTOUCHED)?;
+    let k = a.len() / m;
+    let (a, b) = (of.a.view(&a)?.reshape([m, k])?, of.b.view(&b)?.t().reshape([n, k])?);
+    run_rung(device, rung, of_out.view_mut::<_, 2>(&mut out)?, a, b)?;
+    Ok(vec![("out", of_out.read(&out, UNTOUCHED)?)])
 }

@@ -1,30 +1,20 @@
 //! Attention and its gradients.
 
-use cuda_std::half::{bf16, f16};
-use cuda_std::launch::Limits;
 use ferrowarp::attention::{Attention, Causal, Element16, GradientOutputs, Outputs as To};
+use ferrowarp::device::Device;
 use ferrowarp::{TensorView, TensorViewMut};
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, rngs::StdRng};
 
-use super::place::{Layout, Place, Size, extents};
-use super::softmax::counted;
-use super::{Class, Drawn, pick, ulp, uniform};
+use super::drawn::{Class, Drawn, pick, uniform};
+use super::layout::{Layout, Size, extents};
 use crate::attention::gradients::Operation;
 use crate::attention::operands::{Operands, Stored};
 use crate::attention::problem::{PLAIN, Problem};
-use crate::case::wide;
 use crate::compare::{Expected, Outputs};
 use crate::later::Later;
+use crate::place::{GAP, Place};
 use crate::reference::Number;
-
-pub(super) fn forward(rng: &mut StdRng, size: &Size) -> Drawn {
-    if rng.random_bool(0.5) { forward_of::<bf16>(rng, size) } else { forward_of::<f16>(rng, size) }
-}
-
-pub(super) fn backward(rng: &mut StdRng, size: &Size) -> Drawn {
-    if rng.random_bool(0.5) { backward_of::<bf16>(rng, size) } else { backward_of::<f16>(rng, size) }
-}
 
 /// The shape, the mask and the operands, dense.
 struct Common<T> {
@@ -73,7 +63,7 @@ impl<T: Number + Element16> Common<T> {
         let &Problem { lengths, heads: [key_heads, group], head_size, .. } = &self.problem;
         let order = pick(rng, &[[2, 1, 0], [2, 1, 0], [1, 2, 0], [0, 2, 1]]);
         let [length, heads] = of_keys.map_or([lengths[0], key_heads * group], |keys| [keys, key_heads]);
-        Place::new::<T>(rng, self.layout, [batch, length, heads, head_size], order)
+        self.layout.place::<T>(rng, [batch, length, heads, head_size], order)
     }
 
     /// The operands of a batch entry with this number of keys.
@@ -131,7 +121,7 @@ struct Cache {
     page_size: usize,
 }
 
-fn forward_of<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
+pub(super) fn forward<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
     let mut common = Common::<T>::new(rng, size.terms, 256, &[0.0, 32.0, 4096.0]);
     let has_log = rng.random_bool(0.5);
     common.problem.has_log = has_log;
@@ -155,7 +145,7 @@ fn forward_of<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
     let of_keys = if is_paged { [batch * each + spare, cache.page_size] } else { [batch, keys] };
     let (of_q, of_out) = (common.place(rng, batch, None), common.place(rng, batch, None));
     let [of_k, of_v] = [0; 2].map(|_| common.place(rng, of_keys[0], Some(of_keys[1])));
-    let of_logs = Place::matrix::<f32>(rng, common.layout, [1, of_q.shape[..3].iter().product()]);
+    let of_logs = common.layout.matrix::<f32>(rng, [1, of_q.shape[..3].iter().product()]);
     let kind = if is_paged { "attention in pages" } else { "attention" };
     let words = format!("{}, {cache:?}, q {of_q:?}, k {of_k:?}, v {of_v:?}, out {of_out:?}", common.words());
     let common = std::sync::Arc::new(common);
@@ -165,69 +155,65 @@ fn forward_of<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
         None => vec![keys; batch],
     };
     let of_lengths = lengths.clone();
-    Drawn {
-        class: Class::new(kind, T::NAME, common.layout.name()),
-        words,
-        counted: counted(common.is_hard, &["out"]),
-        ulp: ulp::<T>(),
-        may_be_refused: Box::new(|limits| limits.capability < 80),
-        run: Box::new(move |device, byte| {
-            let Common { problem: Problem { lengths: [queries, _], .. }, q, k, v, .. } = &*on_run;
-            // Elements outside of an entry's keys are NaN.
-            let stored = |place: &Place, elements: &[T]| {
-                let mut all = place.unwritten::<T>(0xff);
-                let indices: Vec<usize> = place.indices().collect();
-                let row = place.shape[2] * place.shape[3];
-                for entry in 0..batch {
-                    for key in 0..of_lengths[entry] {
-                        let position = match &cache.pages {
-                            Some(pages) => {
-                                let page = pages[entry * each + key / cache.page_size] as usize;
-                                page * cache.page_size + key % cache.page_size
-                            }
-                            None => entry * keys + key,
-                        };
-                        let to = &indices[position * row..][..row];
-                        let from = &elements[(entry * keys + key) * row..][..row];
-                        to.iter().zip(from).for_each(|(&to, &from)| all[to] = from);
-                    }
+    let (class, is_hard) = (Class::new(kind, T::NAME, common.layout.name()), common.is_hard);
+    let run = move |device: &Device, byte| {
+        let Common { problem: Problem { lengths: [queries, _], .. }, q, k, v, .. } = &*on_run;
+        // Elements outside of an entry's keys are NaN.
+        let stored = |place: &Place, elements: &[T]| {
+            let mut all = place.unwritten::<T>(GAP);
+            let indices: Vec<usize> = place.indices().collect();
+            let row = place.shape[2] * place.shape[3];
+            for entry in 0..batch {
+                for key in 0..of_lengths[entry] {
+                    let position = match &cache.pages {
+                        Some(pages) => {
+                            let page = pages[entry * each + key / cache.page_size] as usize;
+                            page * cache.page_size + key % cache.page_size
+                        }
+                        None => entry * keys + key,
+                    };
+                    let to = &indices[position * row..][..row];
+                    let from = &elements[(entry * keys + key) * row..][..row];
+                    to.iter().zip(from).for_each(|(&to, &from)| all[to] = from);
                 }
-                all
-            };
-            let (q, k) = (device.upload(&of_q.filled(q))?, device.upload(&stored(&of_k, k))?);
-            let v = device.upload(&stored(&of_v, v))?;
-            let pages =
-                cache.pages.as_deref().map(|pages| device.tensor(pages, [batch, each])).transpose()?;
-            let lengths = device.upload(cache.lengths.as_deref().unwrap_or_default())?;
-            let mut out = device.upload(&of_out.unwritten::<T>(byte))?;
-            let mut logs = device.upload(&of_logs.unwritten::<f32>(byte))?;
-            let mut call = on_run.attention();
-            if let Some(pages) = &pages {
-                call = call.pages(pages);
             }
-            if cache.lengths.is_some() {
-                call = call.lengths(&lengths);
-            }
-            let mut to = To::new(of_out.tensor_in_mut(&mut out)?);
-            if has_log {
-                let logs = logs.view_mut(of_logs.first..)?;
-                to = to.log_sum_exp(TensorViewMut::new(logs, [batch, of_q.shape[2], *queries])?);
-            }
-            call.run_into(device, to, of_q.tensor_in(&q)?, of_k.tensor_in(&k)?, of_v.tensor_in(&v)?)?;
-            let mut outputs: Outputs = vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))];
-            if has_log {
-                outputs.push(("log_sum_exp", wide(&of_logs.inside(&logs.to_vec()?, byte)?)));
-            }
-            Ok(outputs)
-        }),
-        expected: Box::new(move || {
-            let entries = lengths.iter().enumerate();
-            joined(entries.map(|(entry, &keys)| common.entry(entry, keys).expected(true)))
-        }),
-    }
+            all
+        };
+        let (q, k) = (of_q.input(device, q)?, device.upload(&stored(&of_k, k))?);
+        let v = device.upload(&stored(&of_v, v))?;
+        let pages = cache.pages.as_deref().map(|pages| device.tensor(pages, [batch, each])).transpose()?;
+        let lengths = device.upload(cache.lengths.as_deref().unwrap_or_default())?;
+        let mut out = of_out.output::<T>(device, byte)?;
+        let mut logs = of_logs.output::<f32>(device, byte)?;
+        let mut call = on_run.attention();
+        if let Some(pages) = &pages {
+            call = call.pages(pages);
+        }
+        if cache.lengths.is_some() {
+            call = call.lengths(&lengths);
+        }
+        let mut to = To::new(of_out.view_mut::<_, 4>(&mut out)?);
+        if has_log {
+            let logs = logs.view_mut(of_logs.first..)?;
+            to = to.log_sum_exp(TensorViewMut::new(logs, [batch, of_q.shape[2], *queries])?);
+        }
+        call.run_into(device, to, of_q.view::<_, 4>(&q)?, of_k.view::<_, 4>(&k)?, of_v.view::<_, 4>(&v)?)?;
+        let mut outputs: Outputs = vec![("out", of_out.read(&out, byte)?)];
+        if has_log {
+            outputs.push(("log_sum_exp", of_logs.read(&logs, byte)?));
+        }
+        Ok(outputs)
+    };
+    let expected = move || {
+        let entries = lengths.iter().enumerate();
+        joined(entries.map(|(entry, &keys)| common.entry(entry, keys).expected(true)))
+    };
+    Drawn::of(class, words, run, expected)
+        .counting::<T>(is_hard, &["out"])
+        .refused_if(|limits| limits.capability < 80)
 }
 
-fn backward_of<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
+pub(super) fn backward<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
     let most_size = pick(rng, &[128, 128, 128, 128, 128, 256]);
     // From larger logits, a rounded logarithm of their sum leaves no digits of the weights.
     let mut common = Common::<T>::new(rng, size.terms / 2, most_size, &[0.0, 8.0]);
@@ -254,7 +240,7 @@ fn backward_of<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
     let entries: Later<Vec<Operation<T>>> = Later::new(move || {
         let entry = |entry: usize| {
             let of = common.entry(entry, keys);
-            let [out, mut d_out] = [(); 2].map(|()| Stored::new(of.q.shape, None, T::nearest(0.0)));
+            let [out, mut d_out] = [(); 2].map(|()| Stored::new(of.q.place.shape, None, T::nearest(0.0)));
             let len = d_out.elements.len();
             d_out.elements.copy_from_slice(&for_entries[entry * len..][..len]);
             Operation::with(of, out, d_out)
@@ -262,36 +248,31 @@ fn backward_of<T: Number + Element16>(rng: &mut StdRng, size: &Size) -> Drawn {
         (0..batch).map(entry).collect()
     });
     let on_run = entries.clone();
-    Drawn {
-        class,
-        words,
-        counted: counted(is_hard, &["dq", "dk", "dv"]),
-        ulp: ulp::<T>(),
-        may_be_refused: Box::new(move |limits: &Limits| !has_kernel || limits.capability != 90),
-        run: Box::new(move |device, byte| {
-            let out: Vec<T> = on_run.iter().flat_map(|it| it.out.elements.iter().copied()).collect();
-            let logs: Vec<f32> = on_run.iter().flat_map(|it| it.logs.iter().copied()).collect();
-            let (q, k) = (device.upload(&of_q.filled(&q))?, device.upload(&of_k.filled(&k))?);
-            let (v, out) = (device.upload(&of_v.filled(&v))?, device.upload(&of_out.filled(&out))?);
-            let (d_out, logs) = (device.upload(&of_d_out.filled(&d_out))?, device.upload(&logs)?);
-            let mut dq = device.upload(&of_dq.unwritten::<T>(byte))?;
-            let mut dk = device.upload(&of_dk.unwritten::<T>(byte))?;
-            let mut dv = device.upload(&of_dv.unwritten::<T>(byte))?;
-            let gradients = GradientOutputs::new(
-                of_dq.tensor_in_mut(&mut dq)?,
-                of_dk.tensor_in_mut(&mut dk)?,
-                of_dv.tensor_in_mut(&mut dv)?,
-            );
-            let results =
-                (of_out.tensor_in(&out)?, TensorView::new(&logs, [batch, of_q.shape[2], of_q.shape[1]])?);
-            let (q, k, v) = (of_q.tensor_in(&q)?, of_k.tensor_in(&k)?, of_v.tensor_in(&v)?);
-            attention.backward_into(device, gradients, of_d_out.tensor_in(&d_out)?, q, k, v, results)?;
-            let outputs = [("dq", &of_dq, dq), ("dk", &of_dk, dk), ("dv", &of_dv, dv)];
-            let outputs = outputs.into_iter().map(|(name, place, buffer)| {
-                anyhow::Ok((name, wide(&place.inside(&buffer.to_vec()?, byte)?)))
-            });
-            outputs.collect()
-        }),
-        expected: Box::new(move || joined(entries.iter().map(|entry| entry.expected(true)))),
-    }
+    let run = move |device: &Device, byte| {
+        let out: Vec<T> = on_run.iter().flat_map(|it| it.out.elements.iter().copied()).collect();
+        let logs: Vec<f32> = on_run.iter().flat_map(|it| it.logs.iter().copied()).collect();
+        let (q, k) = (of_q.input(device, &q)?, of_k.input(device, &k)?);
+        let (v, out) = (of_v.input(device, &v)?, of_out.input(device, &out)?);
+        let (d_out, logs) = (of_d_out.input(device, &d_out)?, device.upload(&logs)?);
+        let mut dq = of_dq.output::<T>(device, byte)?;
+        let mut dk = of_dk.output::<T>(device, byte)?;
+        let mut dv = of_dv.output::<T>(device, byte)?;
+        let gradients = GradientOutputs::new(
+            of_dq.view_mut::<_, 4>(&mut dq)?,
+            of_dk.view_mut::<_, 4>(&mut dk)?,
+            of_dv.view_mut::<_, 4>(&mut dv)?,
+        );
+        let results =
+            (of_out.view::<_, 4>(&out)?, TensorView::new(&logs, [batch, of_q.shape[2], of_q.shape[1]])?);
+        let (q, k, v) = (of_q.view::<_, 4>(&q)?, of_k.view::<_, 4>(&k)?, of_v.view::<_, 4>(&v)?);
+        attention.backward_into(device, gradients, of_d_out.view::<_, 4>(&d_out)?, q, k, v, results)?;
+        Ok(vec![
+            ("dq", of_dq.read(&dq, byte)?),
+            ("dk", of_dk.read(&dk, byte)?),
+            ("dv", of_dv.read(&dv, byte)?),
+        ])
+    };
+    Drawn::of(class, words, run, move || joined(entries.iter().map(|entry| entry.expected(true))))
+        .counting::<T>(is_hard, &["dq", "dk", "dv"])
+        .refused_if(if has_kernel { |limits| limits.capability != 90 } else { |_| true })
 }

@@ -1,29 +1,17 @@
 //! Matrix multiplications.
 
 use anyhow::Result;
-use cuda_std::half::{bf16, f16};
-use ferrowarp::device::Buffer;
+use ferrowarp::device::{Buffer, Device};
 use ferrowarp::matmul::{Activation, Matmul, Precision};
 use ferrowarp::{ElementAs, TensorView};
 use rand::{RngExt as _, rngs::StdRng};
 
-use super::place::{Layout, Place, Size, extents};
-use super::{Class, Drawn, pick, types, ulp, uniform};
-use crate::case::wide;
+use super::drawn::{Class, Drawn, pick, types, uniform};
+use super::layout::{Layout, Size, extents};
 use crate::matmul::oracle::{Ends, bound};
 use crate::matmul::problem::operand_error;
+use crate::place::Place;
 use crate::reference::{Number, Sum};
-
-pub(super) fn draw(rng: &mut StdRng, size: &Size) -> Drawn {
-    match rng.random_range(0..8) {
-        0 | 1 => of::<f32, f32>(rng, size, Precision::F32),
-        2 => of::<f32, f32>(rng, size, Precision::Tf32),
-        3 => of::<f16, f16>(rng, size, Precision::F32),
-        4 | 5 => of::<bf16, bf16>(rng, size, Precision::F32),
-        6 => of::<f16, f32>(rng, size, Precision::F32),
-        _ => of::<bf16, f32>(rng, size, Precision::F32),
-    }
-}
 
 /// The values of the operands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +78,11 @@ impl<T: Number> Operand<T> {
     }
 
     fn view<'a>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
-        let view = if self.is_single { self.place.view_in(buffer)? } else { self.place.tensor_in(buffer)? };
+        let view = if self.is_single {
+            self.place.view::<_, 2>(buffer)?
+        } else {
+            self.place.view::<_, 4>(buffer)?
+        };
         Ok(if self.is_transposed { view.t() } else { view })
     }
 
@@ -117,7 +109,7 @@ fn matrices<T>(
     [outer, inner]: [usize; 2],
     [rows, cols]: [usize; 2],
 ) -> Place {
-    let mut place = Place::new::<T>(rng, layout, [outer, inner, rows, cols], [2, 1, 0]);
+    let mut place = layout.place::<T>(rng, [outer, inner, rows, cols], [2, 1, 0]);
     place.strides[0] = inner * place.strides[1];
     place
 }
@@ -137,6 +129,14 @@ fn dot(a: &[f64], b: &[f64]) -> Sum {
     }
     let [value, magnitude] = sums.map(|sums| sums.iter().sum::<f64>());
     Sum { value: rest.value + value, magnitude: rest.magnitude + magnitude }
+}
+
+pub(super) fn draw<T: Number + ElementAs<O>, O: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+    of::<T, O>(rng, size, Precision::F32)
+}
+
+pub(super) fn tf32(rng: &mut StdRng, size: &Size) -> Drawn {
+    of::<f32, f32>(rng, size, Precision::Tf32)
 }
 
 fn of<T: Number + ElementAs<O>, O: Number>(rng: &mut StdRng, size: &Size, precision: Precision) -> Drawn {
@@ -182,48 +182,48 @@ fn of<T: Number + ElementAs<O>, O: Number>(rng: &mut StdRng, size: &Size, precis
     };
     let (b_of_oracle, a_of_oracle) = (b.vectors(true), a.vectors(false));
     let (bias_of_oracle, residual_of_oracle) = (bias.clone(), residual.clone());
-    Drawn {
-        class: Class::new("matmul", types, format!("{} {}", stored_as[0], stored_as[1])),
-        words: format!(
-            "{batch} x {m} x {n} x {k}, {values:?}, bias: {}, residual: {}, in place: {accumulates}, scale {scale}, {activation:?}, out {of_out:?}, a \
-             {:?}, b {:?}, residual {of_residual:?}",
-            bias.is_some(),
-            residual.is_some(),
-            a.place,
-            b.place
-        ),
-        counted: if is_plain { &["out"] } else { &[] },
-        ulp: if precision == Precision::Tf32 { 2f64.powi(-10) } else { ulp::<O>() },
-        may_be_refused: Box::new(|limits| limits.capability < 80),
-        run: Box::new(move |device, byte| {
-            let (on_a, on_b) = (device.upload(&a.stored())?, device.upload(&b.stored())?);
-            let on_bias = device.upload(bias.as_deref().unwrap_or_default())?;
-            let on_residual = device.upload(&of_residual.filled(residual.as_deref().unwrap_or_default()))?;
-            let before = residual.as_deref().filter(|_| accumulates).unwrap_or_default();
-            let mut out = device.upload(&of_out.filled_between(before, byte))?;
-            let mut call = Matmul::new().scale(scale).activation(activation).precision(precision);
-            if bias.is_some() {
-                call = call.bias(&on_bias);
-            }
-            if accumulates {
-                call = call.accumulate();
-            } else if residual.is_some() {
-                call = call.residual(of_residual.tensor_in(&on_residual)?);
-            }
-            call.run_into(device, of_out.tensor_in_mut(&mut out)?, a.view(&on_a)?, b.view(&on_b)?)?;
-            Ok(vec![("out", wide(&of_out.inside(&out.to_vec()?, byte)?))])
-        }),
-        expected: Box::new(move || {
-            let error = operand_error::<T>(precision);
-            let bounds = (0..batch * m * n).map(|i| {
-                let (matrix, row, col) = (i / (m * n), i / n % m, i % n);
-                let a = &a_of_oracle[(matrix * m + row) * k..][..k];
-                let sum = dot(a, &b_of_oracle[(matrix * n + col) * k..][..k]);
-                let bias = bias_of_oracle.as_ref().map_or(0.0, |bias| bias[col].value().into());
-                let residual = residual_of_oracle.as_ref().map_or(0.0, |it| it[i].value().into());
-                bound::<O>(k, sum, error, Ends { scale: scale.into(), bias, residual, activation })
-            });
-            vec![("out", bounds.collect())]
-        }),
+    let class = Class::new("matmul", types, format!("{} {}", stored_as[0], stored_as[1]));
+    let words = format!(
+        "{batch} x {m} x {n} x {k}, {values:?}, bias: {}, residual: {}, in place: {accumulates}, scale {scale}, {activation:?}, out {of_out:?}, a \
+         {:?}, b {:?}, residual {of_residual:?}",
+        bias.is_some(),
+        residual.is_some(),
+        a.place,
+        b.place
+    );
+    let run = move |device: &Device, byte| {
+        let (on_a, on_b) = (device.upload(&a.stored())?, device.upload(&b.stored())?);
+        let on_bias = device.upload(bias.as_deref().unwrap_or_default())?;
+        let on_residual = device.upload(&of_residual.filled(residual.as_deref().unwrap_or_default()))?;
+        let before = residual.as_deref().filter(|_| accumulates).unwrap_or_default();
+        let mut out = device.upload(&of_out.filled_between(before, byte))?;
+        let mut call = Matmul::new().scale(scale).activation(activation).precision(precision);
+        if bias.is_some() {
+            call = call.bias(&on_bias);
+        }
+        if accumulates {
+            call = call.accumulate();
+        } else if residual.is_some() {
+            call = call.residual(of_residual.view::<_, 4>(&on_residual)?);
+        }
+        call.run_into(device, of_out.view_mut::<_, 4>(&mut out)?, a.view(&on_a)?, b.view(&on_b)?)?;
+        Ok(vec![("out", of_out.read(&out, byte)?)])
+    };
+    let expected = move || {
+        let error = operand_error::<T>(precision);
+        let bounds = (0..batch * m * n).map(|i| {
+            let (matrix, row, col) = (i / (m * n), i / n % m, i % n);
+            let a = &a_of_oracle[(matrix * m + row) * k..][..k];
+            let sum = dot(a, &b_of_oracle[(matrix * n + col) * k..][..k]);
+            let bias = bias_of_oracle.as_ref().map_or(0.0, |bias| bias[col].value().into());
+            let residual = residual_of_oracle.as_ref().map_or(0.0, |it| it[i].value().into());
+            bound::<O>(k, sum, error, Ends { scale: scale.into(), bias, residual, activation })
+        });
+        vec![("out", bounds.collect())]
+    };
+    let mut drawn = Drawn::of(class, words, run, expected).counting::<O>(!is_plain, &["out"]);
+    if precision == Precision::Tf32 {
+        drawn.ulp = 2f64.powi(-10);
     }
+    drawn.refused_if(|limits| limits.capability < 80)
 }

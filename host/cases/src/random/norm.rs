@@ -2,27 +2,19 @@
 
 use std::sync::Arc;
 
-use cuda_std::half::{bf16, f16};
 use ferrowarp::Element;
+use ferrowarp::device::Device;
 use ferrowarp::norm::{GradientOutputs, Norm, Outputs, Statistics};
 use rand::{RngExt as _, rngs::StdRng};
 
-use super::place::{Layout, Place, Size};
-use super::softmax::{counted, only, rows, wanted};
-use super::{Class, Draw, Drawn, never, pick, ulp, uniform};
+use super::drawn::{Class, Drawn, only, pick, uniform, wanted};
+use super::layout::{Layout, Size};
+use super::softmax::rows;
 use crate::norm::Operands;
 use crate::reference::Number;
 
 /// The fewest columns of norms whose errors count: those of fewer cancel nearly all digits.
 const LEAST_COLUMNS: usize = 8;
-
-pub(super) fn forward(rng: &mut StdRng, size: &Size) -> Drawn {
-    pick::<Draw>(rng, &[forward_of::<f32>, forward_of::<f16>, forward_of::<bf16>])(rng, size)
-}
-
-pub(super) fn backward(rng: &mut StdRng, size: &Size) -> Drawn {
-    pick::<Draw>(rng, &[backward_of::<f32>, backward_of::<f16>, backward_of::<bf16>])(rng, size)
-}
 
 /// Rows between -1 and 1, or hard ones: large against their deviations, equal, tiny, or with an outlier.
 fn values<T: Number>(rng: &mut StdRng, [rows, cols]: [usize; 2]) -> (Vec<T>, bool) {
@@ -66,125 +58,113 @@ fn operands<T: Number + Element>(
     (Operands::dense(shape, (is_centred, epsilon), all.clone()), all, (is_centred, epsilon), is_hard)
 }
 
-fn forward_of<T: Number + Element>(rng: &mut StdRng, size: &Size) -> Drawn {
+pub(super) fn forward<T: Number + Element>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let layout = Layout::draw(rng);
     let has @ [has_residual, has_weight, has_bias, _] = [0; 4].map(|_| rng.random_bool(0.5));
     let [has_sum, has_mean, has_rstd] = [0; 3].map(|_| rng.random_bool(0.5));
     let (oracle, [inp, residual, weight, bias, ..], (is_centred, epsilon), is_hard) =
         operands::<T>(rng, shape, has);
-    let [of_inp, of_out, of_residual, of_sum] = [0; 4].map(|_| Place::matrix::<T>(rng, layout, shape));
-    let of_cols = Place::matrix::<T>(rng, layout, [1, cols]);
-    let of_rows = Place::matrix::<f32>(rng, layout, [1, rows]);
+    let [of_inp, of_out, of_residual, of_sum] = [0; 4].map(|_| layout.matrix::<T>(rng, shape));
+    let of_cols = layout.matrix::<T>(rng, [1, cols]);
+    let of_rows = layout.matrix::<f32>(rng, [1, rows]);
     let name = if is_centred { "LayerNorm" } else { "RMSNorm" };
     let names = [("out", true), ("mean", has_mean), ("rstd", has_rstd), ("sum", has_sum)];
-    Drawn {
-        class: Class::new(name, T::NAME, layout.name()),
-        words: format!(
-            "{rows} x {cols}, epsilon {epsilon:e}, residual, weight, bias, _: {has:?}, {names:?}, hard: {is_hard}, inp \
-             {of_inp:?}, out {of_out:?}, residual {of_residual:?}, sum {of_sum:?}, columns {of_cols:?}"
-        ),
-        counted: counted(is_hard || cols < LEAST_COLUMNS, &["out"]),
-        ulp: ulp::<T>(),
-        may_be_refused: Box::new(never),
-        run: Box::new(move |device, byte| {
-            let (on_inp, on_residual) =
-                (device.upload(&of_inp.filled(&inp))?, device.upload(&of_residual.filled(&residual))?);
-            let (on_weight, on_bias) =
-                (device.upload(&of_cols.filled(&weight))?, device.upload(&of_cols.filled(&bias))?);
-            let mut out = device.upload(&of_out.unwritten::<T>(byte))?;
-            let mut sum = device.upload(&of_sum.unwritten::<T>(byte))?;
-            let mut mean = device.upload(&of_rows.unwritten::<f32>(byte))?;
-            let mut rstd = device.upload(&of_rows.unwritten::<f32>(byte))?;
-            let mut norm = if is_centred { Norm::layer() } else { Norm::rms() }.epsilon(epsilon);
-            let mut outputs = Outputs::new(of_out.view_in_mut(&mut out)?);
-            if has_weight {
-                norm = norm.weight(on_weight.view(of_cols.row())?);
-            }
-            if has_bias {
-                norm = norm.bias(on_bias.view(of_cols.row())?);
-            }
-            if has_residual {
-                norm = norm.residual(of_residual.view_in(&on_residual)?);
-            }
-            if has_sum {
-                outputs = outputs.sum(of_sum.view_in_mut(&mut sum)?);
-            }
-            if has_mean {
-                outputs = outputs.mean(mean.view_mut(of_rows.row())?);
-            }
-            if has_rstd {
-                outputs = outputs.rstd(rstd.view_mut(of_rows.row())?);
-            }
-            norm.run_into(device, outputs, of_inp.view_in(&on_inp)?)?;
-            let outputs = vec![
-                ("out", of_out.read(&out, byte)?),
-                ("mean", of_rows.read(&mean, byte)?),
-                ("rstd", of_rows.read(&rstd, byte)?),
-                ("sum", of_sum.read(&sum, byte)?),
-            ];
-            Ok(only(&wanted(&names), outputs))
-        }),
-        expected: Box::new(move || only(&wanted(&names), oracle.expected_forward())),
-    }
+    let class = Class::new(name, T::NAME, layout.name());
+    let words = format!(
+        "{rows} x {cols}, epsilon {epsilon:e}, residual, weight, bias, _: {has:?}, {names:?}, hard: {is_hard}, inp \
+         {of_inp:?}, out {of_out:?}, residual {of_residual:?}, sum {of_sum:?}, columns {of_cols:?}"
+    );
+    let run = move |device: &Device, byte| {
+        let (on_inp, on_residual) = (of_inp.input(device, &inp)?, of_residual.input(device, &residual)?);
+        let (on_weight, on_bias) = (of_cols.input(device, &weight)?, of_cols.input(device, &bias)?);
+        let mut out = of_out.output::<T>(device, byte)?;
+        let mut sum = of_sum.output::<T>(device, byte)?;
+        let mut mean = of_rows.output::<f32>(device, byte)?;
+        let mut rstd = of_rows.output::<f32>(device, byte)?;
+        let mut norm = if is_centred { Norm::layer() } else { Norm::rms() }.epsilon(epsilon);
+        let mut outputs = Outputs::new(of_out.view_mut::<_, 2>(&mut out)?);
+        if has_weight {
+            norm = norm.weight(on_weight.view(of_cols.row())?);
+        }
+        if has_bias {
+            norm = norm.bias(on_bias.view(of_cols.row())?);
+        }
+        if has_residual {
+            norm = norm.residual(of_residual.view::<_, 2>(&on_residual)?);
+        }
+        if has_sum {
+            outputs = outputs.sum(of_sum.view_mut::<_, 2>(&mut sum)?);
+        }
+        if has_mean {
+            outputs = outputs.mean(mean.view_mut(of_rows.row())?);
+        }
+        if has_rstd {
+            outputs = outputs.rstd(rstd.view_mut(of_rows.row())?);
+        }
+        norm.run_into(device, outputs, of_inp.view::<_, 2>(&on_inp)?)?;
+        let outputs = vec![
+            ("out", of_out.read(&out, byte)?),
+            ("mean", of_rows.read(&mean, byte)?),
+            ("rstd", of_rows.read(&rstd, byte)?),
+            ("sum", of_sum.read(&sum, byte)?),
+        ];
+        Ok(only(&wanted(&names), outputs))
+    };
+    Drawn::of(class, words, run, move || only(&wanted(&names), oracle.expected_forward()))
+        .counting::<T>(is_hard || cols < LEAST_COLUMNS, &["out"])
 }
 
-fn backward_of<T: Number + Element>(rng: &mut StdRng, size: &Size) -> Drawn {
+pub(super) fn backward<T: Number + Element>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let layout = Layout::draw(rng);
     let [has_weight, has_d_sum, has_d_weight, has_d_bias] = [0; 4].map(|_| rng.random_bool(0.5));
     let (oracle, [inp, _, weight, _, d_out, d_sum], (is_centred, epsilon), is_hard) =
         operands::<T>(rng, shape, [false, has_weight, false, has_d_sum]);
     let oracle = Arc::new(oracle);
-    let [of_inp, of_d_inp, of_d_out, of_d_sum] = [0; 4].map(|_| Place::matrix::<T>(rng, layout, shape));
-    let of_cols = Place::matrix::<T>(rng, layout, [1, cols]);
+    let [of_inp, of_d_inp, of_d_out, of_d_sum] = [0; 4].map(|_| layout.matrix::<T>(rng, shape));
+    let of_cols = layout.matrix::<T>(rng, [1, cols]);
     let name = if is_centred { "LayerNorm backward" } else { "RMSNorm backward" };
     let names = [("d_inp", true), ("d_weight", has_d_weight), ("d_bias", has_d_bias)];
     let on_run = oracle.clone();
-    Drawn {
-        class: Class::new(name, T::NAME, layout.name()),
-        words: format!(
-            "{rows} x {cols}, epsilon {epsilon:e}, weight: {has_weight}, d_sum: {has_d_sum}, {names:?}, hard: {is_hard}, inp \
-             {of_inp:?}, d_inp {of_d_inp:?}, d_out {of_d_out:?}, d_sum {of_d_sum:?}, columns {of_cols:?}"
-        ),
-        counted: counted(is_hard || cols < LEAST_COLUMNS, &["d_inp", "d_weight"]),
-        ulp: ulp::<T>(),
-        may_be_refused: Box::new(never),
-        run: Box::new(move |device, byte| {
-            let (on_inp, on_d_out) =
-                (device.upload(&of_inp.filled(&inp))?, device.upload(&of_d_out.filled(&d_out))?);
-            let (on_d_sum, on_weight) =
-                (device.upload(&of_d_sum.filled(&d_sum))?, device.upload(&of_cols.filled(&weight))?);
-            let (mean, rstd) = (device.upload(&on_run.mean)?, device.upload(&on_run.rstd)?);
-            let mut d_inp = device.upload(&of_d_inp.unwritten::<T>(byte))?;
-            let mut d_weight = device.upload(&of_cols.unwritten::<T>(byte))?;
-            let mut d_bias = device.upload(&of_cols.unwritten::<T>(byte))?;
-            let mut outputs = GradientOutputs::new(of_d_inp.view_in_mut(&mut d_inp)?);
-            let (mut norm, statistics) = match is_centred {
-                true => (Norm::layer(), Statistics::layer(&mean, &rstd)),
-                false => (Norm::rms(), Statistics::rms(&rstd)),
-            };
-            if has_weight {
-                norm = norm.weight(on_weight.view(of_cols.row())?);
-            }
-            if has_d_sum {
-                norm = norm.sum_gradient(of_d_sum.view_in(&on_d_sum)?);
-            }
-            if has_d_weight {
-                outputs = outputs.weight(d_weight.view_mut(of_cols.row())?);
-            }
-            if has_d_bias {
-                outputs = outputs.bias(d_bias.view_mut(of_cols.row())?);
-            }
-            let (d_out, x) = (of_d_out.view_in(&on_d_out)?, of_inp.view_in(&on_inp)?);
-            norm.backward_into(device, outputs, d_out, x, statistics)?;
-            let outputs = vec![
-                ("d_inp", of_d_inp.read(&d_inp, byte)?),
-                ("d_weight", of_cols.read(&d_weight, byte)?),
-                ("d_bias", of_cols.read(&d_bias, byte)?),
-            ];
-            Ok(only(&wanted(&names), outputs))
-        }),
-        expected: Box::new(move || only(&wanted(&names), oracle.expected_backward())),
-    }
+    let class = Class::new(name, T::NAME, layout.name());
+    let words = format!(
+        "{rows} x {cols}, epsilon {epsilon:e}, weight: {has_weight}, d_sum: {has_d_sum}, {names:?}, hard: {is_hard}, inp \
+         {of_inp:?}, d_inp {of_d_inp:?}, d_out {of_d_out:?}, d_sum {of_d_sum:?}, columns {of_cols:?}"
+    );
+    let run = move |device: &Device, byte| {
+        let (on_inp, on_d_out) = (of_inp.input(device, &inp)?, of_d_out.input(device, &d_out)?);
+        let (on_d_sum, on_weight) = (of_d_sum.input(device, &d_sum)?, of_cols.input(device, &weight)?);
+        let (mean, rstd) = (device.upload(&on_run.mean)?, device.upload(&on_run.rstd)?);
+        let mut d_inp = of_d_inp.output::<T>(device, byte)?;
+        let mut d_weight = of_cols.output::<T>(device, byte)?;
+        let mut d_bias = of_cols.output::<T>(device, byte)?;
+        let mut outputs = GradientOutputs::new(of_d_inp.view_mut::<_, 2>(&mut d_inp)?);
+        let (mut norm, statistics) = match is_centred {
+            true => (Norm::layer(), Statistics::layer(&mean, &rstd)),
+            false => (Norm::rms(), Statistics::rms(&rstd)),
+        };
+        if has_weight {
+            norm = norm.weight(on_weight.view(of_cols.row())?);
+        }
+        if has_d_sum {
+            norm = norm.sum_gradient(of_d_sum.view::<_, 2>(&on_d_sum)?);
+        }
+        if has_d_weight {
+            outputs = outputs.weight(d_weight.view_mut(of_cols.row())?);
+        }
+        if has_d_bias {
+            outputs = outputs.bias(d_bias.view_mut(of_cols.row())?);
+        }
+        let (d_out, x) = (of_d_out.view::<_, 2>(&on_d_out)?, of_inp.view::<_, 2>(&on_inp)?);
+        norm.backward_into(device, outputs, d_out, x, statistics)?;
+        let outputs = vec![
+            ("d_inp", of_d_inp.read(&d_inp, byte)?),
+            ("d_weight", of_cols.read(&d_weight, byte)?),
+            ("d_bias", of_cols.read(&d_bias, byte)?),
+        ];
+        Ok(only(&wanted(&names), outputs))
+    };
+    Drawn::of(class, words, run, move || only(&wanted(&names), oracle.expected_backward()))
+        .counting::<T>(is_hard || cols < LEAST_COLUMNS, &["d_inp", "d_weight"])
 }

@@ -1,48 +1,19 @@
 //! Softmax, its gradient, and cross entropy.
 
-use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Layout as Dense;
+use ferrowarp::device::Device;
 use ferrowarp::softmax::SoftmaxAs;
 use ferrowarp::softmax::cross_entropy::Outputs;
 use ferrowarp::{CrossEntropy, Softmax};
 use rand::{RngExt as _, rngs::StdRng};
 
-use super::place::{Layout, Place, Size};
-use super::{Class, Draw, Drawn, never, pick, types, ulp, uniform};
+use super::drawn::{Class, Drawn, only, pick, types, uniform, wanted};
+use super::layout::{Layout, Size};
 use crate::reference::{Number, RELATIVE, softmax_bounds};
-use crate::softmax::Rowwise as _;
 use crate::softmax::backward::{Backward, rounded};
 use crate::softmax::cross_entropy::{self, IGNORED};
 use crate::softmax::logits::edge_rows;
-
-pub(super) fn forward(rng: &mut StdRng, size: &Size) -> Drawn {
-    pick::<Draw>(
-        rng,
-        &[
-            forward_of::<f32, f32>,
-            forward_of::<f16, f16>,
-            forward_of::<bf16, bf16>,
-            forward_of::<f32, f16>,
-            forward_of::<f32, bf16>,
-            forward_of::<f16, f32>,
-            forward_of::<bf16, f32>,
-        ],
-    )(rng, size)
-}
-
-pub(super) fn in_place(rng: &mut StdRng, size: &Size) -> Drawn {
-    pick::<Draw>(rng, &[in_place_of::<f32>, in_place_of::<f16>, in_place_of::<bf16>])(rng, size)
-}
-
-pub(super) fn backward(rng: &mut StdRng, size: &Size) -> Drawn {
-    pick::<Draw>(rng, &[backward_of::<f32>, backward_of::<f16>, backward_of::<bf16>])(rng, size)
-}
-
-pub(super) fn cross_entropy(rng: &mut StdRng, size: &Size) -> Drawn {
-    pick::<Draw>(rng, &[cross_entropy_of::<f32>, cross_entropy_of::<f16>, cross_entropy_of::<bf16>])(
-        rng, size,
-    )
-}
+use crate::softmax::rowwise::Rowwise as _;
 
 /// Rows of at least one column.
 pub(super) fn rows(rng: &mut StdRng, size: &Size) -> [usize; 2] {
@@ -82,104 +53,70 @@ fn class<I: Number, O: Number>(options: &Softmax, layout: Layout) -> Class {
     Class::new(if options.is_log() { "log-softmax" } else { "softmax" }, types::<I, O>(), layout.name())
 }
 
-/// The outputs that count, if the values are not hard.
-pub(super) fn counted(is_hard: bool, outputs: &'static [&'static str]) -> &'static [&'static str] {
-    if is_hard { &[] } else { outputs }
+/// The values of elements.
+fn values<T: Number>(elements: &[T]) -> Vec<f32> {
+    elements.iter().map(|x| x.value()).collect()
 }
 
-/// The names of the outputs that are wanted.
-pub(super) fn wanted(all: &[(&'static str, bool)]) -> Vec<&'static str> {
-    all.iter().filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| *name).collect()
-}
-
-/// The outputs with these names.
-pub(super) fn only<T>(names: &[&'static str], mut all: Vec<(&'static str, T)>) -> Vec<(&'static str, T)> {
-    all.retain(|(name, _)| names.contains(name));
-    all
-}
-
-fn forward_of<I: Number + SoftmaxAs<O>, O: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+pub(super) fn forward<I: Number + SoftmaxAs<O>, O: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let (layout, options, (logits, is_hard)) = (Layout::draw(rng), options(rng), logits(rng, shape));
-    let of_out = Place::matrix::<O>(rng, layout, shape);
-    let of_inp = Place::matrix::<I>(rng, layout, shape);
+    let (of_out, of_inp) = (layout.matrix::<O>(rng, shape), layout.matrix::<I>(rng, shape));
     let inp: Vec<I> = rounded(&logits);
-    let stored = of_inp.filled(&inp);
-    Drawn {
-        class: class::<I, O>(&options, layout),
-        words: format!("{rows} x {cols}, {options:?}, hard: {is_hard}, out {of_out:?}, inp {of_inp:?}"),
-        counted: counted(is_hard || options.factor() != 1.0, &["out"]),
-        ulp: ulp::<O>(),
-        may_be_refused: Box::new(never),
-        run: Box::new(move |device, byte| {
-            let (inp, mut out) = (device.upload(&stored)?, device.upload(&of_out.unwritten::<O>(byte))?);
-            options.run_into(device, of_out.view_in_mut(&mut out)?, of_inp.view_in(&inp)?)?;
-            Ok(vec![("out", of_out.read(&out, byte)?)])
-        }),
-        expected: Box::new(move || {
-            let inp: Vec<f32> = inp.iter().map(|x| x.value()).collect();
-            vec![("out", softmax_bounds::<O>(&inp, cols, &options, RELATIVE))]
-        }),
-    }
+    Drawn::unary(
+        class::<I, O>(&options, layout),
+        &format!("{rows} x {cols}, {options:?}, hard: {is_hard}"),
+        (of_inp, &inp.clone()),
+        of_out,
+        move |device, to, from| options.run_into(device, to, from),
+        move || softmax_bounds::<O>(&values(&inp), cols, &options, RELATIVE),
+    )
+    .counting::<O>(is_hard || options.factor() != 1.0, &["out"])
 }
 
-fn in_place_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+pub(super) fn in_place<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let (layout, options, (logits, is_hard)) = (Layout::draw(rng), options(rng), logits(rng, shape));
-    let place = Place::matrix::<T>(rng, layout, shape);
+    let place = layout.matrix::<T>(rng, shape);
     let inp: Vec<T> = rounded(&logits);
-    let (to_run, class) = (inp.clone(), class::<T, T>(&options, layout));
-    Drawn {
-        words: format!("in place, {rows} x {cols}, {options:?}, hard: {is_hard}, {place:?}"),
-        class,
-        counted: &[],
-        ulp: ulp::<T>(),
-        may_be_refused: Box::new(never),
-        run: Box::new(move |device, byte| {
-            let mut matrix = device.upload(&place.filled_between(&to_run, byte))?;
-            options.run_in_place(device, place.view_in_mut(&mut matrix)?)?;
-            Ok(vec![("out", place.read(&matrix, byte)?)])
-        }),
-        expected: Box::new(move || {
-            let inp: Vec<f32> = inp.iter().map(|x| x.value()).collect();
-            vec![("out", softmax_bounds::<T>(&inp, cols, &options, RELATIVE))]
-        }),
-    }
+    let words = format!("in place, {rows} x {cols}, {options:?}, hard: {is_hard}, {place:?}");
+    let to_run = inp.clone();
+    let run = move |device: &Device, byte| {
+        let mut matrix = device.upload(&place.filled_between(&to_run, byte))?;
+        options.run_in_place(device, place.view_mut::<_, 2>(&mut matrix)?)?;
+        Ok(vec![("out", place.read(&matrix, byte)?)])
+    };
+    let expected = move || vec![("out", softmax_bounds::<T>(&values(&inp), cols, &options, RELATIVE))];
+    Drawn::of(class::<T, T>(&options, layout), words, run, expected)
 }
 
-fn backward_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+pub(super) fn backward<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let layout = Layout::draw(rng);
-    let [of_dx, of_dy, of_y] = [0; 3].map(|_| Place::matrix::<T>(rng, layout, shape));
+    let [of_dx, of_dy, of_y] = [0; 3].map(|_| layout.matrix::<T>(rng, shape));
     let is_in_place = rng.random_ratio(1, 4);
     let problem = Backward::random([Dense::dense(rows, cols); 3], rng.random());
     let (dy, y): (Vec<T>, Vec<T>) = (rounded(&problem.dy), rounded(&problem.y));
-    let stored_y = of_y.filled(&y);
     let options = Softmax::new().scale(problem.scale);
     let options = if problem.is_log { options.log() } else { options };
     let operation = if problem.is_log { "log-softmax backward" } else { "softmax backward" };
-    Drawn {
-        class: Class::new(operation, T::NAME, layout.name()),
-        words: format!("{rows} x {cols}, in place: {is_in_place}, dx {of_dx:?}, dy {of_dy:?}, y {of_y:?}"),
-        counted: &["dx"],
-        ulp: ulp::<T>(),
-        may_be_refused: Box::new(never),
-        run: Box::new(move |device, byte| {
-            let y = device.upload(&stored_y)?;
-            let y = of_y.view_in(&y)?;
-            let (of_out, before) = if is_in_place { (&of_dy, &dy[..]) } else { (&of_dx, &[][..]) };
-            let mut out = device.upload(&of_out.filled_between(before, byte))?;
-            let to = of_out.view_in_mut(&mut out)?;
-            if is_in_place {
-                options.backward_in_place(device, to, y)?;
-            } else {
-                let dy = device.upload(&of_dy.filled(&dy))?;
-                options.backward_into(device, to, of_dy.view_in(&dy)?, y)?;
-            }
-            Ok(vec![("dx", of_out.read(&out, byte)?)])
-        }),
-        expected: Box::new(move || problem.expected::<T>()),
-    }
+    let words = format!("{rows} x {cols}, in place: {is_in_place}, dx {of_dx:?}, dy {of_dy:?}, y {of_y:?}");
+    let run = move |device: &Device, byte| {
+        let y = of_y.input(device, &y)?;
+        let y = of_y.view::<_, 2>(&y)?;
+        let (of_out, before) = if is_in_place { (&of_dy, &dy[..]) } else { (&of_dx, &[][..]) };
+        let mut out = device.upload(&of_out.filled_between(before, byte))?;
+        let to = of_out.view_mut::<_, 2>(&mut out)?;
+        if is_in_place {
+            options.backward_in_place(device, to, y)?;
+        } else {
+            let dy = of_dy.input(device, &dy)?;
+            options.backward_into(device, to, of_dy.view::<_, 2>(&dy)?, y)?;
+        }
+        Ok(vec![("dx", of_out.read(&out, byte)?)])
+    };
+    Drawn::of(Class::new(operation, T::NAME, layout.name()), words, run, move || problem.expected::<T>())
+        .counting::<T>(false, &["dx"])
 }
 
 /// The bytes of a target.
@@ -191,7 +128,7 @@ enum Classes {
     U8,
 }
 
-fn cross_entropy_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
+pub(super) fn cross_entropy<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let shape @ [rows, cols] = rows(rng, size);
     let (layout, (logits, is_hard)) = (Layout::draw(rng), logits(rng, shape));
     let kind = pick(rng, &[Classes::I64, Classes::I32, Classes::U32, Classes::U8]);
@@ -205,9 +142,8 @@ fn cross_entropy_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let d_loss = rng.random_bool(0.5).then(|| uniform::<f32>(rng, rows, 1.0));
     let [has_lse, has_correct, is_in_place] = [0; 3].map(|_| rng.random_bool(0.5));
     let has_gradient = is_in_place || rng.random_bool(0.7);
-    let (of_gradient, of_logits) =
-        (Place::matrix::<T>(rng, layout, shape), Place::matrix::<T>(rng, layout, shape));
-    let of_rows = Place::matrix::<f32>(rng, layout, [1, rows]);
+    let (of_gradient, of_logits) = (layout.matrix::<T>(rng, shape), layout.matrix::<T>(rng, shape));
+    let of_rows = layout.matrix::<f32>(rng, [1, rows]);
     let dense = [Dense::dense(rows, cols); 2];
     let d_scale = if has_gradient { pick(rng, &[1.0, 0.25, 3.7]) } else { 1.0 };
     let inp: Vec<T> = rounded(&logits);
@@ -217,65 +153,61 @@ fn cross_entropy_of<T: Number>(rng: &mut StdRng, size: &Size) -> Drawn {
     let names = [("loss", true), ("lse", has_lse), ("correct", has_correct), ("gradient", has_gradient)];
     let names = wanted(&names);
     let on_run = names.clone();
-    Drawn {
-        class: Class::new("cross entropy", T::NAME, layout.name()),
-        words: format!(
-            "{rows} x {cols}, {names:?}, targets {kind:?}, row gradients: {}, in place: {is_in_place}, hard: {is_hard}, logits \
-             {of_logits:?}, gradient {of_gradient:?}, rows {of_rows:?}",
-            d_loss.is_some()
-        ),
-        counted: counted(is_hard, if has_gradient { &["gradient"] } else { &[] }),
-        ulp: ulp::<T>(),
-        may_be_refused: Box::new(never),
-        run: Box::new(move |device, byte| {
-            let u8s = device.upload(&targets.iter().map(|&x| x as u8).collect::<Vec<_>>())?;
-            let u32s = device.upload(&targets.iter().map(|&x| x as u32).collect::<Vec<_>>())?;
-            let i32s = device.upload(&targets.iter().map(|&x| x as i32).collect::<Vec<_>>())?;
-            let i64s = device.upload(&targets)?;
-            let mut loss = device.upload(&of_rows.unwritten::<f32>(byte))?;
-            let mut lse = device.upload(&of_rows.unwritten::<f32>(byte))?;
-            let mut correct = device.upload(&of_rows.unwritten::<u32>(byte))?;
-            let row_gradients = device.upload(d_loss.as_deref().unwrap_or_default())?;
-            let (of_out, before) = if is_in_place { (&of_logits, &inp[..]) } else { (&of_gradient, &[][..]) };
-            let mut gradient = device.upload(&of_out.filled_between(before, byte))?;
-            let logits = device.upload(&of_logits.filled(&inp))?;
-            let (to, from) = (of_out.view_in_mut(&mut gradient)?, of_logits.view_in(&logits)?);
-            let mut call = CrossEntropy::new().gradient_scale(d_scale);
-            if d_loss.is_some() {
-                call = call.row_gradients(&row_gradients);
-            }
-            let mut outputs = Outputs::new(loss.view_mut(of_rows.row())?);
-            if has_lse {
-                outputs = outputs.log_sum_exp(lse.view_mut(of_rows.row())?);
-            }
-            if has_correct {
-                outputs = outputs.correct(correct.view_mut(of_rows.row())?);
-            }
-            macro_rules! run {
-                ($targets:ident) => {
-                    if is_in_place {
-                        call.run_in_place(device, outputs, to, &$targets)
-                    } else if has_gradient {
-                        call.run_into(device, outputs.gradient(to), from, &$targets)
-                    } else {
-                        call.run_into(device, outputs, from, &$targets)
-                    }
-                };
-            }
-            match kind {
-                Classes::I64 => run!(i64s),
-                Classes::I32 => run!(i32s),
-                Classes::U32 => run!(u32s),
-                Classes::U8 => run!(u8s),
-            }?;
-            let outputs = vec![
-                ("loss", of_rows.read(&loss, byte)?),
-                ("lse", of_rows.read(&lse, byte)?),
-                ("correct", of_rows.read(&correct, byte)?),
-                ("gradient", of_out.read(&gradient, byte)?),
-            ];
-            Ok(only(&on_run, outputs))
-        }),
-        expected: Box::new(move || only(&names, problem.expected::<T>())),
-    }
+    let class = Class::new("cross entropy", T::NAME, layout.name());
+    let words = format!(
+        "{rows} x {cols}, {names:?}, targets {kind:?}, row gradients: {}, in place: {is_in_place}, hard: {is_hard}, logits \
+         {of_logits:?}, gradient {of_gradient:?}, rows {of_rows:?}",
+        d_loss.is_some()
+    );
+    let run = move |device: &Device, byte| {
+        let u8s = device.upload(&targets.iter().map(|&x| x as u8).collect::<Vec<_>>())?;
+        let u32s = device.upload(&targets.iter().map(|&x| x as u32).collect::<Vec<_>>())?;
+        let i32s = device.upload(&targets.iter().map(|&x| x as i32).collect::<Vec<_>>())?;
+        let i64s = device.upload(&targets)?;
+        let mut loss = of_rows.output::<f32>(device, byte)?;
+        let mut lse = of_rows.output::<f32>(device, byte)?;
+        let mut correct = of_rows.output::<u32>(device, byte)?;
+        let row_gradients = device.upload(d_loss.as_deref().unwrap_or_default())?;
+        let (of_out, before) = if is_in_place { (&of_logits, &inp[..]) } else { (&of_gradient, &[][..]) };
+        let mut gradient = device.upload(&of_out.filled_between(before, byte))?;
+        let logits = of_logits.input(device, &inp)?;
+        let (to, from) = (of_out.view_mut::<_, 2>(&mut gradient)?, of_logits.view::<_, 2>(&logits)?);
+        let mut call = CrossEntropy::new().gradient_scale(d_scale);
+        if d_loss.is_some() {
+            call = call.row_gradients(&row_gradients);
+        }
+        let mut outputs = Outputs::new(loss.view_mut(of_rows.row())?);
+        if has_lse {
+            outputs = outputs.log_sum_exp(lse.view_mut(of_rows.row())?);
+        }
+        if has_correct {
+            outputs = outputs.correct(correct.view_mut(of_rows.row())?);
+        }
+        macro_rules! run {
+            ($targets:ident) => {
+                if is_in_place {
+                    call.run_in_place(device, outputs, to, &$targets)
+                } else if has_gradient {
+                    call.run_into(device, outputs.gradient(to), from, &$targets)
+                } else {
+                    call.run_into(device, outputs, from, &$targets)
+                }
+            };
+        }
+        match kind {
+            Classes::I64 => run!(i64s),
+            Classes::I32 => run!(i32s),
+            Classes::U32 => run!(u32s),
+            Classes::U8 => run!(u8s),
+        }?;
+        let outputs = vec![
+            ("loss", of_rows.read(&loss, byte)?),
+            ("lse", of_rows.read(&lse, byte)?),
+            ("correct", of_rows.read(&correct, byte)?),
+            ("gradient", of_out.read(&gradient, byte)?),
+        ];
+        Ok(only(&on_run, outputs))
+    };
+    Drawn::of(class, words, run, move || only(&names, problem.expected::<T>()))
+        .counting::<T>(is_hard, if has_gradient { &["gradient"] } else { &[] })
 }

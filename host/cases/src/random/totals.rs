@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Class, Measured};
+use super::drawn::{Class, Measured};
 
 /// The errors of the problems of a class, in units in the last place.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,12 +8,11 @@ use gpu_kernels::softmax::backward::{BackwardArgs, BackwardArgsHost, LOG};
 use gpu_kernels::softmax::operation::{RowVariants, Spread};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use super::Setting;
-use super::rowwise::{self, Rowwise, Sweep, Widths};
-use crate::case::wide;
+use super::rowwise::{self, Rowwise, Sweep, Widths, sweep};
+use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::{self, Number, RELATIVE};
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting};
 
 /// One problem; its numbers are rounded to a kernel's type.
 #[derive(Clone, Debug)]
@@ -39,23 +38,22 @@ impl Rowwise for Backward {
     type Args<T: Number> = BackwardArgs<T>;
     const NAME: &'static str = "gradient through a softmax";
     // Every second seed is for logarithms.
-    const SWEEPS: &'static [Sweep] = &[
-        Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
-        Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
-        Sweep { scope: Scope::OldEmulator, rows: 5, widths: Widths::All(&[1, 2, 33, 127, 300]), seeds: 2 },
-        // One of the two thread orders exposes a missing barrier.
-        Sweep { scope: Scope::NewEmulator, rows: 3, widths: Widths::UpTo(&[257]), seeds: 1 },
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[1, 5003]), seeds: 1 },
-        Sweep { scope: Scope::Executor, rows: 19, widths: Widths::All(&[1, 2, 3, 31, 32, 33]), seeds: 2 },
-        Sweep {
-            scope: Scope::Executor,
-            rows: 5,
-            widths: Widths::All(&[127, 1023, 1024, 1025, 4099]),
-            seeds: 2,
-        },
-        Sweep { scope: Scope::Executor, rows: 2, widths: Widths::All(&[40_001]), seeds: 1 },
-        Sweep { scope: Scope::Device, rows: 2, widths: Widths::Widest, seeds: 2 },
-    ];
+    const SWEEPS: &'static [Sweep] = &{
+        use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
+        use Widths::{All, Staged, UpTo, Widest};
+        [
+            sweep(Tiny, 1, UpTo(&[35]), 1),
+            sweep(Small, 3, UpTo(&[35, 1157]), 1),
+            sweep(OldEmulator, 5, All(&[1, 2, 33, 127, 300]), 2),
+            // One of the two thread orders exposes a missing barrier.
+            sweep(NewEmulator, 3, UpTo(&[257]), 1),
+            sweep(NewEmulator, 2, Staged(&[1, 5003]), 1),
+            sweep(Executor, 19, All(&[1, 2, 3, 31, 32, 33]), 2),
+            sweep(Executor, 5, All(&[127, 1023, 1024, 1025, 4099]), 2),
+            sweep(Executor, 2, All(&[40_001]), 1),
+            sweep(Device, 2, Widest, 2),
+        ]
+    };
 
     fn kernels<T: Number>() -> &'static RowVariants<BackwardArgs<T>> {
         T::BACKWARD

@@ -8,11 +8,11 @@ use ferrowarp::softmax::sample::Outputs;
 use ferrowarp::{Softmax, Tensor};
 use gpu_kernels::softmax::sample::Noise;
 
-use super::Rowwise as _;
 use super::backward::{Backward, rounded};
 use super::cross_entropy::CrossEntropy;
 use super::forward::Forward;
 use super::logits::logits;
+use super::rowwise::Rowwise as _;
 use super::sample::Sample;
 use super::top_k::TopK;
 use crate::case::wide;

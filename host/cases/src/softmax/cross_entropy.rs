@@ -8,13 +8,12 @@ use gpu_kernels::softmax::cross_entropy::{CrossEntropyArgs, CrossEntropyLaunch, 
 use gpu_kernels::softmax::operation::{RowVariants, Spread};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use super::Setting;
 use super::backward::rounded;
-use super::rowwise::{self, Rowwise, Sweep, Widths};
-use crate::case::wide;
+use super::rowwise::{self, Rowwise, Sweep, Widths, sweep};
+use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::{self, Number};
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting};
 
 /// The target of rows that are ignored.
 pub const IGNORED: i64 = -100;
@@ -47,32 +46,21 @@ pub fn loss_bound(loss: f64) -> Bound {
 impl Rowwise for CrossEntropy {
     type Args<T: Number> = CrossEntropyArgs<T>;
     const NAME: &'static str = "cross entropy";
-    const SWEEPS: &'static [Sweep] = &[
-        Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
-        Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
-        Sweep {
-            scope: Scope::OldEmulator,
-            rows: 11,
-            widths: Widths::All(&[1, 2, 10, 33, 127, 300]),
-            seeds: 1,
-        },
-        // One of the two thread orders exposes a missing barrier.
-        Sweep { scope: Scope::NewEmulator, rows: 5, widths: Widths::UpTo(&[257]), seeds: 1 },
-        Sweep {
-            scope: Scope::Executor,
-            rows: 23,
-            widths: Widths::All(&[1, 2, 3, 10, 16, 17, 31, 32, 33]),
-            seeds: 1,
-        },
-        Sweep {
-            scope: Scope::Executor,
-            rows: 11,
-            widths: Widths::All(&[127, 1023, 1024, 1025, 4099]),
-            seeds: 1,
-        },
-        Sweep { scope: Scope::Executor, rows: 4, widths: Widths::All(&[40_001]), seeds: 1 },
-        Sweep { scope: Scope::Device, rows: 3, widths: Widths::Widest, seeds: 1 },
-    ];
+    const SWEEPS: &'static [Sweep] = &{
+        use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
+        use Widths::{All, UpTo, Widest};
+        [
+            sweep(Tiny, 1, UpTo(&[35]), 1),
+            sweep(Small, 3, UpTo(&[35, 1157]), 1),
+            sweep(OldEmulator, 11, All(&[1, 2, 10, 33, 127, 300]), 1),
+            // One of the two thread orders exposes a missing barrier.
+            sweep(NewEmulator, 5, UpTo(&[257]), 1),
+            sweep(Executor, 23, All(&[1, 2, 3, 10, 16, 17, 31, 32, 33]), 1),
+            sweep(Executor, 11, All(&[127, 1023, 1024, 1025, 4099]), 1),
+            sweep(Executor, 4, All(&[40_001]), 1),
+            sweep(Device, 3, Widest, 1),
+        ]
+    };
 
     fn kernels<T: Number>() -> &'static RowVariants<CrossEntropyArgs<T>> {
         &T::CROSS_ENTROPY.rows

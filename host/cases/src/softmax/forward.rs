@@ -13,9 +13,8 @@ use ferrowarp::softmax::{KernelChoice, SoftmaxAs};
 use gpu_kernels::softmax::forward::ForwardLaunch;
 
 use super::backward::rounded;
-use super::told;
-use crate::Case;
-use crate::case::{is_same, wide};
+use super::rowwise::told;
+use crate::case::{Case, is_same, wide};
 use crate::compare::{Expected, Outputs};
 use crate::later::Later;
 use crate::reference::{Number, RELATIVE, softmax_bounds};
@@ -39,37 +38,31 @@ fn cluster_threads<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> u
 }
 
 fn case<I: Number + SoftmaxAs<O>, O: Number>(problem: Later<Forward>, choice: KernelChoice<I, O>) -> Case {
-    let to_run = problem.clone();
-    let run = move |device: &Device| Ok(vec![("out", wide(&to_run.run::<I, O>(device, &choice)?))]);
-    case_of::<I, O>(problem, choice, run, false)
+    let run = move |of: &Forward, device: &Device| of.run::<I, O>(device, &choice);
+    case_of::<I, O>(problem, choice, run, "")
 }
 
 fn case_in_place<T: Number>(problem: Later<Forward>, choice: KernelChoice<T>) -> Case {
-    let to_run = problem.clone();
-    let run = move |device: &Device| {
-        let got = vec![("out", wide(&to_run.run_in_place::<T>(device, &choice)?))];
-        let [_, layout] = to_run.layouts;
-        let apart = Forward { layouts: [layout; 2], ..(*to_run).clone() };
-        let apart = vec![("out", wide(&apart.run::<T, T>(device, &choice)?))];
+    let run = move |of: &Forward, device: &Device| {
+        let got = of.run_in_place::<T>(device, &choice)?;
+        let [_, layout] = of.layouts;
+        let apart = Forward { layouts: [layout; 2], ..of.clone() }.run::<T, T>(device, &choice)?;
         ensure!(is_same(&got, &apart), "in place it gives other bits than from one matrix into another");
         Ok(got)
     };
-    case_of::<T, T>(problem, choice, run, true)
+    case_of::<T, T>(problem, choice, run, " in place")
 }
 
 fn case_of<I: Number + SoftmaxAs<O>, O: Number>(
     problem: Later<Forward>,
     choice: KernelChoice<I, O>,
-    run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
-    is_in_place: bool,
+    run: impl Fn(&Forward, &Device) -> Result<Outputs> + Send + Sync + 'static,
+    place: &'static str,
 ) -> Case {
     let kernels = choice.kernels().map(|meta| meta.name).collect();
-    let to_name = problem.clone();
-    let words = move || {
-        let Forward { layouts, options, .. } = &*to_name;
+    let words = move |Forward { layouts, options, .. }: &Forward| {
         let types = match I::NAME == O::NAME {
-            true if is_in_place => format!("{} in place", I::NAME),
-            true => I::NAME.to_owned(),
+            true => format!("{}{place}", I::NAME),
             false => format!("{} as {}", I::NAME, O::NAME),
         };
         let options = if *options == Softmax::new() { String::new() } else { format!(", {options:?}") };
@@ -78,8 +71,8 @@ fn case_of<I: Number + SoftmaxAs<O>, O: Number>(
         });
         format!("softmax of {types}, {}{options}{config}", told(layouts))
     };
-    let expected = move || problem.expected::<I, O>();
-    Case::new(kernels, words, run, expected).with_cluster_threads(cluster_threads(&choice))
+    Case::of(problem, kernels, words, run, Forward::expected::<I, O>)
+        .with_cluster_threads(cluster_threads(&choice))
 }
 
 impl Forward {
@@ -103,7 +96,7 @@ impl Forward {
         &self,
         device: &Device,
         choice: &KernelChoice<I, O>,
-    ) -> Result<Vec<O>> {
+    ) -> Result<Outputs> {
         let [to, from] = self.layouts;
         let mut test = KernelTest::new();
         let (out, inp) = (test.unwritten("out", to), test.input_at("inp", &rounded::<I>(&self.logits), from));
@@ -113,10 +106,10 @@ impl Forward {
             // SAFETY: the matrices and the workspace belong to the choice.
             unsafe { self.launch(on, choice, (out, inp), [to, from], memory.output(workspace)) }
         })?;
-        Ok(results.of(out))
+        Ok(vec![("out", wide(&results.of(out)))])
     }
 
-    fn run_in_place<T: Number>(&self, device: &Device, choice: &KernelChoice<T>) -> Result<Vec<T>> {
+    fn run_in_place<T: Number>(&self, device: &Device, choice: &KernelChoice<T>) -> Result<Outputs> {
         let [_, layout] = self.layouts;
         let mut test = KernelTest::new();
         let matrix = test.output_at("matrix", &rounded::<T>(&self.logits), layout);
@@ -126,7 +119,7 @@ impl Forward {
             // SAFETY: same as above; output and input are one matrix.
             unsafe { self.launch(on, choice, (matrix, matrix), [layout; 2], memory.output(workspace)) }
         })?;
-        Ok(results.of(matrix))
+        Ok(vec![("out", wide(&results.of(matrix)))])
     }
 
     /// # Safety

@@ -8,11 +8,11 @@ use ferrowarp::Softmax;
 use ferrowarp::device::Device;
 use gpu_kernels::ladders::softmax::{LADDER, Variant};
 
-use super::with_hard_rows;
-use crate::case::wide;
-use crate::layer;
+use super::logits::with_hard_rows;
+use crate::case::{Case, wide};
+use crate::layer::Problem;
 use crate::reference::{RELATIVE, relative_one_after_the_other, softmax_bounds};
-use crate::{Case, Scope};
+use crate::scopes::Scope;
 
 /// One problem.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ pub fn cases(scope: Scope, limits: &Limits, chosen: impl Fn(&str) -> bool) -> Ve
 }
 
 /// The cases on the logits of a layer.
-pub fn of_layer(layer: &layer::Problem, limits: &Limits) -> Vec<Case> {
+pub fn of_layer(layer: &Problem, limits: &Limits) -> Vec<Case> {
     let offsets = [layer.misalignment; 2];
     let (rows, cols, logits) = (layer.batch, layer.outputs, layer.logits.clone());
     let problem = Arc::new(Ladder { rows, cols, offsets, logits });
@@ -142,17 +142,16 @@ impl Ladder {
                 Which::New => is_new(variant),
             })
         });
-        variants.filter_map(|variant| Arc::clone(&self).case(variant, limits)).collect()
+        variants.filter_map(|variant| self.case(variant, limits)).collect()
     }
 
     /// The case of a variant, if it supports the shape and runs on the device.
-    fn case(self: Arc<Self>, variant: Variant, limits: &Limits) -> Option<Case> {
-        let Self { rows, cols, offsets, .. } = *self;
+    fn case(self: &Arc<Self>, variant: Variant, limits: &Limits) -> Option<Case> {
+        let Self { rows, cols, offsets, .. } = **self;
         let prepared = variant.prepare(rows, cols).filter(|prepared| prepared.runs_on(limits))?;
         let layout = |offset| Layout::dense(rows, cols).with_offset(offset);
         let (to, from) = (layout(offsets[0]), layout(offsets[1]));
-        let problem = Arc::clone(&self);
-        let run = move |device: &Device| {
+        let run = move |problem: &Self, device: &Device| {
             let mut test = KernelTest::new();
             let (out, inp) = (test.unwritten("out", to), test.input_at("inp", &problem.logits, from));
             let workspace = Layout::dense(1, prepared.workspace_len()).with_offset(offsets[0]);
@@ -167,12 +166,13 @@ impl Ladder {
         // In the other variants, every thread adds at most a 256th of a row.
         let is_naive = variant.meta().name == LADDER[0].kernels[0].meta.name;
         let relative = if is_naive { relative_one_after_the_other(cols) } else { RELATIVE };
-        let expected =
-            move || vec![("out", softmax_bounds::<f32>(&self.logits, cols, &Softmax::new(), relative))];
+        let expected = move |problem: &Self| {
+            vec![("out", softmax_bounds::<f32>(&problem.logits, cols, &Softmax::new(), relative))]
+        };
         let kernels = variant.steps().map(|step| step.meta.name).collect();
         let config = prepared.config().filter(|config| config.cluster > 1);
         let threads = config.map_or(0, |config| config.cluster * config.block.x);
-        let words = move || format!("{rows}x{cols} at {offsets:?}");
-        Some(Case::new(kernels, words, run, expected).with_cluster_threads(threads))
+        let words = move |_: &_| format!("{rows}x{cols} at {offsets:?}");
+        Some(Case::of(self, kernels, words, run, expected).with_cluster_threads(threads))
     }
 }

@@ -58,3 +58,11 @@ pub fn edge_rows(cols: usize) -> Vec<(&'static str, Vec<f32>)> {
         ("down to subnormal results", each(&|i| i * -0.8)),
     ]
 }
+
+/// Numbers of some rows, followed by rows that are hard for a softmax.
+pub(super) fn with_hard_rows(rows: usize, cols: usize, is_hard: bool) -> Vec<f32> {
+    let mut numbers = logits(rows, cols);
+    let hard = if is_hard { edge_rows(cols) } else { Vec::new() };
+    numbers.extend(hard.into_iter().flat_map(|(_, row)| row));
+    numbers
+}

@@ -10,11 +10,11 @@ use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
 use gpu_kernels::softmax::operation::{RowVariants, Spread};
 
-use super::{Setting, apart, told};
+use crate::case::Case;
 use crate::compare::{Expected, Outputs};
 use crate::later::Later;
 use crate::reference::Number;
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting, cases_of_types};
 
 /// A problem of an operation on rows.
 pub trait Rowwise: Send + Sync + Sized + 'static {
@@ -62,7 +62,7 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
 
     /// The case of a kernel.
     fn case<T: Number>(self: &Arc<Self>, kernel: Spread<Self::Args<T>>, in_place: bool) -> Case {
-        case::<Self, T>(&Arc::clone(self).into(), kernel, in_place)
+        case::<Self, T>(self, kernel, in_place)
     }
 
     /// The cases of all kernels for a type that hold the rows and run on a device with these limits, in clusters of at most
@@ -81,10 +81,7 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
 
     /// [`Self::cases`] for each type.
     fn cases_of_each_type(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
-        let mut all = self.cases::<f32>(limits);
-        all.extend(self.cases::<f16>(limits));
-        all.extend(self.cases::<bf16>(limits));
-        all
+        cases_of_types!(f32, f16, bf16 => self.cases::<T>(limits))
     }
 }
 
@@ -98,6 +95,11 @@ pub struct Sweep {
     pub widths: Widths,
     /// The number of seeds.
     pub seeds: u64,
+}
+
+/// A row of a table.
+pub(super) const fn sweep(scope: Scope, rows: usize, widths: Widths, seeds: u64) -> Sweep {
+    Sweep { scope, rows, widths, seeds }
 }
 
 /// The widths of a sweep.
@@ -144,16 +146,19 @@ impl Widths {
     }
 }
 
-fn case<P: Rowwise, T: Number>(problem: &Later<P>, kernel: Spread<P::Args<T>>, in_place: bool) -> Case {
-    let [to_run, to_expect, to_name] = [(); 3].map(|()| problem.clone());
-    let name_blocks = kernel.blocks;
-    let words = move || {
+fn case<P: Rowwise, T: Number>(
+    problem: impl Into<Later<P>>,
+    kernel: Spread<P::Args<T>>,
+    in_place: bool,
+) -> Case {
+    let count = kernel.blocks;
+    let words = move |of: &P| {
         let place = if in_place { "in place, " } else { "" };
-        let blocks = if name_blocks > 1 { format!("{name_blocks} blocks a row, ") } else { String::new() };
-        format!("{} of {}, {blocks}{place}{}", P::NAME, T::NAME, told(to_name.layouts()))
+        let blocks = if count > 1 { format!("{count} blocks a row, ") } else { String::new() };
+        format!("{} of {}, {blocks}{place}{}", P::NAME, T::NAME, told(of.layouts()))
     };
-    let run = move |device: &Device| to_run.run::<T>(device, kernel, in_place);
-    Case::new(vec![kernel.variant.meta.name], words, run, move || to_expect.expected::<T>())
+    let run = move |of: &P, device: &Device| of.run::<T>(device, kernel, in_place);
+    Case::of(problem, vec![kernel.variant.meta.name], words, run, P::expected::<T>)
         .with_cluster_threads(cluster_threads(&kernel))
 }
 
@@ -169,10 +174,7 @@ fn with_clusters_of(most: u32, limits: &Limits) -> Limits {
 
 /// The cases of an operation in a setting.
 pub(super) fn cases<P: Rowwise>(setting: &Setting) -> Vec<Case> {
-    let mut all = of_type::<P, f32>(setting);
-    all.extend(of_type::<P, f16>(setting));
-    all.extend(of_type::<P, bf16>(setting));
-    all
+    cases_of_types!(f32, f16, bf16 => of_type::<P, T>(setting))
 }
 
 fn of_type<P: Rowwise, T: Number>(setting: &Setting) -> Vec<Case> {
@@ -197,17 +199,29 @@ fn of_type<P: Rowwise, T: Number>(setting: &Setting) -> Vec<Case> {
                 match scope {
                     Scope::Executor => {
                         let places = [false, true].into_iter().filter(|&in_place| P::IN_PLACE || !in_place);
-                        cases.extend(places.map(|in_place| case::<P, T>(problem, kernel, in_place)));
+                        cases.extend(places.map(|in_place| case::<P, T>(&*problem, kernel, in_place)));
                     }
                     Scope::OldEmulator | Scope::NewEmulator => {
-                        cases.push(case::<P, T>(problem, kernel, P::IN_PLACE && i % 2 == 1))
+                        cases.push(case::<P, T>(&*problem, kernel, P::IN_PLACE && i % 2 == 1))
                     }
                     Scope::Tiny | Scope::Small | Scope::Device => {
-                        cases.push(case::<P, T>(problem, kernel, false))
+                        cases.push(case::<P, T>(&*problem, kernel, false))
                     }
                 }
             }
         }
     }
     cases
+}
+
+/// Rows that are misaligned by 4 or 2 bytes, with elements in between.
+pub(super) fn apart(rows: usize, cols: usize) -> Layout {
+    Layout::dense(rows, cols).with_stride(cols + 3).with_offset(1)
+}
+
+/// A matrix layout, in words.
+pub(super) fn told(layouts: &[Layout]) -> String {
+    let Layout { rows, cols, .. } = layouts[0];
+    let places: Vec<_> = layouts.iter().map(|l| format!("{}+{}", l.offset, l.stride)).collect();
+    format!("{rows}x{cols} at {}", places.join(", "))
 }

@@ -9,14 +9,13 @@ use gpu_kernels::softmax::operation::{RowVariants, Spread};
 use gpu_kernels::softmax::sample::{GREEDY, NO_TOKEN, Noise, SampleArgs, SampleLaunch};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
-use super::Setting;
 use super::backward::rounded;
-use super::rowwise::{self, Rowwise, Sweep, Widths};
+use super::rowwise::{self, Rowwise, Sweep, Widths, sweep};
 use super::top_k::rows_of_all_kinds;
-use crate::case::wide;
+use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::{self, Draw, Number, RELATIVE};
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting};
 
 /// One problem; its numbers are rounded to a kernel's type.
 #[derive(Clone, Debug)]
@@ -62,19 +61,23 @@ impl Rowwise for Sample {
     const NAME: &'static str = "sampling";
     const IN_PLACE: bool = false;
     // Every second seed has a cut by probability.
-    const SWEEPS: &'static [Sweep] = &[
-        Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 2 },
-        Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 2 },
-        Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[1, 33, 1157]), seeds: 4 },
-        // One of the two thread orders exposes a missing barrier.
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[33, 257]), seeds: 2 },
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[3, 2311]), seeds: 4 },
-        Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 31, 33, 127]), seeds: 12 },
-        Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1023, 1025]), seeds: 4 },
-        Sweep { scope: Scope::Executor, rows: 4, widths: Widths::All(&[12_673, 50_257]), seeds: 2 },
-        Sweep { scope: Scope::Device, rows: 24, widths: Widths::All(&[35, 1025]), seeds: 8 },
-        Sweep { scope: Scope::Device, rows: 6, widths: Widths::All(&[50_257]), seeds: 4 },
-    ];
+    const SWEEPS: &'static [Sweep] = &{
+        use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
+        use Widths::{All, Staged, UpTo};
+        [
+            sweep(Tiny, 1, UpTo(&[35]), 2),
+            sweep(Small, 3, UpTo(&[35, 1157]), 2),
+            sweep(OldEmulator, 3, All(&[1, 33, 1157]), 4),
+            // One of the two thread orders exposes a missing barrier.
+            sweep(NewEmulator, 2, All(&[33, 257]), 2),
+            sweep(NewEmulator, 2, Staged(&[3, 2311]), 4),
+            sweep(Executor, 24, All(&[1, 31, 33, 127]), 12),
+            sweep(Executor, 24, All(&[1023, 1025]), 4),
+            sweep(Executor, 4, All(&[12_673, 50_257]), 2),
+            sweep(Device, 24, All(&[35, 1025]), 8),
+            sweep(Device, 6, All(&[50_257]), 4),
+        ]
+    };
 
     fn kernels<T: Number>() -> &'static RowVariants<SampleArgs<T>> {
         &T::SAMPLING.sample
@@ -175,17 +178,21 @@ impl Rowwise for SampleTopK {
     type Args<T: Number> = SampleArgs<T>;
     const NAME: &'static str = "sampling of the largest";
     const IN_PLACE: bool = false;
-    const SWEEPS: &'static [Sweep] = &[
-        Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
-        Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
-        Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[33, 1157]), seeds: 2 },
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[33]), seeds: 2 },
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[2311]), seeds: 2 },
-        Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 33, 127, 1025]), seeds: 4 },
-        Sweep { scope: Scope::Executor, rows: 4, widths: Widths::All(&[12_673, 50_257]), seeds: 1 },
-        Sweep { scope: Scope::Device, rows: 24, widths: Widths::All(&[35, 1025]), seeds: 4 },
-        Sweep { scope: Scope::Device, rows: 6, widths: Widths::All(&[50_257]), seeds: 2 },
-    ];
+    const SWEEPS: &'static [Sweep] = &{
+        use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
+        use Widths::{All, Staged, UpTo};
+        [
+            sweep(Tiny, 1, UpTo(&[35]), 1),
+            sweep(Small, 3, UpTo(&[35, 1157]), 1),
+            sweep(OldEmulator, 3, All(&[33, 1157]), 2),
+            sweep(NewEmulator, 2, All(&[33]), 2),
+            sweep(NewEmulator, 2, Staged(&[2311]), 2),
+            sweep(Executor, 24, All(&[1, 33, 127, 1025]), 4),
+            sweep(Executor, 4, All(&[12_673, 50_257]), 1),
+            sweep(Device, 24, All(&[35, 1025]), 4),
+            sweep(Device, 6, All(&[50_257]), 2),
+        ]
+    };
 
     fn kernels<T: Number>() -> &'static RowVariants<SampleArgs<T>> {
         &T::SAMPLING.sample_top_k

@@ -11,12 +11,12 @@ use gpu_kernels::softmax::cross_entropy::{
 
 use super::backward::rounded;
 use super::cross_entropy::{CrossEntropy, IGNORED};
-use super::{Rowwise as _, Setting, apart};
-use crate::case::wide;
+use super::rowwise::{Rowwise as _, apart};
+use crate::case::{Case, wide};
 use crate::compare::{Expected, Outputs};
 use crate::later::Later;
 use crate::reference::Number;
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting, cases_of_types};
 
 /// A division of the columns.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +50,7 @@ const SWEEPS: &[(Scope, usize, &[Division])] = &[
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
-    let mut all = of_type::<f32>(setting);
-    all.extend(of_type::<f16>(setting));
-    all.extend(of_type::<bf16>(setting));
-    all
+    cases_of_types!(f32, f16, bf16 => of_type::<T>(setting))
 }
 
 fn of_type<T: Number>(setting: &Setting) -> Vec<Case> {
@@ -73,17 +70,16 @@ fn of_type<T: Number>(setting: &Setting) -> Vec<Case> {
 }
 
 fn case<T: Number>(problem: &Later<CrossEntropy>, division: Division, in_place: bool) -> Case {
-    let [to_run, to_expect, to_name] = [(); 3].map(|()| problem.clone());
     let kernels = &T::CROSS_ENTROPY.shards;
     let names = vec![kernels.part.meta.name, cross_entropy_combine::META.name, kernels.gradient.meta.name];
-    let words = move || {
+    let words = move |of: &CrossEntropy| {
         let Division { cuts, parts } = division;
         let place = if in_place { "in place, " } else { "" };
-        let rows = to_name.layouts[1].rows;
+        let rows = of.layouts[1].rows;
         format!("cross entropy of {}, {place}{rows} rows of columns {cuts:?} in {parts} parts", T::NAME)
     };
-    let run = move |device: &Device| run::<T>(&to_run, division, device, in_place);
-    Case::new(names, words, run, move || expected::<T>(&to_expect))
+    let run = move |of: &CrossEntropy, device: &Device| run::<T>(of, division, device, in_place);
+    Case::of(problem, names, words, run, expected::<T>)
 }
 
 /// The expected results, except correctness.

@@ -8,14 +8,13 @@ use ferrowarp::device::Device;
 use gpu_kernels::softmax::operation::{RowVariants, Spread};
 use gpu_kernels::softmax::top_k::{LOG, TopKArgs, TopKLaunch, ZERO_MASKED};
 
-use super::Setting;
 use super::backward::rounded;
 use super::logits::{edge_rows, logits};
-use super::rowwise::{self, Rowwise, Sweep, Widths};
-use crate::case::wide;
+use super::rowwise::{self, Rowwise, Sweep, Widths, sweep};
+use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::{self, Number, RELATIVE};
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting};
 
 /// One problem; its numbers are rounded to a kernel's type.
 #[derive(Clone, Debug)]
@@ -67,19 +66,23 @@ impl Rowwise for TopK {
     type Args<T: Number> = TopKArgs<T>;
     const NAME: &'static str = "top-k";
     const IN_PLACE: bool = false;
-    const SWEEPS: &'static [Sweep] = &[
-        Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
-        Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
-        Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[1, 33, 1157]), seeds: 2 },
-        // One of the two thread orders exposes a missing barrier.
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[33, 257]), seeds: 1 },
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[3, 2311]), seeds: 1 },
-        Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 31, 33, 127]), seeds: 3 },
-        Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1023, 1025, 4099]), seeds: 1 },
-        Sweep { scope: Scope::Executor, rows: 3, widths: Widths::All(&[12_673, 50_257]), seeds: 1 },
-        Sweep { scope: Scope::Device, rows: 24, widths: Widths::All(&[35, 1025]), seeds: 2 },
-        Sweep { scope: Scope::Device, rows: 6, widths: Widths::All(&[50_257]), seeds: 2 },
-    ];
+    const SWEEPS: &'static [Sweep] = &{
+        use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
+        use Widths::{All, Staged, UpTo};
+        [
+            sweep(Tiny, 1, UpTo(&[35]), 1),
+            sweep(Small, 3, UpTo(&[35, 1157]), 1),
+            sweep(OldEmulator, 3, All(&[1, 33, 1157]), 2),
+            // One of the two thread orders exposes a missing barrier.
+            sweep(NewEmulator, 2, All(&[33, 257]), 1),
+            sweep(NewEmulator, 2, Staged(&[3, 2311]), 1),
+            sweep(Executor, 24, All(&[1, 31, 33, 127]), 3),
+            sweep(Executor, 24, All(&[1023, 1025, 4099]), 1),
+            sweep(Executor, 3, All(&[12_673, 50_257]), 1),
+            sweep(Device, 24, All(&[35, 1025]), 2),
+            sweep(Device, 6, All(&[50_257]), 2),
+        ]
+    };
 
     fn kernels<T: Number>() -> &'static RowVariants<TopKArgs<T>> {
         &T::SAMPLING.top_k

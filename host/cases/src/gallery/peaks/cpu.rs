@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::{NEARS, start};
 use crate::compare::{Bound, compare};
-use crate::gallery::{Timed, Trial, Work};
+use crate::gallery::trial::{Timed, Trial, Work};
 
 mod chains;
 

@@ -8,11 +8,12 @@ use ferrowarp::softmax::{DeviceProfile, KernelChoice, SoftmaxAs};
 use gpu_kernels::softmax::operation::ForwardTo;
 
 use super::{Forward, case, case_in_place, cluster_threads};
-use crate::for_each_pair;
+use crate::case::Case;
 use crate::later::Later;
 use crate::reference::Number;
-use crate::softmax::{Setting, apart, with_hard_rows};
-use crate::{Case, Scope};
+use crate::scopes::{Scope, Setting, cases_of_types};
+use crate::softmax::logits::with_hard_rows;
+use crate::softmax::rowwise::apart;
 use How::{Apart, Each, InPlace, InTurns};
 use Rows::{Random, RandomAndHard};
 use Which::{All, Chosen, Clusters, Narrow, OnePair, UpTo, Widest};
@@ -120,23 +121,6 @@ const TABLE: &[Sweep] = &{
     ]
 };
 
-/// The cases of the setting, from rows of the table with a chosen name.
-pub fn cases(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for sweep in TABLE.iter().filter(|sweep| sweep.scope == setting.scope && chosen(sweep.name)) {
-        if matches!(sweep.how, InPlace) {
-            cases.extend(sweep.of::<f32, f32>(setting, case_in_place));
-            cases.extend(sweep.of::<f16, f16>(setting, case_in_place));
-            cases.extend(sweep.of::<bf16, bf16>(setting, case_in_place));
-        } else {
-            for_each_pair!(|_kernels| {
-                cases.extend(sweep.of::<I, O>(setting, case));
-            });
-        }
-    }
-    cases
-}
-
 /// Runs `$body` for each supported pair of types `I` and `O`, with its kernels in `$kernels`.
 #[macro_export]
 macro_rules! for_each_pair {
@@ -159,6 +143,21 @@ macro_rules! for_each_pair {
         let $kernels = <$inp as gpu_kernels::softmax::operation::ForwardTo<$out>>::FORWARD;
         $body
     }};
+}
+
+/// The cases of the setting, from rows of the table with a chosen name.
+pub fn cases(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for sweep in TABLE.iter().filter(|sweep| sweep.scope == setting.scope && chosen(sweep.name)) {
+        if matches!(sweep.how, InPlace) {
+            cases.extend(cases_of_types!(f32, f16, bf16 => sweep.of::<T, T>(setting, case_in_place)));
+        } else {
+            for_each_pair!(|_kernels| {
+                cases.extend(sweep.of::<I, O>(setting, case));
+            });
+        }
+    }
+    cases
 }
 
 impl Sweep {

@@ -1,18 +1,9 @@
-//! Where the operands of a random problem are in memory, and the random extents.
+//! How the operands of a random problem are stored, and the random extents.
 
-use std::ops::Range;
-
-use anyhow::{Result, ensure};
-use bytemuck::Pod;
-use cuda_std::testing::Element;
-use ferrowarp::device::Buffer;
-use ferrowarp::{TensorView, TensorViewMut};
 use rand::{RngExt as _, rngs::StdRng};
 
-use crate::case::wide;
+use crate::place::Place;
 
-/// The byte in the gaps of an input: floats are NaN, and integers -1 or the largest.
-const GAP: u8 = 0xff;
 /// The most elements after an operand.
 const AFTER: usize = 20;
 
@@ -92,24 +83,11 @@ impl Layout {
             Layout::Anywhere => "any element",
         }
     }
-}
 
-/// Where the elements of an operand are: rows of contiguous elements along three dimensions.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub shape: [usize; 4],
-    /// The index of the first element in the buffer.
-    pub first: usize,
-    pub strides: [usize; 3],
-    /// Elements of the buffer.
-    len: usize,
-}
-
-impl Place {
     /// Draws a place for elements of type `T`. `order` has the dimensions from the one with the smallest stride on.
-    pub fn new<T>(rng: &mut StdRng, layout: Layout, shape: [usize; 4], order: [usize; 3]) -> Self {
-        let unit = if layout == Layout::Aligned { 16 / size_of::<T>() } else { 1 };
-        let mut gap = || match layout {
+    pub(super) fn place<T>(self, rng: &mut StdRng, shape: [usize; 4], order: [usize; 3]) -> Place {
+        let unit = if self == Self::Aligned { 16 / size_of::<T>() } else { 1 };
+        let mut gap = || match self {
             Layout::Dense => 0,
             Layout::Aligned => unit * rng.random_range(0..3),
             Layout::Anywhere => rng.random_range(0..10) * rng.random_range(0..2),
@@ -122,95 +100,12 @@ impl Place {
         // Matrices without columns need views for their strides, too.
         let last: usize = shape.iter().zip(strides).map(|(len, stride)| len.saturating_sub(1) * stride).sum();
         let len = first + last + shape[3] + rng.random_range(0..AFTER);
-        Self { shape, first, strides, len }
+        Place { shape, first, strides, len }
     }
 
     /// Draws a place for a matrix.
-    pub fn matrix<T>(rng: &mut StdRng, layout: Layout, [rows, cols]: [usize; 2]) -> Self {
-        Self::new::<T>(rng, layout, [1, 1, rows, cols], [2, 1, 0])
-    }
-
-    /// Elements from one row of a matrix to the next.
-    pub fn stride(&self) -> usize {
-        self.strides[2]
-    }
-
-    /// The indices of all elements, in the order of the dimensions.
-    pub fn indices(&self) -> impl Iterator<Item = usize> {
-        let Self { first, shape: [a, b, c, d], strides: [by_a, by_b, by_c], .. } = *self;
-        let rows = (0..a * b * c).map(move |i| first + i / c / b * by_a + i / c % b * by_b + i % c * by_c);
-        rows.flat_map(move |row| row..row + d)
-    }
-
-    /// A buffer with these elements, in the order of the dimensions.
-    pub fn filled<T: Pod>(&self, elements: &[T]) -> Vec<T> {
-        self.filled_between(elements, GAP)
-    }
-
-    /// Same as [`Self::filled`], with this byte in the gaps.
-    pub fn filled_between<T: Pod>(&self, elements: &[T], byte: u8) -> Vec<T> {
-        let mut all = self.unwritten(byte);
-        self.indices().zip(elements).for_each(|(i, &element)| all[i] = element);
-        all
-    }
-
-    /// A buffer of this byte.
-    pub fn unwritten<T: Pod>(&self, byte: u8) -> Vec<T> {
-        let mut all = vec![T::zeroed(); self.len];
-        bytemuck::cast_slice_mut(&mut all).fill(byte);
-        all
-    }
-
-    /// The matrix in a buffer.
-    pub fn view_in<'a, T: Pod>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
-        let [.., rows, cols] = self.shape;
-        Ok(TensorView::with_strides(buffer.view(self.first..)?, [rows, cols], [self.stride(), 1])?)
-    }
-
-    /// The matrix in a buffer, to be written.
-    pub fn view_in_mut<'a, T: Pod>(&self, buffer: &'a mut Buffer<T>) -> Result<TensorViewMut<'a, T>> {
-        let [.., rows, cols] = self.shape;
-        Ok(TensorViewMut::with_strides(buffer.view_mut(self.first..)?, [rows, cols], [self.stride(), 1])?)
-    }
-
-    /// All dimensions as a view.
-    pub fn tensor_in<'a, T: Pod>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>> {
-        let [a, b, c] = self.strides;
-        Ok(TensorView::with_strides(buffer.view(self.first..)?, self.shape, [a, b, c, 1])?)
-    }
-
-    /// The same, to be written.
-    pub fn tensor_in_mut<'a, T: Pod>(&self, buffer: &'a mut Buffer<T>) -> Result<TensorViewMut<'a, T>> {
-        let [a, b, c] = self.strides;
-        Ok(TensorViewMut::with_strides(buffer.view_mut(self.first..)?, self.shape, [a, b, c, 1])?)
-    }
-
-    /// The indices of the first row.
-    pub fn row(&self) -> Range<usize> {
-        self.first..self.first + self.shape[3]
-    }
-
-    /// Same as [`Self::inside`], of a buffer.
-    pub fn read<T: Pod + Element>(&self, buffer: &Buffer<T>, byte: u8) -> Result<Vec<f64>> {
-        Ok(wide(&self.inside(&buffer.to_vec()?, byte)?))
-    }
-
-    /// The elements of a buffer, in the order of the dimensions. An error if anything between them is not this byte.
-    pub fn inside<T: Pod>(&self, got: &[T], byte: u8) -> Result<Vec<T>> {
-        let mut rest = got.to_vec();
-        let inside = self.indices().map(|i| {
-            bytemuck::bytes_of_mut(&mut rest[i]).fill(byte);
-            got[i]
-        });
-        let inside = inside.collect();
-        let bytes: &[u8] = bytemuck::cast_slice(&rest);
-        let written = bytes.iter().position(|&other| other != byte).map(|at| at / size_of::<T>());
-        ensure!(
-            written.is_none(),
-            "element {} of the buffer, outside of the rows, was written",
-            written.unwrap_or(0)
-        );
-        Ok(inside)
+    pub(super) fn matrix<T>(self, rng: &mut StdRng, [rows, cols]: [usize; 2]) -> Place {
+        self.place::<T>(rng, [1, 1, rows, cols], [2, 1, 0])
     }
 }
 
@@ -219,6 +114,7 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
+    use crate::place::GAP;
 
     #[test]
     fn elements_come_back_and_others_are_errors() {
@@ -226,7 +122,7 @@ mod tests {
         for layout in [Layout::Dense, Layout::Aligned, Layout::Anywhere] {
             for _ in 0..100 {
                 let shape: [usize; 4] = extents(&mut rng, 300);
-                let place = Place::new::<u16>(&mut rng, layout, shape, [1, 2, 0]);
+                let place = layout.place::<u16>(&mut rng, shape, [1, 2, 0]);
                 let elements: Vec<u16> = (0..shape.iter().product::<usize>() as u16).collect();
                 let mut buffer = place.filled(&elements);
                 assert_eq!(place.inside(&buffer, GAP).unwrap(), elements);
