@@ -146,6 +146,24 @@ fn gradients_of_rows_without_gaps_take_few_requests() {
     }
 }
 
+/// A row that shares its last vector with the next one reads that vector whole. The emulator faults if it ends after the matrix.
+#[test]
+fn rows_shorter_than_a_vector_are_read_within_the_matrix() {
+    fn check<T: Element>(device: &Device) {
+        let rows = 10;
+        let rstd = device.upload(&vec![1f32; rows]).unwrap();
+        for cols in 1..16 / size_of::<T>() {
+            let x = Tensor::<T>::zeros(device, [rows, cols]).unwrap();
+            let mut d_inp = Tensor::zeros(device, [rows, cols]).unwrap();
+            Norm::rms().backward_into(device, &mut d_inp, &x, &x, Statistics::rms(&rstd)).unwrap();
+        }
+    }
+    let device = emulated::newer_by_each().swap_remove(0);
+    check::<f32>(&device);
+    check::<f16>(&device);
+    check::<bf16>(&device);
+}
+
 /// A GPU traps at the stores that a block without a cluster sends to itself, so no case and no user may launch that.
 #[test]
 fn only_rows_of_two_blocks_take_clusters() {

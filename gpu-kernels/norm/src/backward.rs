@@ -37,7 +37,7 @@ use common_kernels::element::{Element, Output};
 /// The launch is as described; `cols` is at least 1 and at most what the threads of a row hold. The pointers are valid for
 /// their shapes and strides; the flags hold; no other code uses what is written. `d_inp` may be `d_out`, `d_sum` or `inp`
 /// with the same stride. With `SHIFTED` every stride is `cols`, the matrices start at multiples of 16 bytes, `d_inp` is none
-/// of the inputs, and the rows that a thread takes start at the same element of a vector.
+/// of the inputs, the rows that a thread takes start at the same element of a vector, and `cols` is at least `N - 1`.
 #[kernel(
     with(BLOCK = max(THREADS, 128), AHEAD = 65536 / (BLOCK * (80 + VECTORS * (N + 16))), BLOCKS = max(AHEAD, 1)),
     max_threads = BLOCK,

@@ -95,7 +95,9 @@ impl RowsShape {
     pub fn holds(&self, cols: usize) -> bool {
         let (cols, of_block) = (cols as u64, u64::from(self.cols));
         let is_for_clusters = self.most > 1 && self.in_shared_from == 0;
-        cols <= of_block * u64::from(self.most) && (cols > of_block || !is_for_clusters)
+        // The last vector that a row shares ends in the next row.
+        let ends_in_next = cols + 1 >= u64::from(self.vector);
+        ends_in_next && cols <= of_block * u64::from(self.most) && (cols > of_block || !is_for_clusters)
     }
 
     /// Returns the number of blocks of a cluster that share a row of `cols` columns.
