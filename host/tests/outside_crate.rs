@@ -26,6 +26,12 @@ fn outside_crate(folder: &Path) -> PathBuf {
         std::fs::create_dir_all(outside.join(file).parent().unwrap()).unwrap();
         std::fs::write(outside.join(file), text).unwrap();
     }
+    // The profiles of a crate of `cargo xtask new`, whose test shares what is compiled here.
+    let profiles = std::fs::read_to_string(here.join("../xtask/template/workspace.in")).unwrap();
+    let profiles =
+        profiles.replace("[workspace]\nmembers = [\"kernels\"]\n", "").replace("{name}-kernels", "kernels");
+    let manifest = std::fs::read_to_string(outside.join("Cargo.toml")).unwrap();
+    std::fs::write(outside.join("Cargo.toml"), manifest + &profiles).unwrap();
     // So that nothing has to be looked up in a registry.
     std::fs::copy(here.join("../Cargo.lock"), outside.join("Cargo.lock")).unwrap();
     std::fs::copy(here.join("../Cargo.lock"), outside.join("kernels/Cargo.lock")).unwrap();
@@ -39,8 +45,9 @@ fn cargo(outside: &Path, arguments: &[&str]) -> Command {
     for name in ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "PIP_CERT"] {
         command.envs(std::env::var_os(name).map(|value| (name, value)));
     }
-    // Paths of sources are not what the test is about.
+    // Paths of sources are not what the test is about, and nothing is edited.
     command.env("CARGO_PROFILE_DEV_STRIP", "true").env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command.env("CARGO_INCREMENTAL", "0");
     command
 }
 

@@ -18,6 +18,7 @@ fn cargo(path: &Path, arguments: &[&str]) -> String {
     }
     // As in the test of a crate outside: neither compiles what the other one has compiled.
     command.env("CARGO_PROFILE_DEV_STRIP", "true").env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command.env("CARGO_INCREMENTAL", "0");
     let output = command.output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {log}");
