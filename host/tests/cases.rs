@@ -42,7 +42,7 @@ operations! {
     top_k: softmax::top_k::cases;
 }
 
-/// The small cases, twice each, under four seeds.
+/// The small cases, twice each, under a few seeds.
 macro_rules! shuffled {
     ($($name:ident),*) => {$(
         #[test]

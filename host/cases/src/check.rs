@@ -13,13 +13,14 @@ use crate::case::Case;
 use crate::scopes::{Scope, Setting};
 use crate::share::Share;
 
-/// Checks the small cases twice each, under four seeds that shuffle the schedule.
+/// Checks the small cases twice each, under seeds that shuffle the schedule: two for the smallest [`Share`], else four.
 ///
 /// # Panics
 /// Same as for [`assert_right`].
 #[track_caller]
 pub fn assert_right_under_shuffled_schedules(cases: impl Fn(&Setting) -> Vec<Case>) {
-    for seed in 0..4 {
+    let seeds = if Share::of_tests() == Share::Small { 2 } else { 4 };
+    for seed in 0..seeds {
         let device = Device::cpu_with(Executor::new().with_seed(seed));
         assert_right(&cases(&Setting::new(Scope::Small)), &device, Case::assess_twice);
     }

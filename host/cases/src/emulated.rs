@@ -47,10 +47,7 @@ pub fn assert_right_as_ptx(cases: impl Fn(&Setting) -> Vec<Case>) {
 }
 
 /// Compiles each family of `gpu-kernels` to PTX.
-///
-/// # Errors
-/// The sources, cargo or a compiler cannot be used.
-pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
+fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
     // Without `..`: for another path of the same folder, cargo would compile everything again.
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
@@ -72,7 +69,8 @@ pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
 /// The PTX with the kernel of that name, compiled by libNVVM.
 pub fn ptx_with(kernel: &str) -> String {
     let entry = format!(".entry {kernel}(");
-    ptx(Backend::Nvvm, architectures()[0]).unwrap().into_iter().find(|ptx| ptx.contains(&entry)).unwrap()
+    let texts = texts(Backend::Nvvm, architectures()[0]).unwrap();
+    texts.iter().find(|text| text.ptx.contains(&entry)).unwrap().ptx.clone()
 }
 
 /// An emulator of a module, which must have no unsupported instruction.
@@ -104,7 +102,20 @@ impl Text {
 }
 
 /// The output of a back end for an architecture.
-type Texts = ((Backend, NvvmArch), Arc<[Text]>);
+type Built = ((Backend, NvvmArch), Arc<[Text]>);
+
+/// The output of a back end for an architecture, compiled once per process.
+fn texts(backend: Backend, arch: NvvmArch) -> anyhow::Result<Arc<[Text]>> {
+    static BUILT: Mutex<Vec<Built>> = Mutex::new(Vec::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, texts)) = built.iter().find(|(key, _)| *key == (backend, arch)) {
+        return Ok(texts.clone());
+    }
+    let text = |ptx| Text { ptx, parsed: OnceLock::new() };
+    let texts: Arc<[Text]> = ptx(backend, arch)?.into_iter().map(text).collect();
+    built.push(((backend, arch), texts.clone()));
+    Ok(texts)
+}
 
 /// All kernels for an architecture, each on an emulator of its module.
 pub struct Emulators {
@@ -126,20 +137,9 @@ impl Emulators {
     /// The kernels compiled by `backend` for `arch`; a block's threads run in the order `turns`.
     ///
     /// # Errors
-    /// Same as for [`ptx`].
+    /// The sources, cargo or a compiler cannot be used.
     pub fn new(backend: Backend, arch: NvvmArch, turns: Turns) -> anyhow::Result<Emulators> {
-        static BUILT: Mutex<Vec<Texts>> = Mutex::new(Vec::new());
-        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = built.iter().find(|(key, _)| *key == (backend, arch)).map(|(_, texts)| texts.clone());
-        let texts = match known {
-            Some(texts) => texts,
-            None => {
-                let text = |ptx| Text { ptx, parsed: OnceLock::new() };
-                let texts: Arc<[Text]> = ptx(backend, arch)?.into_iter().map(text).collect();
-                built.push(((backend, arch), texts.clone()));
-                texts
-            }
-        };
+        let texts = texts(backend, arch)?;
         let named = texts.iter().enumerate();
         let of_kernel =
             named.flat_map(|(i, text)| text.kernels().map(move |kernel| (kernel.to_owned(), i))).collect();
@@ -194,7 +194,7 @@ pub fn device(backend: Backend, arch: NvvmArch, turns: Turns) -> Device {
 /// A device that emulates libNVVM's kernels for compute capability 9.0, and adds what warps do in each launch to `counter`.
 ///
 /// # Errors
-/// Same as for [`ptx`].
+/// Same as for [`Emulators::new`].
 pub fn counting(counter: &Counter) -> anyhow::Result<Device> {
     let emulators =
         Emulators::new(Backend::Nvvm, NvvmArch::Compute90, Turns::Ascending)?.with_counter(counter);

@@ -154,6 +154,12 @@ impl<T: Number> Stored<T> {
     fn at(&self, batch: usize, row: usize, col: usize) -> f64 {
         self.elements[self.index(batch, row, col)].value().into()
     }
+
+    /// The matrices of this shape without gaps, row by row.
+    fn dense(&self, [rows, cols]: [usize; 2]) -> Vec<f64> {
+        let at = |i: usize| self.at(i / (rows * cols), i / cols % rows, i % cols);
+        (0..self.place.shape[1] * rows * cols).map(at).collect()
+    }
 }
 
 /// Whether every row starts at a multiple of 16 bytes, like buffers do.
@@ -230,9 +236,10 @@ impl<T: Number + ElementAs<O>, O: Number> Operands<T, O> {
     /// `operand_error` is relative to a product.
     pub(super) fn expected(&self, operand_error: f64) -> Expected {
         let &Problem { shape: [m, n, k], batch, epilogue, .. } = &self.problem;
+        let (a, b) = (self.a.dense([m, k]), self.b.dense([k, n]));
         let bounds = (0..batch * m * n).map(|i| {
             let (matrix, row, col) = (i / (m * n), i / n % m, i % n);
-            let term = |i: usize| self.a.at(matrix, row, i) * self.b.at(matrix, i, col);
+            let term = |i: usize| a[(matrix * m + row) * k + i] * b[(matrix * k + i) * n + col];
             let sum = (0..k).map(term).fold(Sum::default(), Sum::and);
             let ends = match epilogue {
                 None => Ends { scale: 1.0, ..Ends::default() },
