@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
+use xtask_ptx::build_ptx::BuildPtx;
 
-use crate::build_ptx::BuildPtx;
 use crate::workspace;
 
 /// The programs in the bundle.

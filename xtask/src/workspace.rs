@@ -70,3 +70,10 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
     );
     Ok(printed)
 }
+
+/// The gallery's program, without arguments.
+pub fn gallery() -> Command {
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "ferrowarp-benches", "--bin", "gallery", "--"]);
+    command
+}

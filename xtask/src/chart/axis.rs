@@ -5,7 +5,7 @@ use std::ops::Range;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::Ranged;
 
-use super::width_of;
+use super::canvas::{TEXT, width_of};
 
 /// An axis.
 #[derive(Clone)]
@@ -169,7 +169,7 @@ impl Ruler {
         values.sort_by(f64::total_cmp);
         values.dedup();
         let extent = |value: f64| {
-            let half = width_of(&format(value), super::TEXT) / 2 + 4;
+            let half = width_of(&format(value), TEXT) / 2 + 4;
             let at = self.map(&value, (0, pixels));
             at - half..at + half
         };

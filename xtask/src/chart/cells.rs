@@ -2,7 +2,8 @@
 
 use plotters::prelude::*;
 
-use super::{CAPTION, Canvas, Drawn, FAINT, Family, GRID, INK, Place, TEXT, line, text, width_of};
+use super::canvas::{CAPTION, Canvas, Drawn, FAINT, GRID, INK, Place, TEXT, line, text, width_of};
+use super::colour::Family;
 
 /// The minimum width of cells with words.
 const ROOM_FOR_WORDS: u32 = 14;

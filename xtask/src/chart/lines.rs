@@ -3,10 +3,9 @@
 use plotters::prelude::*;
 
 use super::axis::{Axis, Ruler};
-use super::{
-    Canvas, Drawn, FAINT, Family, Frame, INK, MARK, PREDICTED, Place, ROOF, TEXT, colours, dashed, pixel,
-    text, width_of,
-};
+use super::canvas::{Canvas, Drawn, FAINT, INK, PREDICTED, Place, TEXT, text, width_of};
+use super::colour::{Family, colours};
+use super::frame::{Frame, MARK, ROOF, dashed, pixel};
 
 /// A diagram of lines.
 pub struct Lines {

@@ -12,28 +12,24 @@
 //! the SVG; check it with `rsvg-convert FILE.svg -o FILE.png` before committing it.
 
 mod axis;
+mod canvas;
 mod cells;
 mod colour;
+mod frame;
 mod lines;
 mod rows;
 #[cfg(test)]
 mod tests;
 
 use anyhow::anyhow;
-use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use axis::Ruler;
 pub use axis::{Axis, Scale, binary, number};
+use canvas::{Canvas, Drawn, FAINT, Place, text, wrapped};
 pub use cells::{Cell, Cells, Tone};
-pub use colour::{Family, colours};
+pub use colour::Family;
 pub use lines::{Guide, Lines, Note, Series};
 pub use rows::{Bar, Bars, Dots, Row, Span, Spans};
-
-/// The area that panels draw on.
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// A picture: a title, a line below it, and panels.
 pub struct Chart {
@@ -65,17 +61,6 @@ pub enum Panel {
 const MARGIN: u32 = 16;
 const TITLE: i32 = 20;
 const SUBTITLE: i32 = 13;
-/// The size of text in panels.
-const TEXT: i32 = 13;
-const CAPTION: i32 = 15;
-
-/// Explains the strokes of predicted values.
-const PREDICTED: &str = "black stroke: predicted";
-
-const INK: RGBColor = RGBColor(30, 30, 30);
-const FAINT: RGBColor = RGBColor(110, 110, 110);
-const GRID: RGBColor = RGBColor(228, 228, 228);
-
 impl Chart {
     /// Creates a chart of one panel.
     pub fn of(title: impl Into<String>, subtitle: impl Into<String>, panel: Panel) -> Self {
@@ -154,158 +139,4 @@ impl Panel {
             Self::Cells(cells) => cells.draw(area),
         }
     }
-}
-
-/// The style of a text, and its anchor.
-#[derive(Clone, Copy)]
-struct Place {
-    size: i32,
-    colour: RGBColor,
-    pos: Pos,
-    is_bold: bool,
-}
-
-impl Default for Place {
-    /// Dark, with the position at its left end and half its height.
-    fn default() -> Self {
-        Self { size: TEXT, colour: INK, pos: Pos::new(HPos::Left, VPos::Center), is_bold: false }
-    }
-}
-
-impl Place {
-    fn size(self, size: i32) -> Self {
-        Self { size, ..self }
-    }
-
-    fn colour(self, colour: RGBColor) -> Self {
-        Self { colour, ..self }
-    }
-
-    fn bold(self) -> Self {
-        Self { is_bold: true, ..self }
-    }
-
-    fn top(self) -> Self {
-        Self { pos: Pos::new(self.pos.h_pos, VPos::Top), ..self }
-    }
-
-    fn right(self) -> Self {
-        Self { pos: Pos::new(HPos::Right, self.pos.v_pos), ..self }
-    }
-
-    fn centre(self) -> Self {
-        Self { pos: Pos::new(HPos::Center, self.pos.v_pos), ..self }
-    }
-}
-
-fn text(area: &Canvas<'_>, words: &str, at: (i32, i32), place: Place) -> Drawn {
-    let font: FontDesc<'_> = ("sans-serif", place.size).into();
-    let font = if place.is_bold { font.style(FontStyle::Bold) } else { font };
-    let style = TextStyle::from(font).color(&place.colour).pos(place.pos);
-    area.draw(&Text::new(words.to_owned(), at, style))?;
-    Ok(())
-}
-
-fn line(area: &Canvas<'_>, from: (i32, i32), to: (i32, i32), colour: RGBColor, width: u32) -> Drawn {
-    area.draw(&PathElement::new([from, to], colour.stroke_width(width)))?;
-    Ok(())
-}
-
-/// A diagram with two axes.
-type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ruler, Ruler>>;
-
-/// The words around a diagram, and the pixels for them.
-struct Frame<'a> {
-    caption: &'a str,
-    labels: [&'a str; 2],
-    formats: [&'a dyn Fn(&f64) -> String; 2],
-    left: i32,
-    right: i32,
-    top: i32,
-    /// Whether lines of the grid cross the axis x, and y.
-    grid: [bool; 2],
-}
-
-impl Frame<'_> {
-    /// Draws the axes, the grid and the caption.
-    fn draw<'a, 'b>(
-        &self,
-        area: &'a Canvas<'b>,
-        [x, y]: [Ruler; 2],
-    ) -> Result<Plot<'a, 'b>, Box<dyn std::error::Error>> {
-        let mut plot = ChartBuilder::on(area)
-            .margin_top(self.top)
-            .margin_right(self.right)
-            .x_label_area_size(48)
-            .y_label_area_size(self.left)
-            .build_cartesian_2d(x, y)?;
-        let mut mesh = plot.configure_mesh();
-        mesh.axis_style(INK).bold_line_style(GRID).light_line_style(TRANSPARENT);
-        mesh.label_style(("sans-serif", TEXT).into_font().color(&INK));
-        mesh.x_desc(self.labels[0]).x_label_formatter(self.formats[0]);
-        mesh.y_desc(self.labels[1]).y_label_formatter(self.formats[1]);
-        // They only reach the axes' own choice of ticks, which has no limit.
-        mesh.x_labels(99).y_labels(999);
-        if !self.grid[0] {
-            mesh.disable_x_mesh();
-        }
-        if !self.grid[1] {
-            mesh.disable_y_mesh().set_tick_mark_size(LabelAreaPosition::Left, 5);
-        }
-        mesh.draw()?;
-        if !self.caption.is_empty() {
-            text(area, self.caption, (self.left, 4), Place::default().size(CAPTION).bold().top())?;
-        }
-        Ok(plot)
-    }
-}
-
-/// The pixel of a value, within the area that the diagram is drawn on.
-fn pixel(area: &Canvas<'_>, plot: &Plot<'_, '_>, at: (f64, f64)) -> (i32, i32) {
-    let (base, at) = (area.get_base_pixel(), plot.backend_coord(&at));
-    (at.0 - base.0, at.1 - base.1)
-}
-
-/// Draws a dashed line through the points: a roof, a mark or a prediction.
-fn dashed(
-    plot: &mut Plot<'_, '_>,
-    points: Vec<(f64, f64)>,
-    [dash, gap]: [u32; 2],
-    style: ShapeStyle,
-) -> Drawn {
-    plot.draw_series(DashedLineSeries::new(points, dash, gap, style))?;
-    Ok(())
-}
-
-/// Dashes of roofs, of marks and of predictions.
-const ROOF: [u32; 2] = [8, 5];
-const MARK: [u32; 2] = [2, 3];
-
-/// The width of a text in pixels, rounded up generously, because fonts differ.
-fn width_of(words: &str, size: i32) -> i32 {
-    let em: f64 = words
-        .chars()
-        .map(|letter| match letter {
-            'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '(' | ')' => 0.38,
-            'm' | 'w' | 'M' | 'W' | '%' => 0.98,
-            'A'..='Z' => 0.74,
-            _ => 0.63,
-        })
-        .sum();
-    (em * f64::from(size)).ceil() as i32
-}
-
-/// Wraps the words into lines of at most `width` pixels.
-fn wrapped(words: &str, size: i32, width: u32) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in words.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if width_of(line, size) + width_of(word, size) + size / 2 <= width as i32 => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

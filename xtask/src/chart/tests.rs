@@ -1,6 +1,8 @@
 use plotters::prelude::Ranged;
 
 use super::axis::Ruler;
+use super::canvas::{PREDICTED, TEXT, width_of};
+use super::colour::colours;
 use super::lines::apart;
 use super::*;
 

@@ -128,7 +128,7 @@ fn predicted_time(lesson: &Lesson, entry: &Entry) -> Option<f64> {
         };
         return lesson.formula(each, &own).ok();
     }
-    let of_entry = |one: &&super::predictions::Prediction| {
+    let of_entry = |one: &&page::Prediction| {
         one.entry(lesson).is_some_and(|of| (&of.name, of.at) == (&entry.name, entry.at))
     };
     let predictions = lesson.page.predictions.iter().filter(of_entry);

@@ -67,7 +67,7 @@ impl Gallery {
         let stage = stage_in(&folder)?;
         let name = if self.count { "counts.json" } else { "gallery.json" };
         let measured = stage.path().join(name);
-        let mut command = self.program.as_ref().map_or_else(program, Command::new);
+        let mut command = self.program.as_ref().map_or_else(workspace::gallery, Command::new);
         command.args(&self.lessons).arg("--out").arg(&measured);
         if self.count {
             command.arg("--count");
@@ -107,7 +107,7 @@ impl Gallery {
         let names = ["roofline-counts.json", "roofline.json"];
         let files = names.map(|name| stage.path().join(name));
         let run = |arguments: &[&str], out: &Path| {
-            let mut command = program();
+            let mut command = workspace::gallery();
             command.arg("--roofline").args(arguments).arg("--out").arg(out);
             let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
             ensure!(status.success(), "the gallery stopped early; its message is above ({status})");
@@ -137,13 +137,6 @@ fn stage_in(folder: &Path) -> anyhow::Result<tempfile::TempDir> {
 /// Moves a file of this run over that of an earlier one.
 fn publish(file: &Path, destination: &Path) -> anyhow::Result<()> {
     std::fs::rename(file, destination).with_context(|| format!("could not write {}", destination.display()))
-}
-
-/// The gallery's program, without arguments.
-pub fn program() -> Command {
-    let mut command = workspace::cargo();
-    command.args(["run", "--quiet", "--package", "ferrowarp-benches", "--bin", "gallery", "--"]);
-    command
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use ferrowarp_report::gallery::Entry;
 use serde::Deserialize;
 
 use super::formula;
-use super::predictions::Prediction;
 use crate::report::peaks;
 
 /// What the file says.
@@ -111,6 +110,32 @@ pub struct Guide {
     pub at: Vec<f64>,
 }
 
+/// A prediction of one quantity, from before anything ran.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prediction {
+    pub rung: String,
+    /// The problem's value on the axis; `None` for the largest.
+    pub at: Option<f64>,
+    /// The rung that `ratio` and `speed` compare with, with `@` and another problem if it is not the same one.
+    pub over: Option<String>,
+    /// The time over that of the other rung: a formula, as the next three.
+    pub ratio: Option<String>,
+    /// The rate over that of the other rung, each on its largest problem.
+    pub speed: Option<String>,
+    /// GB/s, or GFLOP/s in a lesson that measures operations.
+    pub rate: Option<String>,
+    /// Microseconds.
+    pub time: Option<String>,
+    /// How the value follows from the problem.
+    pub from: String,
+    /// The figure in another text for the same experiment, and its source: title and GPU.
+    #[serde(default)]
+    pub elsewhere: String,
+    /// Why measurement and prediction differ, or why they agree.
+    pub why: String,
+}
+
 impl Page {
     /// Reads the file of a lesson in `docs/gallery`.
     ///
@@ -131,6 +156,9 @@ pub struct Limits {
     /// The datasheet's limits.
     pub peaks: Option<peaks::Peaks>,
 }
+
+/// Replaces figures that only a GPU gives.
+pub const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
 
 /// A lesson with its measurements.
 #[derive(Debug, Default)]

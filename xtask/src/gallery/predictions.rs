@@ -1,38 +1,11 @@
 //! The predictions for the gallery's rungs next to the measurements: the table of each page.
 
 use ferrowarp_report::gallery::Entry;
-use serde::Deserialize;
 
-use super::page::{Lesson, Measure, is_of_gpu};
+use super::page::{Lesson, Measure, Prediction, is_of_gpu};
 use super::tables::{header, short_time};
 use crate::chart::{binary, number};
 use crate::report::row;
-
-/// A prediction of one quantity, from before anything ran.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Prediction {
-    pub rung: String,
-    /// The problem's value on the axis; `None` for the largest.
-    pub at: Option<f64>,
-    /// The rung that `ratio` and `speed` compare with, with `@` and another problem if it is not the same one.
-    pub over: Option<String>,
-    /// The time over that of the other rung: a formula, as the next three.
-    ratio: Option<String>,
-    /// The rate over that of the other rung, each on its largest problem.
-    speed: Option<String>,
-    /// GB/s, or GFLOP/s in a lesson that measures operations.
-    rate: Option<String>,
-    /// Microseconds.
-    time: Option<String>,
-    /// How the value follows from the problem.
-    from: String,
-    /// The figure in another text for the same experiment, and its source: title and GPU.
-    #[serde(default)]
-    elsewhere: String,
-    /// Why measurement and prediction differ, or why they agree.
-    why: String,
-}
 
 /// The relative difference up to which a measurement counts as predicted.
 const CLOSE: f64 = 0.1;

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use ferrowarp_report::gallery::Entry;
 
-use super::page::{Lesson, Limits, Page, is_of_gpu, is_peer};
+use super::page::{Lesson, Limits, NOT_MEASURED, Page, is_of_gpu, is_peer};
 use super::{chart, drawings, index, ncu, predictions, roofline, tables, timeline};
-use crate::gallery;
 use crate::report::peaks::{self, Check};
 use crate::report::{self, Files, Run, Timed, with_section};
 use crate::workspace;
@@ -69,7 +68,7 @@ pub fn run(Merged { files, counts, ncu, roofline }: &Merged) -> anyhow::Result<(
     };
     let counted = counted(&folder.join("gallery-counts.json"), counts.as_deref(), ncu.as_deref())?;
     let gallery = Gallery::new(&plan()?, results.as_ref(), &folder);
-    let roofline = roofline.merged(&folder, &gallery)?;
+    let roofline = roofline.merged(&folder, &gallery.entries, gallery.limits)?;
     let mut check = Check::default();
     gallery.check(&mut check);
     if let Some(roofline) = &roofline {
@@ -93,7 +92,7 @@ fn plan() -> anyhow::Result<Vec<Entry>> {
     let file = workspace::target().join("gallery/theory.json");
     let folder = file.parent().context("the target folder has no parent")?;
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let mut command = gallery::program();
+    let mut command = workspace::gallery();
     command.arg("--theory").arg("--out").arg(&file).current_dir(workspace::root());
     let status = command.status().context("starting cargo")?;
     ensure!(status.success(), "`gallery --theory` failed ({status})");
@@ -251,8 +250,6 @@ fn with_its_function(peer: &Entry, ours: &[Entry]) -> Entry {
 
 /// Longer tables are folded.
 const MOST_ROWS: usize = 22;
-
-pub const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
 
 /// Writes the generated parts of a lesson's page.
 fn write_page(

@@ -47,7 +47,7 @@ pub const SOFTMAX: Subject = Subject {
     ],
     charts: &[("", "GB/s against width", widths), ("-shapes", "GB/s at other shapes", shapes)],
     more: |results| {
-        format!("{}{}{}", targets::section(results), profiles::section(results), all_rungs(results))
+        format!("{}{}{}", targets::section(&SOFTMAX, results), profiles::section(results), all_rungs(results))
     },
     sections,
     readme: &[

@@ -2,8 +2,7 @@
 
 use crate::pages::operations::{Operation, operation};
 use crate::pages::profiles;
-use crate::pages::softmax::SOFTMAX;
-use crate::report::{Contest, Results, Timed, geometric_mean, percent, stem, table};
+use crate::report::{Contest, Results, Subject, Timed, geometric_mean, percent, stem, table};
 
 /// A target for every operation that it applies to, and every type.
 struct Target {
@@ -13,7 +12,7 @@ struct Target {
     /// The target of an operation; `None` if it does not apply.
     wanted: fn(&Operation) -> Option<f64>,
     /// The figure at a shape; `None` if the target does not apply. The second contest is that of our softmax there.
-    figure: fn(&Contest<'_>, Option<&Timed>) -> Option<f64>,
+    figure: fn(&Subject, &Contest<'_>, Option<&Timed>) -> Option<f64>,
 }
 
 /// The comparison of figures with a target.
@@ -36,8 +35,8 @@ pub fn is_decode(entry: &Timed) -> bool {
     entry.number("rows") <= 64.0 && (32e3..=262_144.0).contains(&entry.number("cols"))
 }
 
-fn is_large(entry: &Timed) -> bool {
-    (SOFTMAX.bytes)(entry) >= LARGE
+fn is_large(subject: &Subject, entry: &Timed) -> bool {
+    (subject.bytes)(entry) >= LARGE
 }
 
 const TARGETS: [Target; 6] = [
@@ -46,7 +45,7 @@ const TARGETS: [Target; 6] = [
         bound: Bound::EachAtLeast,
         is_share: false,
         wanted: |_| Some(1.0),
-        figure: |c, _| Some(c.least(&SOFTMAX)?.0),
+        figure: |subject, c, _| Some(c.least(subject)?.0),
     },
     Target {
         what: "QuACK's time over ours, geometric mean",
@@ -54,16 +53,16 @@ const TARGETS: [Target; 6] = [
         is_share: false,
         // QuACK has no kernel for the others.
         wanted: |op| ["softmax", "backward", "cross_entropy"].contains(&op.name).then_some(1.05),
-        figure: |c, _| c.lead("quack"),
+        figure: |_, c, _| c.lead("quack"),
     },
     Target {
         what: "of the best copy's bandwidth, from 256 MB on, at widths of 512 to 262144",
         bound: Bound::EachAtLeast,
         is_share: true,
         wanted: |op| (op.matrices > 1.0).then_some(0.97),
-        figure: |c, _| {
+        figure: |subject, c, _| {
             let is_wide = (512.0..=262_144.0).contains(&c.ours.number("cols"));
-            c.share_of_copy(&SOFTMAX).filter(|_| is_large(c.ours) && is_wide)
+            c.share_of_copy(subject).filter(|_| is_large(subject, c.ours) && is_wide)
         },
     },
     Target {
@@ -71,14 +70,14 @@ const TARGETS: [Target; 6] = [
         bound: Bound::EachAtMost,
         is_share: false,
         wanted: |op| (op.matrices == 1.0).then_some(if op.name == "sample_top_p" { 3.0 } else { 1.5 }),
-        figure: |c, _| Some(1.0 / c.share_of_copy(&SOFTMAX)?).filter(|_| is_large(c.ours)),
+        figure: |subject, c, _| Some(1.0 / c.share_of_copy(subject)?).filter(|_| is_large(subject, c.ours)),
     },
     Target {
         what: "our time over that of our softmax, at widths up to 1024",
         bound: Bound::EachAtMost,
         is_share: false,
         wanted: |op| (op.matrices == 1.0).then_some(if op.name == "sample_top_p" { 2.0 } else { 1.0 }),
-        figure: |c, softmax| {
+        figure: |_, c, softmax| {
             let lead = softmax?.microseconds? / c.ours.microseconds?;
             Some(1.0 / lead).filter(|_| c.ours.number("cols") <= NARROW)
         },
@@ -88,7 +87,7 @@ const TARGETS: [Target; 6] = [
         bound: Bound::MeanAtMost,
         is_share: false,
         wanted: |_| Some(0.9),
-        figure: |c, _| Some(1.0 / c.least(&SOFTMAX)?.0).filter(|_| is_decode(c.ours)),
+        figure: |subject, c, _| Some(1.0 / c.least(subject)?.0).filter(|_| is_decode(c.ours)),
     },
 ];
 
@@ -122,9 +121,9 @@ impl Target {
     }
 }
 
-/// A table for each target, and the shapes that miss one, with the reason.
-pub fn section(results: &Results) -> String {
-    let contests = SOFTMAX.contests(results);
+/// A table for each target of the softmax operations, and the shapes that miss one, with the reason.
+pub fn section(subject: &Subject, results: &Results) -> String {
+    let contests = subject.contests(results);
     let softmax = |ours: &Timed| {
         let at = ["dtype", "rows", "cols"];
         results.ours.iter().find(|entry| entry.name == "softmax" && entry.of(&at) == ours.of(&at))
@@ -144,7 +143,7 @@ pub fn section(results: &Results) -> String {
             for dtype in ["f32", "bf16"] {
                 let title = format!("{op}, {dtype}");
                 let of_it = contests.iter().filter(|(known, _)| *known == title).flat_map(|(_, all)| all);
-                let found = of_it.filter_map(|c| Some((c, (target.figure)(c, softmax(c.ours))?)));
+                let found = of_it.filter_map(|c| Some((c, (target.figure)(subject, c, softmax(c.ours))?)));
                 let (shapes, figures): (Vec<_>, Vec<f64>) = found.unzip();
                 if figures.is_empty() {
                     line.push("not measured".to_owned());
@@ -153,9 +152,9 @@ pub fn section(results: &Results) -> String {
                 let (result, places) = target.judge(&figures, wanted);
                 line.push(result);
                 for place in places {
-                    let shape = SOFTMAX.problem(shapes[place].ours).replace(' ', "");
+                    let shape = subject.problem(shapes[place].ours).replace(' ', "");
                     let point = format!("{op} {dtype} {shape}");
-                    let reason = profiles::reason(&stem(SOFTMAX.name, &results.machine), &point);
+                    let reason = profiles::reason(&stem(subject.name, &results.machine), &point);
                     let reason = reason.map_or_else(String::new, |reason| format!(". {reason}"));
                     missed +=
                         &format!("- {point}: {} {}{reason}\n", target.shown(figures[place]), target.what);

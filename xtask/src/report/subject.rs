@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::report::ladder::Section;
-use crate::report::markdown::used;
+use crate::report::markdown::{number_of, or_empty, percent, time, times, update_page, used};
 use crate::report::peaks::{self, Check, Peaks};
 use crate::report::results::{Results, Timed, merged, stem};
-use crate::report::{number_of, or_empty, percent, stale, time, times, update_page};
+use crate::report::stale;
 use crate::workspace;
 
 /// Shapes with their own row in the summary, after all shapes of their table.

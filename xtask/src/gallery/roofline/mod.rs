@@ -10,8 +10,7 @@ use anyhow::Context;
 use ferrowarp_report::gallery::{Entry, KernelEntry};
 use serde::{Deserialize, Serialize};
 
-use super::page::Limits;
-use super::report::{Gallery, NOT_MEASURED};
+use super::page::{Limits, NOT_MEASURED};
 use crate::chart::number;
 use crate::report::peaks::{self, Check, Peaks};
 use crate::workspace;
@@ -124,14 +123,14 @@ pub struct Placed {
 
 impl RooflineFiles {
     /// Merges the new files into the committed ones in the folder; `None` if there never were any.
-    pub fn merged(&self, folder: &Path, gallery: &Gallery) -> anyhow::Result<Option<Placed>> {
+    pub fn merged(&self, folder: &Path, lessons: &[Entry], limits: Limits) -> anyhow::Result<Option<Placed>> {
         if let Some(counts) = &self.roofline_counts {
             Run::read(counts)?.write(&folder.join("roofline-counts.json"))?;
         }
         if let Some(times) = &self.roofline {
             Run::read(times)?.write(&folder.join("roofline.json"))?;
         }
-        read(folder, &gallery.entries, gallery.limits)
+        read(folder, lessons, limits)
     }
 }
 
