@@ -260,7 +260,10 @@ impl Emulator {
         let index = self.module.function_names.get(name).copied();
         index.filter(|&index| self.module.functions[index].is_entry).ok_or_else(|| EmulatorError::NoKernel {
             name: name.to_owned(),
-            known: self.module.kernels().collect::<Vec<_>>().join(", "),
+            known: match self.module.kernels().collect::<Vec<_>>().join(", ") {
+                known if known.is_empty() => "none".to_owned(),
+                known => known,
+            },
         })
     }
 
@@ -298,19 +301,24 @@ impl Emulator {
 
     fn run_with(&self, launch: Launch, tally: Option<&RefCell<Tally>>) -> Result<(), EmulatorError> {
         let Launch { kernel, config, is_cooperative, params, args } = launch;
+        let extents = |dims: cuda_std::launch::Dim3| [dims.x, dims.y, dims.z];
+        let (function, block) = (&self.module.functions[kernel], extents(config.block));
+        function.bounds.check(block).map_err(|directive| {
+            let kernel = function.name.clone();
+            EmulatorError::Block { kernel, block, directive }
+        })?;
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut addresses, mut regions) = (Vec::new(), Regions::default());
         args.iter().chain(&self.lent).for_each(|&region| regions.push(region));
         self.globals.regions(&self.module, &mut addresses, &mut regions);
         let shared = self.shared(kernel, config.shared_bytes, &mut addresses)?;
-        let extents = |dims: cuda_std::launch::Dim3| [dims.x, dims.y, dims.z];
         let unwritten = Unwritten::default();
         let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let grid = Grid {
             module: &self.module,
             kernel,
             grid: extents(config.grid),
-            block: extents(config.block),
+            block,
             cluster: config.cluster,
             params,
             dynamic_bytes: config.shared_bytes,

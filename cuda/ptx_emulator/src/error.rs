@@ -65,6 +65,16 @@ pub enum EmulatorError {
         /// The limit.
         max: u64,
     },
+    /// The block breaks a directive of the kernel.
+    #[error("launch of {kernel} failed: a block of {block:?} threads, and the PTX says `{directive}`")]
+    Block {
+        /// The kernel.
+        kernel: String,
+        /// The block's extents.
+        block: [u32; 3],
+        /// The directive, with its numbers.
+        directive: String,
+    },
     /// The grid is not a whole number of clusters.
     #[error(
         "launch of {kernel} failed: {grid} blocks along x are no whole number of clusters of {cluster}; launch a \

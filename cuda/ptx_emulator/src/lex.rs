@@ -126,9 +126,13 @@ fn number(text: &str) -> Option<Kind<'_>> {
     let digits = text.strip_suffix('U').unwrap_or(text);
     let value = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
-        // A leading zero would make it octal. No compiler writes octal numbers.
-        None if digits.len() > 1 && digits.starts_with('0') => return None,
-        None => digits.parse(),
+        None => match digits.strip_prefix('0').filter(|rest| !rest.is_empty()) {
+            Some(rest) => match rest.strip_prefix(['b', 'B']) {
+                Some(binary) => u64::from_str_radix(binary, 2),
+                None => u64::from_str_radix(rest, 8),
+            },
+            None => digits.parse(),
+        },
     };
     value.ok().map(Kind::Int)
 }
@@ -172,7 +176,8 @@ mod tests {
             [Kind::F32(0x3f80_0000), Kind::F64(0x3ff0_0000_0000_0000)]
         );
         assert_eq!(kinds("0x3340U 1.5"), [Kind::Int(0x3340), Kind::F64(1.5f64.to_bits())]);
-        assert!(tokens("017").is_err());
+        assert_eq!(kinds("017 0b101 0U"), [Kind::Int(15), Kind::Int(5), Kind::Int(0)]);
+        assert!(tokens("08").is_err());
     }
 
     #[test]

@@ -57,8 +57,10 @@ pub(crate) enum Target {
 /// The limits in a kernel's directives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bounds {
-    /// `.maxntid` or `.reqntid`: maximum threads per block.
-    pub threads: Option<u64>,
+    /// `.maxntid` or `.reqntid`: extents of a block.
+    pub block: Option<[u32; 3]>,
+    /// Whether blocks must have these extents; otherwise their product is the maximum of threads.
+    pub is_exact: bool,
     /// `.minnctapersm`: minimum blocks per multiprocessor.
     pub blocks: Option<u64>,
     /// `.maxnreg`: maximum registers per thread.
@@ -66,15 +68,28 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    /// Checks the extents of a launch's block. The error is the directive that they break.
+    pub fn check(self, got: [u32; 3]) -> Result<(), String> {
+        let Some(want) = self.block else { return Ok(()) };
+        let fits = if self.is_exact { got == want } else { threads(got) <= threads(want) };
+        let name = if self.is_exact { ".reqntid" } else { ".maxntid" };
+        if fits { Ok(()) } else { Err(format!("{name} {}, {}, {}", want[0], want[1], want[2])) }
+    }
+
     /// The maximum registers that each thread starts with; `None` if unlimited.
     pub fn registers(self) -> Option<u64> {
         // A multiprocessor has 65536 registers; warps get multiples of 8 per thread.
         let share = self
-            .threads
+            .block
+            .map(threads)
             .filter(|&threads| threads > 0)
             .map(|threads| 65_536 / (threads.next_multiple_of(32) * self.blocks.unwrap_or(1).max(1)));
         self.registers.or(share.map(|registers| registers.min(256) / 8 * 8))
     }
+}
+
+fn threads(extents: [u32; 3]) -> u64 {
+    extents.into_iter().fold(1, |product, extent| product.saturating_mul(extent.into()))
 }
 
 /// A kernel or a function.

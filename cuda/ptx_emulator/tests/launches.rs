@@ -25,8 +25,45 @@ fn launches_that_do_not_fit() {
     let large = "kernel k: 49153 bytes of static shared memory, at most 49152 are allowed";
     let error = Setup::new().run(parsed(".shared .b8 s[49153];", "")).1.unwrap_err();
     assert_eq!(text(error), large);
+    let empty = Emulator::new(PtxModule::parse(".version 8.6\n.target sm_90").unwrap());
+    // SAFETY: no kernel runs.
+    let error = unsafe { empty.launch("k", LaunchConfig::new(1, 1), &[]) }.unwrap_err();
+    assert_eq!(text(error), "the module has no kernel `k`; it has none");
     let error = PtxModule::parse(".global .u64 x = generic(y);").unwrap_err();
     assert_eq!(text(error), "PTX line 1: there is no variable or function `y`");
+}
+
+#[test]
+fn blocks_are_as_the_directives_say() {
+    let run = |directive: &str, block: (u32, u32)| {
+        let ptx = module("", "").replace("(.param .u64 out) {", &format!("(.param .u64 out) {directive} {{"));
+        let config = LaunchConfig::new(1, block);
+        Setup { config, ..Setup::new() }.run(PtxModule::parse(&ptx).unwrap()).1.map(|_| ())
+    };
+    for (directive, block) in [
+        (".reqntid 64", (64, 1)),
+        (".maxntid 16", (16, 1)),
+        (".maxntid 16", (4, 4)),
+        (".maxntid 8, 4", (32, 1)),
+    ] {
+        run(directive, block).unwrap();
+    }
+    for (directive, block) in
+        [(".reqntid 64, 1, 1", (32, 1)), (".reqntid 8, 4, 1", (32, 1)), (".maxntid 16, 1, 1", (32, 1))]
+    {
+        let error = run(directive, block).unwrap_err().to_string();
+        let expected = format!("a block of [{}, 1, 1] threads, and the PTX says `{directive}`", block.0);
+        assert_eq!(error, format!("launch of k failed: {expected}"));
+    }
+}
+
+#[test]
+fn deep_nesting_is_an_error() {
+    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(20_000), close.repeat(20_000));
+    for body in [deep("{", "}"), deep("{", ""), format!("mov.u32 %r1, {};", deep("(", ")"))] {
+        let error = PtxModule::parse(&module("", &body)).unwrap_err().to_string();
+        assert!(error.ends_with("nested more than 256 deep"), "{error}");
+    }
 }
 
 #[test]

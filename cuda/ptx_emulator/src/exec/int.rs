@@ -15,6 +15,25 @@ pub(crate) fn wide_product(ty: Ty, a: u64, b: u64) -> u128 {
     }
 }
 
+/// The product of the low 24 bits of two values.
+pub(crate) fn product_of_24(ty: Ty, a: u64, b: u64) -> i128 {
+    let low = Ty { bits: 24, ..ty };
+    low.value(a) * low.value(b)
+}
+
+/// The nearest number of type `s32`.
+pub(crate) fn saturate(value: i128) -> u64 {
+    value.clamp(i32::MIN.into(), i32::MAX.into()) as u64
+}
+
+/// `dp4a`: the dot product of four bytes each, plus `c`.
+pub(crate) fn dot_of_bytes(f: &Form, a: u64, b: u64, c: u64) -> u64 {
+    let byte = |ty: Ty, raw: u64, at: u32| Ty { bits: 8, ..ty }.value(raw >> (8 * at));
+    (0..4)
+        .map(|at| byte(f.ty, a, at) * byte(f.from, b, at))
+        .fold(c, |sum, product| sum.wrapping_add(product as u64))
+}
+
 pub(crate) fn min(f: &Form, a: u64, b: u64, _: u64) -> u64 {
     if f.ty.value(a) <= f.ty.value(b) { a } else { b }
 }
@@ -68,10 +87,19 @@ pub(crate) fn funnel(f: &Form, a: u64, b: u64, c: u64) -> u64 {
     if is_right { both >> amount } else { ((u128::from(both) << amount) >> 32) as u64 }
 }
 
-pub(crate) fn permute(_: &Form, a: u64, b: u64, c: u64) -> u64 {
-    let both = (b << 32) | (a & 0xffff_ffff);
+/// `prmt`: each byte by its control in `c`, or by the mode.
+pub(crate) fn permute(f: &Form, a: u64, b: u64, c: u64) -> u64 {
+    let (both, first) = ((b << 32) | (a & 0xffff_ffff), c & 3);
     (0..4).fold(0, |d, i| {
-        let control = (c >> (4 * i)) & 0xf;
+        let control = match f.pick[0] {
+            0 => (c >> (4 * i)) & 0xf,
+            1 => first + i,
+            2 => (first + 8 - i) % 8,
+            3 => first,
+            4 => first.max(i),
+            5 => first.min(i),
+            _ => (first & 1) * 2 + (i & 1),
+        };
         let byte = (both >> (8 * (control & 7))) & 0xff;
         // The highest bit of the control replicates the byte's sign into all bits.
         let byte = if control & 8 == 0 { byte } else { (byte >> 7) * 0xff };

@@ -3,15 +3,19 @@
 use crate::error::EmulatorError;
 use crate::lex::{Kind, Token};
 
+/// Maximum depth of nested braces, brackets and parentheses.
+const MAX_DEPTH: u32 = 256;
+
 /// Reads tokens in order.
 pub(super) struct Cursor<'t, 'a> {
     tokens: &'t [Token<'a>],
     at: usize,
+    depth: u32,
 }
 
 impl<'t, 'a> Cursor<'t, 'a> {
     pub fn new(tokens: &'t [Token<'a>]) -> Self {
-        Self { tokens, at: 0 }
+        Self { tokens, at: 0, depth: 0 }
     }
 
     pub fn peek(&self) -> Option<Kind<'a>> {
@@ -35,6 +39,20 @@ impl<'t, 'a> Cursor<'t, 'a> {
 
     pub fn error(&self, message: impl Into<String>) -> EmulatorError {
         EmulatorError::Syntax { line: self.line(), message: message.into() }
+    }
+
+    /// Reads what stands in braces, brackets or parentheses.
+    pub fn nested<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, EmulatorError>,
+    ) -> Result<T, EmulatorError> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.error(format!("nested more than {MAX_DEPTH} deep")));
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
     }
 
     /// Takes `punct` if it is next.

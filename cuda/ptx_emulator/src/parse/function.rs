@@ -76,15 +76,17 @@ pub(super) fn read<'a>(
     let mut bounds = Bounds::default();
     while cursor.peek() != Some(Kind::Punct(b'{')) {
         match cursor.next() {
-            Some(Kind::Dotted(".maxntid" | ".reqntid")) => bounds.threads = Some(product(cursor)?),
-            Some(Kind::Dotted(".minnctapersm")) => bounds.blocks = Some(product(cursor)?),
-            Some(Kind::Dotted(".maxnreg")) => bounds.registers = Some(product(cursor)?),
+            Some(Kind::Dotted(word @ (".maxntid" | ".reqntid"))) => {
+                bounds.block = Some(extents(cursor)?);
+                bounds.is_exact = word == ".reqntid";
+            }
+            Some(Kind::Dotted(".minnctapersm")) => bounds.blocks = Some(cursor.int()?),
+            Some(Kind::Dotted(".maxnreg")) => bounds.registers = Some(cursor.int()?),
             Some(Kind::Punct(b';')) => return Ok(()),
             None => return Err(cursor.error("a body is expected")),
             _ => {}
         }
     }
-    cursor.expect(b'{')?;
     body.block(cursor, index)?;
     body.link_branches(cursor)?;
     // Reaching the end returns.
@@ -119,13 +121,15 @@ pub(super) fn read<'a>(
     Ok(())
 }
 
-/// The product of one to three numbers, as in `.maxntid`.
-fn product(cursor: &mut Cursor<'_, '_>) -> Result<u64, EmulatorError> {
-    let mut product = cursor.int()?;
-    while cursor.take(b',') {
-        product = product.saturating_mul(cursor.int()?);
+/// One to three numbers, as in `.maxntid`.
+fn extents(cursor: &mut Cursor<'_, '_>) -> Result<[u32; 3], EmulatorError> {
+    let mut all = [1; 3];
+    for (at, extent) in all.iter_mut().enumerate() {
+        if at == 0 || cursor.take(b',') {
+            *extent = u32::try_from(cursor.int()?).map_err(|_| cursor.error("too many threads"))?;
+        }
     }
-    Ok(product)
+    Ok(all)
 }
 
 impl<'a> Body<'_, 'a> {
@@ -199,20 +203,24 @@ impl<'a> Body<'_, 'a> {
         Some(Name::Variable { symbol, space: variable.space, bytes: variable.bytes })
     }
 
-    /// Reads the statements up to the closing brace.
+    /// Reads statements in braces.
     fn block(&mut self, cursor: &mut Cursor<'_, 'a>, function: usize) -> Result<(), EmulatorError> {
+        let open = cursor.line();
+        cursor.expect(b'{')?;
         loop {
             match cursor.peek() {
+                None | Some(Kind::Dotted(".visible" | ".weak" | ".entry" | ".func")) => {
+                    return Err(cursor.error(format!("`}}` is expected; the `{{` of line {open} is open")));
+                }
                 Some(Kind::Punct(b'}')) => {
                     cursor.next();
                     return Ok(());
                 }
                 Some(Kind::Punct(b'{')) => {
-                    cursor.next();
                     let outer = self.scope;
                     self.scopes.push(Scope { parent: Some(outer), ..Scope::default() });
                     self.scope = self.scopes.len() - 1;
-                    self.block(cursor, function)?;
+                    cursor.nested(|cursor| self.block(cursor, function))?;
                     self.scope = outer;
                 }
                 Some(Kind::Punct(b';')) => {

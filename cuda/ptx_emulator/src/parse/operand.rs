@@ -62,6 +62,8 @@ pub(super) fn list<'a>(cursor: &mut Cursor<'_, 'a>, end: u8) -> Result<Vec<Opera
 }
 
 fn one<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, EmulatorError> {
+    let is_float = matches!(cursor.peek_at(1), Some(Kind::F32(_) | Kind::F64(_)));
+    let is_negative = is_float && cursor.take(b'-');
     let Some(kind @ (Kind::Punct(b'{' | b'(' | b'[' | b'!') | Kind::F32(_) | Kind::F64(_) | Kind::Word(_))) =
         cursor.peek()
     else {
@@ -69,10 +71,10 @@ fn one<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, EmulatorError> {
     };
     cursor.next();
     Ok(match kind {
-        Kind::Punct(b'{') => Operand::Vector(list(cursor, b'}')?),
-        Kind::Punct(b'(') => Operand::List(list(cursor, b')')?),
+        Kind::Punct(b'{') => Operand::Vector(cursor.nested(|cursor| list(cursor, b'}'))?),
+        Kind::Punct(b'(') => Operand::List(cursor.nested(|cursor| list(cursor, b')'))?),
         Kind::Punct(b'[') => {
-            let address = Operand::Address(Box::new(one(cursor)?));
+            let address = Operand::Address(Box::new(cursor.nested(one)?));
             let coordinates = if cursor.take(b',') { Some(one(cursor)?) } else { None };
             cursor.expect(b']')?;
             match (coordinates, address) {
@@ -81,8 +83,8 @@ fn one<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, EmulatorError> {
                 (Some(_), _) => return Err(cursor.error("coordinates in braces are expected")),
             }
         }
-        Kind::F32(bits) => Operand::F32(bits),
-        Kind::F64(bits) => Operand::F64(bits),
+        Kind::F32(bits) => Operand::F32(bits ^ u32::from(is_negative) << 31),
+        Kind::F64(bits) => Operand::F64(bits ^ u64::from(is_negative) << 63),
         Kind::Word(word) if cursor.take(b'|') => Operand::Pair(word, cursor.word()?),
         Kind::Word(word) if cursor.take(b'+') || cursor.peek() == Some(Kind::Punct(b'-')) => {
             Operand::Offset(word, cursor.int()? as i64)
@@ -93,6 +95,11 @@ fn one<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, EmulatorError> {
 }
 
 type Read<T> = Result<T, String>;
+
+/// The width of a variable's address where `bits` bits are read. Only addresses in the host's memory need all 64.
+fn address_bits(space: Space, bits: u32) -> u32 {
+    if bits == 32 && !matches!(space, Space::Global | Space::Const) { 32 } else { 64 }
+}
 
 impl<'a> Body<'_, 'a> {
     fn register_of(&self, name: &str) -> Read<(Slot, u32)> {
@@ -142,7 +149,9 @@ impl<'a> Body<'_, 'a> {
                 Some(Name::Register { bits: have, .. }) => {
                     Err(format!("a source of {have} bits where {bits} are read"))
                 }
-                Some(Name::Variable { symbol, .. }) => Ok((self.fixed(Fixed::Symbol(symbol, 0)), 64)),
+                Some(Name::Variable { symbol, space, .. }) => {
+                    Ok((self.fixed(Fixed::Symbol(symbol, 0)), address_bits(space, bits)))
+                }
                 Some(Name::Targets(_)) => Err(format!("`{name}` is no value")),
                 Some(Name::Function(index)) => Ok((self.fixed(Fixed::Function(index)), 64)),
                 None => (SPECIALS.iter().find(|special| *special == name))
@@ -150,7 +159,9 @@ impl<'a> Body<'_, 'a> {
                     .ok_or_else(|| format!("`{name}` is neither a register nor a variable")),
             },
             Operand::Offset(name, offset) => match self.name(name) {
-                Some(Name::Variable { symbol, .. }) => Ok((self.fixed(Fixed::Symbol(symbol, *offset)), 64)),
+                Some(Name::Variable { symbol, space, .. }) => {
+                    Ok((self.fixed(Fixed::Symbol(symbol, *offset)), address_bits(space, bits)))
+                }
                 _ => Err(format!("`{name}` is no variable")),
             },
             _ => Err("an operand of another kind".to_owned()),

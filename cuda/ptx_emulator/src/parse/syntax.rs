@@ -188,6 +188,10 @@ fn read_operand<'a>(
                 Operand::Int(_) if form.ty.kind == Kind::Float && width.is_empty() => {
                     return Err("an integer where a float is read".to_owned());
                 }
+                // Literals of double precision are rounded to the type of the instruction.
+                Operand::F64(value) if form.ty.kind == Kind::Float && bits == 32 => {
+                    body.src_wide(&Operand::F32((f64::from_bits(*value) as f32).to_bits()), bits)?
+                }
                 _ => body.src_wide(operand, bits)?,
             };
             if !is_wide && have != bits {

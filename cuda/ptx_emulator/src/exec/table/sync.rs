@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
     step("exit", |_, _| Ok(Flow::Exit)).leaves(),
     step("trap", |_, _| Err(Cause::Trap.into())).leaves(),
     // Lets the other threads of the block run.
-    step("nanosleep.u32 ..", |_, _| Ok(Flow::Yield)),
+    step("nanosleep.u32 a", |_, _| Ok(Flow::Yield)),
     nothing("pmevent.?mask .."),
     // Grids run one after the other, so the awaited grid has ended.
     nothing("griddepcontrol.wait|launch_dependents"),
