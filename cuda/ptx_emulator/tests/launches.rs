@@ -29,7 +29,7 @@ fn launches_that_do_not_fit() {
     // SAFETY: no kernel runs.
     let error = unsafe { empty.launch("k", LaunchConfig::new(1, 1), &[]) }.unwrap_err();
     assert_eq!(text(error), "the module has no kernel `k`; it has none");
-    let error = PtxModule::parse(".global .u64 x = generic(y);").unwrap_err();
+    let error = PtxModule::parse(".version 8.6 .target sm_90 .global .u64 x = generic(y);").unwrap_err();
     assert_eq!(text(error), "PTX line 1: there is no variable or function `y`");
 }
 
@@ -72,6 +72,10 @@ fn clusters_have_limits() {
     let odd = Setup { config, ..Setup::new() }.run(parsed("", "")).1;
     assert!(matches!(odd, Err(EmulatorError::Cluster { grid: 3, cluster: 2, .. })), "{odd:?}");
     let limits = |text: &str| Emulator::new(PtxModule::parse(text).unwrap()).limits().clone();
+    let (one_line, error) = (module("", "").replace('\n', " "), ".version 8.6\n.address_size 64");
+    assert_eq!(limits(&one_line).capability, 90);
+    let error = PtxModule::parse(error).unwrap_err().to_string();
+    assert_eq!(error, "PTX line 2: `.version` and `.target` are missing at the start of the module");
     let (newest, old) = (limits(&module("", "")), limits(&module("", "").replace("sm_90", "sm_75")));
     assert_eq!((newest.max_cluster, newest.capability), (Limits::default().max_cluster, 90));
     assert_eq!((old.max_cluster, old.capability, newest.max_cluster), (1, 75, 16));

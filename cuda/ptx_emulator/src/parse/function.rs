@@ -121,6 +121,16 @@ pub(super) fn read<'a>(
     Ok(())
 }
 
+/// Reads the type of a register.
+fn register_bits(cursor: &mut Cursor<'_, '_>) -> Result<u32, EmulatorError> {
+    match cursor.next() {
+        Some(Kind::Dotted(".pred")) => Ok(1),
+        // No supported instruction takes registers of 128 bits.
+        Some(Kind::Dotted(ty)) => Ok(type_bytes(ty).map_or(128, |bytes| 8 * bytes as u32)),
+        _ => Err(cursor.error("a type is expected")),
+    }
+}
+
 /// One to three numbers, as in `.maxntid`.
 fn extents(cursor: &mut Cursor<'_, '_>) -> Result<[u32; 3], EmulatorError> {
     let mut all = [1; 3];
@@ -138,6 +148,12 @@ impl<'a> Body<'_, 'a> {
         while !cursor.take(b')') {
             match cursor.next() {
                 Some(Kind::Dotted(".param")) => all.push(self.param(cursor)?),
+                // Calls that pass registers are refused, so such a function never runs.
+                Some(Kind::Dotted(".reg")) => {
+                    let bits = register_bits(cursor)?;
+                    let name = cursor.word()?;
+                    self.declare(cursor, Cow::Borrowed(name), bits)?;
+                }
                 _ => return Err(cursor.error("`.param` is expected")),
             }
             cursor.take(b',');
@@ -159,10 +175,20 @@ impl<'a> Body<'_, 'a> {
         self.scopes[self.scope].names.insert(name.into(), meaning);
     }
 
-    fn register(&mut self, name: String, bits: u32) -> (Slot, u32) {
-        self.registers.push(name);
+    fn declare(
+        &mut self,
+        cursor: &Cursor<'_, 'a>,
+        name: Cow<'a, str>,
+        bits: u32,
+    ) -> Result<(), EmulatorError> {
+        if let Some(Name::Register { .. }) = self.scopes[self.scope].names.get(&name) {
+            return Err(cursor.error(format!("register `{name}` is declared twice")));
+        }
+        let slot = self.registers.len() as Slot;
+        self.registers.push(name.clone().into_owned());
         self.widths.push(bits as u8);
-        ((self.registers.len() - 1) as Slot, bits)
+        self.define(name, Name::Register { slot, bits });
+        Ok(())
     }
 
     /// The slot of a value that never changes.
@@ -285,15 +311,7 @@ impl<'a> Body<'_, 'a> {
 
     /// `.b32 %r<10>, x;`
     fn registers(&mut self, cursor: &mut Cursor<'_, 'a>) -> Result<(), EmulatorError> {
-        let Some(Kind::Dotted(ty)) = cursor.next() else {
-            return Err(cursor.error("a type is expected"));
-        };
-        let bits = match type_bytes(ty) {
-            Some(bytes) => 8 * bytes as u32,
-            None if ty == ".pred" => 1,
-            // 128-bit registers, which no supported instruction takes.
-            None => 128,
-        };
+        let bits = register_bits(cursor)?;
         loop {
             let name = cursor.word()?;
             if cursor.take(b'<') {
@@ -303,12 +321,10 @@ impl<'a> Body<'_, 'a> {
                     return Err(cursor.error("too many registers"));
                 }
                 for i in 0..count {
-                    let (slot, bits) = self.register(format!("{name}{i}"), bits);
-                    self.define(format!("{name}{i}"), Name::Register { slot, bits });
+                    self.declare(cursor, Cow::Owned(format!("{name}{i}")), bits)?;
                 }
             } else {
-                let (slot, bits) = self.register(name.to_owned(), bits);
-                self.define(name, Name::Register { slot, bits });
+                self.declare(cursor, Cow::Borrowed(name), bits)?;
             }
             if !cursor.take(b',') {
                 return cursor.expect(b';');

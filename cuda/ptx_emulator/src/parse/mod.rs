@@ -35,15 +35,25 @@ fn module(text: &str) -> Result<PtxModule, EmulatorError> {
     let tokens = lex::tokens(text)?;
     let mut cursor = Cursor::new(&tokens);
     let mut names = Names::default();
-    let mut capability = 0;
+    let (mut capability, mut has_version) = (0, false);
     while let Some(kind) = cursor.peek() {
         match kind {
             Kind::Dotted(".target") => {
                 cursor.next();
                 capability = target(&mut cursor)?;
-                cursor.skip_line();
             }
-            Kind::Dotted(".version" | ".address_size" | ".loc") => cursor.skip_line(),
+            Kind::Dotted(".version") => {
+                cursor.next();
+                let Some(Kind::F64(_)) = cursor.next() else {
+                    return Err(cursor.error("a version such as 8.6 is expected"));
+                };
+                has_version = true;
+            }
+            Kind::Dotted(".address_size") => {
+                cursor.next();
+                cursor.int()?;
+            }
+            Kind::Dotted(".loc") => cursor.skip_line(),
             Kind::Dotted(".file") => names.lines.file(&mut cursor),
             Kind::Dotted(".section") => cursor.skip_braces()?,
             Kind::Dotted(".pragma") => cursor.skip_past(b';')?,
@@ -56,17 +66,25 @@ fn module(text: &str) -> Result<PtxModule, EmulatorError> {
             _ => return Err(cursor.error("a directive or a definition is expected")),
         }
     }
+    if !has_version || capability == 0 {
+        return Err(cursor.error("`.version` and `.target` are missing at the start of the module"));
+    }
     resolve(&mut names)?;
     let Names { variables, functions, function_names, lines: source, .. } = names;
     let lines = text.lines().map(str::to_owned).collect();
     Ok(PtxModule { lines, source, capability, variables, functions, function_names })
 }
 
-/// The number in `sm_90a`.
+/// The number in `sm_90a, debug`.
 fn target(cursor: &mut Cursor<'_, '_>) -> Result<u32, EmulatorError> {
     let name = cursor.word()?;
     let digits = name.strip_prefix("sm_").unwrap_or_default().trim_end_matches(|c: char| !c.is_ascii_digit());
-    digits.parse().map_err(|_| cursor.error(format!("`{name}` is no architecture")))
+    let number = digits.parse().map_err(|_| cursor.error(format!("`{name}` is no architecture")))?;
+    // Options, such as `debug`.
+    while cursor.take(b',') {
+        cursor.word()?;
+    }
+    Ok(number)
 }
 
 fn definition<'a>(cursor: &mut Cursor<'_, 'a>, names: &mut Names<'a>) -> Result<(), EmulatorError> {
