@@ -4,20 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use cuda_std::launch::{LaunchConfig, LaunchError, RawBuffer};
+use ferrowarp_device::DeviceProfile;
+use ferrowarp_device::device::{Buffer, DeviceError, Stream};
+use ferrowarp_device::error::{Error, Kind};
+use ferrowarp_device::tensor::{TensorView, TensorViewMut};
 use softmax_kernels::cross_entropy::{
     CrossEntropyLaunch, FACTORS, NUMBERS, ShardGradientLaunch, ShardPartLaunch, cross_entropy_combine,
 };
 
 pub use ferrowarp_device::collective::*;
 
-use crate::DeviceProfile;
-use crate::Element as Number;
-use crate::device::{Buffer, DeviceError, Stream};
-use crate::error::{Error, Kind};
+use crate::element::Element as Number;
 use crate::operation::Operation;
 use crate::softmax::cross_entropy::{Class, CrossEntropy, Outputs, launch as launch_cross_entropy};
 use crate::softmax::kernel_choice::parts;
-use crate::tensor::{TensorView, TensorViewMut};
 
 /// Threads per block of the kernel that combines the ranks' numbers.
 const BLOCK: u32 = 256;

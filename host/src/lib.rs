@@ -37,7 +37,6 @@ pub use ferrowarp_device::DeviceProfile;
 pub use ferrowarp_device::{
     Error, Kind, Shape, Tensor, TensorView, TensorViewMut, bf16, bytemuck, device, embedded_ptx, f16,
 };
-use ferrowarp_device::{error, tensor};
 pub use matmul::Matmul;
 pub use norm::Norm;
 pub use softmax::{CrossEntropy, Sample, Softmax, TopK};

@@ -3,9 +3,9 @@
 use bytemuck::Pod;
 use cuda_std::launch::{Limits, RawBuffer};
 
-use crate::device::{Device, Queue};
-use crate::error::{Error, Kind};
-use crate::tensor::{Operand, Rows, Shape, Tensor, TensorView, TensorViewMut};
+use ferrowarp_device::device::{Device, Queue};
+use ferrowarp_device::error::{Error, Kind};
+use ferrowarp_device::tensor::{Operand, Rows, Shape, Tensor, TensorView, TensorViewMut};
 
 /// The most rows, columns and elements that most kernels count.
 pub(crate) const MOST: usize = i32::MAX as usize;

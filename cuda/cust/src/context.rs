@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::Device;
 use crate::error::{CudaError, CudaResult};
+use crate::fork::is_forked;
 use crate::sys::{self, CUcontext, CUdevice};
 
 /// A context. A device's primary context lives until the last of these, and the last stream, event, module and memory that was
@@ -60,7 +61,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let Some(device) = self.retained.filter(|_| !crate::is_forked()) else { return };
+        let Some(device) = self.retained.filter(|_| !is_forked()) else { return };
         let mut objects = objects();
         match objects.get_mut(&(self.raw as usize)) {
             Some(of) => of.releases.push(device),
@@ -109,7 +110,7 @@ impl InContext {
 impl Drop for InContext {
     fn drop(&mut self) {
         // In a forked process nothing is released, and another thread may have held the lock.
-        if crate::is_forked() {
+        if is_forked() {
             return;
         }
         let mut objects = objects();

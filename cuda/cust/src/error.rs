@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 
-use crate::sys;
+use crate::{load, sys};
 
 /// The result of a driver function: any code, including those of newer drivers that have no name in this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,8 +159,8 @@ impl CUresult {
 
 impl fmt::Display for CUresult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == CUresult::CUDA_ERROR_STUB_LIBRARY {
-            return match crate::load() {
+        if *self == Self::CUDA_ERROR_STUB_LIBRARY {
+            return match load() {
                 Err(error) => {
                     write!(f, "CUDA_ERROR_STUB_LIBRARY (34): no CUDA driver library is loaded: {error}")
                 }

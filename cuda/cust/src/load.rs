@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
+use crate::fork::is_forked;
 use crate::sys::Functions;
 
 /// The environment variable with the driver's library, which replaces the search.
@@ -94,7 +95,7 @@ pub fn load() -> Result<Driver, LoadError> {
 /// The driver's functions, if there is a driver that this process may call.
 #[inline]
 pub(crate) fn functions() -> Option<&'static Functions> {
-    if crate::is_forked() {
+    if is_forked() {
         return None;
     }
     load_once().as_ref().ok().map(|loaded| &loaded.functions)

@@ -15,9 +15,9 @@ use libloading::Library;
 
 pub use crate::error::CUresult;
 use crate::error::CudaResult;
+use crate::fork::is_forked;
 use crate::load;
-pub use crate::tensor::CUtensorMap;
-pub use structs::{CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUmemPoolProps};
+pub use structs::{CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUmemPoolProps, CUtensorMap};
 
 /// A device's handle.
 pub type CUdevice = c_int;
@@ -133,7 +133,7 @@ macro_rules! functions {
                 match load::functions().and_then(|functions| functions.$name) {
                     // SAFETY: the caller's contract is the driver's.
                     Some(function) => unsafe { function($($parameter),*) },
-                    None if crate::is_forked() => CUresult::FORKED,
+                    None if is_forked() => CUresult::FORKED,
                     None => CUresult::CUDA_ERROR_STUB_LIBRARY,
                 }
             }

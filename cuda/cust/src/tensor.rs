@@ -5,19 +5,13 @@ use std::ffi::c_uint;
 use crate::error::{CudaError, CudaResult};
 use crate::sys::{self, CUdeviceptr};
 
+pub use crate::sys::CUtensorMap;
+
 /// Maximum dimensions of a tensor.
 const MOST_DIMENSIONS: usize = 5;
 
 /// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: L2 misses are fetched 256 bytes at a time.
 const PROMOTION: c_uint = 3;
-
-/// A tensor map, which only the driver encodes and the hardware reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(64))]
-pub struct CUtensorMap {
-    /// Its words.
-    pub words: [u64; 16],
-}
 
 /// The type of the elements, by its number in cuda.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

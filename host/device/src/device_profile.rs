@@ -2,8 +2,6 @@
 
 use cuda_std::launch::Limits;
 
-use crate::device::Device;
-
 /// The properties of a device that the choice of kernels depends on.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
@@ -22,18 +20,5 @@ impl DeviceProfile {
     pub fn with_absent_kernels(&self) -> Option<Self> {
         self.limits.kernels.as_ref()?;
         Some(Self { limits: Limits { kernels: None, ..self.limits.clone() }, ..*self })
-    }
-}
-
-impl From<&Device> for DeviceProfile {
-    /// A device that runs CPU-only kernels counts as a CPU, without clusters: the executor runs a cluster on one core, with
-    /// a stack for each of up to 16384 threads, whereas the pair of kernels spreads over all cores.
-    fn from(device: &Device) -> Self {
-        let mut limits = device.limits().clone();
-        let is_cpu = limits.runs_cpu_only;
-        if is_cpu {
-            limits.max_cluster = 1;
-        }
-        Self { limits, multiprocessors: device.multiprocessors(), is_cpu }
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use cuda_std::launch::{LaunchError, Residence};
 
-use crate::device::DeviceError;
-use crate::tensor::Shape;
+use crate::device::error::DeviceError;
+use crate::tensor::layout::Shape;
 
 /// Why an operation was refused or failed: which one, which of its operands, and what is wrong with it.
 ///
@@ -30,7 +30,7 @@ struct Inner {
     kind: Kind,
 }
 
-/// What is wrong.
+/// What is wrong; its text continues a sentence that begins with the operand.
 ///
 /// ```
 /// use ferrowarp::device::Device;
@@ -40,10 +40,11 @@ struct Inner {
 /// let error = TensorView::new(&buffer, [2, 3]).unwrap_err();
 /// assert!(matches!(error.kind(), Kind::TooShort { len: 5, needed: Some(6), .. }));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Kind {
     /// The operand has another shape.
+    #[error("has the shape {got}; it needs {rule}{}{expected}", if rule.is_empty() { "" } else { " " })]
     Shape {
         /// Its shape.
         got: Shape,
@@ -53,6 +54,7 @@ pub enum Kind {
         rule: &'static str,
     },
     /// The operand has too few or too many axes.
+    #[error("has the shape {got}; it needs {needs}")]
     Rank {
         /// Its shape.
         got: Shape,
@@ -60,6 +62,10 @@ pub enum Kind {
         needs: &'static str,
     },
     /// A view ends before the last element of a tensor.
+    #[error(
+        "of shape {shape} with strides of {strides:?} does not fit a view of {len} elements; it needs {}",
+        needed.map_or_else(|| "more than an address space has".to_owned(), |needed| needed.to_string())
+    )]
     TooShort {
         /// The tensor's shape.
         shape: Shape,
@@ -71,6 +77,9 @@ pub enum Kind {
         needed: Option<usize>,
     },
     /// The strides of the operand do not fit.
+    #[error(
+        "has the shape {shape} and strides of {strides:?}; it needs {needs} (`Cast` copies between layouts)"
+    )]
     Strides {
         /// The operand's shape.
         shape: Shape,
@@ -80,6 +89,7 @@ pub enum Kind {
         needs: &'static str,
     },
     /// There is no such axis.
+    #[error("of shape {shape} has no axis {axis}; its axes are 0 to {}", shape.len() - 1)]
     Axis {
         /// The axis asked for.
         axis: usize,
@@ -87,6 +97,7 @@ pub enum Kind {
         shape: Shape,
     },
     /// A range is not within its axis.
+    #[error("of shape {shape} has no indices {start}..{end} of axis {axis}; they end at {}", shape[*axis])]
     Range {
         /// The axis.
         axis: usize,
@@ -98,12 +109,16 @@ pub enum Kind {
         shape: Shape,
     },
     /// The operand's address or strides are not multiples of the bytes that the operation needs.
+    #[error("is not aligned; it needs {needs}")]
     Alignment {
         /// What the operand needs.
         needs: &'static str,
     },
     /// The operand lives in the memory of another device, or of the same device opened a second time, which is not in order with
     /// this one.
+    #[error(
+        "belongs to another `Device`, in the memory of {at}; allocate it on the same device or a clone of it"
+    )]
     OtherDevice {
         /// Where it lives.
         at: Residence,
@@ -111,6 +126,7 @@ pub enum Kind {
         device: Residence,
     },
     /// An extent is larger than the kernels can count.
+    #[error("{value} {what} are too many; at most {most} are possible, so split the problem")]
     TooLarge {
         /// Which extent.
         what: &'static str,
@@ -120,6 +136,7 @@ pub enum Kind {
         most: usize,
     },
     /// An option is out of range, or does not fit another one.
+    #[error("{option}; {needs}")]
     Option {
         /// The option and its value.
         option: String,
@@ -127,6 +144,7 @@ pub enum Kind {
         needs: &'static str,
     },
     /// The device has no kernel for it.
+    #[error("{what}; {needs}")]
     Unsupported {
         /// What it lacks.
         what: String,
@@ -134,6 +152,7 @@ pub enum Kind {
         needs: &'static str,
     },
     /// The device failed, or refused the launch.
+    #[error(transparent)]
     Device(DeviceError),
 }
 
@@ -183,59 +202,6 @@ impl fmt::Display for Error {
             None => write!(f, "a tensor ")?,
         }
         kind.fmt(f)
-    }
-}
-
-impl fmt::Display for Kind {
-    /// Continues a sentence that begins with the operand.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Kind::Shape { got, expected, rule: "" } => write!(f, "has the shape {got}; it needs {expected}"),
-            Kind::Shape { got, expected, rule } => {
-                write!(f, "has the shape {got}; it needs {rule} {expected}")
-            }
-            Kind::Rank { got, needs } => write!(f, "has the shape {got}; it needs {needs}"),
-            Kind::TooShort { shape, strides, len, needed } => {
-                write!(
-                    f,
-                    "of shape {shape} with strides of {strides:?} does not fit a view of {len} elements; it needs "
-                )?;
-                match needed {
-                    Some(needed) => write!(f, "{needed}"),
-                    None => write!(f, "more than an address space has"),
-                }
-            }
-            Kind::Strides { shape, strides, needs } => {
-                write!(
-                    f,
-                    "has the shape {shape} and strides of {strides:?}; it needs {needs} (`Cast` copies between layouts)"
-                )
-            }
-            Kind::Axis { axis, shape } => {
-                let last = shape.len() - 1;
-                write!(f, "of shape {shape} has no axis {axis}; its axes are 0 to {last}")
-            }
-            Kind::Range { axis, start, end, shape } => {
-                write!(
-                    f,
-                    "of shape {shape} has no indices {start}..{end} of axis {axis}; they end at {}",
-                    shape[*axis]
-                )
-            }
-            Kind::Alignment { needs } => write!(f, "is not aligned; it needs {needs}"),
-            Kind::OtherDevice { at, .. } => {
-                write!(
-                    f,
-                    "belongs to another `Device`, in the memory of {at}; allocate it on the same device or a clone of it"
-                )
-            }
-            Kind::TooLarge { what, value, most } => {
-                write!(f, "{value} {what} are too many; at most {most} are possible, so split the problem")
-            }
-            Kind::Option { option, needs } => write!(f, "{option}; {needs}"),
-            Kind::Unsupported { what, needs } => write!(f, "{what}; {needs}"),
-            Kind::Device(error) => error.fmt(f),
-        }
     }
 }
 

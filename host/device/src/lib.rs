@@ -8,6 +8,7 @@ pub use device_profile::DeviceProfile;
 pub use error::{Error, Kind};
 pub use tensor::{Shape, Tensor, TensorView, TensorViewMut};
 
+mod arguments;
 #[cfg(feature = "collective")]
 pub mod collective;
 pub mod device;

@@ -5,16 +5,17 @@ use attention_kernels::backward::{BackwardShape, delta_config, serial::MOST as M
 use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, RawBuffer};
 use cuda_std::tensor::TensorMap;
+use ferrowarp_device::DeviceProfile;
+use ferrowarp_device::device::{Device, Queue};
+use ferrowarp_device::error::{Error, Kind};
+use ferrowarp_device::tensor::{Tensor, TensorView};
 
 use super::maps::map;
-use super::operation::Extents;
+use super::operation::{Attention, Extents};
+use super::outputs::{GradientOutputs, Gradients};
 use super::stored::Stored;
-use super::{Attention, Element16, GradientOutputs, Gradients};
-use crate::DeviceProfile;
-use crate::device::{Device, Queue};
-use crate::error::{Error, Kind};
+use super::types::Element16;
 use crate::operation::{MOST, Operation, no_kernel};
-use crate::tensor::{Tensor, TensorView};
 
 /// The operation in errors.
 const NAME: &str = "attention backward";

@@ -17,10 +17,10 @@ use std::fmt;
 use attention_kernels::args::{AttentionArgs, NO_WINDOW};
 use attention_kernels::operation::{AttentionKernels, SplitShape, WarpgroupShape};
 use cuda_std::launch::{KernelMeta, KernelOf};
+use ferrowarp_device::DeviceProfile;
+use ferrowarp_device::error::{Error, Kind};
 
-use super::{Element16, NAME};
-use crate::DeviceProfile;
-use crate::error::{Error, Kind};
+use super::types::{Element16, NAME};
 use crate::operation::no_kernel;
 
 /// The largest head size.

@@ -4,10 +4,10 @@ use attention_kernels::args::AttentionLaunch;
 use attention_kernels::operation::WarpgroupShape;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorElement, TensorMap, TensorMapSpec};
+use ferrowarp_device::device::Device;
+use ferrowarp_device::error::Error;
 
 use super::stored::Stored;
-use crate::device::Device;
-use crate::error::Error;
 
 /// Makes the map of a tensor, with boxes of `rows` positions.
 pub(super) fn map<T: TensorElement>(

@@ -63,6 +63,3 @@ pub use outputs::{GradientOutputs, Gradients, Outputs};
 #[doc(hidden)]
 pub use rung::run_rung;
 pub use types::{Causal, Element16};
-
-/// The operation in errors.
-const NAME: &str = "attention";

@@ -4,17 +4,17 @@ use attention_kernels::args::{ALIGNED, AttentionLaunch, FROM_END};
 use attention_kernels::operation::{AttentionKernels, SplitShape, combine_config, serial_config};
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
+use ferrowarp_device::DeviceProfile;
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Tensor, TensorView};
 
-use super::kernel_choice::Kernel;
+use super::kernel_choice::{Kernel, KernelChoice, Problem};
 use super::maps::with_maps;
+use super::outputs::Outputs;
 use super::stored::Stored;
-use super::types::Mask;
-use super::{Causal, Element16, KernelChoice, NAME, Outputs, Problem};
-use crate::DeviceProfile;
-use crate::device::Queue;
-use crate::error::Error;
+use super::types::{Causal, Element16, Mask, NAME};
 use crate::operation::{MOST, Operation, read, written};
-use crate::tensor::{Tensor, TensorView};
 
 /// The largest length.
 pub(super) const MOST_POSITIONS: usize = 1 << 29;

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-use crate::tensor::{Tensor, TensorViewMut};
+use ferrowarp_device::tensor::{Tensor, TensorViewMut};
 
 /// The outputs of attention: the result, and the log-sum-exp if it is wanted. A tensor alone is the result.
 ///

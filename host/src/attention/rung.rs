@@ -2,15 +2,15 @@
 
 use cuda_std::half::bf16;
 use cuda_std::launch::RawBuffer;
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Operand, TensorView, TensorViewMut};
 use ladders_kernels::attention::{LadderLaunch, Rung, RungShape, SIZE};
 
 use super::maps::map;
 use super::operation::MOST_POSITIONS;
 use super::stored::Stored;
-use crate::device::Queue;
-use crate::error::Error;
 use crate::operation::{MOST, Operation};
-use crate::tensor::{Operand, TensorView, TensorViewMut};
 
 /// Runs a rung of the ladder: attention without a mask, with a scale of 1 / sqrt(head size).
 ///

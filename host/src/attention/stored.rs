@@ -1,10 +1,10 @@
 //! How a tensor is stored.
 
 use attention_kernels::args::Strides;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::Operand;
 
-use crate::error::Error;
 use crate::operation::Operation;
-use crate::tensor::Operand;
 
 /// Elements in 16 bytes.
 const VECTOR: usize = 8;

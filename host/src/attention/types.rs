@@ -4,10 +4,13 @@ use attention_kernels::args::NO_WINDOW;
 use attention_kernels::backward::BackwardKernels;
 use attention_kernels::operation::AttentionKernels;
 use cuda_std::half::{bf16, f16};
+use ferrowarp_device::error::Error;
 
 use crate::element::Element;
-use crate::error::Error;
 use crate::operation::Operation;
+
+/// The operation in errors.
+pub(super) const NAME: &str = "attention";
 
 /// The element type of attention: `f16` or `bf16`.
 ///

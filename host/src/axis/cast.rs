@@ -3,13 +3,13 @@
 use axis_kernels::args::{ALIGNED, CastLaunch};
 use axis_kernels::{Blocks, CastTo};
 use cuda_std::launch::RawBuffer;
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Layout, Operand as _, Shape, Tensor, TensorView, TensorViewMut};
 
-use super::choices;
-use crate::device::Queue;
+use super::choices::choices;
 use crate::element::Element;
-use crate::error::Error;
 use crate::operation::{Operation, starts_aligned};
-use crate::tensor::{Layout, Operand as _, Shape, Tensor, TensorView, TensorViewMut};
 
 /// A copy of a tensor of any strides, as `f32`, `f16` or `bf16`: rounded to nearest, ties to even.
 ///

@@ -24,23 +24,17 @@
 //! sums have a fixed order.
 
 mod cast;
+mod choices;
 mod reduce;
 mod scan;
 mod transpose;
 
-use axis_kernels::Blocks;
-use cuda_std::launch::Limits;
-
 pub use axis_kernels::CastTo;
 pub use cast::{Cast, Fill};
+#[doc(hidden)]
+pub use choices::choices;
 pub use reduce::{Reduce, Reduction};
 pub use scan::CumulativeSum;
 #[doc(hidden)]
 pub use scan::ScanBy;
 pub use transpose::Transpose;
-
-/// The kinds of kernels that a device can run, the default first.
-#[doc(hidden)]
-pub fn choices(limits: &Limits) -> &'static [Blocks] {
-    if limits.runs_cpu_only { &[Blocks::Serial, Blocks::Wide] } else { &[Blocks::Wide] }
-}

@@ -3,13 +3,13 @@
 use axis_kernels::args::{ALIGNED, FinishLaunch, ReduceArgs, ReduceLaunch, SUM};
 use axis_kernels::{AxisKernels, Blocks, ReduceShape};
 use cuda_std::launch::{KernelOf, RawBuffer};
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
-use super::choices;
-use crate::device::Queue;
+use super::choices::choices;
 use crate::element::{Element, ElementAs, is_f32};
-use crate::error::Error;
 use crate::operation::{MOST, Operation, is_aligned};
-use crate::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
 /// What becomes of a row or a column.
 ///

@@ -4,12 +4,12 @@ use axis_kernels::ScanShape;
 use axis_kernels::args::{ALIGNED, ScanLaunch};
 use axis_kernels::scan::axis_scan_clear;
 use cuda_std::launch::{KernelMeta, LaunchConfig, Limits, RawBuffer};
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 
-use crate::device::Queue;
 use crate::element::Element;
-use crate::error::{Error, Kind};
 use crate::operation::{MOST, Operation, is_aligned};
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// The name in errors.
 const NAME: &str = "a cumulative sum";
@@ -140,14 +140,10 @@ impl CumulativeSum {
                 ScanBy::Serial => T::SCAN_SERIAL.launch(queue, LaunchConfig::new(rows, 1), args)?,
                 ScanBy::Rows => T::SCAN.launch(queue, T::SCAN.rows(rows, args.log_warps), args)?,
                 ScanBy::Grid(most) => {
-                    let all = u64::from(rows) * u64::from(tiles);
                     // The kernel adds the number of blocks to a tile's number twice.
-                    let largest = u32::MAX - 2 * ScanShape::MOST_BLOCKS;
-                    if all > u64::from(largest) {
-                        let (what, value, most) = ("tiles", all as usize, largest as usize);
-                        return Err(Error::from(Kind::TooLarge { what, value, most }).of(NAME, None));
-                    }
-                    let count = all as u32;
+                    let most_tiles = u32::MAX - 2 * ScanShape::MOST_BLOCKS;
+                    let count =
+                        operation.count("tiles", rows as usize * tiles as usize, most_tiles as usize)?;
                     let block = T::SCAN_GRID.block;
                     let fit = device.resident_blocks(T::SCAN_GRID.meta, &LaunchConfig::new(1, block))?;
                     let blocks = most.min(ScanShape::MOST_BLOCKS).min(count).min(fit as u32).max(1);

@@ -4,12 +4,12 @@ use axis_kernels::args::{ALIGNED, TransposeLaunch};
 use axis_kernels::{Blocks, TransposeKernels};
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::{Error, Kind};
+use ferrowarp_device::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
-use super::choices;
-use crate::device::Queue;
-use crate::error::{Error, Kind};
+use super::choices::choices;
 use crate::operation::{MOST, Operation, starts_aligned};
-use crate::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
 /// The name in errors.
 const NAME: &str = "a transpose";

@@ -1,13 +1,13 @@
 //! Copies operands with rows that tensor copies cannot read, or read slowly.
 
 use cuda_std::launch::RawBuffer;
+use ferrowarp_device::device::{Buffer, Queue};
+use ferrowarp_device::error::Error;
 use matmul_kernels::args::{A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch};
 use matmul_kernels::operation::align::{AlignLaunch, ROW_BYTES};
 use matmul_kernels::operation::{ALIGN, align_config};
 
-use crate::device::{Buffer, Queue};
 use crate::element::Element;
-use crate::error::Error;
 
 /// A stored operand, and where its copy begins.
 struct Copied {

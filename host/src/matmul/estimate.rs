@@ -7,11 +7,10 @@
 //! --sweep 24` on an H200. The constants for rows across lines and for copies come from a few H100 measurements, without a
 //! fit. The estimate ranks kernels; it does not predict a time.
 
+use ferrowarp_device::DeviceProfile;
 use matmul_kernels::operation::{THREE_PRODUCTS, WarpgroupShape};
 
-use super::kernel_choice::Kernel;
-use super::{KernelChoice, Problem};
-use crate::DeviceProfile;
+use super::kernel_choice::{Kernel, KernelChoice, Problem};
 use crate::element::Element;
 
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle; half of it for TF32.

@@ -7,13 +7,13 @@
 use std::fmt;
 
 use cuda_std::launch::{KernelMeta, KernelOf};
+use ferrowarp_device::DeviceProfile;
+use ferrowarp_device::error::Error;
 use matmul_kernels::args::MatmulArgs;
 use matmul_kernels::operation::{ALIGN, FewRowsShape, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
 
-use super::{NAME, Precision};
-use crate::DeviceProfile;
+use super::types::{NAME, Precision};
 use crate::element::Element;
-use crate::error::Error;
 use crate::operation::no_kernel;
 
 /// The fewest terms of a split.

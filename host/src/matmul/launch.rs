@@ -1,17 +1,17 @@
 //! The launches of a multiplication, and the memory between them.
 
 use cuda_std::launch::RawBuffer;
+use ferrowarp_device::device::{Buffer, Queue};
+use ferrowarp_device::error::Error;
 use matmul_kernels::args::{
     A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch, OUT_ALIGNED, OUT_F32, OUT_TENSOR,
 };
 use matmul_kernels::operation::{reduce_config, serial_config};
 
-use super::kernel_choice::Kernel;
+use super::kernel_choice::{Kernel, KernelChoice};
 use super::maps::with_maps;
-use super::{KernelChoice, align, three_products};
-use crate::device::{Buffer, Queue};
+use super::{align, three_products};
 use crate::element::Element;
-use crate::error::Error;
 
 /// The most blocks along y or z of a grid.
 pub(super) const MOST_BLOCKS: usize = 65_535;

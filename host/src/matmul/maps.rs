@@ -5,8 +5,8 @@ use cuda_std::tensor::{Swizzle, TensorElement, TensorMap, TensorMapSpec};
 use matmul_kernels::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch, OUT_TENSOR};
 use matmul_kernels::operation::WarpgroupShape;
 
-use crate::device::Device;
-use crate::error::Error;
+use ferrowarp_device::device::Device;
+use ferrowarp_device::error::Error;
 
 /// A stored matrix, or a batch of matrices.
 struct Stored {

@@ -43,6 +43,3 @@ pub use operation::Matmul;
 #[doc(hidden)]
 pub use rung::run_rung;
 pub use types::{Activation, Precision};
-
-/// The operation in errors.
-const NAME: &str = "matmul";

@@ -3,20 +3,22 @@
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
+use ferrowarp_device::DeviceProfile;
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::{Error, Kind};
+use ferrowarp_device::tensor::{Operand, Shape, Tensor, TensorView, TensorViewMut};
 use matmul_kernels::args::{
     A_ALIGNED, A_TRANSPOSED, AVX512, B_ALIGNED, B_TRANSPOSED, GELU, MatmulLaunch, OUT_ALIGNED, OUT_F32,
     OUT_TENSOR, RELU,
 };
 
+use super::kernel_choice::{KernelChoice, Problem};
 use super::launch::{MOST_BLOCKS, launch_some};
 use super::stored::{Stored, is_multiple_of};
-use super::{Activation, KernelChoice, NAME, Precision, Problem};
-use crate::DeviceProfile;
-use crate::device::Queue;
+use super::types::{Activation, NAME, Precision};
+
 use crate::element::{Element, ElementAs, is_f32};
-use crate::error::{Error, Kind};
 use crate::operation::{MOST, Operation, read};
-use crate::tensor::{Operand, Shape, Tensor, TensorView, TensorViewMut};
 
 /// The options of a matrix multiplication: `out = activation(scale A B + bias + residual)`, for operands of `T` and results of
 /// `O`.

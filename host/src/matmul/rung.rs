@@ -3,12 +3,12 @@
 use cuda_std::half::bf16;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorMapSpec};
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{TensorView, TensorViewMut};
 use ladders_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, Rung, TERMS};
 
-use crate::device::Queue;
-use crate::error::Error;
 use crate::operation::Operation;
-use crate::tensor::{TensorView, TensorViewMut};
 
 /// Runs a rung of the ladder: `out = A B^T` for matrices `[m, n]`, `[m, k]` and `[n, k]` without gaps.
 ///

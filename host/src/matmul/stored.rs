@@ -1,7 +1,7 @@
 //! How a batch of matrices is stored.
 
-use crate::error::Error;
-use crate::tensor::Layout;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::Layout;
 
 /// Elements that are a multiple of 128 bytes for every type.
 const LINE: usize = 64;

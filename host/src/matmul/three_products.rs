@@ -6,8 +6,8 @@ use matmul_kernels::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch};
 use matmul_kernels::operation::split::SplitLaunch;
 use matmul_kernels::operation::{SPLIT, THREE_PRODUCTS, split_config};
 
-use crate::device::Queue;
-use crate::error::Error;
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
 
 /// The parts of an operand, `[2 matrices, rows, pitch]`.
 #[derive(Clone, Copy)]

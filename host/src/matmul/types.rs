@@ -1,5 +1,8 @@
 //! Options of a multiplication.
 
+/// The operation in errors.
+pub(super) const NAME: &str = "matmul";
+
 /// How `f32` is multiplied on a GPU. A CPU always multiplies exactly and adds in `f32`.
 ///
 /// ```

@@ -2,13 +2,16 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, KernelOf, Limits, RawBuffer};
+use ferrowarp_device::device::{Buffer, Queue};
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 use norm_kernels::args::{ALIGNED, CENTRED, NormBackwardArgs, NormBackwardLaunch};
 use norm_kernels::columns::SumPartsLaunch;
 use norm_kernels::{Blocks, NormKernels, RowsShape};
 
-use super::{Element, Norm, Saved, Tensor, TensorView, TensorViewMut};
-use crate::device::{Buffer, Queue};
-use crate::error::Error;
+use super::forward::Saved;
+use super::options::Norm;
+use crate::element::Element;
 use crate::operation::{MOST, Operation, in_order, is_aligned, read, written};
 
 /// Parts of the rows, if a separate launch adds up the columns.

@@ -2,12 +2,14 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, KernelOf, Limits};
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 use norm_kernels::args::{ALIGNED, CENTRED, NormArgs, NormLaunch};
 use norm_kernels::{Blocks, RowsShape};
 
-use super::{Element, Norm, Tensor, TensorView, TensorViewMut};
-use crate::device::Queue;
-use crate::error::Error;
+use super::options::Norm;
+use crate::element::Element;
 use crate::operation::{MOST, Operation, in_order, is_aligned, read, result, written};
 
 /// The outputs of a norm: the result, and what else is wanted. A tensor alone is the result.
@@ -244,7 +246,7 @@ impl<T: Element> Norm<'_, T> {
             [operation.count("rows", of_inp.rows, MOST)?, operation.count("columns", of_inp.cols, MOST)?];
         let (out, inp, residual, sum) = (out.raw(), inp.raw(), read(residual), written(sum));
         let (weight, bias) = (read(weight), read(bias));
-        let stride = |of: Option<crate::tensor::Rows>| of.map_or(0, |of| of.stride);
+        let stride = |of: Option<ferrowarp_device::tensor::Rows>| of.map_or(0, |of| of.stride);
         let strides = [
             (out, of_out.stride),
             (inp, of_inp.stride),

@@ -1,14 +1,15 @@
 //! The gradient through a softmax.
 
 use cuda_std::launch::RawBuffer;
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 use softmax_kernels::backward::{BackwardArgsHost, LOG};
 
+use super::options::Softmax;
 use super::row_kernel::RowKernel;
-use super::{Element, Softmax, Tensor, TensorView, TensorViewMut};
-use crate::device::Queue;
-use crate::error::Error;
+use crate::element::Element;
 use crate::operation::Operation;
-use crate::tensor::Rows;
 
 const NAME: &str = "softmax backward";
 

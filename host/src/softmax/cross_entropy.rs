@@ -1,12 +1,13 @@
 //! Softmax cross entropy: loss and gradient in one pass over the logits.
 
 use bytemuck::Pod;
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 use softmax_kernels::cross_entropy::{CrossEntropyLaunch, I32, I64, U8};
 
 use super::row_kernel::RowKernel;
-use super::{Element, Tensor, TensorView, TensorViewMut};
-use crate::device::Queue;
-use crate::error::Error;
+use crate::element::Element;
 use crate::operation::{Operation, read, result, written};
 
 const NAME: &str = "cross entropy";

@@ -1,9 +1,11 @@
 //! Chooses among the forward kernels that hold a row in registers.
 
+use ferrowarp_device::DeviceProfile;
 use softmax_kernels::operation::Variant;
 
 use super::kernel_choice::{Kernels, LEAST_SPLIT};
-use super::{DeviceProfile, Element, SoftmaxAs};
+use super::options::SoftmaxAs;
+use crate::element::Element;
 
 /// Threads that a multiprocessor runs at once of the kernels that hold rows in registers.
 const THREADS: u32 = 1024;

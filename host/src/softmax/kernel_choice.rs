@@ -1,12 +1,15 @@
 //! Chooses the kernels for a shape, and launches them.
 
 use cuda_std::launch::{KernelMeta, LaunchConfig, LaunchError, Launcher};
+use ferrowarp_device::DeviceProfile;
+use ferrowarp_device::error::{Error, Kind};
 use softmax_kernels::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
 use softmax_kernels::operation::{Split, Spread, Variant};
 
 use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
-use super::{DeviceProfile, Element, Softmax, SoftmaxAs, staged};
-use crate::error::{Error, Kind};
+use super::options::{Softmax, SoftmaxAs};
+use super::staged;
+use crate::element::Element;
 
 /// Rows of fewer elements are never cut into parts to keep more multiprocessors busy: a second launch costs more.
 pub(super) const LEAST_SPLIT: usize = 16_384;

@@ -1,11 +1,12 @@
 //! Chooses among kernels for any width or for some widths, and divides the rows among launches.
 
 use cuda_std::launch::LaunchConfig;
+use ferrowarp_device::DeviceProfile;
+use ferrowarp_device::error::Error;
 use softmax_kernels::operation::{RowVariants, Spread, Variant};
 
 use super::kernel_choice::{counted, prefetch_blocks};
-use super::{DeviceProfile, staged};
-use crate::error::Error;
+use super::staged;
 use crate::operation::no_kernel;
 
 /// Few rows are spread over at most this many blocks per multiprocessor, if the blocks do not hold them.

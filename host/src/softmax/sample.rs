@@ -1,12 +1,13 @@
 //! Draws tokens from a softmax.
 
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 use softmax_kernels::sample::{GREEDY, SampleLaunch};
 
 use super::row_kernel::RowKernel;
 use super::top_k::check_k;
-use super::{Element, Tensor, TensorView, TensorViewMut};
-use crate::device::Queue;
-use crate::error::Error;
+use crate::element::Element;
 use crate::operation::{Operation, result, written};
 
 const NAME: &str = "sampling";
@@ -218,7 +219,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Device;
+    use ferrowarp_device::device::Device;
 
     #[test]
     fn options_that_mean_nothing_are_refused_in_words() {

@@ -2,7 +2,7 @@
 
 use softmax_kernels::operation::Spread;
 
-use super::DeviceProfile;
+use ferrowarp_device::DeviceProfile;
 
 /// The most shared memory per block, so that three fit a multiprocessor.
 const BYTES: usize = 74 * 1024;

@@ -1,11 +1,13 @@
 //! The largest probabilities of a softmax.
 
+use ferrowarp_device::device::Queue;
+use ferrowarp_device::error::Error;
+use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 use softmax_kernels::top_k::{MOST, TopKLaunch};
 
+use super::options::Softmax;
 use super::row_kernel::RowKernel;
-use super::{Element, Softmax, Tensor, TensorView, TensorViewMut};
-use crate::device::Queue;
-use crate::error::Error;
+use crate::element::Element;
 use crate::operation::{Operation, result};
 
 const NAME: &str = "top-k";

@@ -5,9 +5,9 @@ pub(crate) mod device;
 mod host;
 pub(crate) mod pointer;
 
-pub use crate::DeviceCopy;
 pub use bytemuck;
 pub use copy::DeviceCopy;
+pub use cuda_std_macros::DeviceCopy;
 pub use device::{AsyncCopyDestination, CopyDestination, DeviceBox, DeviceBuffer, DeviceSlice};
 pub use host::{HostBuffer, Locked, LockedBuffer, Unified, UnifiedBuffer};
 pub use pointer::DevicePointer;

@@ -27,40 +27,41 @@ impl fmt::Display for NcclVersion {
 #[must_use]
 pub struct ncclResult_t(pub c_int);
 
-impl ncclResult_t {
-    /// The call succeeded.
-    pub const SUCCESS: Self = Self(0);
-    /// A CUDA call failed.
-    pub const UNHANDLED_CUDA_ERROR: Self = Self(1);
-    /// A call of the operating system failed.
-    pub const SYSTEM_ERROR: Self = Self(2);
-    /// NCCL found an internal error.
-    pub const INTERNAL_ERROR: Self = Self(3);
-    /// An argument is wrong.
-    pub const INVALID_ARGUMENT: Self = Self(4);
-    /// The call is not allowed now, or the ranks disagree.
-    pub const INVALID_USAGE: Self = Self(5);
-    /// Another rank ended, or the network failed.
-    pub const REMOTE_ERROR: Self = Self(6);
-    /// A non-blocking communicator is still working on it.
-    pub const IN_PROGRESS: Self = Self(7);
+macro_rules! results {
+    ($($(#[$doc:meta])* $name:ident = $code:literal $nccl:ident;)*) => {
+        impl ncclResult_t {
+            $($(#[$doc])* pub const $name: Self = Self($code);)*
+        }
+
+        impl fmt::Display for ncclResult_t {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let name = match *self {
+                    $(Self::$name => stringify!($nccl),)*
+                    Self(_) => "an unknown NCCL error",
+                };
+                write!(f, "{name} ({})", self.0)
+            }
+        }
+    };
 }
 
-impl fmt::Display for ncclResult_t {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match *self {
-            Self::SUCCESS => "ncclSuccess",
-            Self::UNHANDLED_CUDA_ERROR => "ncclUnhandledCudaError",
-            Self::SYSTEM_ERROR => "ncclSystemError",
-            Self::INTERNAL_ERROR => "ncclInternalError",
-            Self::INVALID_ARGUMENT => "ncclInvalidArgument",
-            Self::INVALID_USAGE => "ncclInvalidUsage",
-            Self::REMOTE_ERROR => "ncclRemoteError",
-            Self::IN_PROGRESS => "ncclInProgress",
-            Self(_) => "an unknown NCCL error",
-        };
-        write!(f, "{name} ({})", self.0)
-    }
+results! {
+    /// The call succeeded.
+    SUCCESS = 0 ncclSuccess;
+    /// A CUDA call failed.
+    UNHANDLED_CUDA_ERROR = 1 ncclUnhandledCudaError;
+    /// A call of the operating system failed.
+    SYSTEM_ERROR = 2 ncclSystemError;
+    /// NCCL found an internal error.
+    INTERNAL_ERROR = 3 ncclInternalError;
+    /// An argument is wrong.
+    INVALID_ARGUMENT = 4 ncclInvalidArgument;
+    /// The call is not allowed now, or the ranks disagree.
+    INVALID_USAGE = 5 ncclInvalidUsage;
+    /// Another rank ended, or the network failed.
+    REMOTE_ERROR = 6 ncclRemoteError;
+    /// A non-blocking communicator is still working on it.
+    IN_PROGRESS = 7 ncclInProgress;
 }
 
 /// The type of an element: a number of `ncclDataType_t`.

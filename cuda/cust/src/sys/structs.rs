@@ -31,6 +31,14 @@ pub struct CUlaunchAttribute {
     value: [c_uint; 16],
 }
 
+/// A tensor map, which only the driver encodes and the hardware reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct CUtensorMap {
+    /// Its words.
+    pub words: [u64; 16],
+}
+
 /// A memory location: its kind, and an id within the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]

@@ -9,15 +9,20 @@ use std::time::Duration;
 
 use cust::nccl::{self, ncclResult_t, ncclUniqueId};
 
+use super::error::CollectiveError;
+use super::group::Group;
 use super::handle::Handle;
 use super::link::{Link, Trouble};
 use super::operation::{Element, Named, Operation, Reduction, copies_of};
 use super::rendezvous::{Meeting, meet};
 use super::watch::{Failure, Watch};
-use super::{CollectiveError, Group, World};
-use crate::device::memory::Needed;
+use super::world::World;
+use crate::device::allocations::Needed;
+use crate::device::buffer::{BufferView, BufferViewMut};
+use crate::device::error::DeviceError;
+use crate::device::handle::Device;
+use crate::device::stream::Stream;
 use crate::device::stream::foreign::{Queue, Queued};
-use crate::device::{BufferView, BufferViewMut, Device, DeviceError, Stream};
 
 /// The name of this operation in errors.
 const CREATION: &str = "creating a communicator";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cust::nccl::NcclLoadError;
 
-use crate::device::DeviceError;
+use crate::device::error::DeviceError;
 
 /// Why the ranks did not meet, or an operation between them failed. An operation's error names the operation and this rank.
 ///

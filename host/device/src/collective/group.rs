@@ -2,9 +2,12 @@
 
 use std::marker::PhantomData;
 
+use super::communicator::Communicator;
+use super::error::CollectiveError;
 use super::operation::{Element, Elements, Kind, Named, Operation, Reduction};
-use super::{CollectiveError, Communicator};
-use crate::device::{BufferView, BufferViewMut, Device, Stream};
+use crate::device::buffer::{BufferView, BufferViewMut};
+use crate::device::handle::Device;
+use crate::device::stream::Stream;
 
 /// Operations that are performed as one: they do not wait for each other, so ranks can exchange elements, and small
 /// operations cost less than one by one. [`Communicator::group`] begins a group.

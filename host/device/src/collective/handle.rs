@@ -9,7 +9,7 @@ use cust::nccl::{Nccl, ncclComm_t, ncclConfig_t, ncclResult_t, ncclUniqueId};
 use cust::sys::CUstream;
 
 use super::operation::{Kind, Operation};
-use crate::device::memory::{Held, Needed};
+use crate::device::allocations::{Held, Needed};
 
 /// How long an abort waits for an NCCL call in progress. Calls of a non-blocking communicator return soon.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use cust::nccl::ncclResult_t;
 
 use super::handle::Handle;
 use super::watch::{Failure, Watch};
-use crate::device::DeviceError;
+use crate::device::error::DeviceError;
 
 /// How long a wait polls NCCL without a pause; below, the pause between later polls.
 const EAGER: Duration = Duration::from_micros(200);

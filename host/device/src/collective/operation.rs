@@ -3,11 +3,11 @@
 use std::fmt;
 
 use bytemuck::Pod;
+use cuda_std::half::{bf16, f16};
 use cust::nccl::{ncclDataType_t, ncclRedOp_t};
 
+use crate::device::buffer::{BufferView, BufferViewMut};
 use crate::device::stream::foreign::Access;
-use crate::device::{BufferView, BufferViewMut};
-use crate::{bf16, f16};
 
 /// An element that operations combine or move: `f32`, [`bf16`](struct@bf16), [`f16`](struct@f16), `u32` or `u64`.
 ///

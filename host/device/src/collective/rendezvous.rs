@@ -10,8 +10,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _}
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::error::ranks;
-use super::{CollectiveError, World};
+use super::error::{CollectiveError, ranks};
+use super::world::World;
 
 /// The first bytes of a hello, with the version of the protocol.
 const MAGIC: &[u8; 8] = b"ferroW-2";

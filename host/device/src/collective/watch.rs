@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::error::{LostRank, RankLoss};
 use super::rendezvous::Peer;
-use crate::device::Event;
+use crate::device::stream::Event;
 
 /// Bytes of a message: its kind, a rank, and a number.
 const MESSAGE_BYTES: usize = 16;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use super::CollectiveError;
+use super::error::CollectiveError;
 use crate::device::parse_time_limit;
 
 /// How long an operation may wait for the other ranks, unless the caller or the environment sets it.

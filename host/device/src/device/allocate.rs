@@ -1,12 +1,12 @@
 //! Allocates buffers.
 
-use std::fmt;
-
 use bytemuck::Pod;
 
-use super::cuda::Lane;
+use super::buffer::Buffer;
+use super::cuda::{CudaDevice, Lane};
+use super::error::DeviceError;
+use super::handle::Device;
 use super::memory::Contents;
-use super::{Backend, Buffer, Device, DeviceError};
 
 impl Device {
     /// Allocates a buffer of `len` elements with all bytes zero. On a GPU the memory comes from a pool, in the order of the
@@ -24,10 +24,7 @@ impl Device {
     /// Same as for [`Self::synchronize`].
     pub fn trim(&self) -> Result<(), DeviceError> {
         self.wait_before("trimming the device's memory")?;
-        match &self.inner.backend {
-            Backend::Cpu(_) => Ok(()),
-            Backend::Cuda(cuda) => cuda.trim(),
-        }
+        self.gpu().map_or(Ok(()), CudaDevice::trim)
     }
 
     /// Allocates a buffer with a copy of `data`.
@@ -58,27 +55,5 @@ impl Device {
         let mut buffer = self.alloc_zeroed(data.len())?;
         buffer.copy_from(data)?;
         Ok(buffer)
-    }
-}
-
-/// A device's free and total memory.
-///
-/// ```
-/// use ferrowarp::device::FreeMemory;
-///
-/// let memory = FreeMemory { free: 3 << 20, total: 8 << 20 };
-/// assert_eq!(memory.to_string(), "3 of 8 MiB are free");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreeMemory {
-    /// Free bytes, possibly fragmented.
-    pub free: usize,
-    /// Total bytes.
-    pub total: usize,
-}
-
-impl fmt::Display for FreeMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} MiB are free", self.free >> 20, self.total >> 20)
     }
 }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
+use super::allocation_error::{RawAllocError, allocate};
+use super::allocations::Memory as _;
 use super::cuda::Lane;
+use super::error::DeviceError;
+use super::handle::Device;
 use super::memory::{Allocation, Contents};
-use super::{Device, DeviceError, RawAllocError, cpu};
-
-mod args;
 
 /// `len` elements in the memory of a device, freed when dropped: after the queued work that uses them, without waiting for it.
 ///
@@ -31,10 +32,10 @@ mod args;
 pub struct Buffer<T> {
     device: Device,
     /// A host address on the CPU, a device address on a GPU. Dangling, aligned and not null for 0 bytes.
-    pointer: NonNull<T>,
+    pub(super) pointer: NonNull<T>,
     len: usize,
     /// `None` for 0 bytes.
-    memory: Option<Arc<Allocation>>,
+    pub(super) memory: Option<Arc<Allocation>>,
 }
 
 // SAFETY: a buffer owns its memory, and `T` is plain data.
@@ -50,22 +51,16 @@ impl<T: Pod> Buffer<T> {
         len: usize,
         contents: Contents,
     ) -> Result<Self, DeviceError> {
-        const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
-        let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
-            device: device.name(),
-            elements: len,
-            element_bytes: size_of::<T>(),
-            reason,
-            memory,
-        };
-        let bytes = len
-            .checked_mul(size_of::<T>())
-            .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
-        let memory = (bytes > 0).then(|| Allocation::new(device, lane, bytes, contents)).transpose();
-        let memory = memory.map_err(|error| match error {
-            RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
-            RawAllocError::Device(error) => error,
-        })?;
+        Self::of(device, len, |bytes| Allocation::new(device, lane, bytes, contents))
+    }
+
+    /// Takes memory for `len` elements from `give`.
+    pub(super) fn of(
+        device: &Device,
+        len: usize,
+        give: impl FnOnce(usize) -> Result<Arc<Allocation>, RawAllocError>,
+    ) -> Result<Self, DeviceError> {
+        let memory = allocate::<T, _>(|| device.name(), len, give)?;
         let pointer = memory.as_ref().map_or(NonNull::dangling(), |memory| memory.first().cast());
         Ok(Self { device: device.clone(), pointer, len, memory })
     }
@@ -132,6 +127,10 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl<T> Buffer<T> {
+    pub(crate) fn first_byte(&self) -> *mut u8 {
+        self.pointer.as_ptr().cast()
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
@@ -150,8 +149,8 @@ impl<T> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if self.memory.as_ref().is_some_and(|memory| !memory.is_recorded()) {
-            self.device.note_drop("freeing a buffer");
+        if let Some(action) = self.memory.as_ref().and_then(|memory| memory.freeing()) {
+            self.device.note_drop(action);
         }
     }
 }
@@ -162,8 +161,8 @@ impl<T> fmt::Debug for Buffer<T> {
     }
 }
 
-/// Resolves `range` to a start and a length in a buffer of `len` elements.
-pub(super) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize), DeviceError> {
+/// The start and the end of `range` in `len` elements; they may lie beyond these.
+pub(crate) fn bounds(range: impl RangeBounds<usize>, len: usize) -> [usize; 2] {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
         Bound::Excluded(&before) => before.saturating_add(1),
@@ -174,6 +173,12 @@ pub(super) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usi
         Bound::Excluded(&end) => end,
         Bound::Unbounded => len,
     };
+    [start, end]
+}
+
+/// Resolves `range` to a start and a length in a buffer of `len` elements.
+pub(super) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize), DeviceError> {
+    let [start, end] = bounds(range, len);
     if start > end.min(len) || end > len {
         return Err(DeviceError::ViewOutOfRange { start, end, len });
     }
@@ -240,44 +245,55 @@ impl<T> Clone for BufferView<'_, T> {
 
 impl<T> Copy for BufferView<'_, T> {}
 
-impl<'a, T: Pod> BufferView<'a, T> {
-    /// # Safety
-    /// The memory is the device's and has `len` elements. Within the lifetime they are written only through exclusive
-    /// borrows.
-    pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
-        Self { device, pointer, len, borrow: PhantomData }
-    }
+macro_rules! views {
+    ($($view:ident: $safety:literal),*) => {$(
+        impl<'a, T: Pod> $view<'a, T> {
+            /// # Safety
+            #[doc = $safety]
+            pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
+                Self { device, pointer, len, borrow: PhantomData }
+            }
 
-    pub(crate) fn first_byte(&self) -> *mut u8 {
-        self.pointer.as_ptr().cast()
-    }
+            pub(crate) fn first_byte(&self) -> *mut u8 {
+                self.pointer.as_ptr().cast()
+            }
 
-    /// `len` elements from `start` on, which are within the view.
-    pub(crate) fn part(self, start: usize, len: usize) -> Self {
-        assert!(
-            start <= self.len && len <= self.len - start,
-            "elements {start} and {len} more of {}",
-            self.len
-        );
-        // SAFETY: `start` is at most the view's length.
-        Self { pointer: unsafe { self.pointer.add(start) }, len, ..self }
-    }
+            /// `len` elements from `start` on, which are within the view.
+            pub(crate) fn part(self, start: usize, len: usize) -> Self {
+                assert!(
+                    start <= self.len && len <= self.len - start,
+                    "elements {start} and {len} more of {}",
+                    self.len
+                );
+                // SAFETY: `start` is at most the view's length.
+                Self { pointer: unsafe { self.pointer.add(start) }, len, ..self }
+            }
 
-    /// The device that owns the memory.
-    pub fn device(&self) -> &'a Device {
-        self.device
-    }
+            /// The device that owns the memory.
+            pub fn device(&self) -> &'a Device {
+                self.device
+            }
 
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
+            /// Number of elements.
+            pub fn len(&self) -> usize {
+                self.len
+            }
 
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+            /// Whether it has no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+        }
+    )*};
+}
 
+views! {
+    BufferView: "The memory is the device's and has `len` elements. Within the lifetime they are written only through \
+                 exclusive borrows.",
+    BufferViewMut: "The memory is the device's and has `len` elements. No other code uses them within the lifetime."
+}
+
+impl<T: Pod> BufferView<'_, T> {
     /// Copies the elements into `data`, after all work queued on the device.
     ///
     /// # Errors
@@ -302,43 +318,7 @@ impl<'a, T: Pod> BufferView<'a, T> {
     }
 }
 
-impl<'a, T: Pod> BufferViewMut<'a, T> {
-    /// # Safety
-    /// The memory is the device's and has `len` elements. No other code uses them within the lifetime.
-    pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
-        Self { device, pointer, len, borrow: PhantomData }
-    }
-
-    pub(crate) fn first_byte(&self) -> *mut u8 {
-        self.pointer.as_ptr().cast()
-    }
-
-    /// The device that owns the memory.
-    pub fn device(&self) -> &'a Device {
-        self.device
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// `len` elements from `start` on, which are within the view.
-    pub(crate) fn part(self, start: usize, len: usize) -> Self {
-        assert!(
-            start <= self.len && len <= self.len - start,
-            "elements {start} and {len} more of {}",
-            self.len
-        );
-        // SAFETY: `start` is at most the view's length.
-        Self { pointer: unsafe { self.pointer.add(start) }, len, ..self }
-    }
-
+impl<T: Pod> BufferViewMut<'_, T> {
     /// Reborrows the elements, to pass the view on and keep it.
     pub fn reborrow(&mut self) -> BufferViewMut<'_, T> {
         BufferViewMut { device: self.device, pointer: self.pointer, len: self.len, borrow: PhantomData }

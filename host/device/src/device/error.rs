@@ -9,9 +9,9 @@ use cuda_std::tensor::TensorMapError;
 use cust::LoadError;
 use cust::error::CudaError;
 
-use super::allocate::FreeMemory;
 use super::fault::KernelFault;
 use super::launches::{KernelNeeds, Launch};
+use super::placement::FreeMemory;
 use super::race::DataRace;
 
 /// Why a device could not be opened, or an operation on it failed.
@@ -354,6 +354,15 @@ impl DeviceError {
         match self {
             DeviceError::KernelFault(fault) | DeviceError::Faulted { first: fault, .. } => Some(fault),
             _ => None,
+        }
+    }
+}
+
+impl From<DeviceError> for LaunchError {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::Launch(error) => *error,
+            error => LaunchError::Device(Box::new(error)),
         }
     }
 }

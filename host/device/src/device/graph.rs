@@ -4,11 +4,15 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
+use super::allocations::Memory;
+use super::allocations::Needed;
+use super::cuda::Recording;
+use super::error::DeviceError;
+use super::handle::{Backend, Device};
 use super::launches::Launches;
-use super::memory::{Allocation, Needed};
 use super::order::{Admission, Order, Recorded, Spoiled, Touch};
 use super::profile::Launched;
-use super::{Backend, Device, DeviceError, Stream, cuda};
+use super::stream::Stream;
 
 /// The work of a graph, with its errors converted to the device's.
 type Work<S> = Box<dyn Fn(&Stream, &mut S) -> Result<(), DeviceError> + Send + Sync>;
@@ -55,11 +59,11 @@ pub struct Graph<S> {
 struct Replay {
     device: Device,
     /// The driver's graph, on a GPU.
-    recording: Option<cuda::timing::Recording>,
+    recording: Option<Recording>,
     launches: Launches,
     touches: Vec<Touch>,
     /// The memory that the launches touch. It outlives the driver's graph.
-    memory: Vec<Arc<Allocation>>,
+    memory: Vec<Arc<dyn Memory>>,
     needed: Vec<Arc<dyn Needed>>,
 }
 
@@ -224,7 +228,7 @@ impl<S> Graph<S> {
             _ => order.replay(|| work(&device.default_stream(), state)),
         };
         let what = Launched::Graph { launches: launches.count() };
-        let launched = device.timed(stream.lane(), what, replay, |error| error);
+        let launched = device.timed(stream.lane(), what, replay);
         if launched.is_err() {
             order.cancel(&admission);
         }
@@ -243,8 +247,8 @@ impl<S> Graph<S> {
     }
 }
 
-fn destroy(device: &Device, recording: Option<cuda::timing::Recording>) {
-    if let (Backend::Cuda(cuda), Some(recording)) = (&device.inner.backend, recording) {
+fn destroy(device: &Device, recording: Option<Recording>) {
+    if let (Some(cuda), Some(recording)) = (device.gpu(), recording) {
         cuda.destroy(&recording);
     }
 }

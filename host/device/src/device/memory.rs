@@ -1,16 +1,18 @@
 //! The allocations of a device, and who owns them.
 
-use std::collections::BTreeMap;
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use cust::event::Event;
+use cuda_std::launch::KernelCall;
 
-use super::cuda::{Allocated, Lane};
+use super::allocation_error::RawAllocError;
+use super::allocations::Memory;
+use super::cuda::{Allocated, Lane, Ready};
+use super::error::DeviceError;
+use super::handle::{Backend, Device};
 use super::launches::Launch;
 use super::order::{Admission, Touch};
-use super::{Backend, Device, DeviceError, RawAllocError};
+use super::owners;
 
 /// Memory of a device. A buffer owns it, and so does every graph whose launches touch it. With its last owner it is freed, after
 /// the queued work of the streams that used it.
@@ -38,16 +40,6 @@ struct Users {
     ready: Ready,
 }
 
-/// What other streams wait for before they first use some memory.
-#[derive(Default)]
-pub(super) enum Ready {
-    #[default]
-    Nothing,
-    Event(ManuallyDrop<Event>),
-    /// All work of the stream with this number that is queued by then.
-    Work(u32),
-}
-
 /// On the CPU, unwritten memory holds this where debug assertions are on: NaN in any format, so that tests notice what reads it.
 const UNWRITTEN: u8 = 0xff;
 /// No more of it is filled, so that a large allocation costs no memory before it is used.
@@ -66,46 +58,6 @@ unsafe impl Send for Allocation {}
 // SAFETY: as above.
 unsafe impl Sync for Allocation {}
 
-/// The allocations of a device by their first address, with their sizes in bytes.
-#[derive(Default)]
-pub(super) struct Allocations {
-    by_address: Mutex<BTreeMap<usize, (usize, Weak<Allocation>)>>,
-}
-
-/// Something other than memory that recorded work uses, and that may end before the graph.
-pub(crate) trait Needed: Send + Sync {
-    /// Keeps it in use while a graph is queued; `None` if it has ended.
-    fn hold(&self) -> Option<Box<dyn Held + '_>>;
-}
-
-/// Any value that is only dropped.
-pub(crate) trait Held {}
-
-impl<T> Held for T {}
-
-impl Allocations {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, (usize, Weak<Allocation>)>> {
-        self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Calls `found` if the address is in one of the allocations. An [`Allocation`] must not be dropped there.
-    fn at<R>(&self, address: usize, found: impl FnOnce(&Weak<Allocation>) -> R) -> Option<R> {
-        let by_address = self.lock();
-        let (&start, (bytes, allocation)) = by_address.range(..=address).next_back()?;
-        (address - start < *bytes).then(|| found(allocation))
-    }
-
-    /// Whether the address is in memory of the device.
-    pub fn has(&self, address: usize) -> bool {
-        self.at(address, |_| ()).is_some()
-    }
-
-    /// The allocation that holds the address.
-    pub fn owner_of(&self, address: usize) -> Option<Arc<Allocation>> {
-        self.at(address, Weak::upgrade)?
-    }
-}
-
 impl Allocation {
     /// Allocates `bytes` bytes (not 0) in the order of the lane's work.
     pub fn new(
@@ -117,7 +69,7 @@ impl Allocation {
         let order = &device.inner.order;
         let is_recorded = contents == Contents::Any && order.is_in_recorded_work();
         if !is_recorded {
-            device.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
+            device.refuse_in_recorded_work("allocating a buffer")?;
         }
         let (first, ready) = match &device.inner.backend {
             Backend::Cpu(cpu) => {
@@ -150,24 +102,28 @@ impl Allocation {
     fn register(device: &Device, first: NonNull<u8>, bytes: usize, kind: Kind, users: Users) -> Arc<Self> {
         let allocation =
             Arc::new(Self { device: device.clone(), first, bytes, kind, users: Mutex::new(users) });
-        let entry = (bytes, Arc::downgrade(&allocation));
+        let memory: Weak<dyn Memory> = Arc::<Self>::downgrade(&allocation);
+        let entry = (bytes, memory);
         device.inner.allocations.lock().insert(first.addr().get(), entry);
-        device.own(first, bytes);
+        owners::own(device.id(), first, bytes);
         allocation
     }
 
-    /// The first byte.
-    pub fn first(&self) -> NonNull<u8> {
+    /// What freeing it is called in a recording, unless the recording allocated it.
+    pub fn freeing(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Pooled { is_recorded } => (!is_recorded).then_some("freeing a buffer"),
+            Kind::Unified => Some("freeing unified memory"),
+        }
+    }
+}
+
+impl Memory for Allocation {
+    fn first(&self) -> NonNull<u8> {
         self.first
     }
 
-    /// Whether recorded work allocated it.
-    pub fn is_recorded(&self) -> bool {
-        matches!(self.kind, Kind::Pooled { is_recorded: true })
-    }
-
-    /// Lets the lane's next work use it.
-    pub fn use_on(&self, lane: &Lane) -> Result<(), DeviceError> {
+    fn use_on(&self, lane: &Lane) -> Result<(), DeviceError> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if users.streams.contains(&lane.number) {
             return Ok(());
@@ -189,7 +145,7 @@ impl Drop for Allocation {
             return;
         }
         device.inner.allocations.lock().remove(&first.addr().get());
-        device.disown(first);
+        owners::disown(first);
         let order = &device.inner.order;
         if !order.is_plain() {
             // Whoever gets the memory next comes after its users.
@@ -218,6 +174,20 @@ impl Device {
     /// Whether it is a GPU that was opened before this process was forked. Then every call fails, and drops do nothing.
     pub(super) fn is_of_another_process(&self) -> bool {
         self.is_cuda() && cust::is_forked()
+    }
+
+    /// Fails if the launch borrows a buffer of another device that has the same memory: work on the two is not ordered.
+    pub(super) fn refuse_foreign_buffers(&self, call: &KernelCall<'_>) -> Result<(), DeviceError> {
+        let residence = self.residence();
+        let mut ours = call.buffers.iter().filter(|buffer| buffer.residence == residence);
+        match ours.find(|buffer| owners::is_of_another(self.id(), buffer.pointer.addr())) {
+            None => Ok(()),
+            Some(buffer) => Err(DeviceError::OtherDevicesBuffer {
+                kernel: call.meta.name,
+                argument: buffer.name,
+                device: format!("{self:?}"),
+            }),
+        }
     }
 
     /// Admits work with these touches to the lane. A recording then owns the memory that it touches.
@@ -257,7 +227,7 @@ impl Device {
     pub(super) fn wait_for_all(&self) -> Result<(), DeviceError> {
         let order = &self.inner.order;
         let stamp = if order.is_plain() { None } else { Some(order.stamp_all()) };
-        if let Backend::Cuda(cuda) = &self.inner.backend {
+        if let Some(cuda) = self.gpu() {
             cuda.synchronize()?;
         }
         stamp.iter().for_each(|stamp| order.ended(stamp));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::DeviceError;
+use super::error::DeviceError;
 use module::{MachineCode, not_text};
 
 mod module;

@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::{Backend, Device, DeviceError, PtxModules, cuda};
+use super::cuda;
+use super::error::DeviceError;
+use super::handle::{Backend, Device};
+use super::modules::PtxModules;
 
 pub use cuda_std::simt::parse_time_limit;
 

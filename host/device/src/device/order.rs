@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
+use super::allocations::{Memory, Needed};
 use super::launches::{Launch, Launches};
-use super::memory::{Allocation, Needed};
 use super::race::DataRace;
 
 mod world;
@@ -58,7 +58,7 @@ pub(super) struct Recorded {
     pub launches: Launches,
     pub touches: Vec<Touch>,
     /// All memory that the launches touch.
-    pub memory: Vec<Arc<Allocation>>,
+    pub memory: Vec<Arc<dyn Memory>>,
     /// What else they use.
     pub needed: Vec<Arc<dyn Needed>>,
 }
@@ -98,7 +98,7 @@ struct Recording {
     world: World,
     launches: Launches,
     /// By first address. Dropping it locks the order, so that must not happen under its lock.
-    memory: BTreeMap<usize, Arc<Allocation>>,
+    memory: BTreeMap<usize, Arc<dyn Memory>>,
     needed: Vec<Arc<dyn Needed>>,
     spoiled_by: Option<&'static str>,
 }
@@ -233,7 +233,7 @@ impl Order {
     }
 
     /// Makes this thread's recording, and later its graph, an owner of the memory.
-    pub fn keep(&self, memory: Arc<Allocation>) {
+    pub fn keep(&self, memory: Arc<dyn Memory>) {
         let mut state = self.lock();
         let known = match state.own_recording() {
             Some(recording) => recording.memory.insert(memory.first().addr().get(), memory),

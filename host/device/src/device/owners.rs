@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use cuda_std::launch::{KernelCall, LaunchError};
-
-use super::{Device, DeviceError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// By first address: the bytes, and the device's number.
 static OWNERS: Mutex<BTreeMap<usize, (usize, usize)>> = Mutex::new(BTreeMap::new());
@@ -34,42 +30,22 @@ impl Drop for Open {
     }
 }
 
-impl Device {
-    /// A number that no other open device has.
-    fn id(&self) -> usize {
-        Arc::as_ptr(&self.inner).addr()
-    }
+/// Notes that the device with this number owns memory.
+pub(super) fn own(device: usize, memory: NonNull<u8>, bytes: usize) {
+    owners().insert(memory.addr().get(), (bytes, device));
+}
 
-    pub(super) fn own(&self, memory: NonNull<u8>, bytes: usize) {
-        owners().insert(memory.addr().get(), (bytes, self.id()));
-    }
+/// Forgets memory before it is freed.
+pub(super) fn disown(memory: NonNull<u8>) {
+    owners().remove(&memory.addr().get());
+}
 
-    /// Forgets memory before it is freed.
-    pub(super) fn disown(&self, memory: NonNull<u8>) {
-        owners().remove(&memory.addr().get());
+/// Whether another device owns the memory at this address. Memory that no device allocated has no owner.
+pub(super) fn is_of_another(device: usize, address: usize) -> bool {
+    if OPEN.load(Ordering::Relaxed) < 2 {
+        return false;
     }
-
-    /// Whether another device owns the memory at this address. Memory that no device allocated has no owner.
-    pub(super) fn is_of_another(&self, address: usize) -> bool {
-        if OPEN.load(Ordering::Relaxed) < 2 {
-            return false;
-        }
-        let owners = owners();
-        let before = owners.range(..=address).next_back();
-        before.is_some_and(|(&start, &(bytes, owner))| address - start < bytes && owner != self.id())
-    }
-
-    /// Fails if the launch borrows a buffer of another device that has the same memory: work on the two is not ordered.
-    pub(super) fn refuse_foreign_buffers(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
-        let residence = self.residence();
-        let mut ours = call.buffers.iter().filter(|buffer| buffer.residence == residence);
-        match ours.find(|buffer| self.is_of_another(buffer.pointer.addr())) {
-            None => Ok(()),
-            Some(buffer) => Err(LaunchError::Device(Box::new(DeviceError::OtherDevicesBuffer {
-                kernel: call.meta.name,
-                argument: buffer.name,
-                device: format!("{self:?}"),
-            }))),
-        }
-    }
+    let owners = owners();
+    let before = owners.range(..=address).next_back();
+    before.is_some_and(|(&start, &(bytes, owner))| address - start < bytes && owner != device)
 }

@@ -6,9 +6,14 @@ use std::ptr::NonNull;
 
 use bytemuck::Pod;
 
+use super::allocation_error::{RawAllocError, allocate};
+use super::buffer::{BufferView, BufferViewMut};
+use super::cpu;
+use super::error::DeviceError;
+use super::handle::{Backend, Device};
 use super::order::{Admission, Touch};
 use super::race::StreamWork;
-use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, Event, RawAllocError, Stream, cpu};
+use super::stream::{Event, Stream};
 
 /// Page-locked ("pinned") host memory for `len` elements, freed when dropped. A GPU copies from and to it while the host
 /// does other work. On the CPU it is ordinary memory. It dereferences to a slice.
@@ -44,31 +49,13 @@ impl Device {
     /// # Errors
     /// The system is out of memory, or the device failed.
     pub fn alloc_pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuffer<T>, DeviceError> {
-        const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
         self.refuse_in_recorded_work("allocating page-locked memory")?;
-        let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
-            device: format!("the host of {}", self.name()),
-            elements: len,
-            element_bytes: size_of::<T>(),
-            reason,
-            memory,
-        };
-        let bytes = len
-            .checked_mul(size_of::<T>())
-            .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
-        let pointer = match &self.inner.backend {
-            _ if bytes == 0 => NonNull::dangling(),
-            Backend::Cpu(_) => cpu::alloc_zeroed(bytes)
-                .ok_or_else(|| out_of_memory("the system does not have that much".to_owned(), None))?
-                .cast(),
-            Backend::Cuda(cuda) => {
-                let memory = cuda.alloc_pinned(bytes).map_err(|error| match error {
-                    RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
-                    RawAllocError::Device(error) => error,
-                })?;
-                memory.cast()
-            }
-        };
+        let host = || format!("the host of {}", self.name());
+        let memory = allocate::<T, _>(host, len, |bytes| match &self.inner.backend {
+            Backend::Cpu(_) => cpu::alloc_zeroed(bytes).ok_or_else(RawAllocError::system_is_full),
+            Backend::Cuda(cuda) => cuda.alloc_pinned(bytes),
+        })?;
+        let pointer = memory.map_or(NonNull::dangling(), NonNull::cast);
         Ok(PinnedBuffer { device: self.clone(), pointer, len })
     }
 }

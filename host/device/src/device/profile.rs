@@ -1,34 +1,9 @@
 //! Measures how long a program's launches take, per kernel, and what the GPU could do in that time.
 
-use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-use super::cuda::Lane;
-use super::{Backend, Device, DeviceError};
-
-thread_local! {
-    /// Whether the thread is in a timed launch: on the CPU, the timed launch of a graph launches its kernels in turn.
-    static IS_TIMED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Marks the thread as in a timed launch while it lives.
-struct Inside;
-
-impl Inside {
-    fn enter() -> Self {
-        IS_TIMED.set(true);
-        Self
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        IS_TIMED.set(false);
-    }
-}
+use std::time::Duration;
 
 /// What one call launches.
 ///
@@ -123,12 +98,12 @@ impl Peaks {
 /// The times of launches since the profile was started.
 #[derive(Debug, Default)]
 pub(super) struct Profile {
-    is_on: AtomicBool,
-    times: Mutex<Vec<LaunchTimes>>,
+    pub is_on: AtomicBool,
+    pub times: Mutex<Vec<LaunchTimes>>,
 }
 
 impl Profile {
-    fn note(&self, what: Launched, time: Duration) {
+    pub fn note(&self, what: Launched, time: Duration) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         match times.iter_mut().find(|times| times.what == what) {
             Some(times) => {
@@ -137,54 +112,5 @@ impl Profile {
             }
             None => times.push(LaunchTimes { what, launches: 1, time }),
         }
-    }
-}
-
-impl Device {
-    /// Starts to time each launch of a kernel or of a [`Graph`](super::Graph), on a GPU with events around it. The host
-    /// waits for the end of each, so nothing overlaps any more and the program takes longer. Recorded launches do not run
-    /// and are not timed. This holds for all handles to the device and all its streams.
-    pub fn start_profile(&self) {
-        self.inner.profile.is_on.store(true, Ordering::Relaxed);
-    }
-
-    /// Stops timing, and returns the times since the last call, in the order of first launches.
-    pub fn take_profile(&self) -> Vec<LaunchTimes> {
-        self.inner.profile.is_on.store(false, Ordering::Relaxed);
-        std::mem::take(&mut self.inner.profile.times.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The peak rates by its clocks; `None` for the CPU.
-    ///
-    /// # Errors
-    /// The driver does not report a clock.
-    pub fn peaks(&self) -> Result<Option<Peaks>, DeviceError> {
-        match &self.inner.backend {
-            Backend::Cpu(_) => Ok(None),
-            Backend::Cuda(cuda) => cuda.peaks().map(Some),
-        }
-    }
-
-    /// Calls `launch`, and measures the time of what it queues if a profile is on. `fail` converts the device's error.
-    pub(super) fn timed<E>(
-        &self,
-        lane: &Lane,
-        what: Launched,
-        launch: impl FnOnce() -> Result<(), E>,
-        fail: impl Fn(DeviceError) -> E,
-    ) -> Result<(), E> {
-        if !self.inner.profile.is_on.load(Ordering::Relaxed) || IS_TIMED.get() {
-            return launch();
-        }
-        let _inside = Inside::enter();
-        let time = match &self.inner.backend {
-            Backend::Cpu(_) => {
-                let start = Instant::now();
-                launch().map(|()| start.elapsed())
-            }
-            Backend::Cuda(cuda) => cuda.time_on(lane, launch, fail),
-        };
-        self.inner.profile.note(what, time?);
-        Ok(())
     }
 }

@@ -3,9 +3,12 @@
 use bytemuck::Pod;
 use cuda_std::launch::Launcher;
 
+use super::buffer::{Buffer, BufferView, BufferViewMut};
+use super::error::DeviceError;
+use super::handle::Device;
 use super::memory::Contents;
+use super::stream::Stream;
 use super::stream::foreign::{Access, Queue as Work};
-use super::{Buffer, BufferView, BufferViewMut, Device, DeviceError, Stream};
 
 /// Where work is queued: a [`Device`], which stands for its default stream, or a [`Stream`], such as the one that
 /// [`Device::record`] records. Every operation and every kernel's `launch` takes one.
@@ -94,10 +97,10 @@ pub trait Queue: Launcher + sealed::Sealed {
 
 mod sealed {
     pub trait Sealed {}
-
-    impl Sealed for super::Device {}
-    impl Sealed for super::Stream {}
 }
+
+impl sealed::Sealed for Device {}
+impl sealed::Sealed for Stream {}
 
 impl Queue for Device {
     fn device(&self) -> &Device {

@@ -5,8 +5,12 @@ use std::ptr::NonNull;
 use bytemuck::Pod;
 use cust::sys::{CUcontext, CUstream};
 
-use super::cuda::Lane;
-use super::{Backend, Buffer, BufferView, BufferViewMut, Device, DeviceError, PtxModules, Stream, cuda};
+use super::buffer::{Buffer, BufferView, BufferViewMut};
+use super::cuda::{CudaDevice, Lane};
+use super::error::DeviceError;
+use super::handle::{Backend, Device};
+use super::modules::PtxModules;
+use super::stream::Stream;
 
 impl Device {
     /// Opens the GPU of a context that another library created (`cuCtxCreate`), with the [kernels that are found](PtxModules::find)
@@ -21,16 +25,13 @@ impl Device {
     /// tensors, streams, events and graphs of it, are dropped.
     pub unsafe fn attach(context: CUcontext) -> Result<Device, DeviceError> {
         // SAFETY: the caller's contract is the callee's.
-        let device = unsafe { cuda::CudaDevice::attach(context, &PtxModules::find()?) }?;
+        let device = unsafe { CudaDevice::attach(context, &PtxModules::find()?) }?;
         Ok(Self::of(Backend::Cuda(Box::new(device))))
     }
 
     /// The driver's handle of its context, for other libraries; `None` on the CPU. It lives as long as the device.
     pub fn raw_context(&self) -> Option<CUcontext> {
-        match &self.inner.backend {
-            Backend::Cpu(_) => None,
-            Backend::Cuda(cuda) => Some(cuda.raw_context()),
-        }
+        self.gpu().map(CudaDevice::raw_context)
     }
 }
 
@@ -69,10 +70,7 @@ impl Stream {
     /// # Errors
     /// The device failed.
     pub fn as_raw(&self) -> Result<Option<CUstream>, DeviceError> {
-        match &self.device().inner.backend {
-            Backend::Cpu(_) => Ok(None),
-            Backend::Cuda(cuda) => cuda.raw_stream(self.lane()).map(Some),
-        }
+        self.device().gpu().map(|cuda| cuda.raw_stream(self.lane())).transpose()
     }
 }
 

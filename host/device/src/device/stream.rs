@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Residence};
 
-use super::cuda::Lane;
+use super::cuda::{CudaDevice, Lane};
+use super::error::DeviceError;
+use super::handle::{Backend, Device};
 use super::launches::Launch;
 use super::order::{Admission, Outside, Stamp, Touch};
 use super::profile::Launched;
 use super::race::{Named, StreamWork};
-use super::{Backend, Device, DeviceError};
 
 /// A queue of work. The device does its work in order, concurrently with other streams. A stream is a [`Launcher`], so the
 /// `launch` function of every kernel takes it; copies are [`Stream::upload`] and [`Stream::download`]. Dropping it waits for
@@ -134,7 +135,7 @@ impl Device {
     pub(super) unsafe fn submit_on(&self, lane: &Lane, call: &KernelCall<'_>) -> Result<(), LaunchError> {
         self.refuse_foreign_buffers(call)?;
         let order = &self.inner.order;
-        self.refuse_in_recording_of_another().map_err(|error| LaunchError::Device(Box::new(error)))?;
+        self.refuse_in_recording_of_another()?;
         let admission = if order.is_plain() {
             Admission::Run(None)
         } else {
@@ -143,11 +144,9 @@ impl Device {
             if order.is_outside_of_recording(lane.number) {
                 let action = "a launch on a stream that waits for no event of the recording";
                 order.spoil(action);
-                let error = DeviceError::NotRecordable { device: self.name(), action };
-                return Err(LaunchError::Device(Box::new(error)));
+                return Err(DeviceError::NotRecordable { device: self.name(), action }.into());
             }
-            self.admit(lane, Some(Launch::of(call)), &self.touches(call))
-                .map_err(|error| LaunchError::Device(Box::new(error)))?
+            self.admit(lane, Some(Launch::of(call)), &self.touches(call))?
         };
         let is_recorded = matches!(admission, Admission::Record);
         let submit = || match &self.inner.backend {
@@ -159,9 +158,7 @@ impl Device {
         };
         let submitted = match is_recorded {
             true => submit(),
-            false => self.timed(lane, Launched::Kernel(call.meta.name), submit, |error| {
-                LaunchError::Device(Box::new(error))
-            }),
+            false => self.timed(lane, Launched::Kernel(call.meta.name), submit),
         };
         if submitted.is_err() {
             order.cancel(&admission);
@@ -237,7 +234,7 @@ impl Stream {
         self.device.refuse_in_recorded_work("synchronising a stream")?;
         let order = &self.device.inner.order;
         let stamp = order.stamp(self.lane.number);
-        if let Backend::Cuda(cuda) = &self.device.inner.backend {
+        if let Some(cuda) = self.device.gpu() {
             cuda.synchronize_stream(&self.lane)?;
         }
         order.ended(&stamp);
@@ -250,12 +247,9 @@ impl Stream {
     /// The device failed, now or in an earlier kernel.
     pub fn record(&self) -> Result<Event, DeviceError> {
         let stamp = self.device.inner.order.stamp(self.lane.number);
-        let raw = match &self.device.inner.backend {
-            Backend::Cpu(_) => None,
-            Backend::Cuda(cuda) => {
-                Some(cuda.record_event(&cuda.lane_in_recording(&self.lane, stamp.is_recorded())?)?)
-            }
-        };
+        let record =
+            |cuda: &CudaDevice| cuda.record_event(&cuda.lane_in_recording(&self.lane, stamp.is_recorded())?);
+        let raw = self.device.gpu().map(record).transpose()?;
         Ok(Event { device: self.device.clone(), raw, time: Instant::now(), stamp })
     }
 
@@ -300,7 +294,7 @@ impl Drop for Stream {
         self.device.note_drop("dropping a stream");
         let lane = std::mem::take(&mut self.lane);
         let (number, is_foreign) = (lane.number, lane.is_foreign);
-        if let Backend::Cuda(cuda) = &self.device.inner.backend {
+        if let Some(cuda) = self.device.gpu() {
             cuda.close_stream(lane);
         }
         match &self.device.inner.order {
@@ -339,7 +333,7 @@ impl Event {
     /// A kernel failed; the event is part of a recording.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         self.check_outside_of_recordings("waiting for an event")?;
-        if let (Backend::Cuda(cuda), Some(raw)) = (&self.device.inner.backend, &self.raw) {
+        if let (Some(cuda), Some(raw)) = (self.device.gpu(), &self.raw) {
             cuda.synchronize_event(raw)?;
         }
         self.device.inner.order.ended(&self.stamp);
@@ -380,7 +374,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if let (Backend::Cuda(cuda), Some(raw)) = (&self.device.inner.backend, self.raw.take()) {
+        if let (Some(cuda), Some(raw)) = (self.device.gpu(), self.raw.take()) {
             cuda.drop_event(raw);
         }
     }

@@ -4,7 +4,9 @@ use cuda_std::launch::{PtrArg, PtrMutArg, Residence};
 use cuda_std::tensor::{ElementType, Swizzle, TensorElement, TensorMap, TensorMapError, TensorMapSpec};
 use cust::tensor::{TensorDataType, TensorMapParameters, TensorSwizzle};
 
-use super::{Backend, Device, DeviceError};
+use super::error::DeviceError;
+use super::handle::{Backend, Device};
+use super::owners;
 
 impl Device {
     /// Makes the map of a tensor in `buffer` that kernels read. Kernels take it by value as a [`TensorMap`]. Keep the buffer
@@ -69,7 +71,7 @@ impl Device {
         residence: Residence,
         spec: &TensorMapSpec<RANK>,
     ) -> Result<TensorMap, DeviceError> {
-        let is_elsewhere = residence != self.residence() || self.is_of_another(pointer.addr());
+        let is_elsewhere = residence != self.residence() || owners::is_of_another(self.id(), pointer.addr());
         if residence != Residence::Unchecked && is_elsewhere {
             return Err(DeviceError::TensorMapElsewhere { device: self.name(), buffer: residence });
         }

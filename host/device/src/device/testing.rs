@@ -5,7 +5,8 @@ use std::error::Error;
 use cuda_std::launch::{PtrMutArg as _, Residence};
 use cuda_std::testing::{DeviceMemory, TestDevice};
 
-use super::{Buffer, Device};
+use super::buffer::Buffer;
+use super::handle::Device;
 
 /// The bytes of a test in a device's memory.
 struct TestMemory {

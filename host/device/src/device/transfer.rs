@@ -1,9 +1,6 @@
 //! The times of copies between host and device.
 
-use std::sync::PoisonError;
 use std::time::Duration;
-
-use super::Device;
 
 /// The totals of the copies in one direction.
 ///
@@ -47,15 +44,4 @@ pub struct TransferTimes {
     pub host_to_device: Transfer,
     /// Copies out of the device's memory.
     pub device_to_host: Transfer,
-}
-
-impl Device {
-    /// The copies between host and device so far. On the CPU they are copies within memory.
-    pub fn transfer_times(&self) -> TransferTimes {
-        *self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn note_transfer(&self, add: impl FnOnce(&mut TransferTimes)) {
-        add(&mut self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner));
-    }
 }

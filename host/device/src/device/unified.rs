@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::ops::RangeBounds;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bytemuck::Pod;
 
-use super::buffer::resolve;
+use super::buffer::{Buffer, BufferView, BufferViewMut};
+use super::cuda::CudaDevice;
+use super::error::DeviceError;
+use super::handle::Device;
 use super::memory::Allocation;
-use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, RawAllocError, Stream, cpu};
+use super::placement::{Advice, Place};
+use super::stream::Stream;
 
 /// `len` elements at the same address on the host and the device ("unified" or "managed" memory), freed when dropped. On a
 /// GPU the driver moves a page to the side that touches it; on the CPU it is ordinary memory.
@@ -37,58 +40,7 @@ use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, RawAllocErr
 /// assert_eq!(numbers.host()?, [42; 32]);
 /// # Ok::<(), DeviceError>(())
 /// ```
-pub struct UnifiedBuffer<T> {
-    device: Device,
-    /// Dangling and aligned for 0 bytes.
-    pointer: NonNull<T>,
-    len: usize,
-    /// `None` for 0 bytes.
-    memory: Option<Arc<Allocation>>,
-}
-
-/// The possible locations of unified memory.
-///
-/// ```
-/// use ferrowarp::device::{Device, DeviceError, Place};
-///
-/// let device = Device::cpu();
-/// let numbers = device.alloc_unified::<f32>(1024)?;
-/// numbers.prefetch(512.., Place::Device, &device.default_stream())?;
-/// assert_eq!(numbers.host()?[600], 0.0);
-/// # Ok::<(), DeviceError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The host's memory.
-    Host,
-    /// The device's memory.
-    Device,
-}
-
-/// How unified memory will be used. It affects only times, never values.
-///
-/// ```
-/// use ferrowarp::device::{Advice, Device, DeviceError, Place};
-///
-/// let table = Device::cpu().alloc_unified::<u32>(256)?;
-/// table.advise(.., Advice::PreferredPlace(Place::Host))?; // It stays there,
-/// table.advise(.., Advice::AccessedBy(Place::Device))?; // and kernels read it from afar.
-/// # Ok::<(), DeviceError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// It is read far more often than written: each reader of a page gets a copy, and a write drops all copies except one.
-    ReadMostly,
-    /// Pages go to this place and stay there.
-    PreferredPlace(Place),
-    /// Pages are mapped for accesses from this place wherever they lie, if the hardware supports it.
-    AccessedBy(Place),
-}
-
-// SAFETY: the buffer owns its memory, and `T` is plain data.
-unsafe impl<T: Pod + Send> Send for UnifiedBuffer<T> {}
-// SAFETY: `&UnifiedBuffer` only allows reads of the memory.
-unsafe impl<T: Pod + Sync> Sync for UnifiedBuffer<T> {}
+pub struct UnifiedBuffer<T>(Buffer<T>);
 
 impl Device {
     /// Allocates unified memory for `len` elements, with all bytes zero. The host writes them, so the pages are on the host.
@@ -114,25 +66,8 @@ impl Device {
         &self,
         len: usize,
     ) -> Result<UnifiedBuffer<T>, DeviceError> {
-        const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
         self.refuse_in_recorded_work("allocating unified memory")?;
-        let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
-            device: self.name(),
-            elements: len,
-            element_bytes: size_of::<T>(),
-            reason,
-            memory,
-        };
-        let bytes = len
-            .checked_mul(size_of::<T>())
-            .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
-        let memory = (bytes > 0).then(|| Allocation::unified(self, bytes)).transpose();
-        let memory = memory.map_err(|error| match error {
-            RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
-            RawAllocError::Device(error) => error,
-        })?;
-        let pointer = memory.as_ref().map_or(NonNull::dangling(), |memory| memory.first().cast());
-        Ok(UnifiedBuffer { device: self.clone(), pointer, len, memory })
+        Ok(UnifiedBuffer(Buffer::of(self, len, |bytes| Allocation::unified(self, bytes))?))
     }
 }
 
@@ -147,7 +82,7 @@ impl<T: Pod> UnifiedBuffer<T> {
         // SAFETY: this buffer owns the memory, which has `len` elements that are initialised by the constructor's contract.
         // Earlier work that writes them has ended, no graph can begin other such work, and a launch that writes them needs an
         // exclusive borrow. Host and device may use the memory at the same time, since the allocation checks that.
-        Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
+        Ok(unsafe { std::slice::from_raw_parts(self.0.pointer.as_ptr(), self.len()) })
     }
 
     /// Borrows the elements for the host to write, after all work queued on the device.
@@ -158,17 +93,17 @@ impl<T: Pod> UnifiedBuffer<T> {
         self.wait_for_host("writing unified memory on the host")?;
         // SAFETY: as in `host`; a launch that reads them needs a borrow too. Uninitialised bytes are written before they are
         // read, by the contract of `alloc_unified_unwritten`.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.0.pointer.as_ptr(), self.len()) })
     }
 
     /// Waits for all queued work, unless a graph could begin other work that touches the memory.
     fn wait_for_host(&self, action: &'static str) -> Result<(), DeviceError> {
-        if self.memory.as_ref().is_some_and(|memory| Arc::strong_count(memory) > 1) {
+        if self.0.memory.as_ref().is_some_and(|memory| Arc::strong_count(memory) > 1) {
             let (device, reason) =
-                (self.device.name(), "a graph touches it; drop the graph first".to_owned());
+                (self.device().name(), "a graph touches it; drop the graph first".to_owned());
             return Err(DeviceError::NoUnifiedMemory { action, device, reason });
         }
-        self.device.wait_before(action)
+        self.device().wait_before(action)
     }
 
     /// Borrows the elements of `range` for kernels to read.
@@ -176,9 +111,7 @@ impl<T: Pod> UnifiedBuffer<T> {
     /// # Errors
     /// The range is not within the buffer.
     pub fn view(&self, range: impl RangeBounds<usize>) -> Result<BufferView<'_, T>, DeviceError> {
-        let (start, len) = resolve(range, self.len)?;
-        // SAFETY: a part of the buffer, which is borrowed.
-        Ok(unsafe { BufferView::of(&self.device, self.pointer.add(start), len) })
+        self.0.view(range)
     }
 
     /// Borrows the elements of `range` for kernels to read and write.
@@ -186,9 +119,7 @@ impl<T: Pod> UnifiedBuffer<T> {
     /// # Errors
     /// The range is not within the buffer.
     pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<BufferViewMut<'_, T>, DeviceError> {
-        let (start, len) = resolve(range, self.len)?;
-        // SAFETY: a part of the buffer, which is exclusively borrowed.
-        Ok(unsafe { BufferViewMut::of(&self.device, self.pointer.add(start), len) })
+        self.0.view_mut(range)
     }
 
     /// Queues a move of the pages of `range`, so that they do not move one by one on first access. Values do not change, so
@@ -204,19 +135,11 @@ impl<T: Pod> UnifiedBuffer<T> {
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         let action = "prefetching unified memory";
-        self.device.refuse_other(stream.device(), action)?;
-        self.device.refuse_in_recorded_work(action)?;
-        let (start, len) = resolve(range, self.len)?;
-        match &self.device.inner.backend {
-            Backend::Cuda(cuda) if len * size_of::<T>() > 0 => {
-                // SAFETY: `start` is at most the buffer's length, and the bytes are the buffer's.
-                unsafe {
-                    let first = self.pointer.add(start).as_ptr().cast();
-                    cuda.prefetch(stream.lane(), first, len * size_of::<T>(), to)
-                }
-            }
-            _ => Ok(()),
-        }
+        self.device().refuse_other(stream.device(), action)?;
+        // SAFETY: the bytes are the buffer's.
+        self.on_gpu(range, action, |cuda, first, bytes| unsafe {
+            cuda.prefetch(stream.lane(), first, bytes, to)
+        })
     }
 
     /// Tells the driver how the elements of `range` will be used. On the CPU it does nothing.
@@ -225,14 +148,23 @@ impl<T: Pod> UnifiedBuffer<T> {
     /// The range is not within the buffer; [`DeviceError::NoUnifiedMemory`] if the driver, such as one before CUDA 12.2,
     /// lacks the function; the device failed.
     pub fn advise(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<(), DeviceError> {
-        self.device.refuse_in_recorded_work("advising of unified memory")?;
-        let (start, len) = resolve(range, self.len)?;
-        match &self.device.inner.backend {
-            // SAFETY: as in `prefetch`.
-            Backend::Cuda(cuda) if len * size_of::<T>() > 0 => unsafe {
-                let first = self.pointer.add(start).as_ptr().cast();
-                cuda.advise(first, len * size_of::<T>(), advice)
-            },
+        let action = "advising of unified memory";
+        // SAFETY: the bytes are the buffer's.
+        self.on_gpu(range, action, |cuda, first, bytes| unsafe { cuda.advise(first, bytes, advice) })
+    }
+
+    /// Passes the bytes of `range` to the driver of a GPU, if there are any.
+    fn on_gpu(
+        &self,
+        range: impl RangeBounds<usize>,
+        action: &'static str,
+        call: impl FnOnce(&CudaDevice, *mut u8, usize) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.device().refuse_in_recorded_work(action)?;
+        let part = self.view(range)?;
+        let bytes = part.len() * size_of::<T>();
+        match self.device().gpu() {
+            Some(cuda) if bytes > 0 => call(cuda, part.first_byte(), bytes),
             _ => Ok(()),
         }
     }
@@ -241,30 +173,22 @@ impl<T: Pod> UnifiedBuffer<T> {
 impl<T> UnifiedBuffer<T> {
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.len
+        self.0.len()
     }
 
     /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.0.is_empty()
     }
 
     /// The device that shares it.
     pub fn device(&self) -> &Device {
-        &self.device
-    }
-}
-
-impl<T> Drop for UnifiedBuffer<T> {
-    fn drop(&mut self) {
-        if self.memory.is_some() {
-            self.device.note_drop("freeing unified memory");
-        }
+        self.0.device()
     }
 }
 
 impl<T> fmt::Debug for UnifiedBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UnifiedBuffer({} elements shared with {})", self.len, self.device.residence())
+        write!(f, "UnifiedBuffer({} elements shared with {})", self.len(), self.device().residence())
     }
 }

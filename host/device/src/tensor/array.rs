@@ -3,8 +3,9 @@
 use bytemuck::Pod;
 use ndarray::{ArrayD, ArrayRef, Dimension};
 
-use super::{Shape, Tensor};
-use crate::device::Device;
+use super::layout::Shape;
+use super::owned::Tensor;
+use crate::device::handle::Device;
 use crate::error::{Error, Kind};
 
 impl Device {

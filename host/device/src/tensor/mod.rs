@@ -2,16 +2,18 @@
 
 #[cfg(feature = "ndarray")]
 mod array;
-mod layout;
-mod owned;
+pub(crate) mod layout;
+pub(crate) mod owned;
 
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
 
-use crate::device::{Buffer, BufferView, BufferViewMut, Device, DeviceError};
+use crate::device::buffer::{Buffer, BufferView, BufferViewMut, bounds};
+use crate::device::error::DeviceError;
+use crate::device::handle::Device;
 use crate::error::Error;
 
 pub use layout::Shape;
@@ -58,58 +60,7 @@ pub struct TensorViewMut<'a, T> {
     layout: Layout,
 }
 
-impl<'a, T: Pod> TensorView<'a, T> {
-    /// Views the first elements of a buffer or a view, in the order of the axes.
-    ///
-    /// # Errors
-    /// There are fewer elements.
-    pub fn new(elements: impl Into<BufferView<'a, T>>, shape: impl Into<Shape>) -> Result<Self, Error> {
-        Self::of(elements.into(), Layout::dense(shape.into()))
-    }
-
-    /// Views elements of a buffer or a view with strides: elements from one index of each axis to the next, from the first
-    /// element on. Nothing is needed after the last element.
-    ///
-    /// # Errors
-    /// The elements end before the last one of the tensor.
-    pub fn with_strides<const RANK: usize>(
-        elements: impl Into<BufferView<'a, T>>,
-        shape: [usize; RANK],
-        strides: [usize; RANK],
-    ) -> Result<Self, Error>
-    where
-        Shape: From<[usize; RANK]>,
-    {
-        Self::of(elements.into(), Layout::strided(shape, strides))
-    }
-
-    fn of(elements: BufferView<'a, T>, layout: Layout) -> Result<Self, Error> {
-        let needed = layout.needed(elements.len())?;
-        Ok(Self { elements: elements.part(0, needed), layout })
-    }
-
-    /// Views memory of another library.
-    ///
-    /// # Errors
-    /// The strides are larger than an address space.
-    ///
-    /// # Safety
-    /// As for [`BufferView::from_raw`], for all elements from the first to the last.
-    pub unsafe fn from_raw<const RANK: usize>(
-        device: &'a Device,
-        pointer: *const T,
-        shape: [usize; RANK],
-        strides: [usize; RANK],
-    ) -> Result<Self, Error>
-    where
-        Shape: From<[usize; RANK]>,
-    {
-        let layout = Layout::strided(shape, strides);
-        let len = layout.needed(isize::MAX as usize / size_of::<T>().max(1))?;
-        // SAFETY: the caller's contract.
-        Ok(Self { elements: unsafe { BufferView::from_raw(device, pointer, len) }, layout })
-    }
-
+impl<T: Pod> TensorView<'_, T> {
     /// Repeats the tensor along axes of extent 1, and along new ones in front of the others, until it has this shape. Nothing is
     /// copied. Not every operation takes a repeated operand.
     ///
@@ -148,59 +99,7 @@ impl<'a, T: Pod> TensorView<'a, T> {
     }
 }
 
-impl<'a, T: Pod> TensorViewMut<'a, T> {
-    /// Views the first elements of a buffer or a view, in the order of the axes.
-    ///
-    /// # Errors
-    /// There are fewer elements.
-    pub fn new(elements: impl Into<BufferViewMut<'a, T>>, shape: impl Into<Shape>) -> Result<Self, Error> {
-        Self::of(elements.into(), Layout::dense(shape.into()))
-    }
-
-    /// Views elements of a buffer or a view with strides: elements from one index of each axis to the next, from the first
-    /// element on. Nothing is needed after the last element.
-    ///
-    /// # Errors
-    /// The elements end before the last one of the tensor, or several indices name the same element.
-    pub fn with_strides<const RANK: usize>(
-        elements: impl Into<BufferViewMut<'a, T>>,
-        shape: [usize; RANK],
-        strides: [usize; RANK],
-    ) -> Result<Self, Error>
-    where
-        Shape: From<[usize; RANK]>,
-    {
-        Self::of(elements.into(), Layout::strided(shape, strides))
-    }
-
-    fn of(elements: BufferViewMut<'a, T>, layout: Layout) -> Result<Self, Error> {
-        let needed = layout.needed(elements.len())?;
-        layout.check_overlap()?;
-        Ok(Self { elements: elements.part(0, needed), layout })
-    }
-
-    /// Views memory of another library.
-    ///
-    /// # Errors
-    /// The strides are larger than an address space, or several indices name the same element.
-    ///
-    /// # Safety
-    /// As for [`BufferViewMut::from_raw`], for all elements from the first to the last.
-    pub unsafe fn from_raw<const RANK: usize>(
-        device: &'a Device,
-        pointer: *mut T,
-        shape: [usize; RANK],
-        strides: [usize; RANK],
-    ) -> Result<Self, Error>
-    where
-        Shape: From<[usize; RANK]>,
-    {
-        let layout = Layout::strided(shape, strides);
-        let len = layout.needed(isize::MAX as usize / size_of::<T>().max(1))?;
-        // SAFETY: the caller's contract.
-        Self::of(unsafe { BufferViewMut::from_raw(device, pointer, len) }, layout)
-    }
-
+impl<T: Pod> TensorViewMut<'_, T> {
     /// Reborrows the tensor, to pass it to an operation and keep it.
     pub fn reborrow(&mut self) -> TensorViewMut<'_, T> {
         TensorViewMut { elements: self.elements.reborrow(), layout: self.layout }
@@ -228,8 +127,60 @@ pub trait Operand {
 }
 
 macro_rules! views {
-    ($($view:ident),*) => {$(
+    ($($view:ident of $elements:ident from $pointer:ty, $overlap:literal $(with $check:ident)?;)*) => {$(
         impl<'a, T: Pod> $view<'a, T> {
+            /// Views the first elements of a buffer or a view, in the order of the axes.
+            ///
+            /// # Errors
+            /// There are fewer elements.
+            pub fn new(elements: impl Into<$elements<'a, T>>, shape: impl Into<Shape>) -> Result<Self, Error> {
+                Self::of(elements.into(), Layout::dense(shape.into()))
+            }
+
+            /// Views elements of a buffer or a view with strides: elements from one index of each axis to the next, from the first
+            /// element on. Nothing is needed after the last element.
+            ///
+            /// # Errors
+            #[doc = concat!("The elements end before the last one of the tensor", $overlap, ".")]
+            pub fn with_strides<const RANK: usize>(
+                elements: impl Into<$elements<'a, T>>,
+                shape: [usize; RANK],
+                strides: [usize; RANK],
+            ) -> Result<Self, Error>
+            where
+                Shape: From<[usize; RANK]>,
+            {
+                Self::of(elements.into(), Layout::strided(shape, strides))
+            }
+
+            fn of(elements: $elements<'a, T>, layout: Layout) -> Result<Self, Error> {
+                let needed = layout.needed(elements.len())?;
+                $(layout.$check()?;)?
+                Ok(Self { elements: elements.part(0, needed), layout })
+            }
+
+            /// Views memory of another library.
+            ///
+            /// # Errors
+            #[doc = concat!("The strides are larger than an address space", $overlap, ".")]
+            ///
+            /// # Safety
+            #[doc = concat!("As for [`", stringify!($elements), "::from_raw`], for all elements from the first to the last.")]
+            pub unsafe fn from_raw<const RANK: usize>(
+                device: &'a Device,
+                pointer: $pointer,
+                shape: [usize; RANK],
+                strides: [usize; RANK],
+            ) -> Result<Self, Error>
+            where
+                Shape: From<[usize; RANK]>,
+            {
+                let layout = Layout::strided(shape, strides);
+                let len = layout.needed(isize::MAX as usize / size_of::<T>().max(1))?;
+                // SAFETY: the caller's contract.
+                Self::of(unsafe { $elements::from_raw(device, pointer, len) }, layout)
+            }
+
             /// The extents of the axes.
             pub fn shape(&self) -> Shape {
                 self.layout.shape()
@@ -266,16 +217,7 @@ macro_rules! views {
             /// There is no such axis, or the range is not within it.
             pub fn slice(self, axis: usize, range: impl RangeBounds<usize>) -> Result<Self, Error> {
                 let len = self.shape().get(axis).copied().unwrap_or(0);
-                let start = match range.start_bound() {
-                    Bound::Included(&start) => start,
-                    Bound::Excluded(&before) => before.saturating_add(1),
-                    Bound::Unbounded => 0,
-                };
-                let end = match range.end_bound() {
-                    Bound::Included(&last) => last.saturating_add(1),
-                    Bound::Excluded(&end) => end,
-                    Bound::Unbounded => len,
-                };
+                let [start, end] = bounds(range, len);
                 let (layout, first) = self.layout.sliced(axis, [start, end])?;
                 let needed = layout.needed(self.elements.len() - first)?;
                 Ok(Self { elements: self.elements.part(first, needed), layout })
@@ -309,7 +251,10 @@ macro_rules! views {
     )*};
 }
 
-views! { TensorView, TensorViewMut }
+views! {
+    TensorView of BufferView from *const T, "";
+    TensorViewMut of BufferViewMut from *mut T, ", or several indices name the same element" with check_overlap;
+}
 
 /// Conversions to views.
 macro_rules! conversions {

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use bytemuck::Pod;
-use cuda_std::launch::{PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
-use super::{Layout, Shape, TensorView, TensorViewMut};
-use crate::device::{Buffer, Device, Queue};
+use super::layout::{Layout, Shape};
+use super::{TensorView, TensorViewMut};
+use crate::device::buffer::Buffer;
+use crate::device::handle::Device;
+use crate::device::queue::Queue;
 use crate::error::{Error, Kind};
 
 /// A tensor of 1 to 4 axes without gaps, which owns its memory: a [`Buffer`] with a shape. Operations return it and take
@@ -114,6 +116,15 @@ impl<T> Tensor<T> {
         self.buffer.device()
     }
 
+    pub(crate) fn first_byte(&self) -> *mut u8 {
+        self.buffer.first_byte()
+    }
+
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// The memory.
     pub fn buffer(&self) -> &Buffer<T> {
         &self.buffer
@@ -128,51 +139,5 @@ impl<T> Tensor<T> {
 impl<T> fmt::Debug for Tensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tensor({}, in the memory of {})", self.shape, self.buffer.device().residence())
-    }
-}
-
-// SAFETY: as for the buffer.
-unsafe impl<T: Pod> SliceArg<T> for &Tensor<T> {
-    fn as_raw_slice(&self) -> (*const T, usize) {
-        (&self.buffer).as_raw_slice()
-    }
-    fn residence(&self) -> Residence {
-        SliceArg::residence(&&self.buffer)
-    }
-}
-
-// SAFETY: as for the buffer.
-unsafe impl<T: Pod> PtrArg<T> for &Tensor<T> {
-    fn as_raw_ptr(&self) -> *const T {
-        (&self.buffer).as_raw_ptr()
-    }
-    fn residence(&self) -> Residence {
-        PtrArg::residence(&&self.buffer)
-    }
-    fn byte_len(&self) -> Option<usize> {
-        (&self.buffer).byte_len()
-    }
-}
-
-// SAFETY: as for the buffer.
-unsafe impl<T: Pod> SliceMutArg<T> for &mut Tensor<T> {
-    fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
-        (&mut self.buffer).as_raw_mut_slice()
-    }
-    fn residence(&self) -> Residence {
-        self.buffer.device().residence()
-    }
-}
-
-// SAFETY: as for the buffer.
-unsafe impl<T: Pod> PtrMutArg<T> for &mut Tensor<T> {
-    fn as_raw_mut_ptr(&mut self) -> *mut T {
-        (&mut self.buffer).as_raw_mut_ptr()
-    }
-    fn residence(&self) -> Residence {
-        self.buffer.device().residence()
-    }
-    fn byte_len(&self) -> Option<usize> {
-        Some(self.buffer.len() * size_of::<T>())
     }
 }

@@ -11,9 +11,9 @@ use cust::module::Module;
 use cust::stream::Stream;
 use cust::sys;
 
-use super::super::DeviceError;
+use super::super::error::DeviceError;
 use super::super::panic::{self, DevicePanic};
-use super::driver;
+use super::found::driver;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream. cust's stream constructor drops this flag,
 /// because its copies need that order.

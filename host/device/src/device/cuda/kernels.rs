@@ -13,11 +13,13 @@ use cust::module::Module;
 use cust::stream::Stream;
 use cust::sys::{self, CUfunction, CUstream};
 
+use super::super::error::DeviceError;
+use super::super::launches::KernelNeeds;
 use super::super::modules::{self, PtxModule};
-use super::super::{DeviceError, KernelNeeds};
+use super::found::{driver, locked};
 use super::handles::PanicSlot;
+use super::load;
 use super::stack::Stack;
-use super::{driver, load, locked};
 
 /// Shared memory, static plus dynamic, that a kernel may use without a request (CUDA programming guide, "shared memory" of
 /// each compute capability).

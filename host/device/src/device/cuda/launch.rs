@@ -3,9 +3,14 @@
 use cuda_std::launch::{KernelCall, KernelMeta, LaunchConfig, LaunchError};
 use cust::error::CudaError;
 
-use super::{CudaDevice, Handles, Lane, PROGRAMMATIC_LAUNCH, kernels};
-use crate::device::DeviceError;
-use crate::device::launches::Launch;
+use super::super::error::DeviceError;
+use super::super::launches::Launch;
+use super::gpu::{CudaDevice, Handles};
+use super::kernels;
+use super::lane::Lane;
+
+/// The smallest compute capability that can begin a launch before the previous one has ended.
+const PROGRAMMATIC_LAUNCH: u32 = 90;
 
 impl CudaDevice {
     /// The number of blocks of this kernel, with the block size, shared memory and cluster of `config`, that fit at once.
@@ -36,10 +41,7 @@ impl CudaDevice {
     ) -> Result<(), LaunchError> {
         call.check(self.residence(), &self.limits)?;
         // SAFETY: the caller's contract is the callee's.
-        unsafe { self.queue_launch(call, lane, is_recorded) }.map_err(|error| match error {
-            DeviceError::Launch(error) => *error,
-            error => LaunchError::Device(Box::new(error)),
-        })
+        Ok(unsafe { self.queue_launch(call, lane, is_recorded) }?)
     }
 
     /// # Safety

@@ -13,7 +13,7 @@ use cust::error::{CudaError, CudaResult};
 use cust::module::Module;
 use cust::sys;
 
-use super::super::DeviceError;
+use super::super::error::DeviceError;
 use super::super::modules::PtxModule;
 
 /// Bytes for the driver compiler's log.

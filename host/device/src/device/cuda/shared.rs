@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::super::DeviceError;
+use super::super::error::DeviceError;
 use super::super::fault::{FaultKind, KernelFault};
-use super::super::launches::Launches;
+use super::super::launches::{Launches, QueuedLaunches};
 use super::super::panic::DevicePanic;
+use super::found::locked;
 use super::handles::PanicSlot;
-use super::{State, locked};
+use super::lane::Queue;
 
 /// A context.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +19,19 @@ pub(super) enum Which {
     Primary(u32),
     /// The one at this address, to which a device was attached.
     Attached(usize),
+}
+
+/// What a device knows of its work.
+#[derive(Default)]
+pub(super) struct State {
+    /// Launches since the last synchronisation.
+    pub queued: QueuedLaunches,
+    /// The additional streams, by number.
+    pub streams: Vec<(u32, Queue)>,
+    /// The streams of the recording in progress, by the number of the stream that each stands for.
+    pub recording: Vec<(u32, Queue)>,
+    /// The first failure of a kernel or of the GPU.
+    pub fault: Option<Arc<KernelFault>>,
 }
 
 /// The devices of a context, and what ended them.

@@ -10,17 +10,18 @@ use cust::module::Module;
 use cust::stream::Stream;
 use cust::sys::{self, CUfunction};
 
-use super::super::DeviceError;
-use super::{driver, kernels, load};
+use super::super::error::DeviceError;
+use super::found::driver;
+use super::{kernels, load};
 
 /// The kernels, as PTX with a NUL at its end.
 const PTX: &str = concat!(include_str!("soil.ptx"), "\0");
 
 /// The byte that fills the memory. Four of them are -1.2e-12 as f32, and out of range as an index.
-pub(in super::super) const BYTE: u8 = 0xab;
+pub(super) const BYTE: u8 = 0xab;
 
 /// A word of these bytes.
-pub(in super::super) const WORD: u32 = u32::from_ne_bytes([BYTE; 4]);
+pub(super) const WORD: u32 = u32::from_ne_bytes([BYTE; 4]);
 
 /// Threads per block; two blocks fill a multiprocessor of up to 2048 threads.
 const THREADS: u32 = 1024;

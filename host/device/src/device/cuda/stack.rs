@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cust::context::{CurrentContext, ResourceLimit};
 use cust::error::CudaError;
 
-use super::super::stack::UnboundedStack;
-use super::super::{DeviceError, KernelFault, stack};
-use super::CudaDevice;
+use super::super::error::DeviceError;
+use super::super::fault::KernelFault;
+use super::super::stack::{self, UnboundedStack};
 
 /// The environment variable with the stack bytes of each thread.
 const VARIABLE: &str = "FERROWARP_STACK_BYTES";
@@ -94,14 +94,5 @@ impl Stack {
             let bytes = self.bytes.load(Ordering::Relaxed);
             Some(UnboundedStack { kernel: launch.kernel.to_owned(), cause, bytes })
         })
-    }
-}
-
-impl CudaDevice {
-    /// Sets the stack of each thread to `bytes`.
-    pub fn set_stack_bytes(&self, bytes: usize) -> Result<(), DeviceError> {
-        self.enter()?;
-        self.drain_if_limited()?;
-        self.recheck(self.handles.kernels.stack.set(bytes))
     }
 }

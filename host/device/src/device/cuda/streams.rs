@@ -15,20 +15,14 @@ use cust::event::{Event, EventFlags, EventStatus};
 use cust::stream::{Stream, StreamWaitEventFlags};
 use cust::sys;
 
-use super::super::{DeviceError, RawAllocError};
-use super::{CudaDevice, State, address_of, handles};
-
-/// An additional stream of the device.
-pub(in super::super) type Queue = Arc<Stream>;
-
-/// A stream's number, and the driver's handle, which is absent for the device's default stream.
-#[derive(Clone, Debug, Default)]
-pub(in super::super) struct Lane {
-    pub number: u32,
-    pub queue: Option<Queue>,
-    /// Whether the driver's stream is another library's.
-    pub is_foreign: bool,
-}
+use super::super::allocation_error::RawAllocError;
+use super::super::error::DeviceError;
+use super::found::address_of;
+use super::gpu::CudaDevice;
+use super::handles;
+use super::lane::Lane;
+use super::memory::pointer_to;
+use super::shared::State;
 
 impl CudaDevice {
     /// The driver's stream.
@@ -234,19 +228,13 @@ impl CudaDevice {
     pub fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
         /// `CU_MEMHOSTALLOC_DEVICEMAP`.
         const DEVICEMAP: c_uint = 2;
-        self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
+        self.enter()?;
+        self.drain_if_limited()?;
         let mut memory = ptr::null_mut();
         // SAFETY: the out parameter is valid and the context current.
         let allocated = unsafe { sys::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) }.ok();
-        if let Err(error @ CudaError::OutOfMemory) = allocated {
-            return Err(RawAllocError::Full { reason: error.to_string(), memory: None });
-        }
-        self.check(allocated, || format!("allocating {bytes} bytes of page-locked memory"))
-            .map_err(RawAllocError::Device)?;
-        let memory = NonNull::new(memory.cast::<u8>()).ok_or_else(|| RawAllocError::Full {
-            reason: "the driver gave the address 0".to_owned(),
-            memory: None,
-        })?;
+        self.check_full(allocated, || None, || format!("allocating {bytes} bytes of page-locked memory"))?;
+        let memory = pointer_to(memory.cast())?;
         // SAFETY: the memory was just allocated with that many bytes.
         unsafe { memory.as_ptr().write_bytes(0, bytes) };
         Ok(memory)

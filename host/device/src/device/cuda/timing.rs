@@ -13,10 +13,13 @@ use cust::event::{Event, EventFlags};
 use cust::memory::mem_get_info;
 use cust::sys::{self, CUgraph, CUgraphExec};
 
-use super::super::DeviceError;
+use super::super::error::DeviceError;
 use super::super::launches::Launches;
-use super::super::{FreeMemory, Peaks};
-use super::{CudaDevice, Lane, attribute, driver, find};
+use super::super::placement::FreeMemory;
+use super::super::profile::Peaks;
+use super::found::{attribute, driver, find};
+use super::gpu::CudaDevice;
+use super::lane::Lane;
 
 /// A graph that is ready to run. [`CudaDevice::destroy`] destroys it.
 pub(in super::super) struct Recording {
@@ -121,18 +124,17 @@ impl CudaDevice {
     }
 
     /// Measures the time of what `launch` queues on a stream, and waits for its end.
-    pub fn time_on<E>(
+    pub fn time_on<E: From<DeviceError>>(
         &self,
         lane: &Lane,
         launch: impl FnOnce() -> Result<(), E>,
-        fail: impl Fn(DeviceError) -> E,
     ) -> Result<Duration, E> {
-        let start = self.record_event(lane).map_err(&fail)?;
-        let end = launch().and_then(|()| self.record_event(lane).map_err(&fail));
-        let time = end.and_then(|end| {
+        let start = self.record_event(lane)?;
+        let time = launch().and_then(|()| {
+            let end = self.record_event(lane)?;
             let time = self.synchronize_event(&end).and_then(|()| self.elapsed(&start, &end));
             self.drop_event(end);
-            time.map_err(&fail)
+            Ok(time?)
         });
         self.drop_event(start);
         time

@@ -9,9 +9,13 @@ use cust::device::{Device, DeviceAttribute as Attribute};
 use cust::error::{CudaError, CudaResult};
 use cust::sys::{self, CUmemLocation};
 
-use super::super::unified::{Advice, Place};
-use super::super::{DeviceError, FreeMemory, RawAllocError};
-use super::{CudaDevice, Lane, address_of};
+use super::super::allocation_error::RawAllocError;
+use super::super::error::DeviceError;
+use super::super::placement::{Advice, FreeMemory, Place};
+use super::found::address_of;
+use super::gpu::CudaDevice;
+use super::lane::Lane;
+use super::memory::pointer_to;
 
 impl CudaDevice {
     /// Allocates `bytes` uninitialised bytes, at least one, that host and device share.
@@ -19,24 +23,24 @@ impl CudaDevice {
         /// `CU_MEM_ATTACH_GLOBAL`: for all streams.
         const GLOBAL: c_uint = 1;
         const ACTION: &str = "allocating unified memory";
-        self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
-        self.check_sharing(ACTION).map_err(RawAllocError::Device)?;
+        self.enter()?;
+        self.drain_if_limited()?;
+        self.check_sharing(ACTION)?;
         // The driver would keep moving pages back and forth if there were more than fits.
-        let memory @ FreeMemory { free, .. } = self.memory().map_err(RawAllocError::Device)?;
+        let memory @ FreeMemory { free, .. } = self.memory()?;
         if bytes > free {
             let reason = "all of it must have room on the device".to_owned();
             return Err(RawAllocError::Full { reason, memory: Some(memory) });
         }
         let mut address = 0;
         // SAFETY: the out parameter is valid and the context current.
-        let allocated = unsafe { sys::cuMemAllocManaged(&mut address, bytes, GLOBAL) }.ok();
-        if let Err(error @ CudaError::OutOfMemory) = allocated {
-            return Err(RawAllocError::Full { reason: error.to_string(), memory: Some(memory) });
+        match unsafe { sys::cuMemAllocManaged(&mut address, bytes, GLOBAL) }.ok() {
+            Err(error @ CudaError::OutOfMemory) => {
+                return Err(RawAllocError::Full { reason: error.to_string(), memory: Some(memory) });
+            }
+            allocated => self.check_shared(allocated, ACTION)?,
         }
-        self.check_shared(allocated, ACTION).map_err(RawAllocError::Device)?;
-        NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize)).ok_or_else(|| {
-            RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
-        })
+        pointer_to(std::ptr::with_exposed_provenance_mut(address as usize))
     }
 
     /// Fails if the host must not touch such memory while a kernel runs.

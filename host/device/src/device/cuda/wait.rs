@@ -9,11 +9,14 @@ use cust::error::{CudaError, CudaResult};
 use cust::stream::Stream;
 use cust::sys;
 
+use super::super::error::DeviceError;
 use super::super::fault::{FaultKind, KernelFault};
+use super::super::hung;
 use super::super::launches::{Launch, Launches};
-use super::super::{DeviceError, hung};
-use super::streams::{Lane, Queue};
-use super::{CudaDevice, State, driver, locked, shared};
+use super::found::{driver, locked};
+use super::gpu::CudaDevice;
+use super::lane::{Lane, Queue};
+use super::shared::{self, State};
 
 /// The most launches that may be queued without a wait under a time limit. The driver blocks a launch when its queue is
 /// full, at about a thousand, and a blocked call has no limit.

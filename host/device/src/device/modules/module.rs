@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use ruzstd::decoding::StreamingDecoder;
 use sha2::{Digest, Sha256};
 
-use super::{DeviceError, PtxTarget};
-use crate::device::ptx_header::{Header, parse, parse_head, parse_target};
+use super::super::error::DeviceError;
+use super::super::ptx_header::{Header, PtxTarget, parse, parse_head, parse_target};
 
 /// The largest size of a PTX file or its machine code.
 const MOST_BYTES: u64 = 256 << 20;

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use cust::sys::CUstream;
 
-use super::super::memory::Needed;
+use super::super::allocations::Needed;
+#[cfg(feature = "collective")]
+use super::super::cuda::CudaDevice;
+use super::super::error::DeviceError;
+use super::super::handle::{Backend, Device};
 use super::super::order::{Admission, Touch};
 use super::super::race::StreamWork;
-use super::super::{Backend, Device, DeviceError, Stream};
+use super::Stream;
 
 /// Device memory that such work reads or writes.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +47,7 @@ impl Device {
     /// Makes the GPU's context current in the calling thread, for libraries that need it there.
     #[cfg(feature = "collective")]
     pub(crate) fn make_current(&self) -> Result<(), DeviceError> {
-        match &self.inner.backend {
-            Backend::Cpu(_) => Ok(()),
-            Backend::Cuda(cuda) => cuda.enter(),
-        }
+        self.gpu().map_or(Ok(()), CudaDevice::enter)
     }
 }
 

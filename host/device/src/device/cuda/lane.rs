@@ -1,0 +1,36 @@
+//! What a stream of a device and memory that is allocated in its order are.
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use cust::event::Event;
+use cust::stream::Stream;
+
+/// An additional stream of the device.
+pub(in super::super) type Queue = Arc<Stream>;
+
+/// A stream's number, and the driver's handle, which is absent for the device's default stream.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Lane {
+    pub number: u32,
+    pub(in super::super) queue: Option<Queue>,
+    /// Whether the driver's stream is another library's.
+    pub is_foreign: bool,
+}
+
+/// Memory from [`CudaDevice::alloc`].
+pub(in super::super) struct Allocated {
+    pub first: NonNull<u8>,
+    pub ready: Ready,
+}
+
+/// What other streams wait for before they first use some memory.
+#[derive(Default)]
+pub(in super::super) enum Ready {
+    #[default]
+    Nothing,
+    Event(ManuallyDrop<Event>),
+    /// All work of the stream with this number that is queued by then.
+    Work(u32),
+}
