@@ -14,7 +14,7 @@ use ferrowarp::softmax::DeviceProfile;
 use ferrowarp::{Element, Error, Tensor};
 use ferrowarp_cases::matmul::oracle::{Ends, bound};
 use ferrowarp_cases::reference::{Number, Sum};
-use gpu_kernels::ladders::matmul::ladder::RUNGS;
+use gpu_kernels::ladders::matmul::RUNGS;
 use serde::Serialize;
 
 use crate::contest::{self, Contender, TFLOPS, Type, Unit, of_type};

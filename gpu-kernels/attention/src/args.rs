@@ -136,7 +136,7 @@ impl<T> AttentionArgs<T> {
         if self.lengths.is_null() {
             return self.all_keys();
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the batch entry has a length.
         let count = unsafe { *self.lengths.add(batch as usize) }.min(self.keys);
         let diagonal = if self.has(FROM_END) { count as i32 - self.queries as i32 } else { self.diagonal };
         Keys { count, diagonal, window: self.window }
@@ -156,7 +156,7 @@ impl<T> AttentionArgs<T> {
         unsafe { core::hint::assert_unchecked(self.page_size != 0) };
         let in_entry = self.keys / self.page_size;
         let at = u64::from(batch) * u64::from(in_entry) + u64::from(position / self.page_size);
-        // SAFETY: the caller's contract.
+        // SAFETY: the key exists, so the table has its page.
         let page = unsafe { *self.page_table.add(at as usize) }.min(self.pages - 1);
         strides.row(page, position % self.page_size, key_head)
     }
@@ -222,19 +222,10 @@ impl<T> AttentionArgs<T> {
         Tiles { rows, all: self.queries.div_ceil(rows) * self.heads * self.batch, round: 0 }
     }
 
-    /// Returns tile number `tile` of tiles with `rows` queries. The tiles of a head are consecutive, then come those of the
-    /// next head. The tiles of a head start with the last one, which sees the most keys.
+    /// Returns [`Tile::new`] of these arguments.
     #[inline(always)]
     pub fn tile(&self, tile: u32, rows: u32) -> Tile {
-        let tiles = self.queries.div_ceil(rows);
-        // SAFETY: there is a tile, so there are tiles and heads, and groups have heads. It keeps a panic out of the kernel.
-        unsafe { core::hint::assert_unchecked(tiles != 0 && self.heads != 0 && self.group != 0) };
-        let (place, head) = (tile % tiles, tile / tiles);
-        let (head, batch) = (head % self.heads, head / self.heads);
-        let row = (tiles - 1 - place) * rows;
-        let (keys, last) = (self.all_keys(), self.queries.min(row + rows) - 1);
-        let (hidden, visible) = (keys.hidden(row), keys.visible(last));
-        Tile { row, head, key_head: head / self.group, batch, hidden, visible }
+        Tile::new(self.all_keys(), self.queries, [self.heads, self.group], tile, rows)
     }
 }
 
@@ -313,4 +304,21 @@ pub struct Tile {
     pub hidden: u32,
     /// The end of the keys that the last query sees; the others see none after it.
     pub visible: u32,
+}
+
+impl Tile {
+    /// Returns tile number `tile` of tiles with `rows` queries. The tiles of a head are consecutive, then come those of the
+    /// next head. The tiles of a head start with the last one, which sees the most keys.
+    #[inline(always)]
+    pub fn new(keys: Keys, queries: u32, [heads, group]: [u32; 2], tile: u32, rows: u32) -> Self {
+        let tiles = queries.div_ceil(rows);
+        // SAFETY: there is a tile, so there are tiles and heads, and groups have heads. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(tiles != 0 && heads != 0 && group != 0) };
+        let (place, head) = (tile % tiles, tile / tiles);
+        let (head, batch) = (head % heads, head / heads);
+        let row = (tiles - 1 - place) * rows;
+        let last = queries.min(row + rows) - 1;
+        let (hidden, visible) = (keys.hidden(row), keys.visible(last));
+        Self { row, head, key_head: head / group, batch, hidden, visible }
+    }
 }

@@ -6,10 +6,10 @@
 use cuda_std::barrier::Barrier;
 use cuda_std::mma::stmatrix;
 use cuda_std::tensor::TensorMap;
-use cuda_std::wgmma::{Accumulator, Element16, FragmentA, Panel, Pending, Registers};
+use cuda_std::wgmma::{self, Accumulator, Element16, FragmentA, Panel, Pending, Registers};
 use cuda_std::{bulk, tensor, thread};
 
-use super::ring::WARPGROUP;
+use common_kernels::ring::WARPGROUP;
 
 /// Columns of a panel.
 pub const COLS: usize = 64;
@@ -35,7 +35,7 @@ pub unsafe fn copy<const SIZE: usize, const COUNT: usize, const BOX: usize>(
     while panel < SIZE / COLS {
         let mut row = 0;
         while row < COUNT {
-            // SAFETY: the caller's contract.
+            // SAFETY: the stage has room for the box, whose bytes the barrier expects.
             unsafe {
                 let to = to.add((panel * COUNT + row) * ROW);
                 let at = [(panel * COLS) as i32, head, position + row as i32, batch];
@@ -47,34 +47,41 @@ pub unsafe fn copy<const SIZE: usize, const COUNT: usize, const BOX: usize>(
     }
 }
 
-/// Starts the dot products of 64 rows with each of `COUNT` rows. The old accumulators are ignored.
+/// Starts the dot products of 64 rows with each of `COUNT` rows, in the registers of `products`, whose values are ignored.
 ///
 /// # Safety
-/// Same as for [`Pending::multiply`].
+/// All threads of the warpgroup call this. The rows are complete, and no code writes them until the products are finished.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn multiply_rows<T: Element16, const SIZE: usize, const COUNT: usize, const S: usize>(
-    products: &mut Pending<S>,
+    products: Accumulator<S>,
     a: *const u8,
     b: *const u8,
-) where
+) -> Pending<S>
+where
     [f32; S]: Registers,
 {
+    let mut products = products.start();
     let mut i = 0;
-    while i < SIZE / 16 {
-        let (panel, step) = (i / 4, (i % 4) as u32);
-        let a = Panel::<T, ROWS>::k_major::<ROWS>(a.wrapping_add(panel * ROWS * ROW).cast(), 0);
-        let b = Panel::<T, COUNT>::k_major::<COUNT>(b.wrapping_add(panel * COUNT * ROW).cast(), 0);
-        // SAFETY: the caller's contract.
-        unsafe { products.multiply_keeping(i > 0, a.step(step), b.step(step)) };
-        i += 1;
+    // SAFETY: all threads execute this, with rows that stay as they are.
+    unsafe {
+        wgmma::fence();
+        while i < SIZE / 16 {
+            let (panel, step) = (i / 4, (i % 4) as u32);
+            let a = Panel::<T, ROWS>::k_major::<ROWS>(a.wrapping_add(panel * ROWS * ROW).cast(), 0);
+            let b = Panel::<T, COUNT>::k_major::<COUNT>(b.wrapping_add(panel * COUNT * ROW).cast(), 0);
+            products.multiply_keeping(i > 0, a.step(step), b.step(step));
+            i += 1;
+        }
+        wgmma::commit();
     }
+    products
 }
 
-/// Starts to add `COUNT` weighted rows to 64 sums.
+/// Starts to add `COUNT` rows, times the weights, to 64 sums.
 ///
 /// # Safety
-/// Same as for [`Pending::multiply`].
+/// All threads of the warpgroup call this. The rows are complete, and no code writes them until the sums are finished.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn multiply_columns<
@@ -84,19 +91,26 @@ pub unsafe fn multiply_columns<
     const O: usize,
     const FRAGMENTS: usize,
 >(
-    sums: &mut Pending<O>,
+    sums: Accumulator<O>,
     weights: &[FragmentA<T>; FRAGMENTS],
     rows: *const u8,
-) where
+) -> Pending<O>
+where
     [f32; O]: Registers,
 {
+    let mut sums = sums.start();
     let rows = Panel::<T, COUNT>::mn_major::<SIZE>(rows.cast());
     let mut i = 0;
-    while i < FRAGMENTS {
-        // SAFETY: the caller's contract.
-        unsafe { sums.multiply(weights[i], rows.step(i as u32)) };
-        i += 1;
+    // SAFETY: all threads execute this, with rows that stay as they are.
+    unsafe {
+        wgmma::fence();
+        while i < FRAGMENTS {
+            sums.multiply(weights[i], rows.step(i as u32));
+            i += 1;
+        }
+        wgmma::commit();
     }
+    sums
 }
 
 /// Returns the numbers of a tile, rounded, as an operand.
@@ -106,16 +120,6 @@ pub fn fragments<T: Element16, const S: usize, const FRAGMENTS: usize>(
     tile: &Accumulator<S>,
 ) -> [FragmentA<T>; FRAGMENTS] {
     core::array::from_fn(|i| tile.fragment::<T>(i))
-}
-
-/// Multiplies the two rows of a thread by factors.
-#[inline(always)]
-pub fn scale_rows<const O: usize>(out: &mut Accumulator<O>, factors: [f32; 2]) {
-    let mut i = 0;
-    while i < O {
-        out.0[i] *= factors[i / 2 % 2];
-        i += 1;
-    }
 }
 
 /// Writes the 64 rows of a warpgroup through its panels. `at` is head, first position and batch entry.
@@ -135,7 +139,7 @@ pub unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
     let (warp, lane) = (thread / 32, thread % 32);
     let x = &rows.0;
     let mut i = 0;
-    // SAFETY: the caller's panels. The copies read what all threads have written.
+    // SAFETY: only these threads use the panels. The copies read what all of them have written.
     unsafe {
         if thread == 0 {
             bulk::wait_read::<0>();

@@ -89,7 +89,7 @@ unsafe impl Element<4> for f32 {
 impl Output<4> for f32 {
     #[inline(always)]
     unsafe fn store(ptr: *mut Self, values: [f32; 4]) {
-        // SAFETY: the caller's contract for the pointer.
+        // SAFETY: `ptr` is aligned, and points to four elements that only this thread writes.
         unsafe { store_global(ptr.cast(), u32x4::from(values.map(f32::to_bits))) };
     }
 }
@@ -98,7 +98,7 @@ impl Output<8> for f32 {
     #[inline(always)]
     unsafe fn store(ptr: *mut Self, values: [f32; 8]) {
         let [a, b, c, d, e, f, g, h] = values.map(f32::to_bits);
-        // SAFETY: the caller's eight elements are two vectors.
+        // SAFETY: `ptr` is aligned, and points to eight elements, which are two vectors.
         unsafe {
             store_global(ptr.cast(), u32x4::new(a, b, c, d));
             store_global(ptr.cast::<u32x4>().add(1), u32x4::new(e, f, g, h));
@@ -141,7 +141,7 @@ macro_rules! elements_of_16_bits {
             #[inline(always)]
             unsafe fn store(ptr: *mut Self, values: [f32; 8]) {
                 let [a, b, c, d, e, f, g, h] = values;
-                // SAFETY: the caller's contract for the pointer.
+                // SAFETY: `ptr` is aligned, and points to eight elements that only this thread writes.
                 unsafe { store_global(ptr.cast(), u32x4::from([[a, b], [c, d], [e, f], [g, h]].map($pack))) };
             }
         }
@@ -150,7 +150,7 @@ macro_rules! elements_of_16_bits {
             #[inline(always)]
             unsafe fn store(ptr: *mut Self, values: [f32; 4]) {
                 let [a, b, c, d] = values;
-                // SAFETY: the caller's contract for the pointer.
+                // SAFETY: `ptr` is aligned, and points to four elements that only this thread writes.
                 unsafe { store_global(ptr.cast(), u32x2::from([[a, b], [c, d]].map($pack))) };
             }
         }

@@ -85,7 +85,7 @@ pub unsafe fn store_results<T: Output<4>>(args: &MatmulArgs<T>, batch: u32, at: 
     if row >= args.m || col >= args.n {
         return;
     }
-    // SAFETY: the caller's arguments; row and the first `count` columns lie in the result.
+    // SAFETY: row and the first `count` columns lie in the result, and only this thread writes them.
     unsafe {
         let x = if args.is_plain() { sums } else { with_epilogue(args, batch, at, sums) };
         let count = (args.n - col).min(4) as usize;
@@ -113,8 +113,8 @@ pub unsafe fn store_pair<T: Number>(
     if row >= args.m || col >= args.n {
         return;
     }
-    // SAFETY: the caller's arguments; row and the first `count` columns lie in the result. The column is even, so two
-    // neighbours in an aligned row are aligned too.
+    // SAFETY: row and the first `count` columns lie in the result, and only this thread writes them. The column is even, so
+    // two neighbours in an aligned row are aligned too.
     unsafe {
         let count = (args.n - col).min(2) as usize;
         let to = offset(batch, args.out_batch, row, args.out_pitch, col);
@@ -164,7 +164,7 @@ pub unsafe fn residual_at<T: Number>(args: &MatmulArgs<T>, batch: u32, [row, col
 unsafe fn store_some<O: Number, const N: usize>(to: *mut O, x: &[f32; N], count: usize) {
     for i in 0..N {
         if i < count {
-            // SAFETY: the caller's contract.
+            // SAFETY: `to` has room for it.
             unsafe { *to.add(i) = O::from_f32(x[i]) };
         }
     }

@@ -10,5 +10,4 @@ pub mod copies;
 mod epilogue;
 pub mod operand;
 pub mod operation;
-pub mod ring;
 pub mod tile_order;

@@ -61,7 +61,7 @@ macro_rules! of_16_bits {
                 k: usize,
             ) -> [u32; 4] {
                 let lane = warp::lane_id() as usize;
-                // SAFETY: the caller's tile; each lane has the address of 8 neighbours in it.
+                // SAFETY: all lanes execute this, and each has the address of 8 neighbours in the tile.
                 unsafe {
                     if ALONG_K {
                         ldmatrix(tile.add((row + lane % 16) * pitch + k + lane / 16 * 8))
@@ -81,7 +81,7 @@ macro_rules! of_16_bits {
                 k: usize,
             ) -> [[u32; 2]; 2] {
                 let lane = warp::lane_id() as usize;
-                // SAFETY: as above.
+                // SAFETY: all lanes execute this, and each has the address of 8 neighbours in the tile.
                 let [a, b, c, d] = unsafe {
                     if ALONG_K {
                         let col = col + lane % 8 + lane / 16 * 8;
@@ -103,7 +103,7 @@ macro_rules! of_16_bits {
             ) {
                 let a = a.map(FragmentA::<$ty>::from_registers);
                 let b = b.map(FragmentB::<$ty>::from_registers);
-                // SAFETY: the caller's contract: all lanes execute this.
+                // SAFETY: all lanes execute this.
                 unsafe { mma_sync_tiles(&a, &b, sums) };
             }
         }
@@ -133,7 +133,7 @@ impl Operand for f32 {
         core::array::from_fn(|i| {
             let (r, c) = FragmentA::<tf32>::position(lane, i);
             let (r, c) = (row + r, k + c);
-            // SAFETY: the caller's tile.
+            // SAFETY: row and term lie in the tile.
             unsafe { (*tile.add(if ALONG_K { r * pitch + c } else { c * pitch + r })).to_bits() }
         })
     }
@@ -150,7 +150,7 @@ impl Operand for f32 {
             core::array::from_fn(|i| {
                 let (r, c) = FragmentB::<tf32>::position(lane, i);
                 let (r, c) = (k + r, col + 8 * half + c);
-                // SAFETY: the caller's tile.
+                // SAFETY: column and term lie in the tile.
                 unsafe { (*tile.add(if ALONG_K { c * pitch + r } else { r * pitch + c })).to_bits() }
             })
         })
@@ -167,7 +167,7 @@ impl Operand for f32 {
         let b = b.map(|registers| registers.map(big_and_small));
         let part_a = |i: usize| a.map(|it| FragmentA::<tf32>::from_registers(it.map(|parts| parts[i])));
         let part_b = |i: usize| b.map(|it| FragmentB::<tf32>::from_registers(it.map(|parts| parts[i])));
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         unsafe {
             if THREE {
                 // The small products come first, so that they are not rounded away one at a time.

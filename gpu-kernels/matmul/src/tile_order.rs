@@ -1,9 +1,11 @@
 //! The order of the result's tiles. Tiles that run at the same time should read the same rows and columns, for L2 to hold.
 
+/// Rows of tiles that are computed together.
+const GROUP: u32 = 8;
+
 /// Returns row and column of tile `tile` of `down` x `across`. Tiles go down through `GROUP` rows, then to the next column.
 #[inline(always)]
-pub fn grouped<const GROUP: u32>(tile: u32, [down, across]: [u32; 2]) -> [u32; 2] {
-    const { assert!(GROUP > 0) };
+pub fn grouped(tile: u32, [down, across]: [u32; 2]) -> [u32; 2] {
     // SAFETY: there is a tile, so there are rows and columns of tiles. It keeps a panic out of the kernel.
     unsafe { core::hint::assert_unchecked(across != 0) };
     // The product fits: the grid of a launch has at most 2^31 tiles.

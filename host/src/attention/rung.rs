@@ -5,7 +5,8 @@ use cuda_std::launch::RawBuffer;
 use ferrowarp_device::device::Queue;
 use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Operand, TensorView, TensorViewMut};
-use ladders_kernels::attention::{LadderLaunch, Rung, RungShape, SIZE};
+use ladders_kernels::attention::Rung;
+use ladders_kernels::attention::ladder::{LadderLaunch, RungShape, SIZE};
 
 use super::maps::map;
 use super::operation::MOST_POSITIONS;

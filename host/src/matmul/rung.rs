@@ -6,7 +6,8 @@ use cuda_std::tensor::{Swizzle, TensorMapSpec};
 use ferrowarp_device::device::Queue;
 use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{TensorView, TensorViewMut};
-use ladders_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, Rung, TERMS};
+use ladders_kernels::matmul::Rung;
+use ladders_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, TERMS};
 
 use crate::operation::Operation;
 

@@ -2,7 +2,7 @@
 
 use super::position::position;
 use super::{Element16, FragmentA, OperandA, OperandB, Registers};
-use crate::thread;
+use crate::{thread, warp};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::host;
@@ -49,6 +49,55 @@ impl<const REGISTERS: usize> Accumulator<REGISTERS> {
             i += 1;
         }
         Self(values)
+    }
+
+    /// Replaces each element by `f` of its row's number among the thread's two, 0 or 1, and the element.
+    #[inline(always)]
+    pub fn map_rows(&mut self, mut f: impl FnMut(usize, f32) -> f32) {
+        let mut i = 0;
+        while i < REGISTERS {
+            self.0[i] = f(i / 2 % 2, self.0[i]);
+            i += 1;
+        }
+    }
+
+    /// Multiplies the thread's two rows by factors.
+    #[inline(always)]
+    pub fn scale_rows(&mut self, factors: [f32; 2]) {
+        self.map_rows(|row, x| x * factors[row]);
+    }
+
+    /// Replaces the elements for whose row and column `is_hidden` is true by -inf.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn mask(&mut self, mut is_hidden: impl FnMut(usize, usize) -> bool) {
+        let (thread, mut i) = (thread_in_warpgroup(), 0);
+        while i < REGISTERS {
+            let (row, column) = Self::position(thread, i);
+            if is_hidden(row, column) {
+                self.0[i] = f32::NEG_INFINITY;
+            }
+            i += 1;
+        }
+    }
+
+    /// Returns the largest elements of the thread's two rows, at least `least`.
+    ///
+    /// # Safety
+    /// All lanes of the warp call this.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn row_max(&self, least: [f32; 2]) -> [f32; 2] {
+        // Two chains per row, because each maximum waits for the one before.
+        let (mut pairs, mut i) = ([least; 2], 0);
+        while i < REGISTERS {
+            let largest = &mut pairs[i % 2][i / 2 % 2];
+            *largest = largest.max(self.0[i]);
+            i += 1;
+        }
+        let largest = [pairs[0][0].max(pairs[1][0]), pairs[0][1].max(pairs[1][1])];
+        // SAFETY: all lanes execute this; four neighbouring lanes share a row.
+        largest.map(|max| unsafe { warp::reduce_max_width::<f32, 4>(u32::MAX, max) })
     }
 
     /// Returns columns `16 * i` to `16 * i + 15` as the A of another multiplication, rounded to the nearest `T`. D's

@@ -5,7 +5,7 @@ use cuda_std::KernelArgs;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
 
-use super::super::args::{Keys, Strides};
+use super::super::args::{Keys, Strides, Tile};
 use super::super::panels::ROWS;
 
 /// The number of rows with statistics is a multiple of this: the largest number of queries of a block.
@@ -161,19 +161,10 @@ impl<T> BackwardArgs<T> {
         KeyTile { first: place * rows, head: head % self.key_heads, batch: head / self.key_heads }
     }
 
-    /// Returns the tile of the calling block, of tiles with `rows` queries. The tiles of a head are consecutive; the last
-    /// tiles, which see most keys, come first.
+    /// Returns [`Tile::new`] of these arguments.
     #[inline(always)]
-    pub fn query_tile(&self, block: u32, rows: u32) -> QueryTile {
-        let tiles = self.queries.div_ceil(rows);
-        // SAFETY: as above.
-        unsafe { core::hint::assert_unchecked(tiles != 0 && self.heads != 0 && self.group != 0) };
-        let (place, head) = (block % tiles, block / tiles);
-        let (head, batch) = (head % self.heads, head / self.heads);
-        let first = (tiles - 1 - place) * rows;
-        let (keys, last) = (self.all_keys(), self.queries.min(first + rows) - 1);
-        let (hidden, visible) = (keys.hidden(first), keys.visible(last));
-        QueryTile { first, head, key_head: head / self.group, batch, hidden, visible }
+    pub fn query_tile(&self, block: u32, rows: u32) -> Tile {
+        Tile::new(self.all_keys(), self.queries, [self.heads, self.group], block, rows)
     }
 }
 
@@ -186,21 +177,4 @@ pub struct KeyTile {
     pub head: u32,
     /// The batch entry.
     pub batch: u32,
-}
-
-/// Queries of one head, whose gradients a block computes.
-#[derive(Clone, Copy, Debug)]
-pub struct QueryTile {
-    /// The first query.
-    pub first: u32,
-    /// The head of Q.
-    pub head: u32,
-    /// The head of K and V.
-    pub key_head: u32,
-    /// The batch entry.
-    pub batch: u32,
-    /// The first key that the first query sees; the others see none before it.
-    pub hidden: u32,
-    /// The end of the keys that the last query sees; the others see none after it.
-    pub visible: u32,
 }

@@ -45,18 +45,18 @@ type Rows = [[f32; MOST]; ROWS];
 )]
 pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
     let tile = args.query_tile(thread::block_idx_x(), ROWS as u32);
-    let rows = ROWS.min((args.queries - tile.first) as usize);
+    let rows = ROWS.min((args.queries - tile.row) as usize);
     let size = args.head_size as usize;
     // SAFETY: the tiles are the thread's own, and the rows lie in their tensors.
     unsafe {
         let [q, d_out, dq, k, v, out] = tiles();
         let of = |position: u32| [tile.batch, position, tile.head];
-        load(q, args.q, &args.q_strides, of(tile.first), rows, size);
-        load(d_out, args.d_out, &args.d_out_strides, of(tile.first), rows, size);
-        load(out, args.out, &args.out_strides, of(tile.first), rows, size);
+        load(q, args.q, &args.q_strides, of(tile.row), rows, size);
+        load(d_out, args.d_out, &args.d_out_strides, of(tile.row), rows, size);
+        load(out, args.out, &args.out_strides, of(tile.row), rows, size);
         let mut stats = [[0.0; 2]; ROWS];
         for row in 0..rows {
-            let query = tile.first + row as u32;
+            let query = tile.row + row as u32;
             let log = *args.log_sum_exp.add(args.log_index(tile.batch, tile.head, query));
             let log = if log == f32::NEG_INFINITY { f32::INFINITY } else { log };
             stats[row] = [log, dot(&d_out[row], &out[row], size)];
@@ -69,7 +69,7 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
             load(k, args.k, &args.k_strides, of_key, count, size);
             load(v, args.v, &args.v_strides, of_key, count, size);
             for row in 0..rows {
-                let query = tile.first + row as u32;
+                let query = tile.row + row as u32;
                 let [log, delta] = stats[row];
                 for key in seen(&args, query, first, count) {
                     let p = (args.scale * dot(&q[row], &k[key], size) - log).exp();
@@ -78,7 +78,7 @@ pub unsafe fn attention_dq_serial<T: Number>(args: BackwardArgs<T>) {
                 }
             }
         }
-        store(dq, args.dq, &args.dq_strides, of(tile.first), (rows, size, args.scale));
+        store(dq, args.dq, &args.dq_strides, of(tile.row), (rows, size, args.scale));
     }
 }
 
@@ -173,7 +173,7 @@ unsafe fn load<T: Number>(
     size: usize,
 ) {
     for row in 0..count {
-        // SAFETY: the caller's rows.
+        // SAFETY: the rows lie in their tensors.
         unsafe {
             let from = from.add(strides.row(batch, position + row as u32, head));
             for i in 0..size {
@@ -196,7 +196,7 @@ unsafe fn store<T: Number>(
     (count, size, scale): (usize, usize, f32),
 ) {
     for row in 0..count {
-        // SAFETY: the caller's rows.
+        // SAFETY: the rows lie in their tensors.
         unsafe {
             let to = to.add(strides.row(batch, position + row as u32, head));
             for i in 0..size {

@@ -46,65 +46,73 @@ pub unsafe fn attention_combine<T: Number>(args: AttentionArgs<T>) {
     let size = args.head_size as usize;
     let factor = args.scale * core::f32::consts::LOG2_E;
     grid::wait_for_dependencies();
-    // SAFETY: the sums hold the totals of all splits, and the results of those with keys. All threads reach the barriers,
-    // and all lanes of each warp the reductions. The first warp writes the factors, and each sum belongs to one thread.
+    let total_of = |split: u32| {
+        // SAFETY: the sums hold the totals of all splits.
+        let pair: f32x2 = unsafe { load_global(args.sums.add(args.total_index(split, index)).cast()) };
+        let [max, sum] = pair.to_array();
+        Total { max, sum }
+    };
+    let mut total = Total { max: f32::NEG_INFINITY, sum: 0.0 };
+    let mut split = lane;
+    while split < args.splits {
+        total.max = total.max.max(total_of(split).max);
+        split += 32;
+    }
+    // SAFETY: all lanes of the warp execute this.
+    total.max = unsafe { warp::reduce_max(total.max) };
+    let mut split = lane;
+    while split < args.splits {
+        let of_split = total_of(split);
+        let weight = rescale(of_split.max, total.max, factor);
+        total.sum += weight * of_split.sum;
+        if tid < 32 {
+            // SAFETY: there are at most as many splits as factors, and only this lane writes the split's.
+            unsafe { *factors.add(split as usize) = weight };
+        }
+        split += 32;
+    }
+    // SAFETY: all lanes of the warp, and all threads of the block, execute this.
     unsafe {
-        let total_of = |split: u32| {
-            let pair: f32x2 = load_global(args.sums.add(args.total_index(split, index)).cast());
-            let [max, sum] = pair.to_array();
-            Total { max, sum }
-        };
-        let mut total = Total { max: f32::NEG_INFINITY, sum: 0.0 };
-        let mut split = lane;
-        while split < args.splits {
-            total.max = total.max.max(total_of(split).max);
-            split += 32;
-        }
-        total.max = warp::reduce_max(total.max);
-        let mut split = lane;
-        while split < args.splits {
-            let of_split = total_of(split);
-            let weight = rescale(of_split.max, total.max, factor);
-            total.sum += weight * of_split.sum;
-            if tid < 32 {
-                *factors.add(split as usize) = weight;
-            }
-            split += 32;
-        }
         total.sum = warp::reduce_sum(total.sum);
         thread::sync_threads_aligned();
-
-        let mut col = tid % COLS;
-        while col < size {
-            let mut sum = 0.0;
-            let mut split = part as u32;
-            while split < args.splits {
-                let (mut weights, mut results) = ([0.0; AT_ONCE as usize], [0.0; AT_ONCE as usize]);
-                let mut i = 0;
-                while i < AT_ONCE {
-                    let split = split + i * PARTS as u32;
+    }
+    let mut col = tid % COLS;
+    while col < size {
+        let mut sum = 0.0;
+        let mut split = part as u32;
+        while split < args.splits {
+            let (mut weights, mut results) = ([0.0; AT_ONCE as usize], [0.0; AT_ONCE as usize]);
+            let mut i = 0;
+            while i < AT_ONCE {
+                let split = split + i * PARTS as u32;
+                // SAFETY: each split has a factor. A split without keys has the factor 0, and no results.
+                unsafe {
                     let weight = if split < args.splits { *factors.add(split as usize) } else { 0.0 };
-                    // A split without keys has no results.
                     if weight != 0.0 {
                         weights[i as usize] = weight;
                         results[i as usize] = *args.sums.add(args.results_index(split, index) + col);
                     }
-                    i += 1;
                 }
-                let mut i = 0;
-                while i < AT_ONCE as usize {
-                    sum += weights[i] * results[i];
-                    i += 1;
-                }
-                split += AT_ONCE * PARTS as u32;
+                i += 1;
             }
-            *parts.add(part * MOST + col) = sum;
-            col += COLS;
+            let mut i = 0;
+            while i < AT_ONCE as usize {
+                sum += weights[i] * results[i];
+                i += 1;
+            }
+            split += AT_ONCE * PARTS as u32;
         }
-        thread::sync_threads_aligned();
-        let Row { query, head, batch, .. } = args.row(index);
-        let [last, log] = total.finish(args.scale);
-        if tid < size {
+        // SAFETY: only this thread writes the part's sum of the column.
+        unsafe { *parts.add(part * MOST + col) = sum };
+        col += COLS;
+    }
+    // SAFETY: all threads of the block execute this.
+    unsafe { thread::sync_threads_aligned() };
+    let Row { query, head, batch, .. } = args.row(index);
+    let [last, log] = total.finish(args.scale);
+    if tid < size {
+        // SAFETY: the parts are complete, and only this thread writes the element.
+        unsafe {
             let mut sum = 0.0;
             let mut part = 0;
             while part < PARTS {
@@ -113,8 +121,9 @@ pub unsafe fn attention_combine<T: Number>(args: AttentionArgs<T>) {
             }
             *args.out.add(args.out_strides.row(batch, query, head) + tid) = T::from_f32(sum * last);
         }
-        if tid == 0 && !args.log_sum_exp.is_null() {
-            *args.log_sum_exp.add(args.log_index(batch, head, query)) = log;
-        }
+    }
+    if tid == 0 && !args.log_sum_exp.is_null() {
+        // SAFETY: the query has a logarithm, and only this thread writes it.
+        unsafe { *args.log_sum_exp.add(args.log_index(batch, head, query)) = log };
     }
 }

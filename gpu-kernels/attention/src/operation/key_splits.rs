@@ -18,7 +18,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{f32x2, store_shared};
 use cuda_std::mma::{self, FragmentA, FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles};
 use cuda_std::shared::dynamic_shared_mem;
-use cuda_std::wgmma::Element16;
+use cuda_std::wgmma::{Accumulator, Element16};
 use cuda_std::{grid, kernel, pipeline, thread, warp};
 
 use super::super::args::{AttentionArgs, Row};
@@ -77,95 +77,113 @@ pub unsafe fn attention_splits<
     let factor = args.scale * core::f32::consts::LOG2_E;
     // The kernel that adds up the splits may start; it waits for their results.
     grid::launch_dependents();
-    // SAFETY: the rows lie in their tensors, and the buffers in the shared memory. A buffer is read after its copies are
-    // complete and the warp has synchronised, and filled again after the warp has synchronised once more. The results of the
-    // warps replace the buffers. All threads reach the barriers, and all lanes the collectives.
+    // SAFETY: the buffer lies in the block's shared memory.
+    let k_at = |stage: usize| unsafe { buffers.add(stage * KEYS * pitch) };
+    // SAFETY: the buffer lies in the block's shared memory.
+    let v_at = |stage: usize| unsafe { buffers.add((STAGES + stage) * KEYS * pitch) };
+    let copy_k = |tile: u32, stage: usize| {
+        if tile < part.end {
+            // SAFETY: all lanes of the warp execute this, after all have read the buffer. The part has the keys.
+            unsafe { copies.copy(&args, k_at(stage), &k, &part, tile * KEYS as u32) };
+        }
+        pipeline::commit();
+    };
+    let copy_v = |tile: u32, stage: usize| {
+        if tile < part.end {
+            // SAFETY: all lanes of the warp execute this, after all have read the buffer. The part has the values.
+            unsafe { copies.copy(&args, v_at(stage), &v, &part, tile * KEYS as u32) };
+        }
+        pipeline::commit();
+    };
+    // SAFETY: all threads execute this. The queries and the warp's buffers lie in shared memory, and nothing uses them yet.
     unsafe {
-        let k_at = |stage: usize| buffers.add(stage * KEYS * pitch);
-        let v_at = |stage: usize| buffers.add((STAGES + stage) * KEYS * pitch);
-        let copy_k = |tile: u32, stage: usize| {
-            if tile < part.end {
-                copies.copy(&args, k_at(stage), &k, &part, tile * KEYS as u32);
-            }
-            pipeline::commit();
-        };
-        let copy_v = |tile: u32, stage: usize| {
-            if tile < part.end {
-                copies.copy(&args, v_at(stage), &v, &part, tile * KEYS as u32);
-            }
-            pipeline::commit();
-        };
         copies.clear_rest(buffers);
         copy_queries::<T, SIZE, THREADS>(&args, &part, q_shared, tid);
         pipeline::commit();
-        let mut tile = part.first + warp as u32;
-        copy_k(tile, 0);
-        copy_v(tile, 0);
-        copy_k(tile + WARPS as u32, 1);
-        pipeline::wait_prior::<3>();
-        thread::sync_threads_aligned();
-        let mask = Mask::new(&args, &part, lane);
-        // The largest heads leave no registers for the queries.
-        let mut queries = [[0; 4]; STEPS];
-        let mut i = 0;
-        while i < STEPS && SIZE <= 128 {
-            queries[i] = load_queries::<T, SIZE>(q_shared, i, lane);
-            i += 1;
-        }
+    }
+    let mut tile = part.first + warp as u32;
+    copy_k(tile, 0);
+    copy_v(tile, 0);
+    copy_k(tile + WARPS as u32, 1);
+    pipeline::wait_prior::<3>();
+    // SAFETY: all threads execute this.
+    unsafe { thread::sync_threads_aligned() };
+    let mask = Mask::new(&args, &part, lane);
+    // The largest heads leave no registers for the queries.
+    let mut queries = [[0; 4]; STEPS];
+    let mut i = 0;
+    while i < STEPS && SIZE <= 128 {
+        // SAFETY: all lanes of the warp execute this, and the queries have arrived.
+        queries[i] = unsafe { load_queries::<T, SIZE>(q_shared, i, lane) };
+        i += 1;
+    }
 
-        let mut rows = Online::EMPTY;
-        let mut out = [FragmentC::ZERO; O];
-        let mut stage = 0;
-        while tile < part.end {
-            // K has arrived. V, and the next K, may be in flight.
-            pipeline::wait_prior::<2>();
-            warp::sync_warp(u32::MAX);
-            copy_v(tile + WARPS as u32, stage ^ 1);
-            let mut logits = [[FragmentC::ZERO; 2]];
-            let mut i = 0;
-            while i < STEPS {
+    let mut rows = Online::EMPTY;
+    let mut out = [FragmentC::ZERO; O];
+    let mut stage = 0;
+    while tile < part.end {
+        // K has arrived. V, and the next K, may be in flight.
+        pipeline::wait_prior::<2>();
+        // SAFETY: all lanes of the warp execute this.
+        unsafe { warp::sync_warp(u32::MAX) };
+        copy_v(tile + WARPS as u32, stage ^ 1);
+        let mut logits = [[FragmentC::ZERO; 2]];
+        let mut i = 0;
+        while i < STEPS {
+            // SAFETY: all lanes of the warp execute this. The queries and the keys have arrived.
+            unsafe {
                 let q = if SIZE <= 128 { queries[i] } else { load_queries::<T, SIZE>(q_shared, i, lane) };
                 let row = lane % 8 + lane / 16 * 8;
                 let [a, b, c, d] = ldmatrix(k_at(stage).add(row * pitch + 16 * i + lane / 8 % 2 * 8));
                 let keys = [[a, b], [c, d]].map(FragmentB::<T>::from_registers);
                 mma_sync_tiles(&[FragmentA::<T>::from_registers(q)], &keys, &mut logits);
+            }
+            i += 1;
+        }
+        let [[FragmentC([a, b, c, d]), FragmentC([e, f, g, h])]] = logits;
+        let mut x = Accumulator([a, b, c, d, e, f, g, h]);
+        mask.apply(&mut x.0, tile * KEYS as u32);
+        // SAFETY: all lanes of the warp execute this.
+        let factors = unsafe { rows.update(&mut x, factor) };
+        let x = x.0;
+        let weights = [[x[0], x[1]], [x[2], x[3]], [x[4], x[5]], [x[6], x[7]]].map(T::pack);
+        let weights = [FragmentA::<T>::from_registers(weights)];
+
+        pipeline::wait_prior::<2>();
+        // SAFETY: all lanes of the warp execute this.
+        unsafe { warp::sync_warp(u32::MAX) };
+        copy_k(tile + 2 * WARPS as u32, stage);
+        // Later tiles seldom have a larger maximum.
+        // SAFETY: all lanes of the warp execute this.
+        if unsafe { warp::warp_vote_any(u32::MAX, factors[0] != 1.0 || factors[1] != 1.0) } {
+            let mut i = 0;
+            while i < O {
+                let FragmentC([a, b, c, d]) = out[i];
+                out[i] = FragmentC([a * factors[0], b * factors[0], c * factors[1], d * factors[1]]);
                 i += 1;
             }
-            let [[FragmentC([a, b, c, d]), FragmentC([e, f, g, h])]] = logits;
-            let mut x = [a, b, c, d, e, f, g, h];
-            mask.apply(&mut x, tile * KEYS as u32);
-            let factors = rows.update(&mut x, factor);
-            let weights = [[x[0], x[1]], [x[2], x[3]], [x[4], x[5]], [x[6], x[7]]].map(T::pack);
-            let weights = [FragmentA::<T>::from_registers(weights)];
-
-            pipeline::wait_prior::<2>();
-            warp::sync_warp(u32::MAX);
-            copy_k(tile + 2 * WARPS as u32, stage);
-            // Later tiles seldom have a larger maximum.
-            if warp::warp_vote_any(u32::MAX, factors[0] != 1.0 || factors[1] != 1.0) {
-                let mut i = 0;
-                while i < O {
-                    let FragmentC([a, b, c, d]) = out[i];
-                    out[i] = FragmentC([a * factors[0], b * factors[0], c * factors[1], d * factors[1]]);
-                    i += 1;
-                }
-            }
-            let mut i = 0;
-            while i < STEPS {
+        }
+        let mut i = 0;
+        while i < STEPS {
+            let mut pair = [[out[2 * i], out[2 * i + 1]]];
+            // SAFETY: all lanes of the warp execute this, and the values have arrived.
+            unsafe {
                 let row = lane % 16;
                 let [a, b, c, d] = ldmatrix_trans(v_at(stage).add(row * pitch + 16 * i + lane / 16 * 8));
                 let values = [[a, b], [c, d]].map(FragmentB::<T>::from_registers);
-                let mut pair = [[out[2 * i], out[2 * i + 1]]];
                 mma_sync_tiles(&weights, &values, &mut pair);
-                [[out[2 * i], out[2 * i + 1]]] = pair;
-                i += 1;
             }
-            tile += WARPS as u32;
-            stage ^= 1;
+            [[out[2 * i], out[2 * i + 1]]] = pair;
+            i += 1;
         }
-        pipeline::wait_all();
+        tile += WARPS as u32;
+        stage ^= 1;
+    }
+    pipeline::wait_all();
+    // SAFETY: all threads reach the barriers, and all lanes the collectives. The results of a warp replace its buffers, and
+    // the totals have their own memory; after the barrier, one thread adds up a row's.
+    unsafe {
         warp::sync_warp(u32::MAX);
-
         let results = buffers.cast::<f32>();
         let (row, col) = FragmentC::position(lane as u32, 0);
         let mut i = 0;
@@ -203,7 +221,7 @@ unsafe fn add_totals<T, const WARPS: usize>(
     row: usize,
     factor: f32,
 ) {
-    // SAFETY: the caller's totals, and the row's elements in global memory.
+    // SAFETY: this thread alone uses the totals of the row, and writes its elements in global memory.
     unsafe {
         let mut total = Total { max: f32::NEG_INFINITY, sum: 0.0 };
         let mut warp = 0;

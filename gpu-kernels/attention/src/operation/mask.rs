@@ -5,7 +5,7 @@ use cuda_std::wgmma::Accumulator;
 
 use super::super::args::Keys;
 use super::super::panels::ROWS;
-use super::super::ring::WARPGROUP;
+use common_kernels::ring::WARPGROUP;
 
 /// The keys that the queries of a warpgroup see. What a thread needs of it is computed where a tile is masked, so that the
 /// other tiles have its registers.
@@ -39,29 +39,14 @@ impl Mask {
         if self.hides_none(first, 2 * S as u32) {
             return;
         }
-        let thread = thread::thread_idx_x() % WARPGROUP;
         let queries = [self.query(), self.query() + 8];
         let to = queries.map(|query| self.keys.visible(query).saturating_sub(first));
-        let mut i = 0;
-        while i < S {
-            let key = Accumulator::<S>::position(thread, i).1 as u32;
-            if key >= to[i / 2 % 2] {
-                logits.0[i] = f32::NEG_INFINITY;
-            }
-            i += 1;
-        }
+        logits.mask(|row, key| key as u32 >= to[row / 8 % 2]);
         // Without a window no key is hidden from the start.
         if first >= self.keys.hidden(self.first + ROWS as u32 - 1) {
             return;
         }
         let from = queries.map(|query| self.keys.hidden(query).saturating_sub(first));
-        let mut i = 0;
-        while i < S {
-            let key = Accumulator::<S>::position(thread, i).1 as u32;
-            if key < from[i / 2 % 2] {
-                logits.0[i] = f32::NEG_INFINITY;
-            }
-            i += 1;
-        }
+        logits.mask(|row, key| (key as u32) < from[row / 8 % 2]);
     }
 }

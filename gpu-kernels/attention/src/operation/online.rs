@@ -1,6 +1,7 @@
 //! The softmax of rows whose logits arrive a tile at a time.
 
 use cuda_std::fastmath::{ex2_approx_ftz, lg2_approx_ftz};
+use cuda_std::wgmma::Accumulator;
 use cuda_std::{GpuFloat, warp};
 
 /// From here on, the rounding error of a maximum times the factor of the exponents is too large for an exponent.
@@ -18,48 +19,34 @@ impl Online {
     /// Rows without logits.
     pub const EMPTY: Self = Self { max: [f32::NEG_INFINITY; 2], sum: [0.0; 2] };
 
-    /// Replaces the logits `x` of a tile by `2^(factor (logit - max))`: two of the first row alternate with two of the
-    /// second. Returns the factors that rescale earlier tiles' sums and results to the new maxima. A logit of -inf counts as
-    /// none.
+    /// Replaces the logits of a tile by `2^(factor (logit - max))`. Returns the factors that rescale earlier tiles' sums and
+    /// results to the new maxima. A logit of -inf counts as none.
     ///
     /// # Safety
     /// All lanes of the warp call this.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn update<const S: usize>(&mut self, x: &mut [f32; S], factor: f32) -> [f32; 2] {
-        // Two chains per row, because each maximum waits for the one before.
-        let mut pairs = [self.max; 2];
-        let mut i = 0;
-        while i < S {
-            let largest = &mut pairs[i % 2][i / 2 % 2];
-            *largest = largest.max(x[i]);
-            i += 1;
-        }
-        let largest = [pairs[0][0].max(pairs[1][0]), pairs[0][1].max(pairs[1][1])];
-        // SAFETY: the caller's contract: all lanes execute this.
-        let largest = largest.map(|max| unsafe { warp::reduce_max_width::<f32, 4>(u32::MAX, max) });
+    pub unsafe fn update<const S: usize>(&mut self, logits: &mut Accumulator<S>, factor: f32) -> [f32; 2] {
+        // SAFETY: all lanes execute this.
+        let largest = unsafe { logits.row_max(self.max) };
         let base = largest.map(base);
         let offset = base.map(|max| max * factor);
         let is_large = offset[0].abs().max(offset[1].abs()) > LARGE;
         let mut sum = [0.0; 2];
         // One instruction instead of two, if the rounded product is accurate enough.
-        // SAFETY: as above.
+        // SAFETY: all lanes execute this.
         if unsafe { warp::warp_vote_any(u32::MAX, is_large) } {
-            let mut i = 0;
-            while i < S {
-                let row = i / 2 % 2;
-                x[i] = ex2_approx_ftz((x[i] - base[row]) * factor);
-                sum[row] += x[i];
-                i += 1;
-            }
+            logits.map_rows(|row, x| {
+                let weight = ex2_approx_ftz((x - base[row]) * factor);
+                sum[row] += weight;
+                weight
+            });
         } else {
-            let mut i = 0;
-            while i < S {
-                let row = i / 2 % 2;
-                x[i] = ex2_approx_ftz(x[i].mul_add(factor, -offset[row]));
-                sum[row] += x[i];
-                i += 1;
-            }
+            logits.map_rows(|row, x| {
+                let weight = ex2_approx_ftz(x.mul_add(factor, -offset[row]));
+                sum[row] += weight;
+                weight
+            });
         }
         let [a, b] = [0, 1].map(|row: usize| rescale(self.max[row], largest[row], factor));
         self.sum = [self.sum[0] * a + sum[0], self.sum[1] * b + sum[1]];
@@ -75,7 +62,7 @@ impl Online {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn totals(self) -> [Total; 2] {
         [0, 1].map(|row: usize| {
-            // SAFETY: the caller's contract: all lanes execute this.
+            // SAFETY: all lanes execute this.
             let sum = unsafe { warp::reduce_sum_width::<f32, 4>(u32::MAX, self.sum[row]) };
             Total { max: self.max[row], sum }
         })
@@ -88,7 +75,7 @@ impl Online {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn finish(self, scale: f32) -> [[f32; 2]; 2] {
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         unsafe { self.totals() }.map(|total| total.finish(scale))
     }
 }

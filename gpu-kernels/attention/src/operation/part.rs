@@ -71,7 +71,7 @@ impl Part {
         let count = (rows - first_row).min(ROWS as u32);
         let row = head * rows + first_row;
         let at = args.row(row);
-        // SAFETY: the caller's contract.
+        // SAFETY: the batch entry is one of the arguments.
         let keys = unsafe { args.keys_of(at.batch) };
         let visible = keys.visible(args.row(row + count - 1).query);
         let last = visible.div_ceil(KEYS as u32);
@@ -164,7 +164,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
         if self.is_aligned && first + KEYS as u32 <= part.visible {
             // Nearly all tiles: no branch inside the loop.
             while i < KEYS / Self::DOWN {
-                // SAFETY: the caller's buffer and rows.
+                // SAFETY: the tile has these rows, and the buffer has room for them.
                 unsafe {
                     let to = to.add(i * Self::DOWN * const { pitch(SIZE) });
                     let from = from.wrapping_add(i * Self::DOWN * across);
@@ -186,7 +186,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
             } else {
                 (self.zeros, 0)
             };
-            // SAFETY: the caller's buffer and row.
+            // SAFETY: the row has `count` elements, and the buffer has room for it.
             unsafe { copy_vector(to.add(row * const { pitch(SIZE) }), from, count, self.is_aligned) };
             i += 1;
         }
@@ -203,7 +203,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
         }
         let mut row = self.row;
         while row < 2 * STAGES * KEYS {
-            // SAFETY: the caller's buffers.
+            // SAFETY: the row lies in the warp's buffers.
             unsafe {
                 let to = buffers.add(row * const { pitch(SIZE) } + self.col);
                 store_shared(to.cast(), u32x4::default());
@@ -221,7 +221,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn copy_vector<T: Number>(to: *mut T, from: *const T, count: u32, is_aligned: bool) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the source has `count` elements, aligned if `is_aligned`, and the vector is in shared memory.
     unsafe {
         if is_aligned {
             memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), 2 * count);
@@ -261,7 +261,7 @@ pub unsafe fn copy_queries<T: Number, const SIZE: usize, const THREADS: usize>(
         } else {
             (args.q, 0)
         };
-        // SAFETY: the caller's memory, and a row of Q.
+        // SAFETY: the row of Q has `count` elements, and the shared memory has room for it.
         unsafe { copy_vector(to.add(row * const { pitch(SIZE) } + col), from, count, args.has(ALIGNED)) };
         i += THREADS;
     }
@@ -275,7 +275,7 @@ pub unsafe fn copy_queries<T: Number, const SIZE: usize, const THREADS: usize>(
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load_queries<T, const SIZE: usize>(queries: *const T, step: usize, lane: usize) -> [u32; 4] {
     let at = lane % 16 * const { pitch(SIZE) } + 16 * step + lane / 16 * 8;
-    // SAFETY: the caller's queries.
+    // SAFETY: all lanes execute this, and the queries have arrived.
     unsafe { ldmatrix(queries.add(at)) }
 }
 

@@ -98,7 +98,7 @@ pub unsafe fn attention_serial<T: Number>(args: AttentionArgs<T>) {
 /// The panels are the thread's own memory.
 #[inline(always)]
 unsafe fn init(panels: *mut Panels, rows: usize, size: usize) -> *mut Panels {
-    // SAFETY: the caller's memory, in which zeros are valid.
+    // SAFETY: the panels are the thread's memory, in which zeros are valid.
     unsafe {
         for row in 0..rows {
             (&raw mut (*panels).q[row]).cast::<f32>().write_bytes(0, size);
@@ -121,7 +121,7 @@ unsafe fn init(panels: *mut Panels, rows: usize, size: usize) -> *mut Panels {
 #[inline(always)]
 unsafe fn load<T: Number>(to: &mut [f32], from: *const T) {
     for i in 0..to.len() {
-        // SAFETY: the caller's row.
+        // SAFETY: the row has at least the elements of `to`.
         to[i] = unsafe { (*from.add(i)).to_f32() };
     }
 }
@@ -135,7 +135,7 @@ unsafe fn copy_keys<T: Number>(args: &AttentionArgs<T>, tile: &Tile, panels: &mu
     let size = args.head_size as usize;
     for key in 0..KEYS.min(tile.visible as usize - first) {
         let position = (first + key) as u32;
-        // SAFETY: the caller's rows.
+        // SAFETY: the key's rows lie in K and V.
         unsafe {
             let from = args.k.add(args.key_row(&args.k_strides, tile.batch, position, tile.key_head));
             for i in 0..size {

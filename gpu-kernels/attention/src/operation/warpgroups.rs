@@ -20,26 +20,26 @@ use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Registers};
+use cuda_std::wgmma::{self, Accumulator, Element16, FragmentA, Panel, Pending, Registers};
 use cuda_std::{bulk, kernel, thread};
 
-use super::super::args::{AttentionArgs, Keys, Tile};
-use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, scale_rows, store};
-use super::super::ring::{Ring, WARPGROUP, init_once};
+use super::super::args::{AttentionArgs, Keys, Tile, Tiles};
+use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_rows, store};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::mask::Mask;
 use super::online::Online;
+use common_kernels::ring::{Ring, WARPGROUP, init_once};
 
 /// Queries of a consumer.
 const QUERIES: usize = ROWS;
 /// Stages of Q, of K, and of V.
-const STAGES: u32 = 2;
+const STAGES: usize = 2;
 
 /// Returns the bytes of the stages of Q, K and V, of the panels of the results, and of the barriers, after the first multiple
 /// of 1024.
 pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> usize {
-    let rows = (STAGES as usize + 1) * consumers * QUERIES + 2 * STAGES as usize * keys;
+    let rows = (STAGES + 1) * consumers * QUERIES + 2 * STAGES * keys;
     rows * 2 * head_size + size_of::<Barrier>() * 3 * Ring::<STAGES>::BARRIERS
 }
 
@@ -89,197 +89,303 @@ pub unsafe fn attention_warpgroups<
     [f32; O]: Registers,
 {
     let tid = thread::thread_idx_x();
-    let q_shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
-    let k_shared = q_shared.wrapping_add(STAGES as usize * CONSUMERS * QUERIES * 2 * SIZE);
-    let v_shared = k_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
-    let out_shared = v_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
+    let q = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
+    let k = q.wrapping_add(STAGES * CONSUMERS * QUERIES * 2 * SIZE);
+    let v = k.wrapping_add(STAGES * KEYS * 2 * SIZE);
+    let out_shared = v.wrapping_add(STAGES * KEYS * 2 * SIZE);
     let barriers = out_shared.wrapping_add(CONSUMERS * QUERIES * 2 * SIZE).cast::<Barrier>();
-    let mut q_ring = Ring::<STAGES>::new(barriers);
-    let mut k_ring = Ring::<STAGES>::new(barriers.wrapping_add(Ring::<STAGES>::BARRIERS));
-    let mut v_ring = Ring::<STAGES>::new(barriers.wrapping_add(2 * Ring::<STAGES>::BARRIERS));
-    let mut tiles = args.tiles((CONSUMERS * QUERIES) as u32);
-    let first_key = |tile: &Tile| tile.hidden / KEYS as u32 * KEYS as u32;
-    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads
-    // of a warpgroup reach its collectives.
+    // SAFETY: the barriers are the block's. One thread fills the rings, and all lanes of the other warps use them together.
+    let [q_ring, k_ring, v_ring] =
+        [0, 1, 2].map(|i| unsafe { Ring::new(barriers.wrapping_add(i * Ring::<STAGES>::BARRIERS)) });
+    let stages = Stages { q, k, v, q_ring, k_ring, v_ring };
+    let tiles = args.tiles((CONSUMERS * QUERIES) as u32);
+    // SAFETY: all threads execute this.
     unsafe {
         init_once(|| {
-            q_ring.init(4 * CONSUMERS as u32);
-            k_ring.init(4 * CONSUMERS as u32);
-            v_ring.init(4 * CONSUMERS as u32);
+            for ring in [q_ring, k_ring, v_ring] {
+                ring.init(4 * CONSUMERS as u32);
+            }
         });
-        let warpgroup = wgmma::warpgroup_idx();
-        if warpgroup == 0 {
-            fewer_registers::<FEWER>();
-            if tid == 0 {
-                let mut copy_queries = |tile: Tile| {
-                    let full = q_ring.fill((CONSUMERS * QUERIES * 2 * SIZE) as u32);
-                    for consumer in 0..CONSUMERS {
-                        let to = q_shared.add((q_ring.stage() * CONSUMERS + consumer) * QUERIES * 2 * SIZE);
-                        let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
-                        copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
-                    }
-                    q_ring.advance();
-                };
-                let mut next = tiles.next(&args);
-                next.map(&mut copy_queries);
-                while let Some(tile) = next {
-                    next = tiles.next(&args);
-                    // The next queries are copied early: all blocks start tiles at the same time, and want much at once.
-                    let mut queries = next;
-                    let mut key = first_key(&tile);
-                    while key < tile.visible {
-                        let at = [tile.key_head, key, tile.batch];
-                        let bytes = KEYS * 2 * SIZE;
-                        let full = k_ring.fill(bytes as u32);
-                        copy::<SIZE, KEYS, KEYS>(k_shared.add(k_ring.stage() * bytes), &args.k_map, at, full);
-                        let full = v_ring.fill(bytes as u32);
-                        copy::<SIZE, KEYS, KEYS>(v_shared.add(v_ring.stage() * bytes), &args.v_map, at, full);
-                        k_ring.advance();
-                        v_ring.advance();
-                        queries.take().map(&mut copy_queries);
-                        key += KEYS as u32;
-                    }
-                    queries.map(&mut copy_queries);
-                }
-            }
-        } else {
-            more_registers::<MORE>();
-            let consumer = warpgroup - 1;
-            let panels = out_shared.add(consumer as usize * QUERIES * 2 * SIZE);
-            let factor = args.scale * core::f32::consts::LOG2_E;
-            let turns = Turns::new(consumer, CONSUMERS as u32);
-            if consumer == 0 {
-                turns.begin();
-            }
-            // A consumer without queries sees no more than the others.
-            let mask_of = |tile: &Tile| Mask {
-                keys: Keys { count: tile.visible, ..args.all_keys() },
-                first: tile.row + QUERIES as u32 * consumer,
-            };
-            let (mut rows, mut factors) = (Online::EMPTY, [0.0; 2]);
-            let mut logits = Accumulator::<S>::ZERO;
-            let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
-            // Whether the consumer has the weights of the tile's first keys.
-            let mut has_first = false;
-            let mut next = tiles.next(&args);
-            while let Some(tile) = next {
-                next = tiles.next(&args);
-                let mask = mask_of(&tile);
-                let mut out = Accumulator::<O>::ZERO;
-                let mut first = first_key(&tile);
-                macro_rules! start_logits {
-                    () => {{
-                        let mut pending = logits.start();
-                        wgmma::fence();
-                        let q = q_shared
-                            .add((q_ring.stage() * CONSUMERS + consumer as usize) * (QUERIES * 2 * SIZE));
-                        let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
-                        multiply_rows::<T, SIZE, KEYS, S>(&mut pending, q, k);
-                        wgmma::commit();
-                        pending
-                    }};
-                }
-                macro_rules! start_sums {
-                    () => {{
-                        scale_rows(&mut out, factors);
-                        v_ring.wait_full();
-                        let mut sums = out.start();
-                        wgmma::fence();
-                        let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
-                        multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
-                        wgmma::commit();
-                        sums
-                    }};
-                }
-                // The logits of the keys from `first` on, over the sums of the keys before.
-                macro_rules! step {
-                    ($mask:expr, $first:expr, $is_masked:expr, $is_next:literal) => {{
-                        k_ring.wait_full();
-                        turns.wait();
-                        let pending = start_logits!();
-                        let sums = start_sums!();
-                        turns.pass();
-                        logits = pending.finish::<1>();
-                        k_ring.release();
-                        k_ring.advance();
-                        if $is_next {
-                            rows = Online::EMPTY;
-                        }
-                        if $is_masked && CONSUMERS == 3 {
-                            // There are no registers for the mask and for sums in flight.
-                            out = sums.finish::<0>();
-                            $mask.apply(&mut logits, $first);
-                            factors = rows.update(&mut logits.0, factor);
-                        } else {
-                            if $is_masked {
-                                $mask.apply(&mut logits, $first);
-                            }
-                            factors = rows.update(&mut logits.0, factor);
-                            out = sums.finish::<0>();
-                        }
-                        v_ring.release();
-                        v_ring.advance();
-                        weights = fragments::<T, S, FRAGMENTS>(&logits);
-                    }};
-                }
-                if !has_first {
-                    q_ring.wait_full();
-                }
-                let totals;
-                if first < tile.visible {
-                    if !has_first {
-                        k_ring.wait_full();
-                        logits = start_logits!().finish::<0>();
-                        k_ring.release();
-                        k_ring.advance();
-                        mask.apply(&mut logits, first);
-                        rows = Online::EMPTY;
-                        factors = rows.update(&mut logits.0, factor);
-                        weights = fragments::<T, S, FRAGMENTS>(&logits);
-                    }
-                    first += KEYS as u32;
-                    // Steps without a mask have their own loop, so that the code of the mask is out of their way.
-                    loop {
-                        while mask.hides_none(first, KEYS as u32) {
-                            step!(mask, first, false, false);
-                            first += KEYS as u32;
-                        }
-                        if first >= tile.visible {
-                            break;
-                        }
-                        step!(mask, first, true, false);
-                        first += KEYS as u32;
-                    }
-                    totals = rows;
-                    // The queries after the next may be copied.
-                    q_ring.release();
-                    q_ring.advance();
-                    let with_keys = next.filter(|next| first_key(next) < next.visible);
-                    has_first = with_keys.is_some();
-                    if let Some(next) = with_keys {
-                        q_ring.wait_full();
-                        step!(mask_of(&next), first_key(&next), true, true);
-                    } else {
-                        out = start_sums!().finish::<0>();
-                        v_ring.release();
-                        v_ring.advance();
-                    }
-                } else {
-                    totals = Online::EMPTY;
-                    q_ring.release();
-                    q_ring.advance();
-                    has_first = false;
-                }
-                let [[a, log_a], [b, log_b]] = totals.finish(args.scale);
-                scale_rows(&mut out, [a, b]);
-                store_logs(&args, &tile, mask.query(), [log_a, log_b]);
-                let at = [tile.head, tile.row + QUERIES as u32 * consumer, tile.batch];
-                store::<T, SIZE, O>(&args.out_map, at, panels, &out, 1 + consumer);
-            }
-            if tid.is_multiple_of(WARPGROUP) {
-                bulk::wait_read::<0>();
+    }
+    // SAFETY: all lanes of each warp execute this.
+    let warpgroup = unsafe { wgmma::warpgroup_idx() };
+    if warpgroup == 0 {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { fewer_registers::<FEWER>() };
+        if tid == 0 {
+            copy_tiles::<T, SIZE, KEYS, CONSUMERS>(&args, stages, tiles);
+        }
+    } else {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { more_registers::<MORE>() };
+        let number = warpgroup - 1;
+        // SAFETY: all threads of each consumer use its turns together, and the first consumer begins.
+        let turns = unsafe { Turns::new(number, CONSUMERS as u32) };
+        let logits = Accumulator::<S>::ZERO;
+        Consumer::<T, SIZE, KEYS, CONSUMERS, S, O, FRAGMENTS> {
+            args: &args,
+            stages,
+            number,
+            panels: out_shared.wrapping_add(number as usize * QUERIES * 2 * SIZE),
+            turns,
+            rows: Online::EMPTY,
+            logits,
+            weights: fragments(&logits),
+            factors: [0.0; 2],
+            has_first: false,
+        }
+        .run(tiles);
+    }
+}
+
+/// The stages of Q, K and V in shared memory.
+#[derive(Clone, Copy)]
+struct Stages {
+    q: *mut u8,
+    k: *mut u8,
+    v: *mut u8,
+    q_ring: Ring<STAGES>,
+    k_ring: Ring<STAGES>,
+    v_ring: Ring<STAGES>,
+}
+
+/// Returns the first key of the first tile of keys.
+#[inline(always)]
+fn first_key<const KEYS: usize>(tile: &Tile) -> u32 {
+    tile.hidden / KEYS as u32 * KEYS as u32
+}
+
+/// Copies the queries of all tiles, and the keys and values that they see. One thread of the block calls this.
+#[inline(always)]
+fn copy_tiles<T: Element16, const SIZE: usize, const KEYS: usize, const CONSUMERS: usize>(
+    args: &AttentionArgs<T>,
+    Stages { q, k, v, mut q_ring, mut k_ring, mut v_ring }: Stages,
+    mut tiles: Tiles,
+) {
+    let mut copy_queries = |tile: Tile| {
+        let full = q_ring.fill((CONSUMERS * QUERIES * 2 * SIZE) as u32);
+        for consumer in 0..CONSUMERS {
+            let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
+            // SAFETY: the stage lies in shared memory, and is empty.
+            unsafe {
+                let to = q.add((q_ring.stage() * CONSUMERS + consumer) * QUERIES * 2 * SIZE);
+                copy::<SIZE, QUERIES, QUERIES>(to, &args.q_map, at, full);
             }
         }
+        q_ring.advance();
+    };
+    let mut next = tiles.next(args);
+    next.map(&mut copy_queries);
+    while let Some(tile) = next {
+        next = tiles.next(args);
+        // The next queries are copied early: all blocks start tiles at the same time, and want much at once.
+        let mut queries = next;
+        let mut key = first_key::<KEYS>(&tile);
+        while key < tile.visible {
+            let at = [tile.key_head, key, tile.batch];
+            let bytes = KEYS * 2 * SIZE;
+            // SAFETY: the stages lie in shared memory, and are empty once `fill` returns.
+            unsafe {
+                let full = k_ring.fill(bytes as u32);
+                copy::<SIZE, KEYS, KEYS>(k.add(k_ring.stage() * bytes), &args.k_map, at, full);
+                let full = v_ring.fill(bytes as u32);
+                copy::<SIZE, KEYS, KEYS>(v.add(v_ring.stage() * bytes), &args.v_map, at, full);
+            }
+            k_ring.advance();
+            v_ring.advance();
+            queries.take().map(&mut copy_queries);
+            key += KEYS as u32;
+        }
+        queries.map(&mut copy_queries);
+    }
+}
+
+/// A warpgroup that computes 64 queries of each tile. All its threads call the methods together.
+struct Consumer<
+    'a,
+    T,
+    const SIZE: usize,
+    const KEYS: usize,
+    const CONSUMERS: usize,
+    const S: usize,
+    const O: usize,
+    const FRAGMENTS: usize,
+> {
+    args: &'a AttentionArgs<T>,
+    stages: Stages,
+    number: u32,
+    /// Its part of the result, on the way to global memory.
+    panels: *mut u8,
+    turns: Turns,
+    rows: Online,
+    logits: Accumulator<S>,
+    /// The exponentials of the last logits, whose values are not added yet.
+    weights: [FragmentA<T>; FRAGMENTS],
+    /// The factors of the sums before these values.
+    factors: [f32; 2],
+    /// Whether these are the weights of the tile's first keys.
+    has_first: bool,
+}
+
+impl<
+    T: Element16,
+    const SIZE: usize,
+    const KEYS: usize,
+    const CONSUMERS: usize,
+    const S: usize,
+    const O: usize,
+    const FRAGMENTS: usize,
+> Consumer<'_, T, SIZE, KEYS, CONSUMERS, S, O, FRAGMENTS>
+where
+    [f32; S]: Registers,
+    [f32; O]: Registers,
+{
+    /// Computes and stores the tiles.
+    #[inline(always)]
+    fn run(mut self, mut tiles: Tiles) {
+        if self.number == 0 {
+            self.turns.begin();
+        }
+        let mut next = tiles.next(self.args);
+        while let Some(tile) = next {
+            next = tiles.next(self.args);
+            let mask = self.mask(&tile);
+            let (mut out, totals) = self.compute(&tile, mask, next);
+            // SAFETY: all threads of the warpgroup execute this, and only they use the panels.
+            unsafe {
+                let [[a, log_a], [b, log_b]] = totals.finish(self.args.scale);
+                out.scale_rows([a, b]);
+                store_logs(self.args, &tile, mask.query(), [log_a, log_b]);
+                let at = [tile.head, mask.first, tile.batch];
+                store::<T, SIZE, O>(&self.args.out_map, at, self.panels, &out, 1 + self.number);
+            }
+        }
+        if thread::thread_idx_x().is_multiple_of(WARPGROUP) {
+            bulk::wait_read::<0>();
+        }
+    }
+
+    /// Returns the mask of the warpgroup's queries. Without queries it sees no more keys than the other warpgroups.
+    #[inline(always)]
+    fn mask(&self, tile: &Tile) -> Mask {
+        let keys = Keys { count: tile.visible, ..self.args.all_keys() };
+        Mask { keys, first: tile.row + QUERIES as u32 * self.number }
+    }
+
+    /// Returns the results of a tile, before the division by the sums of exponentials, and these sums. The last keys of the
+    /// tile come with the first keys of the next.
+    #[inline(always)]
+    fn compute(&mut self, tile: &Tile, mask: Mask, next: Option<Tile>) -> (Accumulator<O>, Online) {
+        let mut out = Accumulator::<O>::ZERO;
+        let mut first = first_key::<KEYS>(tile);
+        if !self.has_first {
+            self.stages.q_ring.wait_full();
+        }
+        if first >= tile.visible {
+            self.stages.q_ring.release_and_advance();
+            self.has_first = false;
+            return (out, Online::EMPTY);
+        }
+        if !self.has_first {
+            self.stages.k_ring.wait_full();
+            // SAFETY: all threads of the warpgroup execute this.
+            self.logits = unsafe { self.start_logits().finish::<0>() };
+            self.stages.k_ring.release_and_advance();
+            self.rows = Online::EMPTY;
+            self.exponentiate(Some((mask, first)));
+            self.weights = fragments(&self.logits);
+        }
+        first += KEYS as u32;
+        // Steps without a mask have their own loop, so that the code of the mask is out of their way.
+        loop {
+            while mask.hides_none(first, KEYS as u32) {
+                out = self.step(out, None);
+                first += KEYS as u32;
+            }
+            if first >= tile.visible {
+                break;
+            }
+            out = self.step(out, Some((mask, first)));
+            first += KEYS as u32;
+        }
+        let totals = self.rows;
+        // The queries after the next may be copied.
+        self.stages.q_ring.release_and_advance();
+        let with_keys = next.filter(|next| first_key::<KEYS>(next) < next.visible);
+        self.has_first = with_keys.is_some();
+        if let Some(next) = with_keys {
+            self.stages.q_ring.wait_full();
+            self.rows = Online::EMPTY;
+            out = self.step(out, Some((self.mask(&next), first_key::<KEYS>(&next))));
+        } else {
+            // SAFETY: all threads of the warpgroup execute this.
+            out = unsafe { self.start_sums(out).finish::<0>() };
+            self.stages.v_ring.release_and_advance();
+        }
+        (out, totals)
+    }
+
+    /// Computes the weights of the next keys while the tensor cores add the values of these keys to `out`. Some of the next
+    /// keys may be hidden by a mask, which comes with the first of them.
+    #[inline(always)]
+    fn step(&mut self, mut out: Accumulator<O>, mask: Option<(Mask, u32)>) -> Accumulator<O> {
+        self.stages.k_ring.wait_full();
+        self.turns.wait();
+        let logits = self.start_logits();
+        let sums = self.start_sums(out);
+        self.turns.pass();
+        // SAFETY: all threads of the warpgroup execute this. Of the two groups, the later one writes the sums.
+        self.logits = unsafe { logits.finish::<1>() };
+        self.stages.k_ring.release_and_advance();
+        if mask.is_some() && CONSUMERS == 3 {
+            // There are no registers for the mask and for sums in flight.
+            // SAFETY: all threads of the warpgroup execute this.
+            out = unsafe { sums.finish::<0>() };
+            self.exponentiate(mask);
+        } else {
+            self.exponentiate(mask);
+            // SAFETY: all threads of the warpgroup execute this.
+            out = unsafe { sums.finish::<0>() };
+        }
+        self.stages.v_ring.release_and_advance();
+        self.weights = fragments(&self.logits);
+        out
+    }
+
+    /// Starts the logits of the keys in the stage of K.
+    #[inline(always)]
+    fn start_logits(&self) -> Pending<S> {
+        let Stages { q, k, q_ring, k_ring, .. } = self.stages;
+        // SAFETY: all threads of the warpgroup execute this. The stages are full until all warps have released them.
+        unsafe {
+            let q = q.add((q_ring.stage() * CONSUMERS + self.number as usize) * (QUERIES * 2 * SIZE));
+            let k = k.add(k_ring.stage() * (KEYS * 2 * SIZE));
+            multiply_rows::<T, SIZE, KEYS, S>(self.logits, q, k)
+        }
+    }
+
+    /// Scales the sums, and starts to add the values, once the stage of V is full.
+    #[inline(always)]
+    fn start_sums(&self, mut out: Accumulator<O>) -> Pending<O> {
+        let Stages { v, v_ring, .. } = self.stages;
+        out.scale_rows(self.factors);
+        v_ring.wait_full();
+        // SAFETY: all threads of the warpgroup execute this. The stage is full until all warps have released it.
+        unsafe {
+            let v = v.add(v_ring.stage() * (KEYS * 2 * SIZE));
+            multiply_columns::<T, SIZE, KEYS, O, FRAGMENTS>(out, &self.weights, v)
+        }
+    }
+
+    /// Masks the logits, and replaces them by exponentials.
+    #[inline(always)]
+    fn exponentiate(&mut self, mask: Option<(Mask, u32)>) {
+        if let Some((mask, first)) = mask {
+            mask.apply(&mut self.logits, first);
+        }
+        let factor = self.args.scale * core::f32::consts::LOG2_E;
+        // SAFETY: all lanes of the warp execute this.
+        self.factors = unsafe { self.rows.update(&mut self.logits, factor) };
     }
 }
 
@@ -296,42 +402,37 @@ impl Turns {
     const FIRST: u32 = 8;
 
     /// Returns the turns of a consumer.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call each method together: one warpgroup [`Self::begin`], once, and then all
+    /// [`Self::wait`] and [`Self::pass`] in turn.
     #[inline(always)]
-    pub fn new(consumer: u32, consumers: u32) -> Self {
+    pub unsafe fn new(consumer: u32, consumers: u32) -> Self {
         let next = if consumer + 1 == consumers { 0 } else { consumer + 1 };
         Self { own: Self::FIRST + consumer, next: Self::FIRST + next }
     }
 
     /// Gives the first turn to the calling warpgroup.
-    ///
-    /// # Safety
-    /// All threads of one warpgroup call this, once.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn begin(self) {
-        // SAFETY: the caller's contract. The warpgroup gives itself the turn, which `wait` takes.
+    pub fn begin(self) {
+        // SAFETY: all threads of the warpgroup execute this, which gives it the turn that `wait` takes.
         unsafe { thread::arrive_named_aligned(self.own, 2 * WARPGROUP) };
     }
 
     /// Waits for the warpgroup's turn.
-    ///
-    /// # Safety
-    /// All threads of the warpgroup call this, alternating with [`Self::pass`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn wait(self) {
-        // SAFETY: the caller's contract.
+    pub fn wait(self) {
+        // SAFETY: all threads of the warpgroup execute this, and those of the one before arrive.
         unsafe { thread::sync_named_aligned(self.own, 2 * WARPGROUP) };
     }
 
     /// Gives the turn to the next warpgroup.
-    ///
-    /// # Safety
-    /// Same as for [`Self::wait`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn pass(self) {
-        // SAFETY: the caller's contract.
+    pub fn pass(self) {
+        // SAFETY: all threads of the warpgroup execute this, and those of the next one wait.
         unsafe { thread::arrive_named_aligned(self.next, 2 * WARPGROUP) };
     }
 }

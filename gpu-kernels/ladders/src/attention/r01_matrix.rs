@@ -13,8 +13,8 @@ use cuda_std::mem::{load_global, u32x4};
 use cuda_std::{GpuFloat, kernel, thread, warp};
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::RungShape;
-use super::{LadderArgs, SIZE};
+use super::ladder::RungShape;
+use super::ladder::{LadderArgs, SIZE};
 use common_kernels::element::Element;
 
 /// Threads of a block: one for each column of the result.
@@ -110,7 +110,7 @@ impl LadderArgs {
     /// The matrix and the query exist.
     #[inline(always)]
     unsafe fn matrix_row(&self, query: u32) -> *mut f32 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the matrix has a row for the query.
         unsafe { self.matrix.add(query as usize * self.keys as usize) }
     }
 }

@@ -16,8 +16,8 @@ use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{GpuFloat, kernel, thread, warp};
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::RungShape;
-use super::{LadderArgs, SIZE};
+use super::ladder::RungShape;
+use super::ladder::{LadderArgs, SIZE};
 use common_kernels::element::{Element, Output};
 
 /// Queries of a tile.
@@ -68,22 +68,27 @@ pub unsafe fn attention_02_online(args: LadderArgs) {
     let mut max = [f32::NEG_INFINITY; DOWN];
     let mut sum = [0.0; DOWN];
     let mut out = [[0.0; VECTOR]; DOWN];
-    // SAFETY: rows lie in their tensors. The block synchronises after it has written a tile, and before it overwrites it.
-    // One half of a warp writes and reads the weights of a query. All lanes take part in the reductions.
-    unsafe {
+    // SAFETY: the tile's rows lie in Q, and the launch has given the block this shared memory.
+    let (q, k, v, weights) = unsafe {
         let q = (&raw mut (*shared).q).cast::<bf16>();
-        let k = (&raw mut (*shared).k).cast::<bf16>();
-        let v = (&raw mut (*shared).v).cast::<bf16>();
-        let weights = (&raw mut (*shared).weights).cast::<f32>();
         copy::<QUERIES>(q, args.q.add(args.first_query(tile)), args.stride(), tid);
-        let mut first = 0;
-        while first < args.keys as usize {
-            let from = args.first_key(tile) + first * args.stride();
+        let (k, v) = ((&raw mut (*shared).k).cast::<bf16>(), (&raw mut (*shared).v).cast::<bf16>());
+        (q, k, v, (&raw mut (*shared).weights).cast::<f32>())
+    };
+    let mut first = 0;
+    while first < args.keys as usize {
+        let from = args.first_key(tile) + first * args.stride();
+        // SAFETY: the keys lie in their tensors. All threads synchronise before they overwrite a tile, and after it.
+        unsafe {
             thread::sync_threads_aligned();
             copy::<KEYS>(k, args.k.add(from), args.stride(), tid);
             copy::<KEYS>(v, args.v.add(from), args.stride(), tid);
             thread::sync_threads_aligned();
+        }
 
+        // SAFETY: the tile is complete. One half of a warp writes and reads the weights of a query, and all lanes take part in
+        // the reductions.
+        unsafe {
             let mut logits = [[0.0; LOGITS]; DOWN];
             for i in 0..ACROSS {
                 let keys: [_; LOGITS] = core::array::from_fn(|j| load(k, lane + ACROSS * j, i));
@@ -119,8 +124,11 @@ pub unsafe fn attention_02_online(args: LadderArgs) {
                     }
                 }
             }
-            first += KEYS;
         }
+        first += KEYS;
+    }
+    // SAFETY: the tile's rows lie in the result, and only this thread writes its vectors. All lanes take part in the sums.
+    unsafe {
         let to = args.out.add(args.first_query(tile) + VECTOR * lane);
         for r in 0..DOWN {
             let all = warp::reduce_sum_width::<f32, { ACROSS as u32 }>(u32::MAX, sum[r]);
@@ -152,6 +160,6 @@ unsafe fn copy<const COUNT: usize>(to: *mut bf16, from: *const bf16, stride: usi
 /// The vector has been written.
 #[inline(always)]
 unsafe fn load(rows: *const bf16, row: usize, i: usize) -> [f32; VECTOR] {
-    // SAFETY: the caller's contract.
+    // SAFETY: the vector has been written.
     bf16::unpack(unsafe { load_shared(rows.add(row * PITCH + VECTOR * i).cast::<u32x4>()) })
 }

@@ -14,11 +14,12 @@ use cuda_std::mem::{store_global, u32x4};
 use cuda_std::mma::{FragmentA, FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles};
 use cuda_std::pipeline::memcpy_async_l2;
 use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::wgmma::Accumulator;
 use cuda_std::{kernel, pipeline, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::RungShape;
-use super::{LadderArgs, SIZE};
+use super::ladder::RungShape;
+use super::ladder::{LadderArgs, SIZE};
 use attention_kernels::operation::online::Online;
 
 /// Queries of a tile.
@@ -63,58 +64,73 @@ pub unsafe fn attention_03_mma_sync(args: LadderArgs) {
     let shared = dynamic_shared_mem::<Shared>();
     let mut rows = Online::EMPTY;
     let mut out = [[FragmentC::ZERO; SIZE / 8]];
-    // SAFETY: rows lie in their tensors. A stage is read after all threads have waited for its copies and synchronised, and
-    // is overwritten after they have synchronised again. All threads reach the barriers, and all lanes the collectives.
-    unsafe {
-        let q = (&raw mut (*shared).q).cast::<bf16>();
-        let k_at = |step: usize| (&raw mut (*shared).k).cast::<bf16>().add(step % STAGES * KEYS * PITCH);
-        let v_at = |step: usize| (&raw mut (*shared).v).cast::<bf16>().add(step % STAGES * KEYS * PITCH);
-        let copy_keys = |step: usize| {
-            let from = args.first_key(tile) + step * KEYS * args.stride();
+    // SAFETY: the launch has given the block this shared memory, and there are `STAGES` stages.
+    let (q, k_at, v_at) = unsafe {
+        let (k, v) = ((&raw mut (*shared).k).cast::<bf16>(), (&raw mut (*shared).v).cast::<bf16>());
+        let k_at = move |step: usize| k.add(step % STAGES * KEYS * PITCH);
+        let v_at = move |step: usize| v.add(step % STAGES * KEYS * PITCH);
+        ((&raw mut (*shared).q).cast::<bf16>(), k_at, v_at)
+    };
+    let copy_keys = |step: usize| {
+        let from = args.first_key(tile) + step * KEYS * args.stride();
+        // SAFETY: the keys lie in their tensors. All threads are done with the stage.
+        unsafe {
             copy::<KEYS>(k_at(step), args.k.add(from), args.stride(), tid);
             copy::<KEYS>(v_at(step), args.v.add(from), args.stride(), tid);
-        };
-        copy::<QUERIES>(q, args.q.add(args.first_query(tile)), args.stride(), tid);
-        copy_keys(0);
+        }
+    };
+    // SAFETY: the tile's rows lie in Q, and nothing uses the shared memory yet.
+    unsafe { copy::<QUERIES>(q, args.q.add(args.first_query(tile)), args.stride(), tid) };
+    copy_keys(0);
+    pipeline::commit();
+    let mut queries = [FragmentA::<bf16>::from_registers([0; 4]); SIZE / 16];
+    for step in 0..steps {
+        if step + 1 < steps {
+            copy_keys(step + 1);
+        }
         pipeline::commit();
-        let mut queries = [FragmentA::<bf16>::from_registers([0; 4]); SIZE / 16];
-        for step in 0..steps {
-            if step + 1 < steps {
-                copy_keys(step + 1);
-            }
-            pipeline::commit();
-            pipeline::wait_prior::<1>();
-            thread::sync_threads_aligned();
-            if step == 0 {
-                for i in 0..SIZE / 16 {
-                    let at = q.add((row + lane % 16) * PITCH + 16 * i + lane / 16 * 8);
-                    queries[i] = FragmentA::from_registers(ldmatrix(at));
-                }
-            }
-
-            let mut logits = [[FragmentC::ZERO; KEYS / 8]];
+        pipeline::wait_prior::<1>();
+        // SAFETY: all threads execute this.
+        unsafe { thread::sync_threads_aligned() };
+        if step == 0 {
             for i in 0..SIZE / 16 {
-                let mut keys = [FragmentB::<bf16>::from_registers([0; 2]); KEYS / 8];
-                for j in 0..KEYS / 16 {
-                    let key = 16 * j + lane % 8 + lane / 16 * 8;
-                    let [a, b, c, d] = ldmatrix(k_at(step).add(key * PITCH + 16 * i + lane / 8 % 2 * 8));
-                    [keys[2 * j], keys[2 * j + 1]] = [[a, b], [c, d]].map(FragmentB::from_registers);
-                }
-                mma_sync_tiles(&[queries[i]], &keys, &mut logits);
+                // SAFETY: the queries have arrived, and all lanes execute this.
+                queries[i] = unsafe {
+                    let at = q.add((row + lane % 16) * PITCH + 16 * i + lane / 16 * 8);
+                    FragmentA::from_registers(ldmatrix(at))
+                };
             }
-            // Four neighbours in the array: two logits of a query, and two of the query 8 further down.
-            let mut x = [0.0; KEYS / 2];
-            for j in 0..KEYS / 8 {
-                [x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]] = logits[0][j].0;
-            }
-            let factors = rows.update(&mut x, args.factor());
-            for i in 0..SIZE / 8 {
-                out[0][i] = scaled(out[0][i], factors);
-            }
+        }
+
+        let mut logits = [[FragmentC::ZERO; KEYS / 8]];
+        for i in 0..SIZE / 16 {
+            let mut keys = [FragmentB::<bf16>::from_registers([0; 2]); KEYS / 8];
             for j in 0..KEYS / 16 {
-                let pair = |at: usize| f32_to_bf16x2([x[8 * j + at], x[8 * j + at + 1]]);
-                let weights = FragmentA::<bf16>::from_registers([pair(0), pair(2), pair(4), pair(6)]);
-                let mut values = [FragmentB::<bf16>::from_registers([0; 2]); SIZE / 8];
+                let key = 16 * j + lane % 8 + lane / 16 * 8;
+                // SAFETY: the stage has arrived, and all lanes execute this.
+                let [a, b, c, d] =
+                    unsafe { ldmatrix(k_at(step).add(key * PITCH + 16 * i + lane / 8 % 2 * 8)) };
+                [keys[2 * j], keys[2 * j + 1]] = [[a, b], [c, d]].map(FragmentB::from_registers);
+            }
+            // SAFETY: all lanes execute this.
+            unsafe { mma_sync_tiles(&[queries[i]], &keys, &mut logits) };
+        }
+        // Four neighbours in the array: two logits of a query, and two of the query 8 further down.
+        let mut x = Accumulator([0.0; KEYS / 2]);
+        for j in 0..KEYS / 8 {
+            [x.0[4 * j], x.0[4 * j + 1], x.0[4 * j + 2], x.0[4 * j + 3]] = logits[0][j].0;
+        }
+        // SAFETY: all lanes execute this.
+        let factors = unsafe { rows.update(&mut x, args.factor()) };
+        for i in 0..SIZE / 8 {
+            out[0][i] = scaled(out[0][i], factors);
+        }
+        for j in 0..KEYS / 16 {
+            let pair = |at: usize| f32_to_bf16x2([x.0[8 * j + at], x.0[8 * j + at + 1]]);
+            let weights = FragmentA::<bf16>::from_registers([pair(0), pair(2), pair(4), pair(6)]);
+            let mut values = [FragmentB::<bf16>::from_registers([0; 2]); SIZE / 8];
+            // SAFETY: the stage has arrived, and all lanes execute this.
+            unsafe {
                 for i in 0..SIZE / 16 {
                     let at = v_at(step).add((16 * j + lane % 16) * PITCH + 16 * i + lane / 16 * 8);
                     let [a, b, c, d] = ldmatrix_trans(at);
@@ -122,10 +138,14 @@ pub unsafe fn attention_03_mma_sync(args: LadderArgs) {
                 }
                 mma_sync_tiles(&[weights], &values, &mut out);
             }
-            thread::sync_threads_aligned();
         }
-        pipeline::wait_all();
+        // SAFETY: all threads execute this.
+        unsafe { thread::sync_threads_aligned() };
+    }
+    pipeline::wait_all();
 
+    // SAFETY: the tile's rows lie in the result, and only this lane writes its pairs. All lanes take part in the sums.
+    unsafe {
         let [[a, _], [b, _]] = rows.finish(args.scale);
         let (down, across) = FragmentC::position(lane as u32, 0);
         let to = args.out.add(args.first_query(tile) + (row + down) * args.stride() + across);

@@ -10,40 +10,17 @@
 //! the tensor cores do `4 D N^2` FLOPs, as in rung 3.
 //@ ptx(attention_04_wgmma, compute_90a): wgmma.mma_async.sync.aligned.m64n128k16 == 16, cp.async.bulk.tensor.4d >= 6, .local == 0
 
-use cuda_std::barrier::Barrier;
-use cuda_std::half::bf16;
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::wgmma::{self, Accumulator};
+use cuda_std::wgmma::Accumulator;
 use cuda_std::{kernel, thread, warp};
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::RungShape;
-use super::{LadderArgs, Rows, SIZE, store_rows};
+use super::ladder::RungShape;
+use super::ladder::{LadderArgs, store_rows};
+use super::stages::{KEYS, QUERIES, Shared, Stages};
 use attention_kernels::operation::online::Online;
-use attention_kernels::panels::{copy, fragments, multiply_columns, multiply_rows, scale_rows};
-use attention_kernels::ring::{Ring, WARPGROUP, init_once};
-
-/// Queries of a tile.
-const QUERIES: usize = 64;
-/// Keys of a tile.
-const KEYS: usize = 128;
-const STAGES: usize = 2;
-/// Bytes of a stage of K or V.
-const BYTES: usize = KEYS * 2 * SIZE;
-/// Accumulators of a thread: of the logits, and of the results.
-const LOGITS: usize = KEYS / 2;
-const RESULTS: usize = SIZE / 2;
-
-/// The queries, the stages of K and V, and their barriers.
-#[repr(C)]
-struct Shared {
-    q: Rows<QUERIES>,
-    k: [Rows<KEYS>; STAGES],
-    v: [Rows<KEYS>; STAGES],
-    q_barriers: [Barrier; Ring::<1>::BARRIERS],
-    k_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
-    v_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
-}
+use attention_kernels::panels::fragments;
+use common_kernels::ring::WARPGROUP;
 
 /// Computes attention. Launched with one block per 64 queries of each head, with the shared memory of `facts`.
 ///
@@ -53,79 +30,50 @@ struct Shared {
     max_threads = 128,
     arch = "90a",
     args,
-    facts: RungShape = RungShape::new([QUERIES, KEYS], WARPGROUP, size_of::<Shared>() + 1024),
+    facts: RungShape = RungShape::new([QUERIES, KEYS], WARPGROUP, size_of::<Shared<1>>() + 1024),
 )]
 pub unsafe fn attention_04_wgmma(args: LadderArgs) {
-    let shared = dynamic_shared_mem_aligned::<Shared>();
     let is_first = thread::thread_idx_x() == 0;
     let tile = args.tile(thread::block_idx_x(), QUERIES as u32);
     let steps = args.keys / KEYS as u32;
-    // SAFETY: panels and barriers are the block's. A stage is filled once all warps have released it, and read once it is
-    // full. All threads reach the collectives.
+    // SAFETY: all threads execute this, with the memory of the launch.
+    let mut stages = unsafe { Stages::init(dynamic_shared_mem_aligned::<Shared<1>>()) };
+    let q_ring = stages.q_ring;
+    if is_first {
+        stages.copy_queries(&args, tile);
+        stages.copy_keys(&args, tile, 0);
+    }
+    let mut rows = Online::EMPTY;
+    let mut out = Accumulator::ZERO;
+    q_ring.wait_full();
+    for step in 0..steps {
+        let now = stages;
+        stages.advance();
+        if is_first && step + 1 < steps {
+            stages.copy_keys(&args, tile, step + 1);
+        }
+        // SAFETY: all lanes of the warp execute this.
+        unsafe { warp::sync_warp(u32::MAX) };
+
+        now.k_ring.wait_full();
+        // SAFETY: all threads of the warpgroup execute this.
+        let mut logits = unsafe { now.start_logits(Accumulator::ZERO, 0).finish::<0>() };
+        now.k_ring.release();
+
+        // SAFETY: all lanes of the warp execute this.
+        let factors = unsafe { rows.update(&mut logits, args.factor()) };
+        out.scale_rows(factors);
+        let weights = fragments(&logits);
+
+        now.v_ring.wait_full();
+        // SAFETY: all threads of the warpgroup execute this.
+        out = unsafe { now.start_values(out, &weights).finish::<0>() };
+        now.v_ring.release();
+    }
+    // SAFETY: all threads of the warpgroup execute this, and only they write the tile.
     unsafe {
-        let q = (&raw mut (*shared).q).cast::<u8>();
-        let k = (&raw mut (*shared).k).cast::<u8>();
-        let v = (&raw mut (*shared).v).cast::<u8>();
-        let q_ring = Ring::<1>::new((&raw mut (*shared).q_barriers).cast());
-        let mut k_ring = Ring::<{ STAGES as u32 }>::new((&raw mut (*shared).k_barriers).cast());
-        let mut v_ring = Ring::<{ STAGES as u32 }>::new((&raw mut (*shared).v_barriers).cast());
-        init_once(|| {
-            q_ring.init(4);
-            k_ring.init(4);
-            v_ring.init(4);
-        });
-        // By reference: the TMA unit reads the maps where the launch has put them.
-        let (k_map, v_map) = (&args.k_map, &args.v_map);
-        let fill = |step: u32, k_ring: Ring<{ STAGES as u32 }>, v_ring: Ring<{ STAGES as u32 }>| {
-            let at = [tile.head, step * KEYS as u32, tile.batch];
-            let full = k_ring.fill(BYTES as u32);
-            copy::<SIZE, KEYS, KEYS>(k.add(k_ring.stage() * BYTES), k_map, at, full);
-            let full = v_ring.fill(BYTES as u32);
-            copy::<SIZE, KEYS, KEYS>(v.add(v_ring.stage() * BYTES), v_map, at, full);
-        };
-        if is_first {
-            let full = q_ring.fill((QUERIES * 2 * SIZE) as u32);
-            copy::<SIZE, QUERIES, QUERIES>(q, &args.q_map, [tile.head, tile.query, tile.batch], full);
-            fill(0, k_ring, v_ring);
-        }
-        let mut rows = Online::EMPTY;
-        let mut out = Accumulator::<RESULTS>::ZERO;
-        q_ring.wait_full();
-        for step in 0..steps {
-            let (k_now, v_now) = (k_ring, v_ring);
-            k_ring.advance();
-            v_ring.advance();
-            if is_first && step + 1 < steps {
-                fill(step + 1, k_ring, v_ring);
-            }
-            warp::sync_warp(u32::MAX);
-
-            k_now.wait_full();
-            let mut pending = Accumulator::<LOGITS>::ZERO.start();
-            wgmma::fence();
-            multiply_rows::<bf16, SIZE, KEYS, LOGITS>(&mut pending, q, k.add(k_now.stage() * BYTES));
-            wgmma::commit();
-            let mut logits = pending.finish::<0>();
-            k_now.release();
-
-            let factors = rows.update(&mut logits.0, args.factor());
-            scale_rows(&mut out, factors);
-            let weights = fragments::<bf16, LOGITS, { KEYS / 16 }>(&logits);
-
-            v_now.wait_full();
-            let mut pending = out.start();
-            wgmma::fence();
-            multiply_columns::<bf16, SIZE, KEYS, RESULTS, { KEYS / 16 }>(
-                &mut pending,
-                &weights,
-                v.add(v_now.stage() * BYTES),
-            );
-            wgmma::commit();
-            out = pending.finish::<0>();
-            v_now.release();
-        }
         let [[a, _], [b, _]] = rows.finish(args.scale);
-        scale_rows(&mut out, [a, b]);
+        out.scale_rows([a, b]);
         store_rows(&args, tile, 0, &out);
     }
 }

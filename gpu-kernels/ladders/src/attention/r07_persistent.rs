@@ -9,7 +9,6 @@
 //@ ptx(attention_07_persistent, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n128k16 == 32, .local == 0
 //@ ptx(attention_07_persistent, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 8
 
-use cuda_std::barrier::Barrier;
 use cuda_std::half::bf16;
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
@@ -17,40 +16,18 @@ use cuda_std::wgmma::{self, Accumulator};
 use cuda_std::{bulk, kernel, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::RungShape;
-use super::{LadderArgs, Rows, SIZE};
+use super::ladder::RungShape;
+use super::ladder::{LadderArgs, SIZE};
+use super::stages::{KEYS, QUERIES, QUERY_BYTES, RESULTS, Shared, Stages};
 use attention_kernels::operation::online::Online;
 use attention_kernels::operation::warpgroups::Turns;
-use attention_kernels::panels::{copy, fragments, multiply_columns, multiply_rows, scale_rows, store};
-use attention_kernels::ring::{Ring, WARPGROUP, init_once};
+use attention_kernels::panels::{fragments, store};
+use common_kernels::ring::WARPGROUP;
 
-/// Queries of a warpgroup.
-const QUERIES: usize = 64;
 /// Warpgroups that multiply.
 const CONSUMERS: usize = 2;
 /// Queries of a block's tile.
 const TILE: u32 = (CONSUMERS * QUERIES) as u32;
-/// Keys of a tile.
-const KEYS: usize = 128;
-const STAGES: usize = 2;
-/// Bytes of a stage of K or V, and of a warpgroup's queries.
-const BYTES: usize = KEYS * 2 * SIZE;
-const QUERY_BYTES: usize = QUERIES * 2 * SIZE;
-/// Accumulators of a thread: of the logits, and of the results.
-const LOGITS: usize = KEYS / 2;
-const RESULTS: usize = SIZE / 2;
-
-/// The queries, the stages of K and V, the results of each warpgroup, and their barriers.
-#[repr(C)]
-struct Shared {
-    q: [Rows<QUERIES>; CONSUMERS],
-    k: [Rows<KEYS>; STAGES],
-    v: [Rows<KEYS>; STAGES],
-    out: [Rows<QUERIES>; CONSUMERS],
-    q_barriers: [Barrier; Ring::<1>::BARRIERS],
-    k_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
-    v_barriers: [Barrier; Ring::<{ STAGES as u32 }>::BARRIERS],
-}
 
 /// Computes attention over the tensors in `args`. Launched with any number of blocks, with the shared memory of `facts`.
 ///
@@ -62,127 +39,92 @@ struct Shared {
     arch = "90a",
     args,
     facts: RungShape =
-        RungShape::new([CONSUMERS * QUERIES, KEYS], 3 * WARPGROUP, size_of::<Shared>() + 1024).persistent(),
+        RungShape::new([CONSUMERS * QUERIES, KEYS], 3 * WARPGROUP, size_of::<Shared<CONSUMERS, CONSUMERS>>() + 1024).persistent(),
 )]
 pub unsafe fn attention_07_persistent(args: LadderArgs) {
     let tid = thread::thread_idx_x();
-    let shared = dynamic_shared_mem_aligned::<Shared>();
+    let shared = dynamic_shared_mem_aligned::<Shared<CONSUMERS, CONSUMERS>>();
     let (tiles, blocks) = (args.tiles(TILE), thread::grid_dim_x());
     let mut number = thread::block_idx_x();
     let steps = args.keys / KEYS as u32;
-    // SAFETY: panels and barriers are the block's. A stage is filled once all consumers have released it, and read once it
-    // is full. All threads of a warpgroup reach its collectives.
-    unsafe {
-        let q = (&raw mut (*shared).q).cast::<u8>();
-        let k = (&raw mut (*shared).k).cast::<u8>();
-        let v = (&raw mut (*shared).v).cast::<u8>();
-        let mut q_ring = Ring::<1>::new((&raw mut (*shared).q_barriers).cast());
-        let mut k_ring = Ring::<{ STAGES as u32 }>::new((&raw mut (*shared).k_barriers).cast());
-        let mut v_ring = Ring::<{ STAGES as u32 }>::new((&raw mut (*shared).v_barriers).cast());
-        init_once(|| {
-            q_ring.init(4 * CONSUMERS as u32);
-            k_ring.init(4 * CONSUMERS as u32);
-            v_ring.init(4 * CONSUMERS as u32);
-        });
-        let warpgroup = wgmma::warpgroup_idx();
-        if warpgroup == 0 {
-            fewer_registers::<24>();
-            while tid == 0 && number < tiles {
-                let tile = args.tile(number, TILE);
-                let full = q_ring.fill((CONSUMERS * QUERY_BYTES) as u32);
-                for consumer in 0..CONSUMERS {
-                    let at = [tile.head, tile.query + (consumer * QUERIES) as u32, tile.batch];
-                    copy::<SIZE, QUERIES, QUERIES>(q.add(consumer * QUERY_BYTES), &args.q_map, at, full);
-                }
-                q_ring.advance();
-                for step in 0..steps {
-                    let at = [tile.head, step * KEYS as u32, tile.batch];
-                    let full = k_ring.fill(BYTES as u32);
-                    copy::<SIZE, KEYS, KEYS>(k.add(k_ring.stage() * BYTES), &args.k_map, at, full);
-                    let full = v_ring.fill(BYTES as u32);
-                    copy::<SIZE, KEYS, KEYS>(v.add(v_ring.stage() * BYTES), &args.v_map, at, full);
-                    k_ring.advance();
-                    v_ring.advance();
-                }
-                number += blocks;
+    // SAFETY: all threads execute this, with the memory of the launch.
+    let mut stages = unsafe { Stages::init(shared) };
+    // SAFETY: all lanes of each warp execute this.
+    let warpgroup = unsafe { wgmma::warpgroup_idx() };
+    if warpgroup == 0 {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { fewer_registers::<24>() };
+        while tid == 0 && number < tiles {
+            let tile = args.tile(number, TILE);
+            stages.copy_queries(&args, tile);
+            for step in 0..steps {
+                stages.copy_keys(&args, tile, step);
+                stages.advance();
             }
-        } else {
-            more_registers::<240>();
-            let consumer = warpgroup - 1;
-            let q = q.add(consumer as usize * QUERY_BYTES);
-            let panels = (&raw mut (*shared).out).cast::<u8>().add(consumer as usize * QUERY_BYTES);
-            let turns = Turns::new(consumer, CONSUMERS as u32);
-            if consumer == 0 {
-                turns.begin();
+            number += blocks;
+        }
+    } else {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { more_registers::<240>() };
+        let consumer = warpgroup - 1;
+        // SAFETY: the launch has given the block this shared memory.
+        let panels = unsafe { (&raw mut (*shared).out).cast::<u8>().add(consumer as usize * QUERY_BYTES) };
+        // SAFETY: all threads of each consumer use its turns together, and the first consumer begins.
+        let turns = unsafe { Turns::new(consumer, CONSUMERS as u32) };
+        if consumer == 0 {
+            turns.begin();
+        }
+        while number < tiles {
+            let tile = args.tile(number, TILE);
+            let mut rows = Online::EMPTY;
+            let mut out = Accumulator::ZERO;
+            stages.q_ring.wait_full();
+            stages.k_ring.wait_full();
+            // SAFETY: all threads of the warpgroup execute this.
+            let mut logits = unsafe { stages.start_logits(Accumulator::ZERO, consumer).finish::<0>() };
+            stages.k_ring.release_and_advance();
+            // SAFETY: all lanes of the warp execute this.
+            let mut factors = unsafe { rows.update(&mut logits, args.factor()) };
+            let mut weights = fragments(&logits);
+            for _ in 1..steps {
+                // The logits of the next keys.
+                stages.k_ring.wait_full();
+                turns.wait();
+                let next = stages.start_logits(logits, consumer);
+                // The values of these keys.
+                out.scale_rows(factors);
+                stages.v_ring.wait_full();
+                let pending = stages.start_values(out, &weights);
+                turns.pass();
+                // SAFETY: all threads of the warpgroup execute this. All groups except the latest are complete: the logits are
+                // ready, the values still in progress.
+                logits = unsafe { next.finish::<1>() };
+                stages.k_ring.release_and_advance();
+                // SAFETY: all lanes of the warp execute this.
+                factors = unsafe { rows.update(&mut logits, args.factor()) };
+                // SAFETY: all threads of the warpgroup execute this.
+                out = unsafe { pending.finish::<0>() };
+                stages.v_ring.release_and_advance();
+                weights = fragments(&logits);
             }
-            while number < tiles {
-                let tile = args.tile(number, TILE);
-                let mut rows = Online::EMPTY;
-                let mut out = Accumulator::<RESULTS>::ZERO;
-                q_ring.wait_full();
-                k_ring.wait_full();
-                let mut pending = Accumulator::<LOGITS>::ZERO.start();
-                wgmma::fence();
-                multiply_rows::<bf16, SIZE, KEYS, LOGITS>(&mut pending, q, k.add(k_ring.stage() * BYTES));
-                wgmma::commit();
-                let mut logits = pending.finish::<0>();
-                k_ring.release();
-                k_ring.advance();
-                let mut factors = rows.update(&mut logits.0, args.factor());
-                let mut weights = fragments::<bf16, LOGITS, { KEYS / 16 }>(&logits);
-                for _ in 1..steps {
-                    // The logits of the next keys.
-                    k_ring.wait_full();
-                    turns.wait();
-                    let mut next = logits.start();
-                    wgmma::fence();
-                    multiply_rows::<bf16, SIZE, KEYS, LOGITS>(&mut next, q, k.add(k_ring.stage() * BYTES));
-                    wgmma::commit();
-                    // The values of these keys.
-                    scale_rows(&mut out, factors);
-                    v_ring.wait_full();
-                    let mut pending = out.start();
-                    wgmma::fence();
-                    let values = v.add(v_ring.stage() * BYTES);
-                    multiply_columns::<bf16, SIZE, KEYS, RESULTS, { KEYS / 16 }>(
-                        &mut pending,
-                        &weights,
-                        values,
-                    );
-                    wgmma::commit();
-                    turns.pass();
-                    // All groups except the latest are complete: the logits are ready, the values still in progress.
-                    logits = next.finish::<1>();
-                    k_ring.release();
-                    k_ring.advance();
-                    factors = rows.update(&mut logits.0, args.factor());
-                    out = pending.finish::<0>();
-                    v_ring.release();
-                    v_ring.advance();
-                    weights = fragments::<bf16, LOGITS, { KEYS / 16 }>(&logits);
-                }
-                // The next queries may be copied.
-                q_ring.release();
-                q_ring.advance();
-                scale_rows(&mut out, factors);
-                v_ring.wait_full();
-                let mut pending = out.start();
-                wgmma::fence();
-                let values = v.add(v_ring.stage() * BYTES);
-                multiply_columns::<bf16, SIZE, KEYS, RESULTS, { KEYS / 16 }>(&mut pending, &weights, values);
-                wgmma::commit();
-                out = pending.finish::<0>();
-                v_ring.release();
-                v_ring.advance();
+            // The next queries may be copied.
+            stages.q_ring.release_and_advance();
+            out.scale_rows(factors);
+            stages.v_ring.wait_full();
+            // SAFETY: all threads of the warpgroup execute this.
+            out = unsafe { stages.start_values(out, &weights).finish::<0>() };
+            stages.v_ring.release_and_advance();
+            let at = [tile.head, tile.query + QUERIES as u32 * consumer, tile.batch];
+            // SAFETY: all threads of the warpgroup execute this, and only they use the panels.
+            unsafe {
                 let [[a, _], [b, _]] = rows.finish(args.scale);
-                scale_rows(&mut out, [a, b]);
-                let at = [tile.head, tile.query + QUERIES as u32 * consumer, tile.batch];
+                out.scale_rows([a, b]);
                 store::<bf16, SIZE, RESULTS>(&args.out_map, at, panels, &out, 1 + consumer);
-                number += blocks;
             }
-            if tid.is_multiple_of(WARPGROUP) {
-                bulk::wait_read::<0>();
-            }
+            number += blocks;
+        }
+        if tid.is_multiple_of(WARPGROUP) {
+            bulk::wait_read::<0>();
         }
     }
 }

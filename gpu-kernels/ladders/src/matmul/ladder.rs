@@ -1,25 +1,18 @@
-//! What the rungs of the ladder share: their arguments, their list, and a few helpers.
+//! What the rungs of the ladder share: their arguments, and a few helpers.
 //!
 //! Every rung computes `out = A B^T` of `bf16` with `f32` accumulators: A is `[m, k]`, B is `[n, k]`, `out` is `[m, n]`, all
 //! row-major and dense. `n` and `k` are multiples of 8, because tensor copies need rows at multiples of 16 bytes.
 
 use cuda_std::KernelArgs;
-use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f32_to_bf16x2};
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig, RawBuffer};
+use cuda_std::launch::{LaunchConfig, RawBuffer};
 use cuda_std::mem::store_global;
 use cuda_std::tensor::TensorMap;
-use cuda_std::wgmma::Accumulator;
-use cuda_std::{thread, warp};
-pub use matmul_kernels::ring::{GROUP, Ring, WARPGROUP, arrive_warp, element, init_barriers};
+use cuda_std::thread;
+use cuda_std::wgmma::{self, Accumulator, KMajor, Pending, Registers};
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::{
-    r01_mma_sync::matmul_01_mma_sync, r02_wgmma::matmul_02_wgmma, r03_tma::matmul_03_tma,
-    r04_specialised::matmul_04_specialised, r05_two_consumers::matmul_05_two_consumers,
-    r06_persistent::matmul_06_persistent, r07_tma_store::matmul_07_tma_store, r08_cluster::matmul_08_cluster,
-};
+use common_kernels::ring::WARPGROUP;
 
 /// Terms of a stage: the row length of a panel.
 pub const TERMS: u32 = 64;
@@ -115,52 +108,29 @@ impl RungShape {
     }
 }
 
-/// A rung of the ladder.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Debug)]
-pub struct Rung {
-    /// Its name, which is its file's.
-    pub name: &'static str,
-    /// Its idea, in one line.
-    pub idea: &'static str,
-    /// Its kernel.
-    pub kernel: &'static KernelOf<LadderArgs, RungShape>,
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-macro_rules! rungs {
-    ($($name:literal, $kernel:ident, $idea:literal;)*) => {
-        /// The rungs, in order.
-        pub const RUNGS: &[Rung] = &[$(Rung {
-            name: $name,
-            idea: $idea,
-            kernel: &<$kernel as KernelsOf<LadderArgs>>::INSTANCES[0],
-        }),*];
-    };
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-rungs! {
-    "r01_mma_sync", matmul_01_mma_sync, "mma.sync, fed by ldmatrix and four stages of cp.async";
-    "r02_wgmma", matmul_02_wgmma, "wgmma reads both operands from swizzled shared memory";
-    "r03_tma", matmul_03_tma, "tensor copies fill four stages, and mbarriers count their bytes";
-    "r04_specialised", matmul_04_specialised, "one warpgroup copies, another multiplies";
-    "r05_two_consumers", matmul_05_two_consumers, "tiles of 128 x 256, shared by two multiplying warpgroups";
-    "r06_persistent", matmul_06_persistent, "a block per multiprocessor computes tiles in an order that L2 likes";
-    "r07_tma_store", matmul_07_tma_store, "stmatrix and tensor copies store a tile under the next one";
-    "r08_cluster", matmul_08_cluster, "two blocks share B by multicast";
-}
-
-/// Counts one arrival of the calling warp at this barrier of each block of the cluster, for memory that only `wgmma` read.
+/// Multiplies the terms of a stage, and waits for the multiplications of the step before. Without `keep` the accumulators'
+/// old values are ignored.
 ///
 /// # Safety
-/// Same as for [`Barrier::arrive_remote_relaxed`]; all lanes of the warp call this.
+/// All threads of the warpgroup call this. The operands are complete, and stay until a later wait.
 #[inline(always)]
-pub unsafe fn arrive_in_all(barrier: *mut Barrier, blocks: u32) {
-    let lane = warp::lane_id();
-    if lane < blocks {
-        // SAFETY: the caller's barrier, at the same address in each block.
-        unsafe { Barrier::arrive_remote_relaxed(barrier, lane) };
+pub unsafe fn multiply_step<const COLS: usize, const REGISTERS: usize>(
+    pending: &mut Pending<REGISTERS>,
+    keep: bool,
+    a: KMajor<bf16, 64>,
+    b: KMajor<bf16, COLS>,
+) where
+    [f32; REGISTERS]: Registers,
+{
+    // SAFETY: all threads of the warpgroup execute this, with complete operands.
+    unsafe {
+        wgmma::fence();
+        pending.multiply_keeping(keep, a, b);
+        for i in 1..4 {
+            pending.multiply(a.step(i), b.step(i));
+        }
+        wgmma::commit();
+        wgmma::wait::<1>();
     }
 }
 

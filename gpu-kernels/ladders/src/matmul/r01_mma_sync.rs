@@ -50,21 +50,23 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
     let steps = args.k.div_ceil(DEPTH as u32) as usize;
     let shared = dynamic_shared_mem::<bf16>();
 
-    // SAFETY: the stages fit the shared memory, and the parts lie in the matrices. A stage is read after all threads have
-    // waited for its copies and reached a barrier, and is overwritten after they have reached the next one. All threads
-    // reach all barriers, and all lanes load the fragments.
-    let sums = unsafe {
-        let copy = |step: usize| {
-            let k = (step * DEPTH) as u32;
-            let part = |first: *const bf16, row: u32, rows: u32| {
-                let first = first.wrapping_add(row as usize * args.k as usize + k as usize);
-                Part { first, pitch: args.k.into(), rows: rows - row, cols: args.k - k }
-            };
+    let copy = |step: usize| {
+        let k = (step * DEPTH) as u32;
+        let part = |first: *const bf16, row: u32, rows: u32| {
+            let first = first.wrapping_add(row as usize * args.k as usize + k as usize);
+            Part { first, pitch: args.k.into(), rows: rows - row, cols: args.k - k }
+        };
+        // SAFETY: the stages fit the shared memory, and the parts lie in the matrices.
+        unsafe {
             let stage = shared.add(step % STAGES * 2 * OPERAND);
             let (a, b) = (part(args.a, row, args.m), part(args.b, col, args.n));
             copy_tile::<bf16, SIDE, DEPTH, PITCH, THREADS>(stage, a, true, tid);
             copy_tile::<bf16, SIDE, DEPTH, PITCH, THREADS>(stage.add(OPERAND), b, true, tid);
-        };
+        }
+    };
+    // SAFETY: a stage is read after all threads have waited for its copies and reached a barrier, and is overwritten after they
+    // have reached the next one. All threads reach all barriers, and all lanes load the fragments.
+    let sums = unsafe {
         for step in 0..STAGES - 1 {
             if step < steps {
                 copy(step);

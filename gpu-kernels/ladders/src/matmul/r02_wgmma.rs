@@ -14,7 +14,8 @@ use cuda_std::{bulk, kernel, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{LadderArgs, TERMS, WARPGROUP, store_registers};
+use super::ladder::{LadderArgs, TERMS, store_registers};
+use common_kernels::ring::WARPGROUP;
 
 const ROWS: usize = 64;
 const COLS: usize = 128;

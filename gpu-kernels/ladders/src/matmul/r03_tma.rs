@@ -8,12 +8,13 @@
 use cuda_std::barrier::Barrier;
 use cuda_std::half::bf16;
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::wgmma::{self, Accumulator, Panel};
+use cuda_std::wgmma::{Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{LadderArgs, Ring, TERMS, WARPGROUP, element, init_barriers, store_registers};
+use super::ladder::{LadderArgs, TERMS, multiply_step, store_registers};
+use common_kernels::ring::{Ring, WARPGROUP, element};
 
 const ROWS: usize = 64;
 const COLS: usize = 128;
@@ -26,8 +27,7 @@ const BYTES: u32 = Panel::<bf16, ROWS>::BYTES + Panel::<bf16, COLS>::BYTES;
 struct Shared {
     a: [Panel<bf16, ROWS>; STAGES],
     b: [Panel<bf16, COLS>; STAGES],
-    full: [Barrier; STAGES],
-    empty: [Barrier; STAGES],
+    barriers: [Barrier; Ring::<STAGES>::BARRIERS],
 }
 
 /// Computes `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory of `facts`.
@@ -48,8 +48,8 @@ pub unsafe fn matmul_03_tma(args: LadderArgs) {
     // SAFETY: stages and barriers are the block's. The first thread starts the copies of a stage after the multiplications
     // of the step before have finished and all threads have synchronised. All threads reach barriers and multiplications.
     unsafe {
-        let full = (&raw mut (*shared).full).cast::<Barrier>();
-        init_barriers(full, (&raw mut (*shared).empty).cast(), STAGES as u32, 1);
+        let full = (&raw mut (*shared).barriers).cast::<Barrier>();
+        let mut ring = Ring::<STAGES>::init_only(full, 1);
         // By reference: the TMA unit reads the maps where the launch has put them.
         let (a_map, b_map) = (&args.a_map, &args.b_map);
         let copy = move |step: u32| {
@@ -64,19 +64,12 @@ pub unsafe fn matmul_03_tma(args: LadderArgs) {
                 copy(step);
             }
         }
-        let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
         let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
         for step in 0..steps {
-            let stage = ring.stage as usize;
-            Barrier::wait_parity(full.add(stage), ring.parity);
-            wgmma::fence();
-            let a = Panel::k_major::<ROWS>(element(&raw mut (*shared).a, stage), 0);
-            let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
-            for i in 0..4 {
-                pending.multiply(a.step(i), b.step(i));
-            }
-            wgmma::commit();
-            wgmma::wait::<1>();
+            ring.wait_full();
+            let a = Panel::k_major::<ROWS>(element(&raw mut (*shared).a, ring.stage()), 0);
+            let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, ring.stage()), 0);
+            multiply_step(&mut pending, true, a, b);
             thread::sync_threads_aligned();
             // All warps have read the stage of the step before.
             let next = step + STAGES as u32 - 1;

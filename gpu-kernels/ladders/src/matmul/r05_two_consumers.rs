@@ -12,14 +12,13 @@ use cuda_std::barrier::Barrier;
 use cuda_std::half::bf16;
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::wgmma::{self, Accumulator, Panel};
+use cuda_std::wgmma::{Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{
-    LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, element, init_barriers, store_registers,
-};
+use super::ladder::{LadderArgs, TERMS, multiply_step, store_registers};
+use common_kernels::ring::{Ring, WARPGROUP, element};
 
 const ROWS: usize = 128;
 const COLS: usize = 256;
@@ -32,8 +31,7 @@ const BYTES: u32 = Panel::<bf16, ROWS>::BYTES + Panel::<bf16, COLS>::BYTES;
 struct Shared {
     a: [Panel<bf16, ROWS>; STAGES],
     b: [Panel<bf16, COLS>; STAGES],
-    full: [Barrier; STAGES],
-    empty: [Barrier; STAGES],
+    barriers: [Barrier; Ring::<STAGES>::BARRIERS],
 }
 
 /// Computes `out = A B^T`. Launched with one block per tile, columns of tiles along x, with the shared memory of `facts`.
@@ -51,58 +49,46 @@ pub unsafe fn matmul_05_two_consumers(args: LadderArgs) {
     let [row, col] = [thread::block_idx_y() * ROWS as u32, thread::block_idx_x() * COLS as u32];
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
-    // SAFETY: as in rung 4. Both consumers arrive at `empty`.
-    unsafe {
-        let full = (&raw mut (*shared).full).cast::<Barrier>();
-        let empty = (&raw mut (*shared).empty).cast::<Barrier>();
-        init_barriers(full, empty, STAGES as u32, 8);
-        let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
-        if tid / WARPGROUP == 0 {
-            fewer_registers::<40>();
-            if tid == 0 {
-                for step in 0..args.steps() {
-                    let (stage, k) = (ring.stage as usize, (step * TERMS) as i32);
-                    Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
-                    let full = full.add(stage);
-                    Barrier::arrive_expect_tx(full, BYTES);
-                    tensor::global_to_shared(
-                        element(&raw mut (*shared).a, stage),
-                        &args.a_map,
-                        [k, row as i32],
-                        full,
-                    );
-                    tensor::global_to_shared(
-                        element(&raw mut (*shared).b, stage),
-                        &args.b_map,
-                        [k, col as i32],
-                        full,
-                    );
-                    ring.advance();
-                }
-            }
-        } else {
-            more_registers::<232>();
-            let half = 64 * (tid / WARPGROUP - 1);
-            let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
-            let mut before = 0;
+    // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and the warps that multiply use it.
+    let mut ring = unsafe { Ring::<STAGES>::init_only((&raw mut (*shared).barriers).cast(), 8) };
+    if tid / WARPGROUP == 0 {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { fewer_registers::<40>() };
+        if tid == 0 {
             for step in 0..args.steps() {
-                let stage = ring.stage as usize;
-                Barrier::wait_parity(full.add(stage), ring.parity);
-                wgmma::fence();
-                let a = Panel::k_major::<64>(element(&raw mut (*shared).a, stage), half);
-                let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
-                for i in 0..4 {
-                    pending.multiply(a.step(i), b.step(i));
+                let full = ring.fill(BYTES);
+                let k = (step * TERMS) as i32;
+                // SAFETY: the stage is empty, and expects the bytes of both panels.
+                unsafe {
+                    let a = element(&raw mut (*shared).a, ring.stage());
+                    tensor::global_to_shared(a, &args.a_map, [k, row as i32], full);
+                    let b = element(&raw mut (*shared).b, ring.stage());
+                    tensor::global_to_shared(b, &args.b_map, [k, col as i32], full);
                 }
-                wgmma::commit();
-                wgmma::wait::<1>();
-                if step > 0 {
-                    arrive_warp(empty.add(before));
-                }
-                before = stage;
                 ring.advance();
             }
-            store_registers(&args, &pending.finish::<0>(), row + half, col);
         }
+    } else {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { more_registers::<232>() };
+        let half = 64 * (tid / WARPGROUP - 1);
+        let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
+        let mut before = 0;
+        for step in 0..args.steps() {
+            ring.wait_full();
+            // SAFETY: all threads of the warpgroup execute this. The stage is full until all warps have released it.
+            unsafe {
+                let a = Panel::k_major::<64>(element(&raw mut (*shared).a, ring.stage()), half);
+                let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, ring.stage()), 0);
+                multiply_step(&mut pending, true, a, b);
+            }
+            if step > 0 {
+                ring.release_stage(before);
+            }
+            before = ring.stage();
+            ring.advance();
+        }
+        // SAFETY: all threads of the warpgroup execute this, and only they write these results.
+        unsafe { store_registers(&args, &pending.finish::<0>(), row + half, col) };
     }
 }

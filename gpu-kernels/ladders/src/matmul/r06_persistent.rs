@@ -10,14 +10,13 @@ use cuda_std::barrier::Barrier;
 use cuda_std::half::bf16;
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::wgmma::{self, Accumulator, Panel};
+use cuda_std::wgmma::{Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{
-    GROUP, LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, element, init_barriers, store_registers,
-};
+use super::ladder::{LadderArgs, TERMS, multiply_step, store_registers};
+use common_kernels::ring::{Ring, WARPGROUP, element};
 use matmul_kernels::tile_order::grouped;
 
 const ROWS: usize = 128;
@@ -31,8 +30,7 @@ const BYTES: u32 = Panel::<bf16, ROWS>::BYTES + Panel::<bf16, COLS>::BYTES;
 struct Shared {
     a: [Panel<bf16, ROWS>; STAGES],
     b: [Panel<bf16, COLS>; STAGES],
-    full: [Barrier; STAGES],
-    empty: [Barrier; STAGES],
+    barriers: [Barrier; Ring::<STAGES>::BARRIERS],
 }
 
 /// Computes `out = A B^T`. Launched with any number of blocks along x, with the shared memory of `facts`.
@@ -51,73 +49,60 @@ pub unsafe fn matmul_06_persistent(args: LadderArgs) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
     let tiles = args.tiles(ROWS as u32, COLS as u32);
-    let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
-    // SAFETY: as in rung 4. The ring continues from tile to tile, in the same way in both roles.
-    unsafe {
-        let full = (&raw mut (*shared).full).cast::<Barrier>();
-        let empty = (&raw mut (*shared).empty).cast::<Barrier>();
-        init_barriers(full, empty, STAGES as u32, 8);
-        let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
-        let mut tile = first;
-        if tid / WARPGROUP == 0 {
-            fewer_registers::<40>();
-            while tid == 0 && tile < tiles[0] * tiles[1] {
-                let [row, col] = grouped::<GROUP>(tile, tiles);
-                let [row, col] = [row * ROWS as u32, col * COLS as u32].map(|at| at as i32);
-                for step in 0..args.steps() {
-                    let (stage, k) = (ring.stage as usize, (step * TERMS) as i32);
-                    Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
-                    let full = full.add(stage);
-                    Barrier::arrive_expect_tx(full, BYTES);
-                    tensor::global_to_shared(
-                        element(&raw mut (*shared).a, stage),
-                        &args.a_map,
-                        [k, row],
-                        full,
-                    );
-                    tensor::global_to_shared(
-                        element(&raw mut (*shared).b, stage),
-                        &args.b_map,
-                        [k, col],
-                        full,
-                    );
-                    ring.advance();
+    let (mut tile, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
+    // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and the warps that multiply use it.
+    let mut ring = unsafe { Ring::<STAGES>::init_only((&raw mut (*shared).barriers).cast(), 8) };
+    if tid / WARPGROUP == 0 {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { fewer_registers::<40>() };
+        while tid == 0 && tile < tiles[0] * tiles[1] {
+            let [row, col] = grouped(tile, tiles);
+            let [row, col] = [row * ROWS as u32, col * COLS as u32].map(|at| at as i32);
+            for step in 0..args.steps() {
+                let full = ring.fill(BYTES);
+                let k = (step * TERMS) as i32;
+                // SAFETY: the stage is empty, and expects the bytes of both panels.
+                unsafe {
+                    let a = element(&raw mut (*shared).a, ring.stage());
+                    tensor::global_to_shared(a, &args.a_map, [k, row], full);
+                    let b = element(&raw mut (*shared).b, ring.stage());
+                    tensor::global_to_shared(b, &args.b_map, [k, col], full);
                 }
-                tile += blocks;
+                ring.advance();
             }
-        } else {
-            more_registers::<232>();
-            let half = 64 * (tid / WARPGROUP - 1);
-            while tile < tiles[0] * tiles[1] {
-                let [row, col] = grouped::<GROUP>(tile, tiles);
-                let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
-                let mut before = 0;
-                for step in 0..args.steps() {
-                    let stage = ring.stage as usize;
-                    Barrier::wait_parity(full.add(stage), ring.parity);
-                    wgmma::fence();
-                    let a = Panel::k_major::<64>(element(&raw mut (*shared).a, stage), half);
-                    let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
+            tile += blocks;
+        }
+    } else {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { more_registers::<232>() };
+        let half = 64 * (tid / WARPGROUP - 1);
+        while tile < tiles[0] * tiles[1] {
+            let [row, col] = grouped(tile, tiles);
+            let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
+            let mut before = 0;
+            for step in 0..args.steps() {
+                ring.wait_full();
+                // SAFETY: all threads of the warpgroup execute this. The stage is full until all warps have released it.
+                unsafe {
+                    let a = Panel::k_major::<64>(element(&raw mut (*shared).a, ring.stage()), half);
+                    let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, ring.stage()), 0);
                     // The first multiplication of a tile ignores the old accumulators.
-                    pending.multiply_keeping(step > 0, a, b);
-                    for i in 1..4 {
-                        pending.multiply(a.step(i), b.step(i));
-                    }
-                    wgmma::commit();
-                    wgmma::wait::<1>();
-                    if step > 0 {
-                        arrive_warp(empty.add(before));
-                    }
-                    before = stage;
-                    ring.advance();
+                    multiply_step(&mut pending, step > 0, a, b);
                 }
-                let sums = pending.finish::<0>();
-                if args.steps() > 0 {
-                    arrive_warp(empty.add(before));
+                if step > 0 {
+                    ring.release_stage(before);
                 }
-                store_registers(&args, &sums, row * ROWS as u32 + half, col * COLS as u32);
-                tile += blocks;
+                before = ring.stage();
+                ring.advance();
             }
+            // SAFETY: all threads of the warpgroup execute this.
+            let sums = unsafe { pending.finish::<0>() };
+            if args.steps() > 0 {
+                ring.release_stage(before);
+            }
+            // SAFETY: all threads of the warpgroup execute this, and only they write these results.
+            unsafe { store_registers(&args, &sums, row * ROWS as u32 + half, col * COLS as u32) };
+            tile += blocks;
         }
     }
 }

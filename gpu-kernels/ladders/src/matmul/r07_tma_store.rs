@@ -12,12 +12,13 @@ use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::mma::stmatrix;
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::tensor::TensorMap;
-use cuda_std::wgmma::{self, Accumulator, Panel};
+use cuda_std::wgmma::{Accumulator, Panel};
 use cuda_std::{bulk, kernel, tensor, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{GROUP, LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, element, init_barriers};
+use super::ladder::{LadderArgs, TERMS, multiply_step};
+use common_kernels::ring::{Ring, WARPGROUP, element};
 use matmul_kernels::tile_order::grouped;
 
 const ROWS: usize = 128;
@@ -34,8 +35,7 @@ struct Shared {
     a: [Panel<bf16, ROWS>; STAGES],
     b: [Panel<bf16, COLS>; STAGES],
     out: [OutPanels; 2],
-    full: [Barrier; STAGES],
-    empty: [Barrier; STAGES],
+    barriers: [Barrier; Ring::<STAGES>::BARRIERS],
 }
 
 /// Computes `out = A B^T`. Launched with any number of blocks along x, with the shared memory of `facts`.
@@ -54,77 +54,65 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
     let tiles = args.tiles(ROWS as u32, COLS as u32);
-    let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
-    // SAFETY: as in rung 4. Each consumer has its own panels and its own named barrier.
-    unsafe {
-        let full = (&raw mut (*shared).full).cast::<Barrier>();
-        let empty = (&raw mut (*shared).empty).cast::<Barrier>();
-        init_barriers(full, empty, STAGES as u32, 8);
-        let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
-        let mut tile = first;
-        if tid / WARPGROUP == 0 {
-            fewer_registers::<40>();
-            while tid == 0 && tile < tiles[0] * tiles[1] {
-                let [row, col] = grouped::<GROUP>(tile, tiles);
-                let [row, col] = [row * ROWS as u32, col * COLS as u32].map(|at| at as i32);
-                for step in 0..args.steps() {
-                    let (stage, k) = (ring.stage as usize, (step * TERMS) as i32);
-                    Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
-                    let full = full.add(stage);
-                    Barrier::arrive_expect_tx(full, BYTES);
-                    tensor::global_to_shared(
-                        element(&raw mut (*shared).a, stage),
-                        &args.a_map,
-                        [k, row],
-                        full,
-                    );
-                    tensor::global_to_shared(
-                        element(&raw mut (*shared).b, stage),
-                        &args.b_map,
-                        [k, col],
-                        full,
-                    );
-                    ring.advance();
+    let (mut tile, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
+    // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and the warps that multiply use it.
+    let mut ring = unsafe { Ring::<STAGES>::init_only((&raw mut (*shared).barriers).cast(), 8) };
+    if tid / WARPGROUP == 0 {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { fewer_registers::<40>() };
+        while tid == 0 && tile < tiles[0] * tiles[1] {
+            let [row, col] = grouped(tile, tiles);
+            let [row, col] = [row * ROWS as u32, col * COLS as u32].map(|at| at as i32);
+            for step in 0..args.steps() {
+                let full = ring.fill(BYTES);
+                let k = (step * TERMS) as i32;
+                // SAFETY: the stage is empty, and expects the bytes of both panels.
+                unsafe {
+                    let a = element(&raw mut (*shared).a, ring.stage());
+                    tensor::global_to_shared(a, &args.a_map, [k, row], full);
+                    let b = element(&raw mut (*shared).b, ring.stage());
+                    tensor::global_to_shared(b, &args.b_map, [k, col], full);
                 }
-                tile += blocks;
+                ring.advance();
             }
-        } else {
-            more_registers::<232>();
-            let consumer = tid / WARPGROUP - 1;
-            let panels = element(&raw mut (*shared).out, consumer as usize);
-            while tile < tiles[0] * tiles[1] {
-                let [row, col] = grouped::<GROUP>(tile, tiles);
-                let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
-                let mut before = 0;
-                for step in 0..args.steps() {
-                    let stage = ring.stage as usize;
-                    Barrier::wait_parity(full.add(stage), ring.parity);
-                    wgmma::fence();
-                    let a = Panel::k_major::<64>(element(&raw mut (*shared).a, stage), 64 * consumer);
-                    let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
-                    pending.multiply_keeping(step > 0, a, b);
-                    for i in 1..4 {
-                        pending.multiply(a.step(i), b.step(i));
-                    }
-                    wgmma::commit();
-                    wgmma::wait::<1>();
-                    if step > 0 {
-                        arrive_warp(empty.add(before));
-                    }
-                    before = stage;
-                    ring.advance();
+            tile += blocks;
+        }
+    } else {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { more_registers::<232>() };
+        let consumer = tid / WARPGROUP - 1;
+        // SAFETY: there are two consumers.
+        let panels = unsafe { element(&raw mut (*shared).out, consumer as usize) };
+        while tile < tiles[0] * tiles[1] {
+            let [row, col] = grouped(tile, tiles);
+            let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
+            let mut before = 0;
+            for step in 0..args.steps() {
+                ring.wait_full();
+                // SAFETY: all threads of the warpgroup execute this. The stage is full until all warps have released it.
+                unsafe {
+                    let a = Panel::k_major::<64>(element(&raw mut (*shared).a, ring.stage()), 64 * consumer);
+                    let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, ring.stage()), 0);
+                    multiply_step(&mut pending, step > 0, a, b);
                 }
-                let sums = pending.finish::<0>();
-                if args.steps() > 0 {
-                    arrive_warp(empty.add(before));
+                if step > 0 {
+                    ring.release_stage(before);
                 }
-                let at = [col * COLS as u32, row * ROWS as u32 + 64 * consumer];
-                store_panels(panels, &args.out_map, &sums, at.map(|at| at as i32), 1 + consumer);
-                tile += blocks;
+                before = ring.stage();
+                ring.advance();
             }
-            if tid.is_multiple_of(WARPGROUP) {
-                bulk::wait_read::<0>();
+            // SAFETY: all threads of the warpgroup execute this.
+            let sums = unsafe { pending.finish::<0>() };
+            if args.steps() > 0 {
+                ring.release_stage(before);
             }
+            let at = [col * COLS as u32, row * ROWS as u32 + 64 * consumer].map(|at| at as i32);
+            // SAFETY: all threads of the warpgroup execute this, and only they use the panels.
+            unsafe { store_panels(panels, &args.out_map, &sums, at, 1 + consumer) };
+            tile += blocks;
+        }
+        if tid.is_multiple_of(WARPGROUP) {
+            bulk::wait_read::<0>();
         }
     }
 }

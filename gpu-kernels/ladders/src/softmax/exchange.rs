@@ -12,7 +12,7 @@ use softmax_kernels::stage::Stage;
 /// All threads of the block call this, once for each `shared`, which belongs to the block and has `WARPS` elements.
 #[inline(always)]
 unsafe fn between_warps<T: Copy, const WARPS: u32>(shared: *mut T, tid: usize, of_warp: T) -> T {
-    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
+    // SAFETY: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         if tid.is_multiple_of(32) {
             *shared.add(tid / 32) = of_warp;
@@ -28,7 +28,7 @@ unsafe fn between_warps<T: Copy, const WARPS: u32>(shared: *mut T, tid: usize, o
 /// All threads of the block call this, once for each `shared`, which belongs to the block and has `WARPS` elements.
 #[inline(always)]
 pub(super) unsafe fn block_max<const WARPS: u32>(shared: *mut f32, tid: usize, max: f32) -> f32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads execute this.
     unsafe {
         let of_warp = between_warps::<f32, WARPS>(shared, tid, reduce_max(max));
         reduce_max_width::<f32, WARPS>(u32::MAX, of_warp)
@@ -41,7 +41,7 @@ pub(super) unsafe fn block_max<const WARPS: u32>(shared: *mut f32, tid: usize, m
 /// All threads of the block call this, once for each `shared`, which belongs to the block and has `WARPS` elements.
 #[inline(always)]
 pub(super) unsafe fn block_sum<const WARPS: u32>(shared: *mut f32, tid: usize, sum: f32) -> f32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads execute this.
     unsafe {
         let of_warp = between_warps::<f32, WARPS>(shared, tid, reduce_sum(sum));
         reduce_sum_width::<f32, WARPS>(u32::MAX, of_warp)
@@ -54,7 +54,7 @@ pub(super) unsafe fn block_sum<const WARPS: u32>(shared: *mut f32, tid: usize, s
 /// All lanes of the warp call this.
 #[inline(always)]
 pub(super) unsafe fn lanes_max<const LANES: u32>(max: f32) -> f32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes execute this.
     unsafe { reduce_max_width::<f32, LANES>(u32::MAX, max) }
 }
 
@@ -64,7 +64,7 @@ pub(super) unsafe fn lanes_max<const LANES: u32>(max: f32) -> f32 {
 /// All lanes of the warp call this.
 #[inline(always)]
 pub(super) unsafe fn lanes_sum<const LANES: u32>(sum: f32) -> f32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes execute this.
     unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, sum) }
 }
 
@@ -94,9 +94,9 @@ pub(super) unsafe fn merge_warps<const WARPS: u32>(
     if WARPS == 1 {
         return (max, sum);
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads execute this.
     let f32x2 { x, y } = unsafe { between_warps::<f32x2, WARPS>(shared, tid, f32x2::new(max, sum)) };
-    // SAFETY: as above.
+    // SAFETY: all threads execute this.
     unsafe { merge::<WARPS>((x, y)) }
 }
 
@@ -110,7 +110,7 @@ pub(super) unsafe fn merge_block<const WARPS: u32>(
     tid: usize,
     pair: (f32, f32),
 ) -> (f32, f32) {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads execute this.
     unsafe { merge_warps::<WARPS>(shared, tid, merge::<32>(pair)) }
 }
 

@@ -79,7 +79,7 @@ pub unsafe fn softmax_k10_staged<const THREADS: usize, const WARPS: u32>(
     unsafe { stage.for_each_piece(part.len(), piece, reduce) };
     // SAFETY: all threads of the block execute this.
     let (max, sum) = unsafe { exchange::merge_block::<WARPS>(shared, tid, (max, sum)) };
-    // SAFETY: as above, for every block of the cluster.
+    // SAFETY: all threads of the cluster execute this.
     let (max, sum) = unsafe { exchange::merge_staged(&stage, blocks, (max, sum)) };
 
     let scale = 1.0 / sum;

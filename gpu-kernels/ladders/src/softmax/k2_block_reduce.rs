@@ -39,7 +39,7 @@ pub unsafe fn softmax_k2_block_reduce(out: *mut f32, inp: &[f32], rows: u32, col
     for &value in &x[mine.clone()] {
         sum += (value - max).exp();
     }
-    // SAFETY: as above.
+    // SAFETY: all threads execute this, after the maxima have been read.
     let sum = unsafe { tree(partial_shared, tid, sum, |a, b| a + b) };
 
     for col in mine {

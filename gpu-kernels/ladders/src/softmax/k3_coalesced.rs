@@ -37,7 +37,7 @@ pub unsafe fn softmax_k3_coalesced(out: *mut f32, inp: &[f32], rows: u32, cols: 
     for col in mine.clone() {
         sum += (x[col] - max).exp();
     }
-    // SAFETY: as above.
+    // SAFETY: all threads execute this, after the maxima have been read.
     let sum = unsafe { tree(partial_shared, tid, sum, |a, b| a + b) };
 
     for col in mine {

@@ -47,7 +47,7 @@ pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, col
     for col in mine.clone() {
         sum += (x[col] - max).exp();
     }
-    // SAFETY: as above; the sums have their own array, so no thread waits for the reads of the maxima.
+    // SAFETY: all threads execute this; the sums have their own array, so no thread waits for the reads of the maxima.
     let sum = unsafe {
         let of_warp = reduce_sum(sum);
         if lane == 0 {

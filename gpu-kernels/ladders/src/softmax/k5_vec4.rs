@@ -40,7 +40,7 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
     let exp = |x: f32| (x - max).exp();
     let mut sum = exp(mine.edge());
     mine.for_each_back::<ROLLED>(|_, x| sum = x.into_iter().fold(sum, |sum, x| sum + exp(x)));
-    // SAFETY: as above; the sums have their own elements, so no thread waits for the reads of the maxima.
+    // SAFETY: all threads execute this; the sums have their own elements, so no thread waits for the reads of the maxima.
     let sum = unsafe { exchange::block_sum::<WARPS>(shared.add(WARPS as usize), tid, sum) };
 
     let scale = 1.0 / sum;

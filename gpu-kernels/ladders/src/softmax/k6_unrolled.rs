@@ -54,7 +54,7 @@ pub unsafe fn softmax_k6_unrolled<const THREADS: usize, const UNROLL: usize, con
     } else {
         mine.for_each::<UNROLL>(add);
     }
-    // SAFETY: as above; the sums have their own elements, so no thread waits for the reads of the maxima.
+    // SAFETY: all threads execute this; the sums have their own elements, so no thread waits for the reads of the maxima.
     let sum = unsafe { exchange::block_sum::<WARPS>(shared.add(WARPS as usize), tid, sum) };
 
     let scale = 1.0 / sum;

@@ -57,9 +57,9 @@ pub unsafe fn softmax_k8_resident<
     // SAFETY: all threads of the block execute this.
     let max = unsafe { exchange::lanes_max::<LANES>(max) };
     let sum = x_reg.as_flattened().iter().fold((edge - max).exp(), |sum, x| sum + (x - max).exp());
-    // SAFETY: as above.
+    // SAFETY: all lanes execute this.
     let sum = unsafe { exchange::lanes_sum::<LANES>(sum) };
-    // SAFETY: as above.
+    // SAFETY: all threads execute this.
     let (max, sum) = unsafe { exchange::merge_warps::<WARPS>(shared, tid, (max, sum)) };
 
     let scale = 1.0 / sum;

@@ -53,11 +53,11 @@ pub unsafe fn softmax_k9_cluster<const THREADS: usize, const VECTORS: usize, con
     // SAFETY: all threads of the block execute this.
     let max = unsafe { exchange::lanes_max::<32>(max) };
     let sum = x_reg.as_flattened().iter().fold((edge - max).exp(), |sum, x| sum + (x - max).exp());
-    // SAFETY: as above.
+    // SAFETY: all lanes execute this.
     let sum = unsafe { exchange::lanes_sum::<32>(sum) };
-    // SAFETY: as above.
+    // SAFETY: all threads execute this.
     let (max, sum) = unsafe { exchange::merge_warps::<WARPS>(shared, tid, (max, sum)) };
-    // SAFETY: as above, for every block of the cluster.
+    // SAFETY: all threads of the cluster execute this.
     let (max, sum) = unsafe { exchange::merge_cluster(shared.add(WARPS as usize), tid, (max, sum)) };
 
     let scale = 1.0 / sum;

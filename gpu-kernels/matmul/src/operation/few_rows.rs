@@ -20,12 +20,12 @@ use cuda_std::{cluster, kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
 use super::super::epilogue::store_results;
-use super::super::ring::{Ring, WARPGROUP, arrive_warp, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::FewRowsShape;
 use super::warpgroup_operand::WarpgroupOperand;
-use super::warpgroup_work::{PANEL_ROW, ROWS, advance, copy, terms};
+use super::warpgroup_work::{PANEL_ROW, ROWS, copy, terms};
 use common_kernels::element::Output;
+use common_kernels::ring::{Ring, WARPGROUP};
 
 /// Threads of a block: two warpgroups that multiply, and a warp that copies.
 pub(super) const THREADS: u32 = 2 * WARPGROUP + 32;
@@ -94,27 +94,26 @@ pub unsafe fn matmul_few_rows<
         if consumer == 2 {
             part.copy_stages::<T, B_K>(&args);
         } else {
-            let mut ring = Ring::<0>::FIRST;
+            let mut ring = part.ring;
             let mut pending = sums.start();
             let (mut before, mut k) = (0, part.terms[0]);
             while k < part.terms[1] {
-                let stage = ring.stage as usize;
-                Barrier::wait_parity(part.full.add(stage), ring.parity);
+                ring.wait_full();
                 wgmma::fence();
                 T::multiply::<B_K, 1, A_ROWS, REGISTERS>(
                     &mut pending,
                     true,
-                    part.b(stage),
-                    part.a(stage),
+                    part.b(ring.stage()),
+                    part.a(ring.stage()),
                     consumer,
                 );
                 wgmma::commit();
                 wgmma::wait::<1>();
                 if k > part.terms[0] {
-                    arrive_warp(part.empty.add(before));
+                    ring.release_stage(before);
                 }
-                before = stage;
-                advance::<STAGES>(&mut ring);
+                before = ring.stage();
+                ring.advance();
                 k += const { terms(BYTES) as u32 };
             }
             sums = pending.finish::<0>();
@@ -130,10 +129,8 @@ pub unsafe fn matmul_few_rows<
 /// A block's part of a tile: some of its terms, and their stages.
 pub(super) struct Part<const STAGES: usize> {
     shared: *mut u8,
-    /// For each stage: signals that its bytes have arrived.
-    pub full: *mut Barrier,
-    /// For each stage: signals that the consumers have read it.
-    pub empty: *mut Barrier,
+    /// The ring of the stages, at the first one.
+    pub ring: Ring<STAGES>,
     /// The first term, and the end.
     pub terms: [u32; 2],
     a_rows: usize,
@@ -151,8 +148,7 @@ impl<const STAGES: usize> Part<STAGES> {
     #[inline(always)]
     pub unsafe fn new<T>(args: &MatmulArgs<T>, a_rows: usize) -> Self {
         let shared = dynamic_shared_mem_aligned::<Panel<u16, 8>>().cast::<u8>();
-        let full = shared.wrapping_add(STAGES * (ROWS + a_rows) * PANEL_ROW).cast::<Barrier>();
-        let empty = full.wrapping_add(STAGES);
+        let barriers = shared.wrapping_add(STAGES * (ROWS + a_rows) * PANEL_ROW).cast::<Barrier>();
         let depth = const { terms(size_of::<T>()) as u32 };
         let (rank, splits) = (cluster::block_rank(), cluster::num_blocks());
         let (tile, batch) = (thread::block_idx_x() / splits, thread::block_idx_z());
@@ -162,10 +158,10 @@ impl<const STAGES: usize> Part<STAGES> {
         let at = [tile % down * a_rows as u32, tile / down * ROWS as u32];
         let each = args.k.div_ceil(depth).div_ceil(splits) * depth;
         let first = (rank * each).min(args.k);
-        // SAFETY: nothing uses the barriers yet.
-        unsafe { init_barriers(full, empty, STAGES as u32, 8) };
+        // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and 8 warps read its stages.
+        let ring = unsafe { Ring::init_only(barriers, 8) };
         let terms = [first, args.k.min(first + each)];
-        Self { shared, full, empty, terms, a_rows, at, batch, rank, splits }
+        Self { shared, ring, terms, a_rows, at, batch, rank, splits }
     }
 
     /// Returns the columns of B in a stage.
@@ -195,19 +191,16 @@ impl<const STAGES: usize> Part<STAGES> {
         let batch_b = if args.b_batch == 0 { 0 } else { self.batch as i32 };
         let bytes = ((ROWS + self.a_rows) * PANEL_ROW) as u32;
         let [row, col] = self.at;
-        let mut ring = Ring::<0>::FIRST;
+        let mut ring = self.ring;
         let mut k = self.terms[0];
         while k < self.terms[1] {
-            let stage = ring.stage as usize;
-            // SAFETY: the stage's consumers have read it, and its bytes are expected.
+            let full = ring.fill(bytes);
+            // SAFETY: the stage is empty, and expects the bytes of both operands.
             unsafe {
-                Barrier::wait_parity(self.empty.add(stage), ring.parity ^ 1);
-                let full = self.full.add(stage);
-                Barrier::arrive_expect_tx(full, bytes);
-                copy::<T, B_K>(self.b(stage), &args.b_map, [col, k], batch_b, ROWS as u32, full);
-                copy::<T, 1>(self.a(stage), &args.a_map, [row, k], batch_a, 0, full);
+                copy::<T, B_K>(self.b(ring.stage()), &args.b_map, [col, k], batch_b, ROWS as u32, full);
+                copy::<T, 1>(self.a(ring.stage()), &args.a_map, [row, k], batch_a, 0, full);
             }
-            advance::<STAGES>(&mut ring);
+            ring.advance();
             k += const { terms(size_of::<T>()) as u32 };
         }
     }

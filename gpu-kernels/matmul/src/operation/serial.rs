@@ -71,8 +71,8 @@ pub unsafe fn matmul_serial<T: Number>(args: MatmulArgs<T>) {
         |pitch: u64, transposed: bool| if transposed { [1, pitch as usize] } else { [pitch as usize, 1] };
     let a_strides = strides(args.a_pitch, args.has(A_TRANSPOSED));
     let b_strides = strides(args.b_pitch, args.has(B_TRANSPOSED));
-    // SAFETY: the panels are the thread's own, and every element below lies in its matrix.
-    unsafe {
+    // SAFETY: the panels are the thread's own, and the matrices have the first row and column.
+    let (a, b) = unsafe {
         let a = args.a.add((batch * args.a_batch) as usize + row * a_strides[0]);
         let b = args.b.add((batch * args.b_batch) as usize + col * b_strides[1]);
         for i in 0..panel_rows {
@@ -81,6 +81,10 @@ pub unsafe fn matmul_serial<T: Number>(args: MatmulArgs<T>) {
                 (&raw mut (*panels).totals[i][j]).write([[0.0; COLS]; ROWS]);
             }
         }
+        (a, b)
+    };
+    // SAFETY: the panels are the thread's own, and every element below lies in its matrix.
+    unsafe {
         for k in (0..args.k as usize).step_by(DEPTH) {
             let depth = DEPTH.min(args.k as usize - k);
             for i in 0..panel_rows {
@@ -131,7 +135,7 @@ unsafe fn copy_panel<T: Number, const WIDTH: usize>(
     strides: [usize; 2],
     [depth, left]: [usize; 2],
 ) {
-    // SAFETY: the caller's elements; terms and columns lie in the panel.
+    // SAFETY: the matrix has the elements; terms and columns lie in the panel.
     unsafe {
         for k in 0..depth {
             let to = (&raw mut (*panel)[k]).cast::<f32>();

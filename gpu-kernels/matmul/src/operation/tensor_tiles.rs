@@ -28,9 +28,6 @@ use super::TileShape;
 use super::tile_sums::{sums_pitch, tile_sums};
 use common_kernels::element::Output;
 
-/// Rows of tiles that are computed together.
-pub const GROUP: u32 = 8;
-
 /// Multiplies the arguments' matrices.
 ///
 /// Launched with blocks of `THREADS` threads: one block per tile along x, per split of k along y, and per matrix of the
@@ -121,7 +118,7 @@ pub unsafe fn matmul_tiles<
 ) {
     let tid = thread::thread_idx_x() as usize;
     let tiles = [args.m.div_ceil(BM as u32), args.n.div_ceil(BN as u32)];
-    let [row, col] = grouped::<GROUP>(thread::block_idx_x(), tiles);
+    let [row, col] = grouped(thread::block_idx_x(), tiles);
     let [row, col] = [row * BM as u32, col * BN as u32];
     let (split, batch) = (thread::block_idx_y(), thread::block_idx_z());
     // SAFETY: all threads of the block execute this, and its dynamic shared memory is as `facts` states. Only this block

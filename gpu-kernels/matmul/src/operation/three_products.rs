@@ -13,11 +13,11 @@ use cuda_std::wgmma::{self, Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::ring::{Ring, arrive_warp, element, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_store::{apply_epilogue, store_registers};
 use super::warpgroup_work::{ROWS, Work, terms};
+use common_kernels::ring::{Ring, element};
 
 const COLS: usize = 128;
 const STAGES: usize = 3;
@@ -32,8 +32,7 @@ type Parts = [Panel<tf32, ROWS>; 2];
 struct Shared {
     a: [Parts; STAGES],
     b: [Parts; STAGES],
-    full: [Barrier; STAGES],
-    empty: [Barrier; STAGES],
+    barriers: [Barrier; Ring::<STAGES>::BARRIERS],
 }
 
 /// Multiplies the arguments' matrices, through maps of the output of [`super::split`]: `[2 batch, m, k]` and
@@ -58,59 +57,54 @@ pub unsafe fn matmul_three_products<T: common_kernels::element::Number>(args: Ma
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
     let work = Work::new(&args, COLS as u32);
-    let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
-    // SAFETY: as in `warpgroup_tiles`.
-    unsafe {
-        let full = (&raw mut (*shared).full).cast::<Barrier>();
-        let empty = (&raw mut (*shared).empty).cast::<Barrier>();
-        init_barriers(full, empty, STAGES as u32, 8);
-        let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
-        let mut unit = first;
-        let warpgroup = wgmma::warpgroup_idx();
-        if warpgroup == 0 {
-            fewer_registers::<40>();
-            while tid == 0 && unit < work.units {
-                let tile = work.tile(unit, COLS as u32, TERMS, &args);
-                let matrix_a = if args.a_batch == 0 { 0 } else { 2 * tile.batch };
-                let matrix_b = if args.b_batch == 0 { 0 } else { 2 * tile.batch };
-                let mut k = tile.terms[0];
-                while k < tile.terms[1] {
-                    let stage = ring.stage as usize;
-                    Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
-                    let full = full.add(stage);
-                    Barrier::arrive_expect_tx(full, 2 * size_of::<Parts>() as u32);
-                    for part in 0..2u32 {
+    let (mut unit, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
+    // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and the consumers' warps use it.
+    let (mut ring, warpgroup) = unsafe {
+        let barriers = (&raw mut (*shared).barriers).cast();
+        (Ring::<STAGES>::init_only(barriers, 8), wgmma::warpgroup_idx())
+    };
+    if warpgroup == 0 {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { fewer_registers::<40>() };
+        while tid == 0 && unit < work.units {
+            let tile = work.tile(unit, COLS as u32, TERMS, &args);
+            let matrix_a = if args.a_batch == 0 { 0 } else { 2 * tile.batch };
+            let matrix_b = if args.b_batch == 0 { 0 } else { 2 * tile.batch };
+            let mut k = tile.terms[0];
+            while k < tile.terms[1] {
+                let full = ring.fill(2 * size_of::<Parts>() as u32);
+                for part in 0..2u32 {
+                    // SAFETY: the stage is empty, and expects the bytes of both operands.
+                    unsafe {
                         let at = [k, tile.row, matrix_a + part].map(|at| at as i32);
-                        let a = element(element(&raw mut (*shared).a, stage), part as usize);
+                        let a = element(element(&raw mut (*shared).a, ring.stage()), part as usize);
                         tensor::global_to_shared(a, &args.a_map, at, full);
                         let at = [k, tile.col, matrix_b + part].map(|at| at as i32);
-                        let b = element(element(&raw mut (*shared).b, stage), part as usize);
+                        let b = element(element(&raw mut (*shared).b, ring.stage()), part as usize);
                         tensor::global_to_shared(b, &args.b_map, at, full);
                     }
-                    ring.advance();
-                    k += TERMS;
                 }
-                unit += blocks;
+                ring.advance();
+                k += TERMS;
             }
-        } else {
-            more_registers::<232>();
-            let consumer = warpgroup - 1;
-            while unit < work.units {
-                let tile = work.tile(unit, COLS as u32, TERMS, &args);
-                let mut sums = Accumulator::<{ COLS / 2 }>::ZERO;
-                let mut k = tile.terms[0];
-                while k < tile.terms[1] {
-                    let stage = ring.stage as usize;
-                    Barrier::wait_parity(full.add(stage), ring.parity);
-                    let a = |part: usize| {
-                        Panel::k_major::<64>(
-                            element(element(&raw mut (*shared).a, stage), part),
-                            64 * consumer,
-                        )
-                    };
-                    let b = |part: usize| {
-                        Panel::k_major::<COLS>(element(element(&raw mut (*shared).b, stage), part), 0)
-                    };
+            unit += blocks;
+        }
+    } else {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { more_registers::<232>() };
+        let consumer = warpgroup - 1;
+        while unit < work.units {
+            let tile = work.tile(unit, COLS as u32, TERMS, &args);
+            let mut sums = Accumulator::<{ COLS / 2 }>::ZERO;
+            let mut k = tile.terms[0];
+            while k < tile.terms[1] {
+                ring.wait_full();
+                // SAFETY: all threads of the warpgroup execute this. The stage is full until all warps have released it.
+                let part = unsafe {
+                    let (a, b) = (&raw mut (*shared).a, &raw mut (*shared).b);
+                    let a =
+                        |part| Panel::k_major::<64>(element(element(a, ring.stage()), part), 64 * consumer);
+                    let b = |part| Panel::k_major::<COLS>(element(element(b, ring.stage()), part), 0);
                     let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
                     wgmma::fence();
                     for i in 0..4 {
@@ -123,18 +117,20 @@ pub unsafe fn matmul_three_products<T: common_kernels::element::Number>(args: Ma
                         pending.multiply(a(0).step(i), b(0).step(i));
                     }
                     wgmma::commit();
-                    let part = pending.finish::<0>();
-                    arrive_warp(empty.add(stage));
-                    for i in 0..COLS / 2 {
-                        sums.0[i] += part.0[i];
-                    }
-                    ring.advance();
-                    k += TERMS;
+                    pending.finish::<0>()
+                };
+                ring.release_and_advance();
+                for i in 0..COLS / 2 {
+                    sums.0[i] += part.0[i];
                 }
+                k += TERMS;
+            }
+            // SAFETY: all threads of the warpgroup execute this, and only they write the results.
+            unsafe {
                 apply_epilogue(&args, &tile, consumer, &mut sums);
                 store_registers(&args, &tile, &sums, consumer);
-                unit += blocks;
             }
+            unit += blocks;
         }
     }
 }

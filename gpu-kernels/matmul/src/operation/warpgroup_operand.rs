@@ -45,7 +45,7 @@ unsafe fn along_k<T: wgmma::Element, const COLS: usize, const REGISTERS: usize>(
     let b = Panel::<T, COLS>::k_major::<COLS>(b.cast(), 0);
     let mut i = 0;
     while i < 4 {
-        // SAFETY: the caller's contract.
+        // SAFETY: all threads of the warpgroup execute this, with complete operands.
         unsafe { pending.multiply_keeping(keep || i > 0, a.step(i), b.step(i)) };
         i += 1;
     }
@@ -71,7 +71,7 @@ macro_rules! of_16_bits {
             {
                 const TERMS: usize = terms(2);
                 if A_K == 1 && B_K == 1 {
-                    // SAFETY: the caller's contract.
+                    // SAFETY: all threads of the warpgroup execute this, with complete operands.
                     return unsafe { along_k::<$ty, COLS, REGISTERS>(pending, keep, a, b, consumer) };
                 }
                 let rows = || Panel::<$ty, ROWS>::k_major::<64>(a.cast(), 64 * consumer);
@@ -82,7 +82,7 @@ macro_rules! of_16_bits {
                 let mut i = 0;
                 while i < 4 {
                     let keep = keep || i > 0;
-                    // SAFETY: the caller's contract.
+                    // SAFETY: all threads of the warpgroup execute this, with complete operands.
                     unsafe {
                         match (A_K, B_K) {
                             (1, _) => pending.multiply_keeping(keep, rows().step(i), b_transposed().step(i)),
@@ -117,7 +117,7 @@ impl WarpgroupOperand for f32 {
         [f32; REGISTERS]: Registers,
     {
         const { assert!(A_K == 1 && B_K == 1, "wgmma does not transpose operands of 32 bits") };
-        // SAFETY: the caller's contract.
+        // SAFETY: all threads of the warpgroup execute this, with complete operands.
         unsafe { along_k::<tf32, COLS, REGISTERS>(pending, keep, a, b, consumer) };
     }
 

@@ -6,10 +6,10 @@ use cuda_std::{bulk, tensor, thread};
 
 use super::super::args::{GELU, MatmulArgs, OUT_TENSOR, RELU};
 use super::super::epilogue::{bias_at, gelu, relu, residual_at, store_pair};
-use super::super::ring::WARPGROUP;
 use super::warpgroup_operand::WarpgroupOperand;
 use super::warpgroup_work::Tile;
 use common_kernels::element::Number;
+use common_kernels::ring::WARPGROUP;
 
 /// Accumulators that are written at once: 16 columns.
 const CHUNK: usize = 8;
@@ -58,7 +58,7 @@ pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
     }
     // A branch per chunk keeps ptxas from loading for all chunks at once, for which there are not enough registers.
     let is_inside = |i: usize| tile.col + (16 * i as u32) < args.n;
-    // SAFETY: the caller's arguments.
+    // SAFETY: the columns that are inside have a bias, and with their rows a residual.
     unsafe {
         if !args.bias.is_null() {
             for_each_chunk!(i, REGISTERS, {
@@ -92,7 +92,7 @@ pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
 /// Same as for [`bias_at`].
 #[inline(always)]
 unsafe fn plus_bias<T: Number>(args: &MatmulArgs<T>, col: u32, x: [f32; CHUNK]) -> [f32; CHUNK] {
-    // SAFETY: the caller's contract.
+    // SAFETY: the bias is not null.
     let [a, b, c, d] = unsafe {
         [bias_at(args, col), bias_at(args, col + 1), bias_at(args, col + 8), bias_at(args, col + 9)]
     };
@@ -110,7 +110,7 @@ unsafe fn plus_residual<T: Number>(
     [row, col]: [u32; 2],
     x: [f32; CHUNK],
 ) -> [f32; CHUNK] {
-    // SAFETY: the caller's contract.
+    // SAFETY: the residual is not null.
     let at = |down: u32, right: u32| unsafe { residual_at(args, batch, [row + down, col + right]) };
     [
         x[0] + at(0, 0),
@@ -138,12 +138,13 @@ pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
     consumer: u32,
 ) {
     if !args.has(OUT_TENSOR) {
-        // SAFETY: the caller's contract.
+        // SAFETY: only this thread writes its results.
         return unsafe { store_registers(args, tile, sums, consumer) };
     }
     let tid = thread::thread_idx_x() % WARPGROUP;
     let row = tile.row + 64 * consumer;
-    // SAFETY: as in rung 7, panel by panel. A panel is rewritten once all copies except the latest have read theirs.
+    // SAFETY: the copies of a panel start after all threads have written, fenced and synchronised. It is rewritten once all
+    // copies except the latest have read theirs.
     unsafe {
         for_each_chunk!(i, REGISTERS, {
             let panel = panels.add(i / 4 % const { out_panels(2 * REGISTERS) });
@@ -180,7 +181,7 @@ pub(super) unsafe fn store_registers<T: Number, const REGISTERS: usize>(
     consumer: u32,
 ) {
     let (row, to) = (tile.row + 64 * consumer, [tile.batch, tile.split]);
-    // SAFETY: the caller's contract.
+    // SAFETY: only this thread writes its results.
     unsafe {
         for_each_chunk!(i, REGISTERS, {
             let x = chunk(sums, i);
@@ -222,7 +223,7 @@ unsafe fn write_chunk<T: WarpgroupOperand>(panel: *mut Panel<T, 64>, i: usize, x
     let tid = thread::thread_idx_x() % WARPGROUP;
     let (warp, lane) = (tid / 32, tid % 32);
     let four = [[x[0], x[1]], [x[2], x[3]], [x[4], x[5]], [x[6], x[7]]].map(T::pack);
-    // SAFETY: the caller's panel.
+    // SAFETY: all lanes execute this, and only this warp uses its rows of the panel.
     unsafe {
         let at = Panel::chunk(panel, 16 * warp + lane % 16, (2 * i) as u32 + lane / 16);
         stmatrix(at, four);

@@ -21,12 +21,12 @@ use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
 use cuda_std::{bulk, kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::ring::{Ring, WARPGROUP, arrive_warp, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::WarpgroupOperand;
 use super::warpgroup_store::{apply_epilogue, out_panels, store};
-use super::warpgroup_work::{PANEL_ROW, ROWS, Work, advance, copy, terms};
+use super::warpgroup_work::{PANEL_ROW, ROWS, Work, copy, terms};
+use common_kernels::ring::{Ring, WARPGROUP};
 
 /// Returns the bytes of the stages, of the outgoing results, and of the barriers, after the first multiple of 1024.
 pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
@@ -103,78 +103,81 @@ pub unsafe fn matmul_warpgroups<
     let (a_bytes, b_bytes) = const { (ROWS * PANEL_ROW, COLS * PANEL_ROW) };
     let b_shared = shared.wrapping_add(STAGES * a_bytes);
     let out_shared = b_shared.wrapping_add(STAGES * b_bytes);
-    let full = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
-    let empty = full.wrapping_add(STAGES);
+    let barriers = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
     let work = Work::new(&args, COLS as u32);
-    // SAFETY: stages, results and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its
-    // `full`. All threads of a warpgroup reach its collectives. Each consumer has its own results and named barrier.
-    unsafe {
-        if tid == 0 {
-            tensor::prefetch(&args.a_map);
-            tensor::prefetch(&args.b_map);
-        }
-        init_barriers(full, empty, STAGES as u32, 8);
-        let mut ring = Ring { stage: 0, parity: 0 };
-        let mut unit = thread::block_idx_x();
-        let warpgroup = wgmma::warpgroup_idx();
-        if warpgroup == 0 {
-            fewer_registers::<40>();
-            while tid == 0 && unit < work.units {
-                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
-                let batch_a = if args.a_batch == 0 { 0 } else { tile.batch as i32 };
-                let batch_b = if args.b_batch == 0 { 0 } else { tile.batch as i32 };
-                let mut k = tile.terms[0];
-                while k < tile.terms[1] {
-                    let stage = ring.stage as usize;
-                    Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
-                    let full = full.add(stage);
-                    Barrier::arrive_expect_tx(full, (a_bytes + b_bytes) as u32);
-                    let to = shared.add(stage * a_bytes);
+    if tid == 0 {
+        tensor::prefetch(&args.a_map);
+        tensor::prefetch(&args.b_map);
+    }
+    // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and the consumers' warps use it.
+    let (mut ring, warpgroup) = unsafe { (Ring::<STAGES>::init_only(barriers, 8), wgmma::warpgroup_idx()) };
+    let mut unit = thread::block_idx_x();
+    if warpgroup == 0 {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { fewer_registers::<40>() };
+        while tid == 0 && unit < work.units {
+            let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+            let batch_a = if args.a_batch == 0 { 0 } else { tile.batch as i32 };
+            let batch_b = if args.b_batch == 0 { 0 } else { tile.batch as i32 };
+            let mut k = tile.terms[0];
+            while k < tile.terms[1] {
+                let full = ring.fill((a_bytes + b_bytes) as u32);
+                // SAFETY: the stage is empty, and expects the bytes of both operands.
+                unsafe {
+                    let to = shared.add(ring.stage() * a_bytes);
                     copy::<T, A_K>(to, &args.a_map, [tile.row, k], batch_a, ROWS as u32, full);
-                    let to = b_shared.add(stage * b_bytes);
+                    let to = b_shared.add(ring.stage() * b_bytes);
                     copy::<T, B_K>(to, &args.b_map, [tile.col, k], batch_b, COLS as u32, full);
-                    advance::<STAGES>(&mut ring);
-                    k += const { terms(BYTES) as u32 };
                 }
-                unit += thread::grid_dim_x();
+                ring.advance();
+                k += const { terms(BYTES) as u32 };
             }
-        } else {
-            more_registers::<232>();
-            let consumer = warpgroup - 1;
-            let panels = out_shared.add(consumer as usize * const { out_panels(COLS) * OUT_PANEL });
-            let panels = panels.cast::<Panel<T, 64>>();
-            while unit < work.units {
-                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
-                let mut pending = Accumulator::<REGISTERS>::ZERO.start();
-                let (mut before, mut k) = (0, tile.terms[0]);
-                while k < tile.terms[1] {
-                    let stage = ring.stage as usize;
-                    Barrier::wait_parity(full.add(stage), ring.parity);
+            unit += thread::grid_dim_x();
+        }
+    } else {
+        // SAFETY: all threads of the warpgroup execute this.
+        unsafe { more_registers::<232>() };
+        let consumer = warpgroup - 1;
+        // SAFETY: each consumer has its panels.
+        let panels = unsafe { out_shared.add(consumer as usize * const { out_panels(COLS) * OUT_PANEL }) };
+        let panels = panels.cast::<Panel<T, 64>>();
+        while unit < work.units {
+            let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+            let mut pending = Accumulator::<REGISTERS>::ZERO.start();
+            let (mut before, mut k) = (0, tile.terms[0]);
+            while k < tile.terms[1] {
+                ring.wait_full();
+                let is_first = k == tile.terms[0];
+                // SAFETY: all threads of the warpgroup execute this. The stage is full until all warps have released it.
+                unsafe {
                     wgmma::fence();
-                    let a = shared.add(stage * a_bytes);
-                    let b = b_shared.add(stage * b_bytes);
-                    let is_first = k == tile.terms[0];
+                    let a = shared.add(ring.stage() * a_bytes);
+                    let b = b_shared.add(ring.stage() * b_bytes);
                     T::multiply::<A_K, B_K, COLS, REGISTERS>(&mut pending, !is_first, a, b, consumer);
                     wgmma::commit();
                     wgmma::wait::<1>();
-                    if !is_first {
-                        arrive_warp(empty.add(before));
-                    }
-                    before = stage;
-                    advance::<STAGES>(&mut ring);
-                    k += const { terms(BYTES) as u32 };
                 }
-                let mut sums = pending.finish::<0>();
-                if tile.terms[0] < tile.terms[1] {
-                    arrive_warp(empty.add(before));
+                if !is_first {
+                    ring.release_stage(before);
                 }
+                before = ring.stage();
+                ring.advance();
+                k += const { terms(BYTES) as u32 };
+            }
+            // SAFETY: all threads of the warpgroup execute this.
+            let mut sums = unsafe { pending.finish::<0>() };
+            if tile.terms[0] < tile.terms[1] {
+                ring.release_stage(before);
+            }
+            // SAFETY: all threads of the warpgroup execute this, and only they use the panels and write the results.
+            unsafe {
                 apply_epilogue(&args, &tile, consumer, &mut sums);
                 store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
-                unit += thread::grid_dim_x();
             }
-            if tid.is_multiple_of(WARPGROUP) {
-                bulk::wait_read::<0>();
-            }
+            unit += thread::grid_dim_x();
+        }
+        if tid.is_multiple_of(WARPGROUP) {
+            bulk::wait_read::<0>();
         }
     }
 }

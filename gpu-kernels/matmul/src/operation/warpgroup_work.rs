@@ -4,7 +4,6 @@ use cuda_std::barrier::Barrier;
 use cuda_std::tensor;
 
 use super::super::args::MatmulArgs;
-use super::super::ring::{GROUP, Ring};
 use super::super::tile_order::grouped;
 
 /// Rows of a tile.
@@ -51,7 +50,7 @@ impl Work {
         let each = self.tiles[0] * self.tiles[1];
         // SAFETY: there is a unit, so there are tiles and splits. It keeps a panic out of the kernel.
         unsafe { core::hint::assert_unchecked(each != 0 && args.splits != 0) };
-        let [row, col] = grouped::<GROUP>(unit % each, self.tiles);
+        let [row, col] = grouped(unit % each, self.tiles);
         let (split, batch) = (unit / each % args.splits, unit / each / args.splits);
         let terms = args.k.div_ceil(depth).div_ceil(args.splits) * depth;
         let first = (split * terms).min(args.k);
@@ -60,20 +59,10 @@ impl Work {
     }
 }
 
-/// Goes to the next stage.
-#[inline(always)]
-pub(super) fn advance<const STAGES: usize>(ring: &mut Ring<0>) {
-    ring.stage += 1;
-    if ring.stage == STAGES as u32 {
-        ring.stage = 0;
-        ring.parity ^= 1;
-    }
-}
-
 /// Starts the copies of an operand: `side` rows of A or columns of B from `at[0]` on, and the terms from `at[1]` on.
 ///
 /// # Safety
-/// Same as for [`tensor::global_to_shared`].
+/// The stage is empty, lies in shared memory, and has room for the operand, whose bytes the barrier expects.
 #[inline(always)]
 pub(super) unsafe fn copy<T, const ALONG_K: usize>(
     to: *mut u8,
@@ -84,7 +73,7 @@ pub(super) unsafe fn copy<T, const ALONG_K: usize>(
     barrier: *mut Barrier,
 ) {
     let [first, k] = at.map(|at| at as i32);
-    // SAFETY: the caller's contract.
+    // SAFETY: the stage has room for each panel.
     unsafe {
         if ALONG_K == 1 {
             tensor::global_to_shared(to, map, [k, first, batch], barrier);

@@ -4,7 +4,8 @@ use anyhow::Result;
 use cuda_std::half::bf16;
 use ferrowarp::attention::run_rung;
 use ferrowarp::device::Device;
-use gpu_kernels::ladders::attention::{RUNGS, Rung, SIZE};
+use gpu_kernels::ladders::attention::ladder::SIZE;
+use gpu_kernels::ladders::attention::{RUNGS, Rung};
 
 use super::operands::Operands;
 use super::problem::{PLAIN, Problem};

@@ -4,7 +4,7 @@ use anyhow::Result;
 use cuda_std::half::bf16;
 use ferrowarp::device::Device;
 use ferrowarp::matmul::run_rung;
-use gpu_kernels::ladders::matmul::ladder::{RUNGS, Rung};
+use gpu_kernels::ladders::matmul::{RUNGS, Rung};
 
 use super::problem::{Operands, PLAIN, Problem};
 use crate::case::Case;

@@ -18,7 +18,7 @@ pub(super) fn multiply(
 ) {
     #[cfg(target_arch = "x86_64")]
     if has_avx512 {
-        // SAFETY: the caller's flag: the processor has AVX-512.
+        // SAFETY: the flag says that the processor has AVX-512.
         return unsafe { multiply_avx512(sums, a, b) };
     }
     let _ = has_avx512;
